@@ -1,0 +1,27 @@
+# The commands of the house. `make` alone lists them.
+#
+#   make run ARGS='--config holdline.toml'      make bench ARGS='--only memory'
+
+.DEFAULT_GOAL := help
+.PHONY: help run test bench check
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+
+help: ## list these commands
+	@sed -n 's/^\([a-z]*\): ## /  make \1\t/p' $(MAKEFILE_LIST)
+
+run: ## build the server and start it; ARGS go to `holdline serve`
+	@scripts/toolchain.sh
+	cargo build --release -p holdline
+	@exec $(TARGET_DIR)/release/holdline serve $(ARGS)
+
+test: ## install what the tests need and run all of them, as CI does
+	@scripts/test.sh
+
+bench: ## rerun the measurements and store them; ARGS go to the bench
+	@scripts/toolchain.sh
+	cargo run --release -p bench -- run $(ARGS)
+
+check: ## formatting, lints, tidy and cargo's tests
+	@scripts/toolchain.sh
+	cargo xtask check

@@ -1,0 +1,104 @@
+//! Time as an argument.
+//!
+//! The clock is read once a loop turn by `net` (and by the simulated world), nowhere else. Whoever
+//! needs the time is handed a [`Now`]: a monotonic instant for deadlines and a wall-clock reading
+//! for what people and other machines are told. Two readings, because the wall clock may step.
+
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+/// A moment on a clock that never steps back, in nanoseconds since the process (or world) began.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The moment `nanos` nanoseconds after the beginning.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Instant(nanos)
+    }
+
+    /// Nanoseconds since the beginning.
+    pub const fn nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Whole milliseconds since the beginning.
+    pub const fn millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// Whole seconds since the beginning: 136 years fit, and a record has room for no more.
+    pub const fn secs(self) -> u32 {
+        (self.0 / 1_000_000_000) as u32
+    }
+
+    /// Time from `earlier` to here; zero when `earlier` is later.
+    pub const fn since(self, earlier: Instant) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+    fn add(self, span: Duration) -> Instant {
+        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        Instant(self.0.saturating_add(nanos))
+    }
+}
+
+impl Sub<Instant> for Instant {
+    type Output = Duration;
+    fn sub(self, earlier: Instant) -> Duration {
+        self.since(earlier)
+    }
+}
+
+/// What the clocks say: one reading serves a whole loop turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Now {
+    /// The monotonic clock, for deadlines and elapsed time.
+    pub mono: Instant,
+    /// The wall clock, in milliseconds since 1970-01-01 UTC. It may step in either direction.
+    pub wall_ms: u64,
+}
+
+impl Now {
+    /// A reading of both clocks.
+    pub const fn new(mono: Instant, wall_ms: u64) -> Self {
+        Now { mono, wall_ms }
+    }
+
+    /// The instant `span` from now.
+    pub fn after(self, span: Duration) -> Instant {
+        self.mono + span
+    }
+
+    /// Whole seconds since the process began.
+    pub const fn secs(self) -> u32 {
+        self.mono.secs()
+    }
+
+    /// Whole seconds since 1970-01-01 UTC, as wire formats carry it.
+    pub const fn unix_s(self) -> u32 {
+        (self.wall_ms / 1000) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_moment_is_never_a_negative_span() {
+        let (early, late) = (Instant::from_nanos(5), Instant::from_nanos(9));
+        assert_eq!(late - early, Duration::from_nanos(4));
+        assert_eq!(early - late, Duration::ZERO);
+    }
+
+    #[test]
+    fn seconds_are_whole() {
+        let now = Now::new(Instant::from_nanos(1_999_999_999), 1_999);
+        assert_eq!((now.secs(), now.unix_s()), (1, 1));
+        assert_eq!(now.after(Duration::from_nanos(1)).secs(), 2);
+    }
+}

@@ -1,0 +1,90 @@
+//! Every way a connection can end: the only list of them.
+//!
+//! Each connection ends with exactly one [`CloseReason`], counted under its name; the sums agree
+//! with the connections accepted. A machine returns one, `net` adds those that it alone can see.
+
+/// Declares the reasons once: variant, name in logs, metrics and events, meaning.
+macro_rules! reasons {
+    ($($variant:ident $name:literal $meaning:literal;)+) => {
+        /// Why a connection ended.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(u8)]
+        pub enum CloseReason { $(#[doc = $meaning] $variant,)+ }
+
+        impl CloseReason {
+            /// All reasons, in the order of their counters.
+            pub const ALL: &'static [CloseReason] = &[$(CloseReason::$variant,)+];
+
+            /// The name in logs, metrics and events.
+            pub const fn name(self) -> &'static str {
+                match self { $(CloseReason::$variant => $name,)+ }
+            }
+
+            /// What it means, for people.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(CloseReason::$variant => $meaning,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    PeerClosed "peer_closed" "The peer closed between frames.";
+    PeerClosedMidFrame "peer_closed_mid_frame" "The peer closed inside a frame.";
+    PeerReset "peer_reset" "The peer reset the connection.";
+    Unbound "unbound" "The peer said farewell in its protocol's words.";
+    TimedOut "timed_out" "The kernel gave up on unacknowledged bytes (TCP_USER_TIMEOUT).";
+    IoError "io_error" "Another error of the socket.";
+    KeepAliveTimeout "keep_alive_timeout" "Nothing was heard for longer than agreed.";
+    BindTimeout "bind_timeout" "No Bind came in time.";
+    HandshakeTimeout "handshake_timeout" "TLS, WebSocket or PROXY did not finish in time.";
+    Malformed "malformed" "A frame broke the rules of its format.";
+    TooLarge "too_large" "A frame was larger than allowed.";
+    UnknownVersion "unknown_version" "A protocol version that is not served.";
+    UnknownOpcode "unknown_opcode" "An opcode whose length cannot be known.";
+    OutOfOrder "out_of_order" "A frame that is not allowed in this state.";
+    UnknownProtocol "unknown_protocol" "The first bytes belong to no protocol known here.";
+    ProtocolNotServed "protocol_not_served" "A known protocol that this listener does not serve.";
+    TlsFailed "tls_failed" "The TLS handshake or a record failed.";
+    WebSocketFailed "web_socket_failed" "The WebSocket upgrade or a frame broke RFC 6455.";
+    ProxyHeaderFailed "proxy_header_failed" "The PROXY header was missing or wrong.";
+    AuthFailed "auth_failed" "The credentials were refused.";
+    ClockSkew "clock_skew" "The Bind's time was too far from the server's.";
+    Replayed "replayed" "The Bind's nonce had been used before.";
+    UnknownProduct "unknown_product" "The product is not known.";
+    DeviceBlocked "device_blocked" "The device is blocked.";
+    Busy "busy" "Told to come back later: the server admits no more at this pace.";
+    Full "full" "Told to come back later: the server holds as many as it may.";
+    NoDescriptor "no_descriptor" "Reset at once: even the spare descriptors were used up.";
+    Quota "quota" "The peer sent more than its quota.";
+    Replaced "replaced" "A newer connection of the same device took over.";
+    AdminKick "admin_kick" "An operator ended it.";
+    Redirected "redirected" "Sent to another server.";
+    SlowConsumer "slow_consumer" "The out-queue reached its limit: the peer did not read.";
+    Draining "draining" "The server is shutting down.";
+    ServerStopped "server_stopped" "The drain's time was over.";
+    ConnectRefused "connect_refused" "Our own call was refused by the other end.";
+    ConnectFailed "connect_failed" "Our own call did not come through.";
+    LocalLimit "local_limit" "A limit of this machine: descriptors, ports or memory.";
+    OwnStop "own_stop" "Our own side ended it because its work was done.";
+    Internal "internal" "A defect of this server; the log has the rest.";
+}
+
+impl CloseReason {
+    /// Number of reasons: the length of a table of counters.
+    pub const COUNT: usize = Self::ALL.len();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_counters_line_up() {
+        let mut names: Vec<_> = CloseReason::ALL.iter().map(|r| r.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), CloseReason::COUNT);
+        assert!(CloseReason::ALL.iter().enumerate().all(|(at, &r)| r as usize == at));
+    }
+}

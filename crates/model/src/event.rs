@@ -1,0 +1,192 @@
+//! What happens, declared once: events for applications, counters for operators.
+//!
+//! Each shard owns its [`Counters`]; they are added up when somebody asks. Events are made only
+//! while somebody listens.
+
+use crate::close::CloseReason;
+use crate::id::{DeviceId, MessageId, ProductKey};
+use crate::push::Outcome;
+
+/// Something an application wants to know. Carries the wall-clock time at which it happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// Unix milliseconds.
+    pub at_ms: u64,
+    /// Whose device.
+    pub product: ProductKey,
+    /// Which device.
+    pub device: DeviceId,
+    /// Epoch of the session it happened in. Together with `what` it orders a device's events: an
+    /// offline of a lower epoch than the last online is late and means nothing.
+    pub epoch: u64,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened to a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum What {
+    /// It bound.
+    Online {
+        /// `miop5`, `miop6`, `miop7`.
+        protocol: &'static str,
+        /// An earlier session goes on.
+        resumed: bool,
+    },
+    /// Its connection ended, or it unbound.
+    Offline {
+        /// Why.
+        reason: CloseReason,
+    },
+    /// It sent a Report.
+    Report {
+        /// The device's number for it.
+        seq: u32,
+        /// What it said.
+        body: Box<[u8]>,
+    },
+    /// A push reached its end at this device.
+    Pushed {
+        /// The push.
+        id: MessageId,
+        /// What became of it.
+        outcome: Outcome,
+    },
+}
+
+impl What {
+    /// The word in streams and webhooks.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            What::Online { .. } => "online",
+            What::Offline { .. } => "offline",
+            What::Report { .. } => "report",
+            What::Pushed { .. } => "pushed",
+        }
+    }
+}
+
+macro_rules! counters {
+    ($($variant:ident $name:literal $help:literal;)+) => {
+        /// Something that is counted from the start of the process.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(usize)]
+        pub enum Counter { $(#[doc = $help] $variant,)+ }
+
+        impl Counter {
+            /// All counters, in order.
+            pub const ALL: &'static [Counter] = &[$(Counter::$variant,)+];
+
+            /// The metric's name, without the prefix `holdline_`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Counter::$variant => $name,)+ }
+            }
+
+            /// The metric's explanation.
+            pub const fn help(self) -> &'static str {
+                match self { $(Counter::$variant => $help,)+ }
+            }
+        }
+    };
+}
+
+counters! {
+    Accepted "connections_accepted_total" "Connections taken from a listener.";
+    AcceptFailed "accept_failures_total" "Accepts that failed for want of a descriptor or memory.";
+    MovedOut "connections_moved_total" "Connections handed to the shard that owns their device.";
+    BytesIn "bytes_received_total" "Bytes received from sockets.";
+    BytesOut "bytes_sent_total" "Bytes sent to sockets.";
+    Writes "writes_total" "Calls to send.";
+    ShortWrites "short_writes_total" "Sends that the socket did not take whole.";
+    Binds "binds_total" "Binds accepted.";
+    BindsResumed "binds_resumed_total" "Binds that went on with an earlier session.";
+    BindsRefused "binds_refused_total" "Binds refused, for whatever reason.";
+    Pings "pings_total" "Heartbeats answered.";
+    PushesSent "pushes_sent_total" "Pushes handed to connections, resends included.";
+    PushesResent "pushes_resent_total" "Pushes handed to connections again.";
+    PushesDelivered "pushes_delivered_total" "Pushes acknowledged by devices.";
+    PushesStored "pushes_stored_total" "Pushes put into the store.";
+    PushesExpired "pushes_expired_total" "Pushes whose time was over.";
+    PushesEvicted "pushes_evicted_total" "Stored pushes evicted by newer ones.";
+    PushesCollapsed "pushes_collapsed_total" "Pushes replaced by newer ones with their collapse key.";
+    PushesRejected "pushes_rejected_total" "Pushes not taken on.";
+    Reports "reports_total" "Reports taken.";
+    ReportsRefused "reports_refused_total" "Reports over quota or without room.";
+    EventsDropped "events_dropped_total" "Events nobody had room for.";
+    LettersSent "mailbox_letters_total" "Letters between shards.";
+    LettersRefused "mailbox_full_total" "Letters that found a full mailbox.";
+    StoreFailures "store_failures_total" "Entries the store could not take.";
+}
+
+impl Counter {
+    /// Number of counters.
+    pub const COUNT: usize = Self::ALL.len();
+}
+
+/// Counts of one shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counters {
+    counts: [u64; Counter::COUNT],
+    closed: [u64; CloseReason::COUNT],
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters { counts: [0; Counter::COUNT], closed: [0; CloseReason::COUNT] }
+    }
+}
+
+impl Counters {
+    /// Counts one.
+    pub fn count(&mut self, counter: Counter) {
+        self.counts[counter as usize] += 1;
+    }
+
+    /// Counts several.
+    pub fn count_by(&mut self, counter: Counter, by: u64) {
+        self.counts[counter as usize] += by;
+    }
+
+    /// Counts the end of a connection.
+    pub fn closed(&mut self, reason: CloseReason) {
+        self.closed[reason as usize] += 1;
+    }
+
+    /// How many were counted.
+    pub fn of(&self, counter: Counter) -> u64 {
+        self.counts[counter as usize]
+    }
+
+    /// How many connections ended so.
+    pub fn closed_of(&self, reason: CloseReason) -> u64 {
+        self.closed[reason as usize]
+    }
+
+    /// How many connections ended at all.
+    pub fn closed_sum(&self) -> u64 {
+        self.closed.iter().sum()
+    }
+
+    /// Adds another shard's counts.
+    pub fn add(&mut self, other: &Counters) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.closed.iter_mut().zip(other.closed).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_add_up_by_name() {
+        let (mut a, mut b) = (Counters::default(), Counters::default());
+        a.count(Counter::Binds);
+        b.count_by(Counter::Binds, 2);
+        b.closed(CloseReason::Replaced);
+        a.add(&b);
+        assert_eq!((a.of(Counter::Binds), a.of(Counter::Pings)), (3, 0));
+        assert_eq!((a.closed_of(CloseReason::Replaced), a.closed_sum()), (1, 1));
+        assert!(Counter::ALL.iter().enumerate().all(|(at, &c)| c as usize == at));
+    }
+}

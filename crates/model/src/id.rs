@@ -1,0 +1,217 @@
+//! Newtypes for whatever is named: shards, connections, devices, products, messages.
+//!
+//! A [`ConnRef`] or [`DeviceRef`] names a tenancy of a slot on a shard in eight bytes; a stale one
+//! finds nothing. Names that come from outside ([`DeviceId`], [`ProductKey`], [`Tag`]) are checked
+//! once, where they enter, and carried as checked values from there on.
+
+use base::slab::Key;
+use std::fmt;
+
+/// Number of a shard of this process, below 1,024.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
+pub struct ShardId(pub u16);
+
+impl ShardId {
+    /// The most shards a process may have: what ten bits of a reference can name.
+    pub const MAX: u16 = 1 << 10;
+}
+
+macro_rules! reference {
+    ($(#[$doc:meta])+ $name:ident) => {
+        $(#[$doc])+
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// The reference to what lives at `key` on `shard`.
+            pub fn new(shard: ShardId, key: Key) -> Self {
+                debug_assert!(shard.0 < ShardId::MAX);
+                $name((u64::from(shard.0) << 54) | key.pack())
+            }
+
+            /// Where it lives.
+            pub const fn shard(self) -> ShardId {
+                ShardId((self.0 >> 54) as u16)
+            }
+
+            /// Its slot and tenancy there.
+            pub const fn key(self) -> Key {
+                Key::unpack(self.0 & ((1 << 54) - 1))
+            }
+
+            /// The reference as one number, for logs and poller tokens.
+            pub const fn bits(self) -> u64 {
+                self.0
+            }
+
+            /// The reference that has these [`bits`](Self::bits).
+            pub const fn from_bits(bits: u64) -> Self {
+                $name(bits)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let key = self.key();
+                write!(f, "{}-{}.{}", self.shard().0, key.slot, key.generation)
+            }
+        }
+    };
+}
+
+reference!(
+    /// One connection, from accept to close, on the shard where it lives now.
+    ConnRef
+);
+reference!(
+    /// One device's record on the shard that owns the device.
+    DeviceRef
+);
+
+/// Id of a push, unique in this server's life and ordered by time: 42 bits of milliseconds since
+/// 2020-01-01 UTC, 10 bits of shard, 12 bits of counter. Never zero.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct MessageId(pub u64);
+
+impl MessageId {
+    /// 2020-01-01 00:00:00 UTC in Unix milliseconds.
+    pub const EPOCH_MS: u64 = 1_577_836_800_000;
+
+    /// The id that follows `last` at this wall-clock time: never lower, even if the clock stepped
+    /// back.
+    pub fn after(last: u64, wall_ms: u64, shard: ShardId) -> MessageId {
+        let fresh = (wall_ms.saturating_sub(Self::EPOCH_MS) << 22) | (u64::from(shard.0) << 12);
+        if fresh > last {
+            return MessageId(fresh.max(1));
+        }
+        let next = last + 1;
+        if next & 0xfff != 0 {
+            return MessageId(next);
+        }
+        // The counter ran over into the shard's bits: take the next millisecond instead.
+        MessageId((((last >> 22) + 1) << 22) | (u64::from(shard.0) << 12))
+    }
+}
+
+/// Why a name from outside was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NameError {
+    /// It has no characters.
+    Empty,
+    /// It has more bytes than the given limit.
+    TooLong(usize),
+    /// It has a byte that is not allowed.
+    BadByte(u8),
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NameError::Empty => write!(f, "is empty"),
+            NameError::TooLong(max) => write!(f, "is longer than {max} bytes"),
+            NameError::BadByte(byte) => write!(
+                f,
+                "has the byte 0x{byte:02x}, allowed are letters, digits and . _ - + : / ="
+            ),
+        }
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])+ $name:ident $max:expr) => {
+        $(#[$doc])+
+        #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// Longest name, in bytes.
+            pub const BYTES_MAX: usize = $max;
+
+            /// Checks a name from outside: 1 to [`BYTES_MAX`](Self::BYTES_MAX) bytes of letters,
+            /// digits and `. _ - + : / =`.
+            pub fn parse(text: &str) -> Result<Self, NameError> {
+                check(text.as_bytes(), Self::BYTES_MAX)?;
+                Ok($name(text.into()))
+            }
+
+            /// The same for bytes off the wire.
+            pub fn from_bytes(bytes: &[u8]) -> Result<Self, NameError> {
+                check(bytes, Self::BYTES_MAX)?;
+                let text = std::str::from_utf8(bytes).expect("checked names are ASCII");
+                Ok($name(text.into()))
+            }
+
+            /// The name.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// A device's id within its product: MIOP's registerId, up to 64 bytes.
+    DeviceId 64
+);
+name!(
+    /// A product's key: MIOP's appId as text, up to 32 bytes.
+    ProductKey 32
+);
+name!(
+    /// A tag that devices share, up to 64 bytes.
+    Tag 64
+);
+
+fn check(bytes: &[u8], max: usize) -> Result<(), NameError> {
+    if bytes.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if bytes.len() > max {
+        return Err(NameError::TooLong(max));
+    }
+    let allowed = |b: &u8| b.is_ascii_alphanumeric() || b"._-+:/=".contains(b);
+    match bytes.iter().find(|b| !allowed(b)) {
+        Some(&byte) => Err(NameError::BadByte(byte)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_keep_their_parts() {
+        let key = Key { slot: 0xdead_beef, generation: 0x3f_ffff };
+        let conn = ConnRef::new(ShardId(1023), key);
+        assert_eq!((conn.shard(), conn.key()), (ShardId(1023), key));
+        assert_eq!(ConnRef::from_bits(conn.bits()), conn);
+    }
+
+    #[test]
+    fn message_ids_only_rise() {
+        let mut last = 0;
+        for step in 0..20_000u64 {
+            let wall = 1_700_000_000_000 + step / 3_000 - if step > 10_000 { 5_000 } else { 0 };
+            let id = MessageId::after(last, wall, ShardId(3)).0;
+            assert!(id > last);
+            assert_eq!((id >> 12) & 0x3ff, 3);
+            last = id;
+        }
+    }
+
+    #[test]
+    fn names_are_checked_once() {
+        assert_eq!(DeviceId::parse("host-1.a:b").expect("allowed").as_str(), "host-1.a:b");
+        assert_eq!(DeviceId::parse(""), Err(NameError::Empty));
+        assert_eq!(DeviceId::parse(&"x".repeat(65)), Err(NameError::TooLong(64)));
+        assert_eq!(ProductKey::from_bytes(b"p k"), Err(NameError::BadByte(b' ')));
+        assert_eq!(Tag::from_bytes(&[0xc3]), Err(NameError::BadByte(0xc3)));
+    }
+}

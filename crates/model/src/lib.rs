@@ -1,0 +1,20 @@
+//! The nouns of Holdline, and the contracts between its rooms.
+//!
+//! What every room may say to every other: ids, pushes, the words a protocol says to the hub and
+//! hears from it, the ways a connection ends, the limits, the events, and the two contracts, the
+//! inner one ([`machine`]) and the outer ones ([`ports`]). No wire format, no I/O, no `async`, no
+//! serialisation and no clock: values only.
+//!
+//! Read [`close`], [`limits`] and [`machine`] first.
+
+pub mod close;
+pub mod event;
+pub mod id;
+pub mod limits;
+pub mod link;
+pub mod machine;
+pub mod pilot;
+pub mod ports;
+pub mod product;
+pub mod push;
+pub mod request;

@@ -1,0 +1,294 @@
+//! The inner contract: one side of one connection as a pure state machine.
+//!
+//! A machine knows no socket, no clock, no file and no other machine. It is fed one input, its
+//! [`Outbox`] is drained, and only then comes the next input. Server and client sides have the same
+//! shape: two of them joined by a link are a test, thousands are a simulation, under `net` they
+//! are the server and the laboratory.
+
+use crate::close::CloseReason;
+use crate::limits::Limits;
+use crate::link::Link;
+use base::hash::HashKey;
+use base::time::{Instant, Now};
+use std::sync::Arc;
+
+/// One side of one connection.
+///
+/// Every call may fill the outbox and may end the connection: on `Err` what is in the outbox is
+/// still sent, as far as the socket takes it, and the connection is closed with that reason.
+pub trait Machine {
+    /// What it tells the inside: a server says `Request`, a client says `Observation`.
+    type Up;
+    /// What the inside tells it: a server hears `Delivery`, a client hears `Action`.
+    type Down;
+
+    /// The link is up and nothing has been received. A side that speaks first speaks now.
+    fn opened(
+        &mut self,
+        now: Now,
+        link: &Link,
+        out: &mut Outbox<Self::Up>,
+    ) -> Result<(), CloseReason>;
+
+    /// Bytes arrived. Takes as many whole frames as there are; what it leaves is shown again, in
+    /// front of what comes next.
+    fn receive(
+        &mut self,
+        now: Now,
+        input: &mut Input<'_>,
+        out: &mut Outbox<Self::Up>,
+    ) -> Result<(), CloseReason>;
+
+    /// The inside has something to say.
+    fn command(
+        &mut self,
+        now: Now,
+        down: Self::Down,
+        out: &mut Outbox<Self::Up>,
+    ) -> Result<(), CloseReason>;
+
+    /// A time that was asked for with [`Outbox::wake`] has come. Calls that mean nothing any more
+    /// are allowed and must do nothing.
+    fn wake(&mut self, now: Now, out: &mut Outbox<Self::Up>) -> Result<(), CloseReason>;
+
+    /// Nothing was received for as long as [`Outbox::silence`] allowed.
+    fn silent(&mut self, now: Now, out: &mut Outbox<Self::Up>) -> Result<(), CloseReason>;
+
+    /// There is no room for this connection (its owner's shard is full or overloaded): say so in
+    /// the protocol's words, with the time after which to come back. `net` closes afterwards.
+    fn turn_away(&mut self, now: Now, retry_after_ms: u32, out: &mut Outbox<Self::Up>);
+
+    /// The connection has ended, for whatever reason. Only words for the inside are looked at.
+    fn closed(&mut self, now: Now, reason: CloseReason, out: &mut Outbox<Self::Up>);
+}
+
+/// Bytes that have arrived, with what is known of the link they came over.
+pub struct Input<'a> {
+    bytes: &'a [u8],
+    taken: usize,
+    /// What is known of the connection.
+    pub link: &'a Link,
+    /// The limits in force.
+    pub limits: &'a Limits,
+}
+
+impl<'a> Input<'a> {
+    /// All of `bytes`, none of them taken.
+    pub fn new(bytes: &'a [u8], link: &'a Link, limits: &'a Limits) -> Self {
+        Input { bytes, taken: 0, link, limits }
+    }
+
+    /// What has not been taken yet.
+    pub fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.taken..]
+    }
+
+    /// Takes `count` bytes off the front.
+    pub fn take(&mut self, count: usize) -> &'a [u8] {
+        let taken = &self.rest()[..count];
+        self.taken += count;
+        taken
+    }
+
+    /// How many bytes were taken.
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+}
+
+/// What a machine wants done, in lanes. One outbox serves a whole shard; it is empty before each
+/// input.
+pub struct Outbox<Up> {
+    bytes: Vec<u8>,
+    /// Shared frames, each with the length that `bytes` had when it was added.
+    shared: Vec<(usize, Arc<[u8]>)>,
+    words: Vec<Up>,
+    home: Option<u64>,
+    wake: Option<Instant>,
+    silence_s: Option<u16>,
+    hash_key: HashKey,
+    frames: FrameCache,
+}
+
+impl<Up> Outbox<Up> {
+    /// An empty outbox; `hash_key` is the process's.
+    pub fn new(hash_key: HashKey) -> Self {
+        Outbox {
+            bytes: Vec::new(),
+            shared: Vec::new(),
+            words: Vec::new(),
+            home: None,
+            wake: None,
+            silence_s: None,
+            hash_key,
+            frames: FrameCache::default(),
+        }
+    }
+
+    /// The lane for the wire: append whole frames.
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Sends a frame that other connections send too, after what is in the lane so far.
+    pub fn share(&mut self, frame: Arc<[u8]>) {
+        self.shared.push((self.bytes.len(), frame));
+    }
+
+    /// Sends the frame that belongs to (`message`, `form`), encoding it with `encode` only if no
+    /// connection of this shard sent it just before.
+    pub fn share_encoded(&mut self, message: u64, form: u8, encode: impl FnOnce(&mut Vec<u8>)) {
+        let frame = self.frames.frame(message, form, encode);
+        self.share(frame);
+    }
+
+    /// Says something to the inside.
+    pub fn say(&mut self, word: Up) {
+        self.words.push(word);
+    }
+
+    /// The identity behind the connection is known: everything else about it happens on the shard
+    /// that owns the identity. The machine leaves the input untaken and is fed the same bytes again,
+    /// there; it asks once.
+    pub fn home(&mut self, identity: &[&[u8]]) {
+        self.home = Some(self.hash_key.of(identity));
+    }
+
+    /// Asks for one call of [`Machine::wake`] at `at`, or up to 100 ms later. A later request in
+    /// the same turn replaces an earlier one; requests of different turns add up.
+    pub fn wake(&mut self, at: Instant) {
+        self.wake = Some(at);
+    }
+
+    /// From now on, [`Machine::silent`] is called when nothing was received for `seconds` (and a
+    /// few more: the sweep takes its time). Zero: never.
+    pub fn silence(&mut self, seconds: u16) {
+        self.silence_s = Some(seconds);
+    }
+
+    /// What is to be sent, in order: pieces of the byte lane and shared frames. `own` and `shared`
+    /// are told each piece.
+    pub fn drain_wire(&mut self, mut each: impl FnMut(Piece<'_>)) {
+        let mut from = 0;
+        for (at, frame) in self.shared.drain(..) {
+            if at > from {
+                each(Piece::Own(&self.bytes[from..at]));
+                from = at;
+            }
+            each(Piece::Shared(frame));
+        }
+        if self.bytes.len() > from {
+            each(Piece::Own(&self.bytes[from..]));
+        }
+        self.bytes.clear();
+    }
+
+    /// Whether nothing is to be sent.
+    pub fn wire_is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.shared.is_empty()
+    }
+
+    /// Takes the words for the inside.
+    pub fn words(&mut self) -> std::vec::Drain<'_, Up> {
+        self.words.drain(..)
+    }
+
+    /// Takes the hash of the identity, if it became known.
+    pub fn take_home(&mut self) -> Option<u64> {
+        self.home.take()
+    }
+
+    /// Takes the time at which the machine wants to be woken.
+    pub fn take_wake(&mut self) -> Option<Instant> {
+        self.wake.take()
+    }
+
+    /// Takes the new limit of silence, in seconds.
+    pub fn take_silence(&mut self) -> Option<u16> {
+        self.silence_s.take()
+    }
+
+    /// Forgets cached frames, so that they do not outlive their fan-out.
+    pub fn forget_frames(&mut self) {
+        self.frames = FrameCache::default();
+    }
+
+    /// Whether every lane is empty.
+    pub fn is_empty(&self) -> bool {
+        self.wire_is_empty()
+            && self.words.is_empty()
+            && self.home.is_none()
+            && self.wake.is_none()
+            && self.silence_s.is_none()
+    }
+}
+
+/// A piece of what is to be sent.
+pub enum Piece<'a> {
+    /// Bytes of this connection alone.
+    Own(&'a [u8]),
+    /// A frame that several connections send.
+    Shared(Arc<[u8]>),
+}
+
+/// The frames of the last few messages, one for each kind of receiver: encoded once, shared by all.
+#[derive(Default)]
+struct FrameCache {
+    entries: [Option<Cached>; 8],
+    next: usize,
+}
+
+struct Cached {
+    message: u64,
+    form: u8,
+    frame: Arc<[u8]>,
+}
+
+impl FrameCache {
+    fn frame(&mut self, message: u64, form: u8, encode: impl FnOnce(&mut Vec<u8>)) -> Arc<[u8]> {
+        let same = |cached: &&Cached| (cached.message, cached.form) == (message, form);
+        if let Some(cached) = self.entries.iter().flatten().find(same) {
+            return cached.frame.clone();
+        }
+        let mut bytes = Vec::new();
+        encode(&mut bytes);
+        let frame: Arc<[u8]> = bytes.into();
+        self.entries[self.next] = Some(Cached { message, form, frame: frame.clone() });
+        self.next = (self.next + 1) % self.entries.len();
+        frame
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_keep_their_order() {
+        let mut out = Outbox::<()>::new(HashKey::new(1, 2));
+        out.bytes().extend_from_slice(b"ab");
+        out.share(Arc::from(*b"XY"));
+        out.share(Arc::from(*b"Z"));
+        out.bytes().extend_from_slice(b"c");
+        let mut wire = Vec::new();
+        out.drain_wire(|piece| match piece {
+            Piece::Own(bytes) => wire.extend_from_slice(bytes),
+            Piece::Shared(frame) => wire.extend_from_slice(&frame),
+        });
+        assert_eq!(wire, b"abXYZc");
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn a_frame_is_encoded_once_for_each_form() {
+        let mut out = Outbox::<()>::new(HashKey::new(1, 2));
+        let mut encoded = 0;
+        for form in [7, 6, 7, 6, 7] {
+            out.share_encoded(99, form, |bytes| {
+                encoded += 1;
+                bytes.push(form);
+            });
+        }
+        assert_eq!(encoded, 2);
+    }
+}

@@ -1,0 +1,79 @@
+//! What a client machine observes, and what it is told to do: the laboratory's words.
+//!
+//! The same for every protocol, so that a scenario is written once.
+
+use crate::id::MessageId;
+
+/// What a simulated client observes. Times are taken by whoever drives it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Observation {
+    /// The server accepted its identity.
+    Bound {
+        /// An earlier session goes on.
+        resumed: bool,
+        /// Agreed heartbeat, seconds.
+        heartbeat_s: u16,
+        /// Stored pushes announced.
+        offline_count: u32,
+    },
+    /// The server refused it, with the protocol's own code.
+    Refused {
+        /// The code.
+        code: u32,
+        /// Milliseconds after which to try again; zero: unknown or never.
+        retry_after_ms: u32,
+    },
+    /// A heartbeat was answered.
+    Pong,
+    /// A message arrived (and was acknowledged, if the protocol wants that).
+    Message {
+        /// Its id.
+        id: MessageId,
+        /// Its body.
+        body: Box<[u8]>,
+        /// The server says it may have been sent before.
+        again: bool,
+    },
+    /// The server took responsibility for what we sent, up to this number.
+    Taken {
+        /// Our number.
+        seq: u32,
+    },
+    /// The server did not take what we sent.
+    NotTaken {
+        /// Our number.
+        seq: u32,
+        /// The protocol's code.
+        code: u32,
+    },
+    /// The server ended our session.
+    Kicked {
+        /// The protocol's code.
+        code: u32,
+    },
+    /// The server asks us to leave and come back, perhaps elsewhere.
+    GoAway {
+        /// Milliseconds.
+        retry_after_ms: u32,
+        /// Where to; empty: here.
+        addrs: Vec<String>,
+    },
+    /// The server answered a pull; so many remain.
+    Pulled {
+        /// Stored messages not sent yet.
+        remaining: u32,
+    },
+}
+
+/// What a simulated client is told to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Send a heartbeat.
+    Ping,
+    /// Send something upstream.
+    Report(Box<[u8]>),
+    /// Fetch stored messages after the last one seen, so many.
+    Pull(u16),
+    /// Say farewell.
+    Unbind,
+}

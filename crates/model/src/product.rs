@@ -1,0 +1,110 @@
+//! Products: families of devices that share a key, secrets and a policy.
+
+use crate::id::ProductKey;
+
+/// A secret with which devices of a product sign their Binds.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret {
+    /// Names the secret in a Bind, so that secrets can be rotated.
+    pub key_id: u32,
+    /// 16 to 64 bytes.
+    pub bytes: Box<[u8]>,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Secret {{ key_id: {}, .. }}", self.key_id)
+    }
+}
+
+/// Which proofs of identity a product's Binds may bring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Proofs {
+    /// None at all.
+    pub anonymous: AnonymousFrom,
+    /// HMAC-SHA256 with a secret of the product (MIOP 7).
+    pub hmac: bool,
+    /// Demand a challenge: the server's nonce is part of what is signed (MIOP 7).
+    pub challenge: bool,
+    /// A verified client certificate whose identity is the device id.
+    pub certificate: bool,
+    /// A bearer token made by the API for one device.
+    pub token: bool,
+    /// Holdline's own signature in classic text properties (MIOP 5 and 6).
+    pub classic_sign: bool,
+}
+
+/// From where Binds without proof are accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AnonymousFrom {
+    /// From nowhere.
+    Nowhere,
+    /// From this machine only.
+    Loopback,
+    /// From everywhere: an explicit choice of the operator.
+    Everywhere,
+}
+
+/// Seconds of heartbeat that a product's devices may agree on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heartbeat {
+    /// Shortest.
+    pub min_s: u16,
+    /// When the device has no wish.
+    pub default_s: u16,
+    /// Longest.
+    pub max_s: u16,
+}
+
+/// A family of devices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Product {
+    /// Its key, as devices name it.
+    pub key: ProductKey,
+    /// Its number, as classic records carry it.
+    pub app_id: u32,
+    /// Secrets, newest first; at most eight.
+    pub secrets: Vec<Secret>,
+    /// What a Bind must prove.
+    pub proofs: Proofs,
+    /// Agreed heartbeats.
+    pub heartbeat: Heartbeat,
+    /// Pushes that may be unacknowledged on a connection.
+    pub inflight_max: u16,
+    /// Stored pushes a device, count.
+    pub offline_count_max: u32,
+    /// Stored pushes a device, bytes.
+    pub offline_bytes_max: u32,
+    /// Longest time to live of a push, seconds.
+    pub time_to_live_max_s: u32,
+    /// Whether pushes for devices that never bound are stored.
+    pub store_for_unknown: bool,
+    /// Reports a second a device may send, and as many at once as it may save up in ten seconds.
+    pub reports_per_s: u16,
+}
+
+impl Product {
+    /// A product with the defaults of the documentation.
+    pub fn new(key: ProductKey, app_id: u32) -> Product {
+        Product {
+            key,
+            app_id,
+            secrets: Vec::new(),
+            proofs: Proofs {
+                anonymous: AnonymousFrom::Nowhere,
+                hmac: true,
+                challenge: false,
+                certificate: true,
+                token: true,
+                classic_sign: true,
+            },
+            heartbeat: Heartbeat { min_s: 30, default_s: 300, max_s: 1_800 },
+            inflight_max: 32,
+            offline_count_max: 100,
+            offline_bytes_max: 256 * 1024,
+            time_to_live_max_s: 7 * 24 * 3_600,
+            store_for_unknown: true,
+            reports_per_s: 10,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A push: what an application sends to devices, and what became of it.
+
+use crate::id::{DeviceId, MessageId, ProductKey};
+use std::sync::Arc;
+
+/// How urgently a push is delivered when a device's connection is congested.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, PartialOrd, Ord)]
+pub enum Priority {
+    /// In turn.
+    #[default]
+    Normal,
+    /// Before normal ones that have not been sent yet.
+    High,
+}
+
+/// A message to devices. Made once, shared by everyone who carries it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Push {
+    /// Unique and ordered by time.
+    pub id: MessageId,
+    /// The product whose devices it is for.
+    pub product: ProductKey,
+    /// The product's number, as classic records carry it.
+    pub app_id: u32,
+    /// What the application said: opaque bytes.
+    pub body: Box<[u8]>,
+    /// A stored push with the same key is replaced by a newer one; up to 64 bytes.
+    pub collapse: Option<Box<str>>,
+    /// Unix second after which it must not be delivered; 0: deliver now or never.
+    pub expire_at: u32,
+    /// Urgency.
+    pub priority: Priority,
+    /// Asks the application on the device to show nothing.
+    pub silent: bool,
+}
+
+impl Push {
+    /// Longest collapse key, in bytes.
+    pub const COLLAPSE_BYTES_MAX: usize = 64;
+
+    /// Whether its time is over at this Unix second. One that is for now or never is not expired;
+    /// it is simply not stored.
+    pub fn expired(&self, unix_s: u32) -> bool {
+        self.expire_at != 0 && self.expire_at <= unix_s
+    }
+
+    /// Whether it may wait for a device that is away.
+    pub fn stores(&self) -> bool {
+        self.expire_at != 0
+    }
+
+    /// What it costs a queue, in bytes.
+    pub fn weight(&self) -> usize {
+        self.body.len() + self.collapse.as_ref().map_or(0, |key| key.len()) + 64
+    }
+}
+
+/// What became of a push at one device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Outcome {
+    /// The device acknowledged it.
+    Delivered,
+    /// It is on stable storage and waits for the device, or for its acknowledgement.
+    Stored,
+    /// Its time was over before the device had it, or it was for now and the device was away.
+    Expired,
+    /// It was not taken on.
+    Rejected(Rejection),
+}
+
+impl Outcome {
+    /// The word in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Delivered => "delivered",
+            Outcome::Stored => "stored",
+            Outcome::Expired => "expired",
+            Outcome::Rejected(_) => "rejected",
+        }
+    }
+}
+
+/// Why a push was not taken on, or was given up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Rejection {
+    /// The product accepts pushes only for devices that have bound once, and this one has not.
+    UnknownDevice,
+    /// The device is blocked.
+    DeviceBlocked,
+    /// The device's offline queue is full and the push may not evict an older one.
+    QueueFull,
+    /// Evicted from a full queue by newer pushes.
+    Evicted,
+    /// Replaced by a newer push with the same collapse key.
+    Collapsed,
+    /// The server's store has no room left, or cannot be written.
+    StoreFull,
+    /// The body is larger than this device's protocol version can carry.
+    TooLarge,
+    /// A queue between threads was full; try again.
+    Busy,
+}
+
+impl Rejection {
+    /// The word in answers and counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rejection::UnknownDevice => "unknown_device",
+            Rejection::DeviceBlocked => "device_blocked",
+            Rejection::QueueFull => "queue_full",
+            Rejection::Evicted => "evicted",
+            Rejection::Collapsed => "collapsed",
+            Rejection::StoreFull => "store_full",
+            Rejection::TooLarge => "too_large",
+            Rejection::Busy => "busy",
+        }
+    }
+}
+
+/// One push waiting for one device, as the store keeps it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Waiting {
+    /// The device.
+    pub device: DeviceId,
+    /// The push.
+    pub push: Arc<Push>,
+}

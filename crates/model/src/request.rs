@@ -1,0 +1,369 @@
+//! What a server machine asks of the hub, and what the hub has delivered through it.
+//!
+//! Words of the model: no protocol's opcodes and codes. One connection may carry several Binds
+//! (MIOP 5 does); `term` says which of them is meant, counted from zero in the order of arrival.
+
+use crate::close::CloseReason;
+use crate::id::{DeviceId, DeviceRef, MessageId, ProductKey, Tag};
+use crate::push::{Push, Rejection};
+use std::sync::Arc;
+
+/// What a machine asks of the hub.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// Attach a device to this connection. Answered by `Bound`, `Refused` or `Challenge`.
+    Bind(Box<Bind>),
+    /// Detach it, with a farewell. Answered by `Unbound`.
+    Unbind {
+        /// Which Bind of the connection.
+        term: u16,
+        /// The device.
+        device: DeviceRef,
+    },
+    /// The device has these pushes: all up to `upto`, and those in `ids`.
+    Ack {
+        /// The device.
+        device: DeviceRef,
+        /// Everything sent so far with an id not above this one.
+        upto: Option<MessageId>,
+        /// Single pushes.
+        ids: Vec<MessageId>,
+    },
+    /// The device cannot be sent this push over this connection.
+    Unsendable {
+        /// The device.
+        device: DeviceRef,
+        /// The push.
+        id: MessageId,
+        /// Why.
+        why: Rejection,
+    },
+    /// Send up to `count` stored pushes with ids above `after`. Answered by deliveries, then
+    /// `Pulled`.
+    Pull {
+        /// Which Bind of the connection.
+        term: u16,
+        /// The device.
+        device: DeviceRef,
+        /// Where the device is.
+        after: MessageId,
+        /// The most it wants, at least 1.
+        count: u16,
+    },
+    /// Something the device reports. Answered by `ReportTaken` or `ReportRefused`.
+    Report {
+        /// Which Bind of the connection.
+        term: u16,
+        /// The device.
+        device: DeviceRef,
+        /// The device's own number for it, rising by one.
+        seq: u32,
+        /// Opaque bytes.
+        body: Box<[u8]>,
+    },
+    /// The connection ended while this device was bound to it.
+    Closed {
+        /// The device.
+        device: DeviceRef,
+        /// Why the connection ended.
+        reason: CloseReason,
+    },
+}
+
+/// Everything a Bind says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bind {
+    /// Which Bind of the connection.
+    pub term: u16,
+    /// Whose device.
+    pub product: ProductKey,
+    /// Which device.
+    pub device: DeviceId,
+    /// What it brings to prove it.
+    pub proof: Proof,
+    /// The protocol, for events and queries: `miop5`, `miop6`, `miop7`.
+    pub protocol: &'static str,
+    /// Whether the peer's address is of this machine.
+    pub from_loopback: bool,
+    /// Whether the connection was only let in to be told BUSY.
+    pub crowded: bool,
+    /// Heartbeat the device wishes, in seconds; zeros mean no wish.
+    pub heartbeat: HeartbeatWish,
+    /// Unacknowledged pushes the device can hold; zero means no wish.
+    pub inflight_max: u16,
+    /// Last push the device has: everything up to it is acknowledged by this.
+    pub last_id: Option<MessageId>,
+    /// The session it wants to go on with.
+    pub resume: Option<Resume>,
+    /// The device fetches stored pushes itself (`Pull`) instead of having them sent.
+    pub pulls: bool,
+    /// Tags to set on the device; `None` leaves them.
+    pub tags: Option<Vec<Tag>>,
+}
+
+/// Heartbeat that a device wishes, seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HeartbeatWish {
+    /// What it would like; zero: no wish.
+    pub want_s: u16,
+    /// Shortest it accepts; zero: no wish.
+    pub min_s: u16,
+    /// Longest it accepts; zero: no wish.
+    pub max_s: u16,
+}
+
+/// A session to go on with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resume {
+    /// The token that came with the session.
+    pub token: [u8; 32],
+    /// The session's epoch.
+    pub epoch: u64,
+}
+
+/// What a Bind brings to prove that it is the device.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// Nothing.
+    None,
+    /// HMAC-SHA256 over `signed` with one of the product's secrets.
+    Hmac {
+        /// Which secret.
+        key_id: u32,
+        /// The bytes that were signed.
+        signed: Box<[u8]>,
+        /// The signature.
+        mac: [u8; 32],
+        /// The device's nonce, for the replay filter.
+        nonce: [u8; 16],
+        /// The device's clock, Unix milliseconds.
+        device_ms: u64,
+        /// The hub's own challenge is part of what was signed.
+        challenged: bool,
+    },
+    /// The first 16 bytes of HMAC-SHA256 over `signed` with the product's newest secrets (any
+    /// may match): what fits the 32 hex digits of a classic `sign`.
+    Classic {
+        /// The bytes that were signed.
+        signed: Box<[u8]>,
+        /// The signature.
+        sign: [u8; 16],
+        /// The device's clock, Unix milliseconds.
+        device_ms: u64,
+    },
+    /// A bearer token.
+    Token(Box<[u8]>),
+    /// The identity in a verified client certificate.
+    Certificate(Box<str>),
+}
+
+impl std::fmt::Debug for Proof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Proof::None => "None",
+            Proof::Hmac { .. } => "Hmac",
+            Proof::Classic { .. } => "Classic",
+            Proof::Token(_) => "Token",
+            Proof::Certificate(_) => "Certificate",
+        })
+    }
+}
+
+/// What the hub has delivered through a machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Delivery {
+    /// The device is bound.
+    Bound(Box<Bound>),
+    /// The Bind was refused. A connection with no other bound device ends.
+    Refused(Box<Refused>),
+    /// The Bind must be repeated with this nonce in what it signs.
+    Challenge {
+        /// Which Bind of the connection.
+        term: u16,
+        /// The nonce.
+        nonce: [u8; 16],
+    },
+    /// A push for the device.
+    Push {
+        /// Which Bind of the connection.
+        term: u16,
+        /// The push.
+        push: Arc<Push>,
+        /// It was sent before and not acknowledged.
+        again: bool,
+    },
+    /// The pull is answered; so many stored pushes remain.
+    Pulled {
+        /// Which Bind of the connection.
+        term: u16,
+        /// Stored pushes not sent yet.
+        remaining: u32,
+    },
+    /// The hub took responsibility for the device's Reports up to this number.
+    ReportTaken {
+        /// Which Bind of the connection.
+        term: u16,
+        /// The device's number.
+        seq: u32,
+    },
+    /// The Report was not taken.
+    ReportRefused {
+        /// Which Bind of the connection.
+        term: u16,
+        /// The device's number.
+        seq: u32,
+        /// Why.
+        why: Refusal,
+    },
+    /// The device was detached as asked. A connection with no other bound device ends.
+    Unbound {
+        /// Which Bind of the connection.
+        term: u16,
+    },
+    /// The device is detached by the server: `Replaced`, `AdminKick`, `Redirect`.
+    Kick(Box<Kick>),
+    /// The server is about to go; come back after so long, to one of `addrs` if there are any.
+    GoAway {
+        /// Milliseconds.
+        retry_after_ms: u32,
+        /// `ip:port`, at most four.
+        addrs: Vec<String>,
+    },
+    /// New terms for a bound device.
+    Configure {
+        /// Which Bind of the connection.
+        term: u16,
+        /// Seconds.
+        heartbeat_s: u16,
+        /// Unacknowledged pushes.
+        inflight_max: u16,
+    },
+}
+
+/// A device was bound.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bound {
+    /// Which Bind of the connection.
+    pub term: u16,
+    /// The device's record.
+    pub device: DeviceRef,
+    /// Number of this session; higher than that of every earlier one of the device.
+    pub epoch: u64,
+    /// The earlier session goes on: what it had in flight is resent.
+    pub resumed: bool,
+    /// Token to go on with this session.
+    pub token: [u8; 32],
+    /// The agreed heartbeat, seconds, jitter included.
+    pub heartbeat_s: u16,
+    /// Unacknowledged pushes the hub will keep on the way.
+    pub inflight_max: u16,
+    /// Milliseconds after which an unacknowledged push is sent again.
+    pub ack_ms: u32,
+    /// Stored pushes.
+    pub offline_count: u32,
+    /// The server's clock, Unix milliseconds.
+    pub server_ms: u64,
+    /// Largest frame the server takes, bytes.
+    pub frame_bytes_max: u32,
+    /// The product's number.
+    pub app_id: u32,
+}
+
+/// A Bind was refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// Which Bind of the connection.
+    pub term: u16,
+    /// Why.
+    pub why: Refusal,
+    /// Milliseconds after which to try again, jitter included; zero: do not.
+    pub retry_after_ms: u32,
+    /// Where to try, `ip:port`, at most four.
+    pub addrs: Vec<String>,
+}
+
+/// A device was detached by the server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kick {
+    /// Which Bind of the connection.
+    pub term: u16,
+    /// Why.
+    pub why: Refusal,
+    /// Epoch of the session that took over, for `Replaced`.
+    pub epoch: u64,
+    /// Milliseconds after which to come back; zero: do not.
+    pub retry_after_ms: u32,
+    /// Where to go, `ip:port`, at most four.
+    pub addrs: Vec<String>,
+}
+
+/// Why the hub says no.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Refusal {
+    /// The proof is missing, of a kind the product does not accept, or wrong.
+    AuthFailed,
+    /// The device's clock is too far from the server's.
+    ClockSkew,
+    /// The nonce was used before.
+    Replayed,
+    /// No such product.
+    UnknownProduct,
+    /// The device is blocked.
+    DeviceBlocked,
+    /// Too much at once; come back.
+    Busy,
+    /// As many as there may be; come back.
+    Full,
+    /// More than the quota allows.
+    Quota,
+    /// The server is going; come back.
+    Draining,
+    /// Go elsewhere.
+    Redirect,
+    /// A newer connection took the device over.
+    Replaced,
+    /// An operator said so.
+    AdminKick,
+    /// A frame that makes no sense here.
+    Malformed,
+}
+
+impl Refusal {
+    /// The word in logs and counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Refusal::AuthFailed => "auth_failed",
+            Refusal::ClockSkew => "clock_skew",
+            Refusal::Replayed => "replayed",
+            Refusal::UnknownProduct => "unknown_product",
+            Refusal::DeviceBlocked => "device_blocked",
+            Refusal::Busy => "busy",
+            Refusal::Full => "full",
+            Refusal::Quota => "quota",
+            Refusal::Draining => "draining",
+            Refusal::Redirect => "redirect",
+            Refusal::Replaced => "replaced",
+            Refusal::AdminKick => "admin_kick",
+            Refusal::Malformed => "malformed",
+        }
+    }
+
+    /// How a connection ends that is ended for this.
+    pub const fn close_reason(self) -> CloseReason {
+        match self {
+            Refusal::AuthFailed => CloseReason::AuthFailed,
+            Refusal::ClockSkew => CloseReason::ClockSkew,
+            Refusal::Replayed => CloseReason::Replayed,
+            Refusal::UnknownProduct => CloseReason::UnknownProduct,
+            Refusal::DeviceBlocked => CloseReason::DeviceBlocked,
+            Refusal::Busy => CloseReason::Busy,
+            Refusal::Full => CloseReason::Full,
+            Refusal::Quota => CloseReason::Quota,
+            Refusal::Draining => CloseReason::Draining,
+            Refusal::Redirect => CloseReason::Redirected,
+            Refusal::Replaced => CloseReason::Replaced,
+            Refusal::AdminKick => CloseReason::AdminKick,
+            Refusal::Malformed => CloseReason::Malformed,
+        }
+    }
+}

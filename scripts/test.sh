@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Installs what the tests need, runs all of them, and adds the suites up.
+#
+# A suite is any command whose last line is 'N passed, N failed'; so is the last line of this.
+# Works as root on a fresh Debian or Ubuntu with Rust. Packages are fetched only when a command is
+# missing; without root or apt-get the line says what to install by hand.
+set -u
+cd "$(dirname "$0")/.."
+
+# command:packages that bring it
+needs=(cc:"gcc libc6-dev" python3:python3 curl:curl openssl:openssl)
+
+install_missing() {
+    local need missing=()
+    for need in "${needs[@]}"; do
+        if ! command -v "${need%%:*}" >/dev/null 2>&1; then
+            read -ra packages <<<"${need#*:}"
+            missing+=("${packages[@]}")
+        fi
+    done
+    [ "${#missing[@]}" -eq 0 ] && return 0
+    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        echo "holdline: the tests need these packages: ${missing[*]}" >&2
+        return 1
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+# rustup's minimal profile leaves out the formatter and the lints.
+install_components() {
+    cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 && return 0
+    if ! command -v rustup >/dev/null 2>&1; then
+        echo "holdline: the tests need rustfmt and clippy of the same Rust as cargo" >&2
+        return 1
+    fi
+    rustup component add rustfmt clippy
+}
+
+log="$(mktemp)"
+trap 'rm -f "$log"' EXIT
+passed=0
+failed=0
+
+# suite COMMAND...: a suite that ends without its line, or badly without a failure, counts as one.
+suite() {
+    local status line
+    "$@" 2>&1 | tee "$log"
+    status="${PIPESTATUS[0]}"
+    line="$(grep -Ex '[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)"
+    if [ -z "$line" ] || { [ "$status" -ne 0 ] && [[ "$line" == *", 0 failed" ]]; }; then
+        echo "failed: $* (status $status)"
+        failed=$((failed + 1))
+    fi
+    if [ -n "$line" ]; then
+        passed=$((passed + ${line%% *}))
+        line="${line#*, }"
+        failed=$((failed + ${line%% *}))
+    fi
+}
+
+install_missing && scripts/toolchain.sh && install_components || exit 1
+
+suite scripts/toolchain_test.sh
+suite cargo xtask check
+if [ -f tests/e2e/run.sh ]; then
+    suite bash tests/e2e/run.sh
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,35 @@
+//! The yard's tool: the rules of the house as a program.
+//!
+//! `cargo xtask tidy` holds the tree against the tables in ARCHITECTURE.md and LEXICON.md and the
+//! sizes in STYLE.md. `cargo xtask check` runs everything that CI runs. Nothing here is shipped.
+//! It knows the repository as text and as `cargo metadata`, and no crate of it as code.
+//!
+//! Read [`tidy`] next: the list of rules, one file each.
+
+mod check;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask tidy    hold the tree against the rules of the house
+cargo xtask check   formatting, lints, tidy and all tests, as CI does";
+
+fn main() -> ExitCode {
+    let manifest_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = manifest_folder.parent().expect("xtask/ lies in the root of the repository");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => tidy::run(root),
+        ["check"] => check::run(root),
+        ["help" | "--help"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
