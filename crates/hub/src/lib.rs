@@ -1,1 +1,225 @@
-//! To be written.
+//! The rules of messaging over one shard's devices.
+//!
+//! A [`Hub`] is pure and synchronous: it is told the time, takes one request, command or
+//! completion, and says in [`Effects`] what is to be done. It knows no frame, socket, file or
+//! clock, and not whether it is simulated. Four invariants, checked by [`Hub::audit`] and the tests:
+//!
+//! - A device has one session; a higher epoch has replaced every lower one, and what a replaced
+//!   connection says about the device changes nothing.
+//! - A push reaches exactly one outcome at each device it matched:
+//!   `matched = pending + delivered + stored + expired + rejected` at any time.
+//! - "Stored" is said only after the store completed the entry.
+//! - No call visits all devices: fan-outs, drops and sweeps go in slices from [`Hub::turn`].
+//!
+//! Read `device` and `queue` first, then `session` (Binds), `push` (a push finds its place),
+//! `delivery` (it goes out and is acknowledged), `fanout`.
+
+mod access;
+mod audit;
+mod control;
+mod delivery;
+mod device;
+mod effects;
+mod fanout;
+mod jobs;
+mod pace;
+mod products;
+mod push;
+mod query;
+mod queue;
+mod registry;
+mod replay;
+mod reports;
+mod restore;
+mod session;
+mod sweep;
+mod tags;
+mod terms;
+mod tickets;
+mod waits;
+
+pub use effects::Effects;
+
+use crate::access::Access;
+use crate::fanout::Walk;
+use crate::jobs::Jobs;
+use crate::pace::Pace;
+use crate::registry::Registry;
+use crate::replay::Replay;
+use crate::sweep::Sweep;
+use crate::tags::Tags;
+use crate::tickets::Tickets;
+use crate::waits::{Timers, Waits};
+use base::hash::HashKey;
+use base::prng::Prng;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::event::{Event, What};
+use model::id::{ConnRef, DeviceRef, ShardId};
+use model::limits::Limits;
+use model::ports::control::Status;
+use model::product::Product;
+use model::request::Request;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a hub is told once. Where `limits` speak of the process, the shard's share stands here.
+#[derive(Clone)]
+pub struct Settings {
+    /// The shard it runs on.
+    pub shard: ShardId,
+    /// The limits in force.
+    pub limits: Arc<Limits>,
+    /// This shard's share of `limits.devices_max`. Identities do not spread evenly: a little more
+    /// than an even share.
+    pub devices_max: u32,
+    /// This shard's share of `limits.offline_bytes_max`.
+    pub offline_bytes_max: u64,
+    /// This shard's share of `limits.binds_per_s`.
+    pub binds_per_s: u32,
+    /// Secret under which session tokens, bearer tokens and challenges are made: the same on every
+    /// shard, and over restarts if bearer tokens are to outlive them.
+    pub node_secret: [u8; 32],
+    /// The process's key for hashing identities.
+    pub hash_key: HashKey,
+    /// For jitter only.
+    pub seed: u64,
+}
+
+/// The hub of one shard.
+pub struct Hub {
+    settings: Settings,
+    registry: Registry,
+    access: Access,
+    pace: Pace,
+    tags: Tags,
+    tickets: Tickets,
+    waits: Waits,
+    jobs: Jobs,
+    walks: VecDeque<Walk>,
+    resends: Timers,
+    sweep: Sweep,
+    rng: Prng,
+    last_epoch: u64,
+    online: u64,
+    waiting: u64,
+    waiting_bytes: u64,
+    draining: bool,
+}
+
+impl Hub {
+    /// A hub that knows no product and no device.
+    pub fn new(settings: Settings) -> Hub {
+        Hub {
+            registry: Registry::new(settings.hash_key, settings.devices_max),
+            access: Access::new(&settings.node_secret, settings.hash_key, Replay::NONCES_MAX),
+            pace: Pace::new(settings.binds_per_s),
+            tags: Tags::default(),
+            tickets: Tickets::default(),
+            waits: Waits::default(),
+            jobs: Jobs::new(settings.limits.jobs_max as usize),
+            walks: VecDeque::new(),
+            resends: Timers::default(),
+            sweep: Sweep::default(),
+            rng: Prng::new(settings.seed),
+            last_epoch: 0,
+            online: 0,
+            waiting: 0,
+            waiting_bytes: 0,
+            draining: false,
+            settings,
+        }
+    }
+
+    /// Takes a product from configuration: known at once, not journaled. False when there are too
+    /// many. A product with the same key is replaced, so what is installed last holds.
+    pub fn install(&mut self, product: Arc<Product>) -> bool {
+        self.registry.products.put(product).is_some()
+    }
+
+    /// A machine asks. What comes from a connection that the device is not (or no longer) bound to
+    /// changes nothing.
+    pub fn request(&mut self, now: Now, from: ConnRef, request: Request, fx: &mut Effects) {
+        match request {
+            Request::Bind(bind) => self.bind(now, from, *bind, fx),
+            Request::Unbind { term, device } => self.unbind(now, (from, term), device, fx),
+            Request::Ack { device, upto, ids } => {
+                if let Some(key) = self.bound(from, device) {
+                    self.acknowledge(now, key, (upto, ids), fx);
+                }
+            }
+            Request::Unsendable { device, id, why } => {
+                if let Some(key) = self.bound(from, device) {
+                    self.unsendable(now, key, (id, why), fx);
+                }
+            }
+            Request::Pull { term: _, device, after, count } => {
+                if let Some(key) = self.bound(from, device) {
+                    self.pull(now, key, (after, count), fx);
+                }
+            }
+            Request::Report { term: _, device, seq, body } => {
+                if let Some(key) = self.bound(from, device) {
+                    self.report(now, key, (seq, body), fx);
+                }
+            }
+            Request::Closed { device, reason } => {
+                if let Some(key) = self.bound(from, device) {
+                    self.detach(now, key, reason, fx);
+                }
+            }
+        }
+    }
+
+    /// Goes on with whatever goes on: fan-outs, resends, answers whose time has come, the sweep.
+    /// Does a slice of each and says when it wants to be called again at the latest; `now` means
+    /// that there is more. Also to be called after a batch of completions.
+    pub fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let waits = self.turn_waits(now, fx);
+        let resends = self.turn_resends(now, fx);
+        let walks = self.turn_walks(now, fx);
+        let sweep = self.turn_sweep(now, fx);
+        [waits, resends, walks, sweep].into_iter().flatten().min()
+    }
+
+    /// From now on Binds are told that the server is going.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Gauges of this shard. Counters are in `Effects`, connections and turns with `net`: the roof
+    /// fills them in.
+    pub fn status(&self) -> Status {
+        Status {
+            devices: self.registry.len() as u64,
+            online: self.online,
+            waiting: self.waiting,
+            waiting_bytes: self.waiting_bytes,
+            shards: 1,
+            ..Status::default()
+        }
+    }
+
+    /// The device's key, if it is bound to this connection.
+    fn bound(&self, from: ConnRef, device: DeviceRef) -> Option<Key> {
+        if device.shard() != self.settings.shard {
+            return None;
+        }
+        let conn = self.registry.at(device.key())?.conn()?;
+        (conn == from).then_some(device.key())
+    }
+
+    /// Tells what happened to a device, if anybody listens.
+    fn event(&self, now: Now, key: Key, what: impl FnOnce() -> What, fx: &mut Effects) {
+        if !fx.events_wanted {
+            return;
+        }
+        let (Some(device), Some(names)) = (self.registry.at(key), self.registry.names(key)) else {
+            return;
+        };
+        let (product, id) = names;
+        let event =
+            Event { at_ms: now.wall_ms, product, device: id, epoch: device.epoch, what: what() };
+        fx.tell(event);
+    }
+}

@@ -37,9 +37,6 @@ impl Protocol {
 /// What TLS established.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsFacts {
-    /// Keying material bound to this TLS connection (RFC 5705, RFC 8446 7.5), 32 bytes under the
-    /// label `EXPORTER-Holdline-Bind`, empty context.
-    pub exporter: [u8; 32],
     /// Identity in the client's certificate, verified: first DNS or URI of its SAN, else the CN.
     pub identity: Option<Box<str>>,
 }

@@ -47,8 +47,9 @@ pub trait Machine {
         out: &mut Outbox<Self::Up>,
     ) -> Result<(), CloseReason>;
 
-    /// A time that was asked for with [`Outbox::wake`] has come. Calls that mean nothing any more
-    /// are allowed and must do nothing.
+    /// A time that was asked for with [`Outbox::wake`] has come. Calls too early, or that mean
+    /// nothing any more, are allowed: a machine that still waits asks again. It is also called once
+    /// when a connection has moved to its owner's shard, where nobody has asked yet.
     fn wake(&mut self, now: Now, out: &mut Outbox<Self::Up>) -> Result<(), CloseReason>;
 
     /// Nothing was received for as long as [`Outbox::silence`] allowed.
@@ -183,9 +184,19 @@ impl<Up> Outbox<Up> {
         self.bytes.clear();
     }
 
+    /// Bytes that are to be sent.
+    pub fn wire_len(&self) -> usize {
+        self.bytes.len() + self.shared.iter().map(|(_, frame)| frame.len()).sum::<usize>()
+    }
+
     /// Whether nothing is to be sent.
     pub fn wire_is_empty(&self) -> bool {
         self.bytes.is_empty() && self.shared.is_empty()
+    }
+
+    /// Whether there are words for the inside.
+    pub fn has_words(&self) -> bool {
+        !self.words.is_empty()
     }
 
     /// Takes the words for the inside.

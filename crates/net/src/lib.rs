@@ -1,1 +1,26 @@
-//! To be written.
+//! The room with the sockets.
+//!
+//! A [`Shard`] is one thread's share of the world: a poller, connections in a slab, a wheel of short
+//! timers, a sweep for keep-alive, a mailbox. It drives machines ([`model::machine`]) and a
+//! [`House`], the roof's side, and knows neither which protocols there are nor what they mean.
+//! Sockets themselves are behind [`Net`]: [`epoll`] is the real one, `sim` has the simulated one.
+//!
+//! The invariant: a connection belongs to exactly one shard, and every connection that was ever
+//! accepted or dialled ends with exactly one counted `CloseReason`.
+//!
+//! Read [`shard`], then [`connection`].
+
+pub mod connection;
+pub mod descriptors;
+pub mod desk;
+pub mod epoll;
+pub mod layer;
+pub mod listen;
+pub mod mailbox;
+pub mod outqueue;
+pub mod shard;
+pub mod transport;
+
+pub use desk::{Desk, Dial, House, Opened};
+pub use shard::{Settings, Shard};
+pub use transport::{Accepted, Got, Net, Ready};

@@ -35,7 +35,26 @@ fn violation(line: usize, remedy: String) -> Violation {
 
 fn declared_types(tree: &Tree) -> BTreeSet<String> {
     let rooms = tree.rust_files().filter(|(file, _)| file.path.starts_with("crates/"));
-    rooms.flat_map(|(_, source)| source.declared(KEYWORDS)).map(|(_, name)| name).collect()
+    let mut names = BTreeSet::new();
+    for (_, source) in rooms {
+        names.extend(source.declared(KEYWORDS).into_iter().map(|(_, name)| name));
+        names.extend(declared_by_macro(&source.code()));
+    }
+    names
+}
+
+/// Types that a macro declares: the first word of a call that stands as an item of its own.
+fn declared_by_macro(code: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut lines = code.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    while let Some(line) = lines.next() {
+        let is_call = line.strip_suffix("!(").or_else(|| line.strip_suffix("! {"));
+        let is_item = is_call.is_some_and(|name| !name.contains(' '));
+        if is_item && let Some(first) = lines.next() {
+            names.extend(first.split_whitespace().next().map(str::to_owned));
+        }
+    }
+    names
 }
 
 fn check_row(row: &Row, declared: &BTreeSet<String>) -> Vec<String> {
@@ -59,7 +78,9 @@ mod tests {
 
     fn count(row: &str) -> usize {
         let document = format!("| word | is | meaning |\n| --- | --- | --- |\n{row}\n");
-        let code = "pub struct Session;\npub enum CloseReason {}\n// struct Stanza;\n";
+        let code = "pub struct Session;\npub enum CloseReason {}\n// struct Stanza;\n\
+                    name!(\n    /// A device's id.\n    DeviceId 64\n);\n\
+                    fn a() {\n    name!(\n        Target\n    );\n}\n";
         let mut found = Vec::new();
         let files = [("LEXICON.md", document.as_str()), ("crates/model/src/a.rs", code)];
         check(&Tree::of(&files), &mut found);
@@ -71,6 +92,8 @@ mod tests {
         assert_eq!(count("| `Session`, `CloseReason` | type | what survives |"), 0);
         assert_eq!(count("| `Session`, `Timeline` | type | what survives |"), 1);
         assert_eq!(count("| `Stanza` | type | only in a comment |"), 1);
+        assert_eq!(count("| `DeviceId` | type | declared by a macro |"), 0);
+        assert_eq!(count("| `Target` | type | a word in a call inside a function |"), 1);
     }
 
     #[test]

@@ -116,13 +116,27 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<File>) -> io::Result<()>
                 collect(&entry.path(), &format!("{path}/"), files)?;
             }
         } else if kind.is_file()
-            && entry.metadata()?.len() <= FILE_BYTES_MAX
-            && let Ok(text) = String::from_utf8(fs::read(entry.path())?)
+            && let Some(text) = read_text(&entry.path())?
         {
             files.push(File::new(path, text));
         }
     }
     Ok(())
+}
+
+/// The file's text; `None` when it is large, no text, or was removed since it was listed, as
+/// editors and other tools do.
+fn read_text(path: &Path) -> io::Result<Option<String>> {
+    let bytes = match fs::metadata(path) {
+        Ok(facts) if facts.len() <= FILE_BYTES_MAX => fs::read(path),
+        Ok(_) => return Ok(None),
+        Err(error) => Err(error),
+    };
+    match bytes {
+        Ok(bytes) => Ok(String::from_utf8(bytes).ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads the crates out of what `cargo metadata --no-deps` prints.

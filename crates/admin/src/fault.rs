@@ -1,0 +1,95 @@
+//! Refusals: every way in which the API says no, with its status and a word for programs.
+//!
+//! The body is always `{"error": {"code", "message"}}`. Messages say what is allowed; they never
+//! repeat a secret. Invariant: each [`Answer`](model::ports::control::Answer) that refuses has one
+//! row here.
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+/// A refusal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Fault {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    retry_after_s: Option<u32>,
+}
+
+impl Fault {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Fault {
+        Fault { status, code, message: message.into(), retry_after_s: None }
+    }
+
+    /// The request makes no sense; the message says what would.
+    pub(crate) fn bad(message: impl Into<String>) -> Fault {
+        Fault::new(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    pub(crate) fn unauthorized() -> Fault {
+        let message = "send the API token: `Authorization: Bearer TOKEN`";
+        Fault::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    pub(crate) fn unknown(what: &'static str) -> Fault {
+        let (code, message) = match what {
+            "product" => ("unknown_product", "the product is not known"),
+            "device" => ("unknown_device", "the device is not known"),
+            "push" => ("unknown_push", "the push is not remembered"),
+            _ => ("unknown_path", "there is nothing here: GET /openapi.json lists what there is"),
+        };
+        Fault::new(StatusCode::NOT_FOUND, code, message)
+    }
+
+    pub(crate) fn method() -> Fault {
+        let message = "not with this method: GET /openapi.json lists what there is";
+        Fault::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+    }
+
+    pub(crate) fn slow_body() -> Fault {
+        Fault::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body did not come in time")
+    }
+
+    pub(crate) fn too_large(message: impl Into<String>) -> Fault {
+        Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    }
+
+    pub(crate) fn busy() -> Fault {
+        let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "nothing was done: retry");
+        Fault { retry_after_s: Some(1), ..fault }
+    }
+
+    pub(crate) fn store() -> Fault {
+        let message = "the store is full or failed and nothing was done: see the server's log";
+        let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "store_failed", message);
+        Fault { retry_after_s: Some(30), ..fault }
+    }
+
+    pub(crate) fn no_answer() -> Fault {
+        let message = "the shards did not answer in time; it may still have been done";
+        Fault::new(StatusCode::GATEWAY_TIMEOUT, "no_answer", message)
+    }
+
+    pub(crate) fn internal() -> Fault {
+        let message = "a defect of this server";
+        Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let body = json!({ "error": { "code": self.code, "message": self.message } });
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = header::HeaderValue::from_static("Bearer");
+            headers.insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}

@@ -1,0 +1,171 @@
+//! Who a Bind comes from: proofs, tokens, challenges.
+//!
+//! What is compared is compared in constant time. Nothing is kept for a device: a session's token
+//! and a bearer token are MACs under the node's secret and are computed again when shown. A
+//! challenge is a number nobody can foresee; that a proof covers the one which was sent is what
+//! the machine vouches for with `challenged`. The replay filter is the only state.
+
+use crate::replay::{Nonce, Replay, SKEW_MS_MAX};
+use base::hash::HashKey;
+use base::time::Now;
+use hmac::{Hmac, KeyInit, Mac};
+use model::product::{AnonymousFrom, Product};
+use model::request::{Bind, Proof, Refusal};
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+/// What a proof turned out to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Proven {
+    /// Good.
+    Yes,
+    /// To be brought again, over this nonce.
+    Challenge([u8; 16]),
+    /// Not good.
+    No(Refusal),
+}
+
+/// The keeper of secrets of one shard.
+pub(crate) struct Access {
+    node: Hmac<Sha256>,
+    hash_key: HashKey,
+    replay: Replay,
+    challenges: u64,
+}
+
+impl Access {
+    /// Makes and checks tokens under `node_secret`, the same on every shard of a node.
+    pub fn new(node_secret: &[u8; 32], hash_key: HashKey, nonces_max: usize) -> Access {
+        let replay = Replay::new(nonces_max);
+        Access { node: keyed(node_secret), hash_key, replay, challenges: 0 }
+    }
+
+    /// Lets go of nonces that are old enough.
+    pub fn turn(&mut self, now: Now) {
+        self.replay.turn(now);
+    }
+
+    /// Judges a Bind by its main proof.
+    pub fn prove(&mut self, now: Now, product: &Product, bind: &Bind) -> Proven {
+        let proofs = &product.proofs;
+        let good = match &bind.proof {
+            Proof::None => match proofs.anonymous {
+                AnonymousFrom::Nowhere => false,
+                AnonymousFrom::Loopback => bind.from_loopback,
+                AnonymousFrom::Everywhere => true,
+            },
+            Proof::Certificate(identity) => {
+                proofs.certificate && **identity == *bind.device.as_str()
+            }
+            Proof::Token(token) => proofs.token && self.token_is_good(now, bind, token),
+            Proof::Hmac { .. } if proofs.hmac => return self.prove_hmac(now, product, bind),
+            Proof::Classic { .. } if proofs.classic_sign => {
+                return self.prove_classic(now, product, bind);
+            }
+            Proof::Hmac { .. } | Proof::Classic { .. } => false,
+        };
+        if good { Proven::Yes } else { Proven::No(Refusal::AuthFailed) }
+    }
+
+    /// Whether the Bind goes on with the device's current session.
+    pub fn resumes(&self, bind: &Bind, epoch: u64) -> bool {
+        let Some(resume) = &bind.resume else { return false };
+        let names = (bind.product.as_str(), bind.device.as_str());
+        let token = self.session_token(names.0, names.1, epoch);
+        epoch != 0 && resume.epoch == epoch && bool::from(token.ct_eq(&resume.token))
+    }
+
+    /// The token with which a session is gone on with.
+    pub fn session_token(&self, product: &str, device: &str, epoch: u64) -> [u8; 32] {
+        self.mac(b"session", &[product.as_bytes(), device.as_bytes(), &epoch.to_be_bytes()])
+    }
+
+    /// A bearer token: `until.mac`, the first in decimal, the second in hexadecimal digits.
+    pub fn bearer_token(&self, product: &str, device: &str, until: u64) -> String {
+        let until = until.to_string();
+        let parts = [product.as_bytes(), device.as_bytes(), until.as_bytes()];
+        let mac = self.mac(b"bearer", &parts);
+        let digits: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{until}.{digits}")
+    }
+
+    fn token_is_good(&self, now: Now, bind: &Bind, token: &[u8]) -> bool {
+        let Some(dot) = token.iter().position(|&byte| byte == b'.') else { return false };
+        let until = std::str::from_utf8(&token[..dot]).ok().and_then(|text| text.parse().ok());
+        let Some(until) = until else { return false };
+        let (product, device) = (bind.product.as_str(), bind.device.as_str());
+        let good = self.bearer_token(product, device, until);
+        until >= now.wall_ms / 1_000 && bool::from(good.as_bytes().ct_eq(token))
+    }
+
+    fn prove_hmac(&mut self, now: Now, product: &Product, bind: &Bind) -> Proven {
+        let Proof::Hmac { key_id, signed, mac, nonce, device_ms, challenged } = &bind.proof else {
+            return Proven::No(Refusal::AuthFailed);
+        };
+        let secret = product.secrets.iter().find(|secret| secret.key_id == *key_id);
+        let Some(secret) = secret else { return Proven::No(Refusal::AuthFailed) };
+        if product.proofs.challenge && !challenged {
+            return Proven::Challenge(self.challenge(now));
+        }
+        if !bool::from(signature(&secret.bytes, signed).ct_eq(mac)) {
+            return Proven::No(Refusal::AuthFailed);
+        }
+        match challenged {
+            true => Proven::Yes,
+            false => self.prove_fresh(now, bind, *device_ms, nonce),
+        }
+    }
+
+    fn prove_classic(&mut self, now: Now, product: &Product, bind: &Bind) -> Proven {
+        let Proof::Classic { signed, sign, device_ms } = &bind.proof else {
+            return Proven::No(Refusal::AuthFailed);
+        };
+        let good = |secret: &model::product::Secret| {
+            bool::from(signature(&secret.bytes, signed)[..16].ct_eq(&sign[..]))
+        };
+        match product.secrets.iter().any(good) {
+            true => self.prove_fresh(now, bind, *device_ms, sign),
+            false => Proven::No(Refusal::AuthFailed),
+        }
+    }
+
+    fn prove_fresh(&mut self, now: Now, bind: &Bind, device_ms: u64, nonce: &[u8]) -> Proven {
+        if now.wall_ms.abs_diff(device_ms) > SKEW_MS_MAX {
+            return Proven::No(Refusal::ClockSkew);
+        }
+        let (product, device) = (bind.product.as_str(), bind.device.as_str());
+        let hash = self.hash_key.of(&[product.as_bytes(), device.as_bytes(), nonce]);
+        match self.replay.note(now, hash) {
+            Nonce::Fresh => Proven::Yes,
+            Nonce::Used => Proven::No(Refusal::Replayed),
+            Nonce::NoRoom => Proven::No(Refusal::Busy),
+        }
+    }
+
+    fn challenge(&mut self, now: Now) -> [u8; 16] {
+        self.challenges += 1;
+        let parts = [now.wall_ms, now.mono.nanos(), self.challenges].map(u64::to_be_bytes);
+        let mac = self.mac(b"challenge", &[&parts[0], &parts[1], &parts[2]]);
+        mac[..16].try_into().expect("a MAC has 32 bytes")
+    }
+
+    fn mac(&self, label: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+        let mut mac = self.node.clone();
+        mac.update(label);
+        for part in parts {
+            mac.update(&[part.len() as u8]); // names have at most 64 bytes
+            mac.update(part);
+        }
+        mac.finalize().into_bytes().into()
+    }
+}
+
+fn keyed(secret: &[u8]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(secret).expect("HMAC takes keys of every length")
+}
+
+fn signature(secret: &[u8], signed: &[u8]) -> [u8; 32] {
+    let mut mac = keyed(secret);
+    mac.update(signed);
+    mac.finalize().into_bytes().into()
+}

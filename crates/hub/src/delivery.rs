@@ -1,0 +1,177 @@
+//! Pushes go out, are acknowledged, and go out again.
+//!
+//! A push that is not acknowledged is sent again on the same connection after 10, 20 and 40
+//! seconds more; then it keeps its place in the window until the device acknowledges it late or
+//! binds anew. One timer a device is enough: it is never set further ahead than the shortest
+//! interval, so nothing sent meanwhile can be due before it.
+
+use crate::Hub;
+use crate::effects::Effects;
+use crate::queue::Kept;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::event::Counter;
+use model::id::MessageId;
+use model::push::{Outcome, Rejection};
+use model::request::Delivery;
+use std::time::Duration;
+
+/// Seconds until a push is sent again, after it was sent so many times.
+const RESEND_S: [u64; 3] = [10, 20, 40];
+
+impl Hub {
+    /// Milliseconds after which an unacknowledged push is sent again for the first time.
+    pub(crate) const ACK_MS: u32 = RESEND_S[0] as u32 * 1_000;
+
+    /// Sends what the device's window has room for.
+    pub(crate) fn pump(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let Some(conn) = device.conn() else { return };
+        let (term, window, timed) = (device.term(), device.window, device.timed());
+        let Some(queue) = device.queue_mut() else { return };
+        let mut over = Vec::new();
+        queue.pump(window, (now.mono, now.unix_s()), &mut over, |item| {
+            let (push, again) = (item.push.clone(), item.times > 0);
+            fx.counters.count(Counter::PushesSent);
+            fx.counters.count_by(Counter::PushesResent, u64::from(again));
+            fx.deliveries.push((conn, Delivery::Push { term, push, again }));
+        });
+        if queue.inflight() > 0 && !timed {
+            device.set_timed(true);
+            self.resends.insert(now.after(Duration::from_secs(RESEND_S[0])), key.pack());
+        }
+        for item in over {
+            self.end(now, key, item, Outcome::Expired, fx);
+        }
+    }
+
+    /// The device has pushes; there may be room for more now.
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: Now,
+        key: Key,
+        acked: (Option<MessageId>, Vec<MessageId>),
+        fx: &mut Effects,
+    ) {
+        self.take_acknowledged(now, key, acked, fx);
+        self.pump(now, key, fx);
+        self.release(now, key);
+    }
+
+    /// Ends what the device has.
+    pub(crate) fn take_acknowledged(
+        &mut self,
+        now: Now,
+        key: Key,
+        (upto, mut ids): (Option<MessageId>, Vec<MessageId>),
+        fx: &mut Effects,
+    ) {
+        let device = self.registry.at_mut(key);
+        let Some(queue) = device.and_then(|device| device.queue_mut()) else { return };
+        let mut acked = Vec::new();
+        ids.sort_unstable();
+        queue.acknowledge(upto.unwrap_or(MessageId(0)), &ids, &mut acked);
+        for item in acked {
+            self.end(now, key, item, Outcome::Delivered, fx);
+        }
+    }
+
+    /// The device's protocol cannot carry a push.
+    pub(crate) fn unsendable(
+        &mut self,
+        now: Now,
+        key: Key,
+        (id, why): (MessageId, Rejection),
+        fx: &mut Effects,
+    ) {
+        let device = self.registry.at_mut(key);
+        let Some(queue) = device.and_then(|device| device.queue_mut()) else { return };
+        if let Some(item) = queue.remove(id) {
+            self.end(now, key, item, Outcome::Rejected(why), fx);
+        }
+        self.pump(now, key, fx);
+        self.release(now, key);
+    }
+
+    /// The device fetches what waits for it, as far as its window has room.
+    pub(crate) fn pull(
+        &mut self,
+        now: Now,
+        key: Key,
+        (after, count): (MessageId, u16),
+        fx: &mut Effects,
+    ) {
+        self.expire_queue(now, key, fx);
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let Some(conn) = device.conn() else { return };
+        let (term, window) = (device.term(), usize::from(device.window));
+        if let Some(queue) = device.queue_mut() {
+            let room = window.saturating_sub(queue.inflight());
+            queue.unhold(after, room.min(usize::from(count)));
+        }
+        self.pump(now, key, fx);
+        let queue = self.registry.at(key).and_then(|device| device.queue());
+        let remaining = queue.map_or(0, |queue| queue.remaining(after) as u32);
+        fx.deliveries.push((conn, Delivery::Pulled { term, remaining }));
+        self.release(now, key);
+    }
+
+    /// Sends again what was not acknowledged for too long, a slice of the devices in question.
+    pub(crate) fn turn_resends(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        for _ in 0..self.settings.limits.fan_out_slice {
+            let Some(token) = self.resends.take(now) else { break };
+            self.resend(now, Key::unpack(token), fx);
+        }
+        self.resends.next(now)
+    }
+
+    fn resend(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        device.set_timed(false);
+        let Some(conn) = device.conn() else { return };
+        let term = device.term();
+        let Some(queue) = device.queue_mut() else { return };
+        let (mut over, mut keep, mut next) = (Vec::new(), Vec::new(), None::<Instant>);
+        queue.sift_inflight(&mut over, |item| {
+            let Some(due) = due(item.sent, item.times) else {
+                return item.push.expired(now.unix_s());
+            };
+            // Nobody waits for it, so the store has to know now, or it is over.
+            let alone = due <= now.mono && item.kept == Kept::No && !item.answers;
+            if item.push.expired(now.unix_s()) || (alone && !item.push.stores()) {
+                return true;
+            }
+            if alone {
+                keep.push(item.push.id);
+            }
+            if due <= now.mono {
+                item.sent(now.mono);
+                fx.counters.count(Counter::PushesSent);
+                fx.counters.count(Counter::PushesResent);
+                let push = item.push.clone();
+                fx.deliveries.push((conn, Delivery::Push { term, push, again: true }));
+            }
+            next = next.into_iter().chain(self::due(item.sent, item.times)).min();
+            false
+        });
+        if let Some(next) = next {
+            device.set_timed(true);
+            let longest = now.after(Duration::from_secs(RESEND_S[0]));
+            self.resends.insert(next.min(longest), key.pack());
+        }
+        for item in over {
+            self.end(now, key, item, Outcome::Expired, fx);
+        }
+        for id in keep {
+            self.keep(now, key, id, fx);
+        }
+        self.pump(now, key, fx);
+        self.release(now, key);
+    }
+}
+
+/// When a push that was sent so often, last at `sent`, is to be sent again, if ever.
+fn due(sent: Instant, times: u8) -> Option<Instant> {
+    let interval = RESEND_S.get(usize::from(times).checked_sub(1)?)?;
+    Some(sent + Duration::from_secs(*interval))
+}

@@ -1,0 +1,292 @@
+//! The record of a device: 48 bytes, online or not.
+//!
+//! What an idle device needs stands here; whatever is not idle (waiting pushes, tags, a quota in
+//! use, a term that is not zero) stands in [`Extra`], which exists only while it holds something.
+//! Two fields serve twice: `place` is the connection of a device that is online and the time and
+//! reason of one that is not, and the time since which a device is online is read off its epoch.
+//! A device knows its product by number; its id is inline up to sixteen bytes ([`Name`]).
+
+use crate::queue::Queue;
+use base::time::Instant;
+use model::close::CloseReason;
+use model::id::{ConnRef, MessageId};
+
+/// Whether a device is bound, and whether it ever was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Presence {
+    /// It has a record for another reason: a push, a tag, a block.
+    Never,
+    /// It was bound once.
+    Offline,
+    /// It is bound to the connection in `place`.
+    Online,
+}
+
+/// A device's id: the text itself, padded with zeros, or a zero and the slot of a longer one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Name([u8; Name::INLINE]);
+
+impl Name {
+    /// Longest id that is kept inline, bytes.
+    pub const INLINE: usize = 16;
+
+    /// The name for `id`, if it is short enough. Checked ids hold no zero byte.
+    pub fn short(id: &str) -> Option<Name> {
+        let mut bytes = [0; Name::INLINE];
+        bytes.get_mut(..id.len())?.copy_from_slice(id.as_bytes());
+        Some(Name(bytes))
+    }
+
+    /// The name for an id that lives in `slot` of the table of long ones.
+    pub fn long(slot: u32) -> Name {
+        let mut bytes = [0; Name::INLINE];
+        bytes[1..5].copy_from_slice(&slot.to_be_bytes());
+        Name(bytes)
+    }
+
+    /// The id, or the slot where it lives.
+    pub fn read(&self) -> Result<&str, u32> {
+        if self.0[0] == 0 {
+            let slot = self.0[1..5].try_into().expect("four bytes");
+            return Err(u32::from_be_bytes(slot));
+        }
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(Name::INLINE);
+        Ok(std::str::from_utf8(&self.0[..end]).expect("ids are checked ASCII"))
+    }
+}
+
+/// What a device has beyond its record, while it has it.
+#[derive(Default)]
+pub(crate) struct Extra {
+    /// Pushes that wait for it, in flight or not.
+    pub queue: Queue,
+    /// Its tags, by number, sorted.
+    pub tags: Box<[u32]>,
+    /// Which Bind of its connection it is; most are zero and need no room.
+    pub term: u16,
+    /// When its saved-up quota of Reports is whole again, microseconds of the monotonic clock.
+    pub report_tat_us: u64,
+}
+
+impl Extra {
+    fn is_idle(&self, now: Instant) -> bool {
+        self.queue.is_empty()
+            && self.tags.is_empty()
+            && self.term == 0
+            && self.report_tat_us <= now.nanos() / 1_000
+    }
+}
+
+/// A device's record.
+pub(crate) struct Device {
+    name: Name,
+    /// Online: bits of the connection. Else: milliseconds since when, and the reason.
+    place: u64,
+    /// Number of its last session; zero if it never bound.
+    pub epoch: u64,
+    /// What is not idle.
+    pub extra: Option<Box<Extra>>,
+    /// Number of its product.
+    pub product: u16,
+    /// Agreed heartbeat, seconds.
+    pub heartbeat_s: u16,
+    /// Unacknowledged pushes it may have.
+    pub window: u16,
+    presence: Presence,
+    marks: u8,
+}
+
+const _: () = assert!(size_of::<Option<Device>>() <= 48, "a device's slot is 48 bytes");
+
+const PROTOCOL: u8 = 0x0f;
+const BLOCKED: u8 = 0x10;
+const PULLS: u8 = 0x20;
+const TIMED: u8 = 0x40;
+
+impl Device {
+    /// Protocols that the record can tell apart, the empty one included.
+    pub const PROTOCOLS_MAX: usize = PROTOCOL as usize + 1;
+
+    /// A device that never bound, known since `at_ms`.
+    pub fn new(name: Name, product: u16, at_ms: u64) -> Device {
+        Device {
+            name,
+            place: at_ms << 8,
+            epoch: 0,
+            extra: None,
+            product,
+            heartbeat_s: 0,
+            window: 0,
+            presence: Presence::Never,
+            marks: 0,
+        }
+    }
+
+    /// Its id, or where that lives.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// Whether it is bound, and whether it ever was.
+    pub fn presence(&self) -> Presence {
+        self.presence
+    }
+
+    /// The connection it is bound to.
+    pub fn conn(&self) -> Option<ConnRef> {
+        (self.presence == Presence::Online).then(|| ConnRef::from_bits(self.place))
+    }
+
+    /// It is bound to `conn` from now on.
+    pub fn attach(&mut self, conn: ConnRef, epoch: u64) {
+        self.presence = Presence::Online;
+        self.place = conn.bits();
+        self.epoch = epoch;
+    }
+
+    /// It is bound no more.
+    pub fn detach(&mut self, at_ms: u64, reason: CloseReason) {
+        self.presence = Presence::Offline;
+        self.place = (at_ms << 8) | reason as u64;
+        self.set_term(0);
+    }
+
+    /// Unix millisecond since when it is online, offline, or known.
+    pub fn since_ms(&self) -> u64 {
+        match self.presence {
+            Presence::Online => MessageId::EPOCH_MS + (self.epoch >> 22),
+            Presence::Offline | Presence::Never => self.place >> 8,
+        }
+    }
+
+    /// How its last connection ended.
+    pub fn reason(&self) -> Option<CloseReason> {
+        match self.presence {
+            Presence::Offline => CloseReason::ALL.get(self.place as u8 as usize).copied(),
+            Presence::Online | Presence::Never => None,
+        }
+    }
+
+    /// Which Bind of its connection it is.
+    pub fn term(&self) -> u16 {
+        self.extra.as_ref().map_or(0, |extra| extra.term)
+    }
+
+    /// Sets the term.
+    pub fn set_term(&mut self, term: u16) {
+        if term != 0 || self.extra.is_some() {
+            self.extra().term = term;
+        }
+    }
+
+    /// Its extra, made when it has none.
+    pub fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+
+    /// Its pushes, if it has any or had some just now.
+    pub fn queue(&self) -> Option<&Queue> {
+        self.extra.as_ref().map(|extra| &extra.queue)
+    }
+
+    /// The same, to change.
+    pub fn queue_mut(&mut self) -> Option<&mut Queue> {
+        self.extra.as_mut().map(|extra| &mut extra.queue)
+    }
+
+    /// Its tags, by number.
+    pub fn tags(&self) -> &[u32] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.tags)
+    }
+
+    /// Frees the extra when it holds nothing.
+    pub fn release(&mut self, now: Instant) {
+        if self.extra.as_ref().is_some_and(|extra| extra.is_idle(now)) {
+            self.extra = None;
+        }
+    }
+
+    /// Number of the protocol of its last session.
+    pub fn protocol(&self) -> u8 {
+        self.marks & PROTOCOL
+    }
+
+    /// Sets that number, below [`PROTOCOLS_MAX`](Self::PROTOCOLS_MAX).
+    pub fn set_protocol(&mut self, number: u8) {
+        self.marks = (self.marks & !PROTOCOL) | (number & PROTOCOL);
+    }
+
+    /// Whether it is blocked.
+    pub fn blocked(&self) -> bool {
+        self.marks & BLOCKED != 0
+    }
+
+    /// Blocks or unblocks it.
+    pub fn set_blocked(&mut self, to: bool) {
+        self.mark(BLOCKED, to);
+    }
+
+    /// Whether it fetches stored pushes itself.
+    pub fn pulls(&self) -> bool {
+        self.marks & PULLS != 0
+    }
+
+    /// Says so.
+    pub fn set_pulls(&mut self, to: bool) {
+        self.mark(PULLS, to);
+    }
+
+    /// Whether a resend timer of this device is in the wheel.
+    pub fn timed(&self) -> bool {
+        self.marks & TIMED != 0
+    }
+
+    /// Says so.
+    pub fn set_timed(&mut self, to: bool) {
+        self.mark(TIMED, to);
+    }
+
+    fn mark(&mut self, bit: u8, to: bool) {
+        self.marks = if to { self.marks | bit } else { self.marks & !bit };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::slab::Key;
+    use model::id::ShardId;
+
+    #[test]
+    fn a_name_is_inline_up_to_sixteen_bytes() {
+        let longest = "0123456789abcdef";
+        assert_eq!(Name::short(longest).expect("fits").read(), Ok(longest));
+        assert_eq!(Name::short("x").expect("fits").read(), Ok("x"));
+        assert_eq!(Name::short("0123456789abcdefg"), None);
+        assert_eq!(Name::long(0xdead_beef).read(), Err(0xdead_beef));
+    }
+
+    #[test]
+    fn place_serves_both_states() {
+        let mut device = Device::new(Name::long(1), 3, 1_700_000_000_123);
+        assert_eq!((device.since_ms(), device.reason()), (1_700_000_000_123, None));
+        let epoch = MessageId::after(0, 1_800_000_000_456, ShardId(7)).0;
+        let conn = ConnRef::new(ShardId(1023), Key { slot: u32::MAX, generation: 0x3f_ffff });
+        device.attach(conn, epoch);
+        assert_eq!((device.conn(), device.since_ms()), (Some(conn), 1_800_000_000_456));
+        device.detach(1_900_000_000_789, CloseReason::Internal);
+        assert_eq!((device.conn(), device.since_ms()), (None, 1_900_000_000_789));
+        assert_eq!(device.reason(), Some(CloseReason::Internal));
+    }
+
+    #[test]
+    fn marks_do_not_disturb_each_other() {
+        let mut device = Device::new(Name::long(1), 0, 0);
+        device.set_protocol(15);
+        device.set_blocked(true);
+        device.set_pulls(true);
+        device.set_pulls(false);
+        device.set_protocol(2);
+        assert_eq!((device.protocol(), device.blocked(), device.pulls()), (2, true, false));
+    }
+}

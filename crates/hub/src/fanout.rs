@@ -1,0 +1,198 @@
+//! Walks over many devices, a slice a turn: fan-outs, new terms, the end of a product.
+//!
+//! A walk goes through slots in rising order and never back: all slots for a product, the members'
+//! slots for a tag. Records keep their slots, so a device that had its record when the walk began
+//! and keeps it is visited exactly once; one that gets a record meanwhile is visited at most once.
+//! Several walks take turns. Fan-outs pause while much waits for the store.
+
+use crate::Hub;
+use crate::effects::Effects;
+use crate::push::Sending;
+use crate::terms;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::id::{MessageId, Tag};
+use model::ports::control::{Answer, PushCounts};
+use model::push::{Outcome, Rejection};
+use model::request::{Delivery, HeartbeatWish, Refusal};
+use std::time::Duration;
+
+/// Slots looked at in a turn, those of other products included.
+const VISITS_MAX: usize = 4_096;
+
+/// How long a fan-out pauses at most before it looks whether the store has caught up.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What is done at each device.
+pub(crate) enum Errand {
+    /// A push.
+    Push(Sending),
+    /// The product's terms, for those online.
+    Terms,
+    /// The product is gone.
+    Drop,
+}
+
+/// A walk that goes on.
+pub(crate) struct Walk {
+    errand: Errand,
+    product: u16,
+    tag: Option<Tag>,
+    /// The next slot to look at.
+    from: u32,
+    /// Where the walk ends.
+    end: u32,
+}
+
+impl Hub {
+    /// Walks that wait, a shard, beyond fan-outs (which `jobs_max` bounds). One more is answered
+    /// Busy.
+    const ERRANDS_MAX: usize = 1_024;
+
+    /// Begins a fan-out and answers at once.
+    pub(crate) fn push_to_many(
+        &mut self,
+        reply: u64,
+        (product, tag): (u16, Option<Tag>),
+        sending: Sending,
+        fx: &mut Effects,
+    ) {
+        let id = sending.push.id;
+        if !self.jobs.begin(id) {
+            return fx.answers.push((reply, Answer::Busy));
+        }
+        self.begin(Errand::Push(sending), product, tag);
+        let counts = PushCounts { running: true, ..PushCounts::default() };
+        fx.answers.push((reply, Answer::Pushed { id, outcomes: Vec::new(), counts }));
+    }
+
+    /// Begins to tell the devices of a product its terms; false when too many walks wait.
+    pub(crate) fn configure(&mut self, product: u16) -> bool {
+        if self.walks.len() >= Hub::ERRANDS_MAX {
+            return false;
+        }
+        self.begin(Errand::Terms, product, None);
+        true
+    }
+
+    /// Begins to detach the devices of a product that lost its name. Its other walks end here.
+    pub(crate) fn drop_devices(&mut self, product: u16) {
+        let (ended, walks): (Vec<_>, Vec<_>) =
+            self.walks.drain(..).partition(|walk| walk.product == product);
+        self.walks = walks.into();
+        ended.iter().for_each(|walk| self.walked(walk));
+        self.begin(Errand::Drop, product, None);
+    }
+
+    /// Goes on with the walk whose turn it is.
+    pub(crate) fn turn_walks(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let mut visits = VISITS_MAX;
+        let mut left = self.settings.limits.fan_out_slice;
+        while visits > 0 && left > 0 {
+            let Some(mut walk) = self.walks.pop_front() else { return None };
+            if matches!(walk.errand, Errand::Push(_)) && !self.tickets.is_easy() {
+                self.walks.push_back(walk);
+                return Some(now.after(PAUSE));
+            }
+            match self.step(&walk, &mut visits) {
+                Some((slot, key)) => {
+                    walk.from = slot + 1;
+                    if let Some(key) = key {
+                        left -= 1;
+                        self.visit(now, key, &walk.errand, fx);
+                    }
+                    self.walks.push_front(walk);
+                }
+                None => self.walked(&walk),
+            }
+        }
+        self.walks.rotate_left(usize::from(self.walks.len() > 1));
+        self.walks.front().map(|_| now.mono)
+    }
+
+    /// Finishes whatever a walk would still do, at once: for the start, before anybody is served.
+    pub(crate) fn drop_devices_now(&mut self, now: Now, product: u16, fx: &mut Effects) {
+        self.drop_devices(product);
+        while self.turn_walks(now, fx).is_some() {}
+    }
+
+    fn begin(&mut self, errand: Errand, product: u16, tag: Option<Tag>) {
+        let end = self.registry.slots();
+        self.walks.push_back(Walk { errand, product, tag, from: 0, end });
+    }
+
+    /// The next slot of a walk, with the device to visit if one lives there; `None` at the end.
+    fn step(&self, walk: &Walk, visits: &mut usize) -> Option<(u32, Option<Key>)> {
+        if let Some(tag) = &walk.tag {
+            *visits -= 1;
+            let slot = self.tags.member(walk.product, tag, walk.from)?;
+            let key = self.registry.tenant(slot).map(|(key, _)| key);
+            return (slot < walk.end).then_some((slot, key));
+        }
+        let mut slot = walk.from;
+        while slot < walk.end {
+            let tenant = self.registry.tenant(slot);
+            let tenant = tenant.filter(|(_, device)| device.product == walk.product);
+            *visits -= 1;
+            if tenant.is_some() || *visits == 0 {
+                return Some((slot, tenant.map(|(key, _)| key)));
+            }
+            slot += 1;
+        }
+        None
+    }
+
+    fn visit(&mut self, now: Now, key: Key, errand: &Errand, fx: &mut Effects) {
+        match errand {
+            Errand::Push(sending) => {
+                let outcome = self.place(now, key, sending, fx);
+                self.jobs.matched(sending.push.id, outcome);
+            }
+            Errand::Terms => self.tell_terms(key, fx),
+            Errand::Drop => self.discard(now, key, fx),
+        }
+    }
+
+    fn walked(&mut self, walk: &Walk) {
+        match &walk.errand {
+            Errand::Push(sending) => self.jobs.walked(sending.push.id),
+            Errand::Terms => {}
+            Errand::Drop => self.registry.products.free(walk.product),
+        }
+    }
+
+    /// The wishes a device had at its Bind are not remembered: the product's default holds, and
+    /// the window only ever shrinks.
+    fn tell_terms(&mut self, key: Key, fx: &mut Effects) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let Some(conn) = device.conn() else { return };
+        let (number, window) = (device.product, device.window);
+        let product = self.registry.products.of(number).clone();
+        let heartbeat_s = terms::heartbeat_s(&product, HeartbeatWish::default(), &mut self.rng);
+        let Some(device) = self.registry.at_mut(key) else { return };
+        device.heartbeat_s = heartbeat_s;
+        device.window = terms::window(&product, window);
+        let (term, inflight_max) = (device.term(), device.window);
+        fx.deliveries.push((conn, Delivery::Configure { term, heartbeat_s, inflight_max }));
+    }
+
+    /// The device's product is gone, and so is the device.
+    fn discard(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let device = self.registry.at_mut(key);
+        let items = device.and_then(|device| device.queue_mut()).map(|queue| queue.drain());
+        for item in items.into_iter().flatten() {
+            self.end(now, key, item, Outcome::Rejected(Rejection::Evicted), fx);
+        }
+        self.kick(now, key, (Refusal::AdminKick, Vec::new()), fx);
+        self.set_tags(now, key, &[]);
+        self.registry.remove(key);
+    }
+
+    /// Ids of the fan-outs that are walking.
+    pub(crate) fn walking(&self) -> impl Iterator<Item = MessageId> {
+        self.walks.iter().filter_map(|walk| match &walk.errand {
+            Errand::Push(sending) => Some(sending.push.id),
+            Errand::Terms | Errand::Drop => None,
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! The products, each under a number that fits into a device's record.
+//!
+//! A number stays taken until the last device that bears it is gone, so a product that is dropped
+//! and made again is another one. The table knows how many devices each number has, not which.
+
+use model::id::ProductKey;
+use model::product::Product;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Products, the dropped ones whose devices are still being detached included.
+#[derive(Default)]
+pub(crate) struct Products {
+    numbers: BTreeMap<ProductKey, u16>,
+    places: Vec<Option<Place>>,
+}
+
+struct Place {
+    product: Arc<Product>,
+    devices: u32,
+}
+
+impl Products {
+    /// Most products. One more is not taken (`Done(false)`).
+    pub const MAX: usize = 4_096;
+
+    /// Number of the product with this key.
+    pub fn number(&self, key: &ProductKey) -> Option<u16> {
+        self.numbers.get(key).copied()
+    }
+
+    /// The product with this number, which a device bears or `number` gave.
+    pub fn of(&self, number: u16) -> &Arc<Product> {
+        &self.place(number).product
+    }
+
+    /// The product with this key.
+    pub fn by_key(&self, key: &ProductKey) -> Option<&Arc<Product>> {
+        self.number(key).map(|number| self.of(number))
+    }
+
+    /// All products, by key.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Product>> {
+        self.numbers.values().map(|&number| self.of(number))
+    }
+
+    /// Makes or changes a product; `None` when there are too many.
+    pub fn put(&mut self, product: Arc<Product>) -> Option<u16> {
+        if let Some(number) = self.number(&product.key) {
+            self.place_mut(number).product = product;
+            return Some(number);
+        }
+        let number = match self.places.iter().position(Option::is_none) {
+            Some(at) => at,
+            None if self.places.len() < Products::MAX => {
+                self.places.push(None);
+                self.places.len() - 1
+            }
+            None => return None,
+        };
+        self.numbers.insert(product.key.clone(), number as u16);
+        self.places[number] = Some(Place { product, devices: 0 });
+        Some(number as u16)
+    }
+
+    /// Takes the key out; the number stays until [`free`](Self::free).
+    pub fn unname(&mut self, key: &ProductKey) -> Option<u16> {
+        self.numbers.remove(key)
+    }
+
+    /// Gives the number of an unnamed product back.
+    pub fn free(&mut self, number: u16) {
+        assert_eq!(self.place(number).devices, 0, "a freed product has no devices");
+        self.places[usize::from(number)] = None;
+    }
+
+    /// A device with this number came or went.
+    pub fn held(&mut self, number: u16, change: i32) {
+        let place = self.place_mut(number);
+        place.devices = place.devices.checked_add_signed(change).expect("devices are counted");
+    }
+
+    /// Numbers ever used.
+    pub fn numbers(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Panics when the counts are not `held`.
+    pub fn audit(&self, held: &[u32]) {
+        for (place, held) in self.places.iter().zip(held) {
+            assert_eq!(place.as_ref().map_or(0, |place| place.devices), *held, "devices held");
+        }
+    }
+
+    fn place(&self, number: u16) -> &Place {
+        self.places[usize::from(number)].as_ref().expect("numbers in use have products")
+    }
+
+    fn place_mut(&mut self, number: u16) -> &mut Place {
+        self.places[usize::from(number)].as_mut().expect("numbers in use have products")
+    }
+}

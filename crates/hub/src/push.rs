@@ -1,0 +1,312 @@
+//! A push finds its place at a device, and its end.
+//!
+//! `place` takes a push on, or says at once what becomes of it; `end` is the only way out of a
+//! queue. Between them the push is in exactly one queue, on the way or waiting. A push that is for
+//! now or never takes a place only if it can be sent now.
+
+use crate::Hub;
+use crate::device::Presence;
+use crate::effects::Effects;
+use crate::queue::{Item, Kept, Room};
+use crate::tickets::Promise;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::event::{Counter, Event, What};
+use model::id::DeviceId;
+use model::ports::control::{Answer, PushOrder, Target};
+use model::ports::journal::Entry;
+use model::product::Product;
+use model::push::{Outcome, Push, Rejection};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest time an answer waits for acknowledgements, milliseconds. A longer wish is cut.
+const WAIT_MS_MAX: u32 = 60_000;
+
+/// What a push that is for now or never is given to be acknowledged, milliseconds, when the order
+/// does not want to wait: without it, its outcome could not be known.
+const NOW_OR_NEVER_MS: u32 = 1_000;
+
+/// Pushes a device's queue may hold, whatever its product says: what one look through a queue may
+/// cost.
+const QUEUE_COUNT_MAX: usize = 10_000;
+
+/// A push, and who wants to know of its end.
+#[derive(Clone)]
+pub(crate) struct Sending {
+    /// The push.
+    pub push: Arc<Push>,
+    /// Its end at each device is told as an event.
+    pub receipts: bool,
+    /// It is a fan-out: a job counts the outcomes. Otherwise an order waits for each of them.
+    pub counted: bool,
+}
+
+impl Hub {
+    /// The API orders a push.
+    pub(crate) fn push(&mut self, now: Now, reply: u64, order: PushOrder, fx: &mut Effects) {
+        let Some(number) = self.registry.products.number(&order.product) else {
+            return fx.answers.push((reply, Answer::UnknownProduct));
+        };
+        let product = self.registry.products.of(number).clone();
+        let (receipts, wait_ms) = (order.receipts, order.wait_ms.min(WAIT_MS_MAX));
+        let (push, target) = make(now, order, &product);
+        let tag = match target {
+            Target::Devices(devices) => {
+                let least_ms = if push.stores() { 0 } else { NOW_OR_NEVER_MS };
+                let until = now.after(Duration::from_millis(wait_ms.max(least_ms).into()));
+                let sending = Sending { push: Arc::new(push), receipts, counted: false };
+                return self.push_to_list(now, (reply, until), (number, devices), sending, fx);
+            }
+            Target::Tag(tag) => Some(tag),
+            Target::Product => None,
+        };
+        let sending = Sending { push: Arc::new(push), receipts, counted: true };
+        self.push_to_many(reply, (number, tag), sending, fx);
+    }
+
+    /// Takes a push on for a device, or says what becomes of it at once.
+    pub(crate) fn place(
+        &mut self,
+        now: Now,
+        key: Key,
+        sending: &Sending,
+        fx: &mut Effects,
+    ) -> Option<Outcome> {
+        let room = match self.judge(now, key, sending) {
+            Ok(room) => room,
+            Err(outcome) => return Some(self.tell_outcome(now, key, (sending, outcome), fx)),
+        };
+        let push = &sending.push;
+        let device = self.registry.at_mut(key)?;
+        let (online, queue) = (device.conn().is_some(), &mut device.extra().queue);
+        let replaced = queue.collapsing(push).map(|item| item.push.id);
+        let replaced = replaced.and_then(|id| queue.remove(id));
+        let mut evicted = Vec::new();
+        while let Some(item) = queue.victim(room, push) {
+            evicted.push(item);
+        }
+        let (answers, counted, receipts) = (!sending.counted, sending.counted, sending.receipts);
+        let (sent, push) = (Instant::default(), push.clone());
+        let id = push.id;
+        self.waiting += 1;
+        self.waiting_bytes += push.weight() as u64;
+        let kept = Kept::No;
+        queue.insert(Item { push, sent, times: 0, kept, answers, counted, receipts });
+        for item in evicted {
+            self.end(now, key, item, Outcome::Rejected(Rejection::Evicted), fx);
+        }
+        if let Some(item) = replaced {
+            self.end(now, key, item, Outcome::Rejected(Rejection::Collapsed), fx);
+        }
+        self.pump(now, key, fx);
+        let queue = self.registry.at_mut(key)?.queue_mut()?;
+        let went = queue.find(id).is_some_and(|item| item.times > 0);
+        // An acknowledgement spares the store the trouble, if one may come soon.
+        let waits_for_ack = online && (answers || went);
+        if sending.push.stores() && !waits_for_ack {
+            self.keep(now, key, id, fx);
+        }
+        None
+    }
+
+    /// Gives an item that left its queue its outcome.
+    pub(crate) fn end(
+        &mut self,
+        now: Now,
+        key: Key,
+        item: Item,
+        outcome: Outcome,
+        fx: &mut Effects,
+    ) {
+        let id = item.push.id;
+        self.waiting -= 1;
+        self.waiting_bytes -= item.push.weight() as u64;
+        fx.counters.count(counter(outcome));
+        if item.counted {
+            self.jobs.ended(id, item.kept == Kept::Yes, outcome);
+        }
+        if item.answers {
+            self.settle(key, id, outcome, fx);
+        }
+        if item.receipts {
+            self.event(now, key, || What::Pushed { id, outcome }, fx);
+        }
+        if item.kept != Kept::No
+            && let Some((product, device)) = self.registry.names(key)
+        {
+            self.enter(Promise::Over, Entry::Over { product, device, id }, fx);
+        }
+    }
+
+    /// The device is away: what the store does not know yet goes there, what is for now is over.
+    pub(crate) fn park(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let Some(queue) = device.queue_mut() else { return };
+        let open = queue.items().filter(|item| item.kept == Kept::No);
+        let open: Vec<_> = open.map(|item| (item.push.id, item.push.stores())).collect();
+        let over = open.iter().filter(|(_, stores)| !stores);
+        let over: Vec<_> = over.filter_map(|&(id, _)| queue.remove(id)).collect();
+        for item in over {
+            self.end(now, key, item, Outcome::Expired, fx);
+        }
+        for (id, _) in open.into_iter().filter(|(_, stores)| *stores) {
+            self.keep(now, key, id, fx);
+        }
+    }
+
+    /// What the device's queue has too long is over.
+    pub(crate) fn expire_queue(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let Some(queue) = device.queue_mut() else { return };
+        let mut over = Vec::new();
+        queue.expire(now.unix_s(), &mut over);
+        for item in over {
+            self.end(now, key, item, Outcome::Expired, fx);
+        }
+    }
+
+    /// Whether a push may take a place, or what becomes of it without one.
+    fn judge(&self, now: Now, key: Key, sending: &Sending) -> Result<Room, Outcome> {
+        let rejected = |why| Err(Outcome::Rejected(why));
+        let Some(device) = self.registry.at(key) else {
+            return rejected(Rejection::UnknownDevice);
+        };
+        let (product, push) = (self.registry.products.of(device.product), &*sending.push);
+        if device.blocked() {
+            return rejected(Rejection::DeviceBlocked);
+        }
+        if device.presence() == Presence::Never && !product.store_for_unknown {
+            return rejected(Rejection::UnknownDevice);
+        }
+        let inflight = device.queue().map_or(0, |queue| queue.inflight());
+        let goes_now = device.conn().is_some() && inflight < usize::from(device.window);
+        if push.expired(now.unix_s()) || (!push.stores() && !goes_now) {
+            return Err(Outcome::Expired);
+        }
+        let (empty, room) = (Default::default(), room(product));
+        let queue = device.queue().unwrap_or(&empty);
+        if !queue.admits(room, push, queue.collapsing(push)) {
+            return rejected(Rejection::QueueFull);
+        }
+        if self.waiting_bytes + push.weight() as u64 > self.settings.offline_bytes_max {
+            return rejected(Rejection::StoreFull);
+        }
+        if push.stores() && !self.tickets.has_room() {
+            return rejected(Rejection::Busy);
+        }
+        Ok(room)
+    }
+
+    fn push_to_list(
+        &mut self,
+        now: Now,
+        (reply, until): (u64, Instant),
+        (number, mut devices): (u16, Vec<DeviceId>),
+        sending: Sending,
+        fx: &mut Effects,
+    ) {
+        devices.sort_unstable();
+        devices.dedup();
+        let id = sending.push.id;
+        if !self.waits.has_room(id, devices.len()) {
+            return fx.answers.push((reply, Answer::Busy));
+        }
+        let (mut open, mut outcomes) = (Vec::new(), Vec::new());
+        for device in devices {
+            match self.place_by_name(now, (number, &device), &sending, fx) {
+                Ok(key) => open.push(key),
+                Err(outcome) => outcomes.push((device, outcome)),
+            }
+        }
+        self.await_outcomes(until, (reply, id), (open, outcomes), fx);
+        if until <= now.mono {
+            self.stop_waiting(now, id, fx);
+        }
+    }
+
+    fn place_by_name(
+        &mut self,
+        now: Now,
+        (number, id): (u16, &DeviceId),
+        sending: &Sending,
+        fx: &mut Effects,
+    ) -> Result<Key, Outcome> {
+        if let Some(key) = self.registry.find(number, id.as_str()) {
+            return self.place(now, key, sending, fx).map_or(Ok(key), Err);
+        }
+        let product = self.registry.products.of(number);
+        let outcome = match (product.store_for_unknown, sending.push.stores()) {
+            (false, _) => Outcome::Rejected(Rejection::UnknownDevice),
+            (true, false) => Outcome::Expired,
+            (true, true) => {
+                let key = self.registry.find_or_insert(now.wall_ms, number, id.as_str());
+                let Some(key) = key else {
+                    let full = Outcome::Rejected(Rejection::StoreFull);
+                    fx.counters.count(counter(full));
+                    return Err(full);
+                };
+                let outcome = self.place(now, key, sending, fx);
+                if outcome.is_some() {
+                    self.registry.remove(key);
+                }
+                return outcome.map_or(Ok(key), Err);
+            }
+        };
+        fx.counters.count(counter(outcome));
+        if sending.receipts {
+            let (at_ms, product, device) = (now.wall_ms, sending.push.product.clone(), id.clone());
+            let what = What::Pushed { id: sending.push.id, outcome };
+            fx.tell(Event { at_ms, product, device, epoch: 0, what });
+        }
+        Err(outcome)
+    }
+
+    fn tell_outcome(
+        &mut self,
+        now: Now,
+        key: Key,
+        (sending, outcome): (&Sending, Outcome),
+        fx: &mut Effects,
+    ) -> Outcome {
+        fx.counters.count(counter(outcome));
+        if sending.receipts {
+            let id = sending.push.id;
+            self.event(now, key, || What::Pushed { id, outcome }, fx);
+        }
+        outcome
+    }
+}
+
+fn make(now: Now, order: PushOrder, product: &Product) -> (Push, Target) {
+    let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
+    let push = Push {
+        id: order.id,
+        product: order.product,
+        app_id: product.app_id,
+        body: order.body,
+        collapse: order.collapse,
+        expire_at: if live_s == 0 { 0 } else { now.unix_s().saturating_add(live_s) },
+        priority: order.priority,
+        silent: order.silent,
+    };
+    (push, order.target)
+}
+
+fn room(product: &Product) -> Room {
+    Room {
+        count_max: (product.offline_count_max as usize).min(QUEUE_COUNT_MAX),
+        bytes_max: product.offline_bytes_max as usize,
+    }
+}
+
+fn counter(outcome: Outcome) -> Counter {
+    match outcome {
+        Outcome::Delivered => Counter::PushesDelivered,
+        Outcome::Stored => Counter::PushesStored,
+        Outcome::Expired => Counter::PushesExpired,
+        Outcome::Rejected(Rejection::Evicted) => Counter::PushesEvicted,
+        Outcome::Rejected(Rejection::Collapsed) => Counter::PushesCollapsed,
+        Outcome::Rejected(_) => Counter::PushesRejected,
+    }
+}

@@ -1,0 +1,272 @@
+//! How a device comes and goes: Bind, take-over, Unbind, close, kick.
+//!
+//! A device is bound to one connection at most. A newer Bind takes over at once: the older
+//! connection is told, and from then on nothing it says counts, its close included, so an offline
+//! that arrives late cannot follow the online that came before it.
+
+use crate::Hub;
+use crate::access::Proven;
+use crate::effects::Effects;
+use crate::terms;
+use base::slab::Key;
+use base::time::Now;
+use model::close::CloseReason;
+use model::event::{Counter, What};
+use model::id::{ConnRef, DeviceRef, MessageId, Tag};
+use model::request::{Bind, Bound, Delivery, Kick, Refusal, Refused};
+
+/// Milliseconds after which to come back to a server that is full.
+const FULL_RETRY_MS: u32 = 10_000;
+
+/// Milliseconds after which to come back when the replay filter has no room.
+const REPLAY_RETRY_MS: u32 = 60_000;
+
+enum Verdict {
+    In { key: Key, resumed: bool },
+    Challenge([u8; 16]),
+    Out { why: Refusal, retry_after_ms: u32 },
+}
+
+impl Verdict {
+    fn never(why: Refusal) -> Verdict {
+        Verdict::Out { why, retry_after_ms: 0 }
+    }
+}
+
+impl Hub {
+    /// Somebody wants to be a device.
+    pub(crate) fn bind(&mut self, now: Now, from: ConnRef, bind: Bind, fx: &mut Effects) {
+        let term = bind.term;
+        let delivery = match self.admit(now, &bind) {
+            Verdict::In { key, resumed } => {
+                return self.attach(now, from, (key, resumed), bind, fx);
+            }
+            Verdict::Challenge(nonce) => Delivery::Challenge { term, nonce },
+            Verdict::Out { why, retry_after_ms } => {
+                fx.counters.count(Counter::BindsRefused);
+                let addrs = Vec::new();
+                Delivery::Refused(Box::new(Refused { term, why, retry_after_ms, addrs }))
+            }
+        };
+        fx.deliveries.push((from, delivery));
+    }
+
+    /// A device says farewell. Answered even if it is bound elsewhere by now, changing nothing.
+    pub(crate) fn unbind(
+        &mut self,
+        now: Now,
+        (from, term): (ConnRef, u16),
+        device: DeviceRef,
+        fx: &mut Effects,
+    ) {
+        fx.deliveries.push((from, Delivery::Unbound { term }));
+        if let Some(key) = self.bound(from, device) {
+            self.detach(now, key, CloseReason::Unbound, fx);
+        }
+    }
+
+    /// The device is online no more. What was on the way waits for its next Bind.
+    pub(crate) fn detach(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
+        self.event(now, key, || What::Offline { reason }, fx);
+        let Some(device) = self.registry.at_mut(key) else { return };
+        device.detach(now.wall_ms, reason);
+        if let Some(queue) = device.queue_mut() {
+            queue.rewind();
+        }
+        self.online -= 1;
+        self.park(now, key, fx);
+        self.release(now, key);
+    }
+
+    /// Ends a device's session from our side; false when it has none.
+    pub(crate) fn kick(
+        &mut self,
+        now: Now,
+        key: Key,
+        (why, addrs): (Refusal, Vec<String>),
+        fx: &mut Effects,
+    ) -> bool {
+        let Some(device) = self.registry.at(key) else { return false };
+        let Some(conn) = device.conn() else { return false };
+        let term = device.term();
+        let kick = Kick { term, why, epoch: 0, retry_after_ms: 0, addrs };
+        fx.deliveries.push((conn, Delivery::Kick(Box::new(kick))));
+        self.detach(now, key, why.close_reason(), fx);
+        true
+    }
+
+    /// Gives the device these tags and no others.
+    pub(crate) fn set_tags(&mut self, now: Now, key: Key, tags: &[Tag]) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let product = device.product;
+        let joined = tags.iter().map(|tag| self.tags.join(product, tag, key.slot));
+        let mut numbers: Vec<u32> = joined.collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let before = match device.tags().is_empty() && numbers.is_empty() {
+            true => return,
+            false => std::mem::replace(&mut device.extra().tags, numbers.into_boxed_slice()),
+        };
+        for number in before.iter().filter(|&number| !device.tags().contains(number)) {
+            self.tags.leave(*number, key.slot);
+        }
+        device.release(now.mono);
+    }
+
+    /// Frees what the device does not need any more.
+    pub(crate) fn release(&mut self, now: Now, key: Key) {
+        if let Some(device) = self.registry.at_mut(key) {
+            device.release(now.mono);
+        }
+    }
+
+    /// A time to come back, with jitter, milliseconds.
+    fn retry_ms(&mut self, base_ms: u32) -> u32 {
+        let jitter = self.rng.below(u64::from(self.settings.limits.retry_jitter_ms) + 1);
+        base_ms.saturating_add(jitter as u32)
+    }
+
+    fn later(&mut self, why: Refusal, base_ms: u32) -> Verdict {
+        Verdict::Out { why, retry_after_ms: self.retry_ms(base_ms) }
+    }
+
+    /// Cheapest questions first; nothing is kept for whoever is refused.
+    fn admit(&mut self, now: Now, bind: &Bind) -> Verdict {
+        if self.draining {
+            return self.later(Refusal::Draining, self.settings.limits.drain_ms);
+        }
+        if bind.crowded {
+            return self.later(Refusal::Full, FULL_RETRY_MS);
+        }
+        let Some(number) = self.registry.products.number(&bind.product) else {
+            return Verdict::never(Refusal::UnknownProduct);
+        };
+        if let Err(wait_ms) = self.pace.admit(now) {
+            return self.later(Refusal::Busy, wait_ms);
+        }
+        let known = self.registry.find(number, bind.device.as_str());
+        let known = known.and_then(|key| self.registry.at(key));
+        let blocked = known.is_some_and(|device| device.blocked());
+        let resumed = known.is_some_and(|device| self.access.resumes(bind, device.epoch));
+        if !resumed {
+            let product = self.registry.products.of(number).clone();
+            match self.access.prove(now, &product, bind) {
+                Proven::Yes => {}
+                Proven::Challenge(nonce) => return Verdict::Challenge(nonce),
+                Proven::No(Refusal::Busy) => return self.later(Refusal::Busy, REPLAY_RETRY_MS),
+                Proven::No(why) => return Verdict::never(why),
+            }
+        }
+        if blocked {
+            return Verdict::never(Refusal::DeviceBlocked);
+        }
+        let tags_max = usize::from(self.settings.limits.tags_a_device_max);
+        if bind.tags.as_ref().is_some_and(|tags| tags.len() > tags_max) {
+            return Verdict::never(Refusal::Quota);
+        }
+        match self.registry.find_or_insert(now.wall_ms, number, bind.device.as_str()) {
+            Some(key) => Verdict::In { key, resumed },
+            None => self.later(Refusal::Full, FULL_RETRY_MS),
+        }
+    }
+
+    fn attach(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        (key, resumed): (Key, bool),
+        bind: Bind,
+        fx: &mut Effects,
+    ) {
+        let epoch = self.next_epoch(now, key);
+        self.take_over(now, from, (key, epoch), fx);
+        let protocol = self.registry.protocol(bind.protocol);
+        let Some(number) = self.registry.at(key).map(|device| device.product) else { return };
+        let product = self.registry.products.of(number).clone();
+        let Some(device) = self.registry.at_mut(key) else { return };
+        device.attach(from, epoch);
+        device.set_term(bind.term);
+        device.set_protocol(protocol);
+        device.set_pulls(bind.pulls);
+        device.heartbeat_s = terms::heartbeat_s(&product, bind.heartbeat, &mut self.rng);
+        device.window = terms::window(&product, bind.inflight_max);
+        let (heartbeat_s, inflight_max) = (device.heartbeat_s, device.window);
+        self.online += 1;
+        if let Some(tags) = &bind.tags {
+            self.set_tags(now, key, tags);
+        }
+        self.expire_queue(now, key, fx);
+        if let Some(last) = bind.last_id {
+            self.take_acknowledged(now, key, (Some(last), Vec::new()), fx);
+        }
+        let waiting = self.registry.at(key).and_then(|device| device.queue());
+        let bound = Bound {
+            term: bind.term,
+            device: DeviceRef::new(self.settings.shard, key),
+            epoch,
+            resumed,
+            token: self.access.session_token(bind.product.as_str(), bind.device.as_str(), epoch),
+            heartbeat_s,
+            inflight_max,
+            ack_ms: Hub::ACK_MS,
+            offline_count: waiting.map_or(0, |queue| queue.count() as u32),
+            server_ms: now.wall_ms,
+            frame_bytes_max: self.settings.limits.frame_bytes_max,
+            app_id: product.app_id,
+        };
+        fx.deliveries.push((from, Delivery::Bound(Box::new(bound))));
+        fx.counters.count(Counter::Binds);
+        fx.counters.count_by(Counter::BindsResumed, u64::from(resumed));
+        self.event(now, key, || What::Online { protocol: bind.protocol, resumed }, fx);
+        self.send_waiting(now, key, bind.pulls, fx);
+    }
+
+    /// Ends the session before this one without a word about being offline to the store: its
+    /// pushes go out again at once.
+    fn take_over(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        (key, epoch): (Key, u64),
+        fx: &mut Effects,
+    ) {
+        let Some(device) = self.registry.at(key) else { return };
+        let Some(conn) = device.conn() else { return };
+        if conn != from {
+            let (term, addrs, retry_after_ms) = (device.term(), Vec::new(), 0);
+            let kick = Kick { term, why: Refusal::Replaced, epoch, retry_after_ms, addrs };
+            fx.deliveries.push((conn, Delivery::Kick(Box::new(kick))));
+            let reason = CloseReason::Replaced;
+            self.event(now, key, || What::Offline { reason }, fx);
+        }
+        self.online -= 1;
+        let Some(device) = self.registry.at_mut(key) else { return };
+        device.detach(now.wall_ms, CloseReason::Replaced);
+        if let Some(queue) = device.queue_mut() {
+            queue.rewind();
+        }
+    }
+
+    /// What waited goes out, or waits for a Pull.
+    fn send_waiting(&mut self, now: Now, key: Key, pulls: bool, fx: &mut Effects) {
+        if pulls {
+            self.park(now, key, fx);
+            let device = self.registry.at_mut(key);
+            if let Some(queue) = device.and_then(|device| device.queue_mut()) {
+                queue.hold();
+            }
+        } else {
+            self.pump(now, key, fx);
+        }
+        self.release(now, key);
+    }
+
+    /// Higher than every epoch this shard gave and the device had; by the wall clock, so that it
+    /// rises over restarts too.
+    fn next_epoch(&mut self, now: Now, key: Key) -> u64 {
+        let had = self.registry.at(key).map_or(0, |device| device.epoch);
+        let last = self.last_epoch.max(had);
+        self.last_epoch = MessageId::after(last, now.wall_ms, self.settings.shard).0;
+        self.last_epoch
+    }
+}

@@ -1,0 +1,109 @@
+//! What is kept of a connection.
+//!
+//! The [`Record`] is all there is while a plain connection is idle: 40 bytes with a machine of 16.
+//! Whatever is not idle stands in a boxed [`Extra`] that goes back to a pool as soon as it is empty:
+//! frames that wait for the socket, a frame that is not whole, the layers of TLS.
+
+use crate::layer::{ClientLayers, Layers};
+use crate::outqueue::OutQueue;
+use model::link::{Link, Protocol};
+use std::mem::size_of;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// A connection, on the shard where it lives.
+pub struct Record<M, S> {
+    /// The socket.
+    pub(crate) socket: S,
+    /// When something was last received: seconds since the process began.
+    pub(crate) last_s: u32,
+    /// Silence allowed, in seconds; 0: any.
+    pub(crate) silence_s: u16,
+    /// See the constants of [`Record`].
+    pub(crate) flags: u8,
+    /// The listener it came through.
+    pub(crate) door: u8,
+    /// The protocol's side; absent while layers open.
+    pub(crate) machine: Option<M>,
+    /// What is not idle.
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// Budget of the record of an idle connection, bytes.
+pub const RECORD_BYTES_MAX: usize = 40;
+
+const _: () = assert!(size_of::<Option<Record<(u64, bool), u32>>>() <= RECORD_BYTES_MAX);
+const _: () =
+    assert!(size_of::<Option<Record<(u64, bool), std::os::fd::OwnedFd>>>() <= RECORD_BYTES_MAX);
+
+impl<M, S> Record<M, S> {
+    /// It stands in the list of connections to flush.
+    pub(crate) const DIRTY: u8 = 1;
+    /// Its bytes travel in WebSocket messages.
+    pub(crate) const WEB_SOCKET: u8 = 2;
+    /// We called.
+    pub(crate) const DIALLED: u8 = 4;
+    /// The call has not come through yet.
+    pub(crate) const CONNECTING: u8 = 8;
+    /// Unread bytes wait for an answer of the inside; see `Shard::feed`.
+    pub(crate) const REFEED: u8 = 16;
+    /// The peer is on this machine.
+    pub(crate) const LOOPBACK: u8 = 32;
+    /// It was only let in to be told BUSY.
+    pub(crate) const CROWDED: u8 = 64;
+
+    pub(crate) fn new(socket: S, now_s: u32, flags: u8, door: u8, extra: Box<Extra>) -> Self {
+        let (silence_s, machine, extra) = (0, None, Some(extra));
+        Record { socket, last_s: now_s, silence_s, flags, door, machine, extra }
+    }
+
+    pub(crate) fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Keeps of `link` what a machine may ask later: flags, not the address itself.
+    pub(crate) fn remember(&mut self, link: &Link) {
+        if link.peer.ip().to_canonical().is_loopback() {
+            self.flags |= Self::LOOPBACK;
+        }
+        if link.crowded {
+            self.flags |= Self::CROWDED;
+        }
+    }
+
+    /// What is still known of the connection. The peer's address has shrunk to whether it is of
+    /// this machine, and the protocol is the machine's own.
+    pub(crate) fn link(&self) -> Link {
+        let near = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::LOCALHOST)];
+        let layers = self.extra.as_ref().and_then(|extra| extra.layers.as_ref());
+        Link {
+            peer: SocketAddr::new(near[usize::from(self.has(Self::LOOPBACK))], 0),
+            protocol: Protocol::Miop,
+            tls: layers.and_then(|layers| layers.tls.as_ref()).map(|tls| tls.facts()),
+            web_socket: self.has(Self::WEB_SOCKET),
+            crowded: self.has(Self::CROWDED),
+        }
+    }
+}
+
+/// What a connection has while it is not idle.
+#[derive(Default)]
+pub struct Extra {
+    /// Bytes that wait for the socket.
+    pub(crate) out: OutQueue,
+    /// Bytes for the protocol that it has not taken.
+    pub(crate) partial: Vec<u8>,
+    /// TLS and the like.
+    pub(crate) layers: Option<Box<Layers>>,
+    /// What a call will wrap around its protocol, until it has come through.
+    pub(crate) call: Option<Box<(u64, ClientLayers)>>,
+}
+
+impl Extra {
+    /// Whether nothing in it needs keeping.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.out.is_empty()
+            && self.partial.is_empty()
+            && self.layers.is_none()
+            && self.call.is_none()
+    }
+}

@@ -1,0 +1,133 @@
+//! The roof's side of a shard: what it must answer, and the desk where it leaves its orders.
+
+use crate::layer::ClientLayers;
+use base::time::{Instant, Now};
+use model::close::CloseReason;
+use model::event::Counters;
+use model::id::{ConnRef, ShardId};
+use model::link::Link;
+use model::machine::Machine;
+use std::net::{IpAddr, SocketAddr};
+
+type Up<H> = <<H as House>::Machine as Machine>::Up;
+type Down<H> = <<H as House>::Machine as Machine>::Down;
+
+/// What a shard drives besides its connections.
+pub trait House: Sized {
+    /// The machines of all protocols, in one type.
+    type Machine: Machine;
+    /// What houses on different shards say to each other.
+    type Mail: Send;
+
+    /// The machine for a connection whose layers are open; `None`: this protocol is not served.
+    fn machine(&mut self, now: Now, link: &Link, how: Opened) -> Option<Self::Machine>;
+
+    /// A machine said something.
+    fn word(&mut self, now: Now, from: ConnRef, word: Up<Self>, desk: &mut Desk<Self>);
+
+    /// Mail from another shard, or from a thread outside the shards.
+    fn mail(&mut self, now: Now, mail: Self::Mail, desk: &mut Desk<Self>);
+
+    /// Work of its own: a slice of it. Returns when it wants its next turn at the latest.
+    fn turn(&mut self, now: Now, desk: &mut Desk<Self>) -> Option<Instant>;
+
+    /// A delivery found its connection gone.
+    fn undelivered(&mut self, now: Now, to: ConnRef, down: Down<Self>, desk: &mut Desk<Self>);
+
+    /// A connection has ended. Its machine has had its last word.
+    fn ended(
+        &mut self,
+        _now: Now,
+        _machine: &Self::Machine,
+        _reason: CloseReason,
+        _desk: &mut Desk<Self>,
+    ) {
+    }
+
+    /// A call failed before there was a machine.
+    fn dial_failed(&mut self, _now: Now, _tag: u64, _reason: CloseReason, _desk: &mut Desk<Self>) {}
+}
+
+/// How a connection came to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opened {
+    /// Through this listener.
+    Accepted(u8),
+    /// By a call with this tag.
+    Dialled(u64),
+}
+
+/// A call to make.
+pub struct Dial {
+    /// Whom.
+    pub to: SocketAddr,
+    /// From which address; the kernel chooses when absent.
+    pub from: Option<IpAddr>,
+    /// What goes around the protocol.
+    pub layers: ClientLayers,
+    /// Given back with the connection.
+    pub tag: u64,
+}
+
+/// Where the house leaves its orders during a call; the shard carries them out afterwards.
+pub struct Desk<H: House> {
+    pub(crate) deliveries: Vec<(ConnRef, Down<H>)>,
+    pub(crate) mail: Vec<(ShardId, H::Mail)>,
+    pub(crate) dials: Vec<Dial>,
+    pub(crate) closes: Vec<(ConnRef, CloseReason)>,
+    pub(crate) drain: bool,
+    pub(crate) stop: bool,
+    /// What this shard has counted, and may be counted by the house too.
+    pub counters: Counters,
+    /// Connections of this shard.
+    pub connections: usize,
+    /// Longest turn since it was last set to zero, microseconds.
+    pub turn_us_max: u64,
+}
+
+impl<H: House> Desk<H> {
+    pub(crate) fn new() -> Self {
+        Desk {
+            deliveries: Vec::new(),
+            mail: Vec::new(),
+            dials: Vec::new(),
+            closes: Vec::new(),
+            drain: false,
+            stop: false,
+            counters: Counters::default(),
+            connections: 0,
+            turn_us_max: 0,
+        }
+    }
+
+    /// Tells a connection's machine something, on whichever shard it lives.
+    pub fn deliver(&mut self, to: ConnRef, down: Down<H>) {
+        self.deliveries.push((to, down));
+    }
+
+    /// Sends mail to the house of another shard (or of this one). When its mailbox is full the
+    /// mail is dropped and counted: senders that need to know keep their own account.
+    pub fn post(&mut self, to: ShardId, mail: H::Mail) {
+        self.mail.push((to, mail));
+    }
+
+    /// Makes a call.
+    pub fn dial(&mut self, dial: Dial) {
+        self.dials.push(dial);
+    }
+
+    /// Ends a connection of this shard.
+    pub fn close(&mut self, conn: ConnRef, reason: CloseReason) {
+        self.closes.push((conn, reason));
+    }
+
+    /// Stops listening and lets the connections go at a pace; the shard ends when all are gone.
+    pub fn drain(&mut self) {
+        self.drain = true;
+    }
+
+    /// Ends the shard after this turn, with all its connections.
+    pub fn stop(&mut self) {
+        self.stop = true;
+    }
+}

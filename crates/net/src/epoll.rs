@@ -1,0 +1,268 @@
+//! The real network: Linux sockets under epoll.
+//!
+//! A socket is registered once, edge-triggered, for reading and writing, and never changed: epoll
+//! holds a million idle sockets for 208 bytes of kernel memory each, where a ring's multishot
+//! receive would take 864 (research/engine.md 1). The clock of the process is read here and
+//! nowhere else on the shards' floors.
+
+use crate::mailbox::Mailbox;
+use crate::transport::{Accepted, Got, Net, Ready};
+use base::time::{Instant, Now};
+use model::close::CloseReason;
+use model::id::ShardId;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{self, SocketFlags};
+use std::io::IoSlice;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Events taken at once: few enough that a turn stays short, many enough to share its cost.
+const EVENTS: usize = 256;
+/// Tokens of connections are below 2^54; these bits mark the others.
+const DOOR: u64 = 1 << 63;
+const BELL: u64 = 1 << 62;
+
+/// One shard's sockets.
+pub struct Epoll<L> {
+    shard: ShardId,
+    poller: OwnedFd,
+    doors: Vec<Option<OwnedFd>>,
+    mailboxes: Arc<[Arc<Mailbox<L>>]>,
+    /// Shards posted to in this turn.
+    posted: Vec<bool>,
+    events: Vec<epoll::Event>,
+    began: std::time::Instant,
+    /// Given up for a moment when no other descriptor is left, so that a caller can be reset.
+    spare: Option<OwnedFd>,
+}
+
+impl<L: Send> Epoll<L> {
+    /// A poller over this shard's listeners (by door) and mailbox. `began` is the process's
+    /// beginning, the same for all shards.
+    pub fn new(
+        shard: ShardId,
+        doors: Vec<OwnedFd>,
+        mailboxes: Arc<[Arc<Mailbox<L>>]>,
+        began: std::time::Instant,
+    ) -> std::io::Result<Self> {
+        let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let bell = mailboxes[shard.0 as usize].bell();
+        epoll::add(&poller, bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
+        for (door, socket) in doors.iter().enumerate() {
+            let token = epoll::EventData::new_u64(DOOR | door as u64);
+            epoll::add(&poller, socket, token, epoll::EventFlags::IN)?;
+        }
+        Ok(Epoll {
+            shard,
+            spare: rustix::io::fcntl_dupfd_cloexec(&poller, 0).ok(),
+            poller,
+            doors: doors.into_iter().map(Some).collect(),
+            posted: vec![false; mailboxes.len()],
+            mailboxes,
+            events: Vec::with_capacity(EVENTS),
+            began,
+        })
+    }
+
+    /// Uses the spare descriptor to take a caller in and reset it: an answer instead of a hang.
+    fn refuse_one(&mut self, door: usize) -> Accepted<OwnedFd> {
+        if self.spare.take().is_none() {
+            // It could not be had back last time. The caller waits until something closes.
+            self.spare = rustix::io::fcntl_dupfd_cloexec(&self.poller, 0).ok();
+            return Accepted::Nobody;
+        }
+        let taken = self.doors[door].as_ref().map(|socket| net::accept_with(socket, FLAGS));
+        if let Some(Ok(socket)) = taken {
+            abort(socket);
+        }
+        self.spare = rustix::io::fcntl_dupfd_cloexec(&self.poller, 0).ok();
+        Accepted::NoDescriptor
+    }
+}
+
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+
+impl<L: Send> Net for Epoll<L> {
+    type Socket = OwnedFd;
+    type Letter = L;
+
+    #[expect(clippy::disallowed_methods, reason = "the one place where shards read the clock")]
+    fn now(&mut self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let nanos = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Now::new(Instant::from_nanos(nanos), wall.as_millis() as u64)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) {
+        let timeout = timeout.map(|span| {
+            // Rounded up: a wait that ends just before a deadline would be repeated at once.
+            let ms = span.as_nanos().div_ceil(1_000_000) as i64;
+            Timespec { tv_sec: ms / 1000, tv_nsec: (ms % 1000) * 1_000_000 }
+        });
+        self.events.clear();
+        let spare = rustix::buffer::spare_capacity(&mut self.events);
+        if epoll::wait(&self.poller, spare, timeout.as_ref()).is_err() {
+            return; // interrupted by a signal: the caller looks at its clock and comes again
+        }
+        ready.extend(self.events.iter().map(|event| {
+            let (token, flags) = (event.data.u64(), event.flags);
+            let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+            if token & DOOR != 0 {
+                Ready::Door(token as u8)
+            } else if token & BELL != 0 {
+                Ready::Mailbox
+            } else {
+                Ready::Socket {
+                    token,
+                    readable: flags.intersects(epoll::EventFlags::IN | ended),
+                    writable: flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR),
+                    ended: flags.intersects(ended),
+                }
+            }
+        }));
+    }
+
+    fn accept(&mut self, door: u8) -> Accepted<OwnedFd> {
+        let Some(Some(listener)) = self.doors.get(door as usize) else { return Accepted::Nobody };
+        loop {
+            match net::acceptfrom_with(listener, FLAGS) {
+                Ok((socket, peer)) => {
+                    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                    let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+                    return Accepted::Socket(socket, peer.unwrap_or(nowhere));
+                }
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    return self.refuse_one(door as usize);
+                }
+                Err(_) => return Accepted::Nobody,
+            }
+        }
+    }
+
+    fn stop_listening(&mut self) {
+        self.doors.iter_mut().for_each(|door| *door = None);
+    }
+
+    fn dial(&mut self, to: SocketAddr, from: Option<IpAddr>) -> Result<OwnedFd, CloseReason> {
+        let family =
+            if to.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
+        let socket =
+            net::socket_with(family, net::SocketType::STREAM, FLAGS, None).map_err(local)?;
+        net::sockopt::set_tcp_nodelay(&socket, true).map_err(local)?;
+        if let Some(from) = from {
+            net::bind(&socket, &SocketAddr::new(from, 0)).map_err(local)?;
+        }
+        match net::connect(&socket, &to) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Err(errno) => Err(local(errno)),
+        }
+    }
+
+    fn dialled(&mut self, socket: &OwnedFd) -> Result<(), CloseReason> {
+        match net::sockopt::socket_error(socket) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(errno)) | Err(errno) => Err(local(errno)),
+        }
+    }
+
+    fn adopt(&mut self, socket: &OwnedFd, token: u64) -> Result<(), CloseReason> {
+        let flags = epoll::EventFlags::IN
+            | epoll::EventFlags::OUT
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::ET;
+        epoll::add(&self.poller, socket, epoll::EventData::new_u64(token), flags).map_err(local)
+    }
+
+    fn release(&mut self, socket: &OwnedFd) {
+        // It fails only for a socket that is not watched, which is what is wanted.
+        let _ = epoll::delete(&self.poller, socket);
+    }
+
+    fn receive(&mut self, socket: &OwnedFd, into: &mut [u8]) -> Got {
+        loop {
+            match rustix::io::read(socket, &mut *into) {
+                Ok(0) => return Got::End,
+                Ok(count) => return Got::Bytes(count),
+                Err(Errno::INTR) => {}
+                Err(errno) => return failed(errno),
+            }
+        }
+    }
+
+    fn send(&mut self, socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> Got {
+        loop {
+            let flags = net::SendFlags::NOSIGNAL;
+            let sent = match pieces {
+                [piece] => net::send(socket, piece, flags),
+                _ => net::sendmsg(socket, pieces, &mut net::SendAncillaryBuffer::default(), flags),
+            };
+            match sent {
+                Ok(0) => return Got::Later,
+                Ok(count) => return Got::Bytes(count),
+                Err(Errno::INTR) => {}
+                Err(errno) => return failed(errno),
+            }
+        }
+    }
+
+    fn close(&mut self, socket: OwnedFd, aborting: bool) {
+        if aborting {
+            return abort(socket);
+        }
+        // Closing with unread bytes sends a reset, which may overtake the farewell just written.
+        let mut unread = [0u8; 4096];
+        for _ in 0..16 {
+            if !matches!(self.receive(&socket, &mut unread), Got::Bytes(_)) {
+                break;
+            }
+        }
+    }
+
+    fn post(&mut self, to: ShardId, letter: L) -> Result<(), L> {
+        self.mailboxes[to.0 as usize].put(letter)?;
+        self.posted[to.0 as usize] = true;
+        Ok(())
+    }
+
+    fn wake_posted(&mut self) {
+        for (posted, mailbox) in self.posted.iter_mut().zip(self.mailboxes.iter()) {
+            if std::mem::take(posted) {
+                mailbox.ring();
+            }
+        }
+    }
+
+    fn letters(&mut self, into: &mut Vec<L>) {
+        self.mailboxes[self.shard.0 as usize].take(into);
+    }
+}
+
+/// Resets a connection: the other end learns at once that it was not served.
+fn abort(socket: OwnedFd) {
+    // If it fails the socket is closed in the ordinary way, which is an answer too.
+    let _ = net::sockopt::set_socket_linger(socket.as_fd(), Some(Duration::ZERO));
+}
+
+fn failed(errno: Errno) -> Got {
+    match errno {
+        Errno::AGAIN => Got::Later,
+        Errno::CONNRESET | Errno::PIPE => Got::Failed(CloseReason::PeerReset),
+        Errno::TIMEDOUT => Got::Failed(CloseReason::TimedOut),
+        _ => Got::Failed(CloseReason::IoError),
+    }
+}
+
+fn local(errno: Errno) -> CloseReason {
+    match errno {
+        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::NOSPC => {
+            CloseReason::LocalLimit
+        }
+        Errno::ADDRNOTAVAIL => CloseReason::LocalLimit,
+        Errno::CONNREFUSED => CloseReason::ConnectRefused,
+        _ => CloseReason::ConnectFailed,
+    }
+}

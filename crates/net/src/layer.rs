@@ -1,0 +1,389 @@
+//! What may stand between the socket and the protocol: a PROXY header, TLS, WebSocket.
+//!
+//! While a connection opens, [`Opening`] peels the layers off one after the other, telling by the
+//! first bytes what comes next. Afterwards a plain connection has no layer state at all; one with
+//! TLS keeps its session; WebSocket keeps two flags of the connection record and nothing else
+//! between messages.
+
+pub mod proxy;
+pub mod sniff;
+pub mod tls;
+pub mod websocket;
+
+use model::close::CloseReason;
+use model::link::{Link, Protocol};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tls::{ClientTls, Tls, TlsServer};
+use websocket::WebSocket;
+
+/// A listener: where it listens and what it takes.
+#[derive(Clone)]
+pub struct Door {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its address.
+    pub address: SocketAddr,
+    /// `None`: told apart by the first bytes.
+    pub protocol: Option<Protocol>,
+    /// With it, what protocol there is may (or, when one is named, must) come in TLS.
+    pub tls: Option<Arc<TlsServer>>,
+    /// The path of WebSocket upgrades.
+    pub path: String,
+    /// Every connection begins with a PROXY header, version 1 or 2.
+    pub proxy: bool,
+}
+
+/// What a call wraps around its protocol.
+#[derive(Clone)]
+pub struct ClientLayers {
+    /// TLS.
+    pub tls: Option<Arc<ClientTls>>,
+    /// WebSocket: host and path of the upgrade.
+    pub web_socket: Option<Arc<(String, String)>>,
+    /// What is inside.
+    pub protocol: Protocol,
+}
+
+/// The layers of one connection.
+#[derive(Default)]
+pub struct Layers {
+    /// The TLS session.
+    pub tls: Option<Box<Tls>>,
+    /// WebSocket framing.
+    pub web_socket: Option<WebSocket>,
+    /// Present until the protocol can begin.
+    pub opening: Option<Box<Opening>>,
+}
+
+/// Where a connection's opening has got to.
+pub struct Opening {
+    stage: Stage,
+    /// Bytes of the current stage that are not whole yet.
+    pending: Vec<u8>,
+    /// What is known so far.
+    pub link: Link,
+    /// The listener, or the call's layers.
+    side: Side,
+}
+
+#[derive(Clone)]
+enum Side {
+    Accepted(Arc<Door>),
+    Dialled(ClientLayers),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Proxy,
+    First,
+    Handshake,
+    Inner,
+    Upgrade,
+    Open,
+}
+
+/// Longest request head of an upgrade, bytes.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+
+impl Layers {
+    /// For a connection that came through `door`.
+    pub fn accepted(door: Arc<Door>, peer: SocketAddr, crowded: bool) -> Layers {
+        let stage = if door.proxy { Stage::Proxy } else { Stage::First };
+        let link =
+            Link { peer, crowded, ..Link::loopback(door.protocol.unwrap_or(Protocol::Miop)) };
+        let side = Side::Accepted(door);
+        let opening = Opening { stage, pending: Vec::new(), link, side };
+        Layers { opening: Some(Box::new(opening)), ..Layers::default() }
+    }
+
+    /// For a call that came through. What the client says first is put into `outer`.
+    pub fn dialled(
+        layers: ClientLayers,
+        peer: SocketAddr,
+        outer: &mut Vec<u8>,
+    ) -> Result<Layers, CloseReason> {
+        let link = Link { peer, ..Link::loopback(layers.protocol) };
+        let stage = if layers.tls.is_some() { Stage::Handshake } else { Stage::Inner };
+        let mut tls = None;
+        if let Some(client) = &layers.tls {
+            let mut session = Box::new(Tls::client(client)?);
+            session.receive(&[], &mut Vec::new(), outer)?;
+            tls = Some(session);
+        }
+        let side = Side::Dialled(layers);
+        let opening = Opening { stage, pending: Vec::new(), link, side };
+        let mut this = Layers { tls, opening: Some(Box::new(opening)), ..Layers::default() };
+        if stage == Stage::Inner {
+            this.advance(outer)?;
+        }
+        Ok(this)
+    }
+
+    /// Takes bytes off the socket. Bytes for the protocol are appended to `inner`, answers of the
+    /// layers to `outer`. Returns whether the protocol may begin or go on; its bytes may already
+    /// be in `inner`.
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        inner: &mut Vec<u8>,
+        outer: &mut Vec<u8>,
+    ) -> Result<Flow, CloseReason> {
+        let Some(opening) = &mut self.opening else {
+            return self.unwrap(bytes, inner, outer);
+        };
+        match opening.stage {
+            Stage::Proxy | Stage::First => opening.pending.extend_from_slice(bytes),
+            _ => {
+                let mut plain = std::mem::take(&mut opening.pending);
+                match &mut self.tls {
+                    Some(tls) => tls.receive(bytes, &mut plain, outer)?.ok_open()?,
+                    None => plain.extend_from_slice(bytes),
+                }
+                opening.pending = plain;
+            }
+        }
+        self.advance(outer)?;
+        let open = self.opening.as_ref().is_some_and(|opening| opening.stage == Stage::Open);
+        if !open {
+            return Ok(Flow::Opening);
+        }
+        let opening = self.opening.as_mut().expect("it was there a line ago");
+        let rest = std::mem::take(&mut opening.pending);
+        match &mut self.web_socket {
+            Some(web_socket) => {
+                let mut answers = Vec::new();
+                let flow = web_socket.unwrap(&rest, inner, &mut answers)?;
+                self.encrypt(&answers, outer)?;
+                Ok(flow)
+            }
+            None => {
+                inner.extend_from_slice(&rest);
+                Ok(Flow::Open)
+            }
+        }
+    }
+
+    /// Wraps what a machine wants to send (`plain`, whole messages) and appends it to `outer`.
+    pub fn wrap(&mut self, plain: &[u8], outer: &mut Vec<u8>) -> Result<(), CloseReason> {
+        match (&mut self.web_socket, &mut self.tls) {
+            (None, None) => outer.extend_from_slice(plain),
+            (Some(web_socket), None) => web_socket.wrap(plain, outer),
+            (None, Some(tls)) => tls.send(plain, outer)?,
+            (Some(web_socket), Some(tls)) => {
+                let mut framed = Vec::with_capacity(plain.len() + 14);
+                web_socket.wrap(plain, &mut framed);
+                tls.send(&framed, outer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the layers' farewells to `outer`.
+    pub fn farewell(&mut self, outer: &mut Vec<u8>) {
+        let mut plain = Vec::new();
+        if let Some(web_socket) = &mut self.web_socket {
+            web_socket.farewell(&mut plain);
+        }
+        // A session that is not open has no farewell: the close itself has to do.
+        if self.encrypt(&plain, outer).is_ok()
+            && let Some(tls) = &mut self.tls
+        {
+            tls.farewell(outer);
+        }
+    }
+
+    /// Whether a handshake of TLS is under way: its next step costs a good part of a millisecond.
+    pub fn handshaking(&self) -> bool {
+        self.opening.as_ref().is_some_and(|opening| match (opening.stage, &opening.side) {
+            (Stage::Handshake, _) => true,
+            (Stage::First, Side::Accepted(door)) => door.tls.is_some(),
+            _ => false,
+        })
+    }
+
+    /// Whether the peer has said anything yet, or TLS has begun.
+    pub fn has_begun(&self) -> bool {
+        self.tls.is_some()
+            || self.opening.as_ref().is_some_and(|opening| {
+                !opening.pending.is_empty() || opening.stage == Stage::Upgrade
+            })
+    }
+
+    /// What is known of the connection, while it opens.
+    pub fn take_link(&mut self) -> Option<Link> {
+        self.opening.take().map(|opening| opening.link)
+    }
+
+    fn unwrap(
+        &mut self,
+        bytes: &[u8],
+        inner: &mut Vec<u8>,
+        outer: &mut Vec<u8>,
+    ) -> Result<Flow, CloseReason> {
+        match (&mut self.tls, &mut self.web_socket) {
+            (Some(tls), None) => tls.receive(bytes, inner, outer),
+            (None, Some(web_socket)) => web_socket.unwrap(bytes, inner, outer),
+            (None, None) => {
+                inner.extend_from_slice(bytes);
+                Ok(Flow::Open)
+            }
+            (Some(tls), Some(web_socket)) => {
+                let (mut plain, mut answers) = (Vec::new(), Vec::new());
+                let lower = tls.receive(bytes, &mut plain, outer)?;
+                let upper = web_socket.unwrap(&plain, inner, &mut answers)?;
+                self.encrypt(&answers, outer)?;
+                Ok(if lower == Flow::Ended { lower } else { upper })
+            }
+        }
+    }
+
+    fn encrypt(&mut self, plain: &[u8], outer: &mut Vec<u8>) -> Result<(), CloseReason> {
+        if plain.is_empty() {
+            return Ok(());
+        }
+        match &mut self.tls {
+            Some(tls) => tls.send(plain, outer),
+            None => {
+                outer.extend_from_slice(plain);
+                Ok(())
+            }
+        }
+    }
+
+    /// Goes through the stages as far as the pending bytes allow.
+    fn advance(&mut self, outer: &mut Vec<u8>) -> Result<(), CloseReason> {
+        while let Some(opening) = &mut self.opening {
+            let next = match opening.stage {
+                Stage::Proxy => opening.proxy()?,
+                Stage::First => self.first(outer)?,
+                Stage::Handshake => self.handshake(),
+                Stage::Inner => self.inner(outer)?,
+                Stage::Upgrade => self.upgrade(outer)?,
+                Stage::Open => None,
+            };
+            let Some(next) = next else { break };
+            self.opening.as_mut().expect("a stage does not end the opening").stage = next;
+        }
+        Ok(())
+    }
+
+    fn first(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
+        let opening = self.opening.as_mut().expect("the opening is under way");
+        let Side::Accepted(door) = &opening.side else { return Ok(Some(Stage::Inner)) };
+        let Some(protocol) = sniff::protocol(&opening.pending)? else { return Ok(None) };
+        match (protocol, &door.tls) {
+            (Protocol::Tls, Some(server)) => {
+                let mut session = Box::new(Tls::server(server)?);
+                let bytes = std::mem::take(&mut opening.pending);
+                session.receive(&bytes, &mut opening.pending, outer)?;
+                self.tls = Some(session);
+                Ok(Some(Stage::Handshake))
+            }
+            (Protocol::Tls, None) => Err(CloseReason::ProtocolNotServed),
+            // A listener for one protocol in TLS does not take it plain.
+            (_, Some(_)) if door.protocol.is_some() => Err(CloseReason::TlsFailed),
+            _ => Ok(Some(Stage::Inner)),
+        }
+    }
+
+    fn handshake(&mut self) -> Option<Stage> {
+        let opening = self.opening.as_mut().expect("the opening is under way");
+        let tls = self.tls.as_mut().expect("a handshake has a session");
+        if tls.handshaking() {
+            return None;
+        }
+        opening.link.tls = Some(tls.facts());
+        Some(Stage::Inner)
+    }
+
+    fn inner(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
+        let opening = self.opening.as_mut().expect("the opening is under way");
+        let door = match &opening.side {
+            Side::Accepted(door) => door,
+            Side::Dialled(ClientLayers { web_socket: None, .. }) => return Ok(Some(Stage::Open)),
+            Side::Dialled(ClientLayers { web_socket: Some(target), .. }) => {
+                let target = target.clone();
+                let request = websocket::request(&target.0, &target.1);
+                self.encrypt(request.as_bytes(), outer)?;
+                return Ok(Some(Stage::Upgrade));
+            }
+        };
+        let Some(found) = sniff::protocol(&opening.pending)? else { return Ok(None) };
+        match (door.protocol, found) {
+            (None | Some(Protocol::Http), Protocol::Http) => Ok(Some(Stage::Upgrade)),
+            (None, Protocol::Tls) => Err(CloseReason::ProtocolNotServed),
+            (None, found) => {
+                opening.link.protocol = found;
+                Ok(Some(Stage::Open))
+            }
+            (Some(only), found) if only == found => Ok(Some(Stage::Open)),
+            _ => Err(CloseReason::ProtocolNotServed),
+        }
+    }
+
+    fn upgrade(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
+        let opening = self.opening.as_mut().expect("the opening is under way");
+        let (head, answer, web_socket) = match &opening.side {
+            Side::Accepted(door) => match websocket::answer(&opening.pending, &door.path) {
+                websocket::Upgrade::More if opening.pending.len() > HEAD_BYTES_MAX => {
+                    return Err(CloseReason::WebSocketFailed);
+                }
+                websocket::Upgrade::More => return Ok(None),
+                websocket::Upgrade::Refuse(answer) => {
+                    // The answer is sent with what `receive` was given, then the connection ends.
+                    self.encrypt(answer.as_bytes(), outer)?;
+                    return Err(CloseReason::WebSocketFailed);
+                }
+                websocket::Upgrade::Accept { head, answer } => {
+                    opening.link.protocol = Protocol::Miop;
+                    (head, answer, WebSocket::server())
+                }
+            },
+            Side::Dialled(_) => match websocket::accepted(&opening.pending)? {
+                None if opening.pending.len() > HEAD_BYTES_MAX => {
+                    return Err(CloseReason::WebSocketFailed);
+                }
+                None => return Ok(None),
+                Some(head) => (head, String::new(), WebSocket::client()),
+            },
+        };
+        opening.pending.drain(..head);
+        opening.link.web_socket = true;
+        self.web_socket = Some(web_socket);
+        self.encrypt(answer.as_bytes(), outer)?;
+        Ok(Some(Stage::Open))
+    }
+}
+
+impl Opening {
+    fn proxy(&mut self) -> Result<Option<Stage>, CloseReason> {
+        match proxy::parse(&self.pending) {
+            proxy::Header::More => Ok(None),
+            proxy::Header::Bad => Err(CloseReason::ProxyHeaderFailed),
+            proxy::Header::Whole { length, peer } => {
+                self.pending.drain(..length);
+                self.link.peer = peer.unwrap_or(self.link.peer);
+                Ok(Some(Stage::First))
+            }
+        }
+    }
+}
+
+/// Where the bytes stand after a layer has seen them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// The protocol cannot begin yet.
+    Opening,
+    /// The protocol can begin, or go on.
+    Open,
+    /// The peer said farewell in the layer's words: nothing follows.
+    Ended,
+}
+
+impl Flow {
+    /// During the opening a farewell is the end.
+    fn ok_open(self) -> Result<(), CloseReason> {
+        if self == Flow::Ended { Err(CloseReason::PeerClosed) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,336 @@
+//! WebSocket (RFC 6455): the upgrade, and binary messages around a protocol's bytes.
+//!
+//! Message boundaries mean nothing to the protocols inside: payloads are one stream of bytes. Text
+//! messages are refused, extensions are not offered. Between frames there is no state: a frame that
+//! is not whole waits in `pending`, which is empty otherwise.
+
+use crate::layer::Flow;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use model::close::CloseReason;
+use sha1::{Digest, Sha1};
+
+/// Largest payload of one frame, bytes: as much as a frame of any protocol inside may have.
+const PAYLOAD_MAX: u64 = model::limits::FRAME_BYTES_HARD_MAX as u64 + 64;
+/// Subprotocols served, as they stand in `Sec-WebSocket-Protocol`.
+const SUBPROTOCOL: &str = "miop";
+
+/// Framing of one connection.
+#[derive(Default)]
+pub struct WebSocket {
+    client: bool,
+    pending: Vec<u8>,
+}
+
+/// What a request head asks for.
+pub enum Upgrade {
+    /// It is not whole.
+    More,
+    /// Not an upgrade we take: this is the answer.
+    Refuse(String),
+    /// An upgrade.
+    Accept {
+        /// Bytes of the head.
+        head: usize,
+        /// The answer.
+        answer: String,
+    },
+}
+
+impl WebSocket {
+    /// The side that accepted: it receives masked frames and sends unmasked ones.
+    pub fn server() -> Self {
+        WebSocket::default()
+    }
+
+    /// The side that called.
+    pub fn client() -> Self {
+        WebSocket { client: true, ..WebSocket::default() }
+    }
+
+    /// Whether this is the side that called.
+    pub fn is_client(&self) -> bool {
+        self.client
+    }
+
+    /// Whether no partial frame waits: then nothing needs to be kept.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// The header of a binary message that is sent unmasked (by a server).
+    pub fn header(length: usize, out: &mut Vec<u8>) {
+        put_header(0x82, length, false, out);
+    }
+
+    /// Appends `payload` as one binary message.
+    pub fn wrap(&mut self, payload: &[u8], out: &mut Vec<u8>) {
+        self.frame(0x82, payload, out);
+    }
+
+    /// Appends a close frame, status 1000 (RFC 6455 7.4.1).
+    pub fn farewell(&mut self, out: &mut Vec<u8>) {
+        self.frame(0x88, &1000u16.to_be_bytes(), out);
+    }
+
+    /// Takes the payloads out of whole frames; answers pings.
+    pub fn unwrap(
+        &mut self,
+        bytes: &[u8],
+        inner: &mut Vec<u8>,
+        outer: &mut Vec<u8>,
+    ) -> Result<Flow, CloseReason> {
+        let mut joined = std::mem::take(&mut self.pending);
+        let bytes = if joined.is_empty() {
+            bytes
+        } else {
+            joined.extend_from_slice(bytes);
+            &joined
+        };
+        let mut at = 0;
+        while let Some(frame) = Frame::parse(&bytes[at..], !self.client)? {
+            let payload = &bytes[at + frame.head..at + frame.head + frame.length];
+            at += frame.head + frame.length;
+            match frame.opcode {
+                0x0 | 0x2 => unmask(payload, frame.mask, inner),
+                0x8 => {
+                    self.farewell(outer);
+                    return Ok(Flow::Ended);
+                }
+                0x9 => {
+                    let mut pong = Vec::new();
+                    unmask(payload, frame.mask, &mut pong);
+                    self.frame(0x8a, &pong, outer);
+                }
+                0xa => {}
+                _ => return Err(CloseReason::WebSocketFailed),
+            }
+        }
+        self.pending = bytes[at..].to_vec();
+        Ok(Flow::Open)
+    }
+
+    fn frame(&mut self, first: u8, payload: &[u8], out: &mut Vec<u8>) {
+        put_header(first, payload.len(), self.client, out);
+        if self.client {
+            // The mask protects proxies from scripts in browsers (RFC 6455 10.3). This client is
+            // no browser and its bytes are its own, so a mask of zeros is as good as any.
+            out.extend_from_slice(&[0; 4]);
+        }
+        out.extend_from_slice(payload);
+    }
+}
+
+struct Frame {
+    opcode: u8,
+    mask: [u8; 4],
+    head: usize,
+    length: usize,
+}
+
+impl Frame {
+    /// The header at the front, when the whole frame is there.
+    fn parse(bytes: &[u8], masked: bool) -> Result<Option<Frame>, CloseReason> {
+        let [first, second, ..] = *bytes else { return Ok(None) };
+        let control = first & 0x08 != 0;
+        let bad = first & 0x70 != 0
+            || (second & 0x80 != 0) != masked
+            || control && (first & 0x80 == 0 || second & 0x7f > 125);
+        if bad {
+            return Err(CloseReason::WebSocketFailed);
+        }
+        let (length, mut head) = match second & 0x7f {
+            126 => match bytes.get(2..4) {
+                Some(field) => (u64::from(u16::from_be_bytes([field[0], field[1]])), 4),
+                None => return Ok(None),
+            },
+            127 => match bytes.get(2..10) {
+                Some(field) => (u64::from_be_bytes(field.try_into().expect("eight bytes")), 10),
+                None => return Ok(None),
+            },
+            short => (u64::from(short), 2),
+        };
+        if length > PAYLOAD_MAX {
+            return Err(CloseReason::TooLarge);
+        }
+        let mut mask = [0; 4];
+        if masked {
+            let Some(field) = bytes.get(head..head + 4) else { return Ok(None) };
+            mask.copy_from_slice(field);
+            head += 4;
+        }
+        let length = length as usize;
+        let whole = bytes.len() >= head + length;
+        Ok(whole.then_some(Frame { opcode: first & 0x0f, mask, head, length }))
+    }
+}
+
+fn put_header(first: u8, length: usize, masked: bool, out: &mut Vec<u8>) {
+    let mask = if masked { 0x80 } else { 0 };
+    out.push(first);
+    match length {
+        0..=125 => out.push(mask | length as u8),
+        126..=0xffff => {
+            out.push(mask | 126);
+            out.extend_from_slice(&(length as u16).to_be_bytes());
+        }
+        _ => {
+            out.push(mask | 127);
+            out.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+}
+
+fn unmask(payload: &[u8], mask: [u8; 4], into: &mut Vec<u8>) {
+    into.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+}
+
+/// Looks at a request head: is it an upgrade to `path`?
+pub fn answer(bytes: &[u8], path: &str) -> Upgrade {
+    let mut headers = [httparse::EMPTY_HEADER; 64];
+    let mut request = httparse::Request::new(&mut headers);
+    let head = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(head)) => head,
+        Ok(httparse::Status::Partial) => return Upgrade::More,
+        Err(_) => return Upgrade::Refuse(refusal("400 Bad Request", "not an HTTP request")),
+    };
+    let header = |name: &str| {
+        let found = request.headers.iter().find(|h| h.name.eq_ignore_ascii_case(name));
+        found.and_then(|h| std::str::from_utf8(h.value).ok()).unwrap_or("")
+    };
+    let asked = request.path.unwrap_or("").split('?').next().unwrap_or("");
+    if asked != path {
+        let hint = format!("WebSocket is at {path}; the HTTP API has its own address");
+        return Upgrade::Refuse(refusal("404 Not Found", &hint));
+    }
+    if !header("upgrade").eq_ignore_ascii_case("websocket") {
+        return Upgrade::Refuse(refusal("426 Upgrade Required", "this path speaks WebSocket"));
+    }
+    if header("sec-websocket-version") != "13" || header("sec-websocket-key").len() != 24 {
+        return Upgrade::Refuse(refusal("400 Bad Request", "RFC 6455, version 13, is spoken here"));
+    }
+    let offered = header("sec-websocket-protocol");
+    let ours = offered.split(',').any(|word| word.trim() == SUBPROTOCOL);
+    if !offered.is_empty() && !ours {
+        return Upgrade::Refuse(refusal("400 Bad Request", "the subprotocol served here is miop"));
+    }
+    let accept = accept_key(header("sec-websocket-key"));
+    let protocol = if ours { "Sec-WebSocket-Protocol: miop\r\n" } else { "" };
+    let answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n{protocol}\r\n"
+    );
+    Upgrade::Accept { head, answer }
+}
+
+/// The request of a calling side.
+pub fn request(host: &str, path: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n"
+    )
+}
+
+/// A calling side's key. It only proves that the answer was not made for another request; the
+/// calling side here opens one upgrade per connection and no cache is in between.
+const KEY: &str = "aG9sZGxpbmUtbG9hZC1rZQ==";
+
+/// Looks at the answer to [`request`]: bytes of its head once it is whole and well.
+pub fn accepted(bytes: &[u8]) -> Result<Option<usize>, CloseReason> {
+    let mut headers = [httparse::EMPTY_HEADER; 32];
+    let mut response = httparse::Response::new(&mut headers);
+    let head = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(head)) => head,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(_) => return Err(CloseReason::WebSocketFailed),
+    };
+    let expected = accept_key(KEY);
+    let accept =
+        response.headers.iter().find(|h| h.name.eq_ignore_ascii_case("sec-websocket-accept"));
+    let well = response.code == Some(101) && accept.is_some_and(|h| h.value == expected.as_bytes());
+    if well { Ok(Some(head)) } else { Err(CloseReason::WebSocketFailed) }
+}
+
+/// RFC 6455 4.2.2, step 5.4.
+fn accept_key(key: &str) -> String {
+    let mut hash = Sha1::new();
+    hash.update(key.as_bytes());
+    hash.update(b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    STANDARD.encode(hash.finalize())
+}
+
+fn refusal(status: &str, why: &str) -> String {
+    let body = format!("{why}\n");
+    let upgrade = if status.starts_with("426") { "Upgrade: websocket\r\n" } else { "" };
+    format!(
+        "HTTP/1.1 {status}\r\n{upgrade}Content-Type: text/plain\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_accept_key_of_the_standard() {
+        // RFC 6455 1.3
+        assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn frames_split_anywhere_give_the_same_bytes() {
+        let mut wire = Vec::new();
+        let mut client = WebSocket::client();
+        let long = vec![7u8; 70_000];
+        for payload in [&b"hello"[..], &[1; 300], &long] {
+            client.wrap(payload, &mut wire);
+        }
+        client.frame(0x89, b"ping", &mut wire);
+        let expected = [&b"hello"[..], &[1; 300], &long].concat();
+        for step in [1, 7, 1_000, wire.len()] {
+            let mut server = WebSocket::server();
+            let (mut inner, mut outer) = (Vec::new(), Vec::new());
+            for part in wire.chunks(step) {
+                assert_eq!(server.unwrap(part, &mut inner, &mut outer), Ok(Flow::Open));
+            }
+            assert!(inner == expected && server.is_idle());
+            assert_eq!(outer, b"\x8a\x04ping");
+        }
+    }
+
+    #[test]
+    fn broken_frames_are_refused() {
+        let refused = |bytes: &[u8]| WebSocket::server().unwrap(bytes, &mut vec![], &mut vec![]);
+        assert_eq!(refused(b"\x82\x01x"), Err(CloseReason::WebSocketFailed)); // not masked
+        assert_eq!(refused(b"\xc2\x81\0\0\0\0x"), Err(CloseReason::WebSocketFailed)); // RSV1
+        assert_eq!(refused(b"\x81\x81\0\0\0\0x"), Err(CloseReason::WebSocketFailed)); // text
+        assert_eq!(refused(b"\x09\x80\0\0\0\0"), Err(CloseReason::WebSocketFailed)); // control, no FIN
+        let huge = [0x82, 0xff, 0, 0, 0, 1, 0, 0, 0, 0];
+        assert_eq!(refused(&huge), Err(CloseReason::TooLarge));
+        assert_eq!(refused(b"\x88\x80\0\0\0\0"), Ok(Flow::Ended));
+    }
+
+    #[test]
+    fn an_upgrade_is_answered_or_refused_with_a_reason() {
+        let good = request("h", "/miop");
+        let Upgrade::Accept { head, answer: text } = answer(good.as_bytes(), "/miop") else {
+            panic!("a good request")
+        };
+        assert_eq!(head, good.len());
+        assert_eq!(accepted(text.as_bytes()), Ok(Some(text.len())));
+        assert!(matches!(answer(&good.as_bytes()[..40], "/miop"), Upgrade::More));
+        let cases = [
+            (request("h", "/other"), "404"),
+            ("GET /miop HTTP/1.1\r\nHost: h\r\n\r\n".to_string(), "426"),
+            (good.replace("Version: 13", "Version: 8"), "400"),
+            (good.replace(": miop", ": soap"), "400"),
+        ];
+        for (bad, status) in cases {
+            let Upgrade::Refuse(text) = answer(bad.as_bytes(), "/miop") else { panic!("{bad}") };
+            assert!(text.starts_with(&format!("HTTP/1.1 {status}")), "{text}");
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! One thread's share of the world: the event loop.
+//!
+//! A turn: wait; accept, read and feed machines; letters; timers; a slice of the keep-alive sweep;
+//! the house's own slice; then one write for every connection that has something to say. Nothing
+//! in a turn waits, and nothing in it is longer than a slice, so that no connection is late
+//! because another is busy.
+//!
+//! The shard knows connections; what they mean is the machines' and the house's business. The
+//! parts are in siblings: [`accept`](self::accept), [`read`](self::read), [`write`](self::write),
+//! [`timers`](self::timers).
+
+mod accept;
+mod read;
+mod timers;
+mod write;
+
+use crate::connection::{Extra, Record};
+use crate::desk::{Desk, House};
+use crate::layer::Door;
+use crate::transport::{Net, Ready};
+use base::hash::HashKey;
+use base::prng::Prng;
+use base::slab::{Key, Slab};
+use base::time::{Instant, Now};
+use base::wheel::Wheel;
+use model::close::CloseReason;
+use model::event::Counter;
+use model::id::{ConnRef, ShardId};
+use model::limits::Limits;
+use model::machine::{Machine, Outbox};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Bytes read at once: the one read buffer of the shard.
+const READ_BYTES: usize = 64 * 1024;
+/// Extras kept for reuse.
+const POOL_MAX: usize = 1_024;
+
+/// What shards send each other.
+pub enum Letter<M: Machine, Mail, S> {
+    /// A connection that comes to live here.
+    Moved(Box<Moved<M, S>>),
+    /// A delivery for a connection here.
+    Deliver(ConnRef, M::Down),
+    /// The houses' own mail.
+    Mail(Mail),
+}
+
+/// A connection on its way to its owner's shard.
+pub struct Moved<M, S> {
+    record: Record<M, S>,
+    /// Bytes the machine has not taken yet.
+    unread: Vec<u8>,
+}
+
+/// The letters of a shard with house `H` over network `N`.
+pub type LetterOf<H, S> = Letter<<H as House>::Machine, <H as House>::Mail, S>;
+
+type Conn<N, H> = Record<<H as House>::Machine, <N as Net>::Socket>;
+
+/// Connections open in the whole process.
+#[derive(Default, Debug)]
+pub struct Census(AtomicU32);
+
+impl Census {
+    /// Connections open now.
+    pub fn open(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a shard needs to know.
+#[derive(Clone)]
+pub struct Settings {
+    /// Which shard this is.
+    pub shard: ShardId,
+    /// How many there are.
+    pub shards: u16,
+    /// The process's key for hashing identities.
+    pub hash_key: HashKey,
+    /// The limits in force.
+    pub limits: Arc<Limits>,
+    /// Listeners, in the order of the network's doors.
+    pub doors: Vec<Arc<Door>>,
+    /// Connections of the whole process.
+    pub census: Arc<Census>,
+    /// For jitter.
+    pub seed: u64,
+}
+
+/// One thread's share of the world.
+pub struct Shard<N: Net, H: House> {
+    settings: Settings,
+    net: N,
+    house: H,
+    desk: Desk<H>,
+    conns: Slab<Conn<N, H>>,
+    outbox: Outbox<<H::Machine as Machine>::Up>,
+    wheel: Wheel,
+    jitter: Prng,
+    now: Now,
+    /// Connections with something to write.
+    dirty: Vec<Key>,
+    /// Connections whose unread bytes may be fed again.
+    refeed: Vec<Key>,
+    /// Reads put off to the next turn, with whether the peer's end was seen.
+    deferred: VecDeque<(Key, bool)>,
+    /// Letters that found a full mailbox.
+    unposted: VecDeque<(ShardId, N::Letter)>,
+    #[expect(clippy::vec_box, reason = "they move between here and records, which hold a box")]
+    pool: Vec<Box<Extra>>,
+    buffer: Vec<u8>,
+    ready: Vec<Ready>,
+    letters: Vec<N::Letter>,
+    due: Vec<u64>,
+    sweep: timers::Sweep,
+    drain: Option<timers::Drain>,
+    handshakes_left: u32,
+    house_next: Option<Instant>,
+    stopped: bool,
+}
+
+impl<N, S, H> Shard<N, H>
+where
+    H: House,
+    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    S: Send,
+{
+    /// A shard that has not turned yet.
+    pub fn new(settings: Settings, mut net: N, house: H) -> Self {
+        let now = net.now();
+        let room = settings.limits.connections_max as usize + settings.limits.crowd_max as usize;
+        Shard {
+            outbox: Outbox::new(settings.hash_key),
+            jitter: Prng::new(settings.seed ^ u64::from(settings.shard.0)),
+            conns: Slab::new(room),
+            wheel: Wheel::default(),
+            desk: Desk::new(),
+            dirty: Vec::new(),
+            refeed: Vec::new(),
+            deferred: VecDeque::new(),
+            unposted: VecDeque::new(),
+            pool: Vec::new(),
+            buffer: vec![0; READ_BYTES],
+            ready: Vec::new(),
+            letters: Vec::new(),
+            due: Vec::new(),
+            sweep: timers::Sweep::default(),
+            drain: None,
+            handshakes_left: 0,
+            house_next: Some(now.mono),
+            stopped: false,
+            settings,
+            net,
+            house,
+            now,
+        }
+    }
+
+    /// Turns until it is stopped.
+    pub fn run(&mut self) {
+        while self.turn() {}
+    }
+
+    /// One turn of the loop. False once the shard has ended and holds no connection.
+    pub fn turn(&mut self) -> bool {
+        let mut ready = std::mem::take(&mut self.ready);
+        let timeout = self.timeout();
+        self.net.wait(timeout, &mut ready);
+        self.now = self.net.now();
+        self.handshakes_left = read::HANDSHAKES_PER_TURN;
+        self.read_deferred();
+        for event in ready.drain(..) {
+            match event {
+                Ready::Socket { token, readable, writable, ended } => {
+                    self.on_socket(Key::unpack(token), readable, writable, ended);
+                }
+                Ready::Door(door) => self.accept(door),
+                Ready::Mailbox => self.read_letters(),
+            }
+        }
+        self.ready = ready;
+        self.fire_timers();
+        self.sweep_slice();
+        self.desk.connections = self.conns.len();
+        self.house_next = self.house.turn(self.now, &mut self.desk);
+        self.settle();
+        self.drain_slice();
+        self.flush_dirty();
+        self.post_again();
+        self.net.wake_posted();
+        let spent = self.net.now().mono - self.now.mono;
+        self.desk.turn_us_max = self.desk.turn_us_max.max(spent.as_micros() as u64);
+        !self.stopped
+    }
+
+    /// The house, to look at.
+    pub fn house(&self) -> &H {
+        &self.house
+    }
+
+    /// The house, to prepare it before the first turn.
+    pub fn house_mut(&mut self) -> &mut H {
+        &mut self.house
+    }
+
+    /// What has been counted here.
+    pub fn desk(&self) -> &Desk<H> {
+        &self.desk
+    }
+
+    /// Leaves orders from outside a turn; they are carried out in the next one.
+    pub fn desk_mut(&mut self) -> &mut Desk<H> {
+        &mut self.desk
+    }
+
+    /// The network, to look at.
+    pub fn net(&self) -> &N {
+        &self.net
+    }
+
+    /// Connections held.
+    pub fn connections(&self) -> usize {
+        self.conns.len()
+    }
+
+    /// How long the next wait may take.
+    fn timeout(&self) -> Option<Duration> {
+        let busy = !self.deferred.is_empty()
+            || !self.unposted.is_empty()
+            || !self.refeed.is_empty()
+            || !self.desk.dials.is_empty();
+        if busy {
+            return Some(Duration::ZERO);
+        }
+        let next = [self.house_next, self.wheel.next(), self.next_sweep(), self.next_drain()];
+        let next = next.into_iter().flatten().min()?;
+        Some(next - self.now.mono)
+    }
+
+    fn conn_ref(&self, key: Key) -> ConnRef {
+        ConnRef::new(self.settings.shard, key)
+    }
+
+    /// Lets a machine do one thing and carries out what it wants. Words are passed to the house;
+    /// the house's orders wait for [`settle`](Self::settle).
+    fn drive(
+        &mut self,
+        key: Key,
+        act: impl FnOnce(
+            &mut H::Machine,
+            Now,
+            &mut Outbox<<H::Machine as Machine>::Up>,
+        ) -> Result<(), CloseReason>,
+    ) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        let Some(machine) = conn.machine.as_mut() else { return };
+        let result = act(machine, self.now, &mut self.outbox);
+        self.carry_out(key, result);
+    }
+
+    /// Empties the outbox after a machine has acted.
+    fn carry_out(&mut self, key: Key, result: Result<(), CloseReason>) {
+        let from = self.conn_ref(key);
+        if let Some(at) = self.outbox.take_wake() {
+            self.wheel.insert(at, key.pack());
+        }
+        if let Some(silence_s) = self.outbox.take_silence()
+            && let Some(conn) = self.conns.at_mut(key)
+        {
+            conn.silence_s = silence_s;
+        }
+        let queued = self.queue_wire(key);
+        for word in self.outbox.words() {
+            self.house.word(self.now, from, word, &mut self.desk);
+        }
+        if let Err(reason) = result.and(queued) {
+            self.end(key, reason);
+        }
+    }
+
+    /// Carries out the house's orders until none is left.
+    fn settle(&mut self) {
+        loop {
+            while !self.desk.deliveries.is_empty() {
+                let mut deliveries = std::mem::take(&mut self.desk.deliveries);
+                for (to, down) in deliveries.drain(..) {
+                    self.deliver(to, down);
+                }
+                if self.desk.deliveries.is_empty() {
+                    self.desk.deliveries = deliveries; // its capacity is worth keeping
+                }
+            }
+            for (to, mail) in std::mem::take(&mut self.desk.mail) {
+                if to == self.settings.shard {
+                    self.house.mail(self.now, mail, &mut self.desk);
+                } else {
+                    self.post(to, Letter::Mail(mail));
+                }
+            }
+            for (conn, reason) in std::mem::take(&mut self.desk.closes) {
+                self.end(conn.key(), reason);
+            }
+            if self.desk.deliveries.is_empty() && self.desk.mail.is_empty() {
+                break;
+            }
+        }
+        self.dial_all();
+        if std::mem::take(&mut self.desk.drain) {
+            self.begin_drain();
+        }
+        if std::mem::take(&mut self.desk.stop) {
+            self.stop_now();
+        }
+    }
+
+    fn deliver(&mut self, to: ConnRef, down: <H::Machine as Machine>::Down) {
+        if to.shard() != self.settings.shard {
+            return self.post(to.shard(), Letter::Deliver(to, down));
+        }
+        let key = to.key();
+        let Some(conn) = self.conns.at_mut(key).filter(|conn| conn.machine.is_some()) else {
+            return self.house.undelivered(self.now, to, down, &mut self.desk);
+        };
+        let waits = conn.extra.as_ref().is_some_and(|extra| !extra.partial.is_empty());
+        if waits && !conn.has(Conn::<N, H>::REFEED) {
+            conn.flags |= Conn::<N, H>::REFEED;
+            self.refeed.push(key);
+        }
+        self.drive(key, |machine, now, out| machine.command(now, down, out));
+    }
+
+    fn post(&mut self, to: ShardId, letter: N::Letter) {
+        self.desk.counters.count(Counter::LettersSent);
+        if let Err(letter) = self.net.post(to, letter) {
+            let room = self.settings.limits.mailbox_letters_max as usize;
+            if self.unposted.len() < room {
+                self.unposted.push_back((to, letter));
+            } else {
+                self.desk.counters.count(Counter::LettersRefused);
+            }
+        }
+    }
+
+    /// Tries letters again that found a full mailbox, in their order.
+    fn post_again(&mut self) {
+        for _ in 0..self.unposted.len() {
+            let Some((to, letter)) = self.unposted.pop_front() else { break };
+            if let Err(letter) = self.net.post(to, letter) {
+                self.unposted.push_front((to, letter));
+                break;
+            }
+        }
+    }
+
+    fn read_letters(&mut self) {
+        let mut letters = std::mem::take(&mut self.letters);
+        self.net.letters(&mut letters);
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Moved(moved) => self.move_in(*moved),
+                Letter::Deliver(to, down) => self.deliver(to, down),
+                Letter::Mail(mail) => self.house.mail(self.now, mail, &mut self.desk),
+            }
+            self.settle();
+        }
+        self.letters = letters;
+        self.feed_again();
+    }
+
+    /// Hands a connection to the shard that owns its identity.
+    fn move_out(&mut self, key: Key, to: ShardId, unread: &[u8]) {
+        let Some(mut record) = self.conns.remove(key) else { return };
+        self.net.release(&record.socket);
+        record.flags &= !(Conn::<N, H>::DIRTY | Conn::<N, H>::REFEED);
+        let moved = Moved { record, unread: unread.to_vec() };
+        match self.net.post(to, Letter::Moved(Box::new(moved))) {
+            Ok(()) => self.desk.counters.count(Counter::MovedOut),
+            Err(Letter::Moved(moved)) => {
+                self.desk.counters.count(Counter::LettersRefused);
+                self.turn_away_homeless(moved.record);
+            }
+            Err(_) => unreachable!("the mailbox gives back the letter it was given"),
+        }
+    }
+
+    /// The owner's mailbox is full: the connection is told to come back.
+    fn turn_away_homeless(&mut self, record: Conn<N, H>) {
+        if let Ok(key) = self.conns.insert(record) {
+            let retry_after_ms = self.retry_after_ms();
+            self.drive(key, |machine, now, out| {
+                machine.turn_away(now, retry_after_ms, out);
+                Err(CloseReason::Busy)
+            });
+        }
+    }
+
+    fn move_in(&mut self, moved: Moved<H::Machine, N::Socket>) {
+        let Moved { record, unread } = moved;
+        let key = match self.conns.insert(record) {
+            Ok(key) => key,
+            Err(record) => {
+                self.net.close(record.socket, true);
+                self.settings.census.0.fetch_sub(1, Ordering::Relaxed);
+                return self.desk.counters.closed(CloseReason::Full);
+            }
+        };
+        let conn = self.conns.at_mut(key).expect("it was just put in");
+        if let Err(reason) = self.net.adopt(&conn.socket, key.pack()) {
+            return self.end(key, reason);
+        }
+        if conn.extra.as_ref().is_some_and(|extra| !extra.out.is_empty()) {
+            self.mark_dirty(key);
+        }
+        self.drive(key, |machine, now, out| machine.wake(now, out));
+        self.feed(key, &unread);
+    }
+
+    /// Ends a connection: what is queued goes out as far as the socket takes it, the machine has
+    /// its last word, the reason is counted.
+    fn end(&mut self, key: Key, reason: CloseReason) {
+        self.last_write(key, reason);
+        let Some(mut conn) = self.conns.remove(key) else { return };
+        if let Some(machine) = conn.machine.as_mut() {
+            machine.closed(self.now, reason, &mut self.outbox);
+            let from = self.conn_ref(key);
+            self.outbox.drain_wire(|_| {});
+            self.outbox.take_wake();
+            self.outbox.take_silence();
+            for word in self.outbox.words() {
+                self.house.word(self.now, from, word, &mut self.desk);
+            }
+            self.house.ended(self.now, machine, reason, &mut self.desk);
+        } else if let Some((tag, _)) = conn.extra.as_ref().and_then(|extra| extra.call.as_deref()) {
+            self.house.dial_failed(self.now, *tag, reason, &mut self.desk);
+        }
+        if let Some(extra) = conn.extra.take() {
+            self.pool_extra(extra);
+        }
+        let abort =
+            matches!(reason, CloseReason::SlowConsumer | CloseReason::TimedOut | CloseReason::Full);
+        self.net.close(conn.socket, abort);
+        self.settings.census.0.fetch_sub(1, Ordering::Relaxed);
+        self.desk.counters.closed(reason);
+    }
+
+    fn new_extra(&mut self) -> Box<Extra> {
+        self.pool.pop().unwrap_or_default()
+    }
+
+    fn pool_extra(&mut self, mut extra: Box<Extra>) {
+        if self.pool.len() < POOL_MAX {
+            extra.out.clear();
+            extra.partial = Vec::new();
+            extra.layers = None;
+            extra.call = None;
+            self.pool.push(extra);
+        }
+    }
+
+    /// Milliseconds after which somebody who is turned away may come back.
+    fn retry_after_ms(&mut self) -> u32 {
+        1_000 + self.jitter.below(u64::from(self.settings.limits.retry_jitter_ms) + 1) as u32
+    }
+
+    fn stop_now(&mut self) {
+        self.net.stop_listening();
+        for slot in 0..self.conns.slots() {
+            if let Some((key, _)) = self.conns.tenant(slot) {
+                self.end(key, CloseReason::ServerStopped);
+            }
+        }
+        self.stopped = true;
+    }
+}

@@ -1,0 +1,143 @@
+//! How connections come: through a listener, or by a call of our own.
+//!
+//! Accepting never stops, however full it is: a connection beyond the limit is let in to be told
+//! BUSY in its protocol's words, one beyond that is reset. A caller always gets an answer.
+
+use super::{Conn, LetterOf, Shard};
+use crate::connection::Record;
+use crate::desk::{Dial, House, Opened};
+use crate::layer::Layers;
+use crate::transport::{Accepted, Net};
+use base::slab::Key;
+use model::close::CloseReason;
+use model::event::Counter;
+use model::link::Link;
+use model::machine::Machine;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+impl<N, S, H> Shard<N, H>
+where
+    H: House,
+    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    S: Send,
+{
+    /// Takes in what waits at a listener, up to a turn's share.
+    pub(super) fn accept(&mut self, door: u8) {
+        for _ in 0..self.settings.limits.accepts_per_turn {
+            match self.net.accept(door) {
+                Accepted::Socket(socket, peer) => {
+                    self.desk.counters.count(Counter::Accepted);
+                    self.take_in(door, socket, peer);
+                }
+                Accepted::Nobody => break,
+                Accepted::NoDescriptor => {
+                    self.desk.counters.count(Counter::Accepted);
+                    self.desk.counters.count(Counter::AcceptFailed);
+                    self.desk.counters.closed(CloseReason::NoDescriptor);
+                }
+            }
+        }
+    }
+
+    fn take_in(&mut self, door: u8, socket: N::Socket, peer: SocketAddr) {
+        let limits = &self.settings.limits;
+        let (most, crowd) = (limits.connections_max, limits.crowd_max);
+        let open = self.settings.census.0.fetch_add(1, Ordering::Relaxed) + 1;
+        if open > most.saturating_add(crowd) {
+            self.settings.census.0.fetch_sub(1, Ordering::Relaxed);
+            self.desk.counters.closed(CloseReason::Full);
+            return self.net.close(socket, true);
+        }
+        let layers =
+            Layers::accepted(self.settings.doors[door as usize].clone(), peer, open > most);
+        let mut extra = self.new_extra();
+        extra.layers = Some(Box::new(layers));
+        let record = Record::new(socket, self.now.secs(), 0, door, extra);
+        let Ok(key) = self.watch(record) else { return };
+        let bind_ms = u64::from(self.settings.limits.bind_ms_max);
+        let deadline = self.now.after(std::time::Duration::from_millis(bind_ms));
+        self.wheel.insert(deadline, key.pack());
+    }
+
+    /// Makes the calls that the house ordered.
+    pub(super) fn dial_all(&mut self) {
+        for dial in std::mem::take(&mut self.desk.dials) {
+            let Dial { to, from, layers, tag } = dial;
+            let socket = match self.net.dial(to, from) {
+                Ok(socket) => socket,
+                Err(reason) => {
+                    self.house.dial_failed(self.now, tag, reason, &mut self.desk);
+                    continue;
+                }
+            };
+            self.settings.census.0.fetch_add(1, Ordering::Relaxed);
+            let mut extra = self.new_extra();
+            extra.call = Some(Box::new((tag, layers)));
+            let flags = Conn::<N, H>::DIALLED | Conn::<N, H>::CONNECTING;
+            // A failure is told to the house by the end of the connection.
+            let _ = self.watch(Record::new(socket, self.now.secs(), flags, 0, extra));
+        }
+    }
+
+    /// A call came through, or failed.
+    pub(super) fn on_dialled(&mut self, key: Key) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        conn.flags &= !Conn::<N, H>::CONNECTING;
+        if let Err(reason) = self.net.dialled(&conn.socket) {
+            return self.end(key, reason);
+        }
+        let Some(extra) = conn.extra.as_mut() else { return };
+        let Some((tag, client)) = extra.call.as_deref() else { return };
+        let (tag, client) = (*tag, client.clone());
+        let plain = client.tls.is_none() && client.web_socket.is_none();
+        let link = Link::loopback(client.protocol);
+        if plain {
+            extra.call = None;
+            return self.begin(key, &link, Opened::Dialled(tag));
+        }
+        let mut outer = Vec::new();
+        match Layers::dialled(client, link.peer, &mut outer) {
+            Ok(layers) => {
+                extra.layers = Some(Box::new(layers));
+                extra.out.push(&outer);
+                self.mark_dirty(key);
+            }
+            Err(reason) => self.end(key, reason),
+        }
+    }
+
+    /// The layers are open: the protocol begins.
+    pub(super) fn begin(&mut self, key: Key, link: &Link, how: Opened) {
+        let Some(machine) = self.house.machine(self.now, link, how) else {
+            return self.end(key, CloseReason::ProtocolNotServed);
+        };
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        conn.remember(link);
+        conn.machine = Some(machine);
+        self.drive(key, |machine, now, out| machine.opened(now, link, out));
+        self.settle();
+        self.rest_if_idle(key);
+    }
+
+    fn watch(&mut self, record: Conn<N, H>) -> Result<Key, ()> {
+        match self.conns.insert(record) {
+            Ok(key) => {
+                let conn = self.conns.at(key).expect("it was just put in");
+                match self.net.adopt(&conn.socket, key.pack()) {
+                    Ok(()) => Ok(key),
+                    Err(reason) => {
+                        self.end(key, reason);
+                        Err(())
+                    }
+                }
+            }
+            Err(record) => {
+                self.settings.census.0.fetch_sub(1, Ordering::Relaxed);
+                self.desk.counters.closed(CloseReason::Full);
+                self.net.close(record.socket, true);
+                Err(())
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! From the socket to the machine.
+//!
+//! Bytes land in the shard's one buffer, go through the layers if there are any, and are shown to
+//! the machine. What it leaves is kept until more comes, or until the inside has answered what the
+//! machine asked.
+
+use super::{Conn, LetterOf, Shard};
+use crate::desk::{House, Opened};
+use crate::layer::websocket::WebSocket;
+use crate::layer::{Flow, Layers};
+use crate::transport::{Got, Net};
+use base::hash;
+use base::slab::Key;
+use model::close::CloseReason;
+use model::event::Counter;
+use model::id::ShardId;
+use model::machine::{Input, Machine};
+
+/// Steps of TLS handshakes in one turn; each costs up to a millisecond. More wait a turn.
+pub(super) const HANDSHAKES_PER_TURN: u32 = 8;
+/// Reads of one connection in one turn. A sender of more waits a turn.
+const READS_PER_TURN: usize = 4;
+
+impl<N, S, H> Shard<N, H>
+where
+    H: House,
+    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    S: Send,
+{
+    pub(super) fn on_socket(&mut self, key: Key, readable: bool, writable: bool, ended: bool) {
+        let Some(conn) = self.conns.at(key) else { return };
+        if conn.has(Conn::<N, H>::CONNECTING) {
+            if !writable && !ended {
+                return;
+            }
+            self.on_dialled(key);
+        } else if writable && conn.extra.as_ref().is_some_and(|extra| !extra.out.is_empty()) {
+            self.mark_dirty(key);
+        }
+        if readable {
+            self.read(key, ended);
+            self.feed_again();
+        }
+    }
+
+    /// Reads that were put off.
+    pub(super) fn read_deferred(&mut self) {
+        for _ in 0..self.deferred.len() {
+            let Some((key, ended)) = self.deferred.pop_front() else { break };
+            self.read(key, ended);
+            self.feed_again();
+        }
+    }
+
+    fn read(&mut self, key: Key, ended: bool) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for _ in 0..READS_PER_TURN {
+            let Some(conn) = self.conns.at_mut(key) else { break };
+            let layers = conn.extra.as_ref().and_then(|extra| extra.layers.as_ref());
+            if layers.is_some_and(|layers| layers.handshaking()) {
+                if self.handshakes_left == 0 {
+                    self.deferred.push_back((key, ended));
+                    self.buffer = buffer;
+                    return;
+                }
+                self.handshakes_left -= 1;
+            }
+            match self.net.receive(&conn.socket, &mut buffer) {
+                Got::Bytes(count) => {
+                    conn.last_s = self.now.secs();
+                    self.desk.counters.count_by(Counter::BytesIn, count as u64);
+                    self.received(key, &buffer[..count]);
+                    // A short read means that nothing is left, unless the end is behind it.
+                    if count < buffer.len() && !ended {
+                        self.buffer = buffer;
+                        return;
+                    }
+                }
+                Got::Later => {
+                    self.buffer = buffer;
+                    return;
+                }
+                Got::End => {
+                    let partial = conn.extra.as_ref().is_some_and(|e| !e.partial.is_empty());
+                    let whole = if partial {
+                        CloseReason::PeerClosedMidFrame
+                    } else {
+                        CloseReason::PeerClosed
+                    };
+                    self.end(key, whole);
+                    self.settle();
+                    break;
+                }
+                Got::Failed(reason) => {
+                    self.end(key, reason);
+                    self.settle();
+                    break;
+                }
+            }
+        }
+        self.buffer = buffer;
+        if self.conns.at(key).is_some() {
+            self.deferred.push_back((key, ended));
+        }
+    }
+
+    /// Bytes came off the socket.
+    fn received(&mut self, key: Key, bytes: &[u8]) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        let web_socket = conn.has(Conn::<N, H>::WEB_SOCKET);
+        let Some(extra) = conn.extra.as_mut() else {
+            return if web_socket { self.layered(key, bytes) } else { self.feed(key, bytes) };
+        };
+        if extra.layers.is_some() || web_socket {
+            return self.layered(key, bytes);
+        }
+        self.feed_joined(key, bytes);
+    }
+
+    /// Shows the machine what it left earlier with `bytes` behind it.
+    fn feed_joined(&mut self, key: Key, bytes: &[u8]) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        match conn.extra.as_mut().filter(|extra| !extra.partial.is_empty()) {
+            None => self.feed(key, bytes),
+            Some(extra) => {
+                let mut joined = std::mem::take(&mut extra.partial);
+                joined.extend_from_slice(bytes);
+                self.feed(key, &joined);
+            }
+        }
+    }
+
+    /// Bytes for a connection with layers.
+    fn layered(&mut self, key: Key, bytes: &[u8]) {
+        let mut layers = self.take_layers(key);
+        let opening = layers.opening.is_some();
+        let (mut inner, mut outer) = (Vec::new(), Vec::new());
+        let flow = layers.receive(bytes, &mut inner, &mut outer);
+        let link = match flow {
+            Ok(Flow::Open) if opening => layers.take_link(),
+            _ => None,
+        };
+        self.put_layers(key, layers);
+        self.queue_raw(key, &outer);
+        if let Err(reason) = flow {
+            self.end(key, reason);
+            return self.settle();
+        }
+        if let Some(link) = link {
+            let Some(conn) = self.conns.at_mut(key) else { return };
+            let call = conn.extra.as_mut().and_then(|extra| extra.call.take());
+            let how = match call {
+                Some(call) => Opened::Dialled(call.0),
+                None => Opened::Accepted(conn.door),
+            };
+            self.begin(key, &link, how);
+        }
+        if !inner.is_empty() {
+            self.feed_joined(key, &inner);
+        }
+        if flow == Ok(Flow::Ended) {
+            self.end(key, CloseReason::PeerClosed);
+            self.settle();
+        }
+    }
+
+    /// The layers of a connection. Those of a plain WebSocket connection are two flags.
+    pub(super) fn take_layers(&mut self, key: Key) -> Box<Layers> {
+        let Some(conn) = self.conns.at_mut(key) else { return Box::default() };
+        let dialled = conn.has(Conn::<N, H>::DIALLED);
+        let web_socket = conn.has(Conn::<N, H>::WEB_SOCKET);
+        conn.extra.as_mut().and_then(|extra| extra.layers.take()).unwrap_or_else(|| {
+            let framing = if dialled { WebSocket::client() } else { WebSocket::server() };
+            Box::new(Layers { web_socket: web_socket.then_some(framing), ..Layers::default() })
+        })
+    }
+
+    /// Keeps what has to be kept of them.
+    pub(super) fn put_layers(&mut self, key: Key, layers: Box<Layers>) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        if layers.web_socket.is_some() {
+            conn.flags |= Conn::<N, H>::WEB_SOCKET;
+        }
+        let framing_idle = layers.web_socket.as_ref().is_none_or(WebSocket::is_idle);
+        let keep = layers.tls.is_some() || layers.opening.is_some() || !framing_idle;
+        if keep {
+            if conn.extra.is_none() {
+                conn.extra = Some(self.pool.pop().unwrap_or_default());
+            }
+            let extra = conn.extra.as_mut().expect("it was made a line ago");
+            extra.layers = Some(layers);
+        }
+    }
+
+    /// Shows bytes to the machine until it takes no more; keeps the rest.
+    pub(super) fn feed(&mut self, key: Key, bytes: &[u8]) {
+        let mut at = 0;
+        let mut homed = false;
+        while at < bytes.len() || bytes.is_empty() {
+            let Some(conn) = self.conns.at_mut(key) else { return };
+            let link = conn.link();
+            let Some(machine) = conn.machine.as_mut() else { break };
+            let mut input = Input::new(&bytes[at..], &link, &self.settings.limits);
+            let result = machine.receive(self.now, &mut input, &mut self.outbox);
+            let taken = input.taken();
+            at += taken;
+            let spoke = self.outbox.has_words();
+            let home = self.outbox.take_home();
+            self.carry_out(key, result);
+            self.settle();
+            if let Some(hash) = home {
+                let owner = ShardId(hash::home(hash, self.settings.shards));
+                if owner != self.settings.shard {
+                    return self.move_out(key, owner, &bytes[at..]);
+                }
+                if base::never!(homed, "a machine asks for its home once") {
+                    return self.end(key, CloseReason::Internal);
+                }
+                homed = true;
+                continue;
+            }
+            if (taken == 0 && !spoke) || bytes.is_empty() {
+                break;
+            }
+        }
+        self.keep(key, &bytes[at..]);
+    }
+
+    /// Feeds connections again whose machine has been answered.
+    pub(super) fn feed_again(&mut self) {
+        while let Some(key) = self.refeed.pop() {
+            let Some(conn) = self.conns.at_mut(key) else { continue };
+            conn.flags &= !Conn::<N, H>::REFEED;
+            let Some(extra) = conn.extra.as_mut() else { continue };
+            let partial = std::mem::take(&mut extra.partial);
+            if !partial.is_empty() {
+                self.feed(key, &partial);
+            }
+        }
+    }
+
+    fn keep(&mut self, key: Key, rest: &[u8]) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        if rest.is_empty() {
+            return self.rest_if_idle(key);
+        }
+        // A frame that is too large has been refused by its header. This much can only pile up
+        // behind a question that the inside has not answered yet.
+        let most = self.settings.limits.frame_bytes_max as usize + super::READ_BYTES;
+        if rest.len() > most {
+            return self.end(key, CloseReason::TooLarge);
+        }
+        if conn.extra.is_none() {
+            conn.extra = Some(self.pool.pop().unwrap_or_default());
+        }
+        let extra = conn.extra.as_mut().expect("it was made a line ago");
+        extra.partial = rest.to_vec();
+    }
+}

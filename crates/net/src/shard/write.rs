@@ -1,0 +1,203 @@
+//! From the machine to the socket.
+//!
+//! What machines say in a turn is gathered in out-queues and written once per connection at the
+//! end of the turn. What the socket does not take waits for its edge; a queue over its limit ends
+//! the connection.
+
+use super::{Conn, LetterOf, Shard};
+use crate::desk::House;
+use crate::layer::websocket::WebSocket;
+use crate::transport::{Got, Net};
+use base::slab::Key;
+use model::close::CloseReason;
+use model::event::Counter;
+use model::machine::Piece;
+
+impl<N, S, H> Shard<N, H>
+where
+    H: House,
+    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    S: Send,
+{
+    /// Moves the outbox's wire lane to the connection's out-queue.
+    pub(super) fn queue_wire(&mut self, key: Key) -> Result<(), CloseReason> {
+        if self.outbox.wire_is_empty() {
+            return Ok(());
+        }
+        let Some(conn) = self.conns.at_mut(key) else {
+            self.outbox.drain_wire(|_| {});
+            return Ok(());
+        };
+        if conn.extra.is_none() {
+            conn.extra = Some(self.pool.pop().unwrap_or_default());
+        }
+        let (web_socket, dialled) =
+            (conn.has(Conn::<N, H>::WEB_SOCKET), conn.has(Conn::<N, H>::DIALLED));
+        let extra = conn.extra.as_mut().expect("it was made a few lines ago");
+        let layered = extra.layers.is_some() || (web_socket && dialled);
+        if layered {
+            let mut plain = Vec::with_capacity(self.outbox.wire_len());
+            self.outbox.drain_wire(|piece| match piece {
+                Piece::Own(bytes) => plain.extend_from_slice(bytes),
+                Piece::Shared(frame) => plain.extend_from_slice(&frame),
+            });
+            let mut layers = self.take_layers(key);
+            let mut outer = Vec::with_capacity(plain.len() + 64);
+            let wrapped = layers.wrap(&plain, &mut outer);
+            self.put_layers(key, layers);
+            wrapped?;
+            self.queue_raw(key, &outer);
+        } else {
+            if web_socket {
+                let mut header = Vec::with_capacity(10);
+                WebSocket::header(self.outbox.wire_len(), &mut header);
+                extra.out.push(&header);
+            }
+            self.outbox.drain_wire(|piece| match piece {
+                Piece::Own(bytes) => extra.out.push(bytes),
+                Piece::Shared(frame) => extra.out.share(frame),
+            });
+            self.mark_dirty(key);
+        }
+        self.check_out(key)
+    }
+
+    /// Queues bytes that are what the socket shall carry.
+    pub(super) fn queue_raw(&mut self, key: Key, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        if conn.extra.is_none() {
+            conn.extra = Some(self.pool.pop().unwrap_or_default());
+        }
+        conn.extra.as_mut().expect("it was made a line ago").out.push(bytes);
+        self.mark_dirty(key);
+    }
+
+    fn check_out(&mut self, key: Key) -> Result<(), CloseReason> {
+        let limits = &self.settings.limits;
+        let (bytes_max, frames_max) = (limits.out_bytes_max as usize, limits.out_frames_max);
+        let over =
+            |out: &crate::outqueue::OutQueue| out.bytes() > bytes_max || out.frames() > frames_max;
+        let queue = |this: &Self| {
+            let extra = this.conns.at(key).and_then(|conn| conn.extra.as_ref());
+            extra.is_some_and(|extra| over(&extra.out))
+        };
+        if queue(self) {
+            // Many frames in one turn are not a slow reader: let the socket say so.
+            self.flush(key);
+        }
+        if queue(self) { Err(CloseReason::SlowConsumer) } else { Ok(()) }
+    }
+
+    pub(super) fn mark_dirty(&mut self, key: Key) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        if !conn.has(Conn::<N, H>::DIRTY) {
+            conn.flags |= Conn::<N, H>::DIRTY;
+            self.dirty.push(key);
+        }
+    }
+
+    /// Writes what was gathered in this turn.
+    pub(super) fn flush_dirty(&mut self) {
+        let mut at = 0;
+        // Ending a connection may make the house say something to others.
+        while at < self.dirty.len() {
+            let key = self.dirty[at];
+            at += 1;
+            if let Some(conn) = self.conns.at_mut(key) {
+                conn.flags &= !Conn::<N, H>::DIRTY;
+                self.flush(key);
+            }
+            if at == self.dirty.len() {
+                self.settle();
+            }
+        }
+        self.dirty.clear();
+    }
+
+    fn flush(&mut self, key: Key) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        let Some(extra) = conn.extra.as_mut() else { return };
+        let mut failed = None;
+        while !extra.out.is_empty() {
+            let waiting = extra.out.bytes();
+            let (net, socket) = (&mut self.net, &conn.socket);
+            let counters = &mut self.desk.counters;
+            let taken = extra.out.write(|pieces| {
+                counters.count(Counter::Writes);
+                match net.send(socket, pieces) {
+                    Got::Bytes(count) => count,
+                    Got::Failed(reason) => {
+                        failed = Some(reason);
+                        0
+                    }
+                    Got::Later | Got::End => 0,
+                }
+            });
+            counters.count_by(Counter::BytesOut, taken as u64);
+            if taken < waiting {
+                counters.count(Counter::ShortWrites);
+            }
+            if taken == 0 {
+                break;
+            }
+        }
+        match failed {
+            Some(reason) => self.end(key, reason),
+            None => self.rest_if_idle(key),
+        }
+    }
+
+    /// The last write of a connection that ends: farewells and what still waits.
+    pub(super) fn last_write(&mut self, key: Key, reason: CloseReason) {
+        let broken = matches!(
+            reason,
+            CloseReason::PeerReset
+                | CloseReason::TimedOut
+                | CloseReason::IoError
+                | CloseReason::SlowConsumer
+                | CloseReason::ConnectRefused
+                | CloseReason::ConnectFailed
+                | CloseReason::LocalLimit
+        );
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        if broken || conn.has(Conn::<N, H>::CONNECTING) {
+            return;
+        }
+        let layered = conn.has(Conn::<N, H>::WEB_SOCKET)
+            || conn.extra.as_ref().is_some_and(|extra| extra.layers.is_some());
+        if layered && conn.machine.is_some() {
+            let mut layers = self.take_layers(key);
+            let mut outer = Vec::new();
+            layers.farewell(&mut outer);
+            self.put_layers(key, layers);
+            self.queue_raw(key, &outer);
+        }
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        let Some(extra) = conn.extra.as_mut() else { return };
+        let (net, socket, counters) = (&mut self.net, &conn.socket, &mut self.desk.counters);
+        while !extra.out.is_empty() {
+            let taken = extra.out.write(|pieces| match net.send(socket, pieces) {
+                Got::Bytes(count) => count,
+                _ => 0,
+            });
+            counters.count(Counter::Writes);
+            counters.count_by(Counter::BytesOut, taken as u64);
+            if taken == 0 {
+                break;
+            }
+        }
+    }
+
+    /// Gives back the extra of a connection that has come to rest.
+    pub(super) fn rest_if_idle(&mut self, key: Key) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        if conn.extra.as_ref().is_some_and(|extra| extra.is_idle())
+            && let Some(extra) = conn.extra.take()
+        {
+            self.pool_extra(extra);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a shard needs of a network, real or simulated: the only trait between it and sockets.
+
+use base::time::Now;
+use model::close::CloseReason;
+use model::id::ShardId;
+use std::io::IoSlice;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// A network as one shard sees it.
+pub trait Net {
+    /// An open socket. Small: every connection record holds one.
+    type Socket;
+    /// What shards send each other.
+    type Letter: Send;
+
+    /// Both clocks. The shard calls it once a turn, and once more to time the turn.
+    fn now(&mut self) -> Now;
+
+    /// Waits until something is ready, at most `timeout` (forever when absent), and appends it.
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>);
+
+    /// The next connection that waits at listener `door`.
+    fn accept(&mut self, door: u8) -> Accepted<Self::Socket>;
+
+    /// Stops listening, at all doors.
+    fn stop_listening(&mut self);
+
+    /// Begins a call. `Ready::writable` tells when it came through or failed.
+    fn dial(&mut self, to: SocketAddr, from: Option<IpAddr>) -> Result<Self::Socket, CloseReason>;
+
+    /// Whether a call that was begun came through.
+    fn dialled(&mut self, socket: &Self::Socket) -> Result<(), CloseReason>;
+
+    /// Watches the socket from now on; `Ready` carries `token`.
+    fn adopt(&mut self, socket: &Self::Socket, token: u64) -> Result<(), CloseReason>;
+
+    /// Stops watching it, because it moves to another shard.
+    fn release(&mut self, socket: &Self::Socket);
+
+    /// Reads what is there.
+    fn receive(&mut self, socket: &Self::Socket, into: &mut [u8]) -> Got;
+
+    /// Writes what the socket takes.
+    fn send(&mut self, socket: &Self::Socket, pieces: &[IoSlice<'_>]) -> Got;
+
+    /// Ends it: with a farewell, or (`abort`) with a reset.
+    fn close(&mut self, socket: Self::Socket, abort: bool);
+
+    /// Sends a letter to another shard, or gives it back when the mailbox is full.
+    fn post(&mut self, to: ShardId, letter: Self::Letter) -> Result<(), Self::Letter>;
+
+    /// Wakes the shards that were posted to. Once a turn.
+    fn wake_posted(&mut self);
+
+    /// Appends the letters that have come.
+    fn letters(&mut self, into: &mut Vec<Self::Letter>);
+}
+
+/// Something that is ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ready {
+    /// A socket, by its token.
+    Socket {
+        /// The token given to [`Net::adopt`].
+        token: u64,
+        /// There is something to read, an end or an error included.
+        readable: bool,
+        /// It takes bytes again.
+        writable: bool,
+        /// The peer's end: read until nothing is left.
+        ended: bool,
+    },
+    /// Somebody waits at this listener.
+    Door(u8),
+    /// There are letters.
+    Mailbox,
+}
+
+/// What an accept brought.
+#[derive(Debug)]
+pub enum Accepted<S> {
+    /// A connection.
+    Socket(S, SocketAddr),
+    /// Nobody waits.
+    Nobody,
+    /// Somebody waited and was reset: no descriptor or memory is left but the spare.
+    NoDescriptor,
+}
+
+/// What a read or write brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Got {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing now.
+    Later,
+    /// The peer closed (reads only).
+    End,
+    /// It is broken.
+    Failed(CloseReason),
+}

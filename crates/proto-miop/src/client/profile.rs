@@ -1,0 +1,116 @@
+//! What many simulated devices have in common.
+//!
+//! One profile is shared by all its devices; what differs follows from a device's number. Nonces
+//! come from the profile's seed, which whoever makes the profile draws from the operating system.
+
+use crate::codec::Version;
+use crate::sign;
+use model::id::{DeviceId, ProductKey, Tag};
+use model::request::HeartbeatWish;
+
+/// What the devices of a plan have in common.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// The version they speak.
+    pub version: Version,
+    /// Their product.
+    pub product: ProductKey,
+    /// Their names.
+    pub name: Name,
+    /// What they bring to prove them.
+    pub prove: Prove,
+    /// Heartbeat they wish; classic versions say `want_s` only.
+    pub heartbeat: HeartbeatWish,
+    /// Unacknowledged pushes they can hold; zero: no wish. Version 7.
+    pub inflight_max: u16,
+    /// How they acknowledge.
+    pub acks: Acks,
+    /// They fetch stored pushes themselves. Version 7.
+    pub pulls: bool,
+    /// They go on with their session when they come back. Version 7.
+    pub resumes: bool,
+    /// They ask to be woken for heartbeats; else the pilot says when.
+    pub beats: bool,
+    /// Tags they set; none leave them as they are. Version 7.
+    pub tags: Vec<Tag>,
+    /// What nonces are made of: random, never used for another profile.
+    pub nonce_seed: [u8; 32],
+}
+
+/// Names of devices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Name {
+    /// This one.
+    Exactly(DeviceId),
+    /// This, a hyphen, and the device's number.
+    Numbered(String),
+}
+
+/// What a device brings to prove its name.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Prove {
+    /// Nothing.
+    Nothing,
+    /// A signature with a product's secret: HMAC in version 7, `sign` in classic versions.
+    Secret {
+        /// Which secret. Version 7.
+        key_id: u32,
+        /// The secret.
+        bytes: Box<[u8]>,
+    },
+    /// A bearer token. Version 7.
+    Token(Box<[u8]>),
+    /// The certificate of its TLS connection. Version 7 says so; classic versions need not.
+    Certificate,
+}
+
+/// How a device acknowledges pushes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Acks {
+    /// Not at all: it is sent everything again.
+    Never,
+    /// Each by its id, in one frame for all that came at once.
+    Each,
+    /// Everything up to the highest id that came. Version 7; classic versions do as `Each`.
+    UpTo,
+    /// Everything up to the highest id, with the next heartbeat. Version 7; else as `Each`.
+    OnPing,
+}
+
+impl Profile {
+    /// Anonymous devices `PREFIX-NUMBER` with no wishes, that acknowledge each push.
+    pub fn new(version: Version, product: ProductKey, prefix: &str) -> Profile {
+        Profile {
+            version,
+            product,
+            name: Name::Numbered(prefix.to_owned()),
+            prove: Prove::Nothing,
+            heartbeat: HeartbeatWish::default(),
+            inflight_max: 0,
+            acks: Acks::Each,
+            pulls: false,
+            resumes: false,
+            beats: false,
+            tags: Vec::new(),
+            nonce_seed: [0; 32],
+        }
+    }
+
+    /// The id of device `number`.
+    pub fn device(&self, number: u32) -> String {
+        match &self.name {
+            Name::Exactly(id) => id.as_str().to_owned(),
+            Name::Numbered(prefix) => format!("{prefix}-{number}"),
+        }
+    }
+
+    /// The nonce of a device's Bind: the same for the same arguments, so that a challenge can be
+    /// answered without keeping it.
+    pub(super) fn nonce(&self, number: u32, bind_ms: u64, binds: u16) -> [u8; 16] {
+        let mut bytes = [0; 14];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        bytes[4..12].copy_from_slice(&bind_ms.to_be_bytes());
+        bytes[12..].copy_from_slice(&binds.to_be_bytes());
+        *sign::mac(&self.nonce_seed, &bytes).first_chunk().expect("16 of 32 bytes")
+    }
+}

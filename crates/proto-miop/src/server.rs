@@ -1,0 +1,419 @@
+//! The server's side of a connection: the seam where MIOP's words become the model's.
+//!
+//! ```text
+//!            Bind             Bound                 second Bind (version 5)
+//!   Fresh ─────────► Asked ─────────► Bound ──────────────────────────► Many
+//!                    │   ▲              │ Unbind                          │
+//!          Challenge ▼   │ Auth         ▼                                 ▼
+//!                   (Asked)          Leaving ─► end      last one detached ─► end
+//! ```
+//! While a Bind or an Unbind is with the hub, further input is left untaken: whoever drives the
+//! machine shows it again after the answer. A connection with one bound device and nothing on the
+//! way owns no heap: [`Server`] is sixteen bytes. Devices are named by the hub's `DeviceRef`s,
+//! which may be of any shard.
+
+mod bind;
+mod classic;
+mod many;
+mod newest;
+
+use crate::codec::classic as wire;
+use crate::codec::frame::{Frame, Opcode};
+use crate::codec::property::Props;
+use crate::codec::record::{ClassicRecord, Record};
+use crate::codec::result::ResultCode;
+use crate::codec::{Fault, Version, frame};
+use base::time::Now;
+use many::Many;
+use model::close::CloseReason;
+use model::id::{DeviceRef, ProductKey};
+use model::link::Link;
+use model::machine::{Input, Machine, Outbox};
+use model::push::{Push, Rejection};
+use model::request::{Bind, Bound, Delivery, Kick, Refusal, Refused, Request};
+use std::sync::Arc;
+use std::time::Duration;
+
+type Out = Outbox<Request>;
+
+/// One connection's server machine.
+pub struct Server(State);
+
+const _: () = assert!(size_of::<Server>() <= 16, "an idle connection's machine is 16 bytes");
+
+enum State {
+    /// No Bind has been taken.
+    Fresh { bind_ms_max: u32, version: Option<Version>, homed: bool },
+    /// The first Bind is with the hub, or its challenge with the device.
+    Asked(Box<Asked>),
+    /// One device, and nothing on the way.
+    Bound { device: DeviceRef, app_id: u32, name: u16, version: Version },
+    /// The only device is being detached, or is.
+    Leaving { app_id: u32, version: Version },
+    /// Several devices (version 5).
+    Many(Box<Many>),
+}
+
+struct Asked {
+    version: Version,
+    /// As the device wrote it, for the answer to a classic Bind.
+    product: ProductKey,
+    /// [`many::name_hash`] of a classic `u`.
+    name: u16,
+    /// What was asked, while it may have to be asked again after a challenge.
+    bind: Option<Box<Bind>>,
+    /// The device must answer this.
+    nonce: Option<[u8; 16]>,
+}
+
+impl Server {
+    /// A machine for a connection that was just accepted; a Bind must come within `bind_ms_max`.
+    pub const fn new(bind_ms_max: u32) -> Server {
+        Server(State::Fresh { bind_ms_max, version: None, homed: false })
+    }
+
+    /// The version the peer speaks, once it has said so.
+    pub fn version(&self) -> Option<Version> {
+        match &self.0 {
+            State::Fresh { version, .. } => *version,
+            State::Asked(asked) => Some(asked.version),
+            State::Bound { version, .. } | State::Leaving { version, .. } => Some(*version),
+            State::Many(_) => Some(Version::V5),
+        }
+    }
+
+    /// Whether a device is bound, so that the larger frame limit holds.
+    fn is_bound(&self) -> bool {
+        matches!(self.0, State::Bound { .. } | State::Many(_))
+    }
+
+    /// Whether an answer of the hub is outstanding, so that no input is taken.
+    fn waits(&self) -> bool {
+        match &self.0 {
+            State::Fresh { .. } | State::Bound { .. } => false,
+            State::Asked(asked) => asked.nonce.is_none(),
+            State::Leaving { .. } => true,
+            State::Many(many) => many.waits(),
+        }
+    }
+
+    fn device(&self, term: u16) -> Option<DeviceRef> {
+        match &self.0 {
+            State::Bound { device, .. } if term == 0 => Some(*device),
+            State::Many(many) => many.term(term).map(|term| term.device),
+            _ => None,
+        }
+    }
+
+    /// Forgets the device of `term`; true when no other is bound and none may become so.
+    fn detach(&mut self, term: u16) -> bool {
+        match &mut self.0 {
+            State::Bound { app_id, version, .. } => {
+                self.0 = State::Leaving { app_id: *app_id, version: *version };
+                true
+            }
+            State::Many(many) => {
+                many.remove(term);
+                many.is_over()
+            }
+            _ => true,
+        }
+    }
+
+    /// Takes one frame; false when there is no whole one, or it has to wait.
+    fn step(&mut self, input: &mut Input<'_>, out: &mut Out) -> Result<bool, Fault> {
+        let rest = input.rest();
+        if self.skips_zeros() && rest.starts_with(&[0, 0]) {
+            return classic::take_zeros(input);
+        }
+        let Some(version) = Version::sniff(rest)? else { return Ok(false) };
+        if self.version().is_some_and(|first| first != version) {
+            return Err(Fault::VersionChanged);
+        }
+        if let State::Fresh { version: seen, .. } = &mut self.0 {
+            *seen = Some(version);
+        }
+        let limits = input.limits;
+        let bytes_max =
+            if self.is_bound() { limits.frame_bytes_max } else { limits.frame_bytes_unbound_max };
+        if version == Version::V7 {
+            self.step_newest(bytes_max as usize, input, out)
+        } else {
+            self.step_classic(version, bytes_max as usize, input, out)
+        }
+    }
+
+    /// Classic devices may end a Bind with an empty data length, which may come in a later
+    /// segment. No frame begins with two zeros, so it cannot be mistaken (MIOP 4.3).
+    fn skips_zeros(&self) -> bool {
+        !matches!(self.0, State::Fresh { .. }) && self.version().is_some_and(Version::is_classic)
+    }
+
+    /// Says what was wrong, to whom it can be said, and gives the reason to end with.
+    fn fail(&self, fault: Fault, out: &mut Out) -> CloseReason {
+        if self.version() == Some(Version::V7) || fault == Fault::NewerVersion {
+            error(fault.result(), fault.name(), out.bytes());
+        }
+        fault.close_reason()
+    }
+
+    fn bound(&mut self, bound: Bound, out: &mut Out) -> Result<(), CloseReason> {
+        let version = self.version().unwrap_or(Version::V7);
+        match &mut self.0 {
+            State::Asked(asked) => {
+                if version.is_classic() {
+                    let id = Some(asked.product.as_str());
+                    wire::write_bind_ack(version, id, 0, &[], out.bytes());
+                }
+                let (device, app_id, name) = (bound.device, bound.app_id, asked.name);
+                self.0 = State::Bound { device, app_id, name, version };
+            }
+            State::Many(many) => many.bound(&bound, out)?,
+            _ => return Err(unexpected("Bound without a Bind")),
+        }
+        if version == Version::V7 {
+            newest::write_bound(&bound, out.bytes());
+        }
+        out.silence((u32::from(bound.heartbeat_s) * 3 / 2).min(u32::from(u16::MAX)) as u16);
+        Ok(())
+    }
+
+    fn refused(&mut self, refused: Refused, out: &mut Out) -> Result<(), CloseReason> {
+        let code = ResultCode::of(refused.why);
+        let mut last = true;
+        match &mut self.0 {
+            State::Asked(asked) if asked.version == Version::V7 => {
+                newest::write_refused(code, &refused, out.bytes());
+            }
+            State::Asked(asked) => {
+                let id = Some(asked.product.as_str());
+                classic::write_no(asked.version, id, code, &refused.addrs, out.bytes());
+            }
+            State::Many(many) => {
+                many.refused(code, &refused.addrs, out)?;
+                last = many.is_over();
+            }
+            _ => return Err(unexpected("Refused without a Bind")),
+        }
+        if last { Err(refused.why.close_reason()) } else { Ok(()) }
+    }
+
+    fn challenge(
+        &mut self,
+        term: u16,
+        nonce: [u8; 16],
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        if let State::Asked(asked) = &mut self.0
+            && asked.version == Version::V7
+            && asked.bind.is_some()
+        {
+            asked.nonce = Some(nonce);
+            let props = Props { server_nonce: Some(nonce), ..Props::default() };
+            Frame::new(Opcode::Challenge, props).write(out.bytes());
+            return Ok(());
+        }
+        // Nobody else can answer one: the proof did not suffice.
+        let why = Refusal::AuthFailed;
+        self.refused(Refused { term, why, retry_after_ms: 0, addrs: Vec::new() }, out)
+    }
+
+    fn push(&mut self, term: u16, push: &Arc<Push>, again: bool, out: &mut Out) {
+        let (Some(device), Some(version)) = (self.device(term), self.version()) else { return };
+        let encode = |bytes: &mut Vec<u8>| encode_push(version, push, again, bytes);
+        let fits = !push.body.is_empty() && push.body.len() + 16 <= wire::DATA_BYTES_MAX;
+        if version.is_classic() && !fits {
+            let why = Rejection::TooLarge;
+            out.say(Request::Unsendable { device, id: push.id, why });
+        } else if !again && Arc::strong_count(push) > 2 {
+            // Several hold it: other connections of this shard are likely to send the same bytes.
+            out.share_encoded(push.id.0, version as u8, encode);
+        } else {
+            encode(out.bytes());
+        }
+    }
+
+    fn unbound(&mut self, term: u16, out: &mut Out) -> Result<(), CloseReason> {
+        match &mut self.0 {
+            State::Leaving { version: Version::V7, .. } => {
+                Frame::new(Opcode::UnbindAck, Props::default()).write(out.bytes());
+            }
+            State::Leaving { app_id, version } => {
+                wire::write_unbind_ack(*version, *app_id, out.bytes());
+            }
+            State::Many(many) => {
+                many.unbound(term, out);
+                return if many.is_over() { Err(CloseReason::Unbound) } else { Ok(()) };
+            }
+            _ => return Err(unexpected("Unbound without an Unbind")),
+        }
+        Err(CloseReason::Unbound)
+    }
+
+    fn kick(&mut self, kick: &Kick, out: &mut Out) -> Result<(), CloseReason> {
+        if self.device(kick.term).is_none() {
+            return Ok(()); // it has gone already
+        }
+        let code = ResultCode::of(kick.why);
+        match &self.0 {
+            State::Many(many) => many.write_kick(kick, code, out),
+            State::Bound { version: Version::V7, .. } => {
+                newest::write_kick(kick, code, out.bytes());
+            }
+            State::Bound { version, app_id, .. } => {
+                let id = app_id.to_string();
+                classic::write_no(*version, Some(&id), code, &kick.addrs, out.bytes());
+            }
+            _ => {}
+        }
+        if self.detach(kick.term) { Err(kick.why.close_reason()) } else { Ok(()) }
+    }
+
+    /// Classic devices know no such frame: they are let go as the server would end anyway, with
+    /// the addresses if their version reads them.
+    fn go_away(
+        &mut self,
+        retry_after_ms: u32,
+        addrs: &[String],
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        match self.version() {
+            Some(Version::V7) => {
+                newest::write_go_away(retry_after_ms, addrs, out.bytes());
+                Ok(())
+            }
+            Some(version) => {
+                classic::write_no(version, None, ResultCode::Draining, addrs, out.bytes());
+                Err(CloseReason::Draining)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Machine for Server {
+    type Up = Request;
+    type Down = Delivery;
+
+    fn opened(&mut self, now: Now, _: &Link, out: &mut Out) -> Result<(), CloseReason> {
+        if let State::Fresh { bind_ms_max, .. } = self.0 {
+            out.wake(now.after(Duration::from_millis(u64::from(bind_ms_max))));
+        }
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        _: Now,
+        input: &mut Input<'_>,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        while !self.waits() {
+            match self.step(input, out) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(fault) => return Err(self.fail(fault, out)),
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, _: Now, down: Delivery, out: &mut Out) -> Result<(), CloseReason> {
+        match down {
+            Delivery::Bound(bound) => return self.bound(*bound, out),
+            Delivery::Refused(refused) => return self.refused(*refused, out),
+            Delivery::Challenge { term, nonce } => return self.challenge(term, nonce, out),
+            Delivery::Push { term, push, again } => self.push(term, &push, again, out),
+            Delivery::Unbound { term } => return self.unbound(term, out),
+            Delivery::Kick(kick) => return self.kick(&kick, out),
+            Delivery::GoAway { retry_after_ms, addrs } => {
+                return self.go_away(retry_after_ms, &addrs, out);
+            }
+            Delivery::Configure { heartbeat_s, .. } if self.is_bound() => {
+                newest::answer(self.version(), &down, out.bytes());
+                if self.version() == Some(Version::V7) {
+                    let seconds = u32::from(heartbeat_s) * 3 / 2;
+                    out.silence(seconds.min(u32::from(u16::MAX)) as u16);
+                }
+            }
+            _ if self.is_bound() => newest::answer(self.version(), &down, out.bytes()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn wake(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
+        if !matches!(self.0, State::Fresh { .. } | State::Asked(_)) {
+            return Ok(());
+        }
+        if self.version() == Some(Version::V7) {
+            error(ResultCode::BindTimeout, "no_bind", out.bytes());
+        }
+        Err(CloseReason::BindTimeout)
+    }
+
+    fn silent(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
+        if self.version() == Some(Version::V7) {
+            let result = Some(ResultCode::HeartbeatTimeout.number());
+            let props = Props { result, ..Props::default() };
+            Frame::new(Opcode::Kick, props).write(out.bytes());
+        }
+        Err(CloseReason::KeepAliveTimeout)
+    }
+
+    fn turn_away(&mut self, _: Now, retry_after_ms: u32, out: &mut Out) {
+        let code = ResultCode::Busy;
+        match self.version() {
+            Some(Version::V7) if self.is_bound() => {
+                newest::write_go_away(retry_after_ms, &[], out.bytes());
+            }
+            Some(Version::V7) => {
+                let why = Refusal::Busy;
+                let refused = Refused { term: 0, why, retry_after_ms, addrs: Vec::new() };
+                newest::write_refused(code, &refused, out.bytes());
+            }
+            Some(version) => classic::write_no(version, None, code, &[], out.bytes()),
+            None => {}
+        }
+    }
+
+    fn closed(&mut self, _: Now, reason: CloseReason, out: &mut Out) {
+        match &self.0 {
+            State::Bound { device, .. } => out.say(Request::Closed { device: *device, reason }),
+            State::Many(many) => {
+                many.devices().for_each(|device| out.say(Request::Closed { device, reason }));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Appends a version 7 ERROR: `word` is for the device's log.
+fn error(code: ResultCode, word: &'static str, out: &mut Vec<u8>) {
+    let (result, reason) = (Some(code.number()), Some(word.as_bytes()));
+    Frame::new(Opcode::Error, Props { result, reason, ..Props::default() }).write(out);
+}
+
+/// The hub said something that it cannot say in this state: a defect, and this connection's end.
+fn unexpected(what: &'static str) -> CloseReason {
+    base::never!(true, "{what}");
+    CloseReason::Internal
+}
+
+fn encode_push(version: Version, push: &Push, again: bool, out: &mut Vec<u8>) {
+    let (id, app_id, body) = (push.id.0, push.app_id, &*push.body);
+    if version.is_classic() {
+        return wire::write_msg(version, &ClassicRecord { id, app_id, body }, out);
+    }
+    let silent = if push.silent { Record::SILENT } else { 0 };
+    let high = if push.priority == model::push::Priority::High { Record::HIGH } else { 0 };
+    let collapse = push.collapse.as_deref().unwrap_or_default().as_bytes();
+    let record =
+        Record { id, app_id, flags: silent | high, expire_at: push.expire_at, collapse, body };
+    let mut msg = Frame::new(Opcode::Msg, Props::default());
+    msg.flags = frame::flag::ACK_REQ | if again { frame::flag::DUP } else { 0 };
+    frame::write(&msg, |out| record.write(out), out);
+}
+
+#[cfg(test)]
+mod tests;

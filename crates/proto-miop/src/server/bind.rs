@@ -1,0 +1,126 @@
+//! From a Bind's bytes to the model's `Bind`, for all versions (MIOP 4.3, 5.6, 6).
+//!
+//! Names are checked here, once; proofs are not: the hub has the secrets.
+
+use crate::codec::frame::Frame;
+use crate::codec::property::cap;
+use crate::codec::text::Text;
+use crate::codec::{Fault, Version};
+use crate::sign::{self, Claim};
+use model::id::{DeviceId, MessageId, ProductKey, Tag};
+use model::link::Link;
+use model::machine::Input;
+use model::request::{Bind, HeartbeatWish, Proof, Resume};
+
+/// What a version 7 BIND asks.
+pub fn newest(frame: &Frame<'_>, input: &Input<'_>) -> Result<Bind, Fault> {
+    let props = &frame.props;
+    let product = props.product_key.ok_or(Fault::MissingProperty)?;
+    let device = props.device_id.ok_or(Fault::MissingProperty)?;
+    let (want_s, min_s, max_s) = props.heartbeat_wish.unwrap_or_default();
+    let resume = match (props.resume_token, props.session_epoch) {
+        (Some(token), Some(epoch)) => Some(Resume { token, epoch }),
+        (None, None) => None,
+        _ => return Err(Fault::MissingProperty),
+    };
+    let mut bind = blank(Version::V7, product, device, input.link)?;
+    bind.proof = newest_proof(frame, input.link)?;
+    bind.heartbeat = HeartbeatWish { want_s, min_s, max_s };
+    bind.inflight_max = props.max_inflight.unwrap_or(0);
+    bind.last_id = props.last_msg_id.map(MessageId);
+    bind.resume = resume;
+    bind.pulls = props.caps.unwrap_or(0) & cap::PULLS != 0;
+    bind.tags = tags(&props.tags, usize::from(input.limits.tags_a_device_max))?;
+    Ok(bind)
+}
+
+/// What a classic Bind asks, and its `u`.
+pub fn classic<'a>(
+    version: Version,
+    props: Text<'a>,
+    link: &Link,
+) -> Result<(Bind, &'a str), Fault> {
+    let u = props.value("u").ok_or(Fault::MissingProperty)?;
+    let (device, product) = u.split_once('@').ok_or(Fault::BadName)?;
+    let mut bind = blank(version, product.as_bytes(), device.as_bytes(), link)?;
+    // Nothing in a BindAck could tell the device another heartbeat, so its wish is all it accepts.
+    let t = props.number("t")?.unwrap_or(0).min(u64::from(u16::MAX)) as u16;
+    bind.heartbeat = HeartbeatWish { want_s: t, min_s: t, max_s: t };
+    if props.value("authtype") == Some(sign::CLASSIC_AUTHTYPE) {
+        let device_ms = props.number("ts")?.ok_or(Fault::MissingProperty)?;
+        let sign = props.value("sign").ok_or(Fault::MissingProperty)?;
+        let sign = sign::unhex(sign).ok_or(Fault::BadProperty)?;
+        let [ts, t] = ["ts", "t"].map(|key| props.value(key).unwrap_or_default());
+        let signed = sign::classic(u, ts, t).into();
+        bind.proof = Proof::Classic { signed, sign, device_ms };
+    }
+    Ok((bind, u))
+}
+
+/// A Bind that says who it is and proves it at most by the certificate of its connection.
+fn blank(version: Version, product: &[u8], device: &[u8], link: &Link) -> Result<Bind, Fault> {
+    Ok(Bind {
+        term: 0,
+        product: ProductKey::from_bytes(product).map_err(|_| Fault::BadName)?,
+        device: DeviceId::from_bytes(device).map_err(|_| Fault::BadName)?,
+        proof: certificate(link),
+        protocol: version.name(),
+        from_loopback: link.peer.ip().to_canonical().is_loopback(),
+        crowded: link.crowded,
+        heartbeat: HeartbeatWish::default(),
+        inflight_max: 0,
+        last_id: None,
+        resume: None,
+        pulls: false,
+        tags: None,
+    })
+}
+
+fn certificate(link: &Link) -> Proof {
+    let identity = link.tls.as_ref().and_then(|tls| tls.identity.clone());
+    identity.map_or(Proof::None, Proof::Certificate)
+}
+
+fn newest_proof(frame: &Frame<'_>, link: &Link) -> Result<Proof, Fault> {
+    let props = &frame.props;
+    match props.auth_type.unwrap_or(0) {
+        0 | 3 => Ok(certificate(link)),
+        1 => {
+            let device_ms = props.client_ts.ok_or(Fault::MissingProperty)?;
+            let nonce = props.client_nonce.ok_or(Fault::MissingProperty)?;
+            let caps = props.caps.unwrap_or(0);
+            let exporter = link.tls.as_ref().map(|tls| &tls.exporter);
+            let claim = Claim {
+                product: props.product_key.unwrap_or_default(),
+                device: props.device_id.unwrap_or_default(),
+                client_ts: device_ms,
+                client_nonce: &nonce,
+                caps,
+                exporter: exporter.filter(|_| caps & cap::EXPORTER != 0),
+            };
+            Ok(Proof::Hmac {
+                key_id: props.key_id.unwrap_or(0),
+                signed: claim.bytes().into(),
+                mac: props.mac.ok_or(Fault::MissingProperty)?,
+                nonce,
+                device_ms,
+                challenged: false,
+            })
+        }
+        2 => Ok(Proof::Token(props.token.ok_or(Fault::MissingProperty)?.into())),
+        _ => Err(Fault::BadProperty),
+    }
+}
+
+/// The tags that are to be set: none at all leave them, a single empty one sets to nothing.
+fn tags(tags: &[&[u8]], count_max: usize) -> Result<Option<Vec<Tag>>, Fault> {
+    match tags {
+        [] => Ok(None),
+        [tag] if tag.is_empty() => Ok(Some(Vec::new())),
+        _ if tags.len() > count_max => Err(Fault::TooLarge),
+        _ => {
+            let tag = |bytes: &&[u8]| Tag::from_bytes(bytes).map_err(|_| Fault::BadName);
+            tags.iter().map(tag).collect::<Result<_, _>>().map(Some)
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Versions 5 and 6 at the server: which frame is allowed when, and what can be said to classic
+//! devices at all (MIOP 4).
+//!
+//! A BindAck with a code stops a version 6 device for good, so one that is meant to come back is
+//! told nothing: it reconnects by itself when the connection ends.
+
+use super::many::{Many, name_hash};
+use super::{Asked, Out, Server, State, bind};
+use crate::codec::classic::{self as wire, Frame, Opcode};
+use crate::codec::result::ResultCode;
+use crate::codec::text::Text;
+use crate::codec::{Fault, Version};
+use model::id::MessageId;
+use model::machine::Input;
+use model::request::Request;
+
+impl Server {
+    pub(super) fn step_classic(
+        &mut self,
+        version: Version,
+        bytes_max: usize,
+        input: &mut Input<'_>,
+        out: &mut Out,
+    ) -> Result<bool, Fault> {
+        let Some((frame, length)) = wire::parse(version, input.rest(), bytes_max)? else {
+            return Ok(false);
+        };
+        let done = match (&self.0, frame.opcode) {
+            (State::Fresh { .. }, Opcode::Bind) => self.bind_first(version, frame.props, input, out)?,
+            (State::Bound { .. } | State::Many(_), _) => {
+                self.step_bound(version, &frame, input, out)?;
+                true
+            }
+            _ => return Err(Fault::OutOfOrder),
+        };
+        if done {
+            input.take(length);
+        }
+        Ok(done)
+    }
+
+    fn bind_first(
+        &mut self,
+        version: Version,
+        props: Text<'_>,
+        input: &Input<'_>,
+        out: &mut Out,
+    ) -> Result<bool, Fault> {
+        let (bind, u) = bind::classic(version, props, input.link)?;
+        if let State::Fresh { homed, .. } = &mut self.0
+            && !*homed
+        {
+            *homed = true;
+            out.home(&[bind.product.as_str().as_bytes(), bind.device.as_str().as_bytes()]);
+            return Ok(false);
+        }
+        let (product, name) = (bind.product.clone(), name_hash(u));
+        self.0 = State::Asked(Box::new(Asked { version, product, name, bind: None, nonce: None }));
+        out.say(Request::Bind(Box::new(bind)));
+        Ok(true)
+    }
+
+    fn step_bound(
+        &mut self,
+        version: Version,
+        frame: &Frame<'_>,
+        input: &Input<'_>,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        match frame.opcode {
+            Opcode::Ping => wire::write_header(version, Opcode::Pong, out.bytes()),
+            Opcode::MsgAck => {
+                let id = frame.props.number("ack")?.ok_or(Fault::MissingProperty)?;
+                self.acknowledge(MessageId(id), out);
+            }
+            Opcode::Bind if version == Version::V5 => {
+                let (bind, u) = bind::classic(version, frame.props, input.link)?;
+                let terms_max = usize::from(input.limits.binds_a_connection_max);
+                self.many().bind(bind, u, terms_max, out);
+            }
+            Opcode::Unbind => self.unbind(version, frame.props.value("u"), out)?,
+            _ => return Err(Fault::OutOfOrder),
+        }
+        Ok(())
+    }
+
+    /// The frame does not say which device has the push; a device that was not sent it has none.
+    fn acknowledge(&self, id: MessageId, out: &mut Out) {
+        let mut say = |device| out.say(Request::Ack { device, upto: None, ids: vec![id] });
+        match &self.0 {
+            State::Bound { device, .. } => say(*device),
+            State::Many(many) => many.devices().for_each(say),
+            _ => {}
+        }
+    }
+
+    fn unbind(&mut self, version: Version, u: Option<&str>, out: &mut Out) -> Result<(), Fault> {
+        match &mut self.0 {
+            State::Bound { device, app_id, name, .. } => {
+                if u.is_some_and(|u| name_hash(u) != *name) {
+                    // Not bound here: it is as the device wishes.
+                    wire::write_unbind_ack(version, *app_id, out.bytes());
+                    return Ok(());
+                }
+                let device = *device;
+                self.detach(0);
+                out.say(Request::Unbind { term: 0, device });
+            }
+            State::Many(many) => many.unbind(u.ok_or(Fault::MissingProperty)?, out),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Makes room for a further Bind.
+    fn many(&mut self) -> &mut Many {
+        if let State::Bound { device, app_id, name, .. } = self.0 {
+            self.0 = State::Many(Box::new(Many::new(device, app_id, name)));
+        }
+        match &mut self.0 {
+            State::Many(many) => many,
+            _ => unreachable!("only called with a device bound"),
+        }
+    }
+}
+
+/// Takes the empty data length that some classic devices end a Bind with.
+pub(super) fn take_zeros(input: &mut Input<'_>) -> Result<bool, Fault> {
+    match input.rest() {
+        [0, 0, 0, 0, ..] => {
+            input.take(4);
+            Ok(true)
+        }
+        [0, 0] | [0, 0, 0] => Ok(false),
+        _ => Err(Fault::BadLength),
+    }
+}
+
+/// Appends a BindAck that says no, if that is of use to the device.
+pub(super) fn write_no(
+    version: Version,
+    id: Option<&str>,
+    code: ResultCode,
+    addrs: &[String],
+    out: &mut Vec<u8>,
+) {
+    if version == Version::V5 || !code.passes() {
+        wire::write_bind_ack(version, id, code.number(), addrs, out);
+    }
+}

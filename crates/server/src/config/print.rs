@@ -1,0 +1,247 @@
+//! The tree as text: the effective configuration, its documentation, and what differs from another.
+//!
+//! All three walk the same pages, made from the tables of the sections. Secrets never get into a
+//! text. Knows no file; whoever wants one writes it.
+
+use super::key::{Key, Kind, Reload, Section, Value};
+use super::problem::quoted;
+use super::reader::{HIDDEN, Sheet};
+use super::sections::Webhook;
+use super::{Config, SECTIONS};
+use model::product::Secret;
+
+/// Columns of the documentation's lines.
+const COLUMNS: usize = 98;
+
+/// What a reload finds changed, apart by whether it can follow.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Changes {
+    /// A reload brings these about.
+    pub live: Vec<Change>,
+    /// These wait for a restart.
+    pub restart: Vec<Change>,
+}
+
+/// One difference between two configurations.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// `[limits] drain_ms`, or a header alone if the whole section came or went.
+    pub key: String,
+    /// The value before, as TOML; `absent` for a section that came. Secrets are hidden.
+    pub old: String,
+    /// The value now; `absent` for a section that went.
+    pub new: String,
+}
+
+/// A section with its values.
+struct Page {
+    sheet: Sheet,
+    reload: Reload,
+    entries: Vec<Entry>,
+}
+
+/// A key with its value.
+struct Entry {
+    name: &'static str,
+    value: Value,
+    /// Its default, if it has one.
+    usual: Option<Value>,
+    kind: Kind,
+    reload: Reload,
+    doc: &'static str,
+    secret: bool,
+}
+
+impl Entry {
+    fn shown(&self) -> String {
+        let empty = self.value == Value::Text(String::new());
+        if self.secret && !empty { quoted(HIDDEN) } else { self.value.to_string() }
+    }
+}
+
+/// The effective tree.
+pub(super) fn to_toml(config: &Config) -> String {
+    let mut out = String::new();
+    for page in pages(config) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(&format!("{}\n", page.sheet.header));
+        for entry in page.entries {
+            out.push_str(&format!("{} = {}\n", entry.name, entry.shown()));
+        }
+    }
+    out
+}
+
+/// What `new` has that `old` has not, and the other way round.
+pub(super) fn diff(old: &Config, new: &Config) -> Changes {
+    let (old, new) = (pages(old), pages(new));
+    let mut changes = Changes::default();
+    let mut note = |reload: Reload, key: String, old: String, new: String| {
+        let list = match reload {
+            Reload::Live => &mut changes.live,
+            Reload::Restart => &mut changes.restart,
+        };
+        list.push(Change { key, old, new });
+    };
+    for page in &old {
+        match new.iter().find(|other| other.sheet == page.sheet) {
+            None => note(page.reload, page.sheet.header.clone(), "present".into(), ABSENT.into()),
+            Some(other) => {
+                let pairs = page.entries.iter().zip(&other.entries);
+                for (old, new) in pairs.filter(|(old, new)| old.value != new.value) {
+                    let key = format!("{} {}", page.sheet.header, old.name);
+                    note(old.reload, key, old.shown(), new.shown());
+                }
+            }
+        }
+    }
+    for page in new.iter().filter(|page| !old.iter().any(|other| other.sheet == page.sheet)) {
+        note(page.reload, page.sheet.header.clone(), ABSENT.into(), "present".into());
+    }
+    changes
+}
+
+const ABSENT: &str = "absent";
+
+/// `holdline.toml`: every key with what it means. Keys at their default are commented out.
+pub(super) fn documented() -> String {
+    let config = Config::default();
+    let mut pages = pages(&config).into_iter().peekable();
+    let mut out = String::from(PREFACE);
+    for (name, doc) in SECTIONS {
+        out.push('\n');
+        out.push_str(&format!("# {}\n", "=".repeat(COLUMNS - 2)));
+        comment(&mut out, &format!("{name}: {doc}"));
+        let mut explained = false;
+        while let Some(page) = pages.next_if(|page| page.sheet.path.split('.').next() == Some(name))
+        {
+            if explained {
+                out.push('\n');
+            }
+            out.push_str(&format!("{}\n", page.sheet.header));
+            for entry in &page.entries {
+                if !explained {
+                    out.push('\n');
+                    explain(&mut out, entry);
+                }
+                let mark = if entry.usual.as_ref() == Some(&entry.value) { "#" } else { "" };
+                out.push_str(&format!("{mark}{} = {}\n", entry.name, entry.value));
+            }
+            explained = true;
+        }
+        match name {
+            "products" => example::<Secret>(&mut out, "[[products.demo.secrets]]", SECRET_EXAMPLE),
+            "webhook" => example::<Webhook>(&mut out, "[[webhook]]", WEBHOOK_EXAMPLE),
+            "listen" => out.push_str(TLS_LISTENERS),
+            _ => {}
+        }
+    }
+    out
+}
+
+const PREFACE: &str = "\
+# Holdline's configuration. This file is the tree with all its keys, and means the same as no file.
+#
+# A line that begins with # and a space explains; one that begins with # and a key shows the key's
+# default: take the # away to change it. Lines without # differ from the defaults of their section.
+# [live] keys follow a SIGHUP, [restart] keys wait for the next start. `holdline check` tells what
+# is wrong with a file and prints the effective tree. Every key that is not in a list can also be
+# set by the environment: HOLDLINE_LIMITS_DRAIN_MS=5000. More in docs/configuration.md.
+";
+
+const TLS_LISTENERS: &str = "
+# Without any [listen.NAME] and with a certificate in [tls] there are two more:
+#     [listen.miops]
+#     address = \"127.0.0.1:7002\"
+#     protocol = \"miop\"
+#     tls = true
+#     [listen.wss]
+#     address = \"127.0.0.1:7004\"
+#     protocol = \"http\"
+#     tls = true
+#     websocket = \"/miop\"
+";
+
+const SECRET_EXAMPLE: &[(&str, &str)] = &[("key_id", "1"), ("hex", "\"…\"")];
+const WEBHOOK_EXAMPLE: &[(&str, &str)] = &[("url", "\"https://app.example/events\"")];
+
+fn example<S: Section>(out: &mut String, header: &str, values: &[(&str, &str)]) {
+    out.push('\n');
+    comment(out, "As many of these as needed:");
+    out.push_str(&format!("#     {header}\n#\n"));
+    for entry in entries(&S::blank("").expect("a section of a list needs no name")) {
+        explain(out, &entry);
+        let value = values.iter().find(|(name, _)| *name == entry.name);
+        let value = value.map_or(entry.value.to_string(), |(_, value)| (*value).into());
+        out.push_str(&format!("#     {} = {value}\n", entry.name));
+    }
+}
+
+fn explain(out: &mut String, entry: &Entry) {
+    let reload = match entry.reload {
+        Reload::Live => "live",
+        Reload::Restart => "restart",
+    };
+    comment(out, entry.doc);
+    let required = if entry.usual.is_none() { " Must be given." } else { "" };
+    comment(out, &format!("Takes {}.{required} [{reload}]", entry.kind.allowed()));
+}
+
+fn comment(out: &mut String, text: &str) {
+    let mut line = String::from("#");
+    for word in text.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            out.push_str(&format!("{line}\n"));
+            line = String::from("#");
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    out.push_str(&format!("{line}\n"));
+}
+
+fn pages(config: &Config) -> Vec<Page> {
+    let mut pages = vec![page(Sheet::single("server"), &config.server)];
+    for listener in &config.listen {
+        pages.push(page(Sheet::named("listen", &listener.name), listener));
+    }
+    pages.push(page(Sheet::single("tls"), &config.tls));
+    pages.push(page(Sheet::single("api"), &config.api));
+    pages.push(page(Sheet::single("limits"), &config.limits));
+    pages.push(page(Sheet::single("store"), &config.store));
+    for product in &config.products {
+        let sheet = Sheet::named("products", product.key.as_str());
+        let secrets = product.secrets.iter().enumerate();
+        let secrets: Vec<Page> = secrets
+            .map(|(index, secret)| page(Sheet::nth(Some(&sheet), "secrets", index + 1), secret))
+            .collect();
+        pages.push(page(sheet, product));
+        pages.extend(secrets);
+    }
+    for (index, webhook) in config.webhooks.iter().enumerate() {
+        pages.push(page(Sheet::nth(None, "webhook", index + 1), webhook));
+    }
+    pages.push(page(Sheet::single("advice"), &config.advice));
+    pages
+}
+
+fn page<S: Section>(sheet: Sheet, section: &S) -> Page {
+    Page { sheet, reload: S::RELOAD, entries: entries(section) }
+}
+
+fn entries<S: Section>(section: &S) -> Vec<Entry> {
+    // Any name will do: no default depends on it.
+    let blank = S::blank("any").expect("a plain word names a section of any sort");
+    let entry = |key: &Key<S>| Entry {
+        name: key.name,
+        value: (key.read)(section),
+        usual: (!key.required).then(|| (key.read)(&blank)),
+        kind: key.kind,
+        reload: key.reload,
+        doc: key.doc,
+        secret: key.secret,
+    };
+    S::KEYS.iter().map(entry).collect()
+}

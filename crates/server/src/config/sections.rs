@@ -1,0 +1,487 @@
+//! The sections that are the server's own, each a struct and the table of its keys.
+//!
+//! What a key means, its default, range and answer at the limit stand in its line of the table and
+//! nowhere else: `holdline.toml` is printed from here. Rules that join several keys are in
+//! `rules.rs`; the sections that become nouns of `model` are in `limits.rs` and `products.rs`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use model::id::ShardId;
+
+use super::key::{Field, Hidden, Key, Kind, Reload, Section, Value, Words, key, words};
+
+/// `[server]`: the process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Server {
+    /// Folder of everything durable.
+    pub data: PathBuf,
+    /// Shards; 0 is one for each core.
+    pub shards: u16,
+    /// Whether each shard keeps to one core.
+    pub pin: bool,
+    /// Filter of the log.
+    pub log: String,
+    /// Form of the log.
+    pub log_format: LogFormat,
+    /// Descriptors beyond those for connections.
+    pub descriptors_spare: u32,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// An object a line.
+    Json,
+}
+words!(LogFormat { Text = "text", Json = "json" });
+
+impl Section for Server {
+    const KEYS: &'static [Key<Self>] = &[
+        key!(
+            data,
+            PATH,
+            Restart,
+            "Folder of everything durable; made if it is missing. One server a folder: a second \
+             one refuses to start."
+        ),
+        key!(
+            shards,
+            Kind::whole(0, ShardId::MAX as u64, "shards"),
+            Restart,
+            "Shards, each a thread that owns its connections and devices. 0 is one for each core."
+        ),
+        key!(
+            pin,
+            Kind::Bool,
+            Restart,
+            "Keep each shard on a core of its own. Turn it off where other busy programs share \
+             the cores."
+        ),
+        key!(
+            log,
+            Kind::Text {
+                what: "a level (error, warn, info, debug, trace) or a list such as info,net=debug",
+                fits: is_log_filter
+            },
+            Live,
+            "What is logged: a level, or levels by part of the program as in info,net=debug."
+        ),
+        key!(
+            log_format,
+            Kind::Word(LogFormat::WORDS),
+            Restart,
+            "Lines for people, or one JSON object a line."
+        ),
+        key!(
+            descriptors_spare,
+            Kind::whole(8, 65_536, "descriptors"),
+            Restart,
+            "Descriptors kept for files, the API and refusals, beyond those for connections. If \
+             the system grants fewer than all of them together, the start is refused with the \
+             remedy."
+        ),
+    ];
+
+    fn blank(_: &str) -> Result<Self, String> {
+        Ok(Server {
+            data: "data".into(),
+            shards: 0,
+            pin: true,
+            log: "info".into(),
+            log_format: LogFormat::Text,
+            descriptors_spare: 64,
+        })
+    }
+}
+
+/// `[listen.NAME]`: an address where connections come in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listener {
+    /// Its name in logs and metrics.
+    pub name: String,
+    /// Whether it is opened.
+    pub enabled: bool,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What it accepts.
+    pub protocol: ListenerProtocol,
+    /// Whether every connection must begin with TLS.
+    pub tls: bool,
+    /// The path whose upgrades become WebSockets that carry MIOP, if any.
+    pub web_socket: Option<String>,
+    /// Whether a PROXY header comes first.
+    pub proxy: ProxyHeader,
+    /// Whether TLS asks for a client's certificate.
+    pub client_certificates: ClientCertificates,
+}
+
+/// What a listener accepts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ListenerProtocol {
+    /// Whatever the first bytes say: MIOP, TLS if there is a certificate, HTTP if there is a
+    /// WebSocket path.
+    Any,
+    /// MIOP alone.
+    Miop,
+    /// HTTP alone, to be upgraded to a WebSocket.
+    Http,
+}
+words!(ListenerProtocol { Any = "any", Miop = "miop", Http = "http" });
+
+/// Whether a PROXY header comes before everything else on a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProxyHeader {
+    /// None is expected.
+    Off,
+    /// One of version 1 or 2 is required and believed.
+    V1V2,
+}
+words!(ProxyHeader { Off = "off", V1V2 = "v1v2" });
+
+/// Whether TLS asks for a client's certificate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientCertificates {
+    /// It does not.
+    Off,
+    /// It asks; one that is sent must be valid.
+    Optional,
+    /// It asks; without a valid one there is no connection.
+    Required,
+}
+words!(ClientCertificates { Off = "off", Optional = "optional", Required = "required" });
+
+impl Section for Listener {
+    const KEYS: &'static [Key<Self>] = &[
+        key!(address, ADDRESS, Restart, "Where it listens. 0.0.0.0 or [::] is every interface.")
+            .required(),
+        key!(enabled, Kind::Bool, Restart, "Whether it is opened at all."),
+        key!(
+            protocol,
+            Kind::Word(ListenerProtocol::WORDS),
+            Restart,
+            "What it accepts. any: the first bytes tell MIOP, TLS (if [tls] has a certificate) \
+             and HTTP (if websocket is set) apart. miop or http: that alone. Other bytes end the \
+             connection."
+        ),
+        key!(
+            tls,
+            Kind::Bool,
+            Restart,
+            "Every connection must begin with TLS; needs a certificate in [tls]."
+        ),
+        key!(
+            "websocket" => web_socket,
+            Kind::Switch { what: "a path such as \"/miop\"", fits: is_url_path },
+            Restart,
+            "The path whose HTTP upgrades become WebSockets that carry MIOP; true is \"/miop\"."
+        ),
+        key!(
+            proxy,
+            Kind::Word(ProxyHeader::WORDS),
+            Restart,
+            "v1v2: each connection must begin with a PROXY header, whose address is believed. Let \
+             only the proxy reach such a listener: anyone else could claim any address."
+        ),
+        key!(
+            client_certificates,
+            Kind::Word(ClientCertificates::WORDS),
+            Restart,
+            "Whether TLS asks for the client's certificate; needs client_ca in [tls]."
+        ),
+    ];
+    const RELOAD: Reload = Reload::Restart;
+
+    fn blank(name: &str) -> Result<Self, String> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        if name.is_empty() || name.len() > 32 || !name.bytes().all(allowed) {
+            return Err("a listener's name must be 1 to 32 letters, digits, - and _".into());
+        }
+        Ok(Listener {
+            name: name.into(),
+            enabled: true,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            protocol: ListenerProtocol::Any,
+            tls: false,
+            web_socket: None,
+            proxy: ProxyHeader::Off,
+            client_certificates: ClientCertificates::Off,
+        })
+    }
+}
+
+/// `[tls]`: who the server is, and whom it trusts.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tls {
+    /// PEM file of the certificate and its chain. Present exactly if `key` is.
+    pub certificate: Option<PathBuf>,
+    /// PEM file of its key.
+    pub key: Option<PathBuf>,
+    /// PEM file of the authorities whose client certificates are believed.
+    pub client_ca: Option<PathBuf>,
+}
+
+impl Section for Tls {
+    const KEYS: &'static [Key<Self>] = &[
+        key!(
+            certificate,
+            PATH_OR_NONE,
+            Restart,
+            "PEM file of the certificate and its chain; \"\" is none, and then no TLS. A reload \
+             reads the same files again; other paths need a restart."
+        ),
+        key!(key, PATH_OR_NONE, Restart, "PEM file of its private key."),
+        key!(
+            client_ca,
+            PATH_OR_NONE,
+            Restart,
+            "PEM file of the authorities whose client certificates are believed."
+        ),
+    ];
+
+    fn blank(_: &str) -> Result<Self, String> {
+        Ok(Tls::default())
+    }
+}
+
+/// `[api]`: the HTTP API.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Api {
+    /// Whether it is served.
+    pub enabled: bool,
+    /// Where.
+    pub address: SocketAddr,
+    /// What callers must show; empty: made at the first start and kept in the data folder.
+    pub token: Hidden,
+}
+
+impl Section for Api {
+    const KEYS: &'static [Key<Self>] = &[
+        key!(enabled, Kind::Bool, Restart, "Whether the HTTP API is served."),
+        key!(
+            address,
+            ADDRESS,
+            Restart,
+            "Where. It speaks plain HTTP: from other machines reach it through a proxy with TLS."
+        ),
+        key!(
+            token,
+            Kind::Text {
+                what: "16 to 128 letters, digits and signs without spaces, or empty",
+                fits: is_token
+            },
+            Restart,
+            "What callers must show as bearer token. \"\": made at the first start and kept in \
+             the data folder. Never printed or logged."
+        )
+        .secret(),
+    ];
+
+    fn blank(_: &str) -> Result<Self, String> {
+        Ok(Api {
+            enabled: true,
+            address: SocketAddr::from(([127, 0, 0, 1], 7080)),
+            token: Hidden::default(),
+        })
+    }
+}
+
+/// `[store]`: what is durable, and when.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Store {
+    /// When written entries are forced to the disk.
+    pub fsync: Fsync,
+    /// Milliseconds between two of them, where it goes by time.
+    pub fsync_interval_ms: u32,
+    /// Bytes of journal on disk.
+    pub journal_bytes_max: u64,
+    /// Bytes of one file of it.
+    pub segment_bytes: u64,
+}
+
+/// When written entries are forced to the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fsync {
+    /// Before they are acknowledged.
+    Always,
+    /// Every so often.
+    Interval,
+    /// When a segment is full, and at the end.
+    Never,
+}
+words!(Fsync { Always = "always", Interval = "interval", Never = "never" });
+
+impl Section for Store {
+    const KEYS: &'static [Key<Self>] = &[
+        key!(
+            fsync,
+            Kind::Word(Fsync::WORDS),
+            Restart,
+            "When stored pushes are forced to the disk. always: before \"stored\" is answered. \
+             interval: every fsync_interval_ms; a power cut loses what came since. never: when \
+             a segment is full, and at the end."
+        ),
+        key!(
+            fsync_interval_ms,
+            Kind::whole(1, 60_000, "milliseconds"),
+            Restart,
+            "Time between two of them with fsync = \"interval\"."
+        ),
+        key!(
+            journal_bytes_max,
+            Kind::whole(1 << 22, 1 << 40, "bytes"),
+            Restart,
+            "Bytes of journal on disk. At the limit old segments are compacted; if nothing can be \
+             let go, pushes that need storing are rejected."
+        ),
+        key!(
+            segment_bytes,
+            Kind::whole(1 << 20, 1 << 30, "bytes"),
+            Restart,
+            "One file of the journal, at most a quarter of it. A full one is closed and the next \
+             begun."
+        ),
+    ];
+
+    fn blank(_: &str) -> Result<Self, String> {
+        Ok(Store {
+            fsync: Fsync::Always,
+            fsync_interval_ms: 1_000,
+            journal_bytes_max: 4 << 30,
+            segment_bytes: 64 << 20,
+        })
+    }
+}
+
+/// `[advice]`: where else devices may go.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Advice {
+    /// Addresses told to devices that are redirected or sent away, best first.
+    pub addresses: Vec<SocketAddr>,
+}
+
+impl Section for Advice {
+    const KEYS: &'static [Key<Self>] = &[key!(
+        addresses,
+        Kind::List {
+            what: "addresses such as \"192.0.2.7:7001\"",
+            max: 4,
+            fits: |text| text.parse::<SocketAddr>().is_ok()
+        },
+        Live,
+        "Servers that a device is told to try when this one redirects it or sends it away, best \
+         first."
+    )];
+
+    fn blank(_: &str) -> Result<Self, String> {
+        Ok(Advice::default())
+    }
+}
+
+/// `[[webhook]]`: an address that is told of events.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Webhook {
+    /// Where events are posted.
+    pub url: String,
+    /// Signs what is posted; empty: nothing is signed.
+    pub secret: Hidden,
+    /// Keys of the products it hears of; empty: all.
+    pub products: Vec<String>,
+    /// Names of the events it hears of (`model::event::What::name`); empty: all.
+    pub events: Vec<String>,
+}
+
+/// The events a webhook can choose from, as `model::event::What::name` spells them.
+pub(super) const EVENTS: [&str; 4] = ["online", "offline", "report", "pushed"];
+
+impl Section for Webhook {
+    const KEYS: &'static [Key<Self>] = &[
+        key!(
+            url,
+            Kind::Text { what: "an http:// or https:// address", fits: is_url },
+            Live,
+            "Where events are posted, as JSON, with retries."
+        )
+        .required(),
+        key!(
+            secret,
+            Kind::Text {
+                what: "16 to 128 letters, digits and signs without spaces, or empty",
+                fits: is_token
+            },
+            Live,
+            "Signs what is posted (HMAC-SHA256). \"\": nothing is signed. Never printed."
+        )
+        .secret(),
+        key!(
+            products,
+            Kind::List {
+                what: "product keys",
+                max: 64,
+                fits: |text| model::id::ProductKey::parse(text).is_ok()
+            },
+            Live,
+            "Products it hears of; [] is all."
+        ),
+        key!(
+            events,
+            Kind::List {
+                what: "of \"online\", \"offline\", \"report\", \"pushed\"",
+                max: EVENTS.len(),
+                fits: |text| EVENTS.contains(&text)
+            },
+            Live,
+            "Events it hears of; [] is all."
+        ),
+    ];
+
+    fn blank(_: &str) -> Result<Self, String> {
+        Ok(Webhook {
+            url: String::new(),
+            secret: Hidden::default(),
+            products: Vec::new(),
+            events: Vec::new(),
+        })
+    }
+}
+
+const ADDRESS: Kind = Kind::Text {
+    what: "an IP address and a port, such as \"127.0.0.1:7000\"",
+    fits: |text| text.parse::<SocketAddr>().is_ok(),
+};
+const PATH: Kind = Kind::Text { what: "a path", fits: |text| !text.is_empty() && is_path(text) };
+const PATH_OR_NONE: Kind = Kind::Text { what: "a path, or empty for none", fits: is_path };
+
+fn is_path(text: &str) -> bool {
+    text.len() <= 4_096 && !text.contains('\0')
+}
+
+fn is_url_path(text: &str) -> bool {
+    text.starts_with('/') && text.len() <= 256 && text.bytes().all(|b| b.is_ascii_graphic())
+}
+
+fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+        && text.len() <= 2_048
+        && text.bytes().all(|b| b.is_ascii_graphic())
+}
+
+fn is_token(text: &str) -> bool {
+    text.is_empty()
+        || (16..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
+}
+
+fn is_log_filter(text: &str) -> bool {
+    let level = |level: &str| ["off", "error", "warn", "info", "debug", "trace"].contains(&level);
+    let part = |part: &str| {
+        let name = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b':';
+        match part.split_once('=') {
+            Some((target, of)) => !target.is_empty() && target.bytes().all(name) && level(of),
+            None => level(part),
+        }
+    };
+    text.len() <= 256 && text.split(',').all(part)
+}

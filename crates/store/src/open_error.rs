@@ -1,0 +1,132 @@
+//! Why a data folder cannot be used, with the path and the remedy, for people.
+//!
+//! Each message stands alone: the operator reads it on a terminal and knows what to do next.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a data folder cannot be used.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Something else has the folder's name.
+    NotAFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It is not there and cannot be made.
+    CannotCreate {
+        /// The folder.
+        path: PathBuf,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// It has files of somebody else's.
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// One of the files.
+        found: String,
+    },
+    /// It may not be written, or may not be read.
+    ReadOnly {
+        /// What was to be made, written or read.
+        path: PathBuf,
+    },
+    /// The disk is full.
+    NoSpace {
+        /// What was to be written.
+        path: PathBuf,
+    },
+    /// Another server uses it.
+    Locked {
+        /// The folder.
+        path: PathBuf,
+        /// The other server's process id, if it could be read.
+        pid: Option<u32>,
+    },
+    /// Another version made it.
+    UnknownFormat {
+        /// The file that says so.
+        path: PathBuf,
+        /// What it says.
+        found: String,
+    },
+    /// What is in it is not what was written.
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Bytes before the place.
+        offset: u64,
+        /// What is wrong there.
+        why: &'static str,
+    },
+    /// Another error of the system.
+    Failed {
+        /// What was to be made, written or read.
+        path: PathBuf,
+        /// The system's words.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::NotAFolder { path } => write!(
+                f,
+                "{} is not a folder: remove it or give another data folder with --data",
+                path.display()
+            ),
+            OpenError::CannotCreate { path, error } => write!(
+                f,
+                "{} cannot be made: {error}: make it, or give another data folder with --data",
+                path.display()
+            ),
+            OpenError::Foreign { path, found } => write!(
+                f,
+                "{} has files that are not Holdline's, such as {found:?}: give an empty or new \
+                 data folder with --data",
+                path.display()
+            ),
+            OpenError::ReadOnly { path } => write!(
+                f,
+                "{} may not be read and written: give it to this user (chown, chmod), mount it \
+                 writable, or give another data folder with --data",
+                path.display()
+            ),
+            OpenError::NoSpace { path } => write!(
+                f,
+                "{}: no space left on its disk: make room there, or give a data folder on another \
+                 disk with --data",
+                path.display()
+            ),
+            OpenError::Locked { path, pid } => {
+                write!(f, "{} is used by another server", path.display())?;
+                if let Some(pid) = pid {
+                    write!(f, " (process {pid})")?;
+                }
+                write!(f, ": stop that one, or give another data folder with --data")
+            }
+            OpenError::UnknownFormat { path, found } => write!(
+                f,
+                "{} says {found:?}, which this version cannot read: use the version of Holdline \
+                 that made the folder, or give another one with --data",
+                path.display()
+            ),
+            OpenError::Corrupt { path, offset, why } => write!(
+                f,
+                "{} is damaged at byte {offset}: {why}. Nothing was changed. Restore the data \
+                 folder from a backup, or move it away to start empty",
+                path.display()
+            ),
+            OpenError::Failed { path, error } => write!(
+                f,
+                "{}: {error}: mend the cause, or give another data folder with --data",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
