@@ -39,7 +39,10 @@ struct Ring {
 
 #[derive(Clone, Copy)]
 struct Place {
+    /// What it takes next.
     at: u64,
+    /// What it has taken and is not done with begins here.
+    done: u64,
     /// Reports are refused rather than lost to it.
     owes_reports: bool,
 }
@@ -114,7 +117,8 @@ impl Feed {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Whether a Report may be taken: no webhook that is owed Reports is a whole ring behind.
+    /// Whether a Report may be taken: no webhook that is owed Reports is a whole ring behind
+    /// with what its application has taken.
     pub fn has_room(&self) -> bool {
         self.room.load(Ordering::Relaxed)
     }
@@ -125,7 +129,7 @@ impl Feed {
         let number = ring.next_reader;
         ring.next_reader += 1;
         let at = from.unwrap_or(ring.next).min(ring.next);
-        ring.readers.insert(number, Place { at, owes_reports });
+        ring.readers.insert(number, Place { at, done: at, owes_reports });
         self.show(&ring);
         Reader { feed: Arc::clone(self), number }
     }
@@ -166,7 +170,7 @@ impl Ring {
 
     fn has_room(&self) -> bool {
         let mut owed = self.readers.values().filter(|place| place.owes_reports);
-        owed.all(|place| self.next - place.at < self.events_max as u64)
+        owed.all(|place| self.next - place.done < self.events_max as u64)
     }
 
     /// Nobody came back in time: whoever does later has lost something, and the skipped place
@@ -227,11 +231,11 @@ impl Reader {
         self.take(count)
     }
 
-    /// Goes back to `place`, so that nothing from there on counts as read.
-    pub(crate) fn back_to(&self, place: u64) {
+    /// Is done with all it has taken.
+    pub(crate) fn finish(&self) {
         let mut ring = self.feed.lock();
         if let Some(mine) = ring.readers.get_mut(&self.number) {
-            mine.at = place;
+            mine.done = mine.at;
         }
         self.feed.show(&ring);
     }

@@ -1,1 +1,210 @@
-//! To be written.
+//! The door to applications: HTTP with JSON, an event stream, webhooks, metrics.
+//!
+//! Axum on a thread and a runtime of its own, apart from the shards. A request becomes a
+//! [`model::ports::control::Command`]; the answer becomes a status and JSON. It does not know
+//! sockets of devices nor the hub's tables, and reads no clock. The API is described in
+//! `docs/api.md` and, for programs, in `openapi.json`, which a test holds against the routes.
+//! Invariant: no request runs on a shard's thread, and whatever waits here is bounded.
+//!
+//! Read [`start`] first, then `api.rs`.
+
+mod answers;
+mod api;
+mod events;
+mod fault;
+mod feed;
+mod hex;
+mod listener;
+mod metrics;
+mod orders;
+mod routes;
+mod start_error;
+#[cfg(test)]
+mod tests;
+mod webhook;
+
+pub use feed::Feed;
+pub use start_error::StartError;
+pub use webhook::{BATCH_EVENTS_MAX, Retry, WallClock, Webhook};
+
+use api::Shared;
+use events::Filter;
+use listener::Limited;
+use model::limits::Limits;
+use model::ports::control::Control;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use tokio::sync::{Semaphore, watch};
+use webhook::{Courier, Tally};
+
+/// Connections held by the API, streams included. One more waits until another ends.
+pub const CONNECTIONS_MAX: usize = 512;
+
+/// Event streams at once. One more is told to come back.
+pub const STREAMS_MAX: usize = 64;
+
+/// Time that open requests have when the API stops.
+const STOP: Duration = Duration::from_secs(5);
+
+/// A figure that the roof adds to the metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reading {
+    /// The metric's name, without the prefix `holdline_`.
+    pub name: &'static str,
+    /// Its explanation.
+    pub help: &'static str,
+    /// What it is now.
+    pub value: u64,
+}
+
+/// Fills a buffer with random bytes from the operating system.
+pub type RandomBytes = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
+
+/// Figures as they are when they are asked for. Must not block.
+pub type Readings = Arc<dyn Fn() -> Vec<Reading> + Send + Sync>;
+
+/// What the roof decides.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where to listen; port 0 for any.
+    pub addrs: Vec<SocketAddr>,
+    /// The token every request must bring.
+    pub token: String,
+    /// The process's limits.
+    pub limits: Limits,
+    /// The server's version, for `/v1/status`.
+    pub version: &'static str,
+    /// Where events are posted.
+    pub webhooks: Vec<Webhook>,
+    /// How webhooks are retried.
+    pub retry: Retry,
+    /// Unix milliseconds.
+    pub wall_ms: WallClock,
+    /// For products' secrets.
+    pub random: RandomBytes,
+    /// Further figures for the metrics, such as the store's.
+    pub readings: Readings,
+    /// Milliseconds between comments on a quiet event stream.
+    pub heartbeat_ms: u64,
+}
+
+/// The API at work. Dropping it stops it.
+pub struct Running {
+    addrs: Vec<SocketAddr>,
+    feed: Arc<Feed>,
+    stop: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Where it listens, in the order of the settings.
+    pub fn addrs(&self) -> &[SocketAddr] {
+        &self.addrs
+    }
+
+    /// Takes no more requests, ends the streams, lets open requests and the webhooks' last batches
+    /// end, and returns when all of it is over. Nothing is published after this.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.feed.close();
+        self.stop.send_replace(true);
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the API panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Binds the addresses and starts the API and the webhooks.
+pub fn start(
+    settings: Settings,
+    control: Arc<dyn Control>,
+    feed: Arc<Feed>,
+) -> Result<Running, StartError> {
+    if settings.token.is_empty() {
+        return Err(StartError::NoToken);
+    }
+    let filters = settings.webhooks.iter().map(filter).collect::<Result<Vec<_>, _>>()?;
+    let mut listeners = Vec::new();
+    let mut addrs = Vec::new();
+    for &addr in &settings.addrs {
+        let failed = |error| StartError::Bind { addr, error };
+        let listener = TcpListener::bind(addr).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        addrs.push(listener.local_addr().map_err(failed)?);
+        listeners.push(listener);
+    }
+    let (stop, stopped) = watch::channel(false);
+    let boot = (settings.wall_ms)();
+    let mut running = Running { addrs, feed: Arc::clone(&feed), stop, threads: Vec::new() };
+    let mut tallies = Vec::new();
+    for (hook, filter) in settings.webhooks.iter().cloned().zip(filters) {
+        let tally = Arc::new(Tally::default());
+        tallies.push(Arc::clone(&tally));
+        let (retry, wall_ms) = (settings.retry, Arc::clone(&settings.wall_ms));
+        let reader = feed.reader(None, filter.wants_type("report"));
+        let courier = Courier { hook, filter, retry, wall_ms, boot, tally };
+        let feed = Arc::clone(&feed);
+        running.threads.push(thread("holdline-hook", move || courier.run(&feed, &reader))?);
+    }
+    let shared = Shared::new(settings, control, feed, boot, tallies);
+    running.threads.push(thread("holdline-api", move || serve(listeners, shared, stopped))?);
+    Ok(running)
+}
+
+fn filter(hook: &Webhook) -> Result<Filter, StartError> {
+    let types = hook.types.iter().map(String::as_str);
+    Filter::new(hook.product.clone(), types)
+        .map_err(|found| StartError::UnknownType { found: found.to_owned() })
+}
+
+fn thread(
+    name: &'static str,
+    life: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    Builder::new().name(name.into()).spawn(life).map_err(StartError::Thread)
+}
+
+fn serve(listeners: Vec<TcpListener>, shared: Arc<Shared>, stopped: watch::Receiver<bool>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return tracing::error!(%error, "the API's runtime does not start"),
+    };
+    let app = api::router(shared);
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    runtime.block_on(async {
+        let mut serving = tokio::task::JoinSet::new();
+        for listener in listeners {
+            let listener = match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => Limited { listener, permits: Arc::clone(&permits) },
+                Err(error) => return tracing::error!(%error, "the API cannot listen"),
+            };
+            let mut stopped = stopped.clone();
+            let signal = async move {
+                // An error means that the roof has let go of us: the same.
+                let _ = stopped.wait_for(|stopped| *stopped).await;
+            };
+            let server = axum::serve(listener, app.clone()).with_graceful_shutdown(signal);
+            serving.spawn(std::future::IntoFuture::into_future(server));
+        }
+        let mut stopped = stopped.clone();
+        let _ = stopped.wait_for(|stopped| *stopped).await; // as above
+        let ended = async { while serving.join_next().await.is_some() {} };
+        if tokio::time::timeout(STOP, ended).await.is_err() {
+            tracing::warn!("requests to the API were cut off");
+        }
+    });
+}

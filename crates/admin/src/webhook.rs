@@ -7,7 +7,7 @@
 //! only where it is told `lost`.
 
 use crate::events::{self, Filter};
-use crate::feed::{Feed, Reader, Taken};
+use crate::feed::{Feed, Reader};
 use crate::hex;
 use base::prng::Prng;
 use hmac::{Hmac, KeyInit, Mac};
@@ -78,6 +78,9 @@ pub(crate) struct Tally {
     pub(crate) failures: AtomicU64,
 }
 
+/// Events lost since the last batch that was taken, and the events to post.
+type Batch<'a> = (&'a mut u64, &'a [(u64, Arc<Event>)]);
+
 /// One webhook at work.
 pub(crate) struct Courier {
     pub(crate) hook: Webhook,
@@ -93,13 +96,14 @@ impl Courier {
     pub(crate) fn run(self, feed: &Feed, reader: &Reader) {
         let agent = agent(&self.retry);
         let mut rng = Prng::new(self.boot);
+        let mut lost = 0;
         while let Some(taken) = reader.next_batch(BATCH_EVENTS_MAX, GATHER) {
-            let Some(first) = taken.events.first().map(|(place, _)| *place) else { continue };
             self.tally.dropped.fetch_add(taken.lost, Ordering::Relaxed);
-            let after = first + taken.events.len() as u64;
-            reader.back_to(first);
-            let open = self.deliver(&agent, &mut rng, feed, &taken);
-            reader.back_to(after);
+            lost += taken.lost;
+            let events: Vec<_> =
+                taken.events.into_iter().filter(|(_, event)| self.filter.wants(event)).collect();
+            let open = self.deliver(&agent, &mut rng, feed, (&mut lost, &events));
+            reader.finish();
             if !open {
                 return;
             }
@@ -107,17 +111,17 @@ impl Courier {
     }
 
     /// Whether to go on: false when the feed was closed and the batch was not taken.
-    fn deliver(&self, agent: &ureq::Agent, rng: &mut Prng, feed: &Feed, taken: &Taken) -> bool {
-        let wanted = |event: &Event| self.filter.wants(event);
-        let events: Vec<_> = taken.events.iter().filter(|(_, event)| wanted(event)).collect();
+    fn deliver(&self, agent: &ureq::Agent, rng: &mut Prng, feed: &Feed, batch: Batch<'_>) -> bool {
+        let (lost, events) = batch;
         let Some((_, newest)) = events.last() else { return true };
         let told: Vec<_> =
             events.iter().map(|(place, event)| events::json(self.boot, *place, event)).collect();
-        let body = json!({ "lost": taken.lost, "events": told }).to_string();
+        let body = json!({ "lost": *lost, "events": told }).to_string();
         let mut wait_ms = self.retry.wait_ms_min;
         loop {
             let Err(error) = self.post(agent, &body) else {
                 self.tally.delivered.fetch_add(told.len() as u64, Ordering::Relaxed);
+                *lost = 0;
                 return true;
             };
             self.tally.failures.fetch_add(1, Ordering::Relaxed);
@@ -128,6 +132,7 @@ impl Courier {
             let open = !too_old && feed.pause(Duration::from_millis(jittered));
             if !open {
                 self.tally.dropped.fetch_add(told.len() as u64, Ordering::Relaxed);
+                *lost += told.len() as u64;
                 tracing::warn!(%error, url = self.hook.url, events = told.len(), "events dropped");
                 return too_old;
             }

@@ -5,7 +5,11 @@
 //! challenge is a number nobody can foresee; that a proof covers the one which was sent is what
 //! the machine vouches for with `challenged`. The replay filter is the only state.
 
-use crate::replay::{Nonce, Replay, SKEW_MS_MAX};
+pub(crate) mod pace;
+pub(crate) mod replay;
+pub(crate) mod terms;
+
+use self::replay::{Nonce, Replay, SKEW_MS_MAX};
 use base::hash::HashKey;
 use base::time::Now;
 use hmac::{Hmac, KeyInit, Mac};

@@ -6,9 +6,9 @@
 //! Several walks take turns. Fan-outs pause while much waits for the store.
 
 use crate::Hub;
+use crate::access::terms;
 use crate::effects::Effects;
 use crate::push::Sending;
-use crate::terms;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::id::{MessageId, Tag};
@@ -89,7 +89,7 @@ impl Hub {
         let mut visits = VISITS_MAX;
         let mut left = self.settings.limits.fan_out_slice;
         while visits > 0 && left > 0 {
-            let Some(mut walk) = self.walks.pop_front() else { return None };
+            let mut walk = self.walks.pop_front()?;
             if matches!(walk.errand, Errand::Push(_)) && !self.tickets.is_easy() {
                 self.walks.push_back(walk);
                 return Some(now.after(PAUSE));
@@ -108,12 +108,6 @@ impl Hub {
         }
         self.walks.rotate_left(usize::from(self.walks.len() > 1));
         self.walks.front().map(|_| now.mono)
-    }
-
-    /// Finishes whatever a walk would still do, at once: for the start, before anybody is served.
-    pub(crate) fn drop_devices_now(&mut self, now: Now, product: u16, fx: &mut Effects) {
-        self.drop_devices(product);
-        while self.turn_walks(now, fx).is_some() {}
     }
 
     fn begin(&mut self, errand: Errand, product: u16, tag: Option<Tag>) {

@@ -47,7 +47,10 @@ impl Jobs {
     pub fn matched(&mut self, id: MessageId, outcome: Option<Outcome>) {
         if let Some(counts) = self.jobs.get_mut(&id) {
             counts.matched += 1;
-            *outcome.map_or(&mut counts.pending, |outcome| column(counts, outcome)) += 1;
+            match outcome {
+                Some(outcome) => *column(counts, outcome) += 1,
+                None => counts.pending += 1,
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Hub`] is pure and synchronous: it is told the time, takes one request, command or
 //! completion, and says in [`Effects`] what is to be done. It knows no frame, socket, file or
-//! clock, and not whether it is simulated. Four invariants, checked by [`Hub::audit`] and the tests:
+//! clock, and not whether it is simulated. Its invariants, checked by [`Hub::audit`] and by tests:
 //!
 //! - A device has one session; a higher epoch has replaced every lower one, and what a replaced
 //!   connection says about the device changes nothing.
@@ -11,43 +11,37 @@
 //! - "Stored" is said only after the store completed the entry.
 //! - No call visits all devices: fan-outs, drops and sweeps go in slices from [`Hub::turn`].
 //!
-//! Read `device` and `queue` first, then `session` (Binds), `push` (a push finds its place),
+//! Read `registry/device` and `queue` first, then `session` (Binds), `push` (a push finds its place),
 //! `delivery` (it goes out and is acknowledged), `fanout`.
 
 mod access;
 mod audit;
 mod control;
 mod delivery;
-mod device;
 mod effects;
 mod fanout;
 mod jobs;
-mod pace;
-mod products;
 mod push;
 mod query;
 mod queue;
 mod registry;
-mod replay;
 mod reports;
 mod restore;
 mod session;
 mod sweep;
-mod tags;
-mod terms;
 mod tickets;
 mod waits;
 
 pub use effects::Effects;
 
 use crate::access::Access;
+use crate::access::pace::Pace;
+use crate::access::replay::Replay;
 use crate::fanout::Walk;
 use crate::jobs::Jobs;
-use crate::pace::Pace;
 use crate::registry::Registry;
-use crate::replay::Replay;
+use crate::registry::tags::Tags;
 use crate::sweep::Sweep;
-use crate::tags::Tags;
 use crate::tickets::Tickets;
 use crate::waits::{Timers, Waits};
 use base::hash::HashKey;

@@ -5,9 +5,9 @@
 //! now or never takes a place only if it can be sent now.
 
 use crate::Hub;
-use crate::device::Presence;
 use crate::effects::Effects;
 use crate::queue::{Item, Kept, Room};
+use crate::registry::device::Presence;
 use crate::tickets::Promise;
 use base::slab::Key;
 use base::time::{Instant, Now};

@@ -106,19 +106,14 @@ impl Queue {
     }
 
     /// All items.
-    pub fn items(&self) -> impl Iterator<Item = &Item> {
+    pub fn items(&self) -> impl Iterator<Item = &Item> + Clone {
         self.inflight.iter().chain(&self.unsent)
-    }
-
-    /// All items, to change.
-    pub fn items_mut(&mut self) -> impl Iterator<Item = &mut Item> {
-        self.inflight.iter_mut().chain(&mut self.unsent)
     }
 
     /// The item with this push.
     pub fn find(&mut self, id: MessageId) -> Option<&mut Item> {
-        // What was put in last is asked for most.
-        self.items_mut().find(|item| item.push.id == id)
+        let mut items = self.inflight.iter_mut().chain(&mut self.unsent);
+        items.find(|item| item.push.id == id)
     }
 
     /// The item that `push` replaces by its collapse key.
@@ -143,8 +138,8 @@ impl Queue {
     /// Takes out what has to give way before `push` fits: the oldest Normal one, else the oldest.
     /// `None` once it fits.
     pub fn victim(&mut self, room: Room, push: &Push) -> Option<Item> {
-        let fits = self.all.count < room.count_max
-            && self.all.bytes + push.weight() <= room.bytes_max;
+        let fits =
+            self.all.count < room.count_max && self.all.bytes + push.weight() <= room.bytes_max;
         if fits || self.is_empty() {
             return None;
         }

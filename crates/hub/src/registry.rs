@@ -4,8 +4,12 @@
 //! that of (product key, device id), the same that chooses its shard. The registry knows nothing of
 //! pushes. Invariant: a slot is in the index exactly while a record lives in it.
 
-use crate::device::{Device, Name};
-use crate::products::Products;
+pub(crate) mod device;
+pub(crate) mod products;
+pub(crate) mod tags;
+
+use self::device::{Device, Name};
+use self::products::Products;
 use base::hash::HashKey;
 use base::index::Index;
 use base::slab::{Key, Slab};

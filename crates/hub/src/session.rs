@@ -6,8 +6,8 @@
 
 use crate::Hub;
 use crate::access::Proven;
+use crate::access::terms;
 use crate::effects::Effects;
-use crate::terms;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
@@ -187,7 +187,6 @@ impl Hub {
         device.attach(from, epoch);
         device.set_term(bind.term);
         device.set_protocol(protocol);
-        device.set_pulls(bind.pulls);
         device.heartbeat_s = terms::heartbeat_s(&product, bind.heartbeat, &mut self.rng);
         device.window = terms::window(&product, bind.inflight_max);
         let (heartbeat_s, inflight_max) = (device.heartbeat_s, device.window);
@@ -223,13 +222,7 @@ impl Hub {
 
     /// Ends the session before this one without a word about being offline to the store: its
     /// pushes go out again at once.
-    fn take_over(
-        &mut self,
-        now: Now,
-        from: ConnRef,
-        (key, epoch): (Key, u64),
-        fx: &mut Effects,
-    ) {
+    fn take_over(&mut self, now: Now, from: ConnRef, (key, epoch): (Key, u64), fx: &mut Effects) {
         let Some(device) = self.registry.at(key) else { return };
         let Some(conn) = device.conn() else { return };
         if conn != from {

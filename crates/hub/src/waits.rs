@@ -102,13 +102,7 @@ impl Hub {
     }
 
     /// A push has the outcome that its order waits for.
-    pub(crate) fn settle(
-        &mut self,
-        key: Key,
-        id: MessageId,
-        outcome: Outcome,
-        fx: &mut Effects,
-    ) {
+    pub(crate) fn settle(&mut self, key: Key, id: MessageId, outcome: Outcome, fx: &mut Effects) {
         let Some((_, device)) = self.registry.names(key) else { return };
         let Some(wait) = self.waits.orders.get_mut(&id) else { return };
         let Some(at) = wait.open.iter().position(|open| *open == key) else { return };

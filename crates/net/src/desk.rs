@@ -44,6 +44,10 @@ pub trait House: Sized {
     ) {
     }
 
+    /// A call is under way on this connection. It has no deadline of its own: a house that wants
+    /// one closes the connection, and hears of it by `dial_failed`.
+    fn dialling(&mut self, _now: Now, _tag: u64, _conn: ConnRef) {}
+
     /// A call failed before there was a machine.
     fn dial_failed(&mut self, _now: Now, _tag: u64, _reason: CloseReason, _desk: &mut Desk<Self>) {}
 }

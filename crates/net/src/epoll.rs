@@ -15,6 +15,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{self, SocketFlags};
 use std::io::IoSlice;
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -33,7 +34,6 @@ pub struct Epoll<L> {
     mailboxes: Arc<[Arc<Mailbox<L>>]>,
     /// Shards posted to in this turn.
     posted: Vec<bool>,
-    events: Vec<epoll::Event>,
     began: std::time::Instant,
     /// Given up for a moment when no other descriptor is left, so that a caller can be reset.
     spare: Option<OwnedFd>,
@@ -62,7 +62,6 @@ impl<L: Send> Epoll<L> {
             doors: doors.into_iter().map(Some).collect(),
             posted: vec![false; mailboxes.len()],
             mailboxes,
-            events: Vec::with_capacity(EVENTS),
             began,
         })
     }
@@ -102,12 +101,11 @@ impl<L: Send> Net for Epoll<L> {
             let ms = span.as_nanos().div_ceil(1_000_000) as i64;
             Timespec { tv_sec: ms / 1000, tv_nsec: (ms % 1000) * 1_000_000 }
         });
-        self.events.clear();
-        let spare = rustix::buffer::spare_capacity(&mut self.events);
-        if epoll::wait(&self.poller, spare, timeout.as_ref()).is_err() {
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        let Ok((events, _)) = epoll::wait(&self.poller, &mut events, timeout.as_ref()) else {
             return; // interrupted by a signal: the caller looks at its clock and comes again
-        }
-        ready.extend(self.events.iter().map(|event| {
+        };
+        ready.extend(events.iter().map(|event| {
             let (token, flags) = (event.data.u64(), event.flags);
             let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
             if token & DOOR != 0 {

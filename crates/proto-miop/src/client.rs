@@ -12,7 +12,7 @@ mod profile;
 pub use profile::{Acks, Name, Profile, Prove};
 
 use crate::codec::{Fault, Version};
-use base::time::Now;
+use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox};
@@ -37,8 +37,10 @@ pub struct Client {
     number: u32,
     report_seq: u32,
     /// Binds so far: no nonce is made twice.
-    binds: u16,
+    binds: u8,
     heartbeat_s: u16,
+    /// When the next heartbeat is due, seconds of the monotonic clock.
+    beat_at_s: u32,
     state: State,
 }
 
@@ -74,6 +76,7 @@ impl Client {
             report_seq: 0,
             binds: 0,
             heartbeat_s: 0,
+            beat_at_s: 0,
             state: State::Idle,
         }
     }
@@ -95,13 +98,14 @@ impl Client {
         self.state = State::Bound;
         self.heartbeat_s = heartbeat_s;
         if self.profile.beats {
-            self.ask_for_wake(now, out);
+            self.beat_at_s = now.secs() + u32::from(heartbeat_s);
+            self.ask_for_wake(out);
             out.silence(heartbeat_s.saturating_add(PONG_WAIT_S));
         }
     }
 
-    fn ask_for_wake(&self, now: Now, out: &mut Out) {
-        out.wake(now.after(Duration::from_secs(u64::from(self.heartbeat_s.max(1)))));
+    fn ask_for_wake(&self, out: &mut Out) {
+        out.wake(Instant::default() + Duration::from_secs(u64::from(self.beat_at_s)));
     }
 
     /// The server's no, before or after it had said yes.
@@ -118,12 +122,12 @@ impl Machine for Client {
     type Up = Observation;
     type Down = Action;
 
-    fn opened(&mut self, now: Now, link: &Link, out: &mut Out) -> Result<(), CloseReason> {
+    fn opened(&mut self, now: Now, _: &Link, out: &mut Out) -> Result<(), CloseReason> {
         self.state = State::Asking;
         self.bind_ms = now.wall_ms;
         self.binds = self.binds.wrapping_add(1);
         match self.profile.version {
-            Version::V7 => self.bind_newest(link, out),
+            Version::V7 => self.bind_newest(out),
             version => self.bind_classic(version, out),
         }
         Ok(())
@@ -154,11 +158,15 @@ impl Machine for Client {
     }
 
     fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
-        if self.profile.beats && self.state == State::Bound {
-            self.ask_for_wake(now, out);
-            return self.command(now, Action::Ping, out);
+        if !self.profile.beats || self.state != State::Bound {
+            return Ok(());
         }
-        Ok(())
+        let due = now.secs() >= self.beat_at_s;
+        if due {
+            self.beat_at_s = now.secs() + u32::from(self.heartbeat_s.max(1));
+        }
+        self.ask_for_wake(out);
+        if due { self.command(now, Action::Ping, out) } else { Ok(()) }
     }
 
     fn silent(&mut self, _: Now, _: &mut Out) -> Result<(), CloseReason> {

@@ -36,7 +36,7 @@ impl Version {
             [0, 5, ..] => Ok(Some(Version::V5)),
             [0, 6, ..] => Ok(Some(Version::V6)),
             [0, 7, ..] => Ok(Some(Version::V7)),
-            [0, 8.., ..] => Err(Fault::NewerVersion),
+            [0, newer, ..] if newer > 7 => Err(Fault::NewerVersion),
             _ => Err(Fault::UnknownVersion),
         }
     }

@@ -23,7 +23,7 @@ use crate::codec::property::Props;
 use crate::codec::record::{ClassicRecord, Record};
 use crate::codec::result::ResultCode;
 use crate::codec::{Fault, Version, frame};
-use base::time::Now;
+use base::time::{Instant, Now};
 use many::Many;
 use model::close::CloseReason;
 use model::id::{DeviceRef, ProductKey};
@@ -42,8 +42,10 @@ pub struct Server(State);
 const _: () = assert!(size_of::<Server>() <= 16, "an idle connection's machine is 16 bytes");
 
 enum State {
-    /// No Bind has been taken.
-    Fresh { bind_ms_max: u32, version: Option<Version>, homed: bool },
+    /// Not opened.
+    New { bind_ms_max: u32 },
+    /// No Bind has been taken; one is due.
+    Fresh { due: Instant, version: Option<Version>, homed: bool },
     /// The first Bind is with the hub, or its challenge with the device.
     Asked(Box<Asked>),
     /// One device, and nothing on the way.
@@ -60,6 +62,8 @@ struct Asked {
     product: ProductKey,
     /// [`many::name_hash`] of a classic `u`.
     name: u16,
+    /// When the device must be bound.
+    due: Instant,
     /// What was asked, while it may have to be asked again after a challenge.
     bind: Option<Box<Bind>>,
     /// The device must answer this.
@@ -69,12 +73,13 @@ struct Asked {
 impl Server {
     /// A machine for a connection that was just accepted; a Bind must come within `bind_ms_max`.
     pub const fn new(bind_ms_max: u32) -> Server {
-        Server(State::Fresh { bind_ms_max, version: None, homed: false })
+        Server(State::New { bind_ms_max })
     }
 
     /// The version the peer speaks, once it has said so.
     pub fn version(&self) -> Option<Version> {
         match &self.0 {
+            State::New { .. } => None,
             State::Fresh { version, .. } => *version,
             State::Asked(asked) => Some(asked.version),
             State::Bound { version, .. } | State::Leaving { version, .. } => Some(*version),
@@ -90,7 +95,7 @@ impl Server {
     /// Whether an answer of the hub is outstanding, so that no input is taken.
     fn waits(&self) -> bool {
         match &self.0 {
-            State::Fresh { .. } | State::Bound { .. } => false,
+            State::New { .. } | State::Fresh { .. } | State::Bound { .. } => false,
             State::Asked(asked) => asked.nonce.is_none(),
             State::Leaving { .. } => true,
             State::Many(many) => many.waits(),
@@ -146,7 +151,8 @@ impl Server {
     /// Classic devices may end a Bind with an empty data length, which may come in a later
     /// segment. No frame begins with two zeros, so it cannot be mistaken (MIOP 4.3).
     fn skips_zeros(&self) -> bool {
-        !matches!(self.0, State::Fresh { .. }) && self.version().is_some_and(Version::is_classic)
+        !matches!(self.0, State::New { .. } | State::Fresh { .. })
+            && self.version().is_some_and(Version::is_classic)
     }
 
     /// Says what was wrong, to whom it can be said, and gives the reason to end with.
@@ -198,12 +204,7 @@ impl Server {
         if last { Err(refused.why.close_reason()) } else { Ok(()) }
     }
 
-    fn challenge(
-        &mut self,
-        term: u16,
-        nonce: [u8; 16],
-        out: &mut Out,
-    ) -> Result<(), CloseReason> {
+    fn challenge(&mut self, term: u16, nonce: [u8; 16], out: &mut Out) -> Result<(), CloseReason> {
         if let State::Asked(asked) = &mut self.0
             && asked.version == Version::V7
             && asked.bind.is_some()
@@ -296,18 +297,15 @@ impl Machine for Server {
     type Down = Delivery;
 
     fn opened(&mut self, now: Now, _: &Link, out: &mut Out) -> Result<(), CloseReason> {
-        if let State::Fresh { bind_ms_max, .. } = self.0 {
-            out.wake(now.after(Duration::from_millis(u64::from(bind_ms_max))));
+        if let State::New { bind_ms_max } = self.0 {
+            let due = now.after(Duration::from_millis(u64::from(bind_ms_max)));
+            self.0 = State::Fresh { due, version: None, homed: false };
+            out.wake(due);
         }
         Ok(())
     }
 
-    fn receive(
-        &mut self,
-        _: Now,
-        input: &mut Input<'_>,
-        out: &mut Out,
-    ) -> Result<(), CloseReason> {
+    fn receive(&mut self, _: Now, input: &mut Input<'_>, out: &mut Out) -> Result<(), CloseReason> {
         while !self.waits() {
             match self.step(input, out) {
                 Ok(true) => {}
@@ -342,8 +340,14 @@ impl Machine for Server {
         Ok(())
     }
 
-    fn wake(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
-        if !matches!(self.0, State::Fresh { .. } | State::Asked(_)) {
+    fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
+        let due = match &self.0 {
+            State::Fresh { due, .. } => *due,
+            State::Asked(asked) => asked.due,
+            _ => return Ok(()),
+        };
+        if now.mono < due {
+            out.wake(due);
             return Ok(());
         }
         if self.version() == Some(Version::V7) {

@@ -26,12 +26,11 @@ pub struct Claim<'a> {
     pub client_nonce: &'a [u8; 16],
     /// What it can do.
     pub caps: u32,
-    /// Keying material of the TLS connection, when `caps` says that it is signed.
-    pub exporter: Option<&'a [u8; 32]>,
 }
 
 impl Claim<'_> {
-    /// The bytes that are signed: the eighth part, the server's nonce, is empty.
+    /// The bytes that are signed. The seventh part is kept for keying material of the TLS
+    /// connection and empty so far; the eighth, the server's nonce, is empty in a Bind.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(128 + self.product.len() + self.device.len());
         part(LABEL, &mut bytes);
@@ -40,7 +39,7 @@ impl Claim<'_> {
         part(&self.client_ts.to_be_bytes(), &mut bytes);
         part(self.client_nonce, &mut bytes);
         part(&self.caps.to_be_bytes(), &mut bytes);
-        part(self.exporter.map_or(&[], |exporter| exporter), &mut bytes);
+        part(&[], &mut bytes);
         part(&[], &mut bytes);
         bytes
     }
@@ -102,7 +101,7 @@ mod tests {
 
     fn claim<'a>(product: &'a [u8], device: &'a [u8]) -> Claim<'a> {
         let client_nonce = &[7; 16];
-        Claim { product, device, client_ts: 1, client_nonce, caps: 0, exporter: None }
+        Claim { product, device, client_ts: 1, client_nonce, caps: 0 }
     }
 
     #[test]

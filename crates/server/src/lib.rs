@@ -1,1 +1,14 @@
-//! To be written.
+//! The roof over the server: configuration, wiring, and nothing else.
+//!
+//! Here the rooms meet: [`machines`] is the table of protocols, [`house`] joins machines and hub
+//! on one shard, [`switchboard`] is the API's way in, [`start`] builds it all from a [`config`] and
+//! [`signals`] ends or reloads it. No rule of messaging lives here.
+
+pub mod config;
+pub mod house;
+pub mod log;
+pub mod machines;
+pub mod outside;
+pub mod signals;
+pub mod start;
+pub mod switchboard;

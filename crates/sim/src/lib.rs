@@ -1,1 +1,14 @@
-//! To be written.
+//! The seeded world: the shard and the hub that are shipped, over a network that is made up.
+//!
+//! A [`world::World`] holds the shards of a server, a shard of pilots, an application that orders
+//! pushes and a journal that fails and forgets, all in one thread, all from one seed. A step is one
+//! turn of one shard. After the steps the checks say whether every promise was kept; a failure
+//! prints the seed and how to run it again.
+//!
+//! Read [`fabric`] (the network) and [`world`] first; [`hold`] is something else, a measurement of
+//! memory over a network that owns nothing.
+
+pub mod fabric;
+pub mod net;
+pub mod post;
+pub mod weather;

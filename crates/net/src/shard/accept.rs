@@ -75,8 +75,10 @@ where
             let mut extra = self.new_extra();
             extra.call = Some(Box::new((tag, layers)));
             let flags = Conn::<N, H>::DIALLED | Conn::<N, H>::CONNECTING;
-            // A failure is told to the house by the end of the connection.
-            let _ = self.watch(Record::new(socket, self.now.secs(), flags, 0, extra));
+            // A failure has been told to the house by then.
+            if let Ok(key) = self.watch(Record::new(socket, self.now.secs(), flags, 0, extra)) {
+                self.house.dialling(self.now, tag, self.conn_ref(key));
+            }
         }
     }
 
@@ -135,6 +137,10 @@ where
             Err(record) => {
                 self.settings.census.0.fetch_sub(1, Ordering::Relaxed);
                 self.desk.counters.closed(CloseReason::Full);
+                let call = record.extra.as_ref().and_then(|extra| extra.call.as_deref());
+                if let Some((tag, _)) = call {
+                    self.house.dial_failed(self.now, *tag, CloseReason::Full, &mut self.desk);
+                }
                 self.net.close(record.socket, true);
                 Err(())
             }

@@ -12,16 +12,15 @@ use crate::codec::{Fault, Version};
 use crate::sign::{self, Claim};
 use base::time::Now;
 use model::id::MessageId;
-use model::link::Link;
 use model::machine::Input;
 use model::pilot::{Action, Observation};
 
 impl Client {
-    pub(super) fn bind_newest(&self, link: &Link, out: &mut Out) {
+    pub(super) fn bind_newest(&self, out: &mut Out) {
         let profile = &*self.profile;
         let device = profile.device(self.number);
         let nonce = self.nonce();
-        let caps = self.caps(link);
+        let caps = self.caps();
         let wish = profile.heartbeat;
         let cumulative = matches!(profile.acks, Acks::UpTo | Acks::OnPing);
         let mut props = Props {
@@ -43,7 +42,7 @@ impl Client {
                 props.client_ts = Some(self.bind_ms);
                 props.client_nonce = Some(nonce);
                 props.key_id = Some(*key_id);
-                props.mac = Some(sign::mac(bytes, &self.signed(&device, &nonce, link)));
+                props.mac = Some(sign::mac(bytes, &self.signed(&device, &nonce)));
             }
             Prove::Token(token) => {
                 props.auth_type = Some(2);
@@ -58,20 +57,17 @@ impl Client {
         self.profile.nonce(self.number, self.bind_ms, self.binds)
     }
 
-    fn caps(&self, link: &Link) -> u32 {
-        let exporter = if link.tls.is_some() { cap::EXPORTER } else { 0 };
-        let pulls = if self.profile.pulls { cap::PULLS } else { 0 };
-        exporter | pulls
+    fn caps(&self) -> u32 {
+        if self.profile.pulls { cap::PULLS } else { 0 }
     }
 
-    fn signed(&self, device: &str, client_nonce: &[u8; 16], link: &Link) -> Vec<u8> {
+    fn signed(&self, device: &str, client_nonce: &[u8; 16]) -> Vec<u8> {
         let claim = Claim {
             product: self.profile.product.as_str().as_bytes(),
             device: device.as_bytes(),
             client_ts: self.bind_ms,
             client_nonce,
-            caps: self.caps(link),
-            exporter: link.tls.as_ref().map(|tls| &tls.exporter),
+            caps: self.caps(),
         };
         claim.bytes()
     }
@@ -93,7 +89,7 @@ impl Client {
             input.take(length);
             taken = match frame.opcode {
                 Opcode::Msg => self.take_msg(&frame, &mut ids, out).map_err(End::from),
-                Opcode::Challenge => self.answer(&frame, input.link, out).map_err(End::from),
+                Opcode::Challenge => self.answer(&frame, out).map_err(End::from),
                 _ => self.take_newest(now, &frame, out),
             };
             if taken.is_err() {
@@ -140,13 +136,12 @@ impl Client {
     }
 
     /// Signs both nonces.
-    fn answer(&self, frame: &Frame<'_>, link: &Link, out: &mut Out) -> Result<(), Fault> {
+    fn answer(&self, frame: &Frame<'_>, out: &mut Out) -> Result<(), Fault> {
         let server_nonce = frame.props.server_nonce.ok_or(Fault::MissingProperty)?;
-        let (State::Asking, Prove::Secret { bytes, .. }) = (self.state, &self.profile.prove)
-        else {
+        let (State::Asking, Prove::Secret { bytes, .. }) = (self.state, &self.profile.prove) else {
             return Err(Fault::OutOfOrder);
         };
-        let bind = self.signed(&self.profile.device(self.number), &self.nonce(), link);
+        let bind = self.signed(&self.profile.device(self.number), &self.nonce());
         let mac = sign::mac(bytes, &sign::challenged(&bind, &server_nonce));
         let props = Props { mac: Some(mac), ..Props::default() };
         Frame::new(Opcode::Auth, props).write(out.bytes());

@@ -106,11 +106,11 @@ impl Profile {
 
     /// The nonce of a device's Bind: the same for the same arguments, so that a challenge can be
     /// answered without keeping it.
-    pub(super) fn nonce(&self, number: u32, bind_ms: u64, binds: u16) -> [u8; 16] {
-        let mut bytes = [0; 14];
+    pub(super) fn nonce(&self, number: u32, bind_ms: u64, binds: u8) -> [u8; 16] {
+        let mut bytes = [0; 13];
         bytes[..4].copy_from_slice(&number.to_be_bytes());
         bytes[4..12].copy_from_slice(&bind_ms.to_be_bytes());
-        bytes[12..].copy_from_slice(&binds.to_be_bytes());
+        bytes[12] = binds;
         *sign::mac(&self.nonce_seed, &bytes).first_chunk().expect("16 of 32 bytes")
     }
 }

@@ -19,8 +19,7 @@ pub const TAG: u8 = 30;
 
 /// Bits of `caps` (MIOP 5.4). Bits that are not known are signed like the others and ignored.
 pub mod cap {
-    /// The TLS connection's keying material is part of what is signed.
-    pub const EXPORTER: u32 = 1;
+    // Bit 0 is kept for a signature over keying material of the TLS connection.
     /// The device fetches stored pushes itself, with PULL.
     pub const PULLS: u32 = 2;
 }

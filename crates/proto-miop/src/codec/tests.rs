@@ -1,1 +1,279 @@
-//! x y z w.
+//! Vectors, round trips, splits, and the document held against the code.
+
+use super::frame::{Frame, Opcode, flag};
+use super::property::Props;
+use super::record::{ClassicRecord, Record};
+use super::result::ResultCode;
+use super::*;
+use base::prng::Prng;
+use testkit::vector;
+
+const BAD: &str = include_str!("../../vectors/1-malformed.txt");
+const GOOD: &str = include_str!("../../vectors/2-frames.txt");
+const DOCUMENT: &str = include_str!("../../../../docs/wire/miop.md");
+
+/// `MsgAck` as `msg_ack`.
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    snake
+}
+
+fn newest_name(opcode: Opcode) -> String {
+    match opcode {
+        Opcode::Unknown(number) => number.to_string(),
+        known => snake(&format!("{known:?}")),
+    }
+}
+
+/// The name and length of the frame at the front.
+fn front(bytes: &[u8], bytes_max: usize) -> Result<Option<(String, usize)>, Fault> {
+    Ok(match Version::sniff(bytes)? {
+        None => None,
+        Some(Version::V7) => {
+            frame::parse(bytes, bytes_max)?.map(|(frame, len)| (newest_name(frame.opcode), len))
+        }
+        Some(version) => classic::parse(version, bytes, bytes_max)?
+            .map(|(frame, len)| (snake(&format!("{:?}", frame.opcode)), len)),
+    })
+}
+
+#[test]
+fn every_vector_is_read_as_it_says() {
+    let vectors = [vector::read(BAD), vector::read(GOOD)].concat();
+    assert!(vectors.len() > 100, "{}", vectors.len());
+    for vector in &vectors {
+        let limit = vector.text("limit").map_or(65_536, |text| text.parse().expect("a number"));
+        let seen = match front(&vector.bytes("bytes"), limit) {
+            Ok(None) => "more".to_owned(),
+            Ok(Some((name, _))) => format!("frame {name}"),
+            Err(fault) => format!("error {}", fault.name()),
+        };
+        assert_eq!(seen, vector.need("expect"), "{}", vector.name);
+        let heading = format!(
+            "\n#{} {} ",
+            "#".repeat(1 + vector.need("section").matches('.').count()),
+            vector.need("section")
+        );
+        assert!(DOCUMENT.contains(&heading), "{}: no section {heading:?}", vector.name);
+    }
+}
+
+fn some<T>(rng: &mut Prng, value: T) -> Option<T> {
+    rng.one_in(2).then_some(value)
+}
+
+/// Random properties whose texts come from `text`.
+fn props<'a>(rng: &mut Prng, text: &'a str) -> Props<'a> {
+    let bytes = text.as_bytes();
+    let part = |rng: &mut Prng| &bytes[..rng.below(bytes.len() as u64 + 1) as usize];
+    let n = rng.draw();
+    Props {
+        device_id: some(rng, part(&mut rng.clone())),
+        product_key: some(rng, part(&mut rng.clone())),
+        client_ts: some(rng, n),
+        heartbeat_wish: some(rng, (n as u16, 2, 3)),
+        heartbeat: some(rng, n as u16),
+        client_nonce: some(rng, [n as u8; 16]),
+        server_nonce: some(rng, [n as u8; 16]),
+        auth_type: some(rng, n as u8),
+        key_id: some(rng, n as u32),
+        mac: some(rng, [n as u8; 32]),
+        token: some(rng, part(&mut rng.clone())),
+        resume_token: some(rng, [n as u8; 32]),
+        last_msg_id: some(rng, n),
+        session_epoch: some(rng, n),
+        result: some(rng, n as u8),
+        reason: some(rng, part(&mut rng.clone())),
+        retry_after_ms: some(rng, n as u32),
+        caps: some(rng, n as u32),
+        max_frame: some(rng, n as u32),
+        max_inflight: some(rng, n as u16),
+        ack_timeout_ms: some(rng, n as u32),
+        offline_count: some(rng, n as u32),
+        server_time: some(rng, n),
+        count: some(rng, n as u16),
+        report_seq: some(rng, n as u32),
+        addrs: vec!["10.0.0.1:80"; rng.below(5) as usize],
+        tags: vec![part(rng); rng.below(4) as usize],
+    }
+}
+
+#[test]
+fn every_frame_of_version_7_survives() {
+    let mut rng = Prng::new(7);
+    let text = "abcdefghij".repeat(30);
+    for round in 0..2_000 {
+        let opcode = Opcode::ALL[round % Opcode::ALL.len()];
+        let payload = &text.as_bytes()[..rng.below(301) as usize];
+        let props = if rng.one_in(3) { Props::default() } else { props(&mut rng, &text) };
+        let flags = if rng.one_in(2) { flag::DUP } else { flag::ACK_REQ };
+        let number = rng.draw() as u32;
+        let frame = Frame { opcode, flags, seq: some(&mut rng, number), props, payload };
+        let mut bytes = vec![0xee];
+        frame.write(&mut bytes);
+        let (read, length) = frame::parse(&bytes[1..], 1 << 20).expect("ours").expect("whole");
+        assert_eq!((&read, length), (&frame, bytes.len() - 1), "round {round}");
+        let mut again = vec![0xee];
+        read.write(&mut again);
+        assert_eq!(again, bytes, "a frame has one form");
+    }
+}
+
+#[test]
+fn every_classic_frame_survives() {
+    for version in [Version::V5, Version::V6] {
+        let mut bytes = Vec::new();
+        let record = ClassicRecord { id: u64::MAX, app_id: 3, body: b"body" };
+        classic::write_header(version, classic::Opcode::Ping, &mut bytes);
+        classic::write_header(version, classic::Opcode::Pong, &mut bytes);
+        classic::write_props(version, classic::Opcode::Bind, b"u:a@1\nt:5", &mut bytes);
+        classic::write_msg(version, &record, &mut bytes);
+        classic::write_props(version, classic::Opcode::MsgAck, b"ack:1", &mut bytes);
+        classic::write_props(version, classic::Opcode::Unbind, b"u:a@1", &mut bytes);
+        let addrs = vec!["10.0.0.1:80".to_owned(); 6];
+        classic::write_bind_ack(version, Some("1"), 33, &addrs, &mut bytes);
+        classic::write_unbind_ack(version, 1, &mut bytes);
+        let (mut rest, mut seen) = (bytes.as_slice(), Vec::new());
+        while let Some((frame, length)) = classic::parse(version, rest, 1 << 20).expect("ours") {
+            seen.push(frame.opcode as u16);
+            match frame.opcode {
+                classic::Opcode::Msg => {
+                    let mut data = frame.data;
+                    assert_eq!(ClassicRecord::read(&mut data), Ok(record));
+                    assert_eq!(frame.props.value("ack"), Some("18446744073709551615"));
+                }
+                classic::Opcode::BindAck => {
+                    assert_eq!(frame.props.number("r"), Ok(Some(33)));
+                    assert_eq!(frame.props.addrs().len(), ADDRESSES_MAX);
+                }
+                _ => assert!(frame.data.is_empty()),
+            }
+            rest = &rest[length..];
+        }
+        assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6, 7], "{version:?}");
+        assert!(rest.is_empty());
+    }
+}
+
+#[test]
+fn records_survive_and_cut_ones_are_faults() {
+    let record = Record {
+        id: 1 << 60,
+        app_id: 9,
+        flags: Record::SILENT | Record::HIGH,
+        expire_at: 1_700_000_000,
+        collapse: b"key",
+        body: b"",
+    };
+    let mut bytes = Vec::new();
+    record.write(&mut bytes);
+    assert_eq!(Record::read(&mut bytes.as_slice()), Ok(record));
+    for cut in 0..bytes.len() {
+        assert_eq!(Record::read(&mut &bytes[..cut]), Err(Fault::BadRecord), "{cut}");
+    }
+}
+
+/// All whole frames at the front, and how many bytes they have.
+fn frames(bytes: &[u8]) -> (Vec<String>, usize) {
+    let (mut names, mut taken) = (Vec::new(), 0);
+    while let Some((name, length)) = front(&bytes[taken..], 65_536).expect("good frames") {
+        assert!(length <= bytes.len() - taken);
+        names.push(name);
+        taken += length;
+    }
+    (names, taken)
+}
+
+#[test]
+fn a_stream_gives_the_same_frames_wherever_it_is_split() {
+    let zeros: &[u8] = &[0, 0, 0, 0];
+    for digit in ['5', '6', '7'] {
+        let own = |bytes: &Vec<u8>| bytes.starts_with(&[0, digit as u8 - b'0']);
+        let bytes = |vector: &vector::Vector| vector.bytes("bytes");
+        let pieces: Vec<Vec<u8>> = vector::read(GOOD).iter().map(bytes).filter(own).collect();
+        let strip = |piece: &Vec<u8>| piece.strip_suffix(zeros).unwrap_or(piece).to_vec();
+        let pieces: Vec<Vec<u8>> = pieces.iter().map(strip).collect();
+        let stream = pieces.concat();
+        let (whole, taken) = frames(&stream);
+        assert_eq!((whole.len(), taken), (pieces.len(), stream.len()), "version {digit}");
+        for cut in 0..=stream.len() {
+            let (mut names, taken) = frames(&stream[..cut]);
+            assert!(taken <= cut);
+            let (rest, more) = frames(&stream[taken..]);
+            names.extend(rest);
+            assert_eq!((names, taken + more), (whole.clone(), stream.len()), "cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn an_announced_length_allocates_nothing() {
+    // Even without a limit: the parser waits for bytes that will not come.
+    let huge = [0, 7, flag::BODY, 8, 0xff, 0xff, 0xff, 0xff, 0];
+    assert_eq!(frame::parse(&huge, usize::MAX), Ok(None));
+    let mut payload = 0xffff_ffffu32.to_be_bytes().to_vec();
+    payload.splice(0..0, *b"\x00\x06\x00\x03\x00\x05ack:1");
+    let parsed = classic::parse(Version::V6, &payload, usize::MAX);
+    assert_eq!(parsed, Err(Fault::TooLarge));
+}
+
+/// The fenced blocks of the document that are dumps, with the line that names each.
+fn dumps() -> Vec<(String, Vec<u8>)> {
+    let mut dumps = Vec::new();
+    let mut lines = DOCUMENT.lines();
+    while let Some(line) = lines.next() {
+        let Some(name) = line.strip_prefix("```dump ") else { continue };
+        let hex = lines.by_ref().take_while(|line| !line.starts_with("```"));
+        let hex: Vec<&str> = hex.map(|line| line.split('|').next().unwrap_or_default()).collect();
+        let bytes = vector::bytes(&hex.join(" ")).unwrap_or_else(|| panic!("dump {name}"));
+        dumps.push((name.to_owned(), bytes));
+    }
+    dumps
+}
+
+#[test]
+fn the_dumps_of_the_document_are_frames() {
+    let mut shown = Vec::new();
+    for (name, bytes) in dumps() {
+        let (read, length) = front(&bytes, 65_536).expect(&name).expect(&name);
+        assert_eq!((read.as_str(), length), (name.split(' ').next().unwrap_or(""), bytes.len()));
+        if bytes[1] == 7 {
+            let (frame, _) = frame::parse(&bytes, 65_536).expect(&name).expect(&name);
+            let mut again = Vec::new();
+            frame.write(&mut again);
+            assert_eq!(again, bytes, "{name}: as we would write it");
+            shown.push(frame.opcode);
+        }
+    }
+    for opcode in Opcode::ALL {
+        assert!(shown.contains(opcode), "no dump of {opcode:?}");
+    }
+}
+
+#[test]
+fn the_tables_of_the_document_are_the_code() {
+    let mut rows = Vec::new();
+    for opcode in Opcode::ALL {
+        rows.push(format!("| {} | {} |", opcode.number(), newest_name(*opcode).to_uppercase()));
+    }
+    let own = Props::KEYS.iter().copied();
+    for (key, name) in own.chain([(property::ADDR, "addr"), (property::TAG, "tag")]) {
+        rows.push(format!("| {key} | {name} |"));
+    }
+    for (code, meaning) in ResultCode::ALL {
+        rows.push(format!("| {} | {meaning} |", code.number()));
+    }
+    for fault in Fault::ALL {
+        let (reason, code) = (fault.close_reason().name(), fault.result().number());
+        rows.push(format!("| {} | {reason} | {code} |", fault.name()));
+    }
+    for row in rows {
+        assert!(DOCUMENT.contains(&row), "the document has no row {row}");
+    }
+}

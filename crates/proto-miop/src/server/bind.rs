@@ -88,15 +88,12 @@ fn newest_proof(frame: &Frame<'_>, link: &Link) -> Result<Proof, Fault> {
         1 => {
             let device_ms = props.client_ts.ok_or(Fault::MissingProperty)?;
             let nonce = props.client_nonce.ok_or(Fault::MissingProperty)?;
-            let caps = props.caps.unwrap_or(0);
-            let exporter = link.tls.as_ref().map(|tls| &tls.exporter);
             let claim = Claim {
                 product: props.product_key.unwrap_or_default(),
                 device: props.device_id.unwrap_or_default(),
                 client_ts: device_ms,
                 client_nonce: &nonce,
-                caps,
-                exporter: exporter.filter(|_| caps & cap::EXPORTER != 0),
+                caps: props.caps.unwrap_or(0),
             };
             Ok(Proof::Hmac {
                 key_id: props.key_id.unwrap_or(0),
@@ -116,7 +113,7 @@ fn newest_proof(frame: &Frame<'_>, link: &Link) -> Result<Proof, Fault> {
 fn tags(tags: &[&[u8]], count_max: usize) -> Result<Option<Vec<Tag>>, Fault> {
     match tags {
         [] => Ok(None),
-        [tag] if tag.is_empty() => Ok(Some(Vec::new())),
+        [[]] => Ok(Some(Vec::new())),
         _ if tags.len() > count_max => Err(Fault::TooLarge),
         _ => {
             let tag = |bytes: &&[u8]| Tag::from_bytes(bytes).map_err(|_| Fault::BadName);

@@ -26,7 +26,9 @@ impl Server {
             return Ok(false);
         };
         let done = match (&self.0, frame.opcode) {
-            (State::Fresh { .. }, Opcode::Bind) => self.bind_first(version, frame.props, input, out)?,
+            (State::Fresh { .. }, Opcode::Bind) => {
+                self.bind_first(version, frame.props, input, out)?
+            }
             (State::Bound { .. } | State::Many(_), _) => {
                 self.step_bound(version, &frame, input, out)?;
                 true
@@ -47,15 +49,15 @@ impl Server {
         out: &mut Out,
     ) -> Result<bool, Fault> {
         let (bind, u) = bind::classic(version, props, input.link)?;
-        if let State::Fresh { homed, .. } = &mut self.0
-            && !*homed
-        {
+        let State::Fresh { homed, due, .. } = &mut self.0 else { return Err(Fault::OutOfOrder) };
+        if !*homed {
             *homed = true;
             out.home(&[bind.product.as_str().as_bytes(), bind.device.as_str().as_bytes()]);
             return Ok(false);
         }
-        let (product, name) = (bind.product.clone(), name_hash(u));
-        self.0 = State::Asked(Box::new(Asked { version, product, name, bind: None, nonce: None }));
+        let (product, name, due) = (bind.product.clone(), name_hash(u), *due);
+        let asked = Asked { version, product, name, due, bind: None, nonce: None };
+        self.0 = State::Asked(Box::new(asked));
         out.say(Request::Bind(Box::new(bind)));
         Ok(true)
     }

@@ -84,13 +84,7 @@ impl Many {
     pub fn bind(&mut self, mut bind: Bind, u: &str, terms_max: usize, out: &mut Out) {
         if self.terms.len() >= terms_max || self.next == u16::MAX {
             let id = bind.product.as_str();
-            wire::write_bind_ack(
-                VERSION,
-                Some(id),
-                ResultCode::Quota.number(),
-                &[],
-                out.bytes(),
-            );
+            wire::write_bind_ack(VERSION, Some(id), ResultCode::Quota.number(), &[], out.bytes());
             return;
         }
         self.terms.iter_mut().filter(|term| term.name.is(u)).for_each(|t| t.succeeded = true);
@@ -178,8 +172,8 @@ fn app_id(u: &str) -> &str {
 
 /// Sixteen bits that tell a `u` from others: what a connection with one device keeps of it.
 pub(super) fn name_hash(u: &str) -> u16 {
-    let fnv = u.bytes().fold(0x811c_9dc5u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
+    let fnv = u
+        .bytes()
+        .fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     (fnv ^ (fnv >> 16)) as u16
 }

@@ -9,6 +9,7 @@ use crate::codec::property::Props;
 use crate::codec::result::ResultCode;
 use crate::codec::{Fault, Version, carried};
 use crate::sign;
+use base::time::Instant;
 use model::id::{DeviceRef, MessageId};
 use model::machine::Input;
 use model::request::{Bound, Delivery, Kick, Proof, Refused, Request};
@@ -32,7 +33,7 @@ impl Server {
             return Ok(true);
         }
         match &mut self.0 {
-            State::Fresh { homed, .. } if frame.opcode == Opcode::Bind => {
+            State::Fresh { homed, due, .. } if frame.opcode == Opcode::Bind => {
                 if !*homed {
                     let product = frame.props.product_key.ok_or(Fault::MissingProperty)?;
                     let device = frame.props.device_id.ok_or(Fault::MissingProperty)?;
@@ -40,10 +41,12 @@ impl Server {
                     out.home(&[product, device]);
                     return Ok(false);
                 }
-                let asked = ask(&frame, input, out)?;
+                let asked = ask(*due, &frame, input, out)?;
                 self.0 = State::Asked(Box::new(asked));
             }
-            State::Asked(asked) if frame.opcode == Opcode::Auth => answer_challenge(asked, &frame, out)?,
+            State::Asked(asked) if frame.opcode == Opcode::Auth => {
+                answer_challenge(asked, &frame, out)?
+            }
             State::Bound { device, .. } => {
                 let device = *device;
                 if frame.opcode == Opcode::Unbind {
@@ -60,12 +63,12 @@ impl Server {
     }
 }
 
-fn ask(frame: &Frame<'_>, input: &Input<'_>, out: &mut Out) -> Result<Asked, Fault> {
+fn ask(due: Instant, frame: &Frame<'_>, input: &Input<'_>, out: &mut Out) -> Result<Asked, Fault> {
     let bind = Box::new(bind::newest(frame, input)?);
     let kept = matches!(bind.proof, Proof::Hmac { .. }).then(|| bind.clone());
     let product = bind.product.clone();
     out.say(Request::Bind(bind));
-    Ok(Asked { version: Version::V7, product, name: 0, bind: kept, nonce: None })
+    Ok(Asked { version: Version::V7, product, name: 0, due, bind: kept, nonce: None })
 }
 
 /// Asks the hub again, with the device's signature over both nonces.
@@ -154,8 +157,7 @@ pub(super) fn write_refused(code: ResultCode, refused: &Refused, out: &mut Vec<u
 
 /// Appends a KICK, or a REDIRECT when that is why.
 pub(super) fn write_kick(kick: &Kick, code: ResultCode, out: &mut Vec<u8>) {
-    let opcode =
-        if code == ResultCode::Redirect { Opcode::Redirect } else { Opcode::Kick };
+    let opcode = if code == ResultCode::Redirect { Opcode::Redirect } else { Opcode::Kick };
     let props = Props {
         session_epoch: (kick.epoch != 0).then_some(kick.epoch),
         result: Some(code.number()),

@@ -67,11 +67,6 @@ impl Tags {
         self.place(number).members.range(from..).next().copied()
     }
 
-    /// Tags in use.
-    pub fn len(&self) -> usize {
-        self.numbers.len()
-    }
-
     /// Memberships in all.
     pub fn memberships(&self) -> usize {
         self.places.iter().flatten().map(|place| place.members.len()).sum()

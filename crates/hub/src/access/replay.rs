@@ -1,7 +1,7 @@
 //! Which nonces were seen: two windows, together never shorter than a proof is good for.
 //!
-//! A proof is good while its clock is within [`SKEW_MS_MAX`] of ours, so for twice that; a window is
-//! as long, and the one before it is kept. A nonce is kept as eight bytes of a keyed hash. Only
+//! A proof is good while its clock is within [`SKEW_MS_MAX`] of ours, so for twice that; a window
+//! is as long, and the one before it is kept. A nonce is kept as eight bytes of a keyed hash. Only
 //! proofs that were verified get here, so a stranger cannot fill it.
 
 use base::time::{Instant, Now};

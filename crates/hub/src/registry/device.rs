@@ -100,8 +100,7 @@ const _: () = assert!(size_of::<Option<Device>>() <= 48, "a device's slot is 48 
 
 const PROTOCOL: u8 = 0x0f;
 const BLOCKED: u8 = 0x10;
-const PULLS: u8 = 0x20;
-const TIMED: u8 = 0x40;
+const TIMED: u8 = 0x20;
 
 impl Device {
     /// Protocols that the record can tell apart, the empty one included.
@@ -226,16 +225,6 @@ impl Device {
         self.mark(BLOCKED, to);
     }
 
-    /// Whether it fetches stored pushes itself.
-    pub fn pulls(&self) -> bool {
-        self.marks & PULLS != 0
-    }
-
-    /// Says so.
-    pub fn set_pulls(&mut self, to: bool) {
-        self.mark(PULLS, to);
-    }
-
     /// Whether a resend timer of this device is in the wheel.
     pub fn timed(&self) -> bool {
         self.marks & TIMED != 0
@@ -284,9 +273,9 @@ mod tests {
         let mut device = Device::new(Name::long(1), 0, 0);
         device.set_protocol(15);
         device.set_blocked(true);
-        device.set_pulls(true);
-        device.set_pulls(false);
+        device.set_timed(true);
+        device.set_timed(false);
         device.set_protocol(2);
-        assert_eq!((device.protocol(), device.blocked(), device.pulls()), (2, true, false));
+        assert_eq!((device.protocol(), device.blocked(), device.timed()), (2, true, false));
     }
 }

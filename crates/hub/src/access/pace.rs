@@ -1,8 +1,8 @@
 //! How many Binds a second are let in, and when the others may come back.
 //!
-//! Two marks on the monotonic clock. `next` is where the admitted ones have got to: a second's worth
-//! may be saved up. `line` is where those told to wait have got to: each is sent to the end of it,
-//! so a crowd comes back spread out at the pace at which it can be served.
+//! Two marks on the monotonic clock. `next` is where the admitted ones have got to: a second's
+//! worth may be saved up. `line` is where those told to wait have got to: each is sent to the end
+//! of it, so a crowd comes back spread out at the pace at which it can be served.
 
 use base::time::{Instant, Now};
 use std::time::Duration;

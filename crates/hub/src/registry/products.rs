@@ -34,11 +34,6 @@ impl Products {
         &self.place(number).product
     }
 
-    /// The product with this key.
-    pub fn by_key(&self, key: &ProductKey) -> Option<&Arc<Product>> {
-        self.number(key).map(|number| self.of(number))
-    }
-
     /// All products, by key.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Product>> {
         self.numbers.values().map(|&number| self.of(number))

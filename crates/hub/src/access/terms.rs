@@ -40,7 +40,7 @@ mod tests {
         let product = Product::new(ProductKey::parse("p").expect("a name"), 1); // 30, 300, 1800
         let mut rng = Prng::new(9);
         let wish = HeartbeatWish { want_s, min_s, max_s };
-        let all = (0..500).map(|_| heartbeat_s(&product, wish, &mut rng));
+        let all = (0..5_000).map(|_| heartbeat_s(&product, wish, &mut rng));
         all.fold((u16::MAX, 0), |(low, high), s| (low.min(s), high.max(s)))
     }
 

@@ -1,0 +1,208 @@
+//! The router: who may come in, how much they may bring, and what stands where.
+//!
+//! [`table`] is the only list of routes. Every request passes [`guard`] first: token, then size of
+//! the body. It knows no path's meaning. Invariant: without the token nothing but [`OPEN`] paths
+//! answers, and no handler sees a body above the limit.
+
+use crate::fault::Fault;
+use crate::feed::Feed;
+use crate::webhook::Tally;
+use crate::{STREAMS_MAX, Settings, routes};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post, put};
+use futures_util::StreamExt;
+use hmac::{Hmac, KeyInit, Mac};
+use model::ports::control::{Answer, Command, Control};
+use serde::de::DeserializeOwned;
+use sha2::Sha256;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Paths that need no token.
+pub(crate) const OPEN: [&str; 3] = ["/", "/healthz", "/openapi.json"];
+
+/// Time for a request's body to arrive.
+const BODY: Duration = Duration::from_secs(10);
+
+/// Bytes of a body beyond the limit that are read before the refusal; more breaks the connection.
+const UNREAD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Time for the shards to answer, beside what a request itself wants to wait.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// What all handlers share.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) control: Arc<dyn Control>,
+    pub(crate) feed: Arc<Feed>,
+    /// Tells this process's event ids from another's.
+    pub(crate) boot: u64,
+    pub(crate) tallies: Vec<Arc<Tally>>,
+    pub(crate) streams: Arc<Semaphore>,
+    lock: Lock,
+}
+
+pub(crate) type Api = State<Arc<Shared>>;
+
+impl Shared {
+    pub(crate) fn new(
+        settings: Settings,
+        control: Arc<dyn Control>,
+        feed: Arc<Feed>,
+        boot: u64,
+        tallies: Vec<Arc<Tally>>,
+    ) -> Arc<Shared> {
+        let lock = Lock::new(&settings);
+        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+        Arc::new(Shared { settings, control, feed, boot, tallies, streams, lock })
+    }
+
+    /// Asks the shards; an answer that refuses is a fault.
+    pub(crate) async fn ask(&self, command: Command) -> Result<Answer, Fault> {
+        self.ask_within(command, Duration::ZERO).await
+    }
+
+    /// The same for a command that may itself wait for `more`.
+    pub(crate) async fn ask_within(
+        &self,
+        command: Command,
+        more: Duration,
+    ) -> Result<Answer, Fault> {
+        let (tell, told) = oneshot::channel();
+        // Nobody is there to hear it when the request was given up.
+        self.control.ask(command, Box::new(move |answer| drop(tell.send(answer))));
+        match tokio::time::timeout(ANSWER + more, told).await {
+            Err(_) => Err(Fault::no_answer()),
+            Ok(Err(_)) => Err(Fault::busy()), // the server is going
+            Ok(Ok(Answer::UnknownProduct)) => Err(Fault::unknown("product")),
+            Ok(Ok(Answer::Busy)) => Err(Fault::busy()),
+            Ok(Ok(Answer::StoreFailed)) => Err(Fault::store()),
+            Ok(Ok(answer)) => Ok(answer),
+        }
+    }
+
+    /// The largest body: a push whose every byte is an escape of six, to a full list of devices.
+    fn body_bytes_max(&self) -> usize {
+        let limits = &self.settings.limits;
+        limits.push_bytes_max as usize * 6 + limits.push_devices_max as usize * 70 + 16 * 1024
+    }
+}
+
+/// The token as a MAC: comparing MACs takes the same time whatever a stranger sends.
+struct Lock {
+    key: [u8; 32],
+    mac: [u8; 32],
+}
+
+impl Lock {
+    fn new(settings: &Settings) -> Lock {
+        let mut key = [0; 32];
+        (settings.random)(&mut key);
+        let mac = Lock::mac(&key, &settings.token).finalize().into_bytes().into();
+        Lock { key, mac }
+    }
+
+    fn opens(&self, token: &str) -> bool {
+        Lock::mac(&self.key, token).verify_slice(&self.mac).is_ok()
+    }
+
+    fn mac(key: &[u8; 32], token: &str) -> Hmac<Sha256> {
+        let mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+        mac.chain_update(token)
+    }
+}
+
+type Route = (&'static str, &'static str, MethodRouter<Arc<Shared>>);
+
+/// Every route: method, path, handler.
+pub(crate) fn table() -> Vec<Route> {
+    use routes::{devices, operations, products, pushes, stream};
+    vec![
+        ("get", "/", get(operations::index)),
+        ("get", "/healthz", get(operations::healthz)),
+        ("get", "/openapi.json", get(operations::openapi)),
+        ("get", "/metrics", get(operations::metrics)),
+        ("get", "/v1/status", get(operations::status)),
+        ("get", "/v1/events", get(stream::events)),
+        ("post", "/v1/pushes", post(pushes::push)),
+        ("get", "/v1/pushes/{id}", get(pushes::counts)),
+        ("get", "/v1/devices", get(devices::list)),
+        ("get", "/v1/products", get(products::list)),
+        ("get", "/v1/products/{product}", get(products::one)),
+        ("put", "/v1/products/{product}", put(products::put)),
+        ("delete", "/v1/products/{product}", delete(products::remove)),
+        ("post", "/v1/products/{product}/devices/query", post(devices::query)),
+        ("get", "/v1/products/{product}/devices/{device}", get(devices::one)),
+        ("post", "/v1/products/{product}/devices/{device}/kick", post(devices::kick)),
+        ("put", "/v1/products/{product}/devices/{device}/block", put(devices::block)),
+        ("delete", "/v1/products/{product}/devices/{device}/block", delete(devices::unblock)),
+        ("put", "/v1/products/{product}/devices/{device}/tags", put(devices::tags)),
+        ("post", "/v1/products/{product}/devices/{device}/token", post(devices::token)),
+    ]
+}
+
+/// The application.
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    let mut router = Router::new();
+    for (_, path, method) in table() {
+        router = router.route(path, method);
+    }
+    router
+        .fallback(async || Fault::unknown("path"))
+        .method_not_allowed_fallback(async || Fault::method())
+        .layer(from_fn_with_state(Arc::clone(&shared), guard))
+        .layer(DefaultBodyLimit::disable()) // the guard has its own
+        .with_state(shared)
+}
+
+/// Lets a request in, with its whole body.
+async fn guard(State(shared): Api, request: Request, next: Next) -> Response {
+    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = header.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or("");
+    if !shared.lock.opens(token) && !OPEN.contains(&request.uri().path()) {
+        return Fault::unauthorized().into_response();
+    }
+    let (head, body) = request.into_parts();
+    let limit = shared.body_bytes_max();
+    match tokio::time::timeout(BODY, collect(body, limit)).await {
+        Ok(Ok(bytes)) => next.run(Request::from_parts(head, Body::from(bytes))).await,
+        Ok(Err(fault)) => fault.into_response(),
+        Err(_) => Fault::slow_body().into_response(),
+    }
+}
+
+/// The whole body. What is too large is read on for a while without being kept: who is answered
+/// while still sending may never see the answer.
+async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, Fault> {
+    let mut chunks = body.into_data_stream();
+    let (mut bytes, mut read) = (Vec::new(), 0);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| Fault::bad("the body broke off"))?;
+        read += chunk.len();
+        if read <= limit {
+            bytes.extend_from_slice(&chunk);
+        } else if read > limit + UNREAD_BYTES_MAX {
+            break;
+        }
+    }
+    if read > limit {
+        return Err(Fault::too_large(format!("a request's body has at most {limit} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// A body as the order it should be; the message names the field that is wrong.
+pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
+    serde_json::from_slice(body).map_err(|error| Fault::bad(format!("in the body: {error}")))
+}
+
+/// The same where an empty body means an empty object.
+pub(crate) fn read_or_empty<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
+    read(if body.is_empty() { b"{}" } else { body })
+}

@@ -1,0 +1,53 @@
+//! Why the API does not start, with the remedy, for people.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// Why the API does not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    Bind {
+        /// The address.
+        addr: SocketAddr,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// The token is empty, so everybody could use the API.
+    NoToken,
+    /// A webhook wants events of a type that there is not.
+    UnknownType {
+        /// The type.
+        found: String,
+    },
+    /// A thread could not be started.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Bind { addr, error } if error.kind() == io::ErrorKind::AddrInUse => {
+                write!(
+                    f,
+                    "the API cannot listen on {addr}: the port is in use; stop the program that \
+                     has it (`ss -ltnp 'sport = :{}'` names it) or give the API another address",
+                    addr.port()
+                )
+            }
+            StartError::Bind { addr, error } => {
+                write!(f, "the API cannot listen on {addr}: {error}; give it another address")
+            }
+            StartError::NoToken => write!(f, "the API's token is empty: give it one"),
+            StartError::UnknownType { found } => write!(
+                f,
+                "a webhook wants events of the type {found:?}; allowed are {}",
+                crate::events::TYPES.join(", ")
+            ),
+            StartError::Thread(error) => write!(f, "a thread of the API does not start: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}

@@ -1,0 +1,138 @@
+//! The API over real sockets with a control port that says what the test wants.
+
+mod description;
+mod hook;
+mod http;
+mod stream;
+
+use super::*;
+use model::close::CloseReason;
+use model::event::{Event, What};
+use model::id::{DeviceId, MessageId, ProductKey};
+use model::ports::control::{Answer, Command, Reply};
+use serde_json::Value;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const TOKEN: &str = "a-token-of-the-tests";
+const NOW_MS: u64 = 1_760_000_000_000;
+
+type Script = Box<dyn Fn(&Command) -> Answer + Send + Sync>;
+
+/// A control port that answers by a script and remembers what it was asked.
+struct Fake {
+    script: Script,
+    asked: Mutex<Vec<Command>>,
+    next_id: AtomicU64,
+}
+
+impl Control for Fake {
+    fn ask(&self, command: Command, reply: Reply) {
+        let answer = (self.script)(&command);
+        self.asked.lock().expect("no panic").push(command);
+        reply(answer);
+    }
+
+    fn next_id(&self) -> MessageId {
+        MessageId(self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A running API and a client for it.
+struct Desk {
+    running: Option<Running>,
+    fake: Arc<Fake>,
+    feed: Arc<Feed>,
+    url: String,
+    agent: ureq::Agent,
+}
+
+impl Desk {
+    fn new(script: impl Fn(&Command) -> Answer + Send + Sync + 'static) -> Desk {
+        Desk::with(settings(), script)
+    }
+
+    fn with(
+        settings: Settings,
+        script: impl Fn(&Command) -> Answer + Send + Sync + 'static,
+    ) -> Desk {
+        let (asked, next_id) = (Mutex::default(), AtomicU64::new(7_000_000_000_000_000_001));
+        let fake = Arc::new(Fake { script: Box::new(script), asked, next_id });
+        let feed = Feed::new(&settings.limits);
+        let running = start(settings, fake.clone(), feed.clone()).expect("starts");
+        let url = format!("http://{}", running.addrs()[0]);
+        let agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(30)))
+            .build()
+            .new_agent();
+        Desk { running: Some(running), fake, feed, url, agent }
+    }
+
+    fn stop(&mut self) {
+        self.running.take().expect("runs").stop();
+    }
+
+    /// Sends a request with the token; gives status, body and `Retry-After`.
+    fn send(&self, method: &str, path: &str, body: &str) -> (u16, String, Option<String>) {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header("Authorization", format!("Bearer {TOKEN}"))
+            .body(body.to_owned())
+            .expect("a request");
+        let mut response = self.agent.run(request).expect("an answer");
+        let retry = response
+            .headers()
+            .get("retry-after")
+            .map(|value| value.to_str().expect("a number").to_owned());
+        let text = response.body_mut().read_to_string().expect("text");
+        (response.status().as_u16(), text, retry)
+    }
+
+    /// The same where JSON is expected.
+    fn json(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let (status, text, _) = self.send(method, path, body);
+        let told = serde_json::from_str(&text);
+        (status, told.unwrap_or_else(|error| panic!("{method} {path}: {error}: {text}")))
+    }
+
+    fn asked(&self) -> Vec<Command> {
+        std::mem::take(&mut self.fake.asked.lock().expect("no panic"))
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        addrs: vec![([127, 0, 0, 1], 0).into()],
+        token: TOKEN.into(),
+        limits: Limits::default(),
+        version: "0.0.0",
+        webhooks: Vec::new(),
+        retry: Retry { wait_ms_min: 0, wait_ms_max: 0, ..Retry::default() },
+        wall_ms: Arc::new(|| NOW_MS),
+        random: Arc::new(|bytes| bytes.fill(0xa5)),
+        readings: Arc::new(Vec::new),
+        heartbeat_ms: 15_000,
+    }
+}
+
+fn key(name: &str) -> ProductKey {
+    ProductKey::parse(name).expect("allowed")
+}
+
+fn device(name: &str) -> DeviceId {
+    DeviceId::parse(name).expect("allowed")
+}
+
+fn report(seq: u32) -> Event {
+    happened(What::Report { seq, body: seq.to_string().into_bytes().into() })
+}
+
+fn offline() -> Event {
+    happened(What::Offline { reason: CloseReason::PeerClosed })
+}
+
+fn happened(what: What) -> Event {
+    Event { at_ms: NOW_MS, product: key("shop"), device: device("till-7"), epoch: 3, what }
+}

@@ -1,0 +1,171 @@
+//! The description against the routes, the orders and the answers.
+
+use super::*;
+use crate::orders::{KickBody, ProductBody, PushBody, QueryBody, TagsBody, TokenBody};
+use std::collections::BTreeSet;
+
+pub(super) fn document() -> Value {
+    serde_json::from_str(routes::operations::OPENAPI).expect("openapi.json is JSON")
+}
+
+/// The part of the document that a `$ref` names, or the part itself.
+fn follow<'a>(document: &'a Value, part: &'a Value) -> &'a Value {
+    match part["$ref"].as_str() {
+        Some(place) => {
+            document.pointer(place.trim_start_matches('#')).unwrap_or_else(|| panic!("no {place}"))
+        }
+        None => part,
+    }
+}
+
+/// What of JSON Schema the description uses; panics where the value does not conform.
+fn conform(document: &Value, schema: &Value, value: &Value, place: &str) {
+    if let Err(why) = conforms(document, schema, value) {
+        panic!("{place}: {why}: {value}");
+    }
+}
+
+fn conforms(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+    let schema = follow(document, schema);
+    if let Some(choices) = schema["oneOf"].as_array() {
+        let fits = choices.iter().filter(|schema| conforms(document, schema, value).is_ok());
+        return if fits.count() == 1 { Ok(()) } else { Err("not exactly one schema".into()) };
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let typed = &schema["type"];
+    let allowed = typed.as_array().map_or(typed == kind, |kinds| kinds.iter().any(|k| k == kind));
+    if !allowed {
+        return Err(format!("{kind} where {typed} is allowed"));
+    }
+    if let Some(words) = schema["enum"].as_array().filter(|words| !words.contains(value)) {
+        return Err(format!("{value} is none of {words:?}"));
+    }
+    for item in value.as_array().into_iter().flatten() {
+        conforms(document, &schema["items"], item)?;
+    }
+    let Some(fields) = value.as_object() else { return Ok(()) };
+    for (name, field) in fields {
+        let described = match &schema["properties"][name] {
+            Value::Null => &schema["additionalProperties"],
+            described => described,
+        };
+        if !described.is_object() {
+            return Err(format!("the field {name} is not described"));
+        }
+        conforms(document, described, field).map_err(|why| format!("{name}: {why}"))?;
+    }
+    let mut required = schema["required"].as_array().into_iter().flatten();
+    match required.find(|name| !fields.contains_key(name.as_str().expect("text"))) {
+        Some(name) => Err(format!("the field {name} is missing")),
+        None => Ok(()),
+    }
+}
+
+/// The schema of an operation's good answer.
+pub(super) fn check_answer(method: &str, path: &str, value: &Value) {
+    let document = document();
+    let answer = &document["paths"][path][method]["responses"]["200"]["content"];
+    let schema = &answer["application/json"]["schema"];
+    assert!(schema.is_object(), "{method} {path} is not described");
+    conform(&document, schema, value, path);
+}
+
+pub(super) fn check_named(name: &str, value: &Value) {
+    let document = document();
+    conform(&document, &document["components"]["schemas"][name], value, name);
+}
+
+fn operations(document: &Value) -> Vec<(String, String, &Value)> {
+    let paths = document["paths"].as_object().expect("paths");
+    let operations = paths.iter().flat_map(|(path, item)| {
+        let methods = item.as_object().expect("methods");
+        methods.iter().map(|(method, operation)| (method.clone(), path.clone(), operation))
+    });
+    operations.collect()
+}
+
+#[test]
+fn every_route_is_described_and_nothing_else() {
+    let document = document();
+    let described: BTreeSet<_> =
+        operations(&document).into_iter().map(|(method, path, _)| (method, path)).collect();
+    let served: BTreeSet<_> = api::table()
+        .into_iter()
+        .map(|(method, path, _)| (method.to_owned(), path.to_owned()))
+        .collect();
+    assert_eq!(described, served);
+    let open: Vec<_> = operations(&document)
+        .into_iter()
+        .filter(|(.., operation)| operation["security"] == serde_json::json!([]))
+        .map(|(_, path, _)| path)
+        .collect();
+    assert_eq!(open, api::OPEN);
+}
+
+#[test]
+fn every_reference_leads_somewhere_and_every_example_conforms() {
+    let document = document();
+    let mut examples = 0;
+    walk(&document, &document, &mut examples);
+    assert!(examples > 30, "{examples}");
+}
+
+fn walk(document: &Value, part: &Value, examples: &mut u32) {
+    follow(document, part);
+    if let Some(named) = part["examples"].as_object() {
+        for (name, example) in named {
+            conform(document, &part["schema"], &example["value"], name);
+            *examples += 1;
+        }
+    }
+    match part {
+        Value::Object(fields) => fields.values().for_each(|part| walk(document, part, examples)),
+        Value::Array(items) => items.iter().for_each(|part| walk(document, part, examples)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_example_of_an_order_is_one() {
+    let document = document();
+    let limits = Limits::default();
+    let mut seen = BTreeSet::new();
+    for (_, path, operation) in operations(&document) {
+        let bodies = &operation["requestBody"]["content"]["application/json"];
+        let schema = bodies["schema"]["$ref"].as_str().unwrap_or("").rsplit('/').next();
+        let named = bodies["examples"].as_object().into_iter().flatten();
+        for (name, example) in named {
+            let body = example["value"].to_string().into_bytes();
+            let read = match schema {
+                Some("PushOrder") => api::read::<PushBody>(&body)
+                    .and_then(|push| push.order(&limits, || MessageId(1)))
+                    .map(drop),
+                Some("ProductChange") => api::read::<ProductBody>(&body)
+                    .and_then(|change| {
+                        let present = model::product::Product::new(key("shop"), 7);
+                        change.product(key("shop"), Some(&present), &|_| {})
+                    })
+                    .map(drop),
+                Some("DeviceQuery") => api::read::<QueryBody>(&body).map(drop),
+                Some("Kick") => api::read::<KickBody>(&body).and_then(KickBody::addrs).map(drop),
+                Some("Tags") => {
+                    api::read::<TagsBody>(&body).and_then(|tags| tags.tags(&limits)).map(drop)
+                }
+                Some("TokenOrder") => {
+                    api::read::<TokenBody>(&body).and_then(|token| token.until(NOW_MS)).map(drop)
+                }
+                other => panic!("{path}: no order is read from {other:?}"),
+            };
+            read.unwrap_or_else(|fault| panic!("{path}, {name}: {fault:?}"));
+            seen.insert(schema.expect("named").to_owned());
+        }
+    }
+    assert_eq!(seen.len(), 6);
+}

@@ -1,0 +1,182 @@
+//! Webhooks against an application that takes, refuses or is away.
+
+use super::description::check_named;
+use super::*;
+use serde_json::json;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// An application: tells each request, then waits for the status with which to answer it.
+struct Application {
+    url: String,
+    requests: Receiver<(String, Value)>,
+    answers: SyncSender<u16>,
+}
+
+impl Application {
+    fn start() -> Application {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/hook", listener.local_addr().expect("bound"));
+        let (tell, requests) = sync_channel(100);
+        let (answers, answer) = sync_channel(100);
+        let life = move || {
+            for stream in listener.incoming() {
+                let mut stream = BufReader::new(stream.expect("a connection"));
+                let Some(request) = read(&mut stream) else { continue };
+                if tell.send(request).is_err() {
+                    return;
+                }
+                let Ok(status) = answer.recv() else { return };
+                let head = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n");
+                let text = format!("{head}Connection: close\r\n\r\n");
+                stream.get_mut().write_all(text.as_bytes()).unwrap_or(());
+            }
+        };
+        Builder::new().spawn(life).expect("a thread");
+        Application { url, requests, answers }
+    }
+
+    /// The next request, answered with this status.
+    fn take(&self, status: u16) -> (String, Value) {
+        self.answers.send(status).expect("it lives");
+        self.requests.recv_timeout(Duration::from_secs(30)).expect("a request")
+    }
+
+    fn hook(&self) -> Webhook {
+        Webhook { url: self.url.clone(), secret: b"key".into(), product: None, types: Vec::new() }
+    }
+}
+
+fn read(stream: &mut BufReader<std::net::TcpStream>) -> Option<(String, Value)> {
+    let (mut signature, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        match line.trim_end().split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.trim().parse().expect("a number");
+            }
+            Some((name, value)) if name.eq_ignore_ascii_case("holdline-signature") => {
+                signature = value.trim().into();
+            }
+            None if line.trim().is_empty() => break,
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    let text = String::from_utf8(body).expect("text");
+    assert_eq!(signature, webhook::sign(b"key", NOW_MS / 1_000, &text));
+    Some((signature, serde_json::from_str(&text).expect("JSON")))
+}
+
+fn desk(application: &Application, change: impl FnOnce(&mut Settings)) -> Desk {
+    let mut settings = Settings { webhooks: vec![application.hook()], ..settings() };
+    change(&mut settings);
+    Desk::with(settings, |_| Answer::Status(Box::default()))
+}
+
+fn ids(body: &Value) -> Vec<&str> {
+    let events = body["events"].as_array().expect("a list");
+    events.iter().map(|event| event["id"].as_str().expect("text")).collect()
+}
+
+/// Asks until the metrics have this line: the tally is told after the request is answered.
+fn wait_for(desk: &Desk, line: &str) {
+    while !desk.send("GET", "/metrics", "").1.lines().any(|found| found == line) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_signature_is_that_of_the_documentation() {
+    // HMAC-SHA256 of "1.{}" with the key "key", computed elsewhere.
+    let expected = "t=1,v1=1ba6b8171186efc613e8bcc0cbdab2748f24984d7c5a84faa2637afa0e40d224";
+    assert_eq!(webhook::sign(b"key", 1, "{}"), expected);
+}
+
+#[test]
+fn a_batch_is_posted_again_until_it_is_taken_and_order_is_kept() {
+    let application = Application::start();
+    let desk = desk(&application, |_| {});
+    assert!(desk.feed.wanted());
+    desk.feed.publish(vec![report(1)]);
+    let (_, first) = application.take(500);
+    check_named("WebhookBody", &first);
+    desk.feed.publish(vec![report(2)]);
+    assert_eq!(application.take(404).1, first);
+    assert_eq!(application.take(200).1, first);
+    let (_, second) = application.take(204);
+    assert_eq!(ids(&first), [format!("{NOW_MS}-1")]);
+    assert_eq!(ids(&second), [format!("{NOW_MS}-2")]);
+    assert_eq!((&second["lost"], &second["events"][0]["body"]), (&json!(0), &json!("2")));
+    wait_for(&desk, "holdline_webhook_events_total{hook=\"0\",result=\"delivered\"} 2");
+    wait_for(&desk, "holdline_webhook_failures_total{hook=\"0\"} 2");
+}
+
+#[test]
+fn a_batch_has_at_most_a_hundred_events() {
+    let application = Application::start();
+    let desk = desk(&application, |_| {});
+    desk.feed.publish((0..250).map(report).collect());
+    let sizes: Vec<_> = (0..3).map(|_| ids(&application.take(200).1).len()).collect();
+    assert_eq!(sizes, [100, 100, 50]);
+}
+
+#[test]
+fn only_what_was_asked_for_is_posted() {
+    let application = Application::start();
+    let desk = desk(&application, |settings| {
+        settings.webhooks[0].types = vec!["offline".into()];
+        settings.webhooks[0].product = Some(key("shop"));
+    });
+    let mut other = offline();
+    other.product = key("else");
+    desk.feed.publish(vec![report(1), other, offline()]);
+    assert_eq!(ids(&application.take(200).1), [format!("{NOW_MS}-3")]);
+}
+
+#[test]
+fn a_webhook_that_is_away_holds_reports_up_and_is_told_what_it_lost() {
+    let application = Application::start();
+    let desk = desk(&application, |settings| settings.limits.events_waiting_max = 4);
+    desk.feed.publish(vec![report(1)]);
+    let first = application.requests.recv_timeout(Duration::from_secs(30)).expect("a request");
+    assert_eq!(desk.feed.publish((2..5).map(report).collect()), 0);
+    assert!(!desk.feed.has_room(), "the first is not taken yet");
+    assert_eq!(desk.feed.publish((5..8).map(report).collect()), 2, "the first is with the webhook");
+    application.answers.send(200).expect("it lives");
+    let (_, second) = application.take(200);
+    assert_eq!((ids(&first.1).len(), &second["lost"]), (1, &json!(2)));
+    assert_eq!(ids(&second).len(), 4);
+    wait_for(&desk, "holdline_webhook_events_total{hook=\"0\",result=\"delivered\"} 5");
+    assert!(desk.feed.has_room());
+}
+
+#[test]
+fn what_is_too_old_is_dropped_and_told() {
+    let application = Application::start();
+    let desk = desk(&application, |settings| settings.retry.age_ms_max = 1_000);
+    let mut old = report(1);
+    old.at_ms = NOW_MS - 1_001;
+    desk.feed.publish(vec![old]);
+    application.take(500);
+    wait_for(&desk, "holdline_webhook_events_total{hook=\"0\",result=\"dropped\"} 1");
+    desk.feed.publish(vec![report(2)]);
+    let (_, next) = application.take(200);
+    assert_eq!((ids(&next).len(), &next["lost"]), (1, &json!(1)));
+}
+
+#[test]
+fn stopping_posts_what_is_left_once() {
+    let application = Application::start();
+    let mut desk = desk(&application, |settings| {
+        settings.retry.wait_ms_min = 3_600_000;
+        settings.retry.wait_ms_max = 3_600_000;
+    });
+    application.answers.send(500).expect("it lives");
+    desk.feed.publish(vec![offline()]);
+    desk.stop();
+    let (_, body) = application.requests.recv_timeout(Duration::from_secs(30)).expect("a request");
+    assert_eq!(body["events"][0]["type"], "offline");
+}

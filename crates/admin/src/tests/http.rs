@@ -1,0 +1,407 @@
+//! Requests and answers: what reaches the shards, what comes back, and every way to be refused.
+
+use super::description::{check_answer, check_named};
+use super::*;
+use model::event::Counter;
+use model::id::Tag;
+use model::ports::control::{DeviceState, PushCounts, Status, Target};
+use model::product::{AnonymousFrom, Product, Secret};
+use model::push::{Outcome, Priority, Rejection};
+use serde_json::json;
+
+fn state(name: &str) -> DeviceState {
+    DeviceState {
+        product: key("shop"),
+        device: device(name),
+        online: false,
+        protocol: "miop7",
+        epoch: 1 << 60,
+        since_ms: NOW_MS,
+        reason: Some(CloseReason::PeerReset),
+        heartbeat_s: 300,
+        inflight: 1,
+        waiting: 2,
+        tags: vec![Tag::parse("berlin").expect("allowed")],
+        blocked: false,
+    }
+}
+
+#[test]
+fn without_the_token_only_the_open_paths_answer() {
+    let desk = Desk::new(|_| Answer::Done(true));
+    for (method, path, _) in api::table() {
+        let path = path.replace(['{', '}'], "");
+        for token in [None, Some("wrong"), Some(&TOKEN[1..]), Some("")] {
+            let mut request = ureq::http::Request::builder()
+                .method(&*method.to_uppercase())
+                .uri(desk.url.clone() + &path);
+            if let Some(token) = token {
+                request = request.header("Authorization", format!("Bearer {token}"));
+            }
+            let mut response =
+                desk.agent.run(request.body(()).expect("a request")).expect("answers");
+            let open = api::OPEN.contains(&&*path);
+            assert_eq!(response.status().as_u16(), if open { 200 } else { 401 }, "{path}");
+            if !open {
+                assert_eq!(response.headers()["www-authenticate"], "Bearer");
+                let told: Value = response.body_mut().read_json().expect("JSON");
+                assert_eq!(told["error"]["code"], "unauthorized");
+                check_named("Error", &told);
+            }
+        }
+    }
+    assert_eq!(desk.asked(), []);
+}
+
+#[test]
+fn a_push_to_devices_has_an_outcome_for_each() {
+    let desk = Desk::new(|command| {
+        let Command::Push(order) = command else { return Answer::Done(false) };
+        let outcomes = vec![
+            (device("a"), Outcome::Stored),
+            (device("b"), Outcome::Rejected(Rejection::DeviceBlocked)),
+        ];
+        Answer::Pushed { id: order.id, outcomes, counts: PushCounts::default() }
+    });
+    let body = json!({
+        "product": "shop", "devices": ["a", "b"], "body_base64": "AAE=", "ttl_s": 60,
+        "collapse_key": "k", "priority": "high", "silent": true, "wait_ms": 5, "receipts": true,
+    });
+    let (status, told) = desk.json("POST", "/v1/pushes", &body.to_string());
+    assert_eq!(status, 200);
+    check_answer("post", "/v1/pushes", &told);
+    assert_eq!(told["id"], "7000000000000000001");
+    assert_eq!(told["outcomes"][0], json!({ "device": "a", "outcome": "stored" }));
+    assert_eq!(told["outcomes"][1]["reason"], "device_blocked");
+    let asked = desk.asked();
+    let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
+    assert_eq!(order.target, Target::Devices(vec![device("a"), device("b")]));
+    assert_eq!((&*order.body, order.collapse.as_deref()), (&[0u8, 1][..], Some("k")));
+    assert_eq!((order.time_to_live_s, order.priority), (60, Priority::High));
+    assert_eq!((order.silent, order.wait_ms, order.receipts), (true, 5, true));
+}
+
+#[test]
+fn a_push_to_a_tag_or_a_product_is_counted() {
+    let desk = Desk::new(|command| match command {
+        Command::Push(order) => {
+            let counts = PushCounts { matched: 9, running: true, ..PushCounts::default() };
+            Answer::Pushed { id: order.id, outcomes: Vec::new(), counts }
+        }
+        Command::PushCounts(MessageId(5)) => Answer::Counts(Some(PushCounts::default())),
+        _ => Answer::Counts(None),
+    });
+    for (target, expected) in [
+        (r#""tag": "berlin""#, Target::Tag(Tag::parse("berlin").expect("allowed"))),
+        (r#""all": true"#, Target::Product),
+    ] {
+        let body = format!(r#"{{"product": "shop", "body": "ü", {target}}}"#);
+        let (status, told) = desk.json("POST", "/v1/pushes", &body);
+        assert_eq!((status, &told["counts"]["matched"]), (200, &json!(9)));
+        check_answer("post", "/v1/pushes", &told);
+        let asked = desk.asked();
+        let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
+        assert_eq!((&order.target, order.time_to_live_s), (&expected, 86_400));
+        assert_eq!(&*order.body, "ü".as_bytes());
+    }
+    let (status, told) = desk.json("GET", "/v1/pushes/5", "");
+    assert_eq!(status, 200);
+    check_answer("get", "/v1/pushes/{id}", &told);
+    assert_eq!(desk.json("GET", "/v1/pushes/6", "").1["error"]["code"], "unknown_push");
+    assert_eq!(desk.json("GET", "/v1/pushes/x", "").0, 400);
+}
+
+#[test]
+fn what_makes_no_sense_is_told_with_what_would() {
+    let desk = Desk::new(|_| Answer::Done(true));
+    let long = "x".repeat(65);
+    let cases = [
+        ("{", "in the body"),
+        (r#"{"product": "p", "device": "d", "body": "b", "tll_s": 1}"#, "unknown field `tll_s`"),
+        (r#"{"device": "d", "body": "b"}"#, "missing field `product`"),
+        (r#"{"product": "p", "body": "b"}"#, "exactly one of `device`"),
+        (r#"{"product": "p", "device": "d", "all": true, "body": "b"}"#, "exactly one of"),
+        (r#"{"product": "p", "devices": [], "body": "b"}"#, "1 to 1000 names"),
+        (r#"{"product": "p q", "device": "d", "body": "b"}"#, "0x20, allowed are"),
+        (r#"{"product": "p", "device": "d"}"#, "one of `body` and `body_base64`"),
+        (r#"{"product": "p", "device": "d", "body_base64": "?"}"#, "not base64"),
+        (r#"{"product": "p", "device": "d", "body": "b", "priority": "low"}"#, "`normal`"),
+        (r#"{"product": "p", "device": "d", "body": "b", "ttl_s": -1}"#, "expected u32"),
+        (r#"{"product": "p", "device": "d", "body": "b", "wait_ms": 30001}"#, "at most 30000"),
+        (r#"{"product": "p", "device": "d", "body": "b", "collapse_key": ""}"#, "1 to 64"),
+        (&format!(r#"{{"product": "p", "device": "{long}", "body": "b"}}"#), "than 64 bytes"),
+    ];
+    for (body, expected) in cases {
+        let (status, told) = desk.json("POST", "/v1/pushes", body);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert_eq!((status, &told["error"]["code"]), (400, &json!("bad_request")), "{body}");
+        assert!(message.contains(expected), "{body}: {message}");
+        check_named("Error", &told);
+    }
+    for (method, path, body, expected) in [
+        ("GET", "/v1/devices?onlin=true", "", "onlin"),
+        ("GET", "/v1/devices?limit=1001", "", "1 to 1000"),
+        ("GET", "/v1/events?type=online,ofline", "", "ofline"),
+        ("PUT", "/v1/products/p/devices/d/tags", r#"{"tags": ["a b"]}"#, "tag"),
+        ("POST", "/v1/products/p/devices/d/kick", r#"{"addrs": ["nowhere"]}"#, "ip:port"),
+        ("POST", "/v1/products/p/devices/d/token", r#"{"ttl_s": 0}"#, "`ttl_s` is 1 to"),
+    ] {
+        let (status, told) = desk.json(method, path, body);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.contains(expected), "{path}: {status} {message}");
+    }
+    assert_eq!(desk.asked(), [], "nothing of it reaches a shard");
+    assert_eq!(desk.json("GET", "/v2", "").1["error"]["code"], "unknown_path");
+    assert_eq!(desk.json("PATCH", "/v1/pushes", "").1["error"]["code"], "method_not_allowed");
+}
+
+#[test]
+fn too_much_is_too_large() {
+    let desk = Desk::new(|_| Answer::Done(true));
+    let push =
+        |length| format!(r#"{{"product":"p","device":"d","body":"{}"}}"#, "x".repeat(length));
+    let (status, told) = desk.json("POST", "/v1/pushes", &push(4_097));
+    assert_eq!((status, &told["error"]["code"]), (413, &json!("too_large")));
+    let (status, told) = desk.json("POST", "/v1/pushes", &push(200_000));
+    assert_eq!((status, &told["error"]["code"]), (413, &json!("too_large")));
+    assert_eq!(desk.asked(), []);
+}
+
+#[test]
+fn a_shard_that_lets_go_of_a_question_is_busy() {
+    struct Gone;
+    impl Control for Gone {
+        fn ask(&self, _: Command, reply: Reply) {
+            drop(reply);
+        }
+        fn next_id(&self) -> MessageId {
+            MessageId(1)
+        }
+    }
+    let mut desk = Desk::new(|_| Answer::Busy);
+    let settings = settings();
+    let feed = Feed::new(&settings.limits);
+    let running = start(settings, Arc::new(Gone), feed).expect("starts");
+    desk.url = format!("http://{}", running.addrs()[0]);
+    let (status, told) = desk.json("GET", "/v1/status", "");
+    assert_eq!((status, &told["error"]["code"]), (503, &json!("busy")));
+}
+
+#[test]
+fn every_answer_that_refuses_has_a_status() {
+    for (answer, status, code, retry) in [
+        (Answer::UnknownProduct, 404, "unknown_product", None),
+        (Answer::Busy, 503, "busy", Some("1")),
+        (Answer::StoreFailed, 503, "store_failed", Some("30")),
+        (Answer::Token(Some(String::new())), 500, "internal", None),
+    ] {
+        let desk = Desk::new(move |_| answer.clone());
+        let body = r#"{"product": "p", "device": "d", "body": "b"}"#;
+        for (method, path, body) in
+            [("POST", "/v1/pushes", body), ("GET", "/v1/status", ""), ("GET", "/v1/devices", "")]
+        {
+            let (found, text, after) = desk.send(method, path, body);
+            let told: Value = serde_json::from_str(&text).expect("JSON");
+            assert_eq!((found, &told["error"]["code"]), (status, &json!(code)), "{path}");
+            assert_eq!(after.as_deref(), retry);
+        }
+    }
+}
+
+#[test]
+fn devices_are_told_and_ordered_about() {
+    let desk = Desk::new(|command| match command {
+        Command::States { devices, .. } => Answer::Devices(
+            devices.iter().filter(|d| d.as_str() != "x").map(|d| state(d.as_str())).collect(),
+        ),
+        Command::List { .. } => Answer::Page { devices: vec![state("a")], next: Some(u64::MAX) },
+        Command::SetTags { tags, .. } => Answer::Done(tags.len() < 2),
+        Command::Token { .. } => Answer::Token(Some("tok".into())),
+        _ => Answer::Done(true),
+    });
+    let path = "/v1/products/shop/devices";
+    let (status, told) = desk.json("GET", &format!("{path}/a%2Fb"), "");
+    check_answer("get", "/v1/products/{product}/devices/{device}", &told);
+    assert_eq!(
+        (status, &told["device"], &told["epoch"]),
+        (200, &json!("a/b"), &json!("1152921504606846976"))
+    );
+    assert_eq!(desk.json("GET", &format!("{path}/x"), "").1["error"]["code"], "unknown_device");
+    let (_, told) = desk.json("POST", &format!("{path}/query"), r#"{"devices": ["a", "x"]}"#);
+    check_answer("post", "/v1/products/{product}/devices/query", &told);
+    assert_eq!(told["devices"].as_array().map(Vec::len), Some(1));
+    let query = "/v1/devices?product=shop&online=true&tag=t&after=18446744073709551615&limit=5";
+    let (_, told) = desk.json("GET", query, "");
+    check_answer("get", "/v1/devices", &told);
+    assert_eq!(told["next"], "18446744073709551615");
+    let (product, device) = (key("shop"), device("a"));
+    let list = Command::List {
+        product: Some(product.clone()),
+        online: Some(true),
+        tag: Some(Tag::parse("t").expect("allowed")),
+        after: Some(u64::MAX),
+        count: 5,
+    };
+    assert_eq!(desk.asked().pop(), Some(list));
+    let each = "/v1/products/{product}/devices/{device}";
+    for (method, action, body, expected) in [
+        ("POST", "kick", "", json!({ "was_online": true })),
+        ("POST", "kick", r#"{"addrs": ["127.0.0.1:1"]}"#, json!({ "was_online": true })),
+        ("PUT", "block", "", json!({ "blocked": true })),
+        ("DELETE", "block", "", json!({ "blocked": false })),
+        ("PUT", "tags", r#"{"tags": ["t"]}"#, json!({ "tags": ["t"] })),
+        (
+            "POST",
+            "token",
+            r#"{"ttl_s": 5}"#,
+            json!({ "token": "tok", "expires_at": 1_760_000_005 }),
+        ),
+    ] {
+        let (status, told) = desk.json(method, &format!("{path}/a/{action}"), body);
+        assert_eq!((status, &told), (200, &expected), "{action}");
+        check_answer(&method.to_lowercase(), &format!("{each}/{action}"), &told);
+    }
+    let (p, d) = (|| product.clone(), || device.clone());
+    let addrs = vec!["127.0.0.1:1".to_owned()];
+    let tags = vec![Tag::parse("t").expect("allowed")];
+    let expected = [
+        Command::Kick { product: p(), device: d(), addrs: Vec::new() },
+        Command::Kick { product: p(), device: d(), addrs },
+        Command::Block { product: p(), device: d(), blocked: true },
+        Command::Block { product: p(), device: d(), blocked: false },
+        Command::SetTags { product: p(), device: d(), tags },
+        Command::Token { product: p(), device: d(), until: 1_760_000_005 },
+    ];
+    assert_eq!(desk.asked(), expected);
+    let too_many = desk.json("PUT", &format!("{path}/a/tags"), r#"{"tags": ["t", "u"]}"#);
+    assert!(
+        too_many.0 == 400
+            && too_many.1["error"]["message"].as_str().is_some_and(|m| m.contains("32 tags"))
+    );
+}
+
+#[test]
+fn products_are_made_and_changed_and_their_secrets_stay_inside() {
+    let products = Arc::new(Mutex::new(Vec::<Arc<Product>>::new()));
+    let table = Arc::clone(&products);
+    let desk = Desk::new(move |command| {
+        let mut table = table.lock().expect("no panic");
+        match command {
+            Command::Products => return Answer::Products(table.clone()),
+            Command::PutProduct(product) => {
+                table.retain(|there| there.key != product.key);
+                table.push(Arc::new((**product).clone()));
+            }
+            Command::DropProduct(key) => {
+                let before = table.len();
+                table.retain(|there| there.key != *key);
+                return Answer::Done(table.len() < before);
+            }
+            _ => {}
+        }
+        Answer::Done(true)
+    });
+    let (status, told) = desk.json("PUT", "/v1/products/shop", "{}");
+    assert!(
+        status == 400 && told["error"]["message"].as_str().is_some_and(|m| m.contains("app_id"))
+    );
+    let (status, told) =
+        desk.json("PUT", "/v1/products/shop", r#"{"app_id": 7, "generate_secret": true}"#);
+    assert_eq!((status, &told["key_ids"]), (200, &json!([1])));
+    assert_eq!(told["generated_secret"], json!({ "key_id": 1, "hex": "a5".repeat(32) }));
+    check_answer("put", "/v1/products/{product}", &told);
+    desk.asked();
+    let change = r#"{"heartbeat": {"min_s": 1, "default_s": 2, "max_s": 3},
+        "proofs": {"anonymous": "loopback", "hmac": false}, "generate_secret": true}"#;
+    let (_, told) = desk.json("PUT", "/v1/products/shop", change);
+    assert_eq!((&told["key_ids"], &told["app_id"]), (&json!([2, 1]), &json!(7)));
+    assert_eq!(desk.asked().pop(), Some(Command::Configure { product: key("shop") }));
+    let kept = products.lock().expect("no panic")[0].clone();
+    assert_eq!((kept.proofs.anonymous, kept.proofs.hmac), (AnonymousFrom::Loopback, false));
+    assert!(kept.proofs.token, "what is left out keeps its value");
+    let secrets = r#"{"secrets": [{"key_id": 9, "hex": "000102030405060708090a0b0c0d0e0f"}]}"#;
+    assert_eq!(desk.json("PUT", "/v1/products/shop", secrets).1["key_ids"], json!([9]));
+    let kept = products.lock().expect("no panic")[0].secrets.clone();
+    assert!(kept == [Secret { key_id: 9, bytes: (0..16).collect() }]);
+    for path in ["/v1/products", "/v1/products/shop"] {
+        let (status, text, _) = desk.send("GET", path, "");
+        let told = serde_json::from_str(&text).expect("JSON");
+        check_answer("get", &path.replace("shop", "{product}"), &told);
+        assert!(status == 200 && !text.contains("0a0b0c") && !text.contains("secret"), "{text}");
+    }
+    for (body, expected) in [
+        (r#"{"secrets": [{"key_id": 1, "hex": "00"}]}"#, "16 to 64 bytes"),
+        (r#"{"heartbeat": {"min_s": 5, "default_s": 2, "max_s": 3}}"#, "min_s <= default_s"),
+        (r#"{"inflight_max": 0}"#, "at least 1"),
+        (r#"{"proofs": {"hmak": true}}"#, "unknown field `hmak`"),
+    ] {
+        let (status, told) = desk.json("PUT", "/v1/products/shop", body);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.contains(expected), "{body}: {message}");
+    }
+    let (_, told) = desk.json("DELETE", "/v1/products/shop", "");
+    check_answer("delete", "/v1/products/{product}", &told);
+    assert_eq!(desk.json("DELETE", "/v1/products/shop", "").0, 404);
+    assert_eq!(desk.json("GET", "/v1/products/shop", "").0, 404);
+}
+
+#[test]
+fn status_and_metrics_tell_every_counter() {
+    let settings = Settings {
+        readings: Arc::new(|| vec![Reading { name: "journal_bytes", help: "Bytes.", value: 77 }]),
+        ..settings()
+    };
+    let desk = Desk::with(settings, |_| {
+        let mut status = Status { connections: 5, ..Status::default() };
+        status.counters.count_by(Counter::Binds, 12);
+        status.counters.closed(CloseReason::Replaced);
+        Answer::Status(Box::new(status))
+    });
+    let (_, told) = desk.json("GET", "/v1/status", "");
+    check_answer("get", "/v1/status", &told);
+    assert_eq!(
+        (&told["counters"]["binds_total"], &told["closed"]["replaced"]),
+        (&json!(12), &json!(1))
+    );
+    let (_, text, _) = desk.send("GET", "/metrics", "");
+    for line in [
+        "# TYPE holdline_binds_total counter",
+        "holdline_binds_total 12",
+        "holdline_connections_closed_total{reason=\"replaced\"} 1",
+        "holdline_connections 5",
+        "# HELP holdline_journal_bytes Bytes.",
+        "holdline_journal_bytes 77",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    let heads: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    let distinct: std::collections::BTreeSet<_> = heads.iter().collect();
+    assert_eq!(heads.len(), distinct.len());
+    assert!(text.contains("holdline_process_resident_memory_bytes "));
+}
+
+#[test]
+fn a_port_in_use_is_named_with_the_remedy() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = taken.local_addr().expect("bound");
+    let fake = Fake {
+        script: Box::new(|_| Answer::Busy),
+        asked: Mutex::default(),
+        next_id: AtomicU64::new(1),
+    };
+    let fake: Arc<dyn Control> = Arc::new(fake);
+    let refused = |settings: Settings| {
+        let feed = Feed::new(&settings.limits);
+        start(settings, fake.clone(), feed).map(drop).expect_err("must not start").to_string()
+    };
+    let told = refused(Settings { addrs: vec![addr], ..settings() });
+    assert!(told.contains(&addr.to_string()) && told.contains("in use"), "{told}");
+    assert!(refused(Settings { token: String::new(), ..settings() }).contains("token"));
+    let webhooks = vec![Webhook {
+        url: "http://127.0.0.1:1".into(),
+        secret: Vec::new(),
+        product: None,
+        types: vec!["reprot".into()],
+    }];
+    assert!(refused(Settings { webhooks, ..settings() }).contains("\"reprot\""));
+}

@@ -1,0 +1,111 @@
+//! Programs that a measurement starts: each in a process of its own, and ended with it.
+//!
+//! Server and client are apart because each needs descriptors for all connections and because the
+//! CPU of one must not be charged to the other. A child is talked to in lines: what it prints is
+//! its answer. It is ended by its pid and only by the one who started it, when its [`Child`] is
+//! dropped at the latest.
+
+use crate::clock;
+use rustix::process::{Pid, Signal};
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// A running child.
+pub struct Child {
+    process: std::process::Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Child {
+    /// Starts this same program with other arguments, on core `core` alone if there is one.
+    pub fn again(arguments: &[&str], core: Option<usize>) -> io::Result<Child> {
+        Child::start(Command::new(std::env::current_exe()?).args(arguments), core)
+    }
+
+    /// Starts `command`, on core `core` alone if there is one.
+    pub fn start(command: &mut Command, core: Option<usize>) -> io::Result<Child> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = match core {
+            None => command.spawn()?,
+            Some(core) => pinned(core, || command.spawn())?,
+        };
+        let input = process.stdin.take();
+        let output = process.stdout.take().expect("it was asked for");
+        Ok(Child { process, input, output: BufReader::new(output) })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The next line that it prints, without its end; an error at the end of its output.
+    pub fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            return Err(io::Error::other("the child ended before it answered"));
+        }
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// Tells it `order` and returns its answer.
+    pub fn ask(&mut self, order: &str) -> io::Result<String> {
+        self.tell(order)?;
+        self.line()
+    }
+
+    /// Tells it `order`.
+    pub fn tell(&mut self, order: &str) -> io::Result<()> {
+        let input = self.input.as_mut().expect("it is open until the child is dropped");
+        writeln!(input, "{order}")?;
+        input.flush()
+    }
+
+    /// The line that begins with `ready`, and what follows it.
+    pub fn ready(&mut self) -> io::Result<String> {
+        let line = self.line()?;
+        let odd = || io::Error::other(format!("the child said {line:?} instead of ready"));
+        line.strip_prefix("ready ").map(str::to_owned).ok_or_else(odd)
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// Asks it to end by SIGTERM and waits, at most `patience`; then it is killed.
+    pub fn end(&mut self, patience: Duration) {
+        self.input = None;
+        if let Some(pid) = Pid::from_raw(self.pid() as i32)
+            && self.runs()
+        {
+            // It may have ended meanwhile, which is what is wanted.
+            let _ = rustix::process::kill_process(pid, Signal::TERM);
+        }
+        let began = clock::now();
+        while self.runs() && clock::since(began) < patience {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.process.kill(); // an error says that it has ended
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end(Duration::from_secs(2));
+    }
+}
+
+/// Runs `start` on `core`: a process started there stays there.
+fn pinned<T>(core: usize, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let before = rustix::thread::sched_getaffinity(None)?;
+    let mut only = rustix::thread::CpuSet::new();
+    only.set(core);
+    rustix::thread::sched_setaffinity(None, &only)?;
+    let started = start();
+    rustix::thread::sched_setaffinity(None, &before)?;
+    started
+}

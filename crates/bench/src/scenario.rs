@@ -1,0 +1,52 @@
+//! The scenarios: each starts what it needs afresh, measures one thing, and ends it all.
+//!
+//! [`ALL`] is the only list of them. A scenario knows how its figure is taken and not how it is
+//! judged or stored. Every one is bounded in counts and in time.
+
+mod echo;
+mod fanout;
+mod idle;
+mod login;
+mod memory;
+mod push;
+mod sim;
+pub mod vm;
+
+use crate::results::Outcome;
+use std::io;
+
+/// How a run is scaled.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// For trying out: a tenth of the connections and of the time.
+    pub quick: bool,
+}
+
+impl Scale {
+    /// `count` connections, rounds or messages, or a tenth of them.
+    pub fn of(self, count: u32) -> u32 {
+        if self.quick { (count / 10).max(1) } else { count }
+    }
+}
+
+/// A scenario: its name, and how it runs.
+pub type Scenario = (&'static str, fn(Scale) -> io::Result<Outcome>);
+
+/// All scenarios, in the order in which they run.
+pub const ALL: &[Scenario] = &[
+    ("memory-plain", memory::plain),
+    ("memory-tls", memory::tls),
+    ("memory-websocket", memory::websocket),
+    ("echo", echo::run),
+    ("login", login::run),
+    ("fan-out", fanout::run),
+    ("idle", idle::run),
+    ("push-ack", push::run),
+    ("sim-1m", sim::million),
+    ("sim-10m", sim::ten_million),
+];
+
+/// The core that measured programs are kept on, where CPU is compared.
+pub const SERVER_CORE: usize = 0;
+/// The core that their callers are kept on: another one, if there is one.
+pub const CALLER_CORE: usize = 1;

@@ -1,0 +1,87 @@
+//! What the figures must reach: the part of the project's targets.
+//!
+//! The only list of them. It judges and measures nothing.
+
+use crate::results::Verdict;
+
+/// What one figure must reach.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Target {
+    /// The scenario.
+    pub scenario: &'static str,
+    /// The figure's name in it.
+    pub figure: &'static str,
+    /// What is owed.
+    pub floor: f64,
+    /// The aim.
+    pub stretch: f64,
+}
+
+const fn target(
+    scenario: &'static str,
+    figure: &'static str,
+    floor: f64,
+    stretch: f64,
+) -> Target {
+    Target { scenario, figure, floor, stretch }
+}
+
+/// All targets. Where the aim is above the floor more is better, else less.
+pub const ALL: &[Target] = &[
+    target("memory-plain", "user bytes a connection", 256.0, 112.0),
+    target("memory-plain", "kernel bytes above a bare socket", 256.0, 208.0),
+    target("memory-tls", "user bytes of TLS on top", 4_000.0, 3_600.0),
+    target("memory-websocket", "user bytes a connection", 512.0, 200.0),
+    target("echo", "ping ratio", 1.5, 1.1),
+    target("echo", "report ratio", 1.5, 1.1),
+    target("login", "ratio", 1.5, 1.2),
+    target("fan-out", "p99 ratio", 10.0, 3.0),
+    target("idle", "percent of a core", 2.0, 1.0),
+    target("push-ack", "pushes a second a core", 100_000.0, 250_000.0),
+    target("sim-1m", "bytes a session", 300.0, 160.0),
+    target("sim-10m", "bytes of the process", 3e9, 1.6e9),
+    target("vm", "devices held", 1e6, 1e6),
+    target("vm", "errors", 0.0, 0.0),
+];
+
+/// The target of a figure, if it has one.
+pub fn of(scenario: &str, figure: &str) -> Option<&'static Target> {
+    ALL.iter().find(|target| target.scenario == scenario && target.figure == figure)
+}
+
+impl Target {
+    /// How `value` stands to it.
+    pub fn verdict(&self, value: f64) -> Verdict {
+        let more = self.stretch > self.floor || self.figure == "devices held";
+        let reaches = |wanted: f64| if more { value >= wanted } else { value <= wanted };
+        match (reaches(self.stretch), reaches(self.floor)) {
+            (true, _) => Verdict::Stretch,
+            (_, true) => Verdict::Floor,
+            _ => Verdict::Missed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_is_better_where_the_aim_is_lower() {
+        let target = of("echo", "ping ratio").unwrap();
+        assert_eq!(target.verdict(1.05), Verdict::Stretch);
+        assert_eq!(target.verdict(1.5), Verdict::Floor);
+        assert_eq!(target.verdict(1.51), Verdict::Missed);
+        assert_eq!(target.verdict(f64::NAN), Verdict::Missed);
+    }
+
+    #[test]
+    fn more_is_better_where_the_aim_is_higher() {
+        let target = of("push-ack", "pushes a second a core").unwrap();
+        assert_eq!(target.verdict(250_000.0), Verdict::Stretch);
+        assert_eq!(target.verdict(100_000.0), Verdict::Floor);
+        assert_eq!(target.verdict(99_999.0), Verdict::Missed);
+        assert_eq!(of("vm", "devices held").unwrap().verdict(999_999.0), Verdict::Missed);
+        assert_eq!(of("vm", "errors").unwrap().verdict(1.0), Verdict::Missed);
+    }
+}

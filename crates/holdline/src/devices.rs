@@ -1,0 +1,110 @@
+//! `holdline devices`: who is there.
+
+use crate::client::Server;
+use clap::Args;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Which devices to show.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Only of this product
+    #[arg(long)]
+    product: Option<String>,
+    /// Only those online
+    #[arg(long, conflicts_with = "offline")]
+    online: bool,
+    /// Only those offline
+    #[arg(long)]
+    offline: bool,
+    /// Only those with this tag
+    #[arg(long)]
+    tag: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 20)]
+    limit: u32,
+    /// Print JSON, one device a line
+    #[arg(long)]
+    json: bool,
+    /// These devices of the product
+    #[arg(requires = "product")]
+    ids: Vec<String>,
+}
+
+/// Prints the devices.
+pub fn devices(arguments: Arguments) -> ExitCode {
+    match fetch(&arguments) {
+        Ok(devices) => {
+            print(&devices, arguments.json);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn fetch(arguments: &Arguments) -> Result<Vec<Value>, String> {
+    if let (Some(product), false) = (&arguments.product, arguments.ids.is_empty()) {
+        let path = format!("/v1/products/{product}/devices/query");
+        let answer =
+            arguments.server.call("POST", &path, Some(&json!({ "devices": arguments.ids })))?;
+        return Ok(answer["devices"].as_array().cloned().unwrap_or_default());
+    }
+    let mut found = Vec::new();
+    let mut after = None;
+    while (found.len() as u32) < arguments.limit {
+        let left = (arguments.limit - found.len() as u32).min(1_000);
+        let mut path = format!("/v1/devices?limit={left}");
+        let online = (arguments.online || arguments.offline).then_some(arguments.online);
+        let filters = [
+            ("product", arguments.product.clone()),
+            ("tag", arguments.tag.clone()),
+            ("online", online.map(|online| online.to_string())),
+            ("after", after.take()),
+        ];
+        for (name, value) in filters {
+            if let Some(value) = value {
+                path += &format!("&{name}={value}");
+            }
+        }
+        let mut page = arguments.server.call("GET", &path, None)?;
+        if let Some(devices) = page["devices"].as_array_mut() {
+            found.append(devices);
+        }
+        match &page["next"] {
+            Value::Null => break,
+            Value::String(next) => after = Some(next.clone()),
+            next => after = Some(next.to_string()),
+        }
+    }
+    Ok(found)
+}
+
+fn print(devices: &[Value], json: bool) {
+    if json {
+        devices.iter().for_each(|device| println!("{device}"));
+        return;
+    }
+    println!(
+        "{:<16} {:<32} {:<8} {:<8} {:>7}  TAGS",
+        "PRODUCT", "DEVICE", "STATE", "PROTOCOL", "WAITING"
+    );
+    for device in devices {
+        let text = |key: &str| device[key].as_str().unwrap_or("-").to_string();
+        let state = if device["online"] == true { "online" } else { "offline" };
+        let tags: Vec<&str> =
+            device["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        println!(
+            "{:<16} {:<32} {state:<8} {:<8} {:>7}  {}",
+            text("product"),
+            text("device"),
+            text("protocol"),
+            device["waiting"],
+            tags.join(" ")
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! `holdline push`: a push to a device, some devices, a tag or a whole product.
+
+use crate::client::Server;
+use clap::Args;
+use serde_json::{Value, json};
+use std::io::Read;
+use std::process::ExitCode;
+
+/// What to push to whom.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Whose devices
+    #[arg(long)]
+    product: String,
+    /// To this device; may be given several times
+    #[arg(long, value_name = "ID", required_unless_present_any = ["tag", "all"])]
+    device: Vec<String>,
+    /// To all devices with this tag
+    #[arg(long, conflicts_with = "device")]
+    tag: Option<String>,
+    /// To all devices of the product
+    #[arg(long, conflicts_with_all = ["device", "tag"])]
+    all: bool,
+    /// Seconds it may wait for a device that is away; 0: now or never
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
+    ttl: u32,
+    /// Replaces an earlier one with the same key that still waits
+    #[arg(long, value_name = "KEY")]
+    collapse: Option<String>,
+    /// Before others that wait
+    #[arg(long)]
+    high: bool,
+    /// Shows nothing on the device
+    #[arg(long)]
+    silent: bool,
+    /// Milliseconds to wait for acknowledgements
+    #[arg(long, value_name = "MS", default_value_t = 2_000)]
+    wait: u32,
+    /// The message; `-` reads it from standard input
+    body: String,
+}
+
+/// Pushes and prints what became of it, a line a device.
+pub fn push(arguments: Arguments) -> ExitCode {
+    match order(&arguments) {
+        Ok(answer) => print(&answer),
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn order(arguments: &Arguments) -> Result<Value, String> {
+    let mut body = arguments.body.clone();
+    if body == "-" {
+        body.clear();
+        std::io::stdin().read_to_string(&mut body).map_err(|error| error.to_string())?;
+    }
+    let mut order = json!({
+        "product": arguments.product,
+        "body": body,
+        "ttl_s": arguments.ttl,
+        "priority": if arguments.high { "high" } else { "normal" },
+        "silent": arguments.silent,
+        "wait_ms": arguments.wait,
+    });
+    match (&arguments.tag, arguments.all) {
+        (Some(tag), _) => order["tag"] = json!(tag),
+        (None, true) => order["all"] = json!(true),
+        (None, false) => order["devices"] = json!(arguments.device),
+    }
+    if let Some(key) = &arguments.collapse {
+        order["collapse_key"] = json!(key);
+    }
+    arguments.server.call("POST", "/v1/pushes", Some(&order))
+}
+
+/// Fails when a push was rejected: scripts want to know.
+fn print(answer: &Value) -> ExitCode {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    println!("push {}", text(&answer["id"]));
+    let mut rejected = false;
+    match answer["outcomes"].as_array().filter(|outcomes| !outcomes.is_empty()) {
+        Some(outcomes) => {
+            for outcome in outcomes {
+                let why =
+                    outcome["reason"].as_str().map_or(String::new(), |why| format!(" ({why})"));
+                println!("{:<32} {}{why}", text(&outcome["device"]), text(&outcome["outcome"]));
+                rejected |= outcome["outcome"] == "rejected";
+            }
+        }
+        None => println!("{}", answer["counts"]),
+    }
+    if rejected { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,88 @@
+//! `holdline serve` and `holdline check`.
+
+use server::config::{Config, environment};
+use server::start::Running;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Runs the server until it is told to stop.
+pub fn serve(file: Option<PathBuf>, data: Option<PathBuf>) -> ExitCode {
+    let mut config = match Config::load(file.as_deref(), environment()) {
+        Ok(config) => config,
+        Err(error) => return refuse(&error.to_string()),
+    };
+    if let Some(data) = &data {
+        config.server.data = data.clone();
+    }
+    server::log::start(&config);
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    let running = match server::start::start(config) {
+        Ok(running) => running,
+        Err(error) => return refuse(&error.to_string()),
+    };
+    print!("{}", welcome(&running));
+    match server::signals::serve(running, file.as_deref()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => refuse(&format!("signals: {error}")),
+    }
+}
+
+/// Prints the configuration in force, or what is wrong with it.
+pub fn check(file: Option<PathBuf>) -> ExitCode {
+    match Config::load(file.as_deref(), environment()) {
+        Ok(config) => {
+            print!("{}", config.to_toml());
+            config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => refuse(&error.to_string()),
+    }
+}
+
+fn refuse(why: &str) -> ExitCode {
+    eprintln!("{}", why.trim_end());
+    ExitCode::FAILURE
+}
+
+/// What a new user sees: where everything is, and three things to try.
+fn welcome(running: &Running) -> String {
+    let config = running.config();
+    let data = config.server.data.display().to_string();
+    let mut text = format!("holdline {} is up\n\n", env!("CARGO_PKG_VERSION"));
+    for (name, address) in running.listening() {
+        text += &format!("  {name:<8} {address}\n");
+    }
+    if let Some(address) = running.api() {
+        text += &format!("  {:<8} http://{address}\n", "api");
+    }
+    text += &format!("  {:<8} {data}\n", "data");
+    if let Some(file) = running.token_file() {
+        text += &format!("  {:<8} {}\n", "token", file.display());
+    }
+    let product = config.products.first().map_or("demo", |product| product.key.as_str());
+    let port = running.listening().first().map_or(7000, |(_, address)| address.port());
+    let program = program();
+    let folder = if Path::new(&data) == Path::new("data") {
+        String::new()
+    } else {
+        format!(" --data {data}")
+    };
+    let api = match running.api() {
+        Some(address) if address.port() != 7080 => format!(" --url http://{address}"),
+        _ => String::new(),
+    };
+    text += &format!(
+        "\nTry, in another terminal:\n\
+         \x20 {program} wrk miop://tom:{product}@127.0.0.1:{port}/ -t 2 -c 1000 --latency -d 30s\n\
+         \x20 {program} devices{folder}{api} --product {product} --online\n\
+         \x20 {program} push{folder}{api} --product {product} --device tom-1 'Hello'\n\n\
+         Stop with Ctrl-C. SIGHUP reads the configuration again.\n\n"
+    );
+    text
+}
+
+/// How this program was called, for commands that can be copied.
+fn program() -> String {
+    let called = std::env::args().next().unwrap_or_default();
+    if called.is_empty() { "holdline".into() } else { called }
+}

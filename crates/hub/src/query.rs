@@ -1,0 +1,91 @@
+//! Questions about devices: by name, and page by page.
+//!
+//! A page ends at a slot, and the next one goes on after it, whoever came or went meanwhile. A page
+//! may be short, or empty, and not be the last: `next` alone says so, because one answer looks at
+//! a bounded number of slots.
+
+use crate::Hub;
+use crate::registry::device::{Device, Presence};
+use base::slab::Key;
+use model::id::{DeviceId, ProductKey, Tag};
+use model::ports::control::{Answer, DeviceState};
+
+/// Devices in one page at most.
+const PAGE_MAX: usize = 1_000;
+
+/// Slots looked at for one page.
+const VISITS_MAX: usize = 16_384;
+
+impl Hub {
+    /// The states of those that are known.
+    pub(crate) fn states(&self, product: &ProductKey, devices: &[DeviceId]) -> Answer {
+        let Some(number) = self.registry.products.number(product) else {
+            return Answer::UnknownProduct;
+        };
+        let keys = devices.iter().filter_map(|id| self.registry.find(number, id.as_str()));
+        Answer::Devices(keys.filter_map(|key| self.state(key)).collect())
+    }
+
+    /// A page of devices in the order of their slots.
+    pub(crate) fn list(
+        &self,
+        (product, online, tag): (Option<ProductKey>, Option<bool>, Option<Tag>),
+        after: Option<u64>,
+        count: u32,
+    ) -> Answer {
+        let number = match product.map(|key| self.registry.products.number(&key)) {
+            Some(None) => return Answer::UnknownProduct,
+            Some(known) => known,
+            None => None,
+        };
+        let count = (count as usize).clamp(1, PAGE_MAX);
+        let mut devices = Vec::new();
+        let mut slot = after.map_or(0, |slot| slot.saturating_add(1)).min(u64::from(u32::MAX));
+        for _ in 0..VISITS_MAX {
+            if let (Some(number), Some(tag)) = (number, &tag) {
+                let member = self.tags.member(number, tag, slot as u32);
+                slot = member.map_or(u64::from(u32::MAX), u64::from);
+            }
+            if slot >= u64::from(self.registry.slots()) {
+                return Answer::Page { devices, next: None };
+            }
+            let tenant = self.registry.tenant(slot as u32);
+            let asked = tenant.filter(|(_, device)| {
+                number.is_none_or(|number| device.product == number)
+                    && online.is_none_or(|online| device.conn().is_some() == online)
+                    && tag.as_ref().is_none_or(|tag| self.carries(device, tag))
+            });
+            devices.extend(asked.and_then(|(key, _)| self.state(key)));
+            if devices.len() == count {
+                return Answer::Page { devices, next: Some(slot) };
+            }
+            slot += 1;
+        }
+        Answer::Page { devices, next: Some(slot - 1) }
+    }
+
+    fn carries(&self, device: &Device, tag: &Tag) -> bool {
+        device.tags().iter().any(|&number| self.tags.tag(number) == tag)
+    }
+
+    fn state(&self, key: Key) -> Option<DeviceState> {
+        let (product, id) = self.registry.names(key)?;
+        let device = self.registry.at(key)?;
+        let (online, queue) = (device.conn().is_some(), device.queue());
+        let bound_once = device.presence() != Presence::Never;
+        Some(DeviceState {
+            product,
+            device: id,
+            online,
+            protocol: self.registry.protocol_name(device.protocol()),
+            epoch: device.epoch,
+            since_ms: if bound_once { device.since_ms() } else { 0 },
+            reason: device.reason(),
+            heartbeat_s: if online { device.heartbeat_s } else { 0 },
+            inflight: queue.map_or(0, |queue| queue.inflight() as u32),
+            waiting: queue.map_or(0, |queue| queue.count() as u32),
+            tags: device.tags().iter().map(|&tag| self.tags.tag(tag).clone()).collect(),
+            blocked: device.blocked(),
+        })
+    }
+}

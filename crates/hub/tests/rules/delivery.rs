@@ -1,0 +1,216 @@
+//! Pushes on their way: window, acknowledgement, resend, pull.
+
+use crate::world::{World, id, product, settings};
+use model::event::Counter;
+use model::id::MessageId;
+use model::push::{Outcome, Priority, Rejection};
+use model::request::{Delivery, Request};
+
+fn windowed(name: &str, window: u16) -> (World, crate::world::Seat) {
+    let mut world = World::new();
+    let mut bind = World::bind(name);
+    bind.inflight_max = window;
+    let seat = world.seat_with(bind);
+    (world, seat)
+}
+
+fn ids(pushes: Vec<(MessageId, bool)>) -> Vec<MessageId> {
+    pushes.into_iter().map(|(id, _)| id).collect()
+}
+
+#[test]
+fn the_window_is_kept() {
+    let (mut world, seat) = windowed("d", 3);
+    let given: Vec<_> = (0..10).map(|_| world.give("d")).collect();
+    assert_eq!(ids(world.pushes()), given[..3]);
+    let state = world.state("d").expect("known");
+    assert_eq!((state.inflight, state.waiting), (3, 10));
+    world.ack(&seat, &given[1..2]);
+    assert_eq!(ids(world.pushes()), given[3..4]);
+    world.hub.audit();
+}
+
+#[test]
+fn a_cumulative_acknowledgement_covers_only_what_was_sent() {
+    let (mut world, seat) = windowed("d", 2);
+    let given: Vec<_> = (0..5).map(|_| world.give("d")).collect();
+    world.pushes();
+    let upto = Some(given[4]);
+    world.ask(seat.conn, Request::Ack { device: seat.device, upto, ids: Vec::new() });
+    assert_eq!(world.count(Counter::PushesDelivered), 2);
+    assert_eq!(ids(world.pushes()), given[2..4]);
+    let (upto, ids) = (Some(given[2]), vec![given[3]]);
+    world.ask(seat.conn, Request::Ack { device: seat.device, upto, ids });
+    assert_eq!(world.count(Counter::PushesDelivered), 4);
+    world.hub.audit();
+}
+
+#[test]
+fn an_acknowledgement_of_what_is_unknown_changes_nothing() {
+    let (mut world, seat) = windowed("d", 2);
+    let push = world.give("d");
+    world.ack(&seat, &[MessageId(999), MessageId(0), MessageId(u64::MAX)]);
+    assert_eq!(world.count(Counter::PushesDelivered), 0);
+    world.ack(&seat, &[push, push]);
+    world.ack(&seat, &[push]);
+    assert_eq!(world.count(Counter::PushesDelivered), 1);
+    assert_eq!(world.hub.status().waiting, 0);
+}
+
+#[test]
+fn high_priority_goes_before_what_was_not_sent() {
+    let (mut world, seat) = windowed("d", 1);
+    let normal: Vec<_> = (0..3).map(|_| world.give("d")).collect();
+    let high: Vec<_> =
+        (0..2).map(|_| world.push("d", |order| order.priority = Priority::High).0).collect();
+    let mut seen = ids(world.pushes());
+    for _ in 0..4 {
+        let last = *seen.last().expect("one was sent");
+        world.ack(&seat, &[last]);
+        seen.extend(ids(world.pushes()));
+    }
+    assert_eq!(seen, [normal[0], high[0], high[1], normal[1], normal[2]]);
+    world.hub.audit();
+}
+
+#[test]
+fn a_push_is_sent_again_after_ten_twenty_and_forty_seconds() {
+    let (mut world, seat) = windowed("d", 8);
+    let push = world.give("d");
+    let mut sent = Vec::new();
+    for second in 0..200 {
+        if let [(id, again)] = world.pushes()[..] {
+            assert_eq!((id, again), (push, second > 0));
+            sent.push(second);
+        }
+        world.pass_ms(1_000);
+    }
+    // Each time up to a second late: the wheel's grain, and the test's step.
+    assert_eq!(sent.len(), 4, "{sent:?}");
+    let late = sent.iter().zip([0, 10, 30, 70]).map(|(sent, due)| sent - due);
+    assert!(late.clone().all(|late| (0..=3).contains(&late)), "{sent:?}");
+    assert_eq!(world.count(Counter::PushesResent), 3);
+    world.hub.audit();
+    world.ack(&seat, &[push]);
+    assert_eq!(world.count(Counter::PushesDelivered), 1, "a late acknowledgement is one");
+}
+
+#[test]
+fn a_push_sent_later_has_its_own_ten_seconds() {
+    let (mut world, _) = windowed("d", 8);
+    let first = world.give("d");
+    world.pass_ms(9_000);
+    let second = world.give("d");
+    world.pushes();
+    world.pass_ms(2_000);
+    assert_eq!(world.pushes(), [(first, true)]);
+    world.pass_ms(8_200);
+    assert_eq!(world.pushes(), [(second, true)]);
+    world.hub.audit();
+}
+
+#[test]
+fn nothing_is_sent_again_once_it_is_acknowledged() {
+    let (mut world, seat) = windowed("d", 8);
+    let push = world.give("d");
+    world.ack(&seat, &[push]);
+    world.pushes();
+    world.pass_ms(60_000);
+    assert_eq!(world.pushes(), []);
+    assert_eq!(
+        world.hub.turn(world.now, &mut world.fx).map(|next| next > world.now.mono),
+        Some(true)
+    );
+}
+
+#[test]
+fn a_device_that_pulls_gets_what_it_asks_for() {
+    let mut world = World::new();
+    let given: Vec<_> = (0..6).map(|_| world.give("d")).collect();
+    let mut bind = World::bind("d");
+    (bind.pulls, bind.inflight_max) = (true, 4);
+    let seat = world.seat_with(bind);
+    assert_eq!((seat.bound.offline_count, world.pushes()), (6, vec![]));
+    let live = world.give("d");
+    assert_eq!(ids(world.pushes()), [live], "what is new is sent");
+    let pull = |after, count| Request::Pull { term: 0, device: seat.device, after, count };
+    world.ask(seat.conn, pull(given[0], 2));
+    let deliveries = world.deliveries();
+    assert!(matches!(deliveries[2].1, Delivery::Pulled { term: 0, remaining: 3 }));
+    assert_eq!(deliveries.len(), 3);
+    world.hub.audit();
+    world.ask(seat.conn, pull(given[2], 100));
+    assert_eq!(ids(world.pushes()), [given[3]], "the window holds four");
+    world.ack(&seat, &[given[1], given[2], given[3], live]);
+    assert_eq!(ids(world.pushes()), [], "the rest still waits for a Pull");
+    world.ask(seat.conn, pull(MessageId(0), 100));
+    assert_eq!(ids(world.pushes()), [given[0], given[4], given[5]]);
+    world.hub.audit();
+}
+
+#[test]
+fn a_pull_of_nothing_is_answered() {
+    let (mut world, seat) = windowed("d", 4);
+    let after = MessageId(0);
+    world.ask(seat.conn, Request::Pull { term: 0, device: seat.device, after, count: 1 });
+    assert_eq!(world.deliveries(), [(seat.conn, Delivery::Pulled { term: 0, remaining: 0 })]);
+}
+
+#[test]
+fn what_cannot_be_sent_is_rejected() {
+    let (mut world, seat) = windowed("d", 4);
+    let (push, reply) = world.push("d", |order| order.receipts = true);
+    let why = Rejection::TooLarge;
+    world.ask(seat.conn, Request::Unsendable { device: seat.device, id: push, why });
+    assert_eq!(world.outcome(reply), Some(Outcome::Rejected(why)));
+    assert_eq!(world.receipts(), [(push, Outcome::Rejected(why))]);
+    world.hub.audit();
+}
+
+#[test]
+fn what_expired_while_it_waited_is_not_sent() {
+    let (mut world, seat) = windowed("d", 1);
+    let first = world.give("d");
+    let (late, _) = world.push("d", |order| {
+        (order.time_to_live_s, order.wait_ms, order.receipts) = (5, 0, true);
+    });
+    world.pass_ms(6_000);
+    world.pushes();
+    world.ack(&seat, &[first]);
+    assert_eq!((world.pushes(), world.receipts()), (vec![], vec![(late, Outcome::Expired)]));
+    world.hub.audit();
+}
+
+#[test]
+fn the_sweep_ends_what_expired_in_a_queue() {
+    let mut world = World::new();
+    for name in ["a", "b"] {
+        world.push(name, |order| order.time_to_live_s = 20);
+    }
+    assert_eq!(world.hub.status().waiting, 2);
+    world.pass_ms(19_000);
+    assert_eq!(world.hub.status().waiting, 2);
+    world.pass_ms(32_000);
+    assert_eq!((world.hub.status().waiting, world.count(Counter::PushesExpired)), (0, 2));
+    world.hub.audit_idle();
+}
+
+#[test]
+fn a_thousand_unacknowledged_devices_are_resent_in_slices() {
+    let mut world = World::with(product(), settings());
+    for n in 0..1_000 {
+        let name = format!("d{n}");
+        world.seat(&name);
+        world.push(&name, |order| order.wait_ms = 0);
+    }
+    world.pushes();
+    world.pass_ms(0);
+    let nanos = world.now.mono.nanos() + 11_000_000_000;
+    world.now.mono = base::time::Instant::from_nanos(nanos);
+    let next = world.hub.turn(world.now, &mut world.fx);
+    assert_eq!(next, Some(world.now.mono), "there is more");
+    assert_eq!(world.pushes().len(), 64);
+    world.turn();
+    assert_eq!(world.pushes().len(), 936);
+    assert!(world.state(id("d0").as_str()).is_some());
+}

@@ -1,0 +1,306 @@
+//! A hub, a told clock, and a store that answers when it is told to.
+
+use base::hash::HashKey;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use hub::{Effects, Hub, Settings};
+use model::event::{Counter, Event, What};
+use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, ProductKey, ShardId, Tag};
+use model::limits::Limits;
+use model::ports::control::{Answer, Command, DeviceState, PushCounts, PushOrder, Target};
+use model::ports::journal::{Entry, StoreError};
+use model::product::{AnonymousFrom, Product, Secret};
+use model::push::{Outcome, Priority};
+use model::request::{Bind, Bound, Delivery, HeartbeatWish, Proof, Request};
+use std::sync::Arc;
+
+/// Where the world's wall clock begins, Unix milliseconds.
+pub const WALL_MS: u64 = 1_800_000_000_000;
+
+/// The product's secret.
+pub const SECRET: &[u8] = b"0123456789abcdef";
+
+pub struct World {
+    pub hub: Hub,
+    pub fx: Effects,
+    pub now: Now,
+    /// The store keeps what it is handed at once.
+    pub keeps: bool,
+    conns: u32,
+    ids: u64,
+    replies: u64,
+}
+
+/// A bound device.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    pub conn: ConnRef,
+    pub device: DeviceRef,
+    pub bound: Bound,
+}
+
+pub fn limits() -> Limits {
+    Limits { fan_out_slice: 64, retry_jitter_ms: 1_000, ..Limits::default() }
+}
+
+pub fn product() -> Product {
+    let mut product = Product::new(ProductKey::parse("p").expect("a name"), 7);
+    product.proofs.anonymous = AnonymousFrom::Everywhere;
+    product.secrets = vec![Secret { key_id: 1, bytes: SECRET.into() }];
+    product
+}
+
+pub fn settings() -> Settings {
+    Settings {
+        shard: ShardId(3),
+        limits: Arc::new(limits()),
+        devices_max: 100_000,
+        offline_bytes_max: 1 << 30,
+        binds_per_s: 1_000_000,
+        node_secret: [7; 32],
+        hash_key: HashKey::new(11, 12),
+        seed: 13,
+    }
+}
+
+pub fn id(text: &str) -> DeviceId {
+    DeviceId::parse(text).expect("a name")
+}
+
+pub fn tag(text: &str) -> Tag {
+    Tag::parse(text).expect("a name")
+}
+
+pub fn order(id: MessageId, target: Target) -> PushOrder {
+    PushOrder {
+        id,
+        product: ProductKey::parse("p").expect("a name"),
+        target,
+        body: Box::from(*b"hello"),
+        collapse: None,
+        time_to_live_s: 3_600,
+        priority: Priority::Normal,
+        silent: false,
+        wait_ms: 1_000,
+        receipts: false,
+    }
+}
+
+impl World {
+    pub fn new() -> World {
+        World::with(product(), settings())
+    }
+
+    pub fn with(product: Product, settings: Settings) -> World {
+        let mut hub = Hub::new(settings);
+        assert!(hub.install(Arc::new(product)));
+        let fx = Effects { events_wanted: true, ..Effects::default() };
+        let now = Now::new(Instant::from_nanos(1_000_000_000), WALL_MS);
+        World { hub, fx, now, keeps: true, conns: 0, ids: 0, replies: 0 }
+    }
+
+    /// Lets time pass, and the hub do whatever falls due.
+    pub fn pass_ms(&mut self, ms: u64) {
+        let nanos = self.now.mono.nanos() + ms * 1_000_000;
+        self.now = Now::new(Instant::from_nanos(nanos), self.now.wall_ms + ms);
+        self.turn();
+    }
+
+    /// Turns until nothing is due.
+    pub fn turn(&mut self) {
+        for _ in 0..100_000 {
+            let next = self.hub.turn(self.now, &mut self.fx);
+            self.store();
+            if next.is_none_or(|next| next > self.now.mono) {
+                return;
+            }
+        }
+        panic!("the hub does not come to rest");
+    }
+
+    /// The store completes what it was handed, if it keeps.
+    pub fn store(&mut self) {
+        while self.keeps && !self.fx.entries.is_empty() {
+            self.complete(Ok(()));
+        }
+    }
+
+    /// The store completes everything it was handed so far; returns the entries.
+    pub fn complete(&mut self, result: Result<(), StoreError>) -> Vec<Entry> {
+        let entries = std::mem::take(&mut self.fx.entries);
+        for (ticket, _) in &entries {
+            self.hub.complete(self.now, (*ticket, result), &mut self.fx);
+        }
+        entries.into_iter().map(|(_, entry)| entry).collect()
+    }
+
+    pub fn conn(&mut self) -> ConnRef {
+        self.conns += 1;
+        ConnRef::new(ShardId(3), Key { slot: self.conns, generation: 1 })
+    }
+
+    pub fn message_id(&mut self) -> MessageId {
+        self.ids += 1;
+        MessageId(self.ids)
+    }
+
+    pub fn ask(&mut self, from: ConnRef, request: Request) {
+        self.hub.request(self.now, from, request, &mut self.fx);
+        self.store();
+    }
+
+    /// Tells the hub a command without waiting for the answer.
+    pub fn tell(&mut self, command: Command) -> u64 {
+        self.replies += 1;
+        self.hub.control(self.now, self.replies, command, &mut self.fx);
+        self.store();
+        self.replies
+    }
+
+    /// The answer to a command, if it is there.
+    pub fn answer(&mut self, reply: u64) -> Option<Answer> {
+        let at = self.fx.answers.iter().position(|(to, _)| *to == reply)?;
+        Some(self.fx.answers.remove(at).1)
+    }
+
+    /// A command and its answer, which must be there at once.
+    pub fn command(&mut self, command: Command) -> Answer {
+        let reply = self.tell(command);
+        self.answer(reply).expect("an answer at once")
+    }
+
+    /// A Bind without proof.
+    pub fn bind(name: &str) -> Bind {
+        Bind {
+            term: 0,
+            product: ProductKey::parse("p").expect("a name"),
+            device: id(name),
+            proof: Proof::None,
+            protocol: "miop7",
+            from_loopback: true,
+            crowded: false,
+            heartbeat: HeartbeatWish::default(),
+            inflight_max: 0,
+            last_id: None,
+            resume: None,
+            pulls: false,
+            tags: None,
+        }
+    }
+
+    /// Asks for a Bind; returns what the hub said first to that connection.
+    pub fn try_bind(&mut self, from: ConnRef, bind: Bind) -> Delivery {
+        let before = self.fx.deliveries.len();
+        self.ask(from, Request::Bind(Box::new(bind)));
+        let mine = |(conn, delivery): &(ConnRef, Delivery)| {
+            *conn == from && !matches!(delivery, Delivery::Push { .. })
+        };
+        let at = self.fx.deliveries[before..].iter().position(mine).expect("an answer");
+        self.fx.deliveries.remove(before + at).1
+    }
+
+    /// Binds a device over a connection of its own.
+    pub fn seat_with(&mut self, bind: Bind) -> Seat {
+        let conn = self.conn();
+        match self.try_bind(conn, bind) {
+            Delivery::Bound(bound) => Seat { conn, device: bound.device, bound: *bound },
+            other => panic!("not bound: {other:?}"),
+        }
+    }
+
+    pub fn seat(&mut self, name: &str) -> Seat {
+        self.seat_with(World::bind(name))
+    }
+
+    pub fn close(&mut self, seat: &Seat) {
+        let reason = model::close::CloseReason::PeerClosed;
+        self.ask(seat.conn, Request::Closed { device: seat.device, reason });
+    }
+
+    pub fn ack(&mut self, seat: &Seat, ids: &[MessageId]) {
+        self.ask(seat.conn, Request::Ack { device: seat.device, upto: None, ids: ids.to_vec() });
+    }
+
+    /// What was delivered since the last look.
+    pub fn deliveries(&mut self) -> Vec<(ConnRef, Delivery)> {
+        std::mem::take(&mut self.fx.deliveries)
+    }
+
+    /// Pushes delivered since the last look: id, and whether again.
+    pub fn pushes(&mut self) -> Vec<(MessageId, bool)> {
+        let deliveries = self.deliveries().into_iter();
+        let pushes = deliveries.filter_map(|(_, delivery)| match delivery {
+            Delivery::Push { push, again, .. } => Some((push.id, again)),
+            _ => None,
+        });
+        pushes.collect()
+    }
+
+    /// Events since the last look.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.fx.events)
+    }
+
+    /// Receipts since the last look; other events are dropped.
+    pub fn receipts(&mut self) -> Vec<(MessageId, Outcome)> {
+        let events = self.events().into_iter();
+        let receipts = events.filter_map(|event| match event.what {
+            What::Pushed { id, outcome } => Some((id, outcome)),
+            _ => None,
+        });
+        receipts.collect()
+    }
+
+    /// Orders a push to one device; returns its id and the number of the command.
+    pub fn push(&mut self, name: &str, change: impl FnOnce(&mut PushOrder)) -> (MessageId, u64) {
+        self.push_to(Target::Devices(vec![id(name)]), change)
+    }
+
+    pub fn push_to(
+        &mut self,
+        target: Target,
+        change: impl FnOnce(&mut PushOrder),
+    ) -> (MessageId, u64) {
+        let message = self.message_id();
+        let mut order = order(message, target);
+        change(&mut order);
+        (message, self.tell(Command::Push(order)))
+    }
+
+    /// Orders a push for one device and has it stored or sent, whatever comes of it.
+    pub fn give(&mut self, name: &str) -> MessageId {
+        self.push(name, |order| order.wait_ms = 0).0
+    }
+
+    /// The outcomes in the answer to a push for a list, if it is there.
+    pub fn outcomes(&mut self, reply: u64) -> Option<Vec<(DeviceId, Outcome)>> {
+        match self.answer(reply)? {
+            Answer::Pushed { outcomes, .. } => Some(outcomes),
+            other => panic!("not pushed: {other:?}"),
+        }
+    }
+
+    /// The one outcome in the answer to a push for one device, if it is there.
+    pub fn outcome(&mut self, reply: u64) -> Option<Outcome> {
+        self.outcomes(reply).map(|outcomes| outcomes[0].1)
+    }
+
+    pub fn counts(&mut self, id: MessageId) -> PushCounts {
+        match self.command(Command::PushCounts(id)) {
+            Answer::Counts(counts) => counts.expect("a job that is remembered"),
+            other => panic!("no counts: {other:?}"),
+        }
+    }
+
+    pub fn state(&mut self, name: &str) -> Option<DeviceState> {
+        let product = ProductKey::parse("p").expect("a name");
+        match self.command(Command::States { product, devices: vec![id(name)] }) {
+            Answer::Devices(mut states) => states.pop(),
+            other => panic!("no states: {other:?}"),
+        }
+    }
+
+    pub fn count(&self, counter: Counter) -> u64 {
+        self.fx.counters.of(counter)
+    }
+}

@@ -1,0 +1,232 @@
+//! One shard's inside: machines on one side, the hub on the other.
+//!
+//! Requests go to the hub of the shard that owns the device, deliveries to the shard where the
+//! connection lives; mostly both are this one. The house carries out what the hub wants and has no
+//! opinion of its own.
+
+use crate::machines::ServerMachine;
+use crate::outside::Outside;
+use crate::switchboard::Part;
+use base::hash::{self, HashKey};
+use base::slab::{Key, Slab};
+use base::time::{Instant, Now};
+use hub::{Effects, Hub};
+use model::close::CloseReason;
+use model::event::Counter;
+use model::id::{ConnRef, DeviceId, ProductKey, ShardId};
+use model::link::Link;
+use model::ports::control::{Answer, Command};
+use model::ports::journal::{Completion, Entry, Ticket};
+use model::product::Product;
+use model::request::{Delivery, Request};
+use net::{Desk, House, Opened};
+use std::sync::Arc;
+
+/// Commands that may wait for their answers on one shard. More are told that it is busy.
+const ASKS_MAX: usize = 65_536;
+
+/// What shards, the API and the store send a house.
+pub enum Mail {
+    /// From a machine on another shard, for a device owned here.
+    Request(ConnRef, Request),
+    /// From the API.
+    Ask(Command, Part),
+    /// From the store.
+    Completions(Vec<Completion>),
+    /// From configuration: these products are so from now on.
+    Install(Vec<Arc<Product>>),
+    /// Let everybody go, then end.
+    Drain,
+}
+
+/// One shard's inside.
+pub struct ServerHouse<O: Outside> {
+    shard: ShardId,
+    shards: u16,
+    hash_key: HashKey,
+    bind_ms_max: u32,
+    hub: Hub,
+    effects: Effects,
+    asks: Slab<Part>,
+    outside: O,
+}
+
+impl<O: Outside> ServerHouse<O> {
+    /// A house over `hub`, one of `shards`.
+    pub fn new(hub: Hub, settings: &net::Settings, outside: O) -> Self {
+        ServerHouse {
+            shard: settings.shard,
+            shards: settings.shards,
+            hash_key: settings.hash_key,
+            bind_ms_max: settings.limits.bind_ms_max,
+            hub,
+            effects: Effects::default(),
+            asks: Slab::new(ASKS_MAX),
+            outside,
+        }
+    }
+
+    /// The hub, to look at.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// The hub, to prepare it before the first turn.
+    pub fn hub_mut(&mut self) -> &mut Hub {
+        &mut self.hub
+    }
+
+    /// What the hub has counted.
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// The outside, to look at.
+    pub fn outside(&self) -> &O {
+        &self.outside
+    }
+
+    /// Whether an entry of the store is this shard's to restore: products are everybody's.
+    pub fn owns(&self, entry: &Entry) -> bool {
+        match entry {
+            Entry::Waits { push, device } => self.owner(&push.product, device) == self.shard,
+            Entry::Over { product, device, .. } | Entry::Blocked { product, device, .. } => {
+                self.owner(product, device) == self.shard
+            }
+            Entry::Product(_) | Entry::NoProduct(_) => true,
+        }
+    }
+
+    fn owner(&self, product: &ProductKey, device: &DeviceId) -> ShardId {
+        owner(self.hash_key, self.shards, product, device)
+    }
+
+    fn request(&mut self, now: Now, from: ConnRef, request: Request, desk: &mut Desk<Self>) {
+        let owner = match &request {
+            Request::Bind(bind) => self.owner(&bind.product, &bind.device),
+            Request::Unbind { device, .. }
+            | Request::Ack { device, .. }
+            | Request::Unsendable { device, .. }
+            | Request::Pull { device, .. }
+            | Request::Report { device, .. }
+            | Request::Closed { device, .. } => device.shard(),
+        };
+        if owner == self.shard {
+            self.hub.request(now, from, request, &mut self.effects);
+            self.carry_out(now, desk);
+        } else {
+            desk.post(owner, Mail::Request(from, request));
+        }
+    }
+
+    fn ask(&mut self, now: Now, command: Command, part: Part, desk: &mut Desk<Self>) {
+        match self.asks.insert(part) {
+            Ok(key) => {
+                self.hub.control(now, key.pack(), command, &mut self.effects);
+                self.carry_out(now, desk);
+            }
+            Err(part) => part.answer(Answer::Busy),
+        }
+    }
+
+    /// Empties the hub's effects; carrying them out may make new ones.
+    fn carry_out(&mut self, now: Now, desk: &mut Desk<Self>) {
+        while !self.effects.is_empty() {
+            for (to, delivery) in self.effects.deliveries.drain(..) {
+                desk.deliver(to, delivery);
+            }
+            for (ask, answer) in std::mem::take(&mut self.effects.answers) {
+                self.answer(ask, answer, desk);
+            }
+            if !self.effects.events.is_empty() {
+                let events = std::mem::take(&mut self.effects.events);
+                let dropped = self.outside.publish(events);
+                self.effects.counters.count_by(Counter::EventsDropped, dropped as u64);
+            }
+            if !self.effects.entries.is_empty() {
+                let entries = std::mem::take(&mut self.effects.entries);
+                if let Err((error, tickets)) = self.outside.store(entries) {
+                    let failed = |ticket: Ticket| (ticket, Err(error));
+                    self.complete(now, tickets.into_iter().map(failed));
+                }
+            }
+        }
+    }
+
+    fn complete(&mut self, now: Now, completions: impl Iterator<Item = Completion>) {
+        for completion in completions {
+            if completion.1.is_err() {
+                self.effects.counters.count(Counter::StoreFailures);
+            }
+            self.hub.complete(now, completion, &mut self.effects);
+        }
+    }
+
+    fn answer(&mut self, ask: u64, mut answer: Answer, desk: &mut Desk<Self>) {
+        if let Answer::Status(status) = &mut answer {
+            status.counters.add(&desk.counters);
+            status.counters.add(&self.effects.counters);
+            status.connections = desk.connections as u64;
+            status.turn_us_max = std::mem::take(&mut desk.turn_us_max);
+        }
+        if let Some(part) = self.asks.remove(Key::unpack(ask)) {
+            part.answer(answer);
+        }
+    }
+}
+
+/// Which of `shards` owns a device: what `Outbox::home` computes from the same two names.
+pub fn owner(key: HashKey, shards: u16, product: &ProductKey, device: &DeviceId) -> ShardId {
+    let hash = key.of(&[product.as_str().as_bytes(), device.as_str().as_bytes()]);
+    ShardId(hash::home(hash, shards))
+}
+
+impl<O: Outside> House for ServerHouse<O> {
+    type Machine = ServerMachine;
+    type Mail = Mail;
+
+    fn machine(&mut self, _: Now, link: &Link, _: Opened) -> Option<ServerMachine> {
+        ServerMachine::new(link, self.bind_ms_max)
+    }
+
+    fn word(&mut self, now: Now, from: ConnRef, word: Request, desk: &mut Desk<Self>) {
+        self.request(now, from, word, desk);
+    }
+
+    fn mail(&mut self, now: Now, mail: Mail, desk: &mut Desk<Self>) {
+        match mail {
+            Mail::Request(from, request) => self.request(now, from, request, desk),
+            Mail::Ask(command, part) => self.ask(now, command, part, desk),
+            Mail::Completions(completions) => {
+                self.complete(now, completions.into_iter());
+                self.carry_out(now, desk);
+            }
+            Mail::Install(products) => {
+                for product in products {
+                    self.hub.install(product);
+                }
+            }
+            Mail::Drain => {
+                self.hub.drain();
+                desk.drain();
+            }
+        }
+    }
+
+    fn turn(&mut self, now: Now, desk: &mut Desk<Self>) -> Option<Instant> {
+        self.effects.events_wanted = self.outside.events_wanted();
+        self.effects.events_full = self.outside.events_full();
+        let next = self.hub.turn(now, &mut self.effects);
+        self.carry_out(now, desk);
+        next
+    }
+
+    fn undelivered(&mut self, now: Now, to: ConnRef, down: Delivery, desk: &mut Desk<Self>) {
+        // A Bind was answered from another shard after its connection had ended: nobody else will
+        // tell the owner that the device is gone.
+        if let Delivery::Bound(bound) = down {
+            let (device, reason) = (bound.device, CloseReason::PeerClosed);
+            self.request(now, to, Request::Closed { device, reason }, desk);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The table of protocols: which machine speaks which.
+//!
+//! One variant a protocol, stored in the connection's record itself: sixteen bytes, the tag
+//! included, with whatever is not idle boxed by the machine (docs/adr/0003). A new protocol is a
+//! new variant here and a line in each match.
+
+use base::time::Now;
+use model::close::CloseReason;
+use model::link::{Link, Protocol};
+use model::machine::{Input, Machine, Outbox};
+use model::request::{Delivery, Request};
+use net::connection::{RECORD_BYTES_MAX, Record};
+use std::mem::size_of;
+use std::os::fd::OwnedFd;
+
+/// The server machine of any protocol.
+pub enum ServerMachine {
+    /// MIOP 5, 6 and 7.
+    Miop(proto_miop::server::Server),
+}
+
+const _: () = assert!(size_of::<Option<Record<ServerMachine, OwnedFd>>>() <= RECORD_BYTES_MAX);
+
+impl ServerMachine {
+    /// The machine for a connection, `None` when its protocol is not served.
+    pub fn new(link: &Link, bind_ms_max: u32) -> Option<ServerMachine> {
+        match link.protocol {
+            Protocol::Miop => {
+                Some(ServerMachine::Miop(proto_miop::server::Server::new(bind_ms_max)))
+            }
+            Protocol::Mqtt | Protocol::Xmpp | Protocol::Http | Protocol::Tls => None,
+        }
+    }
+}
+
+type Out = Outbox<Request>;
+
+impl Machine for ServerMachine {
+    type Up = Request;
+    type Down = Delivery;
+
+    fn opened(&mut self, now: Now, link: &Link, out: &mut Out) -> Result<(), CloseReason> {
+        match self {
+            ServerMachine::Miop(machine) => machine.opened(now, link, out),
+        }
+    }
+
+    fn receive(
+        &mut self,
+        now: Now,
+        input: &mut Input<'_>,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        match self {
+            ServerMachine::Miop(machine) => machine.receive(now, input, out),
+        }
+    }
+
+    fn command(&mut self, now: Now, down: Delivery, out: &mut Out) -> Result<(), CloseReason> {
+        match self {
+            ServerMachine::Miop(machine) => machine.command(now, down, out),
+        }
+    }
+
+    fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
+        match self {
+            ServerMachine::Miop(machine) => machine.wake(now, out),
+        }
+    }
+
+    fn silent(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
+        match self {
+            ServerMachine::Miop(machine) => machine.silent(now, out),
+        }
+    }
+
+    fn turn_away(&mut self, now: Now, retry_after_ms: u32, out: &mut Out) {
+        match self {
+            ServerMachine::Miop(machine) => machine.turn_away(now, retry_after_ms, out),
+        }
+    }
+
+    fn closed(&mut self, now: Now, reason: CloseReason, out: &mut Out) {
+        match self {
+            ServerMachine::Miop(machine) => machine.closed(now, reason, out),
+        }
+    }
+}

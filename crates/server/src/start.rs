@@ -1,0 +1,373 @@
+//! Builds a server from a configuration, and takes it down again.
+//!
+//! The order matters: first what can refuse (descriptors, data folder, certificates, addresses),
+//! then the shards, the API last, so that nobody is served by half a server. [`Running::join`]
+//! returns when all shards have let their connections go.
+
+mod folder;
+mod rooms;
+
+use crate::config::{self, Config, ListenerProtocol, ProxyHeader};
+use crate::house::{Mail, ServerHouse};
+use crate::outside::Outside;
+use crate::switchboard::{Mailboxes, ServerLetter, Switchboard};
+use admin::Feed;
+use base::hash::HashKey;
+use hub::Hub;
+use model::event::Event;
+use model::id::ShardId;
+use model::limits::Limits;
+use model::link::Protocol;
+use model::ports::control::{Command, Control};
+use model::ports::journal::{Entry, StoreError, Ticket};
+use model::product::Product;
+use net::epoll::Epoll;
+use net::layer::Door;
+use net::layer::tls::TlsServer;
+use net::mailbox::Mailbox;
+use net::shard::Census;
+use net::{Shard, descriptors, listen};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use store::Store;
+
+/// Why a server did not start, in words for the operator.
+#[derive(Debug)]
+pub struct StartError(String);
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+fn failed(error: impl fmt::Display) -> StartError {
+    StartError(error.to_string())
+}
+
+/// The store and the event feed of a real server.
+pub struct World {
+    shard: ShardId,
+    store: Arc<Store>,
+    feed: Arc<Feed>,
+}
+
+impl Outside for World {
+    fn store(&mut self, entries: Vec<(Ticket, Entry)>) -> Result<(), (StoreError, Vec<Ticket>)> {
+        self.store.submit(self.shard, entries).map_err(|entries| {
+            (StoreError::Busy, entries.into_iter().map(|(ticket, _)| ticket).collect())
+        })
+    }
+
+    fn events_wanted(&self) -> bool {
+        self.feed.wanted()
+    }
+
+    fn events_full(&self) -> bool {
+        !self.feed.has_room()
+    }
+
+    fn publish(&mut self, events: Vec<Event>) -> usize {
+        self.feed.publish(events)
+    }
+}
+
+/// A server at work.
+pub struct Running {
+    switchboard: Switchboard<World>,
+    shards: Vec<JoinHandle<()>>,
+    api: Option<admin::Running>,
+    store: Arc<Store>,
+    tls: Vec<(String, Arc<TlsServer>)>,
+    config: Config,
+    listening: Vec<(String, SocketAddr)>,
+    token_file: Option<PathBuf>,
+}
+
+/// Starts a server.
+pub fn start(config: Config) -> Result<Running, StartError> {
+    let limits = Arc::new(config.limits.clone());
+    check_descriptors(&config)?;
+    let data = config.server.data.clone();
+    let secret = random()?;
+    let mailboxes: Arc<OnceLock<Mailboxes<World>>> = Arc::default();
+    let (store, recovered) = rooms::open_store(&config, secret, mailboxes.clone())?;
+    let store = Arc::new(store);
+    let (token, token_file) = folder::api_token(&data, config.api.token.reveal())?;
+    let tls = rooms::load_tls(&config)?;
+    let doors = doors(&config, &tls);
+    let count = shard_count(config.server.shards);
+    let open = listen::open(&doors, count, limits.tcp_user_timeout_ms).map_err(failed)?;
+
+    let seed = u64::from_le_bytes(secret[..8].try_into().expect("eight of 32 bytes"));
+    let keys: [u8; 32] = random()?;
+    let word = |at: usize| u64::from_le_bytes(keys[at..at + 8].try_into().expect("eight bytes"));
+    let hash_key = HashKey::new(word(0), word(8));
+    let boxes = boxes(count, &limits)?;
+    mailboxes.set(boxes.clone()).unwrap_or_else(|_| unreachable!("set once"));
+    let feed = Feed::new(&limits);
+    let settings = Seeds { limits, hash_key, seed, node_secret: recovered.secret, count };
+    let houses = houses(&config, &settings, &recovered.entries, (&store, &feed))?;
+    let shards = spawn(&config, &settings, (houses, open.shards), &boxes, &doors)?;
+
+    let switchboard = Switchboard::new(boxes, hash_key, recovered.last_id);
+    let api = rooms::start_api(&config, token, (switchboard.clone(), feed, store.clone()))?;
+    let names = config.listen.iter().filter(|listener| served(&config, listener));
+    let listening = names.map(|listener| listener.name.clone()).zip(open.addresses).collect();
+    rooms::tell_recovery(&recovered);
+    Ok(Running { switchboard, shards, api, store, tls, config, listening, token_file })
+}
+
+impl Running {
+    /// Where it listens: the name of each listener with its address.
+    pub fn listening(&self) -> &[(String, SocketAddr)] {
+        &self.listening
+    }
+
+    /// Where the API listens.
+    pub fn api(&self) -> Option<SocketAddr> {
+        self.api.as_ref().and_then(|api| api.addrs().first().copied())
+    }
+
+    /// The file with the API's token, when it was made here.
+    pub fn token_file(&self) -> Option<&PathBuf> {
+        self.token_file.as_ref()
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The way to the shards.
+    pub fn control(&self) -> &impl Control {
+        &self.switchboard
+    }
+
+    /// Stops listening and lets the connections go at the configured pace.
+    pub fn drain(&self) {
+        if !self.switchboard.tell_all(|| Mail::Drain) {
+            tracing::error!("a shard's mailbox is full: it was not told to drain");
+        }
+    }
+
+    /// Takes over what can be taken over from a new configuration; logs what cannot. Certificates
+    /// are read again in any case.
+    pub fn reload(&mut self, new: Config) {
+        for (name, tls) in &self.tls {
+            match tls.reload() {
+                Ok(()) => tracing::info!(listener = name, "certificates were read again"),
+                Err(error) => tracing::error!(listener = name, %error, "the old ones stay in use"),
+            }
+        }
+        let changes = self.config.diff(&new);
+        for change in &changes.restart {
+            let config::Change { key, old, new } = change;
+            tracing::warn!(key, old, new, "this change needs a restart");
+        }
+        for change in &changes.live {
+            let config::Change { key, old, new } = change;
+            tracing::info!(key, old, new, "changed");
+        }
+        for product in &self.config.products {
+            if !new.products.iter().any(|other| other.key == product.key) {
+                let key = product.key.clone();
+                let answered = Box::new(|answer| tracing::info!(?answer, "product removed"));
+                self.switchboard.ask(Command::DropProduct(key), answered);
+            }
+        }
+        let products: Vec<Arc<Product>> = new.products.iter().cloned().map(Arc::new).collect();
+        if !self.switchboard.tell_all(|| Mail::Install(products.clone())) {
+            tracing::error!("a shard's mailbox is full: reload again");
+        }
+        self.config.products = new.products;
+    }
+
+    /// Waits until the shards have ended, then closes the API and the store.
+    pub fn join(mut self) {
+        for shard in self.shards.drain(..) {
+            if shard.join().is_err() {
+                tracing::error!("a shard panicked");
+            }
+        }
+        if let Some(api) = self.api.take() {
+            api.stop();
+        }
+        self.store.close();
+    }
+}
+
+/// What all shards are made from.
+struct Seeds {
+    limits: Arc<Limits>,
+    hash_key: HashKey,
+    seed: u64,
+    node_secret: [u8; 32],
+    count: usize,
+}
+
+fn check_descriptors(config: &Config) -> Result<(), StartError> {
+    let limit = descriptors::raise();
+    let (limits, spare) = (&config.limits, u64::from(config.server.descriptors_spare));
+    let (connections, crowd) = (u64::from(limits.connections_max), u64::from(limits.crowd_max));
+    descriptors::check(connections, crowd, spare, limit).map_err(failed)
+}
+
+fn shard_count(configured: u16) -> usize {
+    match configured {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        count => usize::from(count),
+    }
+    .min(usize::from(ShardId::MAX))
+}
+
+fn boxes(count: usize, limits: &Limits) -> Result<Mailboxes<World>, StartError> {
+    let room = limits.mailbox_letters_max as usize;
+    let boxes = (0..count).map(|_| Mailbox::<ServerLetter<World>>::new(room));
+    Ok(boxes.collect::<Result<Vec<_>, _>>().map_err(failed)?.into())
+}
+
+/// Whether a listener is opened: one that needs a certificate waits until there is one.
+fn served(config: &Config, listener: &config::Listener) -> bool {
+    listener.enabled && (!listener.tls || config.tls.certificate.is_some())
+}
+
+fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Door> {
+    let served = config.listen.iter().filter(|listener| served(config, listener));
+    let door = |listener: &config::Listener| {
+        let certificates = tls.iter().find(|(name, _)| *name == listener.name);
+        Door {
+            name: listener.name.clone(),
+            address: listener.address,
+            protocol: match listener.protocol {
+                ListenerProtocol::Any => None,
+                ListenerProtocol::Miop if listener.web_socket.is_some() => Some(Protocol::Http),
+                ListenerProtocol::Miop => Some(Protocol::Miop),
+                ListenerProtocol::Http => Some(Protocol::Http),
+            },
+            tls: certificates.map(|(_, tls)| tls.clone()),
+            path: listener.web_socket.clone().unwrap_or_default(),
+            proxy: listener.proxy == ProxyHeader::V1V2,
+        }
+    };
+    served.map(door).collect()
+}
+
+fn houses(
+    config: &Config,
+    seeds: &Seeds,
+    entries: &[Entry],
+    (store, feed): (&Arc<Store>, &Arc<Feed>),
+) -> Result<Vec<(net::Settings, ServerHouse<World>)>, StartError> {
+    let now = now();
+    let census = Arc::new(Census::default());
+    let products: Vec<Arc<Product>> = config.products.iter().cloned().map(Arc::new).collect();
+    let mut houses = Vec::new();
+    for number in 0..seeds.count {
+        let shard = ShardId(number as u16);
+        let settings = net::Settings {
+            shard,
+            shards: seeds.count as u16,
+            hash_key: seeds.hash_key,
+            limits: seeds.limits.clone(),
+            doors: Vec::new(),
+            census: census.clone(),
+            seed: seeds.seed,
+        };
+        let world = World { shard, store: store.clone(), feed: feed.clone() };
+        let mut house = ServerHouse::new(Hub::new(hub_settings(seeds, shard)), &settings, world);
+        for product in &products {
+            if !house.hub_mut().install(product.clone()) {
+                return Err(StartError(format!("too many products: {} was one more", product.key)));
+            }
+        }
+        houses.push((settings, house));
+    }
+    for entry in entries {
+        for (_, house) in &mut houses {
+            if house.owns(entry) {
+                house.hub_mut().restore(now, entry.clone());
+            }
+        }
+    }
+    // What is configured holds over what the API once made of the same product.
+    for (_, house) in &mut houses {
+        products.iter().for_each(|product| {
+            house.hub_mut().install(product.clone());
+        });
+    }
+    Ok(houses)
+}
+
+/// A shard's share. Identities do not spread evenly: a little more than an even share.
+fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
+    let count = seeds.count as u64;
+    let share = |whole: u64| whole.div_ceil(count);
+    let ample = |whole: u64| if count == 1 { whole } else { share(whole) + share(whole) / 8 + 64 };
+    hub::Settings {
+        shard,
+        devices_max: u32::try_from(ample(u64::from(seeds.limits.devices_max))).unwrap_or(u32::MAX),
+        offline_bytes_max: ample(seeds.limits.offline_bytes_max),
+        binds_per_s: share(u64::from(seeds.limits.binds_per_s)) as u32,
+        limits: seeds.limits.clone(),
+        node_secret: seeds.node_secret,
+        hash_key: seeds.hash_key,
+        seed: seeds.seed ^ u64::from(shard.0),
+    }
+}
+
+type Houses = Vec<(net::Settings, ServerHouse<World>)>;
+type Sockets = Vec<Vec<std::os::fd::OwnedFd>>;
+
+fn spawn(
+    config: &Config,
+    seeds: &Seeds,
+    (houses, sockets): (Houses, Sockets),
+    boxes: &Mailboxes<World>,
+    doors: &[Door],
+) -> Result<Vec<JoinHandle<()>>, StartError> {
+    let doors: Vec<Arc<Door>> = doors.iter().cloned().map(Arc::new).collect();
+    let began = began();
+    let pin = config.server.pin && seeds.count > 1;
+    let mut threads = Vec::new();
+    for ((settings, house), sockets) in houses.into_iter().zip(sockets) {
+        let shard = settings.shard;
+        let settings = net::Settings { doors: doors.clone(), ..settings };
+        let net = Epoll::new(shard, sockets, boxes.clone(), began).map_err(failed)?;
+        let name = format!("shard-{}", shard.0);
+        let run = move || {
+            if pin {
+                rooms::pin(shard.0);
+            }
+            Shard::new(settings, net, house).run();
+        };
+        threads.push(Builder::new().name(name).spawn(run).map_err(failed)?);
+    }
+    Ok(threads)
+}
+
+fn random<const N: usize>() -> Result<[u8; N], StartError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| StartError(format!("no random bytes: {error}")))?;
+    Ok(bytes)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the process's beginning, the origin of its clock")]
+fn began() -> Instant {
+    Instant::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "before the shards turn, nobody else has the time")]
+fn wall_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+fn now() -> base::time::Now {
+    base::time::Now::new(base::time::Instant::default(), wall_ms())
+}

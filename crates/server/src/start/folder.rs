@@ -1,0 +1,51 @@
+//! What the roof keeps in the data folder besides the store: the API's token.
+
+use super::{StartError, failed, random};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Name of the token's file in the data folder.
+pub(crate) const TOKEN_FILE: &str = "api.token";
+
+/// The API's token: the configured one, or the one in the data folder, made at the first start and
+/// readable by its owner only.
+pub(super) fn api_token(
+    data: &Path,
+    configured: &str,
+) -> Result<(String, Option<PathBuf>), StartError> {
+    if !configured.is_empty() {
+        return Ok((configured.to_string(), None));
+    }
+    let path = data.join(TOKEN_FILE);
+    match fs::read_to_string(&path) {
+        Ok(token) if !token.trim().is_empty() => return Ok((token.trim().into(), Some(path))),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(StartError(format!("{}: {error}", path.display()))),
+    }
+    let bytes: [u8; 24] = random()?;
+    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(&path).map_err(failed)?;
+    file.write_all(token.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    Ok((token, Some(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_and_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (first, file) = api_token(folder.path(), "").expect("made");
+        assert_eq!((first.len(), file), (48, Some(folder.path().join(TOKEN_FILE))));
+        let (second, _) = api_token(folder.path(), "").expect("read");
+        assert_eq!(first, second);
+        let (configured, file) = api_token(folder.path(), "0123456789abcdef").expect("given");
+        assert_eq!((configured.as_str(), file), ("0123456789abcdef", None));
+    }
+}

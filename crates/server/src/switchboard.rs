@@ -1,0 +1,324 @@
+//! The API's way to the shards.
+//!
+//! A command about one device goes to the shard that owns it; a list of devices is split among
+//! their owners; what is about all goes to all, and the answers are merged into one. A full mailbox
+//! is answered as busy. Every command is answered exactly once: a part that is lost on the way (a
+//! shard that has ended) answers busy as it is dropped.
+
+use crate::house::{Mail, ServerHouse, owner};
+use crate::outside::Outside;
+use base::hash::HashKey;
+use model::id::{DeviceId, MessageId, ProductKey, ShardId};
+use model::ports::control::{Answer, Command, Control, PushCounts, PushOrder, Reply, Target};
+use model::push::{Outcome, Rejection};
+use net::mailbox::Mailbox;
+use net::shard::{Letter, LetterOf};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The letters of a server's shards.
+pub type ServerLetter<O> = LetterOf<ServerHouse<O>, OwnedFd>;
+
+/// The mailboxes of all shards.
+pub type Mailboxes<O> = Arc<[Arc<Mailbox<ServerLetter<O>>>]>;
+
+/// The API's way to the shards. Cheap to clone.
+pub struct Switchboard<O: Outside + Send + 'static> {
+    mailboxes: Mailboxes<O>,
+    hash_key: HashKey,
+    last_id: Arc<Mutex<u64>>,
+}
+
+impl<O: Outside + Send> Clone for Switchboard<O> {
+    fn clone(&self) -> Self {
+        Switchboard {
+            mailboxes: self.mailboxes.clone(),
+            hash_key: self.hash_key,
+            last_id: self.last_id.clone(),
+        }
+    }
+}
+
+impl<O: Outside + Send> Switchboard<O> {
+    /// A switchboard over these shards; push ids continue after `last_id`.
+    pub fn new(mailboxes: Mailboxes<O>, hash_key: HashKey, last_id: u64) -> Self {
+        Switchboard { mailboxes, hash_key, last_id: Arc::new(Mutex::new(last_id)) }
+    }
+
+    /// Sends mail to every shard; false when some mailbox was full.
+    pub fn tell_all(&self, mail: impl Fn() -> Mail) -> bool {
+        let mut all = true;
+        for mailbox in self.mailboxes.iter() {
+            all &= mailbox.put(Letter::Mail(mail())).is_ok();
+            mailbox.ring();
+        }
+        all
+    }
+
+    fn shards(&self) -> u16 {
+        self.mailboxes.len() as u16
+    }
+
+    fn all(&self) -> impl Iterator<Item = ShardId> {
+        (0..self.shards()).map(ShardId)
+    }
+
+    fn owner(&self, product: &ProductKey, device: &DeviceId) -> ShardId {
+        owner(self.hash_key, self.shards(), product, device)
+    }
+
+    /// Sends each shard its command and merges the answers into one.
+    fn gather(&self, commands: Vec<(ShardId, Command)>, reply: Reply) {
+        let parts = Gather::parts(commands.len(), reply);
+        for ((shard, command), part) in commands.into_iter().zip(parts) {
+            let mailbox = &self.mailboxes[shard.0 as usize];
+            let refused = mailbox.put(Letter::Mail(Mail::Ask(command, part)));
+            mailbox.ring();
+            if let Err(Letter::Mail(Mail::Ask(command, part))) = refused {
+                part.answer(busy(command));
+            }
+        }
+    }
+
+    fn split(
+        &self,
+        product: &ProductKey,
+        devices: Vec<DeviceId>,
+    ) -> BTreeMap<ShardId, Vec<DeviceId>> {
+        let mut split = BTreeMap::<ShardId, Vec<DeviceId>>::new();
+        for device in devices {
+            split.entry(self.owner(product, &device)).or_default().push(device);
+        }
+        split
+    }
+
+    fn push(&self, order: PushOrder, reply: Reply) {
+        let Target::Devices(devices) = &order.target else {
+            let commands = self.all().map(|shard| (shard, Command::Push(order.clone())));
+            return self.gather(commands.collect(), reply);
+        };
+        let split = self.split(&order.product, devices.clone());
+        if split.is_empty() {
+            let (outcomes, counts) = (Vec::new(), PushCounts::default());
+            return reply(Answer::Pushed { id: order.id, outcomes, counts });
+        }
+        let commands = split.into_iter().map(|(shard, devices)| {
+            (shard, Command::Push(PushOrder { target: Target::Devices(devices), ..order.clone() }))
+        });
+        self.gather(commands.collect(), reply);
+    }
+
+    /// A page is taken from one shard after the other: the cursor's high half says which is next.
+    fn list(&self, list: Command, so_far: Vec<model::ports::control::DeviceState>, reply: Reply) {
+        let Command::List { product, online, tag, after, count } = list else { return };
+        let shard = (after.unwrap_or(0) >> 40) as u16;
+        // Inside a shard the place is a slot; 0 is taken for the beginning, so slots are told as
+        // one more than they are.
+        let inside = after.and_then(|after| (after & ((1 << 40) - 1)).checked_sub(1));
+        if shard >= self.shards() {
+            return reply(Answer::Page { devices: so_far, next: None });
+        }
+        let again = (product.clone(), tag.clone());
+        let command = Command::List { product, online, tag, after: inside, count };
+        let this = self.clone();
+        let merge = move |answer: Answer| {
+            let Answer::Page { devices, next } = answer else { return reply(answer) };
+            let left = count.saturating_sub(devices.len() as u32);
+            let mut all = so_far;
+            all.extend(devices);
+            let next = match next {
+                Some(slot) => Some((u64::from(shard) << 40) | (slot + 1)),
+                None if shard + 1 < this.shards() => Some(u64::from(shard + 1) << 40),
+                None => None,
+            };
+            if left == 0 || next.is_none() {
+                return reply(Answer::Page { devices: all, next });
+            }
+            let (product, tag) = again;
+            this.list(Command::List { product, online, tag, after: next, count: left }, all, reply);
+        };
+        self.gather(vec![(ShardId(shard), command)], Box::new(merge));
+    }
+}
+
+impl<O: Outside + Send> Control for Switchboard<O> {
+    fn ask(&self, command: Command, reply: Reply) {
+        match command {
+            Command::Push(order) => self.push(order, reply),
+            Command::List { .. } => self.list(command, Vec::new(), reply),
+            Command::States { product, devices } => {
+                let split = self.split(&product, devices);
+                if split.is_empty() {
+                    return reply(Answer::Devices(Vec::new()));
+                }
+                let commands = split.into_iter().map(|(shard, devices)| {
+                    (shard, Command::States { product: product.clone(), devices })
+                });
+                self.gather(commands.collect(), reply);
+            }
+            Command::Kick { ref product, ref device, .. }
+            | Command::Block { ref product, ref device, .. }
+            | Command::SetTags { ref product, ref device, .. } => {
+                let owner = self.owner(product, device);
+                self.gather(vec![(owner, command)], reply);
+            }
+            Command::Products | Command::Token { .. } => {
+                self.gather(vec![(ShardId(0), command)], reply);
+            }
+            Command::PushCounts(_)
+            | Command::Configure { .. }
+            | Command::PutProduct(_)
+            | Command::DropProduct(_)
+            | Command::Status => {
+                let commands = self.all().map(|shard| (shard, command.clone()));
+                self.gather(commands.collect(), reply);
+            }
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "ids of pushes are ordered by time")]
+    fn next_id(&self) -> MessageId {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut last = self.last_id.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = MessageId::after(*last, wall.as_millis() as u64, ShardId(0));
+        *last = id.0;
+        id
+    }
+}
+
+/// One shard's part of a question. Answers when it is dropped, if it has not before.
+pub struct Part(Option<Arc<Gather>>);
+
+impl Part {
+    /// Answers.
+    pub fn answer(mut self, answer: Answer) {
+        if let Some(gather) = self.0.take() {
+            gather.take(answer);
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(gather) = self.0.take() {
+            gather.take(Answer::Busy);
+        }
+    }
+}
+
+struct Gather(Mutex<Gathered>);
+
+struct Gathered {
+    left: usize,
+    answer: Option<Answer>,
+    reply: Option<Reply>,
+}
+
+impl Gather {
+    fn parts(count: usize, reply: Reply) -> impl Iterator<Item = Part> {
+        let gathered = Gathered { left: count, answer: None, reply: Some(reply) };
+        let gather = Arc::new(Gather(Mutex::new(gathered)));
+        (0..count).map(move |_| Part(Some(gather.clone())))
+    }
+
+    fn take(&self, answer: Answer) {
+        let mut gathered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        gathered.left -= 1;
+        let merged = match gathered.answer.take() {
+            None => answer,
+            Some(before) => merge(before, answer),
+        };
+        if gathered.left > 0 {
+            gathered.answer = Some(merged);
+            return;
+        }
+        let reply = gathered.reply.take();
+        drop(gathered);
+        if let Some(reply) = reply {
+            reply(merged);
+        }
+    }
+}
+
+/// Parts for a question that is not split, one for each `replies`: for the simulation.
+pub fn part(reply: Reply) -> Part {
+    let mut parts = Gather::parts(1, reply);
+    parts.next().expect("one part was asked for")
+}
+
+/// Two shards' answers as one.
+fn merge(one: Answer, other: Answer) -> Answer {
+    match (one, other) {
+        (
+            Answer::Pushed { id, mut outcomes, mut counts },
+            Answer::Pushed { outcomes: more, counts: others, .. },
+        ) => {
+            outcomes.extend(more);
+            counts.add(&others);
+            Answer::Pushed { id, outcomes, counts }
+        }
+        (Answer::Counts(Some(mut counts)), Answer::Counts(Some(others))) => {
+            counts.add(&others);
+            Answer::Counts(Some(counts))
+        }
+        (Answer::Counts(one), Answer::Counts(other)) => Answer::Counts(one.or(other)),
+        (Answer::Devices(mut devices), Answer::Devices(more)) => {
+            devices.extend(more);
+            Answer::Devices(devices)
+        }
+        (Answer::Status(mut status), Answer::Status(other)) => {
+            status.add(&other);
+            Answer::Status(status)
+        }
+        (Answer::Done(one), Answer::Done(other)) => Answer::Done(one || other),
+        // What went wrong somewhere is told, whatever went well elsewhere.
+        (wrong @ (Answer::UnknownProduct | Answer::Busy | Answer::StoreFailed), _) => wrong,
+        (_, other) => other,
+    }
+}
+
+/// The answer for a shard whose mailbox was full.
+fn busy(command: Command) -> Answer {
+    match command {
+        Command::Push(PushOrder { id, target: Target::Devices(devices), .. }) => {
+            let rejected = |device| (device, Outcome::Rejected(Rejection::Busy));
+            let outcomes = devices.into_iter().map(rejected).collect();
+            Answer::Pushed { id, outcomes, counts: PushCounts::default() }
+        }
+        _ => Answer::Busy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    fn asked(parts: usize) -> (Vec<Part>, mpsc::Receiver<Answer>) {
+        let (sender, answers) = mpsc::sync_channel(1);
+        let reply: Reply = Box::new(move |answer| sender.send(answer).expect("somebody waits"));
+        (Gather::parts(parts, reply).collect(), answers)
+    }
+
+    #[test]
+    fn answers_of_all_shards_become_one() {
+        let (parts, answers) = asked(3);
+        for (at, part) in parts.into_iter().enumerate() {
+            assert!(answers.try_recv().is_err(), "not before all have answered");
+            let counts = PushCounts { matched: at as u64 + 1, ..PushCounts::default() };
+            part.answer(Answer::Counts(Some(counts)));
+        }
+        let Ok(Answer::Counts(Some(counts))) = answers.try_recv() else { panic!("counts") };
+        assert_eq!(counts.matched, 6);
+    }
+
+    #[test]
+    fn a_lost_part_answers_busy() {
+        let (mut parts, answers) = asked(2);
+        parts.pop().expect("two").answer(Answer::Done(true));
+        drop(parts);
+        assert_eq!(answers.try_recv(), Ok(Answer::Busy));
+    }
+}

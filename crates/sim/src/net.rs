@@ -1,0 +1,123 @@
+//! One shard's view of the simulated network: `net::Net` over a [`Fabric`] and a post office.
+//!
+//! Shards of one world share both; everything runs in one thread. A wait never blocks: when
+//! nothing is ready it tells the fabric how long the shard would sleep, and the world turns the
+//! shard again when that time has come or something has arrived.
+
+use crate::fabric::{Fabric, HostId, Socket};
+use crate::post::Post;
+use base::time::Now;
+use model::close::CloseReason;
+use model::id::ShardId;
+use net::transport::{Accepted, Got, Net, Ready};
+use std::cell::RefCell;
+use std::io::IoSlice;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// One shard's view of the network.
+pub struct SimNet<L> {
+    fabric: Rc<RefCell<Fabric>>,
+    post: Rc<RefCell<Post<L>>>,
+    host: HostId,
+    shard: ShardId,
+    posted: Vec<ShardId>,
+}
+
+impl<L> SimNet<L> {
+    /// The view of `shard`, whose host in the fabric and place in the post office is the same.
+    pub fn new(fabric: Rc<RefCell<Fabric>>, post: Rc<RefCell<Post<L>>>, shard: ShardId) -> Self {
+        let host = post.borrow().host(shard);
+        SimNet { fabric, post, host, shard, posted: Vec::new() }
+    }
+}
+
+impl<L: Send> Net for SimNet<L> {
+    type Socket = Socket;
+    type Letter = L;
+
+    fn now(&mut self) -> Now {
+        self.fabric.borrow().now()
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) {
+        self.fabric.borrow_mut().wait(self.host, timeout, ready);
+    }
+
+    fn accept(&mut self, door: u8) -> Accepted<Socket> {
+        let mut fabric = self.fabric.borrow_mut();
+        let Some(socket) = fabric.accept(self.host, door) else { return Accepted::Nobody };
+        let no_descriptor_in = fabric.weather().no_descriptor_in;
+        if fabric.strikes(no_descriptor_in) {
+            fabric.close(socket, true);
+            return Accepted::NoDescriptor;
+        }
+        Accepted::Socket(socket, SocketAddr::from(([127, 0, 0, 1], 40_000)))
+    }
+
+    fn stop_listening(&mut self) {
+        self.fabric.borrow_mut().stop_listening(self.host);
+    }
+
+    fn dial(&mut self, to: SocketAddr, _: Option<IpAddr>) -> Result<Socket, CloseReason> {
+        let mut fabric = self.fabric.borrow_mut();
+        fabric.stir(self.host);
+        Ok(fabric.dial(self.host, to))
+    }
+
+    fn dialled(&mut self, socket: &Socket) -> Result<(), CloseReason> {
+        self.fabric.borrow().dialled(socket)
+    }
+
+    fn adopt(&mut self, socket: &Socket, token: u64) -> Result<(), CloseReason> {
+        let mut fabric = self.fabric.borrow_mut();
+        fabric.stir(self.host);
+        fabric.adopt(self.host, socket, token);
+        Ok(())
+    }
+
+    fn release(&mut self, socket: &Socket) {
+        self.fabric.borrow_mut().release(socket);
+    }
+
+    fn receive(&mut self, socket: &Socket, into: &mut [u8]) -> Got {
+        self.fabric.borrow_mut().receive(socket, into)
+    }
+
+    fn send(&mut self, socket: &Socket, pieces: &[IoSlice<'_>]) -> Got {
+        let mut fabric = self.fabric.borrow_mut();
+        fabric.stir(self.host);
+        fabric.send(socket, pieces)
+    }
+
+    fn close(&mut self, socket: Socket, abort: bool) {
+        let mut fabric = self.fabric.borrow_mut();
+        fabric.stir(self.host);
+        fabric.close(socket, abort);
+    }
+
+    fn post(&mut self, to: ShardId, letter: L) -> Result<(), L> {
+        let mut fabric = self.fabric.borrow_mut();
+        fabric.stir(self.host);
+        let refuse_letter_in = fabric.weather().refuse_letter_in;
+        if fabric.strikes(refuse_letter_in) {
+            return Err(letter);
+        }
+        self.post.borrow_mut().put(Some(self.shard), to, letter)?;
+        self.posted.push(to);
+        Ok(())
+    }
+
+    fn wake_posted(&mut self) {
+        for to in self.posted.drain(..) {
+            self.fabric.borrow_mut().ring(self.post.borrow().host(to));
+        }
+    }
+
+    fn letters(&mut self, into: &mut Vec<L>) {
+        let mut fabric = self.fabric.borrow_mut();
+        let more = self.post.borrow_mut().take(self.shard, &mut fabric, into);
+        fabric.looked(self.host, more);
+    }
+}
