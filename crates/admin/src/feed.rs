@@ -81,11 +81,11 @@ impl Feed {
 
     /// Puts events in. The answer is how many, old or new, some reader will never see.
     pub fn publish(&self, events: Vec<Event>) -> usize {
-        if events.is_empty() {
+        let mut ring = self.lock();
+        if events.is_empty() || !ring.is_wanted() {
             return 0;
         }
-        let mut ring = self.lock();
-        if ring.closed || !ring.is_wanted() {
+        if ring.closed {
             return events.len();
         }
         let slowest = ring.readers.values().map(|place| place.at).min();

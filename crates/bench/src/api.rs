@@ -42,13 +42,6 @@ impl Api {
         let answer = request.header("Authorization", &self.authorization).send_json(order);
         answer.and_then(|mut answer| answer.body_mut().read_json()).map_err(io::Error::other)
     }
-
-    /// How far a push has come.
-    pub fn counts(&self, id: &str) -> io::Result<Value> {
-        let request = self.agent.get(format!("{}/v1/pushes/{id}", self.base));
-        let answer = request.header("Authorization", &self.authorization).call();
-        answer.and_then(|mut answer| answer.body_mut().read_json()).map_err(io::Error::other)
-    }
 }
 
 /// A push of 64 bytes to all devices of a product, now or never.

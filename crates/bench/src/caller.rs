@@ -245,7 +245,8 @@ impl Caller {
             Err(errno) => return Err(errno.into()),
         }
         let line = |event: &epoll::Event| {
-            (event.data.u64() as usize, event.flags.contains(epoll::EventFlags::OUT))
+            let flags = event.flags; // a copy, for the kernel's record is packed
+            (event.data.u64() as usize, flags.contains(epoll::EventFlags::OUT))
         };
         Ok(events.iter().map(line).collect())
     }

@@ -26,7 +26,9 @@ pub fn unix_s() -> u64 {
 /// `YYYY-MM-DD` of a Unix second, UTC.
 pub fn date(unix_s: u64) -> String {
     let (mut year, mut days) = (1970, unix_s / 86_400);
-    let leap = |year: u64| year.is_multiple_of(4) && (year % 100 != 0 || year % 400 == 0);
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     while days >= 365 + u64::from(leap(year)) {
         days -= 365 + u64::from(leap(year));
         year += 1;

@@ -2,7 +2,7 @@
 //!
 //! A result is one JSON file a scenario and day in `bench/results`; `README.md` there is made from
 //! the latest of each. A figure without a target is shown and not judged; a target without a
-//! figure is "missing", never passed over.
+//! figure stands in the table as missing.
 
 pub mod table;
 
@@ -59,8 +59,6 @@ pub enum Verdict {
     Floor,
     /// Less than is owed.
     Missed,
-    /// Nothing is owed.
-    Unjudged,
 }
 
 impl Verdict {
@@ -70,7 +68,6 @@ impl Verdict {
             Verdict::Stretch => "stretch",
             Verdict::Floor => "floor",
             Verdict::Missed => "missed",
-            Verdict::Unjudged => "",
         }
     }
 }

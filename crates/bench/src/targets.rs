@@ -17,12 +17,7 @@ pub struct Target {
     pub stretch: f64,
 }
 
-const fn target(
-    scenario: &'static str,
-    figure: &'static str,
-    floor: f64,
-    stretch: f64,
-) -> Target {
+const fn target(scenario: &'static str, figure: &'static str, floor: f64, stretch: f64) -> Target {
     Target { scenario, figure, floor, stretch }
 }
 

@@ -53,6 +53,8 @@ impl Access {
     pub fn prove(&mut self, now: Now, product: &Product, bind: &Bind) -> Proven {
         let proofs = &product.proofs;
         let good = match &bind.proof {
+            // What cannot be challenged is not taken where a challenge is demanded.
+            Proof::None | Proof::Classic { .. } if proofs.challenge => false,
             Proof::None => match proofs.anonymous {
                 AnonymousFrom::Nowhere => false,
                 AnonymousFrom::Loopback => bind.from_loopback,

@@ -11,7 +11,7 @@
 //! - "Stored" is said only after the store completed the entry.
 //! - No call visits all devices: fan-outs, drops and sweeps go in slices from [`Hub::turn`].
 //!
-//! Read `registry/device` and `queue` first, then `session` (Binds), `push` (a push finds its place),
+//! Read `registry/device` and `queue` first, then `session` (Binds), `push` (it finds its place),
 //! `delivery` (it goes out and is acknowledged), `fanout`.
 
 mod access;

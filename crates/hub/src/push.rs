@@ -93,12 +93,6 @@ impl Hub {
         self.waiting_bytes += push.weight() as u64;
         let kept = Kept::No;
         queue.insert(Item { push, sent, times: 0, kept, answers, counted, receipts });
-        for item in evicted {
-            self.end(now, key, item, Outcome::Rejected(Rejection::Evicted), fx);
-        }
-        if let Some(item) = replaced {
-            self.end(now, key, item, Outcome::Rejected(Rejection::Collapsed), fx);
-        }
         self.pump(now, key, fx);
         let queue = self.registry.at_mut(key)?.queue_mut()?;
         let went = queue.find(id).is_some_and(|item| item.times > 0);
@@ -106,6 +100,13 @@ impl Hub {
         let waits_for_ack = online && (answers || went);
         if sending.push.stores() && !waits_for_ack {
             self.keep(now, key, id, fx);
+        }
+        // The store hears of the new one before it hears that the old ones are over.
+        for item in evicted {
+            self.end(now, key, item, Outcome::Rejected(Rejection::Evicted), fx);
+        }
+        if let Some(item) = replaced {
+            self.end(now, key, item, Outcome::Rejected(Rejection::Collapsed), fx);
         }
         None
     }

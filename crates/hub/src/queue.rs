@@ -1,12 +1,12 @@
 //! The pushes of one device: those on the way, and those still to be sent.
 //!
 //! ```text
-//!  unsent: [ held back for a Pull | sent before | High, in turn | Normal, in turn ] ──► in flight
-//!              ▲ a Bind of a device that pulls     ▲ rewind: the connection ended
+//!  [ in flight | held back for a Pull | to be sent: High, in turn; Normal, in turn ]
+//!    ◄── pump: the next one gets on its way   rewind: the connection ended, none is on the way ──►
 //! ```
-//! The queue moves items and adds up their weights; it decides no outcome. Whatever leaves it is
-//! handed to the caller, who gives it one. Items sent before stand in front of those that were
-//! never sent, so an acknowledgement looks no further than the last of them.
+//! The queue orders items and adds up their weights; it decides no outcome. Whatever leaves it is
+//! handed to the caller, who gives it one. Items that were sent at any time stand in front of those
+//! that never were, so an acknowledgement looks no further than the last of them.
 
 use base::time::Instant;
 use model::id::MessageId;
@@ -44,6 +44,8 @@ pub(crate) struct Item {
     pub receipts: bool,
 }
 
+const _: () = assert!(size_of::<Item>() <= 24, "a place in a queue is 24 bytes");
+
 /// Bounds of a device's queue.
 #[derive(Clone, Copy)]
 pub(crate) struct Room {
@@ -61,9 +63,10 @@ struct Load {
 
 /// The pushes of one device.
 pub(crate) struct Queue {
-    inflight: Vec<Item>,
-    unsent: VecDeque<Item>,
-    /// So many at the front of `unsent` wait for a Pull.
+    items: VecDeque<Item>,
+    /// So many at the front are on the way.
+    inflight: usize,
+    /// So many behind them wait for a Pull.
     held: usize,
     all: Load,
     high: Load,
@@ -74,8 +77,8 @@ pub(crate) struct Queue {
 impl Default for Queue {
     fn default() -> Self {
         Queue {
-            inflight: Vec::new(),
-            unsent: VecDeque::new(),
+            items: VecDeque::new(),
+            inflight: 0,
             held: 0,
             all: Load::default(),
             high: Load::default(),
@@ -100,29 +103,28 @@ impl Queue {
         self.all.count == 0
     }
 
-    /// Items on the way.
+    /// Items on the way: the first so many of all.
     pub fn inflight(&self) -> usize {
-        self.inflight.len()
+        self.inflight
     }
 
     /// All items.
     pub fn items(&self) -> impl Iterator<Item = &Item> + Clone {
-        self.inflight.iter().chain(&self.unsent)
+        self.items.iter()
     }
 
     /// The item with this push.
     pub fn find(&mut self, id: MessageId) -> Option<&mut Item> {
-        let mut items = self.inflight.iter_mut().chain(&mut self.unsent);
-        items.find(|item| item.push.id == id)
+        self.items.iter_mut().find(|item| item.push.id == id)
     }
 
     /// The item that `push` replaces by its collapse key.
     pub fn collapsing(&self, push: &Push) -> Option<&Item> {
         let key = push.collapse.as_deref()?;
-        self.items().find(|item| item.push.collapse.as_deref() == Some(key))
+        self.items.iter().find(|item| item.push.collapse.as_deref() == Some(key))
     }
 
-    /// Whether `push` may come in: what is less important than it gives way, and `without` goes.
+    /// Whether `push` may come in: what is not more important gives way, and `without` goes.
     pub fn admits(&self, room: Room, push: &Push, without: Option<&Item>) -> bool {
         let stays = match push.priority {
             Priority::High => Load::default(),
@@ -135,25 +137,18 @@ impl Queue {
         count < room.count_max && bytes + push.weight() <= room.bytes_max
     }
 
-    /// Takes out what has to give way before `push` fits: the oldest Normal one, else the oldest.
-    /// `None` once it fits.
+    /// Takes out what has to give way before `push` fits: the oldest Normal one not on the way,
+    /// else the oldest Normal one, else the oldest. `None` once it fits.
     pub fn victim(&mut self, room: Room, push: &Push) -> Option<Item> {
-        let fits =
-            self.all.count < room.count_max && self.all.bytes + push.weight() <= room.bytes_max;
-        if fits || self.is_empty() {
+        let bytes = self.all.bytes + push.weight();
+        if self.is_empty() || (self.all.count < room.count_max && bytes <= room.bytes_max) {
             return None;
         }
         let normal = |item: &Item| item.push.priority == Priority::Normal;
-        if let Some(at) = self.unsent.iter().position(normal) {
-            return self.remove_unsent(at);
-        }
-        if let Some(at) = self.inflight.iter().position(normal) {
-            return self.remove_inflight(at);
-        }
-        match self.unsent.is_empty() {
-            true => self.remove_inflight(0),
-            false => self.remove_unsent(0),
-        }
+        let waiting = self.items.iter().skip(self.inflight).position(normal);
+        let waiting = waiting.map(|at| at + self.inflight);
+        let at = waiting.or_else(|| self.items.iter().position(normal));
+        self.take(at.unwrap_or(if self.inflight < self.items.len() { self.inflight } else { 0 }))
     }
 
     /// Puts an item in its place among those still to be sent.
@@ -165,14 +160,15 @@ impl Queue {
             self.expiry = self.expiry.min(item.push.expire_at);
         }
         if item.push.priority == Priority::Normal {
-            self.unsent.push_back(item);
+            self.items.push_back(item);
             return;
         }
         self.high.count += 1;
         self.high.bytes += weight;
         let later = |other: &Item| other.times == 0 && other.push.priority == Priority::Normal;
-        let at = self.unsent.iter().skip(self.held).position(later);
-        self.unsent.insert(at.map_or(self.unsent.len(), |at| at + self.held), item);
+        let from = self.inflight + self.held;
+        let at = self.items.iter().skip(from).position(later);
+        self.items.insert(at.map_or(self.items.len(), |at| at + from), item);
     }
 
     /// Sends what the window has room for. `send` is told each item before it counts as sent once
@@ -184,55 +180,48 @@ impl Queue {
         over: &mut Vec<Item>,
         mut send: impl FnMut(&Item),
     ) {
-        while self.inflight.len() < usize::from(window) && self.held < self.unsent.len() {
-            let Some(mut item) = self.unsent.remove(self.held) else { return };
+        while self.inflight < usize::from(window) {
+            let next = self.inflight + self.held;
+            let Some(item) = self.items.get_mut(next) else { return };
             if item.push.expired(clock.1) {
-                self.unload(&item);
-                over.push(item);
+                over.extend(self.take(next));
                 continue;
             }
-            send(&item);
+            send(item);
             item.sent(clock.0);
-            self.inflight.push(item);
+            self.shift(next, self.inflight);
+            self.inflight += 1;
         }
     }
 
-    /// Lets the first `count` items with ids above `after` go to the front of those to be sent
-    /// next, ahead of the ones held back.
+    /// Lets the first `count` items held back with ids above `after` be sent next. No more than
+    /// the window has room for, so that they are on the way before anything else comes in.
     pub fn unhold(&mut self, after: MessageId, count: usize) {
-        let (mut at, mut moved) = (0, 0);
-        while at < self.held && moved < count {
-            if self.unsent[at].push.id <= after {
+        let (mut at, mut moved) = (self.inflight, 0);
+        while at < self.inflight + self.held && moved < count {
+            if self.items[at].push.id <= after {
                 at += 1;
                 continue;
             }
-            let item = self.unsent.remove(at).expect("an index below the length");
             self.held -= 1;
-            self.unsent.insert(self.held + moved, item);
+            self.shift(at, self.inflight + self.held + moved);
             moved += 1;
         }
     }
 
     /// Items not on the way whose ids are above `after`.
     pub fn remaining(&self, after: MessageId) -> usize {
-        self.unsent.iter().filter(|item| item.push.id > after).count()
+        self.items.iter().skip(self.inflight).filter(|item| item.push.id > after).count()
     }
 
     /// Takes out what is acknowledged: everything sent with an id up to `upto`, and `ids`, which
     /// are sorted.
     pub fn acknowledge(&mut self, upto: MessageId, ids: &[MessageId], into: &mut Vec<Item>) {
-        let has = |item: &Item| item.push.id <= upto || ids.binary_search(&item.push.id).is_ok();
         let mut at = 0;
-        while at < self.inflight.len() {
-            match has(&self.inflight[at]) {
-                true => into.extend(self.remove_inflight(at)),
-                false => at += 1,
-            }
-        }
-        at = 0;
-        while self.unsent.get(at).is_some_and(|item| item.times > 0) {
-            match has(&self.unsent[at]) {
-                true => into.extend(self.remove_unsent(at)),
+        while let Some(item) = self.items.get(at).filter(|item| item.times > 0) {
+            let id = item.push.id;
+            match id <= upto || ids.binary_search(&id).is_ok() {
+                true => into.extend(self.take(at)),
                 false => at += 1,
             }
         }
@@ -240,19 +229,16 @@ impl Queue {
 
     /// Takes out the item with this push.
     pub fn remove(&mut self, id: MessageId) -> Option<Item> {
-        if let Some(at) = self.inflight.iter().position(|item| item.push.id == id) {
-            return self.remove_inflight(at);
-        }
-        let at = self.unsent.iter().position(|item| item.push.id == id)?;
-        self.remove_unsent(at)
+        let at = self.items.iter().position(|item| item.push.id == id)?;
+        self.take(at)
     }
 
     /// Looks at every item on the way; what `over` says yes to is taken out.
     pub fn sift_inflight(&mut self, into: &mut Vec<Item>, mut over: impl FnMut(&mut Item) -> bool) {
         let mut at = 0;
-        while at < self.inflight.len() {
-            match over(&mut self.inflight[at]) {
-                true => into.extend(self.remove_inflight(at)),
+        while at < self.inflight {
+            match over(&mut self.items[at]) {
+                true => into.extend(self.take(at)),
                 false => at += 1,
             }
         }
@@ -260,16 +246,12 @@ impl Queue {
 
     /// The connection is gone: what was on the way is to be sent again, first.
     pub fn rewind(&mut self) {
-        for item in self.inflight.drain(..).rev() {
-            self.unsent.push_front(item);
-        }
-        self.inflight = Vec::new();
-        self.held = 0;
+        (self.inflight, self.held) = (0, 0);
     }
 
     /// Everything not on the way waits for a Pull.
     pub fn hold(&mut self) {
-        self.held = self.unsent.len();
+        self.held = self.items.len() - self.inflight;
     }
 
     /// Takes out what is over at this Unix second.
@@ -277,60 +259,60 @@ impl Queue {
         if self.expiry > unix_s {
             return;
         }
-        self.sift_inflight(into, |item| item.push.expired(unix_s));
         let mut at = 0;
-        while at < self.unsent.len() {
-            match self.unsent[at].push.expired(unix_s) {
-                true => into.extend(self.remove_unsent(at)),
+        while at < self.items.len() {
+            match self.items[at].push.expired(unix_s) {
+                true => into.extend(self.take(at)),
                 false => at += 1,
             }
         }
-        let stored = self.items().filter(|item| item.push.stores());
+        let stored = self.items.iter().filter(|item| item.push.stores());
         self.expiry = stored.map(|item| item.push.expire_at).min().unwrap_or(u32::MAX);
     }
 
     /// Takes out everything.
-    pub fn drain(&mut self) -> Vec<Item> {
-        let mut queue = std::mem::take(self);
-        queue.inflight.drain(..).chain(queue.unsent.drain(..)).collect()
+    pub fn drain(&mut self) -> VecDeque<Item> {
+        std::mem::take(self).items
     }
 
     /// Panics when a sum or an order does not hold.
     pub fn audit(&self) {
-        let all = self.items().map(|item| item.push.weight());
-        assert_eq!((all.clone().count(), all.sum()), (self.all.count, self.all.bytes), "load");
-        let high = self.items().filter(|item| item.push.priority == Priority::High);
+        let all = self.items.iter().map(|item| item.push.weight());
+        assert_eq!((self.items.len(), all.sum()), (self.all.count, self.all.bytes), "load");
+        let high = self.items.iter().filter(|item| item.push.priority == Priority::High);
         let weight: usize = high.clone().map(|item| item.push.weight()).sum();
         assert_eq!((high.count(), weight), (self.high.count, self.high.bytes), "load of High");
-        assert!(self.held <= self.unsent.len(), "held items are unsent ones");
-        assert!(self.inflight.iter().all(|item| item.times > 0), "in flight means sent");
-        let fresh = self.unsent.iter().skip_while(|item| item.times > 0);
-        assert!(fresh.clone().all(|item| item.times == 0), "sent before stands in front");
-        let mut ids: Vec<_> = self.items().map(|item| item.push.id).collect();
+        assert!(self.inflight + self.held <= self.items.len(), "parts of a whole");
+        let sent = self.items.iter().take_while(|item| item.times > 0).count();
+        assert!(self.inflight <= sent, "in flight means sent");
+        assert!(self.items.iter().skip(sent).all(|item| item.times == 0), "sent ones in front");
+        let mut ids: Vec<_> = self.items.iter().map(|item| item.push.id).collect();
         ids.sort_unstable();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "a push is in a queue once");
     }
 
-    fn remove_inflight(&mut self, at: usize) -> Option<Item> {
-        let item = self.inflight.remove(at);
-        self.unload(&item);
-        Some(item)
-    }
-
-    fn remove_unsent(&mut self, at: usize) -> Option<Item> {
-        let item = self.unsent.remove(at)?;
-        self.held -= usize::from(at < self.held);
-        self.unload(&item);
-        Some(item)
-    }
-
-    fn unload(&mut self, item: &Item) {
+    fn take(&mut self, at: usize) -> Option<Item> {
+        let item = self.items.remove(at)?;
+        if at < self.inflight {
+            self.inflight -= 1;
+        } else if at < self.inflight + self.held {
+            self.held -= 1;
+        }
         let weight = item.push.weight();
         self.all.count -= 1;
         self.all.bytes -= weight;
         if item.push.priority == Priority::High {
             self.high.count -= 1;
             self.high.bytes -= weight;
+        }
+        Some(item)
+    }
+
+    fn shift(&mut self, from: usize, to: usize) {
+        if from != to
+            && let Some(item) = self.items.remove(from)
+        {
+            self.items.insert(to, item);
         }
     }
 }

@@ -156,6 +156,15 @@ impl Default for Snapshot {
     }
 }
 
+/// Longest latency that is told apart, microseconds: an hour. Longer ones count as one.
+const LATENCY_US_MAX: u64 = 3_600 * 1_000_000;
+
+/// Records a latency or a rate. The histogram grows with the largest.
+pub(crate) fn note(histogram: &mut Histogram<u64>, value: u64) {
+    let value = value.min(LATENCY_US_MAX);
+    histogram.record(value).expect("a histogram that resizes takes any value");
+}
+
 /// A sum that must agree: what it is about, the whole, and its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
@@ -315,6 +324,15 @@ impl Snapshot {
 mod tests {
     use super::*;
     use model::close::CloseReason;
+
+    #[test]
+    fn a_single_late_answer_is_kept() {
+        let mut seen = Snapshot::default();
+        [5, 16_000_000].into_iter().for_each(|us| note(&mut seen.heartbeat_us, us));
+        let mut all = Snapshot::default();
+        all.merge(&seen);
+        assert!(all.heartbeat_us.max() >= 16_000_000, "{}", all.heartbeat_us.max());
+    }
 
     #[test]
     fn sums_are_checked_and_shown() {

@@ -95,7 +95,6 @@ impl Limits {
     /// The first relation that does not hold, in words.
     pub fn check(&self) -> Result<(), &'static str> {
         let rules = [
-            (self.connections_max > 0, "connections_max must be at least 1"),
             (
                 self.frame_bytes_unbound_max <= self.frame_bytes_max,
                 "frame_bytes_unbound_max must not be above frame_bytes_max",

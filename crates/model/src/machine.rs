@@ -107,6 +107,7 @@ pub struct Outbox<Up> {
     home: Option<u64>,
     wake: Option<Instant>,
     silence_s: Option<u16>,
+    beats: u64,
     hash_key: HashKey,
     frames: FrameCache,
 }
@@ -121,6 +122,7 @@ impl<Up> Outbox<Up> {
             home: None,
             wake: None,
             silence_s: None,
+            beats: 0,
             hash_key,
             frames: FrameCache::default(),
         }
@@ -165,6 +167,11 @@ impl<Up> Outbox<Up> {
     /// few more: the sweep takes its time). Zero: never.
     pub fn silence(&mut self, seconds: u16) {
         self.silence_s = Some(seconds);
+    }
+
+    /// Counts a heartbeat that was answered.
+    pub fn beat(&mut self) {
+        self.beats += 1;
     }
 
     /// What is to be sent, in order: pieces of the byte lane and shared frames. `own` and `shared`
@@ -212,6 +219,11 @@ impl<Up> Outbox<Up> {
     /// Takes the time at which the machine wants to be woken.
     pub fn take_wake(&mut self) -> Option<Instant> {
         self.wake.take()
+    }
+
+    /// Takes the number of heartbeats answered.
+    pub fn take_beats(&mut self) -> u64 {
+        std::mem::take(&mut self.beats)
     }
 
     /// Takes the new limit of silence, in seconds.

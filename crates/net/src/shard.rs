@@ -272,6 +272,8 @@ where
         {
             conn.silence_s = silence_s;
         }
+        let beats = self.outbox.take_beats();
+        self.desk.counters.count_by(Counter::Pings, beats);
         let queued = self.queue_wire(key);
         for word in self.outbox.words() {
             self.house.word(self.now, from, word, &mut self.desk);
@@ -334,7 +336,10 @@ where
 
     fn post(&mut self, to: ShardId, letter: N::Letter) {
         self.desk.counters.count(Counter::LettersSent);
-        if let Err(letter) = self.net.post(to, letter) {
+        // What waits for room is older: it must not be overtaken on the way to the same shard.
+        let queued = self.unposted.iter().any(|(other, _)| *other == to);
+        let posted = if queued { Err(letter) } else { self.net.post(to, letter) };
+        if let Err(letter) = posted {
             let room = self.settings.limits.mailbox_letters_max as usize;
             if self.unposted.len() < room {
                 self.unposted.push_back((to, letter));

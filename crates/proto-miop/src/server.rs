@@ -180,7 +180,7 @@ impl Server {
         if version == Version::V7 {
             newest::write_bound(&bound, out.bytes());
         }
-        out.silence((u32::from(bound.heartbeat_s) * 3 / 2).min(u32::from(u16::MAX)) as u16);
+        out.silence(patience_s(bound.heartbeat_s));
         Ok(())
     }
 
@@ -327,12 +327,9 @@ impl Machine for Server {
             Delivery::GoAway { retry_after_ms, addrs } => {
                 return self.go_away(retry_after_ms, &addrs, out);
             }
-            Delivery::Configure { heartbeat_s, .. } if self.is_bound() => {
+            Delivery::Configure { heartbeat_s, .. } if self.version() == Some(Version::V7) => {
                 newest::answer(self.version(), &down, out.bytes());
-                if self.version() == Some(Version::V7) {
-                    let seconds = u32::from(heartbeat_s) * 3 / 2;
-                    out.silence(seconds.min(u32::from(u16::MAX)) as u16);
-                }
+                out.silence(patience_s(heartbeat_s));
             }
             _ if self.is_bound() => newest::answer(self.version(), &down, out.bytes()),
             _ => {}
@@ -390,6 +387,11 @@ impl Machine for Server {
             _ => {}
         }
     }
+}
+
+/// How long a device may be silent: one and a half heartbeats, seconds (MIOP 5.7).
+fn patience_s(heartbeat_s: u16) -> u16 {
+    heartbeat_s.saturating_add(heartbeat_s / 2)
 }
 
 /// Appends a version 7 ERROR: `word` is for the device's log.

@@ -30,8 +30,8 @@ pub use key::Hidden;
 pub use print::{Change, Changes};
 pub use problem::{ConfigError, Problem};
 pub use sections::{
-    Advice, Api, ClientCertificates, Fsync, Listener, ListenerProtocol, LogFormat, ProxyHeader,
-    Server, Store, Tls, Webhook,
+    Api, ClientCertificates, Fsync, Listener, ListenerProtocol, LogFormat, ProxyHeader, Server,
+    Store, Tls, Webhook,
 };
 
 use key::Section;
@@ -51,7 +51,7 @@ pub const WEBHOOKS_MAX: usize = 16;
 pub const WEB_SOCKET_PATH: &str = "/miop";
 
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 9] = [
+const SECTIONS: [(&str, &str); 8] = [
     ("server", "the process."),
     (
         "listen",
@@ -69,7 +69,6 @@ const SECTIONS: [(&str, &str); 9] = [
          others in.",
     ),
     ("webhook", "addresses that are told of events, at most 16. There are none at first."),
-    ("advice", "where else devices may go."),
 ];
 
 /// The whole configuration.
@@ -91,8 +90,6 @@ pub struct Config {
     pub products: Vec<Product>,
     /// `[[webhook]]`.
     pub webhooks: Vec<Webhook>,
-    /// `[advice]`.
-    pub advice: Advice,
     /// What is allowed but should be known, a sentence each. To be logged at the start.
     pub warnings: Vec<String>,
 }
@@ -187,7 +184,6 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         store: reader.single(root, "store"),
         products: products(root, reader),
         webhooks: reader.list(root, None, "webhook", WEBHOOKS_MAX),
-        advice: reader.single(root, "advice"),
         warnings: Vec::new(),
     }
 }

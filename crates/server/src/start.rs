@@ -91,9 +91,9 @@ pub struct Running {
 }
 
 /// Starts a server.
-pub fn start(config: Config) -> Result<Running, StartError> {
+pub fn start(mut config: Config) -> Result<Running, StartError> {
+    fit_descriptors(&mut config)?;
     let limits = Arc::new(config.limits.clone());
-    check_descriptors(&config)?;
     let data = config.server.data.clone();
     let secret = random()?;
     let mailboxes: Arc<OnceLock<Mailboxes<World>>> = Arc::default();
@@ -186,7 +186,9 @@ impl Running {
         if !self.switchboard.tell_all(|| Mail::Install(products.clone())) {
             tracing::error!("a shard's mailbox is full: reload again");
         }
+        crate::log::change(&new.server.log);
         self.config.products = new.products;
+        self.config.server.log = new.server.log;
     }
 
     /// Waits until the shards have ended, then closes the API and the store.
@@ -212,11 +214,21 @@ struct Seeds {
     count: usize,
 }
 
-fn check_descriptors(config: &Config) -> Result<(), StartError> {
+/// Settles how many connections there may be, and refuses what the descriptors do not allow.
+fn fit_descriptors(config: &mut Config) -> Result<(), StartError> {
     let limit = descriptors::raise();
-    let (limits, spare) = (&config.limits, u64::from(config.server.descriptors_spare));
-    let (connections, crowd) = (u64::from(limits.connections_max), u64::from(limits.crowd_max));
-    descriptors::check(connections, crowd, spare, limit).map_err(failed)
+    let spare = u64::from(config.server.descriptors_spare);
+    let crowd = u64::from(config.limits.crowd_max);
+    let wanted = match config.limits.connections_max {
+        0 => limit.saturating_sub(crowd + spare + descriptors::OWN).clamp(1, 1_000_000),
+        wanted => u64::from(wanted),
+    };
+    descriptors::check(wanted, crowd, spare, limit).map_err(failed)?;
+    if config.limits.connections_max == 0 {
+        tracing::info!(connections_max = wanted, descriptors = limit, "as many as there can be");
+    }
+    config.limits.connections_max = wanted as u32;
+    Ok(())
 }
 
 fn shard_count(configured: u16) -> usize {

@@ -8,7 +8,11 @@
 //! Read [`fabric`] (the network) and [`world`] first; [`hold`] is something else, a measurement of
 //! memory over a network that owns nothing.
 
+pub mod application;
 pub mod fabric;
+pub mod journal;
 pub mod net;
+pub mod pilots;
 pub mod post;
 pub mod weather;
+pub mod world;

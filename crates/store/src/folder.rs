@@ -44,6 +44,10 @@ pub(crate) fn open(
         let format = folder.join("FORMAT");
         files.make_folder(&journal_folder).map_err(|error| cannot(&journal_folder, error))?;
         write_whole(&*files, &format, FORMAT.as_bytes()).map_err(|error| cannot(&format, error))?;
+        if let Some(parent) = folder.canonicalize().ok().as_deref().and_then(Path::parent) {
+            // The folder's own name, if we made it. A parent that may not be opened held it before.
+            let _ = files.sync_folder(parent);
+        }
     }
     let settings = Settings { secret, ..settings.clone() };
     let (journal, recovered) = read_journal(journal_folder, settings, files)?;

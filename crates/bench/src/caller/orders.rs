@@ -46,7 +46,8 @@ fn obey(caller: &mut Caller, order: &str) -> io::Result<u64> {
     let odd = || io::Error::other(format!("no order: {order}"));
     let mut words = order.split(' ');
     let name = words.next().unwrap_or_default();
-    let numbers: Vec<u64> = words.map(|word| word.parse().map_err(|_| odd())).collect::<Result<_, _>>()?;
+    let numbers: Vec<u64> =
+        words.map(|word| word.parse().map_err(|_| odd())).collect::<Result<_, _>>()?;
     match (name, &numbers[..]) {
         ("open", &[count, window, first]) => {
             caller.open(count as usize, window as usize, first as u32)?;

@@ -5,10 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 /// A listener whose connections are served, one after the other, by `serve`.
-fn listen(
-    count: usize,
-    serve: fn(TcpStream),
-) -> (SocketAddr, std::thread::JoinHandle<()>) {
+fn listen(count: usize, serve: fn(TcpStream)) -> (SocketAddr, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let accept = move || {

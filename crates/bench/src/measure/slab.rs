@@ -1,9 +1,9 @@
 //! The kernel's memory for sockets: `/proc/slabinfo`, cache by cache.
 //!
-//! MemAvailable is useless on a shared machine; objects of a cache are exact. A cache counts only
-//! if its growth is a line over the connections ([`moving`]), which leaves out what other
-//! programs do meanwhile. Both ends of a loopback connection are in here: whoever wants one end
-//! subtracts a reference taken in the same run (`floor hold`). Only root may read it.
+//! MemAvailable is useless on a shared machine; objects of a cache are exact. What other programs
+//! do meanwhile shows in some caches (dentries above all): a cache whose growth is no line over
+//! the connections is left out, and named. Both ends of a loopback connection are in here: whoever
+//! wants one end subtracts a reference taken in the same run (`floor hold`). Only root may read it.
 
 use super::slope::{self, Slope};
 use std::collections::BTreeMap;
@@ -12,10 +12,13 @@ use std::io;
 /// Bytes of active objects by cache.
 pub type Slabs = BTreeMap<String, u64>;
 
-/// A cache whose growth explains less of itself than this by connections does not count.
-const R2_MIN: f64 = 0.98;
-/// Nor does one that grows by less than this, bytes a connection.
+/// A cache whose growth is less certain than this is left out, bytes a connection.
+const ERROR_MAX: f64 = 8.0;
+/// Growth below this is none, bytes a connection.
 const BYTES_MIN: f64 = 4.0;
+/// What each end of any connection has.
+const EITHER_END: [&str; 6] =
+    ["TCP", "sock_inode_cache", "dentry", "filp", "lsm_inode_cache", "lsm_file_cache"];
 
 /// What the kernel holds now; `None` when it may not be read.
 pub fn read() -> io::Result<Option<Slabs>> {
@@ -38,21 +41,55 @@ fn parse(text: &str) -> Slabs {
     text.lines().filter_map(cache).collect()
 }
 
-/// The caches that grow with the connections: `steps` are connection counts and what was held.
-pub fn moving(steps: &[(u32, Slabs)]) -> BTreeMap<String, Slope> {
-    let Some((_, first)) = steps.first() else { return BTreeMap::new() };
-    let line = |name: &String| {
-        let bytes = |slabs: &Slabs| slabs.get(name).copied().unwrap_or(0) as f64;
-        let points: Vec<(f64, f64)> =
-            steps.iter().map(|(count, slabs)| (f64::from(*count), bytes(slabs))).collect();
-        (name.clone(), slope::through(&points))
-    };
-    first.keys().map(line).filter(|(_, it)| it.r2 >= R2_MIN && it.each >= BYTES_MIN).collect()
+/// How the caches grow with the connections.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Growth {
+    /// Bytes a connection, of caches whose growth is a line; zero is a line too.
+    pub certain: BTreeMap<String, f64>,
+    /// Caches that others use so much that nothing can be said.
+    pub noisy: Vec<String>,
 }
 
-/// Bytes a connection of all caches together.
-pub fn total(moving: &BTreeMap<String, Slope>) -> f64 {
-    moving.values().map(|slope| slope.each).sum()
+impl Growth {
+    /// The growth over `steps`: connection counts and what was held.
+    pub fn over(steps: &[(u32, Slabs)]) -> Growth {
+        let (mut certain, mut noisy) = (BTreeMap::new(), Vec::new());
+        for name in steps.first().map_or_else(Vec::new, |(_, slabs)| slabs.keys().collect()) {
+            let bytes = |slabs: &Slabs| slabs.get(name).copied().unwrap_or(0) as f64;
+            let points: Vec<(f64, f64)> =
+                steps.iter().map(|(count, slabs)| (f64::from(*count), bytes(slabs))).collect();
+            let Slope { each, error, .. } = slope::through(&points);
+            if error > ERROR_MAX {
+                noisy.push(name.clone());
+            } else {
+                certain.insert(name.clone(), if each.abs() < BYTES_MIN { 0.0 } else { each });
+            }
+        }
+        Growth { certain, noisy }
+    }
+
+    /// Bytes a connection of all caches together.
+    pub fn total(&self) -> f64 {
+        self.certain.values().sum()
+    }
+
+    /// Bytes a connection of one end, where both are alike. The connecting end has its port and a
+    /// watched one its poller's entry besides, which are not in here.
+    pub fn either_end(&self) -> f64 {
+        EITHER_END.iter().filter_map(|name| self.certain.get(*name)).sum::<f64>() / 2.0
+    }
+
+    /// Bytes a connection beyond those of `bare`, over the caches that are certain in both.
+    pub fn above(&self, bare: &Growth) -> f64 {
+        let more = |(name, bytes): (&String, &f64)| Some(bytes - bare.certain.get(name)?);
+        self.certain.iter().filter_map(more).filter(|more| more.abs() >= BYTES_MIN).sum()
+    }
+
+    /// The caches that grow, in whole bytes a connection.
+    pub fn shown(&self) -> serde_json::Value {
+        let grows = self.certain.iter().filter(|(_, bytes)| **bytes != 0.0);
+        grows.map(|(name, bytes)| (name.clone(), bytes.round().into())).collect()
+    }
 }
 
 #[cfg(test)]
@@ -72,16 +109,36 @@ mod tests {
         assert_eq!(slabs.len(), 2);
     }
 
-    #[test]
-    fn only_what_grows_with_the_connections_counts() {
+    fn growth(watched: u64) -> Growth {
         let step = |count: u32, noise: u64| {
-            let of = |name: &str, bytes: u64| (name.to_owned(), bytes);
-            let sockets = u64::from(count) * 2368;
-            (count, Slabs::from([of("TCP", sockets), of("dentry", noise), of("bio", 9)]))
+            let of = |name: &str, each: u64| (name.to_owned(), u64::from(count) * each);
+            let noisy = ("dentry".to_owned(), noise);
+            let quiet = ("bio".to_owned(), 9 + noise % 7);
+            (count, Slabs::from([of("TCP", 4736), of("eventpoll_epi", watched), noisy, quiet]))
         };
-        let steps = [step(3000, 70_000_000), step(6000, 1_000), step(9000, 50_000_000)];
-        let moving = moving(&steps);
-        assert_eq!(moving.keys().collect::<Vec<_>>(), ["TCP"]);
-        assert!((total(&moving) - 2368.0).abs() < 1e-6);
+        let noise = [70_000_001, 1_000, 50_000_003, 30_000];
+        Growth::over(
+            &[3000, 6000, 9000, 12000]
+                .iter()
+                .zip(noise)
+                .map(|(&count, noise)| step(count, noise))
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    #[test]
+    fn what_others_do_is_left_out_and_named() {
+        let growth = growth(128);
+        assert_eq!(growth.noisy, ["dentry"]);
+        assert_eq!(growth.certain.get("bio"), Some(&0.0));
+        assert!((growth.total() - 4864.0).abs() < 1e-6);
+        assert!((growth.either_end() - 2368.0).abs() < 1e-6);
+        assert_eq!(growth.shown(), serde_json::json!({ "TCP": 4736.0, "eventpoll_epi": 128.0 }));
+    }
+
+    #[test]
+    fn what_is_above_bare_sockets_is_what_differs() {
+        assert!((growth(128).above(&growth(0)) - 128.0).abs() < 1e-6);
+        assert_eq!(growth(128).above(&growth(127)), 0.0);
     }
 }

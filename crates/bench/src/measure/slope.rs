@@ -12,6 +12,8 @@ pub struct Slope {
     pub fixed: f64,
     /// How much of y's variance the line explains, 0 to 1.
     pub r2: f64,
+    /// Standard error of `each`: how far noise can have bent the line.
+    pub error: f64,
 }
 
 /// The line through `points` (x, y). A y that never changes is explained wholly.
@@ -26,11 +28,13 @@ pub fn through(points: &[(f64, f64)]) -> Slope {
     };
     let (xx, xy, yy) = (sum(&|x, _| x * x), sum(&|x, y| x * y), sum(&|_, y| y * y));
     if xx == 0.0 {
-        return Slope { each: 0.0, fixed: y_mean, r2: 0.0 };
+        return Slope { each: 0.0, fixed: y_mean, r2: 0.0, error: 0.0 };
     }
     let each = xy / xx;
     let r2 = if yy == 0.0 { 1.0 } else { xy * xy / (xx * yy) };
-    Slope { each, fixed: y_mean - each * x_mean, r2 }
+    let unexplained = ((1.0 - r2) * yy).max(0.0);
+    let error = (unexplained / (count - 2.0).max(1.0) / xx).sqrt();
+    Slope { each, fixed: y_mean - each * x_mean, r2, error }
 }
 
 /// The middle of `values`, the mean of the two middle ones if there are two; NaN of none.
@@ -62,7 +66,7 @@ mod tests {
         let slope = through(&[(1.0, 12.0), (2.0, 14.0), (5.0, 20.0)]);
         assert!((slope.each - 2.0).abs() < 1e-9);
         assert!((slope.fixed - 10.0).abs() < 1e-9);
-        assert!((slope.r2 - 1.0).abs() < 1e-9);
+        assert!((slope.r2 - 1.0).abs() < 1e-9 && slope.error < 1e-6);
     }
 
     #[test]
@@ -70,6 +74,7 @@ mod tests {
         let slope = through(&[(0.0, 0.0), (1.0, 3.0), (2.0, 3.0), (3.0, 6.0)]);
         assert!((slope.each - 1.8).abs() < 1e-9);
         assert!((slope.r2 - 0.9).abs() < 1e-9);
+        assert!((slope.error - 0.18f64.sqrt()).abs() < 1e-9, "{}", slope.error);
     }
 
     #[test]

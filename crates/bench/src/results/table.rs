@@ -58,7 +58,9 @@ fn section(scenario: &str, result: &Value, out: &mut String) {
         text(&result["load"]["before"]),
         text(&result["load"]["after"]),
     );
-    out.push_str("| figure | value | floor | stretch | verdict |\n| --- | --- | --- | --- | --- |\n");
+    out.push_str(
+        "| figure | value | floor | stretch | verdict |\n| --- | --- | --- | --- | --- |\n",
+    );
     for figure in result["figures"].as_array().into_iter().flatten() {
         let _ = writeln!(
             out,

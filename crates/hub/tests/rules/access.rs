@@ -141,6 +141,8 @@ fn a_product_may_demand_a_challenge() {
         *challenged = true;
     }
     assert_eq!(verdict(&mut world, bind), Ok(()));
+    let unchallenged = World::bind("d");
+    assert_eq!(verdict(&mut world, unchallenged), Err(Refusal::AuthFailed));
 }
 
 #[test]

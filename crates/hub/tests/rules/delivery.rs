@@ -214,3 +214,39 @@ fn a_thousand_unacknowledged_devices_are_resent_in_slices() {
     assert_eq!(world.pushes().len(), 936);
     assert!(world.state(id("d0").as_str()).is_some());
 }
+
+#[test]
+fn a_timer_that_found_nothing_to_do_is_set_again_for_the_next_push() {
+    let (mut world, seat) = windowed("d", 8);
+    let first = world.give("d");
+    world.ack(&seat, &[first]);
+    world.pass_ms(15_000);
+    let second = world.give("d");
+    world.pushes();
+    world.pass_ms(10_100);
+    assert_eq!(world.pushes(), [(second, true)]);
+}
+
+#[test]
+fn what_expired_is_not_announced_to_a_device_that_comes_back() {
+    let mut world = World::new();
+    world.push("d", |order| order.time_to_live_s = 5);
+    let kept = world.give("d");
+    world.now.wall_ms += 6_000;
+    let seat = world.seat("d");
+    assert_eq!((seat.bound.offline_count, world.pushes()), (1, vec![(kept, false)]));
+    assert_eq!(world.count(Counter::PushesExpired), 1);
+}
+
+#[test]
+fn an_urgent_push_does_not_free_what_waits_for_a_pull() {
+    let mut world = World::new();
+    world.give("d");
+    world.give("d");
+    let mut bind = World::bind("d");
+    bind.pulls = true;
+    world.seat_with(bind);
+    let (high, _) = world.push("d", |order| order.priority = Priority::High);
+    assert_eq!(world.pushes(), [(high, false)]);
+    world.hub.audit();
+}

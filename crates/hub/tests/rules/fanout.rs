@@ -259,3 +259,17 @@ fn a_dropped_product_takes_its_devices_along() {
     assert_eq!(world.count(Counter::BindsRefused), 1);
     world.hub.audit();
 }
+
+#[test]
+fn what_finds_a_full_window_is_stored_at_once() {
+    let mut world = World::new();
+    let mut bind = World::bind("d");
+    bind.inflight_max = 1;
+    world.seat_with(bind);
+    let (first, _) = world.push_to(Target::Product, |_| {});
+    let (second, _) = world.push_to(Target::Product, |_| {});
+    world.turn();
+    let stored = [first, second].map(|push| world.counts(push).stored);
+    assert_eq!((stored, world.pushes()), ([0, 1], vec![(first, false)]));
+    world.hub.audit();
+}

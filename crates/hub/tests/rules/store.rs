@@ -167,3 +167,42 @@ fn completions_may_come_in_any_order() {
     }
     world.hub.audit();
 }
+
+#[test]
+fn the_store_hears_of_a_new_push_before_the_end_of_the_one_it_replaces() {
+    let mut world = World::new();
+    world.keeps = false;
+    let key = |order: &mut model::ports::control::PushOrder| order.collapse = Some("k".into());
+    let (old, _) = world.push("d", key);
+    world.complete(Ok(()));
+    let (new, _) = world.push("d", key);
+    let entries = world.complete(Ok(()));
+    let [Entry::Waits { push, .. }, Entry::Over { id, .. }] = &entries[..] else {
+        panic!("{entries:?}");
+    };
+    assert_eq!((push.id, *id), (new, old));
+}
+
+#[test]
+fn a_store_that_does_not_answer_makes_pushes_busy() {
+    let mut world = World::new();
+    world.keeps = false;
+    let mut refused = 0;
+    for n in 0..65_536 + 10 {
+        let (_, reply) = world.push(&format!("d{n}"), |_| {});
+        if let Some(outcome) = world.outcome(reply) {
+            assert_eq!(outcome, Outcome::Rejected(Rejection::Busy));
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 10);
+    let seat = world.seat("late");
+    let (_, reply) = world.push("late", |order| order.time_to_live_s = 0);
+    world.close(&seat);
+    assert_eq!(world.outcome(reply), Some(Outcome::Expired), "what needs no store goes on");
+    world.complete(Ok(()));
+    let (_, reply) = world.push("late", |_| {});
+    world.complete(Ok(()));
+    assert_eq!(world.outcome(reply), Some(Outcome::Stored));
+    world.hub.audit();
+}

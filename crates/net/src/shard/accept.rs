@@ -55,6 +55,11 @@ where
         extra.layers = Some(Box::new(layers));
         let record = Record::new(socket, self.now.secs(), 0, door, extra);
         let Ok(key) = self.watch(record) else { return };
+        self.limit_opening(key);
+    }
+
+    /// Layers must be open in time: nobody else would end a connection whose peer falls silent.
+    fn limit_opening(&mut self, key: Key) {
         let bind_ms = u64::from(self.settings.limits.bind_ms_max);
         let deadline = self.now.after(std::time::Duration::from_millis(bind_ms));
         self.wheel.insert(deadline, key.pack());
@@ -104,6 +109,7 @@ where
                 extra.layers = Some(Box::new(layers));
                 extra.out.push(&outer);
                 self.mark_dirty(key);
+                self.limit_opening(key);
             }
             Err(reason) => self.end(key, reason),
         }

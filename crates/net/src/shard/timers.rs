@@ -62,7 +62,10 @@ where
         let Some(conn) = self.conns.at(key) else { return };
         if conn.machine.is_some() {
             self.drive(key, |machine, now, out| machine.wake(now, out));
-        } else if !conn.has(Conn::<N, H>::DIALLED) {
+        } else if conn.has(Conn::<N, H>::DIALLED) {
+            // A call came through and its layers are still not open.
+            self.end(key, CloseReason::HandshakeTimeout);
+        } else {
             // The listener's own deadline: the layers are still not open.
             let said_something = conn.extra.as_ref().is_some_and(|extra| {
                 extra.layers.as_ref().is_some_and(|layers| layers.has_begun())

@@ -17,8 +17,17 @@ fn client(version: Version) -> Client {
 }
 
 fn hear(client: &mut Client, bytes: &[u8], out: &mut Out) -> Result<(), CloseReason> {
-    let (link, limits) = (Link::loopback(Protocol::Miop), Limits::default());
-    client.receive(Now::default(), &mut Input::new(bytes, &link, &limits), out)
+    hear_under(&Limits::default(), client, bytes, out)
+}
+
+fn hear_under(
+    limits: &Limits,
+    client: &mut Client,
+    bytes: &[u8],
+    out: &mut Out,
+) -> Result<(), CloseReason> {
+    let link = Link::loopback(Protocol::Miop);
+    client.receive(Now::default(), &mut Input::new(bytes, &link, limits), out)
 }
 
 #[test]
@@ -33,7 +42,11 @@ fn what_a_server_must_not_send_ends_the_connection() {
         let bytes = vector.bytes("bytes");
         let version = Version::sniff(&bytes).expect("a version").expect("a version");
         let mut out = Outbox::new(HashKey::new(1, 2));
-        let seen = hear(&mut client(version), &bytes, &mut out);
+        let mut limits = Limits::default();
+        if let Some(limit) = vector.text("limit") {
+            limits.frame_bytes_max = limit.parse().expect("a number");
+        }
+        let seen = hear_under(&limits, &mut client(version), &bytes, &mut out);
         let fault = Fault::ALL.iter().find(|f| f.name() == fault).expect("a fault's name");
         assert_eq!(seen, Err(fault.close_reason()), "{}", vector.name);
         tried += 1;

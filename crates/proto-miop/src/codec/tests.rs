@@ -257,6 +257,36 @@ fn the_dumps_of_the_document_are_frames() {
 }
 
 #[test]
+fn the_signatures_of_the_document_are_ours() {
+    const SECRET: &[u8] = b"sixteen byte key";
+    let dumps = dumps();
+    let dump = |start: &str| {
+        let found = dumps.iter().find(|(name, _)| name.starts_with(start));
+        &found.unwrap_or_else(|| panic!("no dump {start}")).1
+    };
+    let read = |bytes| frame::parse(bytes, 4_096).expect("a frame").expect("whole").0.props;
+    let (bind, auth) = (read(dump("bind signed")), read(dump("auth ")));
+    let claim = crate::sign::Claim {
+        product: bind.product_key.expect("a product"),
+        device: bind.device_id.expect("a device"),
+        client_ts: bind.client_ts.expect("a time"),
+        client_nonce: &bind.client_nonce.expect("a nonce"),
+        caps: bind.caps.unwrap_or(0),
+    };
+    let signed = claim.bytes();
+    assert_eq!(bind.mac, Some(crate::sign::mac(SECRET, &signed)));
+    let nonce = read(dump("challenge")).server_nonce.expect("a nonce");
+    let answer = crate::sign::challenged(&signed, &nonce);
+    assert_eq!(auth.mac, Some(crate::sign::mac(SECRET, &answer)));
+
+    let bytes = dump("bind of version 6 signed");
+    let (frame, _) = classic::parse(Version::V6, bytes, 4_096).expect("a frame").expect("whole");
+    let [u, ts, t] = ["u", "ts", "t"].map(|key| frame.props.value(key).expect("it is there"));
+    let sign = crate::sign::classic_mac(SECRET, &crate::sign::classic(u, ts, t));
+    assert_eq!(frame.props.value("sign"), Some(crate::sign::hex(&sign).as_str()));
+}
+
+#[test]
 fn the_tables_of_the_document_are_the_code() {
     let mut rows = Vec::new();
     for opcode in Opcode::ALL {

@@ -70,7 +70,10 @@ impl Server {
         out: &mut Out,
     ) -> Result<(), Fault> {
         match frame.opcode {
-            Opcode::Ping => wire::write_header(version, Opcode::Pong, out.bytes()),
+            Opcode::Ping => {
+                out.beat();
+                wire::write_header(version, Opcode::Pong, out.bytes());
+            }
             Opcode::MsgAck => {
                 let id = frame.props.number("ack")?.ok_or(Fault::MissingProperty)?;
                 self.acknowledge(MessageId(id), out);

@@ -92,6 +92,7 @@ fn ask_bound(device: DeviceRef, frame: &Frame<'_>, out: &mut Out) -> Result<(), 
             if let Some(id) = frame.props.last_msg_id {
                 out.say(Request::Ack { device, upto: Some(MessageId(id)), ids: Vec::new() });
             }
+            out.beat();
             out.bytes().extend_from_slice(&[0, 7, 0, Opcode::Pong.number()]);
         }
         Opcode::MsgAck => out.say(acknowledgement(device, frame)?),

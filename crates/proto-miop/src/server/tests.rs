@@ -258,6 +258,32 @@ fn input_waits_while_a_bind_is_with_the_hub() {
 }
 
 #[test]
+fn input_waits_while_an_unbind_is_with_the_hub() {
+    for (version, unbind) in [(5, five(5, "u:a@1")), (7, vec![0, 7, 0, 5])] {
+        let mut side = bound(version);
+        let ping = [0, version, 0, 0];
+        side.hear(now(), &[unbind, ping.to_vec()].concat());
+        assert_eq!((side.ended, side.untaken()), (None, ping.as_slice()));
+        side.tell(now(), Delivery::Unbound { term: 0 });
+        assert_eq!(side.ended, Some(CloseReason::Unbound));
+    }
+}
+
+#[test]
+fn a_mapped_loopback_address_is_of_this_machine() {
+    for (peer, expected) in
+        [("[::ffff:127.0.0.1]:1", true), ("[::1]:1", true), ("10.0.0.1:1", false)]
+    {
+        let mut side = fresh();
+        side.link.peer = peer.parse().expect("an address");
+        side.hear(now(), &bind_bytes(7));
+        let words = side.take_words();
+        let [Request::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
+        assert_eq!(bind.from_loopback, expected, "{peer}");
+    }
+}
+
+#[test]
 fn a_bind_that_does_not_come_ends_the_connection() {
     let late = Now::new(now().after(Duration::from_secs(11)), WALL_MS);
     for (bytes, told) in [(vec![], false), (vec![0, 6, 0], false), (vec![0, 7, 1], true)] {
@@ -454,6 +480,24 @@ fn a_device_that_binds_again_over_its_connection_is_not_told_of_its_own_kick() {
     assert_eq!(side.take_words(), [Request::Unbind { term: 1, device: device(2) }]);
     side.tell(now(), Delivery::Unbound { term: 1 });
     assert_eq!(side.ended, Some(CloseReason::Unbound));
+
+    // A hub that knows the connection does not kick: the record is the same one.
+    let mut side = bound(5);
+    side.hear(now(), &five(2, "u:a@1"));
+    side.take_words();
+    let Delivery::Bound(mut again) = yes(1) else { unreachable!("it is a yes") };
+    again.device = device(1);
+    side.tell(now(), Delivery::Bound(again));
+    side.close(now(), CloseReason::PeerClosed);
+    let reason = CloseReason::PeerClosed;
+    assert_eq!(side.take_words(), [Request::Closed { device: device(1), reason }], "once");
+
+    // Refused, the first one goes on, and is told of a later kick.
+    let mut side = bound(5);
+    side.hear(now(), &five(2, "u:a@1"));
+    side.tell(now(), no(1, Refusal::ClockSkew));
+    let sent = side.tell(now(), kick(0, Refusal::Replaced));
+    assert_eq!(sent, five(6, "id:1\nr:40\naddr0:10.0.0.2:7070"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `[limits]`: every field of `model::limits::Limits`, under its own name.
 //!
-//! The defaults are the model's; ranges and answers stand here. A test holds the two lists against
+//! The defaults are the model's, but for `connections_max`; ranges and answers stand here. A test holds the two lists against
 //! each other, so that a limit cannot be added to one of them alone. Shards and hubs are built with
 //! their limits, so none of these follows a reload.
 
@@ -15,9 +15,10 @@ impl Section for Limits {
     const KEYS: &'static [Key<Self>] = &[
         key!(
             connections_max,
-            Kind::whole(1, 100_000_000, "connections"),
+            Kind::whole(0, 100_000_000, "connections"),
             Restart,
-            "Connections held. One more is told BUSY and closed."
+            "Connections held. One more is told BUSY and closed. 0: as many as the process may \
+             have descriptors for, and at most a million."
         ),
         key!(
             crowd_max,
@@ -165,6 +166,7 @@ impl Section for Limits {
     ];
 
     fn blank(_: &str) -> Result<Self, String> {
-        Ok(Limits::default())
+        // The model has no descriptors to count: 0 lets the roof settle it at the start.
+        Ok(Limits { connections_max: 0, ..Limits::default() })
     }
 }

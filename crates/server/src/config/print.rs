@@ -223,7 +223,6 @@ fn pages(config: &Config) -> Vec<Page> {
     for (index, webhook) in config.webhooks.iter().enumerate() {
         pages.push(page(Sheet::nth(None, "webhook", index + 1), webhook));
     }
-    pages.push(page(Sheet::single("advice"), &config.advice));
     pages
 }
 

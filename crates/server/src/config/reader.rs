@@ -17,7 +17,7 @@ use super::problem::{Problem, nearest, quoted};
 const PREFIX: &str = "HOLDLINE_";
 
 /// Variables of that beginning that others read: the command line.
-pub(super) const ELSEWHERE: [&str; 3] = ["HOLDLINE_LOG", "HOLDLINE_TOKEN", "HOLDLINE_URL"];
+pub(super) const ELSEWHERE: [&str; 2] = ["HOLDLINE_TOKEN", "HOLDLINE_URL"];
 
 /// What stands for a secret wherever it would be printed.
 pub(super) const HIDDEN: &str = "(hidden)";

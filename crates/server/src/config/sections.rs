@@ -355,31 +355,6 @@ impl Section for Store {
     }
 }
 
-/// `[advice]`: where else devices may go.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Advice {
-    /// Addresses told to devices that are redirected or sent away, best first.
-    pub addresses: Vec<SocketAddr>,
-}
-
-impl Section for Advice {
-    const KEYS: &'static [Key<Self>] = &[key!(
-        addresses,
-        Kind::List {
-            what: "addresses such as \"192.0.2.7:7001\"",
-            max: 4,
-            fits: |text| text.parse::<SocketAddr>().is_ok()
-        },
-        Live,
-        "Servers that a device is told to try when this one redirects it or sends it away, best \
-         first."
-    )];
-
-    fn blank(_: &str) -> Result<Self, String> {
-        Ok(Advice::default())
-    }
-}
-
 /// `[[webhook]]`: an address that is told of events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Webhook {
@@ -401,7 +376,7 @@ impl Section for Webhook {
         key!(
             url,
             Kind::Text { what: "an http:// or https:// address", fits: is_url },
-            Live,
+            Restart,
             "Where events are posted, as JSON, with retries."
         )
         .required(),
@@ -411,7 +386,7 @@ impl Section for Webhook {
                 what: "16 to 128 letters, digits and signs without spaces, or empty",
                 fits: is_token
             },
-            Live,
+            Restart,
             "Signs what is posted (HMAC-SHA256). \"\": nothing is signed. Never printed."
         )
         .secret(),
@@ -422,7 +397,7 @@ impl Section for Webhook {
                 max: 64,
                 fits: |text| model::id::ProductKey::parse(text).is_ok()
             },
-            Live,
+            Restart,
             "Products it hears of; [] is all."
         ),
         key!(
@@ -432,7 +407,7 @@ impl Section for Webhook {
                 max: EVENTS.len(),
                 fits: |text| EVENTS.contains(&text)
             },
-            Live,
+            Restart,
             "Events it hears of; [] is all."
         ),
     ];

@@ -59,19 +59,19 @@ fn a_wrong_type_names_the_line_and_the_remedy() {
         ],
     );
     refused(
-        "[advice]\naddresses = \"192.0.2.1:1\"",
-        &["holdline.toml:2: [advice] addresses = \"192.0.2.1:1\": must be a list of at most 4 \
-           addresses such as \"192.0.2.7:7001\"; write [\"192.0.2.1:1\"]"],
+        "[[webhook]]\nurl = \"http://a/\"\nproducts = \"a\"",
+        &["holdline.toml:3: [[webhook]] products = \"a\": must be a list of at most 64 product \
+           keys; write [\"a\"]"],
     );
 }
 
 #[test]
 fn a_value_out_of_range_is_told_which_way_to_go() {
     refused(
-        "[limits]\nconnections_max = 0\nbinds_a_connection_max = 70_000",
+        "[limits]\ncrowd_max = 70_000\nbinds_a_connection_max = 70_000",
         &[
-            "holdline.toml:2: [limits] connections_max = 0: must be a whole number from 1 to \
-             100000000 (connections); write 1 or more",
+            "holdline.toml:2: [limits] crowd_max = 70_000: must be a whole number from 0 to \
+             65536 (connections); write 65536 or less",
             "holdline.toml:3: [limits] binds_a_connection_max = 70_000: must be a whole number \
              from 1 to 1024 (Binds); write 1024 or less",
         ],
@@ -84,11 +84,6 @@ fn a_value_out_of_range_is_told_which_way_to_go() {
             "holdline.toml:2: [store] fsync = \"intervall\": must be one of \"always\", \
              \"interval\", \"never\"; did you mean \"interval\"?",
         ],
-    );
-    refused(
-        "[advice]\naddresses = [\"192.0.2.1:1\", \"here\"]",
-        &["holdline.toml:2: [advice] addresses = [\"192.0.2.1:1\", \"here\"]: must be a list of \
-           at most 4 addresses such as \"192.0.2.7:7001\"; correct or remove \"here\""],
     );
     refused(
         "[[webhook]]\nurl = \"http://a/\"\nevents = [\"online\", \"online\", \"online\", \
@@ -114,7 +109,7 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
     refused(
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
-           api, limits, store, products, webhook, advice"],
+           api, limits, store, products, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",
@@ -315,7 +310,7 @@ fn the_defaults_are_reachable_from_this_machine_only() {
     assert!(config.api.address.ip().is_loopback());
     assert_eq!(config.products.len(), 1);
     assert_eq!(config.products[0].proofs.anonymous, AnonymousFrom::Loopback);
-    assert_eq!(config.limits, Limits::default());
+    assert_eq!(config.limits, Limits { connections_max: 0, ..Limits::default() });
     assert_eq!(config.warnings, [""; 0]);
 }
 
@@ -366,10 +361,8 @@ fn the_environment_overrides_every_scalar_key() {
             ("HOLDLINE_TLS_KEY", "k"),
             ("HOLDLINE_LISTEN_WSS_WEBSOCKET", "/other"),
             ("HOLDLINE_PRODUCTS_A_B_ANONYMOUS", "loopback"),
-            ("HOLDLINE_ADVICE_ADDRESSES", "192.0.2.1:1, 192.0.2.2:2"),
             ("HOLDLINE_TOKEN", "for the command line"),
             ("HOLDLINE_URL", "for the command line"),
-            ("HOLDLINE_LOG", "for the command line"),
             ("PATH", "of no concern"),
         ],
     )
@@ -382,7 +375,6 @@ fn the_environment_overrides_every_scalar_key() {
     assert_eq!(config.listen[4].web_socket.as_deref(), Some("/other"));
     assert_eq!(config.products[0].proofs.anonymous, AnonymousFrom::Loopback);
     assert_eq!(config.products[0].app_id, 3);
-    assert_eq!(config.advice.addresses.len(), 2);
 }
 
 #[test]
@@ -542,7 +534,6 @@ fn every_key_holds_its_default_and_its_range() {
     holds::<Product>();
     holds::<model::product::Secret>();
     holds::<Webhook>();
-    holds::<Advice>();
 }
 
 #[test]

@@ -1,0 +1,134 @@
+//! Fleets of the laboratory in a process of their own: connections with layers around MIOP.
+//!
+//! The caller speaks plain TCP only; whatever has TLS or WebSocket is opened by the pilots that we
+//! ship. As a process it takes `open COUNT WINDOW FIRST` and answers `done COUNT`, or `failed` and
+//! why; each order is a fleet of its own. [`Crowd`] is the other end.
+
+use crate::caller::speech::HEARTBEAT_S;
+use crate::child::Child;
+use load::{Fleet, FleetPlan, Heartbeat, Snapshot};
+use model::id::ProductKey;
+use proto_miop::client::Profile;
+use proto_miop::codec::Version;
+use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// With the hyphen and eight digits, names of 16 characters.
+const PREFIX: &str = "devices";
+/// The first device's number: it has eight digits, like all that follow.
+pub const FIRST: u32 = 10_000_000;
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What is around MIOP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layer {
+    /// TLS, whatever certificate is shown.
+    Tls,
+    /// WebSocket.
+    WebSocket,
+}
+
+/// A crowd in a process of its own.
+pub struct Crowd(Child);
+
+impl Crowd {
+    /// Starts one that calls `to`.
+    pub fn start(to: SocketAddr, layer: Layer) -> io::Result<Crowd> {
+        let layer = match layer {
+            Layer::Tls => "tls",
+            Layer::WebSocket => "websocket",
+        };
+        Ok(Crowd(Child::again(&["crowd", &to.to_string(), layer], None)?))
+    }
+
+    /// Binds `count` more devices, at most `window` under way at once, from number `first` on.
+    pub fn open(&mut self, count: u32, window: u32, first: u32) -> io::Result<()> {
+        let answer = self.0.ask(&format!("open {count} {window} {first}"))?;
+        if answer == format!("done {count}") {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("the crowd {answer}")))
+    }
+}
+
+/// Anonymous devices of `demo` whose heartbeat is `heartbeat_s`.
+pub fn profile(heartbeat_s: u16) -> io::Result<Profile> {
+    let product = ProductKey::parse("demo").map_err(|_| io::Error::other("demo is a key"))?;
+    let mut profile = Profile::new(Version::V7, product, PREFIX);
+    profile.heartbeat.want_s = heartbeat_s;
+    Ok(profile)
+}
+
+/// Everything that went wrong, by cause; nothing if nothing did.
+pub fn errors(seen: &Snapshot) -> Vec<(String, u64)> {
+    let ends =
+        [("connect", &seen.connect_failed), ("bind", &seen.bind_failed), ("closed", &seen.closed)];
+    let codes = [("refused", &seen.refused), ("kicked", &seen.kicked)];
+    let ends = ends.into_iter().flat_map(|(what, ends)| {
+        ends.iter().map(move |(reason, count)| (format!("{what}: {}", reason.name()), count))
+    });
+    let codes = codes.into_iter().flat_map(|(what, codes)| {
+        codes.iter().map(move |(code, count)| (format!("{what}: {code}"), count))
+    });
+    let odd = [("lost threads", seen.lost_threads), ("unanswered pings", seen.unanswered)];
+    let odd = odd.into_iter().filter(|(_, count)| *count > 0);
+    ends.chain(codes).chain(odd.map(|(what, count)| (what.to_owned(), count))).collect()
+}
+
+/// Runs a crowd: `ADDRESS tls|websocket`.
+pub fn run(arguments: &[String]) -> io::Result<()> {
+    let usage = || io::Error::other("ADDRESS tls|websocket");
+    let [to, layer] = arguments else { return Err(usage()) };
+    let to: SocketAddr = to.parse().map_err(io::Error::other)?;
+    let layer = match layer.as_str() {
+        "tls" => Layer::Tls,
+        "websocket" => Layer::WebSocket,
+        _ => return Err(usage()),
+    };
+    let (mut fleets, mut answers) = (Vec::new(), io::stdout());
+    for order in io::stdin().lock().lines() {
+        match obey(to, layer, &order?) {
+            Ok((fleet, count)) => {
+                fleets.push(fleet);
+                writeln!(answers, "done {count}")?;
+            }
+            Err(error) => writeln!(answers, "failed: {error}")?,
+        }
+    }
+    Ok(())
+}
+
+fn obey(to: SocketAddr, layer: Layer, order: &str) -> io::Result<(Fleet, u64)> {
+    let odd = || io::Error::other(format!("no order: {order}"));
+    let numbers: Option<Vec<u32>> = order
+        .strip_prefix("open ")
+        .and_then(|numbers| numbers.split(' ').map(|number| number.parse().ok()).collect());
+    let Some([count, window, first]) = numbers.as_deref() else { return Err(odd()) };
+    let mut plan = FleetPlan::new(to, *count, Arc::new(profile(HEARTBEAT_S)?));
+    plan.window = *window;
+    plan.first_number = FIRST + first;
+    plan.heartbeat = Heartbeat::Never;
+    plan.timeout = Duration::from_secs(60);
+    match layer {
+        Layer::Tls => {
+            let tls = load::trust::anybody("localhost").map_err(io::Error::other)?;
+            plan.layers.tls = Some(tls);
+        }
+        Layer::WebSocket => {
+            let (host, path) = (to.to_string(), "/miop".to_owned());
+            plan.layers.web_socket = Some(Arc::new((host, path)));
+        }
+    }
+    let fleet = Fleet::start(plan).map_err(io::Error::other)?;
+    let all = u64::from(*count);
+    let over = |seen: &Snapshot| seen.online_now == all || !errors(seen).is_empty();
+    fleet.wait(over, PATIENCE);
+    let seen = fleet.snapshot();
+    if seen.online_now != all {
+        let (online, errors) = (seen.online_now, errors(&seen));
+        return Err(io::Error::other(format!("{online} of {count} are online; {errors:?}")));
+    }
+    Ok((fleet, all))
+}

@@ -1,0 +1,156 @@
+//! Many devices against one server, both on this machine: bound, pushed to, held, counted.
+//!
+//! This runs inside the laboratory's VM, where a process may open millions of descriptors, and
+//! outside it with fewer devices. It prints how far it has come, and its result as one line that
+//! begins with [`MARK`]. Memory and capacity are true inside; times are those of an emulation.
+
+use crate::api;
+use crate::clock;
+use crate::crowd;
+use crate::holdline::{Holdline, Setup};
+use crate::measure::memory::Memory;
+use crate::measure::slab::{self, Slabs};
+use crate::measure::{machine, slope};
+use base::prng::Prng;
+use load::{Fleet, FleetPlan, Snapshot};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Begins the line of the result.
+pub const MARK: &str = "RESULT ";
+const HEARTBEAT_S: u16 = 300;
+const WINDOW: u32 = 90;
+const STEPS: u64 = 5;
+const PUSHED: u32 = 1_000;
+/// How often progress is told.
+const TELL_EVERY: Duration = Duration::from_secs(15);
+
+/// Runs it: `DEVICES HOLD_SECONDS PATIENCE_SECONDS`, the last for binding.
+pub fn run(arguments: &[String]) -> io::Result<()> {
+    let numbers: Option<Vec<u32>> = arguments.iter().map(|word| word.parse().ok()).collect();
+    let Some([devices, hold_s, patience_s]) = numbers.as_deref() else {
+        return Err(io::Error::other("DEVICES HOLD_SECONDS PATIENCE_SECONDS"));
+    };
+    let setup = Setup { connections: devices + 1_000, ..Setup::default() };
+    let holdline = setup.start()?;
+    let profile = Arc::new(crowd::profile(HEARTBEAT_S)?);
+    let mut plan = FleetPlan::new(holdline.address, *devices, Arc::clone(&profile));
+    plan.window = WINDOW;
+    plan.first_number = crowd::FIRST;
+    plan.timeout = Duration::from_secs(120);
+    let first = sample(&holdline, 0)?;
+    let began = clock::now();
+    let fleet = Fleet::start(plan).map_err(io::Error::other)?;
+    let patience = Duration::from_secs(u64::from(*patience_s));
+    let mut samples = vec![first];
+    let bound = bind(&holdline, &fleet, u64::from(*devices), patience, &mut samples)?;
+    let bind_s = clock::since(began).as_secs_f64();
+    println!("{bound} bound after {bind_s:.0} s");
+
+    let names: Vec<String> = numbers_of(*devices).iter().map(|n| profile.device(*n)).collect();
+    let mut order = api::to_list("demo", &names, 3_600);
+    order["wait_ms"] = json!(30_000);
+    let pushed = clock::now();
+    let answer = holdline.api.push(&order)?;
+    let push_s = clock::since(pushed).as_secs_f64();
+    let outcomes = answer["outcomes"].as_array().map_or(&[][..], Vec::as_slice);
+    let delivered = outcomes.iter().filter(|it| it["outcome"] == "delivered").count();
+    println!("{delivered} of {} pushes acknowledged after {push_s:.1} s", names.len());
+
+    let hold = Duration::from_secs(u64::from(*hold_s));
+    let held = clock::now();
+    while clock::since(held) < hold {
+        std::thread::sleep(TELL_EVERY.min(hold));
+        let seen = fleet.snapshot();
+        println!("holding {}: {} pings, {} answered", seen.online_now, seen.pings, seen.pongs);
+    }
+    samples.push(sample(&holdline, fleet.snapshot().online_now)?);
+    let seen = fleet.snapshot();
+    let told = json!({
+        "devices": devices, "hold_s": hold_s, "window": WINDOW, "heartbeat_s": HEARTBEAT_S,
+        "bind_s": bind_s, "held": seen.online_now, "online": holdline.api.online()?,
+        "pushed": names.len(), "delivered": delivered, "push_s": push_s,
+        "pings": seen.pings, "pongs": seen.pongs, "messages": seen.messages,
+        "errors": crowd::errors(&seen).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+        "accounts_agree": seen.conserved(), "machine": machine::describe(),
+        "memory": memory(&samples), "holdline": holdline.plan(),
+    });
+    println!("{MARK}{told}");
+    fleet.stop();
+    Ok(())
+}
+
+/// What was held at a moment.
+struct Sample {
+    online: u64,
+    memory: Memory,
+    slabs: Option<Slabs>,
+}
+
+fn sample(holdline: &Holdline, online: u64) -> io::Result<Sample> {
+    Ok(Sample { online, memory: Memory::of(holdline.pid())?, slabs: slab::read()? })
+}
+
+/// Waits until all are bound, taking samples on the way. An error that the fleet saw ends it.
+fn bind(
+    holdline: &Holdline,
+    fleet: &Fleet,
+    devices: u64,
+    patience: Duration,
+    samples: &mut Vec<Sample>,
+) -> io::Result<u64> {
+    let began = clock::now();
+    for step in 1..=STEPS {
+        let goal = devices * step / STEPS;
+        let come = |seen: &Snapshot| seen.online_now >= goal || !crowd::errors(seen).is_empty();
+        while !fleet.wait(come, TELL_EVERY) {
+            println!("{} bound", fleet.snapshot().online_now);
+            if clock::since(began) > patience {
+                return Err(io::Error::other(format!("not bound: {:?}", fleet.snapshot())));
+            }
+        }
+        let seen = fleet.snapshot();
+        if !crowd::errors(&seen).is_empty() {
+            return Err(io::Error::other(format!("errors: {:?}", crowd::errors(&seen))));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        samples.push(sample(holdline, fleet.snapshot().online_now)?);
+    }
+    Ok(fleet.snapshot().online_now)
+}
+
+/// Different numbers among the devices', drawn with a fixed seed.
+fn numbers_of(devices: u32) -> Vec<u32> {
+    let mut drawn = BTreeSet::new();
+    let mut prng = Prng::new(0x686f_6c64);
+    while drawn.len() < PUSHED.min(devices) as usize {
+        drawn.insert(crowd::FIRST + prng.below(u64::from(devices)) as u32);
+    }
+    drawn.into_iter().collect()
+}
+
+/// Bytes a connection as slopes over the samples. The kernel's are both ends'.
+fn memory(samples: &[Sample]) -> Value {
+    let slope = |of: fn(&Memory) -> u64| {
+        let point = |it: &Sample| (it.online as f64, of(&it.memory) as f64);
+        slope::through(&samples.iter().map(point).collect::<Vec<_>>())
+    };
+    let user = slope(|memory| memory.private_dirty);
+    let known: Option<Vec<(u32, Slabs)>> =
+        samples.iter().map(|it| Some((it.online as u32, it.slabs.clone()?))).collect();
+    let moving = known.map(|steps| slab::moving(&steps));
+    json!({
+        "private_dirty_a_connection": user.each, "r2": user.r2, "fixed": user.fixed,
+        "rss_a_connection": slope(|memory| memory.rss).each,
+        "pss_a_connection": slope(|memory| memory.pss).each,
+        "rss": samples.last().map_or(0, |it| it.memory.rss),
+        "kernel_a_connection_both_ends": moving.as_ref().map(slab::total),
+        "caches": moving.map(|all| {
+            all.into_iter().map(|(name, slope)| (name, json!(slope.each.round())))
+                .collect::<serde_json::Map<_, _>>()
+        }),
+    })
+}

@@ -1,0 +1,164 @@
+//! A million devices: the laboratory's VM, with server and devices inside.
+//!
+//! This machine lets a process open 20,000 descriptors; the VM (`lab/vm.sh`, HOLDLINE_LAB) lets it
+//! open millions. The release binaries are handed in, `bench inside` does the work there, and the
+//! line it prints is the result. A run of a million takes 10 to 40 minutes and most of the memory.
+
+use crate::inside::MARK;
+use crate::results::{self, Outcome};
+use crate::{clock, holdline};
+use serde_json::{Value, json};
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// How it is run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Devices.
+    pub devices: u32,
+    /// Memory of the VM, MiB.
+    pub mem_mb: u32,
+    /// Time until the VM is ended, seconds.
+    pub seconds: u32,
+    /// Time for which all are held, seconds.
+    pub hold_s: u32,
+    /// For trying out.
+    pub quick: bool,
+}
+
+impl Options {
+    /// Reads `--devices N --mem MB --seconds S --hold S --quick`.
+    pub fn parse(words: &[String]) -> io::Result<Options> {
+        let mut options = Options {
+            devices: 1_000_000,
+            mem_mb: 20_480,
+            seconds: 3_000,
+            hold_s: 90,
+            quick: false,
+        };
+        let mut words = words.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            let place = match word {
+                "--quick" => {
+                    (options.devices, options.mem_mb, options.quick) = (20_000, 3_072, true);
+                    continue;
+                }
+                "--devices" => &mut options.devices,
+                "--mem" => &mut options.mem_mb,
+                "--seconds" => &mut options.seconds,
+                "--hold" => &mut options.hold_s,
+                _ => return Err(io::Error::other(format!("no such option: {word}"))),
+            };
+            let number = words.next().and_then(|number| number.parse().ok());
+            *place = number.ok_or_else(|| io::Error::other(format!("{word} needs a number")))?;
+        }
+        Ok(options)
+    }
+}
+
+/// Runs it.
+pub fn run(options: &Options) -> io::Result<Outcome> {
+    let root = results::root();
+    let lab = std::env::var_os("HOLDLINE_LAB")
+        .map_or_else(|| root.join("../shared/lab/vm.sh"), PathBuf::from);
+    let cache = std::env::var_os("VM_CACHE").map_or_else(|| root.join("target/vm"), PathBuf::from);
+    std::fs::create_dir_all(&cache)?;
+    let patience_s = options.seconds.saturating_sub(options.hold_s + 120);
+    // The VM's files lie in one folder and keep their names: the server's must be holdline.
+    let order = format!(
+        "HOLDLINE_BIN=/w/{} ./{} inside {} {} {patience_s}",
+        name(&holdline::binary()?)?,
+        name(&std::env::current_exe()?)?,
+        options.devices,
+        options.hold_s,
+    );
+    println!("  in the VM: {order}");
+    let began = clock::now();
+    let mut vm = Command::new("bash")
+        .arg(&lab)
+        .args(["--mem", &options.mem_mb.to_string(), "--time", &options.seconds.to_string()])
+        .arg("--file")
+        .args([holdline::binary()?, std::env::current_exe()?])
+        .args(["--cmd", &order])
+        .env("VM_CACHE", std::path::absolute(cache)?)
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let output = BufReader::new(vm.stdout.take().expect("it was asked for"));
+    let mut result = None;
+    for line in output.lines() {
+        let line = line?;
+        match line.strip_prefix(MARK) {
+            Some(told) => result = Some(serde_json::from_str::<Value>(told)?),
+            None => println!("  {line}"),
+        }
+    }
+    vm.wait()?; // it ends by itself, at the latest when its time is over
+    let told = result.ok_or_else(|| io::Error::other("the VM told no result"))?;
+    let mut outcome = outcome(options, told);
+    outcome.figure("the whole run", clock::since(began).as_secs_f64(), "s (emulated)");
+    Ok(outcome)
+}
+
+fn outcome(options: &Options, told: Value) -> Outcome {
+    let mut outcome = Outcome::new(json!({
+        "devices": options.devices, "memory_mb": options.mem_mb, "seconds_max": options.seconds,
+        "hold_s": options.hold_s, "window": told["window"], "heartbeat_s": told["heartbeat_s"],
+        "holdline": told["holdline"],
+    }));
+    let errors = told["errors"].as_object();
+    let errors = errors.map_or(0, |all| all.values().filter_map(Value::as_u64).sum());
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    let memory = &told["memory"];
+    outcome.figure("devices held", number(&told["held"]), "");
+    outcome.figure("errors", errors as f64, "");
+    for (name, value, unit) in [
+        ("user bytes a connection", &memory["private_dirty_a_connection"], "bytes"),
+        ("R² of the slope", &memory["r2"], ""),
+        ("RSS a connection", &memory["rss_a_connection"], "bytes"),
+        ("PSS a connection", &memory["pss_a_connection"], "bytes"),
+        ("kernel bytes a connection, both ends", &memory["kernel_a_connection_both_ends"], "bytes"),
+        ("server's RSS at the end", &memory["rss"], "bytes"),
+        ("pushes acknowledged of a thousand", &told["delivered"], ""),
+        ("time until all were bound", &told["bind_s"], "s (emulated)"),
+        ("pings answered while held", &told["pongs"], ""),
+    ] {
+        outcome.figure(name, number(value), unit);
+    }
+    outcome.details = told;
+    outcome
+}
+
+fn name(path: &std::path::Path) -> io::Result<String> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("a binary without a name"))?;
+    Ok(name.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> io::Result<Options> {
+        Options::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_are_read_in_order() {
+        let options = parse(&["--quick", "--devices", "500", "--hold", "5"]).unwrap();
+        assert_eq!((options.devices, options.hold_s, options.quick), (500, 5, true));
+        assert_eq!(parse(&[]).unwrap().devices, 1_000_000);
+        assert!(parse(&["--devices"]).is_err());
+        assert!(parse(&["--devices", "many"]).is_err());
+        assert!(parse(&["--loud"]).is_err());
+    }
+
+    #[test]
+    fn errors_are_added_up_over_their_causes() {
+        let told = json!({ "held": 9, "errors": { "closed: reset": 2, "refused: 30": 3 } });
+        let outcome = outcome(&parse(&[]).unwrap(), told);
+        let figure =
+            |name: &str| outcome.figures.iter().find(|figure| figure.name == name).unwrap().value;
+        assert_eq!((figure("devices held"), figure("errors")), (9.0, 5.0));
+        assert!(figure("RSS a connection").is_nan());
+    }
+}

@@ -1,0 +1,267 @@
+//! A fleet of simulated devices on threads of its own.
+//!
+//! Each thread is one shard of `net` with its share of the pilots; nothing is shared on their way.
+//! Whoever wants to know something asks by letter, and the threads' figures are merged here.
+
+use crate::house::{Mail, PilotHouse, Share};
+use crate::pilot::Seat;
+use crate::plan::{FleetPlan, ReportPlan};
+use crate::snapshot::Snapshot;
+use crate::stamp;
+use base::hash::HashKey;
+use model::close::CloseReason;
+use model::id::ShardId;
+use model::limits::{FRAME_BYTES_HARD_MAX, Limits};
+use model::pilot::Action;
+use net::epoll::Epoll;
+use net::mailbox::Mailbox;
+use net::shard::{Census, Letter};
+use net::{Settings, Shard, descriptors};
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+type Post = Letter<Seat, Mail, std::os::fd::OwnedFd>;
+type PilotShard = Shard<Epoll<Post>, PilotHouse>;
+/// What a thread leaves behind when it has ended.
+type Last = Arc<Mutex<Option<Snapshot>>>;
+
+/// Time between two looks of [`Fleet::wait`].
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Time between two looks whether a thread that was asked has ended instead of answering.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A fleet of simulated devices. Dropping it stops it.
+pub struct Fleet {
+    mailboxes: Arc<[Arc<Mailbox<Post>>]>,
+    threads: Vec<(JoinHandle<()>, Last)>,
+}
+
+impl Fleet {
+    /// Starts the plan. An error says what to change: the plan, or a limit of this machine.
+    pub fn start(mut plan: FleetPlan) -> Result<Fleet, String> {
+        plan.threads = plan.threads.min(u16::try_from(plan.count).unwrap_or(u16::MAX));
+        plan.check()?;
+        check_descriptors(u64::from(plan.count), descriptors::raise())?;
+        let limits = limits(&plan);
+        let mailboxes: Arc<[_]> = (0..plan.threads)
+            .map(|_| Mailbox::new(limits.mailbox_letters_max as usize))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(failed)?
+            .into();
+        let setting = Setting {
+            sources: plan.sources().into(),
+            plan: Arc::new(plan),
+            limits: Arc::new(limits),
+            census: Arc::default(),
+            seed: seed()?,
+            began: instant(),
+            origin_us: stamp::wall_us(),
+        };
+        let mut fleet = Fleet { mailboxes, threads: Vec::new() };
+        for thread in 0..setting.plan.threads {
+            let shard = setting.shard(thread, &fleet.mailboxes).map_err(failed)?;
+            let last = Last::default();
+            let left = last.clone();
+            let builder = std::thread::Builder::new().name(format!("pilots-{thread}"));
+            let handle = builder.spawn(move || fly(shard, &clock_since(setting.began), &left));
+            fleet.threads.push((handle.map_err(failed)?, last));
+        }
+        Ok(fleet)
+    }
+
+    /// What the fleet has seen so far. Each thread answers between two of its turns.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut asked = Vec::new();
+        for thread in 0..self.threads.len() {
+            let (to, answer) = sync_channel(1);
+            self.post(thread, Mail::Show(to));
+            asked.push(answer);
+        }
+        let mut all = Snapshot::default();
+        for ((handle, last), answer) in self.threads.iter().zip(asked) {
+            let seen = loop {
+                match answer.recv_timeout(ASK_AGAIN) {
+                    Ok(seen) => break *seen,
+                    Err(RecvTimeoutError::Timeout) if !handle.is_finished() => {}
+                    Err(_) => break left_behind(last),
+                }
+            };
+            all.merge(&seen);
+        }
+        all
+    }
+
+    /// Waits until a snapshot satisfies `until`; false when `deadline` has passed before. Looks
+    /// fifty times a second.
+    pub fn wait(&self, until: impl Fn(&Snapshot) -> bool, deadline: Duration) -> bool {
+        let began = instant();
+        loop {
+            if until(&self.snapshot()) {
+                return true;
+            }
+            let left = deadline.saturating_sub(instant() - began);
+            if left.is_zero() {
+                return false;
+            }
+            std::thread::sleep(left.min(LOOK_EVERY));
+        }
+    }
+
+    /// Has the online devices with these numbers do something, in one turn of each thread. A
+    /// heartbeat is left out where one is under way; a device that says farewell does not come back.
+    pub fn send(&self, numbers: Range<u32>, action: Action) {
+        for thread in 0..self.threads.len() {
+            self.post(thread, Mail::Act(numbers.clone(), action.clone()));
+        }
+    }
+
+    /// Reports as in this plan from now on; `None`: no more of them.
+    pub fn set_reports(&self, plan: Option<ReportPlan>) {
+        for thread in 0..self.threads.len() {
+            self.post(thread, Mail::Reports(plan.clone()));
+        }
+    }
+
+    /// Ends all connections and threads. Connections that were open count as `server_stopped`,
+    /// which is [`Side::Stop`](crate::Side::Stop).
+    pub fn stop(mut self) -> Snapshot {
+        self.end()
+    }
+
+    fn end(&mut self) -> Snapshot {
+        for thread in 0..self.threads.len() {
+            self.post(thread, Mail::Stop);
+        }
+        let mut all = Snapshot::default();
+        for (handle, last) in self.threads.drain(..) {
+            // A thread that broke off left nothing, which is counted.
+            let _ = handle.join();
+            all.merge(&left_behind(&last));
+        }
+        all
+    }
+
+    fn post(&self, thread: usize, mail: Mail) {
+        let mailbox = &self.mailboxes[thread];
+        let mut letter = Letter::Mail(mail);
+        while let Err(back) = mailbox.put(letter) {
+            if self.threads[thread].0.is_finished() {
+                return;
+            }
+            letter = back;
+            mailbox.ring();
+            std::thread::yield_now();
+        }
+        mailbox.ring();
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Checks that so many connections fit under a descriptor limit.
+pub(crate) fn check_descriptors(connections: u64, limit: u64) -> Result<(), String> {
+    descriptors::check(connections, 0, 0, limit).map_err(|few| {
+        let (need, fit) = (few.need, few.fit);
+        format!(
+            "{connections} connections need {need} descriptors, but this process may open {limit}. \
+             Raise the limit (shell: ulimit -n {need}; systemd: LimitNOFILE={need}; container: \
+             --ulimit nofile={need}), or ask for {fit} connections or less"
+        )
+    })
+}
+
+/// What the threads of a fleet have in common.
+struct Setting {
+    plan: Arc<FleetPlan>,
+    limits: Arc<Limits>,
+    sources: Arc<[IpAddr]>,
+    census: Arc<Census>,
+    seed: [u64; 3],
+    began: Instant,
+    origin_us: u64,
+}
+
+impl Setting {
+    fn shard(
+        &self,
+        thread: u16,
+        mailboxes: &Arc<[Arc<Mailbox<Post>>]>,
+    ) -> std::io::Result<PilotShard> {
+        let [k0, k1, seed] = self.seed;
+        let settings = Settings {
+            shard: ShardId(thread),
+            shards: self.plan.threads,
+            hash_key: HashKey::new(k0, k1),
+            limits: self.limits.clone(),
+            doors: Vec::new(),
+            census: self.census.clone(),
+            seed,
+        };
+        let share = Share {
+            thread,
+            seed: seed.wrapping_add(u64::from(thread)),
+            origin_us: self.origin_us,
+            sources: self.sources.clone(),
+        };
+        let net = Epoll::new(ShardId(thread), Vec::new(), mailboxes.clone(), self.began)?;
+        Ok(Shard::new(settings, net, PilotHouse::new(self.plan.clone(), share)))
+    }
+}
+
+/// The shards' clock, for the last snapshot of a thread.
+fn clock_since(began: Instant) -> impl Fn() -> base::time::Now {
+    move || {
+        let nanos = u64::try_from((instant() - began).as_nanos()).unwrap_or(u64::MAX);
+        base::time::Now::new(base::time::Instant::from_nanos(nanos), stamp::wall_us() / 1_000)
+    }
+}
+
+/// A thread's work.
+fn fly(mut shard: PilotShard, clock: &impl Fn() -> base::time::Now, left: &Last) {
+    shard.run();
+    let seen = shard.house().snapshot(clock(), shard.desk());
+    *left.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+}
+
+fn left_behind(last: &Last) -> Snapshot {
+    let seen = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    seen.unwrap_or_else(|| Snapshot { lost_threads: 1, ..Snapshot::default() })
+}
+
+/// The tester's own limits: room for all pilots on any thread, and frames as large as any server
+/// may send.
+fn limits(plan: &FleetPlan) -> Limits {
+    let largest = plan.reports.as_ref().map_or(0, |reports| reports.bytes);
+    Limits {
+        connections_max: plan.count,
+        frame_bytes_max: FRAME_BYTES_HARD_MAX,
+        out_bytes_max: (8 * FRAME_BYTES_HARD_MAX).max(largest.saturating_mul(4)),
+        out_frames_max: 1 << 20,
+        ..Limits::default()
+    }
+}
+
+fn seed() -> Result<[u64; 3], String> {
+    let mut bytes = [0; 24];
+    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
+    let word = |at: usize| bytes[at..at + 8].iter().fold(0, |word, &b| (word << 8) | u64::from(b));
+    Ok([word(0), word(8), word(16)])
+}
+
+fn failed(error: std::io::Error) -> String {
+    format!("cannot start the pilots' threads: {error} ({})", CloseReason::LocalLimit.meaning())
+}
+
+/// The monotonic clock, for whoever measures beside a fleet.
+#[expect(clippy::disallowed_methods, reason = "the laboratory measures time")]
+pub fn instant() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,308 @@
+//! An application that orders pushes through the control port and believes what it is told.
+//!
+//! It keeps every order, every answer and every promise: a device whose outcome was "stored" must
+//! see the push, or the push must be over for a reason the application gave (a short time to live,
+//! a later push with its collapse key). Invariant: an order is answered exactly once.
+
+use crate::pilots::{PilotHouse, lock};
+use base::prng::Prng;
+use base::time::Now;
+use model::event::{Event, What};
+use model::id::{DeviceId, MessageId, ProductKey, ShardId};
+use model::ports::control::{Answer, Command, PushCounts, PushOrder, Target};
+use model::push::{Outcome, Priority, Rejection};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+
+/// Seconds to live that no world lasts.
+const LONG_S: u32 = 6 * 24 * 3_600;
+/// Keys for collapsing.
+const KEYS: u64 = 3;
+
+/// What was ordered.
+struct Ordered {
+    time_to_live_s: u32,
+    collapse: Option<Box<str>>,
+    /// Ordered of all shards: the parts' counts add up.
+    many: bool,
+}
+
+/// Answers that have come, by the number of their question.
+pub type Answers = Arc<Mutex<Vec<(u64, Answer)>>>;
+
+/// The application.
+pub struct Application {
+    rng: Prng,
+    product: ProductKey,
+    devices: Vec<DeviceId>,
+    last_id: u64,
+    asked: BTreeMap<u64, Option<MessageId>>,
+    asks: u64,
+    ordered: BTreeMap<MessageId, Ordered>,
+    outcomes: BTreeMap<(MessageId, DeviceId), Outcome>,
+    /// Ends that were told as events.
+    ends: BTreeSet<(MessageId, DeviceId)>,
+    epochs: BTreeMap<DeviceId, (u64, bool)>,
+    answers: Answers,
+    told: BTreeMap<&'static str, u64>,
+}
+
+/// A question for a shard, or for each of them.
+pub struct Question {
+    /// What is asked.
+    pub command: Command,
+    /// Its number; see [`Application::answers`].
+    pub number: u64,
+    /// Whom; absent: the owner of the only device in it.
+    pub to: Option<ShardId>,
+}
+
+impl Application {
+    /// An application with these devices.
+    pub fn new(seed: u64, product: ProductKey, devices: Vec<DeviceId>) -> Application {
+        Application {
+            rng: Prng::new(seed),
+            product,
+            devices,
+            last_id: 0,
+            asked: BTreeMap::new(),
+            asks: 0,
+            ordered: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            epochs: BTreeMap::new(),
+            answers: Answers::default(),
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// Where answers are put, with the numbers of their questions.
+    pub fn answers(&self) -> Answers {
+        self.answers.clone()
+    }
+
+    /// How often each outcome and answer was told.
+    pub fn told(&self) -> &BTreeMap<&'static str, u64> {
+        &self.told
+    }
+
+    /// Orders so far.
+    pub fn orders(&self) -> usize {
+        self.ordered.len()
+    }
+
+    /// Questions without an answer.
+    pub fn waiting(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Something to ask of a server with so many shards.
+    pub fn next(&mut self, now: Now, shards: u16) -> Vec<Question> {
+        match self.rng.below(12) {
+            0 => self.to_all(shards, None, Command::Status),
+            1 => {
+                let (product, device) = (self.product.clone(), self.anyone());
+                self.to_owner(None, Command::Kick { product, device, addrs: Vec::new() })
+            }
+            2 => {
+                let (product, device) = (self.product.clone(), self.anyone());
+                let tag = model::id::Tag::parse("crowd").expect("a name");
+                let tags = if self.rng.one_in(3) { Vec::new() } else { vec![tag] };
+                self.to_owner(None, Command::SetTags { product, device, tags })
+            }
+            3 => self.to_all(shards, None, Command::Configure { product: self.product.clone() }),
+            4 => {
+                let ids = self.ordered.keys().next_back().copied();
+                let counts = ids.map(|id| self.to_all(shards, None, Command::PushCounts(id)));
+                counts.unwrap_or_default()
+            }
+            _ => self.push(now, shards),
+        }
+    }
+
+    /// Orders a push that will not expire for each of these devices.
+    pub fn push_to(&mut self, now: Now, device: &DeviceId, body: &[u8]) -> Question {
+        let mut order = self.order(now, LONG_S, None);
+        order.body = body.into();
+        order.target = Target::Devices(vec![device.clone()]);
+        let id = order.id;
+        self.to_owner(Some(id), Command::Push(order)).pop().expect("one device, one question")
+    }
+
+    /// Takes in the answers that have come. Panics at one that nobody waits for, or that promises
+    /// what `seen` contradicts.
+    pub fn read(&mut self, seen: impl Fn(&DeviceId, MessageId) -> bool) {
+        let answers = std::mem::take(&mut *lock(&self.answers));
+        for (number, answer) in answers {
+            let id = self.asked.remove(&number).expect("an order is answered exactly once");
+            match (id, answer) {
+                (Some(id), Answer::Pushed { id: told, outcomes, counts }) => {
+                    assert_eq!(id, told, "the answer is to what was asked");
+                    check_counts(id, &counts);
+                    for (device, outcome) in outcomes {
+                        *self.told.entry(outcome.name()).or_default() += 1;
+                        let delivered = outcome == Outcome::Delivered;
+                        let true_to_word = !delivered || seen(&device, id);
+                        assert!(true_to_word, "{id:?} was delivered to {device}, which never saw it");
+                        let before = self.outcomes.insert((id, device), outcome);
+                        assert_eq!(before, None, "one outcome a device and push");
+                    }
+                }
+                (_, Answer::Counts(Some(counts))) => check_counts(MessageId(0), &counts),
+                (_, Answer::Busy) => *self.told.entry("busy").or_default() += 1,
+                (_, Answer::UnknownProduct) => panic!("the product is known"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes in events. Panics at an end that was told twice in one life of the server, and at an
+    /// offline or online that does not follow from the one before.
+    pub fn hear(&mut self, events: Vec<Event>) {
+        for event in events {
+            *self.told.entry(event.what.name()).or_default() += 1;
+            match event.what {
+                What::Pushed { id, outcome } => {
+                    let short = self.ordered.get(&id).is_none_or(|o| o.time_to_live_s < LONG_S);
+                    assert!(short || outcome != Outcome::Expired, "{id:?} expired days early");
+                    let new = self.ends.insert((id, event.device.clone()));
+                    assert!(new, "the end of {id:?} at {} was told twice", event.device);
+                }
+                What::Online { .. } => {
+                    let before = self.epochs.insert(event.device.clone(), (event.epoch, true));
+                    let rises = before.is_none_or(|(epoch, _)| epoch < event.epoch);
+                    assert!(rises, "epochs rise: {before:?} then {}", event.epoch);
+                    let was_online = before.is_some_and(|(_, online)| online);
+                    // A version 5 device may bind anew on the connection it is bound to.
+                    let anew = binds_anew(&event.device);
+                    assert!(anew || !was_online, "{} is online twice: {before:?} then {}", event.device, event.epoch);
+                }
+                What::Offline { .. } => {
+                    let before = self.epochs.insert(event.device.clone(), (event.epoch, false));
+                    let own = before.is_some_and(|(epoch, on)| on && epoch == event.epoch);
+                    assert!(own, "an offline of its own online: {before:?} {}", event.epoch);
+                }
+                What::Report { .. } => {}
+            }
+        }
+    }
+
+    /// The server died: who was online is not known, receipts are forgotten.
+    pub fn crashed(&mut self) {
+        self.ends.clear();
+        // Epochs follow the wall clock, which may have stepped back: they rise within a life.
+        self.epochs.clear();
+    }
+
+    /// Panics at a promise that was not kept: to be called when everybody came and fetched.
+    pub fn check_promises(&self, seen: impl Fn(&DeviceId, MessageId) -> bool) {
+        assert_eq!(self.asked.len(), 0, "every question is answered");
+        for ((id, device), outcome) in &self.outcomes {
+            let Outcome::Stored = outcome else {
+                let never = *outcome == Outcome::Rejected(Rejection::Evicted);
+                assert!(!never, "nothing is evicted from queues that are wide enough");
+                continue;
+            };
+            let order = &self.ordered[id];
+            let over = order.time_to_live_s < LONG_S || self.replaced(*id, order);
+            assert!(over || seen(device, *id), "{id:?} was stored for {device} and never came");
+        }
+    }
+
+    fn replaced(&self, id: MessageId, order: &Ordered) -> bool {
+        let mut later = self.ordered.range(MessageId(id.0 + 1)..);
+        // Orders overtake each other on the way to a shard, so any with the key may have been later.
+        let any = self.ordered.range(..id).chain(later.by_ref());
+        order.collapse.is_some()
+            && any.filter(|(other, _)| **other != id).any(|(_, o)| o.collapse == order.collapse)
+    }
+
+    fn anyone(&mut self) -> DeviceId {
+        self.devices[self.rng.below(self.devices.len() as u64) as usize].clone()
+    }
+
+    fn push(&mut self, now: Now, shards: u16) -> Vec<Question> {
+        let time_to_live_s = [0, 20, LONG_S, LONG_S][self.rng.below(4) as usize];
+        let key = self.rng.below(KEYS);
+        let collapse = self.rng.one_in(4).then(|| format!("key-{key}").into_boxed_str());
+        let order = self.order(now, time_to_live_s, collapse);
+        let id = order.id;
+        if let Target::Devices(devices) = &order.target {
+            let one = |device: &DeviceId| PushOrder {
+                target: Target::Devices(vec![device.clone()]),
+                ..order.clone()
+            };
+            let orders: Vec<_> = devices.iter().map(one).collect();
+            let asked = orders.into_iter().map(|order| (Some(id), Command::Push(order)));
+            return asked.flat_map(|(id, command)| self.to_owner(id, command)).collect();
+        }
+        self.to_all(shards, Some(id), Command::Push(order))
+    }
+
+    fn order(&mut self, now: Now, time_to_live_s: u32, collapse: Option<Box<str>>) -> PushOrder {
+        let id = MessageId::after(self.last_id, now.wall_ms, ShardId(0));
+        self.last_id = id.0;
+        let target = match self.rng.below(6) {
+            0 => Target::Tag(model::id::Tag::parse("crowd").expect("a name")),
+            1 => Target::Product,
+            _ => Target::Devices(vec![self.anyone()]),
+        };
+        let many = !matches!(target, Target::Devices(_));
+        self.ordered.insert(id, Ordered { time_to_live_s, collapse: collapse.clone(), many });
+        PushOrder {
+            id,
+            product: self.product.clone(),
+            target,
+            body: vec![0x55; 1 + self.rng.below(1_500) as usize].into_boxed_slice(),
+            collapse,
+            time_to_live_s,
+            priority: if self.rng.one_in(4) { Priority::High } else { Priority::Normal },
+            silent: self.rng.one_in(4),
+            wait_ms: self.rng.below(3) as u32 * 2_000,
+            receipts: true,
+        }
+    }
+
+    fn to_owner(&mut self, id: Option<MessageId>, command: Command) -> Vec<Question> {
+        vec![self.question(id, command, None)]
+    }
+
+    fn to_all(
+        &mut self,
+        shards: u16,
+        id: Option<MessageId>,
+        command: Command,
+    ) -> Vec<Question> {
+        let all = (0..shards).map(|shard| Some(ShardId(shard)));
+        all.map(|to| self.question(id, command.clone(), to)).collect()
+    }
+
+    fn question(
+        &mut self,
+        id: Option<MessageId>,
+        command: Command,
+        to: Option<ShardId>,
+    ) -> Question {
+        self.asks += 1;
+        self.asked.insert(self.asks, id);
+        Question { command, number: self.asks, to }
+    }
+
+    /// Fan-outs that were ordered: their counts can be asked for at the end.
+    pub fn fan_outs(&self) -> impl Iterator<Item = MessageId> {
+        self.ordered.iter().filter(|(_, ordered)| ordered.many).map(|(id, _)| *id)
+    }
+}
+
+/// Whether a device speaks version 5, which allows several Binds on one connection.
+fn binds_anew(device: &DeviceId) -> bool {
+    let number = device.as_str().rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
+    number.is_some_and(|number| PilotHouse::speaks_5(number))
+}
+
+/// Panics when a push is not accounted for.
+pub fn check_counts(id: MessageId, c: &PushCounts) {
+    let sum = c.pending + c.delivered + c.stored + c.expired + c.rejected;
+    assert_eq!(c.matched, sum, "counts of {id:?}: {c:?}");
+}

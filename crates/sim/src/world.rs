@@ -1,0 +1,325 @@
+//! Everything at once: a server's shards, the pilots' shard, an application, a journal, the network.
+//!
+//! A step is one turn of one shard, with whatever the outside does before it. After the wild part
+//! comes the finale: the weather clears, every device binds and fetches what waits for it, then all
+//! leave; what must hold at the end is in [`checks`](self::checks).
+
+mod build;
+mod checks;
+mod outside;
+
+pub use build::{ADDRESS, Plan, product};
+pub use outside::SimOutside;
+
+use crate::application::{Application, Question};
+use crate::fabric::{Fabric, HostId, Socket};
+use crate::journal::Journal;
+use crate::net::SimNet;
+use crate::pilots::{Mood, PilotHouse};
+use crate::post::Post;
+use base::hash::HashKey;
+use base::prng::Prng;
+use model::id::{DeviceId, MessageId, ShardId};
+use model::limits::Limits;
+use model::ports::control::{Answer, Command, DeviceState, Target};
+use net::shard::{Census, Letter, LetterOf};
+use net::Shard;
+use server::house::{Mail, ServerHouse, owner};
+use server::switchboard;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The server's house in a simulated world.
+pub type SimHouse = ServerHouse<SimOutside>;
+type LetterFor<H> = LetterOf<H, Socket>;
+/// A shard over the simulated network.
+pub type SimShard<H> = Shard<SimNet<LetterFor<H>>, H>;
+type PostOf<H> = Rc<RefCell<Post<LetterFor<H>>>>;
+
+/// Steps between two audits.
+const AUDIT_EVERY: u64 = 40;
+
+struct Server {
+    hosts: Vec<HostId>,
+    shards: Vec<SimShard<SimHouse>>,
+    running: Vec<bool>,
+    post: PostOf<SimHouse>,
+    census: Arc<Census>,
+    hash_key: HashKey,
+}
+
+/// A world.
+pub struct World {
+    plan: Plan,
+    rng: Prng,
+    fabric: Rc<RefCell<Fabric>>,
+    journal: Rc<RefCell<Journal>>,
+    events: Rc<RefCell<outside::Feed>>,
+    limits: Arc<Limits>,
+    server: Server,
+    pilots: SimShard<PilotHouse>,
+    pilots_host: HostId,
+    pilots_census: Arc<Census>,
+    application: Application,
+    /// Completions that found a full mailbox.
+    completed: Vec<(ShardId, Vec<model::ports::journal::Completion>)>,
+    names: BTreeMap<DeviceId, u32>,
+    steps: u64,
+    crashes: u64,
+    orders_left: u64,
+}
+
+/// What a run did, for whoever wants to know that it did something.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Story {
+    /// Turns taken.
+    pub steps: u64,
+    /// Simulated seconds.
+    pub seconds: u64,
+    /// Orders of the application.
+    pub orders: usize,
+    /// Crashes of the server.
+    pub crashes: u64,
+    /// Binds that the last life of the server accepted.
+    pub binds: u64,
+    /// Connections that pilots made.
+    pub connections: u64,
+    /// What the application was told, by name.
+    pub told: BTreeMap<&'static str, u64>,
+    /// How the server's connections ended, by reason, in its last life.
+    pub closed: BTreeMap<&'static str, u64>,
+}
+
+impl World {
+    /// Runs a world from its seed to its end. Panics where something does not hold.
+    pub fn run(seed: u64, steps: u64) -> Story {
+        let mut world = World::new(Plan::drawn(seed, steps));
+        for _ in 0..steps {
+            world.step();
+        }
+        world.finale();
+        world.story()
+    }
+
+    /// One turn of one shard, with whatever the outside does before it.
+    pub fn step(&mut self) {
+        self.steps += 1;
+        self.whims();
+        if self.orders_left > 0 && self.rng.one_in(10) {
+            self.orders_left -= 1;
+            let now = self.fabric.borrow().now();
+            let questions = self.application.next(now, self.plan.shards);
+            questions.into_iter().for_each(|question| self.ask(question));
+        }
+        if self.rng.one_in(4) {
+            self.complete();
+        }
+        self.turn();
+        self.listen();
+        if self.steps.is_multiple_of(AUDIT_EVERY) {
+            self.audit();
+        }
+    }
+
+    /// Steps until so much time has passed.
+    pub fn live(&mut self, span: Duration) {
+        let until = self.fabric.borrow().now().mono + span;
+        while self.fabric.borrow().now().mono < until {
+            self.step();
+        }
+    }
+
+    /// The weather clears and everybody comes, fetches what waits, and leaves. Then nothing may be
+    /// left.
+    pub fn finale(&mut self) {
+        self.orders_left = 0;
+        self.journal.borrow_mut().refuse_in = 0;
+        self.plan.crash_in = 0;
+        let cleared = self.fabric.borrow().weather().cleared();
+        self.fabric.borrow_mut().set_weather(cleared);
+        self.pilots.house_mut().set_mood(Mood::Calm);
+        self.wake_pilots();
+        let devices = self.plan.devices as usize;
+        let settled = |world: &World| {
+            world.pilots.house().bound() == devices
+                && world.online() == devices as u64
+                && world.waiting() == 0
+                && world.application.waiting() == 0
+                && world.journal.borrow().waiting() == 0
+        };
+        self.live_until("everybody is bound and has what waited", settled);
+        self.check_bound();
+        self.check_fan_outs();
+        self.application.check_promises(|device, id| self.saw(device, id));
+        self.pilots.house_mut().set_mood(Mood::Leaving);
+        self.wake_pilots();
+        let left = |world: &World| {
+            world.pilots.connections() == 0 && world.connections() == 0 && world.settled()
+        };
+        self.live_until("everybody has left", left);
+        self.check_empty();
+    }
+
+    /// The server process dies and is started again over what the journal kept.
+    pub fn crash(&mut self) {
+        self.crashes += 1;
+        self.journal.borrow_mut().crash();
+        self.completed.clear();
+        for &host in &self.server.hosts {
+            self.fabric.borrow_mut().kill(host);
+        }
+        self.server = build::server(self);
+        self.listen(); // questions that died with it are answered now
+        self.events.borrow_mut().heard.clear();
+        self.application.crashed();
+    }
+
+    /// Asks the server something.
+    pub fn ask(&mut self, question: Question) {
+        let Question { command, number, to } = question;
+        let to = to.unwrap_or_else(|| self.owner_of(&command));
+        let answers = self.application.answers();
+        let part = switchboard::part(Box::new(move |answer: Answer| {
+            crate::pilots::lock(&answers).push((number, answer));
+        }));
+        // A letter that finds no room is dropped, which answers it.
+        if self.mail(to, Mail::Ask(command, part)) {
+            self.ring(to);
+        }
+    }
+
+    /// Sends mail to a shard's house, from outside the shards; false when there is no room.
+    pub fn mail(&mut self, to: ShardId, mail: Mail) -> bool {
+        self.server.post.borrow_mut().put(None, to, Letter::Mail(mail)).is_ok()
+    }
+
+    /// What happened so far.
+    pub fn story(&self) -> Story {
+        let counters = self.counters();
+        let closed = model::close::CloseReason::ALL.iter().map(|reason| {
+            (reason.name(), counters.closed_of(*reason))
+        });
+        Story {
+            steps: self.steps,
+            seconds: u64::from(self.fabric.borrow().now().secs()),
+            orders: self.application.orders(),
+            crashes: self.crashes,
+            binds: counters.of(model::event::Counter::Binds),
+            connections: self.pilots.desk().counters.closed_sum(),
+            told: self.application.told().clone(),
+            closed: closed.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+
+    fn turn(&mut self) {
+        let Some(host) = self.fabric.borrow_mut().next_host() else {
+            return self.fabric.borrow_mut().pass(Duration::from_millis(100));
+        };
+        if host == self.pilots_host {
+            self.pilots.turn();
+        } else if let Some(at) = self.server.hosts.iter().position(|known| *known == host)
+            && !self.server.shards[at].turn()
+        {
+            self.server.running[at] = false;
+            self.fabric.borrow_mut().retire(host);
+        }
+        let spent_us = 1 + self.rng.below(200);
+        self.fabric.borrow_mut().pass(Duration::from_micros(spent_us));
+    }
+
+    /// What befalls the whole world.
+    fn whims(&mut self) {
+        let mut fabric = self.fabric.borrow_mut();
+        let (wall_jump_in, leap_in) = (fabric.weather().wall_jump_in, fabric.weather().leap_in);
+        if fabric.strikes(wall_jump_in) {
+            let by_ms = fabric.below(2 * 3_600_000) as i64 - 3_600_000;
+            fabric.jump_wall(by_ms);
+        }
+        if fabric.strikes(leap_in) {
+            let most = fabric.weather().leap_ms_max;
+            let span = fabric.below(most + 1);
+            fabric.pass(Duration::from_millis(span));
+        }
+        drop(fabric);
+        if self.plan.crash_in != 0 && self.rng.one_in(self.plan.crash_in) {
+            self.crash();
+        }
+    }
+
+    /// The journal goes on with some shard's entries.
+    fn complete(&mut self) {
+        let shard = ShardId(self.rng.below(u64::from(self.plan.shards)) as u16);
+        let completions = self.journal.borrow_mut().complete(shard);
+        if !completions.is_empty() {
+            self.completed.push((shard, completions));
+        }
+        for (shard, completions) in std::mem::take(&mut self.completed) {
+            // Like the store, it does not give up: a completion must not be lost.
+            if self.mail(shard, Mail::Completions(completions.clone())) {
+                self.ring(shard);
+            } else {
+                self.completed.push((shard, completions));
+            }
+        }
+    }
+
+    /// The application hears what it was told.
+    fn listen(&mut self) {
+        let events = std::mem::take(&mut self.events.borrow_mut().heard);
+        self.application.hear(events);
+        let (house, names) = (self.pilots.house(), &self.names);
+        self.application.read(|device, id| house.seen(names[device], id) > 0);
+    }
+
+    fn ring(&mut self, shard: ShardId) {
+        self.fabric.borrow_mut().ring(self.server.hosts[shard.0 as usize]);
+    }
+
+    fn wake_pilots(&mut self) {
+        self.fabric.borrow_mut().stir(self.pilots_host);
+    }
+
+    fn saw(&self, device: &DeviceId, id: MessageId) -> bool {
+        self.pilots.house().seen(self.names[device], id) > 0
+    }
+
+    fn owner_of(&self, command: &Command) -> ShardId {
+        let (product, device) = match command {
+            Command::Kick { product, device, .. }
+            | Command::SetTags { product, device, .. }
+            | Command::Block { product, device, .. } => (product, device),
+            Command::Push(order) => match &order.target {
+                Target::Devices(devices) => (&order.product, &devices[0]),
+                _ => return ShardId(0),
+            },
+            _ => return ShardId(0),
+        };
+        owner(self.server.hash_key, self.plan.shards, product, device)
+    }
+
+    fn live_until(&mut self, what: &str, holds: impl Fn(&World) -> bool) {
+        let began = self.fabric.borrow().now().mono;
+        let mut looked = began;
+        loop {
+            self.step();
+            let now = self.fabric.borrow().now().mono;
+            if now - looked > Duration::from_secs(1) {
+                looked = now;
+                if holds(self) {
+                    return;
+                }
+            }
+            let late = now - began > Duration::from_secs(1_200);
+            if late {
+                let odd = |(_, device): &(_, DeviceState)| device.waiting > 0 || !device.online;
+                let waits = self.devices().into_iter().filter(odd);
+                let waits: Vec<_> = waits.collect();
+                panic!("after twenty minutes still not: {what}. {} {waits:#?}", self.describe());
+            }
+        }
+    }
+}
+

@@ -1,0 +1,221 @@
+//! How a world is put together, at its beginning and after a crash.
+
+use super::outside::Feed;
+use super::{Server, SimHouse, SimOutside, World};
+use crate::application::Application;
+use crate::fabric::Fabric;
+use crate::journal::Journal;
+use crate::net::SimNet;
+use crate::pilots::PilotHouse;
+use crate::post::Post;
+use crate::weather::Weather;
+use base::hash::HashKey;
+use base::prng::Prng;
+use hub::Hub;
+use model::id::{DeviceId, ProductKey, ShardId};
+use model::limits::Limits;
+use model::product::{AnonymousFrom, Product};
+use net::Shard;
+use net::layer::Door;
+use net::shard::Census;
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Where the server of a world listens.
+pub const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7));
+
+/// What a world is made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// Shards of the server.
+    pub shards: u16,
+    /// Devices; each has two seats.
+    pub devices: u32,
+    /// Orders of the application.
+    pub orders: u64,
+    /// Steps between two crashes, on average; zero: none.
+    pub crash_in: u64,
+    /// What the journal refuses: once in so many times; zero: nothing.
+    pub refuse_in: u64,
+    /// The network.
+    pub weather: Weather,
+    /// The limits of the server.
+    pub limits: Limits,
+}
+
+impl Plan {
+    /// The plan that follows from a seed.
+    pub fn drawn(seed: u64, steps: u64) -> Plan {
+        let mut rng = Prng::new(seed);
+        let limits = Limits {
+            connections_max: 20 + rng.below(60) as u32,
+            crowd_max: 4 + rng.below(8) as u32,
+            binds_per_s: 5 + rng.below(100) as u32,
+            accepts_per_turn: 1 + rng.below(4) as u32,
+            out_bytes_max: 64 * 1024 + rng.below(64 * 1024) as u32,
+            mailbox_letters_max: 8 + rng.below(200) as u32,
+            fan_out_slice: 1 + rng.below(8) as u32,
+            retry_jitter_ms: 500,
+            drain_ms: 3_000,
+            ..Limits::default()
+        };
+        Plan {
+            seed,
+            shards: 1 + rng.below(4) as u16,
+            devices: 2 + rng.below(14) as u32,
+            orders: steps / 4,
+            crash_in: if rng.one_in(2) { 0 } else { 1 + steps / 2 },
+            refuse_in: if rng.one_in(2) { 0 } else { 10 },
+            weather: Weather::drawn(&mut rng),
+            limits,
+        }
+    }
+
+    /// A calm world without whims, for a scenario.
+    pub fn calm(seed: u64, shards: u16, devices: u32) -> Plan {
+        let (orders, crash_in, refuse_in) = (0, 0, 0);
+        let (weather, limits) = (Weather::calm(), Limits::default());
+        Plan { seed, shards, devices, orders, crash_in, refuse_in, weather, limits }
+    }
+}
+
+/// The product of every world: whoever calls is who they say, queues are wide, nothing is forgotten.
+pub fn product() -> Product {
+    let key = ProductKey::parse("sim").expect("a name");
+    let mut product = Product::new(key, 9);
+    product.proofs.anonymous = AnonymousFrom::Everywhere;
+    product.offline_count_max = 9_000;
+    product.offline_bytes_max = 64 * 1024 * 1024;
+    product.heartbeat.min_s = 10;
+    product
+}
+
+impl World {
+    /// A world that has not taken a step.
+    pub fn new(plan: Plan) -> World {
+        let seed = plan.seed;
+        let fabric = Rc::new(RefCell::new(Fabric::new(seed ^ 1, plan.weather.clone())));
+        let journal = Journal::new(seed ^ 2, plan.shards, plan.refuse_in);
+        let journal = Rc::new(RefCell::new(journal));
+        let limits = Arc::new(plan.limits.clone());
+        let mut rng = Prng::new(seed ^ 3);
+        let key = product().key;
+        let ids: Vec<DeviceId> = (0..plan.devices)
+            .map(|number| DeviceId::parse(&PilotHouse::device_id(number)).expect("a name"))
+            .collect();
+        let names = ids.iter().cloned().zip(0..).collect();
+        let pilots_host = fabric.borrow_mut().add_host();
+        let pilots_census = Arc::new(Census::default());
+        let house = PilotHouse::new(seed ^ 4, ADDRESS, &key, plan.devices);
+        let post = Rc::new(RefCell::new(Post::new(&[pilots_host], usize::MAX)));
+        let net = SimNet::new(fabric.clone(), post, ShardId(0));
+        // Pilots read whatever comes and have no limits of their own.
+        let settings = net::Settings {
+            shard: ShardId(0),
+            shards: 1,
+            hash_key: HashKey::new(1, 2),
+            limits: Arc::new(Limits::default()),
+            doors: Vec::new(),
+            census: pilots_census.clone(),
+            seed,
+        };
+        let events = Rc::new(RefCell::new(Feed::default()));
+        let hash_key = HashKey::new(rng.draw(), rng.draw());
+        let parts = Parts { fabric: &fabric, journal: &journal, events: &events };
+        let server = raise(&plan, &limits, hash_key, &parts);
+        World {
+            application: Application::new(seed ^ 5, key, ids),
+            pilots: Shard::new(settings, net, house),
+            orders_left: plan.orders,
+            completed: Vec::new(),
+            names,
+            steps: 0,
+            crashes: 0,
+            rng,
+            fabric,
+            journal,
+            events,
+            limits,
+            server,
+            pilots_host,
+            pilots_census,
+            plan,
+        }
+    }
+}
+
+struct Parts<'a> {
+    fabric: &'a Rc<RefCell<Fabric>>,
+    journal: &'a Rc<RefCell<Journal>>,
+    events: &'a Rc<RefCell<Feed>>,
+}
+
+/// The server's next life, with a new key for hashing: devices change their owners.
+pub(super) fn server(world: &mut World) -> Server {
+    let hash_key = HashKey::new(world.rng.draw(), world.rng.draw());
+    let parts = Parts { fabric: &world.fabric, journal: &world.journal, events: &world.events };
+    raise(&world.plan, &world.limits, hash_key, &parts)
+}
+
+fn raise(plan: &Plan, limits: &Arc<Limits>, hash_key: HashKey, parts: &Parts<'_>) -> Server {
+    let fabric = parts.fabric;
+    let hosts: Vec<_> = (0..plan.shards).map(|_| fabric.borrow_mut().add_host()).collect();
+    let post = Post::new(&hosts, limits.mailbox_letters_max as usize);
+    let post = Rc::new(RefCell::new(post));
+    let census = Arc::new(Census::default());
+    let door = Arc::new(Door {
+        name: "sim".to_owned(),
+        address: ADDRESS,
+        protocol: None,
+        tls: None,
+        path: "/miop".to_owned(),
+        proxy: false,
+    });
+    let mut shards = Vec::new();
+    for (number, &host) in hosts.iter().enumerate() {
+        let shard = ShardId(number as u16);
+        let settings = net::Settings {
+            shard,
+            shards: plan.shards,
+            hash_key,
+            limits: limits.clone(),
+            doors: vec![door.clone()],
+            census: census.clone(),
+            seed: plan.seed,
+        };
+        let net = SimNet::new(fabric.clone(), post.clone(), shard);
+        fabric.borrow_mut().listen(host, 0, ADDRESS);
+        shards.push(Shard::new(settings.clone(), net, house(plan, &settings, parts)));
+    }
+    Server { running: vec![true; hosts.len()], hosts, shards, post, census, hash_key }
+}
+
+fn house(plan: &Plan, settings: &net::Settings, parts: &Parts<'_>) -> SimHouse {
+    let limits = &settings.limits;
+    let hub = Hub::new(hub::Settings {
+        shard: settings.shard,
+        limits: limits.clone(),
+        devices_max: limits.devices_max.min(100_000),
+        offline_bytes_max: limits.offline_bytes_max,
+        binds_per_s: limits.binds_per_s,
+        node_secret: [7; 32],
+        hash_key: settings.hash_key,
+        seed: plan.seed ^ u64::from(settings.shard.0),
+    });
+    let (journal, events) = (parts.journal.clone(), parts.events.clone());
+    let outside = SimOutside { shard: settings.shard, journal, events };
+    let mut house = SimHouse::new(hub, settings, outside);
+    house.hub_mut().install(Arc::new(product()));
+    let now = parts.fabric.borrow().now();
+    let journal = parts.journal.borrow();
+    for entry in journal.alive() {
+        if house.owns(entry) {
+            assert!(house.hub_mut().restore(now, entry.clone()), "what is alive is taken in");
+        }
+    }
+    house
+}

@@ -1,0 +1,149 @@
+//! What must hold, at any time and at the end. Each check panics where it does not.
+
+use super::World;
+use crate::application::check_counts;
+use hub::Effects;
+use model::event::{Counter, Counters};
+use model::id::ShardId;
+use model::ports::control::{Answer, Command, DeviceState, PushCounts};
+use std::collections::BTreeSet;
+
+/// Devices on a page when all are looked at.
+const PAGE: u32 = 10_000;
+
+impl World {
+    /// The server's hubs agree with themselves, devices are where they belong, and nothing was met
+    /// that is impossible.
+    pub fn audit(&mut self) {
+        assert_eq!(base::never::seen(), 0, "an impossible condition");
+        for shard in &self.server.shards {
+            shard.house().hub().audit();
+        }
+        let mut owned = BTreeSet::new();
+        for (shard, device) in self.devices() {
+            let owner = server::house::owner(
+                self.server.hash_key,
+                self.plan.shards,
+                &device.product,
+                &device.device,
+            );
+            assert_eq!(owner, shard, "{} lives with its owner", device.device);
+            assert!(owned.insert(device.device.clone()), "{} has one owner", device.device);
+        }
+        let counters = self.counters();
+        let open = u64::from(self.server.census.open());
+        let accepted = counters.of(Counter::Accepted);
+        assert_eq!(accepted, counters.closed_sum() + open, "every end is counted once");
+    }
+
+    /// Every device is bound, on exactly one connection that its client believes in.
+    pub(super) fn check_bound(&mut self) {
+        let states = self.devices();
+        let online = states.iter().filter(|(_, device)| device.online).count();
+        assert_eq!(online, self.plan.devices as usize, "all devices are online");
+        assert_eq!(self.pilots.house().bound(), online, "and all clients are bound");
+    }
+
+    /// Every fan-out that is remembered has come to its end at every device, or is stored.
+    pub(super) fn check_fan_outs(&mut self) {
+        let ids: Vec<_> = self.application.fan_outs().collect();
+        for id in ids {
+            let mut sum = PushCounts::default();
+            for at in 0..self.server.shards.len() {
+                if let Answer::Counts(Some(counts)) = self.look(at, Command::PushCounts(id)) {
+                    check_counts(id, &counts);
+                    sum.add(&counts);
+                }
+            }
+            assert!(!sum.running && sum.pending == 0 && sum.stored == 0, "{id:?} ends: {sum:?}");
+        }
+    }
+
+    /// Nothing is left.
+    pub(super) fn check_empty(&mut self) {
+        self.audit();
+        for shard in &self.server.shards {
+            shard.house().hub().audit_idle();
+        }
+        assert_eq!((self.connections(), self.server.census.open()), (0, 0), "the server's");
+        assert_eq!((self.pilots.connections(), self.pilots_census.open()), (0, 0), "the pilots'");
+        let fabric = self.fabric.borrow();
+        for &host in self.server.hosts.iter().chain([&self.pilots_host]) {
+            assert_eq!(fabric.open_at(host), 0, "sockets of host {host}");
+        }
+        assert_eq!(self.server.post.borrow().waiting(), 0, "letters");
+        // An `Over` that the store refused is not asked for again: its push comes once more after a
+        // restart.
+        let alive = self.journal.borrow().alive().count();
+        assert!(alive == 0 || self.plan.refuse_in != 0, "{alive} entries left in the store");
+    }
+
+    /// What the server's shards and hubs counted, added up.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        for shard in &self.server.shards {
+            sum.add(&shard.desk().counters);
+            sum.add(&shard.house().effects().counters);
+        }
+        sum
+    }
+
+    /// Connections of the server.
+    pub fn connections(&self) -> usize {
+        self.server.shards.iter().map(|shard| shard.connections()).sum()
+    }
+
+    /// Pushes that wait for devices.
+    pub fn waiting(&self) -> u64 {
+        self.server.shards.iter().map(|shard| shard.house().hub().status().waiting).sum()
+    }
+
+    /// Devices that the hubs hold for online.
+    pub fn online(&self) -> u64 {
+        self.server.shards.iter().map(|shard| shard.house().hub().status().online).sum()
+    }
+
+    /// All devices that the server knows.
+    pub fn devices(&mut self) -> Vec<(ShardId, DeviceState)> {
+        let mut all = Vec::new();
+        for at in 0..self.server.shards.len() {
+            let (product, online, tag, after) = (None, None, None, None);
+            let list = Command::List { product, online, tag, after, count: PAGE };
+            let Answer::Page { devices, .. } = self.look(at, list) else { panic!("a page") };
+            all.extend(devices.into_iter().map(|device| (ShardId(at as u16), device)));
+        }
+        all
+    }
+
+    pub(super) fn settled(&self) -> bool {
+        self.server.post.borrow().waiting() == 0
+            && self.journal.borrow().waiting() == 0
+            && self.completed.is_empty()
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let (house, fabric) = (self.pilots.house(), self.fabric.borrow());
+        format!(
+            "{} of {} devices bound, {} seats busy, {} connections, {} pushes wait, {} questions, \
+             {} entries, {:?} refusals, at {:?}. {}",
+            house.bound(),
+            self.plan.devices,
+            house.busy(),
+            self.connections(),
+            self.waiting(),
+            self.application.waiting(),
+            self.journal.borrow().waiting(),
+            house.refused(),
+            fabric.now(),
+            house.describe(),
+        )
+    }
+
+    /// Asks a hub something that changes nothing, behind everybody's back.
+    fn look(&mut self, at: usize, command: Command) -> Answer {
+        let (now, mut fx) = (self.fabric.borrow().now(), Effects::default());
+        let house = self.server.shards[at].house_mut();
+        house.hub_mut().control(now, 0, command, &mut fx);
+        fx.answers.pop().expect("such questions are answered at once").1
+    }
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# End to end: installs what is missing, builds the binary, runs every test_*.py beside this file.
+#
+# The last line is 'N passed, N failed'. Names of tests may be given to run those alone:
+#   tests/e2e/run.sh test_devices.Basics
+# HOLDLINE_E2E_BINARY names a binary to try instead of building one.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+
+# command:package that brings it; Chromium and Node only serve one test each.
+needs=(python3:python3 openssl:openssl curl:curl node:nodejs chromium:chromium prlimit:util-linux)
+
+install_missing() {
+    local need missing=()
+    for need in "${needs[@]}"; do
+        command -v "${need%%:*}" >/dev/null 2>&1 || missing+=("${need#*:}")
+    done
+    [ "${#missing[@]}" -eq 0 ] && return 0
+    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        echo "holdline: these packages are not installed, tests that need them fail or are" \
+            "skipped: ${missing[*]}" >&2
+        return 0
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+}
+
+install_missing
+if [ -z "${HOLDLINE_E2E_BINARY:-}" ] && ! cargo build -q -p holdline; then
+    echo "the binary could not be built" >&2
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+
+exec timeout --kill-after=10 600 python3 tests/e2e/run.py "$@"

@@ -1,0 +1,95 @@
+"""The commands, tried as a new user would: what `serve` prints is run as it is printed."""
+
+import re
+import shlex
+import subprocess
+import threading
+
+from fixture import BINARY, Case, environment, run
+
+
+def shell(line, timeout=30):
+    return subprocess.run(shlex.split(line), env=environment(), capture_output=True, text=True,
+                          timeout=timeout, check=False)
+
+
+class Printed(Case):
+    """Of the default configuration but for the addresses."""
+
+    CHANGES = {"server": None}
+
+    def line(self, word):
+        found = [line.strip() for line in self.server.welcome.splitlines()
+                 if line.startswith("  ") and f" {word} " in line and BINARY in line]
+        self.assertEqual(len(found), 1, self.server.welcome)
+        return found[0]
+
+    def test_1_wrk_as_printed_opens_devices_and_prints_wrks_layout(self):
+        line = self.line("wrk")
+        shorter = re.sub(r"-d 30s", "-d 2s", re.sub(r"-c 1000\b", "-c 100", line))
+        self.assertNotEqual(line, shorter)
+        answer = shell(shorter)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertRegex(answer.stdout, r"Running 2s test @ miop://")
+        self.assertRegex(answer.stdout, r"2 threads and 100 connections")
+        self.assertRegex(answer.stdout, r"Thread Stats +Avg +Stdev +Max")
+        self.assertRegex(answer.stdout, r"Latency Distribution")
+        self.assertRegex(answer.stdout, r"Requests/sec: +\d")
+        self.assertRegex(answer.stdout, r"Transfer/sec: +\d")
+        self.assertGreaterEqual(self.server.count("binds_total"), 100)
+
+    def test_2_devices_as_printed_shows_who_is_online(self):
+        self.bound("tom-1")
+        answer = shell(self.line("devices"))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertRegex(answer.stdout, r"demo +tom-1 +online +miop7")
+
+    def test_3_push_as_printed_is_delivered_to_a_device(self):
+        device, got = self.bound("tom-1"), []
+        thread = threading.Thread(target=lambda: got.extend(device.receive()))
+        thread.start()
+        answer = shell(self.line("push"))
+        thread.join()
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(got, [b"Hello"])
+        self.assertRegex(answer.stdout, r"(?m)^tom-1 +delivered$")
+
+    def test_4_push_as_printed_does_something_sensible_for_a_device_that_never_came(self):
+        answer = shell(self.line("push").replace("tom-1", "tom-never"))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertRegex(answer.stdout, r"(?m)^tom-never +stored$")
+
+
+class Shell(Case):
+    def cli(self, *words, token=None):
+        host, port = self.server.ports["api"]
+        where = ["--url", f"http://{host}:{port}", "--data", self.server.data]
+        return run(words[0], *where, *words[1:], *(["--token", token] if token else []))
+
+    def test_push_to_a_rejected_device_fails_and_says_why(self):
+        self.server.ask("PUT", "/v1/products/demo/devices/bad/block")
+        answer = self.cli("push", "--product", "demo", "--device", "bad", "x")
+        self.assertNotEqual(answer.returncode, 0)
+        self.assertIn("bad", answer.stdout)
+        self.assertIn("device_blocked", answer.stdout)
+
+    def test_devices_looks_devices_up_and_lists_them_page_by_page(self):
+        links = [self.bound(f"listed-{at:03}") for at in range(30)]
+        answer = self.cli("devices", "--product", "demo", "--limit", "100", "--online")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        listed = re.findall(r"listed-\d+", answer.stdout)
+        self.assertEqual(sorted(listed), [f"listed-{at:03}" for at in range(30)])
+        answer = self.cli("devices", "--product", "demo", "--json", "listed-007")
+        self.assertIn('"online":true', answer.stdout.replace(" ", ""))
+        self.assertEqual(len(links), 30)
+
+    def test_a_wrong_token_is_told_as_such(self):
+        answer = self.cli("devices", token="wrong-token-wrong-token")
+        self.assertNotEqual(answer.returncode, 0)
+        self.assertIn("401", answer.stderr)
+
+    def test_a_server_that_is_not_there_is_told_with_a_hint(self):
+        answer = run("devices", "--url", "http://127.0.0.1:1", "--token", "0123456789abcdef")
+        self.assertNotEqual(answer.returncode, 0)
+        self.assertIn("http://127.0.0.1:1", answer.stderr)
+        self.assertIn("Is the server up?", answer.stderr)

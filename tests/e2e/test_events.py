@@ -1,0 +1,214 @@
+"""What applications hear: Reports and comings and goings, as a stream and by webhook."""
+
+import hashlib
+import hmac
+import http.server
+import json
+import socket
+import threading
+import time
+
+from fixture import Case, Sse, poll
+from miop import ERROR, REPORT_ACK
+
+HOOK_SECRET = "0123456789abcdef"
+
+
+class Receiver:
+    """An application's HTTP server: answers with the given codes, then 200, and keeps all posts."""
+
+    def __init__(self, codes=()):
+        codes, self.posts = list(codes), []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(handler):
+                body = handler.rfile.read(int(handler.headers["Content-Length"]))
+                code = codes.pop(0) if codes else 200
+                self.posts.append((code, handler.headers, body, time.time()))
+                handler.send_response(code)
+                handler.send_header("Content-Length", "0")
+                handler.end_headers()
+
+            def log_message(handler, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}/events"
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def taken(self):
+        """Events of the posts that were answered with 200, in order."""
+        return [event for code, _, body, _ in list(self.posts) if code == 200
+                for event in json.loads(body)["events"]]
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Stream(Case):
+    def stream(self, query="", last=None):
+        stream = Sse(self.server, query, last)
+        self.addCleanup(stream.close)
+        self.assertEqual((stream.status, stream.type), (200, "text/event-stream"))
+        return stream
+
+    def test_a_report_is_acknowledged_and_streamed(self):
+        stream = self.stream("?type=report")
+        device = self.bound(self.name)
+        device.report(1, b"21.5")
+        self.assertEqual(device.expect(REPORT_ACK)["report_seq"], 1)
+        device.report(2, b"\xff\x00")
+        self.assertEqual(device.expect(REPORT_ACK)["report_seq"], 2)
+        (kind, first, fields), (_, second, _) = stream.wait(2)
+        self.assertEqual((kind, first["type"], first["product"], first["device"], first["seq"]),
+                         ("report", "report", "demo", self.name, 1))
+        self.assertEqual((first["body"], first["body_base64"]), ("21.5", "MjEuNQ=="))
+        self.assertEqual((second["seq"], second.get("body"), second["body_base64"]),
+                         (2, None, "/wA="))
+        self.assertEqual(first["epoch"], str(device.bound["session_epoch"]))
+        self.assertEqual(fields["id"], first["id"])
+
+    def test_online_and_offline_are_streamed_for_every_version(self):
+        stream = self.stream("?type=online,offline")
+        for version in (5, 6, 7):
+            device = self.bound(f"{self.name}-{version}", version)
+            device.unbind(f"{self.name}-{version}")
+        events = stream.wait(6)
+        self.assertEqual(
+            [(kind, data["device"][-1], data.get("protocol") or data["reason"])
+             for kind, data, _ in events],
+            [each for v in "567" for each in (("online", v, f"miop{v}"), ("offline", v, "unbound"))])
+        self.assertEqual([data["epoch"] for _, data, _ in events[::2]],
+                         [data["epoch"] for _, data, _ in events[1::2]])
+
+    def test_a_take_over_never_ends_in_an_offline_of_the_newer_session(self):
+        stream = self.stream("?type=online,offline")
+        older = self.bound(self.name)
+        newer = self.bound(self.name, resume=None)
+        older.until_closed()
+        newer.ping()
+        newer.unbind()
+        events = stream.wait(4)
+        last = {}
+        for kind, data, _ in events:
+            last.setdefault(int(data["epoch"]), []).append((kind, data.get("reason")))
+        self.assertEqual(last[older.bound["session_epoch"]],
+                         [("online", None), ("offline", "replaced")])
+        self.assertEqual(last[newer.bound["session_epoch"]],
+                         [("online", None), ("offline", "unbound")])
+
+    def test_a_resumed_session_is_told_as_such(self):
+        first = self.bound(self.name)
+        first.close()
+        self.server.offline(self.name)
+        stream = self.stream("?type=online")
+        self.bound(self.name, resume=first.bound)
+        (_, data, _), = stream.wait(1)
+        self.assertTrue(data["resumed"])
+
+    def test_receipts_tell_the_end_of_a_push_at_a_device(self):
+        stream = self.stream("?type=pushed")
+        device = self.bound(self.name)
+        pushed = self.server.push(self.name, "receipt", receipts=True)
+        device.receive()
+        (_, data, _), = stream.wait(1)
+        self.assertEqual((data["push"], data["outcome"]), (str(pushed["id"]), "delivered"))
+
+    def test_a_stream_goes_on_after_the_last_event_it_had(self):
+        stream = self.stream("?type=report")
+        device = self.bound(self.name)
+        for seq in (1, 2, 3):
+            device.report(seq, b"r%d" % seq)
+            device.expect(REPORT_ACK)
+        first = stream.wait(3)[0][1]["id"]
+        again = self.stream("?type=report", last=first)
+        self.assertEqual([data["seq"] for _, data, _ in again.wait(2)], [2, 3])
+
+    def test_reports_over_the_quota_are_refused_and_the_connection_stays(self):
+        self.server.ask("PUT", "/v1/products/quiet", {
+            "app_id": 3, "proofs": {"anonymous": "loopback"}, "reports_per_s": 1})
+        device = self.bound(self.name, product="quiet")
+        for seq in range(1, 21):
+            device.report(seq, b"x")
+        device.ping()
+        acked = [frame["report_seq"] for frame in device.waiting if frame.opcode == REPORT_ACK]
+        refused = [frame for frame in device.waiting if frame.opcode == ERROR]
+        self.assertIn(max(acked), (10, 11, 12))
+        self.assertEqual(refused[-1]["report_seq"], 20)
+        self.assertTrue(all(frame["result"] == 31 for frame in refused))
+        self.assertEqual(self.server.count("reports_refused_total"), len(refused))
+
+    def test_a_filter_of_an_unknown_type_is_an_error(self):
+        status, answer = self.server.api("GET", "/v1/events?type=onlin")
+        self.assertEqual((status, answer["error"]["code"]), (400, "bad_request"))
+        self.assertIn("onlin", answer["error"]["message"])
+
+
+class Webhooks(Case):
+    SHARED = False
+
+    def hooked(self, receiver, **more):
+        self.addCleanup(receiver.close)
+        hook = {"url": receiver.url, "secret": HOOK_SECRET, **more}
+        lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in hook.items())
+        return self.start(tail=f"[[webhook]]\n{lines}\n")
+
+    def test_events_are_posted_signed_and_again_in_order_after_a_500(self):
+        receiver = Receiver([500, 503])
+        server = self.hooked(receiver)
+        device = self.bound("hook", server=server)
+        for seq in range(1, 6):
+            device.report(seq, b"report %d" % seq)
+            device.expect(REPORT_ACK)
+        device.unbind()
+        poll(lambda: len(receiver.taken()) >= 7, "all seven events are taken")
+        events = receiver.taken()
+        self.assertEqual([e["type"] for e in events], ["online"] + ["report"] * 5 + ["offline"])
+        self.assertEqual([e["seq"] for e in events if e["type"] == "report"], [1, 2, 3, 4, 5])
+        self.assertEqual([code for code, *_ in receiver.posts][:3], [500, 503, 200])
+        first = [json.loads(body)["events"] for _, _, body, _ in receiver.posts[:3]]
+        self.assertEqual(first[0], first[1])
+        self.assertEqual(first[1], first[2])
+        for _, headers, body, _ in receiver.posts:
+            fields = dict(part.split("=") for part in headers["Holdline-Signature"].split(","))
+            signed = fields["t"].encode() + b"." + body
+            mac = hmac.new(HOOK_SECRET.encode(), signed, hashlib.sha256).hexdigest()
+            self.assertEqual(fields["v1"], mac)
+            self.assertLess(abs(int(fields["t"]) - time.time()), 10)
+
+    def test_a_webhook_hears_of_its_events_alone(self):
+        receiver = Receiver()
+        server = self.hooked(receiver, events=["report"], products=["demo"])
+        server.ask("PUT", "/v1/products/other", {
+            "app_id": 3, "proofs": {"anonymous": "loopback"}})
+        for product in ("other", "demo"):
+            device = self.bound("filtered", server=server, product=product)
+            device.report(1, product.encode())
+            device.expect(REPORT_ACK)
+        poll(receiver.taken, "an event is taken")
+        self.assertEqual([(e["type"], e["body"]) for e in receiver.taken()], [("report", "demo")])
+
+    def test_a_webhook_without_a_secret_is_not_signed(self):
+        receiver = Receiver()
+        server = self.hooked(receiver, secret="")
+        self.bound("unsigned", server=server)
+        poll(receiver.taken, "an event is taken")
+        self.assertNotIn("Holdline-Signature", receiver.posts[0][1])
+
+    def test_a_webhook_that_is_down_for_a_while_loses_nothing(self):
+        receiver = Receiver()
+        server = self.hooked(receiver)
+        receiver.server.shutdown()
+        receiver.server.socket.close()
+        device = self.bound("down", server=server)
+        device.report(1, b"while away")
+        self.assertEqual(device.expect(REPORT_ACK)["report_seq"], 1)
+        receiver.server.socket = socket.create_server(
+            receiver.server.server_address, reuse_port=False)
+        threading.Thread(target=receiver.server.serve_forever, args=(0.05,), daemon=True).start()
+        poll(lambda: len(receiver.taken()) == 2, "both events are taken")
+        self.assertEqual([e["type"] for e in receiver.taken()], ["online", "report"])
