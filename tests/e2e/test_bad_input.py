@@ -182,7 +182,7 @@ class Frames(Case):
 
     def test_a_bind_that_never_comes_ends_the_connection_in_time(self):
         began = time.monotonic()
-        with self.server.closes(handshake_timeout=1):  # nothing said: not even a protocol
+        with self.server.closes(bind_timeout=1):  # nothing said: not even a protocol
             self.assertEqual(self.device().until_closed(), [])
         self.assertLess(time.monotonic() - began, 4)
         with self.server.closes(bind_timeout=1):
@@ -318,8 +318,8 @@ class Flood(Case):
                     while (line := answers.readline()) not in (b"\r\n", b""):
                         if line.lower().startswith(b"content-length:"):
                             length = int(line.split(b":")[1])
-                    outcome = json.loads(answers.read(length)) if status == 200 else None
-                    key = outcome["outcomes"][0]["outcome"] if outcome else status
+                    answer = json.loads(answers.read(length))
+                    key = answer["outcomes"][0]["outcome"] if status == 200 else status
                     mine[key] = mine.get(key, 0) + 1
                 left -= batch
             link.close()

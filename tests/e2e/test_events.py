@@ -72,6 +72,13 @@ class Stream(Case):
         self.assertEqual(first["epoch"], str(device.bound["session_epoch"]))
         self.assertEqual(fields["id"], first["id"])
 
+    def test_the_first_events_after_a_stream_began_are_told(self):
+        for at in range(5):
+            stream = self.stream("?type=online")
+            self.bound(f"{self.name}-{at}")
+            stream.wait(1)
+            stream.close()
+
     def test_online_and_offline_are_streamed_for_every_version(self):
         stream = self.stream("?type=online,offline")
         for version in (5, 6, 7):
@@ -134,11 +141,14 @@ class Stream(Case):
         device = self.bound(self.name, product="quiet")
         for seq in range(1, 21):
             device.report(seq, b"x")
-        device.ping()
-        acked = [frame["report_seq"] for frame in device.waiting if frame.opcode == REPORT_ACK]
-        refused = [frame for frame in device.waiting if frame.opcode == ERROR]
+        answers = [device.next()]
+        while answers[-1]["report_seq"] < 20:
+            answers.append(device.next())
+        acked = [frame["report_seq"] for frame in answers if frame.opcode == REPORT_ACK]
+        refused = [frame for frame in answers if frame.opcode == ERROR]
         self.assertIn(max(acked), (10, 11, 12))
-        self.assertEqual(refused[-1]["report_seq"], 20)
+        self.assertEqual(refused[0]["report_seq"], max(acked) + 1)
+        device.ping()
         self.assertTrue(all(frame["result"] == 31 for frame in refused))
         self.assertEqual(self.server.count("reports_refused_total"), len(refused))
 
@@ -180,6 +190,13 @@ class Webhooks(Case):
             self.assertEqual(fields["v1"], mac)
             self.assertLess(abs(int(fields["t"]) - time.time()), 10)
 
+    def test_the_first_event_on_each_shard_after_the_start_is_told(self):
+        receiver = Receiver()
+        self.addCleanup(receiver.close)
+        server = self.start({"server": {"shards": 8}}, f'[[webhook]]\nurl = "{receiver.url}"\n')
+        links = [self.bound(f"first-{at}", server=server) for at in range(16)]
+        poll(lambda: len(receiver.taken()) >= len(links), "all of them are told")
+
     def test_a_webhook_hears_of_its_events_alone(self):
         receiver = Receiver()
         server = self.hooked(receiver, events=["report"], products=["demo"])
@@ -195,7 +212,8 @@ class Webhooks(Case):
     def test_a_webhook_without_a_secret_is_not_signed(self):
         receiver = Receiver()
         server = self.hooked(receiver, secret="")
-        self.bound("unsigned", server=server)
+        device = self.bound("unsigned", server=server)
+        device.unbind()
         poll(receiver.taken, "an event is taken")
         self.assertNotIn("Holdline-Signature", receiver.posts[0][1])
 

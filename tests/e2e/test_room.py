@@ -61,6 +61,7 @@ class Connections(Case):
 
     def test_a_storm_at_the_limit_leaks_nothing(self):
         server, holders = self.full()
+        server.status()  # opens the connection to the API
         before = server.descriptors()
         for _ in range(100):
             try:
@@ -80,8 +81,14 @@ class Binds(Case):
     CHANGES = {"server": {"shards": 1}, "limits": {"binds_per_s": 5, "retry_jitter_ms": 0}}
     SHARED = False
 
+    def paced(self):
+        """A server that is up for a second, so that it has a second's worth to give."""
+        server, up = self.start(self.CHANGES), time.monotonic() + 1.1
+        poll(lambda: time.monotonic() > up, "a second is over")
+        return server
+
     def test_binds_beyond_the_pace_are_told_when_to_come_back(self):
-        server = self.start(self.CHANGES)
+        server = self.paced()
         admitted, waits = 0, []
         for at in range(15):
             device = self.device(server=server)
@@ -109,8 +116,8 @@ class Binds(Case):
         poll(lambda: time.monotonic() >= due, "the time to come back")
         poll(lambda: self.device(server=server).bind("back")["result"] == 0, "it is admitted", 2)
 
-    def test_classic_devices_beyond_the_pace(self):
-        server = self.start(self.CHANGES)
+    def test_classic_devices_beyond_the_pace_are_told_or_ended(self):
+        server = self.paced()
         told = {5: set(), 6: set()}
         for at in range(24):
             version = 5 + at % 2

@@ -141,16 +141,13 @@ fn memory(samples: &[Sample]) -> Value {
     let user = slope(|memory| memory.private_dirty);
     let known: Option<Vec<(u32, Slabs)>> =
         samples.iter().map(|it| Some((it.online as u32, it.slabs.clone()?))).collect();
-    let moving = known.map(|steps| slab::moving(&steps));
+    let kernel = known.map(|steps| slab::Growth::over(&steps));
     json!({
         "private_dirty_a_connection": user.each, "r2": user.r2, "fixed": user.fixed,
         "rss_a_connection": slope(|memory| memory.rss).each,
         "pss_a_connection": slope(|memory| memory.pss).each,
         "rss": samples.last().map_or(0, |it| it.memory.rss),
-        "kernel_a_connection_both_ends": moving.as_ref().map(slab::total),
-        "caches": moving.map(|all| {
-            all.into_iter().map(|(name, slope)| (name, json!(slope.each.round())))
-                .collect::<serde_json::Map<_, _>>()
-        }),
+        "kernel_a_connection_both_ends": kernel.as_ref().map(slab::Growth::total),
+        "caches": kernel.as_ref().map(slab::Growth::shown),
     })
 }

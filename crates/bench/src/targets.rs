@@ -33,9 +33,12 @@ pub const ALL: &[Target] = &[
     target("fan-out", "p99 ratio", 10.0, 3.0),
     target("idle", "percent of a core", 2.0, 1.0),
     target("push-ack", "pushes a second a core", 100_000.0, 250_000.0),
-    target("sim-1m", "bytes a session", 300.0, 160.0),
+    target("push-ack", "pushes a second a core, streams", 100_000.0, 250_000.0),
+    target("sim-1m", "server bytes a device", 256.0, 112.0),
+    target("sim-10m", "server bytes a device", 256.0, 112.0),
     target("sim-10m", "bytes of the process", 3e9, 1.6e9),
     target("vm", "devices held", 1e6, 1e6),
+    target("vm", "user bytes a connection", 256.0, 112.0),
     target("vm", "errors", 0.0, 0.0),
 ];
 

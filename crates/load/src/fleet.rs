@@ -112,7 +112,7 @@ impl Fleet {
     }
 
     /// Has the online devices with these numbers do something, in one turn of each thread. A
-    /// heartbeat is left out where one is under way; a device that says farewell does not come back.
+    /// heartbeat is left out where one is under way; a device that says farewell stays away.
     pub fn send(&self, numbers: Range<u32>, action: Action) {
         for thread in 0..self.threads.len() {
             self.post(thread, Mail::Act(numbers.clone(), action.clone()));
@@ -171,9 +171,9 @@ pub(crate) fn check_descriptors(connections: u64, limit: u64) -> Result<(), Stri
     descriptors::check(connections, 0, 0, limit).map_err(|few| {
         let (need, fit) = (few.need, few.fit);
         format!(
-            "{connections} connections need {need} descriptors, but this process may open {limit}. \
-             Raise the limit (shell: ulimit -n {need}; systemd: LimitNOFILE={need}; container: \
-             --ulimit nofile={need}), or ask for {fit} connections or less"
+            "{connections} connections need {need} descriptors, but this process may open \
+             {limit}. Raise the limit (shell: ulimit -n {need}; systemd: LimitNOFILE={need}; \
+             container: --ulimit nofile={need}), or ask for {fit} connections or less"
         )
     })
 }

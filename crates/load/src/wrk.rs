@@ -29,8 +29,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Calls and Binds under way at once.
-const WINDOW: u32 = 256;
+/// Calls and Binds under way at once. Binds queue behind the heartbeats of those who are bound
+/// already, so that fewer would make ten thousand wait.
+const WINDOW: u32 = 1_024;
 /// First and longest wait of a device before it comes back.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 

@@ -336,9 +336,9 @@ where
 
     fn post(&mut self, to: ShardId, letter: N::Letter) {
         self.desk.counters.count(Counter::LettersSent);
-        // What waits for room is older: it must not be overtaken on the way to the same shard.
-        let queued = self.unposted.iter().any(|(other, _)| *other == to);
-        let posted = if queued { Err(letter) } else { self.net.post(to, letter) };
+        // What waits for room is older and must not be overtaken.
+        let first = self.unposted.is_empty();
+        let posted = if first { self.net.post(to, letter) } else { Err(letter) };
         if let Err(letter) = posted {
             let room = self.settings.limits.mailbox_letters_max as usize;
             if self.unposted.len() < room {

@@ -10,6 +10,7 @@
 
 pub mod application;
 pub mod fabric;
+pub mod hold;
 pub mod journal;
 pub mod net;
 pub mod pilots;

@@ -1,12 +1,17 @@
 //! `sim`: runs worlds by their seeds, or holds many devices to measure their memory.
 //!
 //! `sim --seed N --steps M` runs one world, `sim --seeds N [--from S] [--steps M]` many; a failure
-//! prints the command that repeats it and ends with status 1. `sim hold --devices N` measures.
+//! prints the command that repeats it and ends with another status than 0. `sim hold --devices N`
+//! holds devices and prints JSON.
 
+use sim::hold::{Held, Stage, hold};
 use sim::world::World;
 use std::panic::catch_unwind;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Steps of a world when nothing else is said.
 const STEPS: u64 = 3_000;
@@ -14,31 +19,45 @@ const STEPS: u64 = 3_000;
 /// The world that runs: a release build ends at the first failure, having said which it was.
 static SEED: AtomicU64 = AtomicU64::new(0);
 
+const USAGE: &str = "usage: sim --seed N [--steps M]
+       sim --seeds N [--from S] [--steps M]
+       sim hold --devices N [--shards K]";
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |name: &str| {
         let at = args.iter().position(|arg| arg == name)?;
         args.get(at + 1)?.parse::<u64>().ok()
     };
-    let steps = number("--steps").unwrap_or(STEPS);
-    let told = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        told(panic);
-        let seed = SEED.load(Ordering::Relaxed);
-        eprintln!("failed: cargo run -p sim -- --seed {seed} --steps {steps}");
-    }));
-    if let Some(seed) = number("--seed") {
-        SEED.store(seed, Ordering::Relaxed);
-        let story = World::run(seed, steps);
-        println!("{story:#?}");
-        return ExitCode::SUCCESS;
+    if args.first().is_some_and(|arg| arg == "hold") {
+        let devices = number("--devices").unwrap_or(1_000_000) as u32;
+        let shards = number("--shards").unwrap_or(1) as u16;
+        let stage = args.iter().position(|arg| arg == "--stage").and_then(|at| args.get(at + 1));
+        return match stage.map(|name| Stage::named(name)) {
+            None => report(devices, shards),
+            Some(Some(stage)) => print_stage(stage, devices, shards),
+            Some(None) => usage(),
+        };
     }
-    let Some(seeds) = number("--seeds") else {
-        eprintln!("usage: sim --seed N [--steps M] | --seeds N [--from S] [--steps M]");
-        eprintln!("       sim hold --devices N [--shards K]");
-        return ExitCode::from(2);
-    };
-    let from = number("--from").unwrap_or(0);
+    let steps = number("--steps").unwrap_or(STEPS);
+    tell_seed(steps);
+    match (number("--seed"), number("--seeds")) {
+        (Some(seed), _) => {
+            SEED.store(seed, Ordering::Relaxed);
+            println!("{:#?}", World::run(seed, steps));
+            ExitCode::SUCCESS
+        }
+        (None, Some(seeds)) => run_many(number("--from").unwrap_or(0), seeds, steps),
+        (None, None) => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+fn run_many(from: u64, seeds: u64, steps: u64) -> ExitCode {
     let mut failed = 0;
     for seed in from..from + seeds {
         SEED.store(seed, Ordering::Relaxed);
@@ -46,4 +65,67 @@ fn main() -> ExitCode {
     }
     println!("{seeds} worlds of {steps} steps from seed {from}: {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn tell_seed(steps: u64) {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        told(panic);
+        let seed = SEED.load(Ordering::Relaxed);
+        eprintln!("failed: cargo run -p sim -- --seed {seed} --steps {steps}");
+    }));
+}
+
+/// Runs one stage in this process and prints its figures in one line.
+fn print_stage(stage: Stage, devices: u32, shards: u16) -> ExitCode {
+    let held = hold(stage, devices, shards);
+    let Held { count, before, after, record_bytes, sent } = held;
+    println!(
+        "{count} {} {} {} {} {} {record_bytes} {sent}",
+        before.rss,
+        before.pss,
+        after.rss,
+        after.pss,
+        after.rss.saturating_sub(before.rss),
+    );
+    ExitCode::SUCCESS
+}
+
+/// Runs every stage in a process of its own and prints what a device costs.
+fn report(devices: u32, shards: u16) -> ExitCode {
+    let stages = ["network", "index", "whole"].map(|stage| figures(stage, devices, shards));
+    let [Some(network), Some(index), Some(whole)] = stages else {
+        eprintln!("a stage failed");
+        return ExitCode::FAILURE;
+    };
+    let count = whole[0].max(1) as f64;
+    let each = |bytes: u64| bytes as f64 / count;
+    let (grown, own) = (each(whole[5]), each(network[5]));
+    let (record, entry) = (whole[6] as f64, each(index[5]));
+    println!(
+        "{{\"devices\": {}, \"shards\": {shards}, \"id_bytes\": 16, \"protocol\": \"miop7\",\n \
+         \"rss_bytes\": {}, \"pss_bytes\": {}, \"rss_before_bytes\": {},\n \
+         \"a_device\": {{\"with_network\": {grown:.1}, \"network\": {own:.1}, \"server\": {:.1}, \
+         \"record\": {record:.1}, \"index\": {entry:.1}, \"hub_and_rest\": {:.1}}},\n \
+         \"sent_bytes\": {}}}",
+        whole[0],
+        whole[3],
+        whole[4],
+        whole[1],
+        grown - own,
+        grown - own - record - entry,
+        whole[7],
+    );
+    ExitCode::SUCCESS
+}
+
+fn figures(stage: &str, devices: u32, shards: u16) -> Option<Vec<u64>> {
+    let this = std::env::current_exe().ok()?;
+    let (devices, shards) = (devices.to_string(), shards.to_string());
+    let args = ["hold", "--stage", stage, "--devices", &devices, "--shards", &shards];
+    let output = Command::new(this).args(args).output().ok()?;
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).ok()?;
+    let figures: Vec<u64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    (output.status.success() && figures.len() == 8).then_some(figures)
 }

@@ -88,7 +88,7 @@ impl Growth {
     /// The caches that grow, in whole bytes a connection.
     pub fn shown(&self) -> serde_json::Value {
         let grows = self.certain.iter().filter(|(_, bytes)| **bytes != 0.0);
-        grows.map(|(name, bytes)| (name.clone(), bytes.round().into())).collect()
+        grows.map(|(name, bytes)| (name.clone(), serde_json::json!(bytes.round()))).collect()
     }
 }
 

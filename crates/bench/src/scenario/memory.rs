@@ -17,7 +17,6 @@ use crate::measure::slab::{self, Slabs};
 use crate::measure::slope::{self, Slope};
 use crate::results::Outcome;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ struct Growth {
     memory: Vec<Memory>,
     user: Slope,
     /// Both ends; absent when slabinfo may not be read.
-    kernel: Option<BTreeMap<String, Slope>>,
+    kernel: Option<slab::Growth>,
 }
 
 /// Plain TCP, beside bare sockets.
@@ -47,10 +46,9 @@ pub fn plain(scale: Scale) -> io::Result<Outcome> {
     let plain = grow_plain(&holdline, scale)?;
     outcome.figure("user bytes a connection", plain.user.each, "bytes");
     if let (Some(bare), Some(plain)) = (&bare.kernel, &plain.kernel) {
-        let (both, more) = (slab::total(bare), slab::total(plain) - slab::total(bare));
-        outcome.figure("kernel bytes above a bare socket", more, "bytes");
-        outcome.figure("kernel bytes of a bare connection, both ends", both, "bytes");
-        outcome.figure("kernel bytes of a bare accepted socket", accepted(bare), "bytes");
+        outcome.figure("kernel bytes above a bare socket", plain.above(bare), "bytes");
+        outcome.figure("kernel bytes of a bare accepted socket", bare.either_end(), "bytes");
+        outcome.figure("kernel bytes of a bare connection, both ends", bare.total(), "bytes");
     }
     details(&mut outcome, "", &plain);
     details(&mut outcome, "bare ", &bare);
@@ -121,16 +119,9 @@ fn grow(pid: u32, scale: Scale, mut opener: impl Opener) -> io::Result<Growth> {
     let point = |(count, memory): (&u32, &Memory)| (f64::from(*count), memory.private_dirty as f64);
     let points: Vec<(f64, f64)> = counts.iter().zip(&memory).map(point).collect();
     let known: Option<Vec<Slabs>> = slabs.into_iter().collect();
-    let kernel =
-        known.map(|slabs| slab::moving(&counts.iter().copied().zip(slabs).collect::<Vec<_>>()));
+    let kernel = known
+        .map(|slabs| slab::Growth::over(&counts.iter().copied().zip(slabs).collect::<Vec<_>>()));
     Ok(Growth { counts, memory, user: slope::through(&points), kernel })
-}
-
-/// The accepted end of a bare connection: half of what both ends have. The connecting end alone
-/// has two port buckets of 128 bytes (research: engine.md 1).
-fn accepted(bare: &BTreeMap<String, Slope>) -> f64 {
-    const PORT_BUCKETS: f64 = 256.0;
-    f64::midpoint(slab::total(bare), -PORT_BUCKETS)
 }
 
 fn plan(holdline: &Holdline, scale: Scale) -> Value {
@@ -145,19 +136,14 @@ fn details(outcome: &mut Outcome, prefix: &str, growth: &Growth) {
     outcome.figure(&format!("{prefix}R² of the slope"), growth.user.r2, "");
     outcome.figure(&format!("{prefix}fixed user memory"), growth.user.fixed / 1024.0, "KiB");
     let of = |figure: fn(&Memory) -> u64| growth.memory.iter().map(figure).collect::<Vec<_>>();
-    let kernel = growth.kernel.as_ref().map(|caches| {
-        caches
-            .iter()
-            .map(|(name, slope)| (name.clone(), json!(slope.each.round())))
-            .collect::<serde_json::Map<_, _>>()
-    });
     let told = json!({
         "connections": growth.counts,
         "private_dirty": of(|memory| memory.private_dirty),
         "pss": of(|memory| memory.pss),
         "rss": of(|memory| memory.rss),
         "user_bytes_a_connection": growth.user.each,
-        "kernel_bytes_a_connection_both_ends": kernel,
+        "kernel_bytes_a_connection_both_ends": growth.kernel.as_ref().map(slab::Growth::shown),
+        "noisy_caches": growth.kernel.as_ref().map(|kernel| &kernel.noisy),
     });
     outcome.detail(&format!("{prefix}steps"), told);
 }

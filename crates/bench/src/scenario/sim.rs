@@ -1,6 +1,6 @@
 //! One and ten million sessions over the simulated network: taken over from `sim hold`.
 //!
-//! The simulation measures its own process and prints one line of JSON; sockets and the kernel
+//! The simulation measures its own process and prints JSON; sockets and the kernel
 //! have no part in it. HOLDLINE_SIM names its binary, else cargo builds and runs it.
 
 use super::Scale;
@@ -36,19 +36,25 @@ fn hold(devices: u32) -> io::Result<Outcome> {
         io::Error::other(format!("sim hold told no result:\n{text}{errors}"))
     })?;
     let mut outcome = Outcome::new(json!({ "devices": devices }));
-    for (name, value) in told.as_object().into_iter().flatten() {
-        if let Some(number) = value.as_f64() {
-            outcome.figure(&name.replace('_', " "), number, "");
-        }
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    let each = &told["a_device"];
+    outcome.figure("bytes of the process", number(&told["pss_bytes"]), "bytes (PSS)");
+    for (figure, name) in [
+        ("server bytes a device", "server"),
+        ("of them the connection's record", "record"),
+        ("of them the index", "index"),
+        ("of them the hub and the rest", "hub_and_rest"),
+        ("the simulated network's own bytes a device", "network"),
+    ] {
+        outcome.figure(figure, number(&each[name]), "bytes");
     }
     outcome.details = told;
     Ok(outcome)
 }
 
-/// The last line that is a JSON object.
+/// The JSON object at the end of what was printed.
 fn told(text: &str) -> Option<Value> {
-    let objects = text.lines().rev().filter(|line| line.starts_with('{'));
-    objects.flat_map(serde_json::from_str).next()
+    text.match_indices('{').find_map(|(at, _)| serde_json::from_str(&text[at..]).ok())
 }
 
 #[cfg(test)]
@@ -56,9 +62,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_object_is_the_result() {
-        let text = "{\"devices\": 1}\nholding\n{\"devices\": 2}\ndone\n";
-        assert_eq!(told(text).unwrap()["devices"], 2);
+    fn the_object_at_the_end_is_the_result() {
+        let text = "holding {much}\n{\"devices\": 2,\n \"a_device\": {\"server\": 9}}\n";
+        assert_eq!(told(text).unwrap()["a_device"]["server"], 9);
         assert!(told("nothing\n{broken\n").is_none());
     }
 }

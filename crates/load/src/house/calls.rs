@@ -73,7 +73,7 @@ impl PilotHouse {
         note(&mut self.log.connect_us, spent.as_micros() as u64);
         let client = self.resting.remove(&pilot).unwrap_or_else(|| {
             let this = &mut self.pilots[pilot as usize];
-            (this.sent, this.settled) = (0, 0);
+            (this.sent, this.settled, this.refused) = (0, 0, 0);
             Client::new(self.plan.profile.clone(), number)
         });
         Seat::new(client, pilot)

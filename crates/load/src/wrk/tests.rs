@@ -1,3 +1,5 @@
+//! The command line, and the printed block against a text with figures that no clock has made.
+
 use super::*;
 use crate::Snapshot;
 use crate::effort::ThreadUse;
@@ -101,7 +103,7 @@ fn the_block_is_printed_as_wrk_prints_it() {
     assert_eq!(text, include_str!("golden.txt"));
 }
 
-/// Figures that no clock has made.
+/// The text's figures.
 fn fixed() -> Snapshot {
     let mut seen = Snapshot {
         elapsed: Duration::from_millis(30_010),

@@ -1,0 +1,208 @@
+//! The measurement: stages that each hold one thing, and what the kernel says a stage costs.
+//!
+//! Each stage runs in a process of its own, since memory that one stage has given back would be
+//! used again by the next. A stage's cost is the growth of its resident memory while it fills up.
+
+use super::network::{Sparse, SparseNet};
+use crate::world::product;
+use base::hash::HashKey;
+use base::index::Index;
+use hub::Hub;
+use model::event::{Counter, Event};
+use model::id::ShardId;
+use model::limits::Limits;
+use model::ports::journal::{Entry, StoreError, Ticket};
+use net::Shard;
+use net::connection::Record;
+use net::layer::Door;
+use net::shard::{Census, LetterOf};
+use server::house::ServerHouse;
+use server::machines::ServerMachine;
+use server::outside::Outside;
+use std::cell::RefCell;
+use std::mem::size_of;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Simulated seconds after the last Bind: short timers and pooled buffers come to rest.
+const REST_S: u64 = 30;
+
+/// What a stage holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// The sparse network's own memory.
+    Network,
+    /// An index of as many slots.
+    Index,
+    /// Everything: connections, machines and hub.
+    Whole,
+}
+
+impl Stage {
+    /// The stage of this name.
+    pub fn named(name: &str) -> Option<Stage> {
+        match name {
+            "network" => Some(Stage::Network),
+            "index" => Some(Stage::Index),
+            "whole" => Some(Stage::Whole),
+            _ => None,
+        }
+    }
+}
+
+/// The process's memory, bytes, from `/proc/self/smaps_rollup`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Memory {
+    /// Resident.
+    pub rss: u64,
+    /// Resident, shared pages counted by their share.
+    pub pss: u64,
+}
+
+impl Memory {
+    /// As it is now; zeros where the kernel does not tell.
+    pub fn now() -> Memory {
+        let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+        let of = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name));
+            let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
+            kilobytes.and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) * 1_024
+        };
+        Memory { rss: of("Rss:"), pss: of("Pss:") }
+    }
+}
+
+/// What a stage held and what it cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// Devices bound, or entries.
+    pub count: u64,
+    /// Before it began to fill up.
+    pub before: Memory,
+    /// When it was full.
+    pub after: Memory,
+    /// Bytes of a connection's record in its slab, the generation included.
+    pub record_bytes: u64,
+    /// Bytes that the server sent.
+    pub sent: u64,
+}
+
+/// Fills a stage up with so many devices on so many shards.
+pub fn hold(stage: Stage, devices: u32, shards: u16) -> Held {
+    let record_bytes = size_of::<Option<Record<ServerMachine, u32>>>() as u64 + 4;
+    let before = Memory::now();
+    match stage {
+        Stage::Network => {
+            let sparse = Sparse::<()>::new(shards, devices, "sim");
+            let after = Memory::now();
+            let sent = sparse.sent;
+            Held { count: u64::from(devices), before, after, record_bytes, sent }
+        }
+        Stage::Index => {
+            let key = HashKey::new(1, 2);
+            let hash = |slot: u32| key.of(&[&slot.to_be_bytes()]);
+            let mut index = Index::default();
+            (0..devices).for_each(|slot| index.insert(hash(slot), slot, hash));
+            let after = Memory::now();
+            Held { count: index.len() as u64, before, after, record_bytes, sent: 0 }
+        }
+        Stage::Whole => whole(devices, shards, record_bytes),
+    }
+}
+
+/// Nobody listens and nothing is stored.
+struct Nothing;
+
+impl Outside for Nothing {
+    fn store(&mut self, _: Vec<(Ticket, Entry)>) -> Result<(), (StoreError, Vec<Ticket>)> {
+        Ok(())
+    }
+
+    fn events_wanted(&self) -> bool {
+        false
+    }
+
+    fn events_full(&self) -> bool {
+        false
+    }
+
+    fn publish(&mut self, _: Vec<Event>) -> usize {
+        0
+    }
+}
+
+type HoldHouse = ServerHouse<Nothing>;
+type HoldLetter = LetterOf<HoldHouse, u32>;
+type HoldShard = Shard<SparseNet<HoldLetter>, HoldHouse>;
+
+fn whole(devices: u32, shards: u16, record_bytes: u64) -> Held {
+    let shared = Rc::new(RefCell::new(Sparse::new(shards, devices, "sim")));
+    let census = Arc::new(Census::default());
+    let all = (0..shards).map(|number| shard(number, devices, (shards, &shared), &census));
+    let mut all: Vec<HoldShard> = all.collect();
+    let before = Memory::now();
+    let turn_all = |all: &mut Vec<HoldShard>| all.iter_mut().for_each(|shard| {
+        shard.turn();
+    });
+    while !shared.borrow().all_called() {
+        turn_all(&mut all);
+    }
+    for _ in 0..REST_S * 10 {
+        shared.borrow_mut().pass(Duration::from_millis(100));
+        turn_all(&mut all);
+    }
+    let after = Memory::now();
+    let binds = all.iter().map(|shard| shard.house().effects().counters.of(Counter::Binds));
+    let online = all.iter().map(|shard| shard.house().hub().status().online);
+    let (binds, count): (u64, u64) = (binds.sum(), online.sum());
+    assert_eq!((binds, count), (u64::from(devices), u64::from(devices)), "everybody is bound");
+    assert_eq!(u64::from(census.open()), count, "and connected");
+    let sent = shared.borrow().sent;
+    Held { count, before, after, record_bytes, sent }
+}
+
+fn shard(
+    number: u16,
+    devices: u32,
+    (shards, shared): (u16, &Rc<RefCell<Sparse<HoldLetter>>>),
+    census: &Arc<Census>,
+) -> HoldShard {
+    let limits = Arc::new(Limits {
+        connections_max: devices,
+        devices_max: devices + devices / 4 + 1_000,
+        binds_per_s: u32::MAX,
+        ..Limits::default()
+    });
+    let hash_key = HashKey::new(3, 4);
+    let door = Door {
+        name: "hold".to_owned(),
+        address: crate::world::ADDRESS,
+        protocol: None,
+        tls: None,
+        path: "/miop".to_owned(),
+        proxy: false,
+    };
+    let settings = net::Settings {
+        shard: ShardId(number),
+        shards,
+        hash_key,
+        limits: limits.clone(),
+        doors: vec![Arc::new(door)],
+        census: census.clone(),
+        seed: 5,
+    };
+    let mut hub = Hub::new(hub::Settings {
+        shard: settings.shard,
+        devices_max: limits.devices_max,
+        offline_bytes_max: limits.offline_bytes_max,
+        binds_per_s: limits.binds_per_s,
+        node_secret: [1; 32],
+        limits,
+        hash_key,
+        seed: 6,
+    });
+    hub.install(Arc::new(product()));
+    let house = HoldHouse::new(hub, &settings, Nothing);
+    Shard::new(settings, SparseNet { shared: shared.clone(), host: number }, house)
+}

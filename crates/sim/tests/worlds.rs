@@ -1,0 +1,60 @@
+//! Many small worlds, each from its seed: the short run of every commit. A failure prints the seed;
+//! `cargo run -p sim -- --seed N --steps M` repeats it.
+
+use sim::world::{Story, World};
+use std::collections::BTreeMap;
+
+const STEPS: u64 = 1_500;
+
+/// Runs some worlds; the harness prints the panic's message, this says which world it was.
+fn run(seeds: std::ops::Range<u64>) -> Vec<Story> {
+    let one = |seed| {
+        let repeat = Repeat { seed };
+        let story = World::run(seed, STEPS);
+        std::mem::forget(repeat);
+        story
+    };
+    seeds.map(one).collect()
+}
+
+/// Prints how to run a world again, unless it is forgotten because the world ended well.
+struct Repeat {
+    seed: u64,
+}
+
+impl Drop for Repeat {
+    fn drop(&mut self) {
+        eprintln!("failed: cargo run -p sim -- --seed {} --steps {STEPS}", self.seed);
+    }
+}
+
+#[test]
+fn whatever_happens_every_promise_is_kept_and_nothing_is_left() {
+    let stories = run(0..150);
+    // Worlds in which nothing happens prove nothing.
+    let mut told = BTreeMap::<&str, u64>::new();
+    let mut closed = BTreeMap::<&str, u64>::new();
+    for story in &stories {
+        story.told.iter().for_each(|(name, count)| *told.entry(name).or_default() += count);
+        story.closed.iter().for_each(|(name, count)| *closed.entry(name).or_default() += count);
+    }
+    for name in ["delivered", "stored", "expired", "rejected", "busy", "report", "online"] {
+        assert!(told.get(name).is_some_and(|&count| count > 50), "{name}: {told:?}");
+    }
+    let ends = [
+        "peer_closed", "peer_closed_mid_frame", "peer_reset", "unbound", "replaced", "admin_kick",
+        "bind_timeout", "keep_alive_timeout", "timed_out", "malformed", "unknown_protocol",
+        "out_of_order", "busy", "full", "no_descriptor", "web_socket_failed",
+    ];
+    let missing: Vec<_> = ends.into_iter().filter(|name| !closed.contains_key(name)).collect();
+    assert!(missing.is_empty(), "no world saw {missing:?}: {closed:?}");
+    assert!(stories.iter().any(|story| story.crashes > 0), "some servers crashed");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_world() {
+    for seed in [3, 17] {
+        assert_eq!(World::run(seed, STEPS), World::run(seed, STEPS));
+    }
+    assert_ne!(World::run(3, STEPS), World::run(4, STEPS));
+}
