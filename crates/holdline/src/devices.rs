@@ -1,4 +1,4 @@
-//! `holdline devices`: who is there.
+//! `holdline devices` shows who is there, as a table or as JSON.
 
 use crate::client::Server;
 use clap::Args;

@@ -108,7 +108,7 @@ counters! {
     PushesStored "pushes_stored_total" "Pushes put into the store.";
     PushesExpired "pushes_expired_total" "Pushes whose time was over.";
     PushesEvicted "pushes_evicted_total" "Stored pushes evicted by newer ones.";
-    PushesCollapsed "pushes_collapsed_total" "Pushes replaced by newer ones with their collapse key.";
+    PushesCollapsed "pushes_collapsed_total" "Pushes replaced by newer ones of their collapse key.";
     PushesRejected "pushes_rejected_total" "Pushes not taken on.";
     Reports "reports_total" "Reports taken.";
     ReportsRefused "reports_refused_total" "Reports over quota or without room.";

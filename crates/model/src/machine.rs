@@ -151,8 +151,8 @@ impl<Up> Outbox<Up> {
     }
 
     /// The identity behind the connection is known: everything else about it happens on the shard
-    /// that owns the identity. The machine leaves the input untaken and is fed the same bytes again,
-    /// there; it asks once.
+    /// that owns the identity. The machine leaves the input untaken and is fed the same bytes
+    /// again, there; it asks once.
     pub fn home(&mut self, identity: &[&[u8]]) {
         self.home = Some(self.hash_key.of(identity));
     }

@@ -1,8 +1,8 @@
 //! What is kept of a connection.
 //!
 //! The [`Record`] is all there is while a plain connection is idle: 40 bytes with a machine of 16.
-//! Whatever is not idle stands in a boxed [`Extra`] that goes back to a pool as soon as it is empty:
-//! frames that wait for the socket, a frame that is not whole, the layers of TLS.
+//! Whatever is not idle stands in a boxed [`Extra`] that goes back to a pool as soon as it is
+//! empty: frames that wait for the socket, a frame that is not whole, the layers of TLS.
 
 use crate::layer::{ClientLayers, Layers};
 use crate::outqueue::OutQueue;

@@ -1,7 +1,7 @@
 //! The room with the sockets.
 //!
-//! A [`Shard`] is one thread's share of the world: a poller, connections in a slab, a wheel of short
-//! timers, a sweep for keep-alive, a mailbox. It drives machines ([`model::machine`]) and a
+//! A [`Shard`] is one thread's share of the world: a poller, connections in a slab, a wheel of
+//! short timers, a sweep for keep-alive, a mailbox. It drives machines ([`model::machine`]) and a
 //! [`House`], the roof's side, and knows neither which protocols there are nor what they mean.
 //! Sockets themselves are behind [`Net`]: [`epoll`] is the real one, `sim` has the simulated one.
 //!

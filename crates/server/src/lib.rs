@@ -4,6 +4,7 @@
 //! on one shard, [`switchboard`] is the API's way in, [`start`] builds it all from a [`config`] and
 //! [`signals`] ends or reloads it. No rule of messaging lives here.
 
+mod clock;
 pub mod config;
 pub mod house;
 pub mod log;

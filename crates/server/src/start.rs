@@ -7,6 +7,7 @@
 mod folder;
 mod rooms;
 
+use crate::clock;
 use crate::config::{self, Config, ListenerProtocol, ProxyHeader};
 use crate::house::{Mail, ServerHouse};
 use crate::outside::Outside;
@@ -32,7 +33,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use store::Store;
 
 /// Why a server did not start, in words for the operator.
@@ -345,7 +345,7 @@ fn spawn(
     doors: &[Door],
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
     let doors: Vec<Arc<Door>> = doors.iter().cloned().map(Arc::new).collect();
-    let began = began();
+    let began = clock::began();
     let pin = config.server.pin && seeds.count > 1;
     let mut threads = Vec::new();
     for ((settings, house), sockets) in houses.into_iter().zip(sockets) {
@@ -370,16 +370,6 @@ fn random<const N: usize>() -> Result<[u8; N], StartError> {
     Ok(bytes)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the process's beginning, the origin of its clock")]
-fn began() -> Instant {
-    Instant::now()
-}
-
-#[expect(clippy::disallowed_methods, reason = "before the shards turn, nobody else has the time")]
-fn wall_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
-}
-
 fn now() -> base::time::Now {
-    base::time::Now::new(base::time::Instant::default(), wall_ms())
+    base::time::Now::new(base::time::Instant::default(), clock::wall_ms())
 }

@@ -5,6 +5,7 @@
 //! is answered as busy. Every command is answered exactly once: a part that is lost on the way (a
 //! shard that has ended) answers busy as it is dropped.
 
+use crate::clock;
 use crate::house::{Mail, ServerHouse, owner};
 use crate::outside::Outside;
 use base::hash::HashKey;
@@ -16,7 +17,6 @@ use net::shard::{Letter, LetterOf};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The letters of a server's shards.
 pub type ServerLetter<O> = LetterOf<ServerHouse<O>, OwnedFd>;
@@ -178,11 +178,9 @@ impl<O: Outside + Send> Control for Switchboard<O> {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "ids of pushes are ordered by time")]
     fn next_id(&self) -> MessageId {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut last = self.last_id.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = MessageId::after(*last, wall.as_millis() as u64, ShardId(0));
+        let id = MessageId::after(*last, clock::wall_ms(), ShardId(0));
         *last = id.0;
         id
     }

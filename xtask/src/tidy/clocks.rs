@@ -10,6 +10,7 @@ use super::tree::Tree;
 /// Path prefix, and why the clock is read there.
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/net/src/epoll.rs", "once a loop turn, for the whole shard"),
+    ("crates/server/src/clock.rs", "before the shards turn, and for the API"),
     ("crates/load/src/", "the laboratory measures time"),
     ("crates/bench/", "a measurement is a difference of two readings"),
     ("crates/admin/src/", "axum's runtime is apart from the shards and has no turn"),

@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(refused(b"\x82\x01x"), Err(CloseReason::WebSocketFailed)); // not masked
         assert_eq!(refused(b"\xc2\x81\0\0\0\0x"), Err(CloseReason::WebSocketFailed)); // RSV1
         assert_eq!(refused(b"\x81\x81\0\0\0\0x"), Err(CloseReason::WebSocketFailed)); // text
-        assert_eq!(refused(b"\x09\x80\0\0\0\0"), Err(CloseReason::WebSocketFailed)); // control, no FIN
+        assert_eq!(refused(b"\x09\x80\0\0\0\0"), Err(CloseReason::WebSocketFailed)); // ping, no FIN
         let huge = [0x82, 0xff, 0, 0, 0, 1, 0, 0, 0, 0];
         assert_eq!(refused(&huge), Err(CloseReason::TooLarge));
         assert_eq!(refused(b"\x88\x80\0\0\0\0"), Ok(Flow::Ended));

@@ -1,8 +1,8 @@
 //! What happens because time passes: wakes, keep-alive, the drain.
 //!
 //! Keep-alive costs no timer: the record says when something was last received, and a sweep looks
-//! at a slice of the slab every quarter of a second, at all of it every four. Short deadlines are in
-//! the wheel.
+//! at a slice of the slab every quarter of a second, at all of it every four. Short deadlines are
+//! in the wheel.
 
 use super::{Conn, LetterOf, Shard};
 use crate::desk::House;

@@ -1,8 +1,8 @@
 //! `[limits]`: every field of `model::limits::Limits`, under its own name.
 //!
-//! The defaults are the model's, but for `connections_max`; ranges and answers stand here. A test holds the two lists against
-//! each other, so that a limit cannot be added to one of them alone. Shards and hubs are built with
-//! their limits, so none of these follows a reload.
+//! The defaults are the model's, but for `connections_max`; ranges and answers stand here. A test
+//! holds the two lists against each other, so that a limit cannot be added to one of them alone.
+//! Shards and hubs are built with their limits, so none of these follows a reload.
 
 use model::limits::{FRAME_BYTES_HARD_MAX, Limits, MS_HARD_MAX};
 

@@ -1,6 +1,7 @@
 //! Each room's own start: configuration's words become the room's.
 
-use super::{StartError, World, failed, wall_ms};
+use super::{StartError, World, failed};
+use crate::clock;
 use crate::config::{self, Config};
 use crate::house::Mail;
 use crate::switchboard::{Mailboxes, Switchboard};
@@ -89,7 +90,7 @@ pub(super) fn start_api(
         version: env!("CARGO_PKG_VERSION"),
         webhooks: config.webhooks.iter().flat_map(webhooks).collect(),
         retry: admin::Retry::default(),
-        wall_ms: Arc::new(wall_ms),
+        wall_ms: Arc::new(clock::wall_ms),
         random: Arc::new(|bytes| {
             getrandom::fill(bytes).expect("the system gave random bytes at the start");
         }),
