@@ -31,7 +31,7 @@ DEFAULTS = {
     "server": {"shards": 2, "pin": False},
     "listen.any": {"address": "127.0.0.1:0", "websocket": "/miop"},
     "api": {"address": "127.0.0.1:0"},
-    "limits": {"connections_max": 4000, "drain_ms": 200, "retry_jitter_ms": 0},
+    "limits": {"connections_max": 2000, "drain_ms": 200, "retry_jitter_ms": 0},
     "products.demo": {"app_id": 1, "anonymous": "loopback",
                       "secrets": [{"key_id": 1, "hex": SECRET.hex()}]},
 }
@@ -66,6 +66,13 @@ def environment(more=None):
     """This process's, without what would configure the server."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("HOLDLINE_")}
     return {**kept, **(more or {})}
+
+
+def mounts_are_permitted():
+    """Whether this machine lets us make mount namespaces: then disks can be full or read-only."""
+    script = 'mount -t tmpfs -o size=64k none /mnt'
+    words = ["unshare", "-m", "sh", "-c", script]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
 
 def poll(question, what, deadline_s=DEADLINE_S):

@@ -37,6 +37,7 @@ class Printed(Case):
         self.assertRegex(answer.stdout, r"Requests/sec: +\d")
         self.assertRegex(answer.stdout, r"Transfer/sec: +\d")
         self.assertGreaterEqual(self.server.count("binds_total"), 100)
+        self.server.all_gone()
 
     def test_2_devices_as_printed_shows_who_is_online(self):
         self.bound("tom-1")

@@ -3,6 +3,8 @@
 One server with two shards for all of them. Each test has devices of its own.
 """
 
+import base64
+import threading
 import time
 
 import miop
@@ -50,7 +52,6 @@ class Basics(Case):
 
     def push_and_receive(self, device, name, body, **more):
         """Acknowledges from a thread of its own while the order waits."""
-        import threading
         thread = threading.Thread(target=device.receive)
         thread.start()
         answer = self.server.push(name, body, **more)
@@ -160,6 +161,35 @@ class SeveralBinds(Case):
         self.assertEqual(device.receive(), [b"once"])
         device.ping()
         self.assertEqual(device.waiting, [])
+
+    def test_one_of_several_that_is_taken_over_leaves_the_others_where_they_are(self):
+        device = self.device(5)
+        for name in ("moves", "stays"):
+            device.bind(name)
+        newer = self.bound("moves")
+        self.assertEqual(device.expect(BIND_ACK)["r"], "40")
+        device.ping()
+        self.server.push("stays", "for the one that stayed")
+        self.server.push("moves", "for the one that moved")
+        self.assertEqual(device.receive(), [b"for the one that stayed"])
+        self.assertEqual(newer.receive(), [b"for the one that moved"])
+        device.ping()
+        self.assertEqual(device.waiting, [])
+        device.close()
+        self.server.offline("stays")
+        self.assertTrue(self.server.state("moves")["online"])
+
+    def test_an_acknowledgement_counts_for_the_device_that_was_sent_the_push(self):
+        device = self.device(5)
+        for name in ("left", "right"):
+            device.bind(name)
+        answer = self.server.push(devices=["left", "right"], body="both")
+        first, second = device.messages(2)
+        self.assertEqual(first.records[0].id, second.records[0].id)
+        self.assertEqual(first.records[0].id, int(answer["id"]))
+        device.ack(first.records[0].id)
+        for name in ("left", "right"):
+            poll(lambda name=name: self.server.state(name)["waiting"] == 0, f"{name} has it")
 
     def test_a_second_bind_of_version_6_ends_the_connection(self):
         device = self.bound("six", 6)
@@ -328,6 +358,31 @@ class Sessions(Case):
         device.ping()
         self.assertEqual(self.server.state("pull")["waiting"], 0)
 
+    def test_an_empty_push_reaches_version_7_and_is_rejected_for_classic_devices(self):
+        device = self.bound("empty-7")
+        self.server.push("empty-7", "")
+        self.assertEqual(device.receive(), [b""])
+        for version in (5, 6):
+            classic = self.bound(f"empty-{version}", version)
+            answer = self.server.push(f"empty-{version}", "", wait_ms=2000)
+            self.assertEqual((answer["outcome"], answer["reason"]), ("rejected", "too_large"))
+            self.server.push(f"empty-{version}", "full")
+            self.assertEqual(classic.receive(), [b"full"])
+
+    def test_a_high_push_overtakes_normal_ones_that_wait(self):
+        self.bound("high").close()
+        self.server.offline("high")
+        for body, priority in (("a", "normal"), ("b", "normal"), ("c", "high")):
+            self.server.push("high", body, priority=priority)
+        self.assertEqual(self.bound("high").receive(3), [b"c", b"a", b"b"])
+
+    def test_every_byte_comes_as_it_was_pushed(self):
+        device = self.bound("bytes")
+        body = bytes(range(256)) * 16
+        self.server.ask("POST", "/v1/pushes", {
+            "product": "demo", "device": "bytes", "body_base64": base64.b64encode(body).decode()})
+        self.assertEqual(device.receive(), [body])
+
     def test_a_full_queue_evicts_its_oldest_push_and_counts_it(self):
         before = self.server.count("pushes_evicted_total")
         self.bound("evict").close()
@@ -396,6 +451,26 @@ class Many(Case):
         self.assertEqual((counts["matched"], counts["pending"], counts["running"]), (31, 0, False))
         away = self.bound("wide-away", product="wide")
         self.assertEqual(away.receive(), [b"all of you"])
+
+    def test_the_list_of_devices_is_filtered_and_paged(self):
+        links = [self.bound(f"page-{at}", tags=["paged"]) for at in range(7)]
+        links[0].close()
+        self.server.offline("page-0")
+        found, after = [], None
+        while True:
+            path = "/v1/devices?product=demo&tag=paged&online=true&limit=3"
+            page = self.server.ask("GET", path + (f"&after={after}" if after else ""))
+            self.assertLessEqual(len(page["devices"]), 3)
+            found += [device["device"] for device in page["devices"]]
+            after = page["next"]
+            if not after:
+                break
+        self.assertEqual(sorted(found), [f"page-{at}" for at in range(1, 7)])
+
+    def test_a_push_to_a_tag_nobody_carries_is_for_nobody(self):
+        answer = self.server.push(body="x", tag="nobody", wait_ms=100)
+        counts = poll(lambda: self.counts(answer["id"], running=False), "it has come to its end")
+        self.assertEqual(counts["matched"], 0)
 
     def test_a_list_of_devices_has_an_outcome_for_each(self):
         self.server.ask("PUT", "/v1/products/list", {

@@ -210,7 +210,8 @@ class Tls(Doors):
     def test_a_device_may_ask_for_miop_by_alpn(self):
         context = self.tls()
         context.set_alpn_protocols(["miop/7"])
-        self.works("alpn", tls=context)
+        device = self.works("alpn", tls=context)
+        self.assertEqual(device.stream.socket.selected_alpn_protocol(), "miop/7")
 
     def test_plain_bytes_on_a_listener_of_tls_are_refused(self):
         with self.server.closes(tls_failed=1):

@@ -152,6 +152,28 @@ class Stream(Case):
         self.assertTrue(all(frame["result"] == 31 for frame in refused))
         self.assertEqual(self.server.count("reports_refused_total"), len(refused))
 
+    def test_a_stream_that_comes_back_after_a_restart_is_told_of_a_gap(self):
+        stream = self.stream("?type=online", last="1-1")
+        kind, data, _ = stream.wait(1)[0]
+        self.assertEqual((kind, data), ("gap", {"lost": None}))
+
+    def test_one_stream_more_than_64_is_told_busy(self):
+        server = self.start()
+        streams = [Sse(server) for _ in range(64)]
+        for stream in streams:
+            self.addCleanup(stream.close)
+        self.assertEqual({stream.status for stream in streams}, {200})
+        status, answer = server.api("GET", "/v1/events")
+        self.assertEqual((status, answer["error"]["code"]), (503, "busy"))
+        self.assertEqual(server.headers["retry-after"], "1")
+        streams[0].close()
+
+        def again():
+            stream = Sse(server)
+            self.addCleanup(stream.close)
+            return stream.status == 200
+        poll(again, "there is room for one")
+
     def test_a_filter_of_an_unknown_type_is_an_error(self):
         status, answer = self.server.api("GET", "/v1/events?type=onlin")
         self.assertEqual((status, answer["error"]["code"]), (400, "bad_request"))
@@ -193,8 +215,8 @@ class Webhooks(Case):
     def test_the_first_event_on_each_shard_after_the_start_is_told(self):
         receiver = Receiver()
         self.addCleanup(receiver.close)
-        server = self.start({"server": {"shards": 8}}, f'[[webhook]]\nurl = "{receiver.url}"\n')
-        links = [self.bound(f"first-{at}", server=server) for at in range(16)]
+        server = self.start({"server": {"shards": 16}}, f'[[webhook]]\nurl = "{receiver.url}"\n')
+        links = [self.bound(f"first-{at}", server=server) for at in range(64)]
         poll(lambda: len(receiver.taken()) >= len(links), "all of them are told")
 
     def test_a_webhook_hears_of_its_events_alone(self):

@@ -74,7 +74,7 @@ class Proofs(Case):
     def test_a_classic_bind_that_is_replayed_is_refused(self):
         for version in (5, 6):
             first, second = self.device(version), self.device(version)
-            frame = first.bind_frame_classic(self.name, secret=SECRET)
+            frame = first.bind_frame_classic(f"{self.name}-{version}", secret=SECRET)
             first.send(frame)
             self.assertEqual(first.expect(BIND_ACK)["r"], "0")
             second.send(frame)

@@ -65,6 +65,12 @@ impl Setup {
         command.arg("serve").arg("--config").arg(&file);
         command.arg("--data").arg(folder.path().join("data"));
         command.stderr(std::fs::File::create(folder.path().join("log"))?);
+        // The server reads its environment as configuration: what is measured is the file alone.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("HOLDLINE_") {
+                command.env_remove(name);
+            }
+        }
         let mut child = Child::start(&mut command, self.core)?;
         let api = Api::new(api, TOKEN);
         let began = clock::now();

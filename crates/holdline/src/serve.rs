@@ -1,27 +1,36 @@
 //! `holdline serve` and `holdline check`.
 
-use server::config::{Config, environment};
+use server::config::{Config, ConfigError, environment};
+use server::signals;
 use server::start::Running;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Runs the server until it is told to stop.
 pub fn serve(file: Option<PathBuf>, data: Option<PathBuf>) -> ExitCode {
-    let mut config = match Config::load(file.as_deref(), environment()) {
-        Ok(config) => config,
-        Err(error) => return refuse(&error.to_string()),
+    let load = || {
+        let mut config = Config::load(file.as_deref(), environment())?;
+        if let Some(data) = &data {
+            config.server.data = data.clone();
+        }
+        Ok(config)
     };
-    if let Some(data) = &data {
-        config.server.data = data.clone();
-    }
+    let config = match load() {
+        Ok(config) => config,
+        Err(error) => return refuse(&ConfigError::to_string(&error)),
+    };
     server::log::start(&config);
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    let caught = match signals::catch() {
+        Ok(caught) => caught,
+        Err(error) => return refuse(&format!("signals: {error}")),
+    };
     let running = match server::start::start(config) {
         Ok(running) => running,
         Err(error) => return refuse(&error.to_string()),
     };
     print!("{}", welcome(&running));
-    match server::signals::serve(running, file.as_deref()) {
+    match signals::serve(caught, running, load) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(&format!("signals: {error}")),
     }

@@ -7,7 +7,7 @@
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::link::Link;
-use model::machine::{Input, Machine, Outbox};
+use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::pilot::{Action, Observation};
 use net::connection::Record;
 use proto_miop::client::Client;
@@ -169,8 +169,8 @@ impl Machine for Seat {
         self.client().silent(now, out)
     }
 
-    fn turn_away(&mut self, now: Now, retry_after_ms: u32, out: &mut Out) {
-        self.client().turn_away(now, retry_after_ms, out);
+    fn turn_away(&mut self, now: Now, away: TurnAway, out: &mut Out) {
+        self.client().turn_away(now, away, out);
     }
 
     fn closed(&mut self, now: Now, reason: CloseReason, out: &mut Out) {

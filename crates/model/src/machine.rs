@@ -8,6 +8,7 @@
 use crate::close::CloseReason;
 use crate::limits::Limits;
 use crate::link::Link;
+use crate::request::Refusal;
 use base::hash::HashKey;
 use base::time::{Instant, Now};
 use std::sync::Arc;
@@ -55,12 +56,22 @@ pub trait Machine {
     /// Nothing was received for as long as [`Outbox::silence`] allowed.
     fn silent(&mut self, now: Now, out: &mut Outbox<Self::Up>) -> Result<(), CloseReason>;
 
-    /// There is no room for this connection (its owner's shard is full or overloaded): say so in
-    /// the protocol's words, with the time after which to come back. `net` closes afterwards.
-    fn turn_away(&mut self, now: Now, retry_after_ms: u32, out: &mut Outbox<Self::Up>);
+    /// This connection must go, because its owner's shard has no room (`Busy`) or the server is
+    /// going (`Draining`): say so in the protocol's words, with the time after which to come back.
+    /// `net` closes afterwards.
+    fn turn_away(&mut self, now: Now, away: TurnAway, out: &mut Outbox<Self::Up>);
 
     /// The connection has ended, for whatever reason. Only words for the inside are looked at.
     fn closed(&mut self, now: Now, reason: CloseReason, out: &mut Outbox<Self::Up>);
+}
+
+/// Why a connection is turned away, and when it may come back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TurnAway {
+    /// `Busy` or `Draining`.
+    pub why: Refusal,
+    /// Milliseconds, jitter included.
+    pub retry_after_ms: u32,
 }
 
 /// Bytes that have arrived, with what is known of the link they came over.

@@ -27,7 +27,8 @@ use model::close::CloseReason;
 use model::event::Counter;
 use model::id::{ConnRef, ShardId};
 use model::limits::Limits;
-use model::machine::{Machine, Outbox};
+use model::machine::{Machine, Outbox, TurnAway};
+use model::request::Refusal;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -394,9 +395,9 @@ where
     /// The owner's mailbox is full: the connection is told to come back.
     fn turn_away_homeless(&mut self, record: Conn<N, H>) {
         if let Ok(key) = self.conns.insert(record) {
-            let retry_after_ms = self.retry_after_ms();
+            let away = TurnAway { why: Refusal::Busy, retry_after_ms: self.retry_after_ms() };
             self.drive(key, |machine, now, out| {
-                machine.turn_away(now, retry_after_ms, out);
+                machine.turn_away(now, away, out);
                 Err(CloseReason::Busy)
             });
         }

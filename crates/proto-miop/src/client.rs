@@ -15,7 +15,7 @@ use crate::codec::{Fault, Version};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::link::Link;
-use model::machine::{Input, Machine, Outbox};
+use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::pilot::{Action, Observation};
 use std::sync::Arc;
 use std::time::Duration;
@@ -173,7 +173,7 @@ impl Machine for Client {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, _: u32, _: &mut Out) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Out) {}
 
     fn closed(&mut self, _: Now, _: CloseReason, _: &mut Out) {
         self.state = State::Idle;

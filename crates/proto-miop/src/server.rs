@@ -28,7 +28,7 @@ use many::Many;
 use model::close::CloseReason;
 use model::id::{DeviceRef, ProductKey};
 use model::link::Link;
-use model::machine::{Input, Machine, Outbox};
+use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::push::{Push, Rejection};
 use model::request::{Bind, Bound, Delivery, Kick, Refusal, Refused, Request};
 use std::sync::Arc;
@@ -362,14 +362,14 @@ impl Machine for Server {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, retry_after_ms: u32, out: &mut Out) {
-        let code = ResultCode::Busy;
+    fn turn_away(&mut self, _: Now, away: TurnAway, out: &mut Out) {
+        let TurnAway { why, retry_after_ms } = away;
+        let code = ResultCode::of(why);
         match self.version() {
             Some(Version::V7) if self.is_bound() => {
                 newest::write_go_away(retry_after_ms, &[], out.bytes());
             }
             Some(Version::V7) => {
-                let why = Refusal::Busy;
                 let refused = Refused { term: 0, why, retry_after_ms, addrs: Vec::new() };
                 newest::write_refused(code, &refused, out.bytes());
             }

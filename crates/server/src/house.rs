@@ -112,6 +112,7 @@ impl<O: Outside> ServerHouse<O> {
             | Request::Closed { device, .. } => device.shard(),
         };
         if owner == self.shard {
+            self.look_outside();
             self.hub.request(now, from, request, &mut self.effects);
             self.carry_out(now, desk);
         } else {
@@ -119,9 +120,16 @@ impl<O: Outside> ServerHouse<O> {
         }
     }
 
+    /// Somebody may have begun to listen a moment ago: the hub is told before each of its acts.
+    fn look_outside(&mut self) {
+        self.effects.events_wanted = self.outside.events_wanted();
+        self.effects.events_full = self.outside.events_full();
+    }
+
     fn ask(&mut self, now: Now, command: Command, part: Part, desk: &mut Desk<Self>) {
         match self.asks.insert(part) {
             Ok(key) => {
+                self.look_outside();
                 self.hub.control(now, key.pack(), command, &mut self.effects);
                 self.carry_out(now, desk);
             }
@@ -198,6 +206,7 @@ impl<O: Outside> House for ServerHouse<O> {
             Mail::Request(from, request) => self.request(now, from, request, desk),
             Mail::Ask(command, part) => self.ask(now, command, part, desk),
             Mail::Completions(completions) => {
+                self.look_outside();
                 self.complete(now, completions.into_iter());
                 self.carry_out(now, desk);
             }
@@ -214,8 +223,7 @@ impl<O: Outside> House for ServerHouse<O> {
     }
 
     fn turn(&mut self, now: Now, desk: &mut Desk<Self>) -> Option<Instant> {
-        self.effects.events_wanted = self.outside.events_wanted();
-        self.effects.events_full = self.outside.events_full();
+        self.look_outside();
         let next = self.hub.turn(now, &mut self.effects);
         self.carry_out(now, desk);
         next

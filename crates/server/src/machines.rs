@@ -7,7 +7,7 @@
 use base::time::Now;
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
-use model::machine::{Input, Machine, Outbox};
+use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::request::{Delivery, Request};
 use net::connection::{RECORD_BYTES_MAX, Record};
 use std::mem::size_of;
@@ -74,9 +74,9 @@ impl Machine for ServerMachine {
         }
     }
 
-    fn turn_away(&mut self, now: Now, retry_after_ms: u32, out: &mut Out) {
+    fn turn_away(&mut self, now: Now, away: TurnAway, out: &mut Out) {
         match self {
-            ServerMachine::Miop(machine) => machine.turn_away(now, retry_after_ms, out),
+            ServerMachine::Miop(machine) => machine.turn_away(now, away, out),
         }
     }
 

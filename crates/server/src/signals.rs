@@ -1,22 +1,36 @@
 //! SIGTERM and SIGINT let everybody go, a second one ends at once; SIGHUP reloads.
 
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::start::Running;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::path::Path;
 
-/// Serves until a signal says otherwise, then returns when everything is closed.
-pub fn serve(mut running: Running, file: Option<&Path>) -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-    let handle = signals.handle();
-    for signal in signals.forever() {
-        match signal {
-            SIGHUP => reload(&mut running, file),
-            _ => break,
+/// Signals that are caught from now on, and wait until somebody serves.
+pub struct Caught(Signals);
+
+/// Catches the signals. To be called before anybody can know that the server is there.
+pub fn catch() -> std::io::Result<Caught> {
+    Signals::new([SIGTERM, SIGINT, SIGHUP]).map(Caught)
+}
+
+/// Serves until a signal says otherwise, then returns when everything is closed. `load` reads the
+/// configuration again, as it was read at the start.
+pub fn serve(
+    mut caught: Caught,
+    mut running: Running,
+    load: impl Fn() -> Result<Config, ConfigError>,
+) -> std::io::Result<()> {
+    for signal in caught.0.forever() {
+        if signal != SIGHUP {
+            break;
+        }
+        match load() {
+            Ok(new) => running.reload(new),
+            Err(error) => {
+                tracing::error!("the new configuration is refused, the old one stays:\n{error}");
+            }
         }
     }
-    handle.close();
     // From here on a further signal has its default effect: an end at once.
     for signal in [SIGTERM, SIGINT] {
         signal_hook::flag::register_conditional_default(signal, always())?;
@@ -31,13 +45,4 @@ pub fn serve(mut running: Running, file: Option<&Path>) -> std::io::Result<()> {
 
 fn always() -> std::sync::Arc<std::sync::atomic::AtomicBool> {
     std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true))
-}
-
-fn reload(running: &mut Running, file: Option<&Path>) {
-    match Config::load(file, crate::config::environment()) {
-        Ok(new) => running.reload(new),
-        Err(error) => {
-            tracing::error!("the new configuration is refused, the old one stays:\n{error}");
-        }
-    }
 }

@@ -92,6 +92,7 @@ pub struct Running {
 
 /// Starts a server.
 pub fn start(mut config: Config) -> Result<Running, StartError> {
+    let asked = config.clone();
     fit_descriptors(&mut config)?;
     let limits = Arc::new(config.limits.clone());
     let data = config.server.data.clone();
@@ -121,7 +122,7 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
     let names = config.listen.iter().filter(|listener| served(&config, listener));
     let listening = names.map(|listener| listener.name.clone()).zip(open.addresses).collect();
     rooms::tell_recovery(&recovered);
-    Ok(Running { switchboard, shards, api, store, tls, config, listening, token_file })
+    Ok(Running { switchboard, shards, api, store, tls, config: asked, listening, token_file })
 }
 
 impl Running {
@@ -140,7 +141,7 @@ impl Running {
         self.token_file.as_ref()
     }
 
-    /// The configuration in force.
+    /// The configuration as it was asked for.
     pub fn config(&self) -> &Config {
         &self.config
     }

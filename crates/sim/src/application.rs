@@ -14,7 +14,6 @@ use model::push::{Outcome, Priority, Rejection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-
 /// Seconds to live that no world lasts.
 const LONG_S: u32 = 6 * 24 * 3_600;
 /// Keys for collapsing.
@@ -100,21 +99,21 @@ impl Application {
     /// Something to ask of a server with so many shards.
     pub fn next(&mut self, now: Now, shards: u16) -> Vec<Question> {
         match self.rng.below(12) {
-            0 => self.to_all(shards, None, Command::Status),
+            0 => self.ask_all(shards, None, Command::Status),
             1 => {
                 let (product, device) = (self.product.clone(), self.anyone());
-                self.to_owner(None, Command::Kick { product, device, addrs: Vec::new() })
+                self.ask_owner(None, Command::Kick { product, device, addrs: Vec::new() })
             }
             2 => {
                 let (product, device) = (self.product.clone(), self.anyone());
                 let tag = model::id::Tag::parse("crowd").expect("a name");
                 let tags = if self.rng.one_in(3) { Vec::new() } else { vec![tag] };
-                self.to_owner(None, Command::SetTags { product, device, tags })
+                self.ask_owner(None, Command::SetTags { product, device, tags })
             }
-            3 => self.to_all(shards, None, Command::Configure { product: self.product.clone() }),
+            3 => self.ask_all(shards, None, Command::Configure { product: self.product.clone() }),
             4 => {
                 let ids = self.ordered.keys().next_back().copied();
-                let counts = ids.map(|id| self.to_all(shards, None, Command::PushCounts(id)));
+                let counts = ids.map(|id| self.ask_all(shards, None, Command::PushCounts(id)));
                 counts.unwrap_or_default()
             }
             _ => self.push(now, shards),
@@ -125,9 +124,10 @@ impl Application {
     pub fn push_to(&mut self, now: Now, device: &DeviceId, body: &[u8]) -> Question {
         let mut order = self.order(now, LONG_S, None);
         order.body = body.into();
+        order.priority = Priority::Normal;
         order.target = Target::Devices(vec![device.clone()]);
         let id = order.id;
-        self.to_owner(Some(id), Command::Push(order)).pop().expect("one device, one question")
+        self.ask_owner(Some(id), Command::Push(order)).pop().expect("one device, one question")
     }
 
     /// Takes in the answers that have come. Panics at one that nobody waits for, or that promises
@@ -144,7 +144,10 @@ impl Application {
                         *self.told.entry(outcome.name()).or_default() += 1;
                         let delivered = outcome == Outcome::Delivered;
                         let true_to_word = !delivered || seen(&device, id);
-                        assert!(true_to_word, "{id:?} was delivered to {device}, which never saw it");
+                        assert!(
+                            true_to_word,
+                            "{id:?} was delivered to {device}, which never saw it"
+                        );
                         let before = self.outcomes.insert((id, device), outcome);
                         assert_eq!(before, None, "one outcome a device and push");
                     }
@@ -157,15 +160,17 @@ impl Application {
         }
     }
 
-    /// Takes in events. Panics at an end that was told twice in one life of the server, and at an
-    /// offline or online that does not follow from the one before.
-    pub fn hear(&mut self, events: Vec<Event>) {
+    /// Takes in events. Panics at an end that was told twice in one life of the server or that
+    /// `seen` contradicts, and at an offline or online that does not follow from the one before.
+    pub fn hear(&mut self, events: Vec<Event>, seen: impl Fn(&DeviceId, MessageId) -> bool) {
         for event in events {
             *self.told.entry(event.what.name()).or_default() += 1;
             match event.what {
                 What::Pushed { id, outcome } => {
                     let short = self.ordered.get(&id).is_none_or(|o| o.time_to_live_s < LONG_S);
                     assert!(short || outcome != Outcome::Expired, "{id:?} expired days early");
+                    let true_to_word = outcome != Outcome::Delivered || seen(&event.device, id);
+                    assert!(true_to_word, "{id:?} never reached {}", event.device);
                     let new = self.ends.insert((id, event.device.clone()));
                     assert!(new, "the end of {id:?} at {} was told twice", event.device);
                 }
@@ -176,7 +181,12 @@ impl Application {
                     let was_online = before.is_some_and(|(_, online)| online);
                     // A version 5 device may bind anew on the connection it is bound to.
                     let anew = binds_anew(&event.device);
-                    assert!(anew || !was_online, "{} is online twice: {before:?} then {}", event.device, event.epoch);
+                    assert!(
+                        anew || !was_online,
+                        "{} is online twice: {before:?} then {}",
+                        event.device,
+                        event.epoch
+                    );
                 }
                 What::Offline { .. } => {
                     let before = self.epochs.insert(event.device.clone(), (event.epoch, false));
@@ -210,12 +220,11 @@ impl Application {
         }
     }
 
+    /// Whether another push with its collapse key may have come after it. Orders overtake each other
+    /// on the way, so any other may.
     fn replaced(&self, id: MessageId, order: &Ordered) -> bool {
-        let mut later = self.ordered.range(MessageId(id.0 + 1)..);
-        // Orders overtake each other on the way to a shard, so any with the key may have been later.
-        let any = self.ordered.range(..id).chain(later.by_ref());
-        order.collapse.is_some()
-            && any.filter(|(other, _)| **other != id).any(|(_, o)| o.collapse == order.collapse)
+        let mut others = self.ordered.iter().filter(|(other, _)| **other != id);
+        order.collapse.is_some() && others.any(|(_, other)| other.collapse == order.collapse)
     }
 
     fn anyone(&mut self) -> DeviceId {
@@ -235,9 +244,9 @@ impl Application {
             };
             let orders: Vec<_> = devices.iter().map(one).collect();
             let asked = orders.into_iter().map(|order| (Some(id), Command::Push(order)));
-            return asked.flat_map(|(id, command)| self.to_owner(id, command)).collect();
+            return asked.flat_map(|(id, command)| self.ask_owner(id, command)).collect();
         }
-        self.to_all(shards, Some(id), Command::Push(order))
+        self.ask_all(shards, Some(id), Command::Push(order))
     }
 
     fn order(&mut self, now: Now, time_to_live_s: u32, collapse: Option<Box<str>>) -> PushOrder {
@@ -264,16 +273,11 @@ impl Application {
         }
     }
 
-    fn to_owner(&mut self, id: Option<MessageId>, command: Command) -> Vec<Question> {
+    fn ask_owner(&mut self, id: Option<MessageId>, command: Command) -> Vec<Question> {
         vec![self.question(id, command, None)]
     }
 
-    fn to_all(
-        &mut self,
-        shards: u16,
-        id: Option<MessageId>,
-        command: Command,
-    ) -> Vec<Question> {
+    fn ask_all(&mut self, shards: u16, id: Option<MessageId>, command: Command) -> Vec<Question> {
         let all = (0..shards).map(|shard| Some(ShardId(shard)));
         all.map(|to| self.question(id, command.clone(), to)).collect()
     }
@@ -298,7 +302,7 @@ impl Application {
 /// Whether a device speaks version 5, which allows several Binds on one connection.
 fn binds_anew(device: &DeviceId) -> bool {
     let number = device.as_str().rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
-    number.is_some_and(|number| PilotHouse::speaks_5(number))
+    number.is_some_and(PilotHouse::speaks_5)
 }
 
 /// Panics when a push is not accounted for.

@@ -85,7 +85,6 @@ pub struct Fabric {
     rng: Prng,
     now: u64,
     wall_offset_ms: i64,
-    wall_ms_max: u64,
     ends: Vec<End>,
     free: Vec<u32>,
     arrivals: Arrivals,
@@ -101,7 +100,6 @@ impl Fabric {
             rng: Prng::new(seed),
             now: 0,
             wall_offset_ms: WALL_MS_BEGIN,
-            wall_ms_max: WALL_MS_BEGIN as u64,
             ends: Vec::new(),
             free: Vec::new(),
             arrivals: Arrivals::default(),
@@ -137,11 +135,6 @@ impl Fabric {
         Now::new(Instant::from_nanos(self.now), wall_ms.max(0) as u64)
     }
 
-    /// The latest time that the wall clock ever showed, Unix milliseconds.
-    pub fn wall_ms_max(&self) -> u64 {
-        self.wall_ms_max
-    }
-
     /// Ends that are open and held by this host, those on their way to its mailbox's owner
     /// included.
     pub fn open_at(&self, host: HostId) -> usize {
@@ -161,7 +154,19 @@ impl Fabric {
     /// Steps the wall clock.
     pub fn jump_wall(&mut self, by_ms: i64) {
         self.wall_offset_ms += by_ms;
-        self.wall_ms_max = self.wall_ms_max.max(self.now().wall_ms);
+    }
+
+    /// From now on no caller reads.
+    pub fn stall_callers(&mut self) {
+        let now = self.now;
+        for end in self.ends.iter_mut().filter(|end| end.open && end.caller) {
+            end.stalls_at = Some(now);
+        }
+    }
+
+    /// From now on nothing arrives anywhere over the links there are.
+    pub fn vanish_all(&mut self) {
+        self.ends.iter_mut().filter(|end| end.open).for_each(|end| end.vanished = true);
     }
 
     /// Lets time pass, and what is on the way arrive.
@@ -169,8 +174,8 @@ impl Fabric {
         self.advance_to(self.now + span.as_nanos() as u64);
     }
 
-    /// Whoever has to take a turn now; when there is nobody, time goes on to the next thing. `None`:
-    /// nothing will ever happen again.
+    /// Whoever has to take a turn now; when there is nobody, time goes on to the next thing.
+    /// `None`: nothing will ever happen again.
     pub fn next_host(&mut self) -> Option<HostId> {
         loop {
             let awake: Vec<_> = (0..self.hosts.len()).filter(|&at| self.is_due(at)).collect();
@@ -280,13 +285,16 @@ impl Fabric {
     }
 
     fn advance_to(&mut self, at: u64) {
-        self.now = at;
-        self.wall_ms_max = self.wall_ms_max.max(self.now().wall_ms);
-        while let Some((to, generation, arrival)) = self.arrivals.due(at) {
-            if self.ends[to as usize].generation == generation {
+        // Each thing happens at its own time, for it may make others happen later.
+        while let Some(next) = self.arrivals.next().filter(|&next| next <= at) {
+            self.now = self.now.max(next);
+            if let Some((to, generation, arrival)) = self.arrivals.take()
+                && self.ends[to as usize].generation == generation
+            {
                 self.arrive(to, arrival);
             }
         }
+        self.now = at;
     }
 
     /// Sends something to the end `to`, after everything that was sent to it before.
@@ -298,3 +306,6 @@ impl Fabric {
         self.arrivals.put(at, to, end.generation, arrival);
     }
 }
+
+#[cfg(test)]
+mod tests;

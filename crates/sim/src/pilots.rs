@@ -37,6 +37,8 @@ pub enum Mood {
     Wild,
     /// One seat of each device binds, fetches what waits and stays.
     Calm,
+    /// Nobody calls, nobody acts; heartbeats go on.
+    Still,
     /// Everybody says farewell.
     Leaving,
 }
@@ -74,6 +76,9 @@ pub struct PilotHouse {
     /// Pushes that proper clients saw, by device, with how often.
     seen: BTreeMap<(u32, MessageId), u32>,
     refused: BTreeMap<u32, u32>,
+    /// Refusals that said when to come back.
+    retries: u32,
+    go_aways: u32,
 }
 
 impl PilotHouse {
@@ -99,8 +104,17 @@ impl PilotHouse {
             }
             profiles.push(profile);
         }
-        let (seen, refused) = (BTreeMap::new(), BTreeMap::new());
-        PilotHouse { rng, to, seats, profiles, mood: Mood::Wild, seen, refused }
+        PilotHouse {
+            rng,
+            to,
+            seats,
+            profiles,
+            mood: Mood::Wild,
+            seen: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            retries: 0,
+            go_aways: 0,
+        }
     }
 
     /// The id of a device.
@@ -138,11 +152,28 @@ impl PilotHouse {
     pub fn describe(&self) -> String {
         let busy = self.seats.iter().enumerate().filter(|(_, seat)| seat.state != State::Away);
         let lines = busy.take(8).map(|(at, seat)| {
-            let (device, state, conn, script) =
-                (seat.device, seat.state, seat.conn, &seat.script);
-            format!("seat {at} of device {device} {state:?} {conn:?} {script:?} next {:?}", seat.next_at)
+            let (device, state, conn, script) = (seat.device, seat.state, seat.conn, &seat.script);
+            format!(
+                "seat {at} of device {device} {state:?} {conn:?} {script:?} next {:?}",
+                seat.next_at
+            )
         });
         lines.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Pushes seen, each device's counted once.
+    pub fn seen_count(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Refusals heard that said when to come back.
+    pub fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// How often a client was asked to leave and come back.
+    pub fn go_aways(&self) -> u32 {
+        self.go_aways
     }
 
     /// Refusals heard, by the protocol's code.
@@ -153,7 +184,7 @@ impl PilotHouse {
     fn act(&mut self, now: Now, at: usize, desk: &mut Desk<Self>) {
         let pause_ms = match self.mood {
             Mood::Wild => self.rng.below(6_000),
-            Mood::Calm | Mood::Leaving => 2_000,
+            Mood::Calm | Mood::Still | Mood::Leaving => 2_000,
         };
         let seat = &mut self.seats[at];
         let started = seat.next_at;
@@ -161,7 +192,7 @@ impl PilotHouse {
         match (seat.state, self.mood) {
             (State::Away, Mood::Wild) => self.call(now, at, desk),
             (State::Away, Mood::Calm) if seat.first => self.call(now, at, desk),
-            (State::Away, _) | (State::Calling, _) => {}
+            (State::Away, _) | (State::Calling, _) | (_, Mood::Still) => {}
             (State::Open, Mood::Wild) if started == Instant::default() => {}
             (State::Open, _) => self.hang_up(at, desk),
             (State::Bound, Mood::Wild) => self.misbehave(at, desk),
@@ -276,9 +307,11 @@ impl House for PilotHouse {
                     *self.seen.entry((device, id)).or_default() += 1;
                 }
             }
-            Some(Observation::Refused { code, .. }) => {
+            Some(Observation::Refused { code, retry_after_ms }) => {
                 *self.refused.entry(code).or_default() += 1;
+                self.retries += u32::from(retry_after_ms > 0);
             }
+            Some(Observation::GoAway { .. }) => self.go_aways += 1,
             Some(_) => {}
         }
     }
@@ -317,7 +350,11 @@ fn pull() -> Order {
 
 fn profile_name(device: u32) -> String {
     // Some ids are too long to stand in the hub's record.
-    if device % 3 == 2 { format!("device-with-a-long-name-{device}") } else { format!("d-{device}") }
+    if device % 3 == 2 {
+        format!("device-with-a-long-name-{device}")
+    } else {
+        format!("d-{device}")
+    }
 }
 
 fn version(device: u32) -> Version {

@@ -91,7 +91,7 @@ impl Weather {
             leap_ms_max: 20_000,
             latency_us: 1 + rng.below(30_000),
             jitter_us: rng.below(60_000),
-            window_bytes_min: 64 + rng.below(4_000),
+            window_bytes_min: 1 + rng.below(4_000),
             window_bytes_max: 4_096 + rng.below(100_000),
             user_timeout_ms: 30_000,
         }

@@ -1,4 +1,4 @@
-//! Everything at once: a server's shards, the pilots' shard, an application, a journal, the network.
+//! Everything at once: a server's shards, the pilots' shard, an application, a journal, a network.
 //!
 //! A step is one turn of one shard, with whatever the outside does before it. After the wild part
 //! comes the finale: the weather clears, every device binds and fetches what waits for it, then all
@@ -22,8 +22,8 @@ use base::prng::Prng;
 use model::id::{DeviceId, MessageId, ShardId};
 use model::limits::Limits;
 use model::ports::control::{Answer, Command, DeviceState, Target};
-use net::shard::{Census, Letter, LetterOf};
 use net::Shard;
+use net::shard::{Census, Letter, LetterOf};
 use server::house::{Mail, ServerHouse, owner};
 use server::switchboard;
 use std::cell::RefCell;
@@ -124,6 +124,30 @@ impl World {
         }
     }
 
+    /// The callers.
+    pub fn pilots(&self) -> &PilotHouse {
+        self.pilots.house()
+    }
+
+    /// The network.
+    pub fn fabric(&self) -> std::cell::RefMut<'_, Fabric> {
+        self.fabric.borrow_mut()
+    }
+
+    /// Changes what pilots do, at once.
+    pub fn set_mood(&mut self, mood: Mood) {
+        self.pilots.house_mut().set_mood(mood);
+        self.fabric.borrow_mut().stir(self.pilots_host);
+    }
+
+    /// Orders a push of so many bytes to one device, to be kept until it comes.
+    pub fn push_to(&mut self, device: u32, bytes: usize) {
+        let id = DeviceId::parse(&PilotHouse::device_id(device)).expect("a name");
+        let now = self.fabric.borrow().now();
+        let question = self.application.push_to(now, &id, &vec![0x33; bytes]);
+        self.ask(question);
+    }
+
     /// Steps until so much time has passed.
     pub fn live(&mut self, span: Duration) {
         let until = self.fabric.borrow().now().mono + span;
@@ -140,8 +164,7 @@ impl World {
         self.plan.crash_in = 0;
         let cleared = self.fabric.borrow().weather().cleared();
         self.fabric.borrow_mut().set_weather(cleared);
-        self.pilots.house_mut().set_mood(Mood::Calm);
-        self.wake_pilots();
+        self.set_mood(Mood::Calm);
         let devices = self.plan.devices as usize;
         let settled = |world: &World| {
             world.pilots.house().bound() == devices
@@ -154,8 +177,7 @@ impl World {
         self.check_bound();
         self.check_fan_outs();
         self.application.check_promises(|device, id| self.saw(device, id));
-        self.pilots.house_mut().set_mood(Mood::Leaving);
-        self.wake_pilots();
+        self.set_mood(Mood::Leaving);
         let left = |world: &World| {
             world.pilots.connections() == 0 && world.connections() == 0 && world.settled()
         };
@@ -175,6 +197,19 @@ impl World {
         self.listen(); // questions that died with it are answered now
         self.events.borrow_mut().heard.clear();
         self.application.crashed();
+    }
+
+    /// The server is told to let everybody go and to end.
+    pub fn drain(&mut self) {
+        for shard in (0..self.plan.shards).map(ShardId) {
+            assert!(self.mail(shard, Mail::Drain), "a calm mailbox has room");
+            self.ring(shard);
+        }
+    }
+
+    /// Whether a shard of the server still runs.
+    pub fn runs(&self) -> bool {
+        self.server.running.iter().any(|&running| running)
     }
 
     /// Asks the server something.
@@ -199,9 +234,9 @@ impl World {
     /// What happened so far.
     pub fn story(&self) -> Story {
         let counters = self.counters();
-        let closed = model::close::CloseReason::ALL.iter().map(|reason| {
-            (reason.name(), counters.closed_of(*reason))
-        });
+        let closed = model::close::CloseReason::ALL
+            .iter()
+            .map(|reason| (reason.name(), counters.closed_of(*reason)));
         Story {
             steps: self.steps,
             seconds: u64::from(self.fabric.borrow().now().secs()),
@@ -269,17 +304,14 @@ impl World {
     /// The application hears what it was told.
     fn listen(&mut self) {
         let events = std::mem::take(&mut self.events.borrow_mut().heard);
-        self.application.hear(events);
         let (house, names) = (self.pilots.house(), &self.names);
-        self.application.read(|device, id| house.seen(names[device], id) > 0);
+        let seen = |device: &DeviceId, id| house.seen(names[device], id) > 0;
+        self.application.hear(events, seen);
+        self.application.read(seen);
     }
 
     fn ring(&mut self, shard: ShardId) {
         self.fabric.borrow_mut().ring(self.server.hosts[shard.0 as usize]);
-    }
-
-    fn wake_pilots(&mut self) {
-        self.fabric.borrow_mut().stir(self.pilots_host);
     }
 
     fn saw(&self, device: &DeviceId, id: MessageId) -> bool {
@@ -300,7 +332,8 @@ impl World {
         owner(self.server.hash_key, self.plan.shards, product, device)
     }
 
-    fn live_until(&mut self, what: &str, holds: impl Fn(&World) -> bool) {
+    /// Steps until something holds, looking once a second. Panics when it never does.
+    pub fn live_until(&mut self, what: &str, holds: impl Fn(&World) -> bool) {
         let began = self.fabric.borrow().now().mono;
         let mut looked = began;
         loop {
@@ -322,4 +355,3 @@ impl World {
         }
     }
 }
-

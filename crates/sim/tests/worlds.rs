@@ -42,9 +42,22 @@ fn whatever_happens_every_promise_is_kept_and_nothing_is_left() {
         assert!(told.get(name).is_some_and(|&count| count > 50), "{name}: {told:?}");
     }
     let ends = [
-        "peer_closed", "peer_closed_mid_frame", "peer_reset", "unbound", "replaced", "admin_kick",
-        "bind_timeout", "keep_alive_timeout", "timed_out", "malformed", "unknown_protocol",
-        "out_of_order", "busy", "full", "no_descriptor", "web_socket_failed",
+        "peer_closed",
+        "peer_closed_mid_frame",
+        "peer_reset",
+        "unbound",
+        "replaced",
+        "admin_kick",
+        "bind_timeout",
+        "keep_alive_timeout",
+        "timed_out",
+        "malformed",
+        "unknown_protocol",
+        "out_of_order",
+        "busy",
+        "full",
+        "no_descriptor",
+        "web_socket_failed",
     ];
     let missing: Vec<_> = ends.into_iter().filter(|name| !closed.contains_key(name)).collect();
     assert!(missing.is_empty(), "no world saw {missing:?}: {closed:?}");

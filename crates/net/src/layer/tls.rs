@@ -23,6 +23,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Protocols that may be inside, for clients that ask by ALPN: MIOP, and WebSocket's upgrade.
+const ALPN: [&[u8]; 2] = [b"miop/7", b"http/1.1"];
+
 /// Whether clients show certificates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientCertificates {
@@ -133,6 +136,7 @@ fn read(
     config.ticketer =
         ring::Ticketer::new().map_err(|error| wrong(certificate, error.to_string()))?;
     config.send_tls13_tickets = 1;
+    config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
     Ok(config)
 }
 

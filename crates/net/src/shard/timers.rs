@@ -10,7 +10,8 @@ use crate::transport::Net;
 use base::slab::Key;
 use base::time::Instant;
 use model::close::CloseReason;
-use model::machine::Machine;
+use model::machine::{Machine, TurnAway};
+use model::request::Refusal;
 use std::time::Duration;
 
 /// Every connection is looked at once in this time: what keep-alive may be late by.
@@ -137,6 +138,12 @@ where
         let elapsed = self.now.mono - drain.began;
         if elapsed >= span || self.conns.is_empty() {
             self.drain = None;
+            // The last share, and whoever moved in meanwhile, are told like everybody before them.
+            for slot in 0..self.conns.slots() {
+                if let Some((key, _)) = self.conns.tenant(slot) {
+                    self.let_go(key);
+                }
+            }
             return self.stop_now();
         }
         drain.next = self.now.mono + DRAIN_EVERY;
@@ -157,10 +164,10 @@ where
     }
 
     fn let_go(&mut self, key: Key) {
-        let retry_after_ms = self.retry_after_ms();
+        let away = TurnAway { why: Refusal::Draining, retry_after_ms: self.retry_after_ms() };
         if self.conns.at(key).is_some_and(|conn| conn.machine.is_some()) {
             self.drive(key, |machine, now, out| {
-                machine.turn_away(now, retry_after_ms, out);
+                machine.turn_away(now, away, out);
                 Err(CloseReason::Draining)
             });
         } else {

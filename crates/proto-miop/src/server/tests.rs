@@ -5,6 +5,7 @@ use crate::codec::property::cap;
 use base::time::Instant;
 use model::id::{DeviceId, MessageId, ShardId};
 use model::link::{Protocol, TlsFacts};
+use model::machine::TurnAway;
 use model::push::Priority;
 use model::request::Proof;
 use testkit::pair::{Side, WALL_MS};
@@ -531,10 +532,11 @@ fn going_away_and_being_turned_away_are_said_in_each_version() {
     assert!(side.tell(now(), go()).is_empty());
     assert_eq!(side.ended, Some(CloseReason::Draining));
 
+    let away = TurnAway { why: Refusal::Draining, retry_after_ms: 100 };
     for (version, told) in [(7, true), (6, false), (5, true)] {
         let mut machine = fresh().machine;
         let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
-        machine.turn_away(now(), 100, &mut out);
+        machine.turn_away(now(), away, &mut out);
         assert!(out.is_empty(), "nothing is known of the peer");
         let (link, limits) = (Link::loopback(Protocol::Miop), model::limits::Limits::default());
         let bytes = bind_bytes(version);
@@ -542,7 +544,7 @@ fn going_away_and_being_turned_away_are_said_in_each_version() {
         machine.opened(now(), &link, &mut out).expect("opens");
         machine.receive(now(), &mut input, &mut out).expect("asks for its home");
         assert_eq!(input.taken(), 0);
-        machine.turn_away(now(), 100, &mut out);
+        machine.turn_away(now(), away, &mut out);
         assert_eq!(!out.bytes().is_empty(), told, "{version}");
     }
 }

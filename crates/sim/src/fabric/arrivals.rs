@@ -43,11 +43,8 @@ impl Arrivals {
         self.order.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// What arrives next, if it does by `at`.
-    pub fn due(&mut self, at: u64) -> Option<(u32, u32, Arrival)> {
-        if self.next()? > at {
-            return None;
-        }
+    /// What arrives next.
+    pub fn take(&mut self) -> Option<(u32, u32, Arrival)> {
         let Reverse((_, number)) = self.order.pop()?;
         self.what.remove(&number)
     }

@@ -93,16 +93,10 @@ impl Fabric {
         end.inbox = Default::default();
         let peer = socket.0 ^ 1;
         if self.ends[peer as usize].open {
-            let last =
-                if abort { Arrival::Broken(CloseReason::PeerReset) } else { Arrival::End };
+            let last = if abort { Arrival::Broken(CloseReason::PeerReset) } else { Arrival::End };
             self.send_off(peer, last);
         }
         self.free_if_over(socket.0);
-    }
-
-    /// From now on nothing arrives at either end of the link.
-    pub fn vanish(&mut self, socket: &Socket) {
-        self.vanish_link(socket.0);
     }
 
     pub(super) fn room(&self, sender: u32) -> usize {
@@ -136,7 +130,8 @@ impl Fabric {
             }
             Arrival::End => end.ended = true,
             Arrival::Broken(reason) => end.error = end.error.or(Some(reason)),
-            Arrival::Room => {}
+            // Whoever was told to try again later, and cannot yet, is told when there is room.
+            Arrival::Room => self.ends[to as usize].starved |= self.room(to) == 0,
         }
         self.queue(to);
     }

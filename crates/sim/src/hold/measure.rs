@@ -142,9 +142,11 @@ fn whole(devices: u32, shards: u16, record_bytes: u64) -> Held {
     let all = (0..shards).map(|number| shard(number, devices, (shards, &shared), &census));
     let mut all: Vec<HoldShard> = all.collect();
     let before = Memory::now();
-    let turn_all = |all: &mut Vec<HoldShard>| all.iter_mut().for_each(|shard| {
-        shard.turn();
-    });
+    let turn_all = |all: &mut Vec<HoldShard>| {
+        all.iter_mut().for_each(|shard| {
+            shard.turn();
+        })
+    };
     while !shared.borrow().all_called() {
         turn_all(&mut all);
     }

@@ -9,7 +9,7 @@ use base::prng::Prng;
 use base::time::Now;
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
-use model::machine::{Input, Machine, Outbox, Piece};
+use model::machine::{Input, Machine, Outbox, Piece, TurnAway};
 use model::pilot::{Action, Observation};
 use proto_miop::client::Client;
 use std::sync::{Arc, Mutex};
@@ -189,7 +189,7 @@ impl Machine for PilotMachine {
         self.pass(out, |client, out| client.silent(now, out))
     }
 
-    fn turn_away(&mut self, _: Now, _: u32, _: &mut Outbox<Saw>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<Saw>) {}
 
     fn closed(&mut self, now: Now, reason: CloseReason, out: &mut Outbox<Saw>) {
         let _ = self.pass(out, |client, out| {

@@ -51,9 +51,10 @@ impl Plan {
     /// The plan that follows from a seed.
     pub fn drawn(seed: u64, steps: u64) -> Plan {
         let mut rng = Prng::new(seed);
+        let devices = 2 + rng.below(14) as u32;
         let limits = Limits {
-            connections_max: 20 + rng.below(60) as u32,
-            crowd_max: 4 + rng.below(8) as u32,
+            connections_max: devices + rng.below(20) as u32,
+            crowd_max: 1 + rng.below(6) as u32,
             binds_per_s: 5 + rng.below(100) as u32,
             accepts_per_turn: 1 + rng.below(4) as u32,
             out_bytes_max: 64 * 1024 + rng.below(64 * 1024) as u32,
@@ -66,7 +67,7 @@ impl Plan {
         Plan {
             seed,
             shards: 1 + rng.below(4) as u16,
-            devices: 2 + rng.below(14) as u32,
+            devices,
             orders: steps / 4,
             crash_in: if rng.one_in(2) { 0 } else { 1 + steps / 2 },
             refuse_in: if rng.one_in(2) { 0 } else { 10 },
@@ -83,7 +84,7 @@ impl Plan {
     }
 }
 
-/// The product of every world: whoever calls is who they say, queues are wide, nothing is forgotten.
+/// The product of every world: whoever calls is who they say, and queues are wide.
 pub fn product() -> Product {
     let key = ProductKey::parse("sim").expect("a name");
     let mut product = Product::new(key, 9);

@@ -2,6 +2,7 @@
 
 use super::*;
 use model::link::Protocol;
+use model::machine::TurnAway;
 
 /// Says every whole line it hears and sends it back; asks for its home before the first.
 #[derive(Default)]
@@ -61,7 +62,7 @@ impl Machine for Echo {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, _: u32, _: &mut Outbox<Vec<u8>>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<Vec<u8>>) {}
 
     fn closed(&mut self, _: Now, reason: CloseReason, out: &mut Outbox<Vec<u8>>) {
         out.say(reason.name().into());

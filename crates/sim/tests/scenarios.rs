@@ -1,0 +1,158 @@
+//! One thing goes wrong at a time, in a world that is calm otherwise.
+
+use model::close::CloseReason;
+use model::event::Counter;
+use model::limits::Limits;
+use sim::pilots::Mood;
+use sim::weather::Weather;
+use sim::world::{Plan, World, product};
+use std::time::Duration;
+
+/// A world in which every device has bound.
+fn bound(plan: Plan) -> World {
+    let devices = plan.devices as usize;
+    let mut world = World::new(plan);
+    world.set_mood(Mood::Calm);
+    world.live_until("all are bound", |world| world.pilots().bound() == devices);
+    world
+}
+
+fn closed(world: &World, reason: CloseReason) -> u64 {
+    world.counters().closed_of(reason)
+}
+
+#[test]
+fn frames_cut_at_every_byte_are_whole_again() {
+    let calm = Plan::calm(1, 2, 8);
+    let weather =
+        Weather { window_bytes_min: 1, window_bytes_max: 1, latency_us: 20, ..Weather::calm() };
+    let mut world = bound(Plan { weather, ..calm });
+    for round in 0..40 {
+        world.push_to(round % 8, 40);
+    }
+    world.finale();
+    assert_eq!(world.pilots().seen_count(), 40);
+    let cut = world.counters().closed_of(CloseReason::PeerClosedMidFrame);
+    assert_eq!((cut, closed(&world, CloseReason::Malformed)), (0, 0));
+}
+
+#[test]
+fn take_over_holds_across_shards_with_letters_out_of_order() {
+    for seed in 0..10 {
+        let calm = Plan::calm(seed, 4, 4);
+        let weather = Weather { hold_letter_in: 2, refuse_letter_in: 6, ..Weather::calm() };
+        let mut world = World::new(Plan { weather, orders: 300, ..calm });
+        (0..6_000).for_each(|_| world.step());
+        assert!(world.counters().of(Counter::MovedOut) > 20, "connections moved");
+        assert!(closed(&world, CloseReason::Replaced) > 5, "devices were taken over");
+        world.finale();
+    }
+}
+
+#[test]
+fn a_reader_that_never_reads_is_a_slow_consumer() {
+    let limits = Limits { out_frames_max: 8, ..Limits::default() };
+    let weather = Weather { window_bytes_min: 2_000, window_bytes_max: 2_000, ..Weather::calm() };
+    let mut world = bound(Plan { limits, weather, ..Plan::calm(3, 1, 5) });
+    world.set_mood(Mood::Still);
+    world.fabric().stall_callers();
+    // Device 4 lets thirteen pushes be on the way, more than the out-queue holds.
+    (0..200).for_each(|_| world.push_to(4, 1_000));
+    world.live(Duration::from_secs(5));
+    assert_eq!(closed(&world, CloseReason::SlowConsumer), 1);
+    let sent = world.counters().of(Counter::PushesSent);
+    assert!(sent <= 13, "{sent} pushes were handed out: the window bounds what is held");
+    world.fabric().set_weather(Weather::calm());
+    world.finale();
+    assert_eq!(world.pilots().seen_count(), 200);
+}
+
+#[test]
+fn a_half_open_link_ends_by_keep_alive() {
+    let mut world = bound(Plan::calm(4, 2, 6));
+    world.set_mood(Mood::Still);
+    world.fabric().vanish_all();
+    world.live(Duration::from_secs(60));
+    assert_eq!(closed(&world, CloseReason::KeepAliveTimeout), 6);
+    assert_eq!((world.connections(), world.online()), (0, 0));
+    world.finale();
+}
+
+#[test]
+fn a_jump_of_the_wall_clock_ends_nobody() {
+    let mut world = bound(Plan::calm(5, 2, 6));
+    for hours in [3, -7, 1, 24 * 400, -24 * 400] {
+        world.fabric().jump_wall(hours * 3_600_000);
+        world.live(Duration::from_secs(40));
+        assert_eq!((world.online(), world.counters().closed_sum()), (6, 0));
+    }
+}
+
+#[test]
+fn a_leap_of_time_is_survived_by_whoever_is_alive() {
+    let mut world = bound(Plan::calm(6, 2, 6));
+    for _ in 0..3 {
+        world.fabric().pass(Duration::from_secs(600));
+        world.live_until("all are bound again", |world| world.online() == 6);
+    }
+    world.finale();
+}
+
+#[test]
+fn a_hundred_thousand_pushes_to_one_offline_device_keep_the_newest() {
+    let mut world = World::new(Plan::calm(7, 1, 1));
+    world.set_mood(Mood::Still);
+    let room = u64::from(product().offline_count_max);
+    for round in 0..1_000 {
+        (0..100).for_each(|_| world.push_to(0, 20));
+        (0..8).for_each(|_| world.step());
+        assert!(world.waiting() <= room, "in round {round}");
+    }
+    world.live(Duration::from_secs(2));
+    assert_eq!(world.waiting(), room);
+    assert_eq!(world.counters().of(Counter::PushesEvicted), 100_000 - room);
+    world.set_mood(Mood::Calm);
+    world.live_until("all that waited was fetched", |world| world.waiting() == 0);
+    assert_eq!(world.pilots().seen_count() as u64, room);
+}
+
+#[test]
+fn the_crowd_beyond_the_limit_is_told_to_come_back() {
+    let limits = Limits { connections_max: 3, crowd_max: 4, ..Limits::default() };
+    let mut world = World::new(Plan { limits, ..Plan::calm(8, 2, 12) });
+    world.set_mood(Mood::Calm);
+    for _ in 0..3_000 {
+        world.step();
+        assert!(world.connections() <= 7 && world.online() <= 3);
+    }
+    assert_eq!(world.online(), 3);
+    assert!(world.pilots().retries() > 3, "{:?}", world.pilots().refused());
+    assert!(closed(&world, CloseReason::Full) > 9, "the rest was reset");
+}
+
+#[test]
+fn a_flood_of_binds_is_paced_and_everybody_gets_in() {
+    let limits = Limits { binds_per_s: 3, ..Limits::default() };
+    let mut world = World::new(Plan { limits, ..Plan::calm(9, 2, 40) });
+    world.set_mood(Mood::Calm);
+    world.live(Duration::from_millis(900));
+    assert!(world.online() <= 12, "{} came at once", world.online());
+    assert!(world.pilots().retries() > 5, "{:?}", world.pilots().refused());
+    assert!(closed(&world, CloseReason::Busy) > 10);
+    world.live_until("all are bound", |world| world.online() == 40);
+    world.finale();
+}
+
+#[test]
+fn a_drain_lets_everybody_go() {
+    let limits = Limits { drain_ms: 2_000, ..Limits::default() };
+    let mut world = bound(Plan { limits, ..Plan::calm(10, 3, 24) });
+    world.drain();
+    world.live(Duration::from_millis(1_000));
+    let gone = closed(&world, CloseReason::Draining);
+    assert!((6..18).contains(&gone), "{gone} after half of the time");
+    world.live_until("the server has ended", |world| !world.runs());
+    assert_eq!((closed(&world, CloseReason::Draining), world.counters().closed_sum()), (24, 24));
+    assert_eq!(world.pilots().go_aways(), 12, "half of them speak version 7");
+    assert_eq!((world.connections(), world.online()), (0, 0));
+}
