@@ -106,8 +106,10 @@ class Server:
         self.start()
 
     def configure(self, changes=None, tail=""):
-        with open(self.file, "w", encoding="utf-8") as file:
+        """Writes the file, in one piece: the server may be reading it."""
+        with open(self.file + ".new", "w", encoding="utf-8") as file:
             file.write(configuration(changes, tail))
+        os.replace(self.file + ".new", self.file)
 
     def start(self):
         words = [*self.prefix, BINARY, "serve", "--config", self.file, "--data", self.data]

@@ -7,7 +7,7 @@
 use crate::fault::Fault;
 use crate::feed::Feed;
 use crate::webhook::Tally;
-use crate::{STREAMS_MAX, Settings, routes};
+use crate::{STREAMS_MAX, Settings, body, routes};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -15,10 +15,8 @@ use axum::http::header::AUTHORIZATION;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
-use futures_util::StreamExt;
 use hmac::{Hmac, KeyInit, Mac};
 use model::ports::control::{Answer, Command, Control};
-use serde::de::DeserializeOwned;
 use sha2::Sha256;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +24,6 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// Paths that need no token.
 pub(crate) const OPEN: [&str; 3] = ["/", "/healthz", "/openapi.json"];
-
-/// Time for a request's body to arrive.
-const BODY: Duration = Duration::from_secs(10);
-
-/// Bytes of a body beyond the limit that are read before the refusal; more breaks the connection.
-const UNREAD_BYTES_MAX: usize = 1024 * 1024;
 
 /// Time for the shards to answer, beside what a request itself wants to wait.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -168,41 +160,9 @@ async fn guard(State(shared): Api, request: Request, next: Next) -> Response {
     if !shared.lock.opens(token) && !OPEN.contains(&request.uri().path()) {
         return Fault::unauthorized().into_response();
     }
-    let (head, body) = request.into_parts();
-    let limit = shared.body_bytes_max();
-    match tokio::time::timeout(BODY, collect(body, limit)).await {
-        Ok(Ok(bytes)) => next.run(Request::from_parts(head, Body::from(bytes))).await,
-        Ok(Err(fault)) => fault.into_response(),
-        Err(_) => Fault::slow_body().into_response(),
+    let (head, stream) = request.into_parts();
+    match body::whole(stream, shared.body_bytes_max()).await {
+        Ok(bytes) => next.run(Request::from_parts(head, Body::from(bytes))).await,
+        Err(fault) => fault.into_response(),
     }
-}
-
-/// The whole body. What is too large is read on for a while without being kept: who is answered
-/// while still sending may never see the answer.
-async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, Fault> {
-    let mut chunks = body.into_data_stream();
-    let (mut bytes, mut read) = (Vec::new(), 0);
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|_| Fault::bad("the body broke off"))?;
-        read += chunk.len();
-        if read <= limit {
-            bytes.extend_from_slice(&chunk);
-        } else if read > limit + UNREAD_BYTES_MAX {
-            break;
-        }
-    }
-    if read > limit {
-        return Err(Fault::too_large(format!("a request's body has at most {limit} bytes")));
-    }
-    Ok(bytes)
-}
-
-/// A body as the order it should be; the message names the field that is wrong.
-pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
-    serde_json::from_slice(body).map_err(|error| Fault::bad(format!("in the body: {error}")))
-}
-
-/// The same where an empty body means an empty object.
-pub(crate) fn read_or_empty<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
-    read(if body.is_empty() { b"{}" } else { body })
 }

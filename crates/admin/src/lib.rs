@@ -10,6 +10,7 @@
 
 mod answers;
 mod api;
+mod body;
 mod events;
 mod fault;
 mod feed;

@@ -43,20 +43,13 @@ pub(crate) struct PushBody {
     body_base64: Option<String>,
     ttl_s: Option<u32>,
     collapse_key: Option<String>,
-    priority: Option<PriorityWord>,
+    priority: Option<String>,
     #[serde(default)]
     silent: bool,
     #[serde(default)]
     wait_ms: u32,
     #[serde(default)]
     receipts: bool,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "snake_case")]
-enum PriorityWord {
-    Normal,
-    High,
 }
 
 impl PushBody {
@@ -87,6 +80,11 @@ impl PushBody {
         if self.wait_ms > WAIT_MS_MAX {
             return Err(Fault::bad(format!("`wait_ms` is at most {WAIT_MS_MAX}")));
         }
+        let priority = match self.priority.as_deref() {
+            None | Some("normal") => Priority::Normal,
+            Some("high") => Priority::High,
+            Some(_) => return Err(Fault::bad("`priority` must be `normal` or `high`")),
+        };
         Ok(PushOrder {
             id: id(),
             product,
@@ -94,10 +92,7 @@ impl PushBody {
             body: body.into(),
             collapse: self.collapse_key.map(Into::into),
             time_to_live_s: self.ttl_s.unwrap_or(TIME_TO_LIVE_DEFAULT_S),
-            priority: match self.priority {
-                Some(PriorityWord::High) => Priority::High,
-                _ => Priority::Normal,
-            },
+            priority,
             silent: self.silent,
             wait_ms: self.wait_ms,
             receipts: self.receipts,
@@ -224,20 +219,12 @@ struct SecretBody {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProofsBody {
-    anonymous: Option<AnonymousWord>,
+    anonymous: Option<String>,
     hmac: Option<bool>,
     challenge: Option<bool>,
     certificate: Option<bool>,
     token: Option<bool>,
     classic_sign: Option<bool>,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "snake_case")]
-enum AnonymousWord {
-    Nowhere,
-    Loopback,
-    Everywhere,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -273,7 +260,7 @@ impl ProductBody {
         });
         product.secrets.splice(0..0, made.clone());
         if let Some(proofs) = &self.proofs {
-            set_proofs(&mut product.proofs, proofs);
+            set_proofs(&mut product.proofs, proofs)?;
         }
         if let Some(HeartbeatBody { min_s, default_s, max_s }) = self.heartbeat {
             product.heartbeat = Heartbeat { min_s, default_s, max_s };
@@ -326,18 +313,21 @@ fn set<T>(value: &mut T, wish: Option<T>) {
     }
 }
 
-fn set_proofs(proofs: &mut Proofs, wish: &ProofsBody) {
-    let anonymous = wish.anonymous.map(|word| match word {
-        AnonymousWord::Nowhere => AnonymousFrom::Nowhere,
-        AnonymousWord::Loopback => AnonymousFrom::Loopback,
-        AnonymousWord::Everywhere => AnonymousFrom::Everywhere,
+fn set_proofs(proofs: &mut Proofs, wish: &ProofsBody) -> Result<(), Fault> {
+    let words = "`proofs.anonymous` must be `nowhere`, `loopback` or `everywhere`";
+    let anonymous = wish.anonymous.as_deref().map(|word| match word {
+        "nowhere" => Ok(AnonymousFrom::Nowhere),
+        "loopback" => Ok(AnonymousFrom::Loopback),
+        "everywhere" => Ok(AnonymousFrom::Everywhere),
+        _ => Err(Fault::bad(words)),
     });
-    set(&mut proofs.anonymous, anonymous);
+    set(&mut proofs.anonymous, anonymous.transpose()?);
     set(&mut proofs.hmac, wish.hmac);
     set(&mut proofs.challenge, wish.challenge);
     set(&mut proofs.certificate, wish.certificate);
     set(&mut proofs.token, wish.token);
     set(&mut proofs.classic_sign, wish.classic_sign);
+    Ok(())
 }
 
 fn secret(body: SecretBody) -> Result<Secret, Fault> {

@@ -160,6 +160,8 @@ impl Caller {
     fn call(&mut self, number: u32) -> io::Result<()> {
         let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, FLAGS, None)?;
         net::sockopt::set_tcp_nodelay(&socket, true)?;
+        // Closing resets: a port in TIME_WAIT would cost the next measurement less than a new one.
+        net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
         match net::connect(&socket, &self.to) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(errno) => return Err(errno.into()),

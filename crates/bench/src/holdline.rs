@@ -31,6 +31,8 @@ pub struct Setup {
     pub connections: u32,
     /// TLS with a certificate made on the spot.
     pub tls: bool,
+    /// Memory in pages of 4 KiB only. Huge ones hide a slope: 2 MiB hold thousands of records.
+    pub small_pages: bool,
     /// Shortest and longest heartbeat of its products, seconds.
     pub heartbeat_s: (u16, u16),
 }
@@ -38,7 +40,8 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Setup {
         let heartbeat_s = (30, crate::caller::speech::HEARTBEAT_S);
-        Setup { shards: 0, core: None, connections: 18_000, tls: false, heartbeat_s }
+        let (core, tls, small_pages) = (None, false, false);
+        Setup { shards: 0, core, connections: 18_000, tls, small_pages, heartbeat_s }
     }
 }
 
@@ -70,6 +73,9 @@ impl Setup {
             if name.to_string_lossy().starts_with("HOLDLINE_") {
                 command.env_remove(name);
             }
+        }
+        if self.small_pages {
+            command.env("MIMALLOC_ALLOW_THP", "0"); // the allocator's own switch
         }
         let mut child = Child::start(&mut command, self.core)?;
         let api = Api::new(api, TOKEN);

@@ -42,7 +42,7 @@ impl<L> Mailbox<L> {
 
     /// Wakes the receiver, unless it has been woken since it last looked.
     pub fn ring(&self) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
+        if !self.rung.swap(true, Ordering::SeqCst) {
             // It cannot fail: the counter is far from overflowing, for it is rung once a look.
             let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
@@ -50,15 +50,26 @@ impl<L> Mailbox<L> {
 
     /// Takes all letters.
     pub fn take(&self, into: &mut Vec<L>) {
-        if self.rung.swap(false, Ordering::AcqRel) {
-            let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-        }
+        self.answer(|| {});
+        self.collect(into);
+    }
+
+    fn collect(&self, into: &mut Vec<L>) {
         let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
         if into.is_empty() {
             std::mem::swap(&mut *letters, into);
         } else {
             into.append(&mut letters);
         }
+    }
+
+    /// Silences the bell and lets it be rung again, in this order: a bell read after `rung` is false
+    /// may swallow the ring of a sender that found it false, and then nobody rings again. A sender
+    /// that comes in `between` has put its letter before the receiver looks.
+    fn answer(&self, between: impl FnOnce()) {
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+        between();
+        self.rung.store(false, Ordering::SeqCst);
     }
 
     /// What the poller watches.
@@ -70,6 +81,7 @@ impl<L> Mailbox<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     #[test]
     fn full_gives_the_letter_back() {
@@ -79,6 +91,24 @@ mod tests {
         mailbox.take(&mut got);
         assert_eq!(got, [1, 2]);
         assert_eq!(mailbox.put(4), Ok(()));
+    }
+
+    #[test]
+    fn a_sender_in_the_midst_of_an_answer_does_not_silence_the_bell_for_ever() {
+        let mailbox = Mailbox::new(9).expect("an eventfd");
+        let send = |letter| {
+            mailbox.put(letter).expect("room");
+            mailbox.ring();
+        };
+        send(1);
+        mailbox.answer(|| send(2));
+        let mut got = Vec::new();
+        mailbox.collect(&mut got);
+        assert_eq!(got, [1, 2]);
+        send(3);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut bell = [PollFd::new(mailbox.bell(), PollFlags::IN)];
+        assert_eq!(poll(&mut bell, Some(&at_once)), Ok(1), "the receiver sleeps for ever");
     }
 
     #[test]

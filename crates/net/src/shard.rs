@@ -37,7 +37,7 @@ use std::time::Duration;
 /// Bytes read at once: the one read buffer of the shard.
 const READ_BYTES: usize = 64 * 1024;
 /// Extras kept for reuse.
-const POOL_MAX: usize = 1_024;
+const POOL_MAX: usize = 128;
 
 /// What shards send each other.
 pub enum Letter<M: Machine, Mail, S> {

@@ -220,8 +220,8 @@ impl Application {
         }
     }
 
-    /// Whether another push with its collapse key may have come after it. Orders overtake each other
-    /// on the way, so any other may.
+    /// Whether another push with its collapse key may have come after it. Orders overtake each
+    /// other on the way, so any other may.
     fn replaced(&self, id: MessageId, order: &Ordered) -> bool {
         let mut others = self.ordered.iter().filter(|(other, _)| **other != id);
         order.collapse.is_some() && others.any(|(_, other)| other.collapse == order.collapse)

@@ -53,6 +53,8 @@ struct End {
     last_at: u64,
     /// The other end will send nothing more.
     ended: bool,
+    /// Its own end has been sent: there is no second one.
+    finished: bool,
     error: Option<CloseReason>,
     /// The last send was short: the holder waits for room.
     starved: bool,

@@ -156,14 +156,21 @@ impl World {
         }
     }
 
-    /// The weather clears and everybody comes, fetches what waits, and leaves. Then nothing may be
-    /// left.
+    /// The weather clears and everybody leaves; then everybody comes, fetches what waits, and
+    /// leaves again. Now nobody may fail, and in the end nothing may be left.
     pub fn finale(&mut self) {
         self.orders_left = 0;
         self.journal.borrow_mut().refuse_in = 0;
         self.plan.crash_in = 0;
         let cleared = self.fabric.borrow().weather().cleared();
         self.fabric.borrow_mut().set_weather(cleared);
+        let left = |world: &World| {
+            world.pilots.connections() == 0 && world.connections() == 0 && world.settled()
+        };
+        self.set_mood(Mood::Leaving);
+        self.live_until("everybody has left", left);
+        assert_eq!(self.online(), 0, "nobody is online without a connection");
+        let before = self.counters();
         self.set_mood(Mood::Calm);
         let devices = self.plan.devices as usize;
         let settled = |world: &World| {
@@ -178,10 +185,8 @@ impl World {
         self.check_fan_outs();
         self.application.check_promises(|device, id| self.saw(device, id));
         self.set_mood(Mood::Leaving);
-        let left = |world: &World| {
-            world.pilots.connections() == 0 && world.connections() == 0 && world.settled()
-        };
-        self.live_until("everybody has left", left);
+        self.live_until("everybody has left again", left);
+        self.check_calm(&before);
         self.check_empty();
     }
 

@@ -30,6 +30,9 @@ fn frames_cut_at_every_byte_are_whole_again() {
     for round in 0..40 {
         world.push_to(round % 8, 40);
     }
+    // What a short write left goes out when there is room, not with the next heartbeat.
+    world.live(Duration::from_secs(5));
+    assert_eq!((world.pilots().seen_count(), world.waiting()), (40, 0));
     world.finale();
     assert_eq!(world.pilots().seen_count(), 40);
     let cut = world.counters().closed_of(CloseReason::PeerClosedMidFrame);
@@ -65,6 +68,19 @@ fn a_reader_that_never_reads_is_a_slow_consumer() {
     world.fabric().set_weather(Weather::calm());
     world.finale();
     assert_eq!(world.pilots().seen_count(), 200);
+}
+
+#[test]
+fn an_end_right_behind_bytes_is_seen_at_once() {
+    let weather = Weather { cut_in: 1, ..Weather::calm() };
+    let mut world = World::new(Plan { weather, ..Plan::calm(11, 2, 8) });
+    world.set_mood(Mood::Calm);
+    world.live(Duration::from_secs(20));
+    world.set_mood(Mood::Still);
+    world.live(Duration::from_secs(1));
+    let ended = [CloseReason::PeerClosed, CloseReason::PeerClosedMidFrame];
+    assert!(ended.into_iter().map(|reason| closed(&world, reason)).sum::<u64>() > 20);
+    assert_eq!((world.connections(), closed(&world, CloseReason::BindTimeout)), (0, 0));
 }
 
 #[test]

@@ -30,7 +30,7 @@ impl Drop for Repeat {
 
 #[test]
 fn whatever_happens_every_promise_is_kept_and_nothing_is_left() {
-    let stories = run(0..150);
+    let stories = run(0..300);
     // Worlds in which nothing happens prove nothing.
     let mut told = BTreeMap::<&str, u64>::new();
     let mut closed = BTreeMap::<&str, u64>::new();

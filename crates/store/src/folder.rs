@@ -4,14 +4,16 @@
 //! LOCK          held with flock by the server that uses the folder; holds its process id
 //! FORMAT        version of the folder's layout
 //! node.secret   32 random bytes of this node, made at the first start
+//! reserve       room for the end of what waits when the disk is full
 //! journal/      0000000001.log and so on
 //! ```
-//! Knows paths and what can be wrong with each of them. Invariant: nothing in a folder is changed
-//! before it is locked and its version is known.
+//! Knows paths and what can be wrong with each of them. Invariant: nothing is made in a folder that
+//! is not ours, and nothing in ours is changed before it is locked and its version is known.
 
 use crate::files::{Files, write_whole};
 use crate::journal::{Journal, is_full, segment_number, segment_path};
 use crate::replay::Replay;
+use crate::reserve::Reserve;
 use crate::{OpenError, Recovered, Settings, Torn};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -37,6 +39,7 @@ pub(crate) fn open(
     }
     files.make_folder(folder).map_err(|error| cannot_make(folder, error))?;
     let lock = lock(folder)?;
+    // Again, for another server may have made its first start meanwhile.
     let first = check_format(folder, &*files)?;
     let secret = secret(folder, settings, &*files, first)?;
     let journal_folder = folder.join("journal");
@@ -50,7 +53,8 @@ pub(crate) fn open(
         }
     }
     let settings = Settings { secret, ..settings.clone() };
-    let (journal, recovered) = read_journal(journal_folder, settings, files)?;
+    let reserve = folder.join("reserve");
+    let (journal, recovered) = read_journal(journal_folder, settings, files, reserve)?;
     Ok((lock, journal, recovered))
 }
 
@@ -70,8 +74,10 @@ fn lock(folder: &Path) -> Result<File, OpenError> {
         }
         Err(error) => return Err(cannot(&path, error.into())),
     }
-    let told = file.set_len(0).and_then(|()| file.rewind());
-    told.and_then(|()| writeln!(file, "{}", std::process::id()))
+    // Written over, not anew: that needs no room on a full disk.
+    let told = file.rewind().and_then(|()| writeln!(file, "{}", std::process::id()));
+    told.and_then(|()| file.stream_position())
+        .and_then(|end| file.set_len(end))
         .map_err(|error| cannot(&path, error))?;
     Ok(file)
 }
@@ -125,6 +131,7 @@ fn read_journal(
     folder: PathBuf,
     settings: Settings,
     files: Arc<dyn Files>,
+    reserve: PathBuf,
 ) -> Result<(Journal, Recovered), OpenError> {
     let mut old = numbers(&folder, &*files)?;
     let mut replay = Replay::default();
@@ -152,7 +159,11 @@ fn read_journal(
     recovered.records = replay.records;
     recovered.last_id = replay.last_id;
     recovered.entries = replay.entries();
-    let begun = Journal::begin(files, folder.clone(), settings, old, recovered.last_id);
+    // Given up first: what is alive needs room for a second copy.
+    let reserve = Reserve::new(Arc::clone(&files), reserve.clone())
+        .map_err(|error| cannot(&reserve, error))?;
+    let place = (files, folder.clone());
+    let begun = Journal::begin(place, settings, old, recovered.last_id, reserve);
     let mut journal = begun.map_err(|error| cannot(&folder, error))?;
     journal.compact(&recovered.entries).map_err(|error| cannot(&folder, error))?;
     Ok((journal, recovered))

@@ -3,11 +3,13 @@
 //! Owned by the writer's thread. Only the last segment is written; a new one begins after the old
 //! one is on stable storage, so only the last can have a torn tail. A segment is deleted when it is
 //! the foremost and all its waits are over: later segments may hold the `Over` of an earlier
-//! wait, so the order matters. Invariant: whatever `commit` answered with `Ok` is found by
-//! [`crate::replay`], under the operator's choice of [`Fsync`].
+//! wait, so the order matters. A disk without room takes only what ends something, in the room of
+//! the [`Reserve`], until segments could be deleted. Invariant: whatever `commit` answered with
+//! `Ok` is found by [`crate::replay`], under the operator's choice of [`Fsync`].
 
 use crate::files::{File, Files};
 use crate::live::Live;
+use crate::reserve::{DELETING_BYTES, ENDING_BYTES, Reserve};
 use crate::{Fsync, Settings, entry, record};
 use model::id::MessageId;
 use model::ports::journal::{Entry, StoreError};
@@ -19,6 +21,13 @@ use std::sync::Arc;
 /// Bodies remembered as written to the current segment. Beyond, they are forgotten and may be
 /// written a second time.
 const BODIES_REMEMBERED_MAX: usize = 65_536;
+
+/// Bytes that must be won by beginning a new segment before the last one is long enough: a disk
+/// gives room back in blocks of about so many.
+const WON_BYTES_MIN: u64 = 4_096;
+
+/// One answer an entry, in order.
+type Answers = Vec<Result<(), StoreError>>;
 
 /// The file name of segment `number`.
 pub(crate) fn segment_path(folder: &Path, number: u64) -> PathBuf {
@@ -45,14 +54,17 @@ pub(crate) struct Journal {
     file: Box<dyn File>,
     /// Bytes of the last segment that are on stable storage.
     synced_bytes: u64,
+    /// Bytes of the last segment that a new one in its place would repeat.
+    kept_bytes: u64,
     bodies: HashSet<MessageId>,
     live: Live,
     last_id: u64,
+    reserve: Reserve,
     state: State,
 }
 
 /// ```text
-/// Good ⇄ Full     a write found no room; a later one did
+/// Good ⇄ Full     something found no room; something that ends nothing did later
 ///   └──────┴──→ Failed, for good
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,13 +75,13 @@ enum State {
 }
 
 impl Journal {
-    /// Begins segment `number` behind the segments `old` (number and bytes).
+    /// Begins a segment behind the segments `old` (number and bytes).
     pub(crate) fn begin(
-        files: Arc<dyn Files>,
-        folder: PathBuf,
+        (files, folder): (Arc<dyn Files>, PathBuf),
         settings: Settings,
         old: Vec<(u64, u64)>,
         last_id: u64,
+        reserve: Reserve,
     ) -> io::Result<Journal> {
         let number = old.last().map_or(1, |(number, _)| number + 1);
         let (file, bytes) = begin_segment(&*files, &folder, number, last_id)?;
@@ -84,15 +96,18 @@ impl Journal {
             segments,
             file,
             synced_bytes: bytes,
+            kept_bytes: bytes,
             bodies: HashSet::new(),
             live,
             last_id,
+            reserve,
             state: State::Good,
         })
     }
 
-    /// Writes what is alive anew, then deletes the segments before `first`. After an error the
-    /// old segments are all there and the new ones are removed as far as possible.
+    /// Writes what is alive anew, deletes the segments before that, and makes the reserve if there
+    /// is room. After an error of the first step the old segments are all there and the new ones
+    /// are removed as far as possible.
     pub(crate) fn compact(&mut self, entries: &[Entry]) -> io::Result<()> {
         let first = self.current().number;
         let done = self.copy(entries);
@@ -106,36 +121,30 @@ impl Journal {
         while self.segments.front().is_some_and(|segment| segment.number < first) {
             self.remove_front()?;
         }
-        Ok(())
+        self.reserve.make().map(drop)
     }
 
-    /// Writes a batch. One answer an entry, in order.
-    pub(crate) fn commit(&mut self, entries: &[Entry]) -> Vec<Result<(), StoreError>> {
+    /// Writes a batch.
+    pub(crate) fn commit(&mut self, entries: &[Entry]) -> Answers {
         if self.state == State::Failed {
             return vec![Err(StoreError::Failed); entries.len()];
         }
-        let mut answers = Vec::with_capacity(entries.len());
-        let written = self.make_room().and_then(|()| {
-            let batch = self.encode(entries, &mut answers);
-            if answers.iter().any(Result::is_ok) {
-                self.write(&batch)?;
-            }
-            if self.settings.fsync == Fsync::Always { self.sync() } else { Ok(()) }
-        });
-        if let Err(error) = written {
-            let error = self.fault(&error);
-            return vec![Err(error); entries.len()];
+        let answers = match self.take_what_fits(entries) {
+            Ok(answers) => answers,
+            Err(error) => return vec![Err(self.fault(&error)); entries.len()],
+        };
+        if answers.contains(&Err(StoreError::Full)) {
+            self.enter(State::Full);
+        } else if !entries.iter().all(ends) {
+            self.enter(State::Good);
         }
-        self.enter(if answers.contains(&Err(StoreError::Full)) {
-            State::Full
-        } else {
-            State::Good
-        });
         let number = self.current().number;
         for (entry, _) in entries.iter().zip(&answers).filter(|(_, answer)| answer.is_ok()) {
             self.live.note(entry, number);
         }
-        self.sweep();
+        if let Err(error) = self.make_less() {
+            self.fault(&error);
+        }
         answers
     }
 
@@ -189,16 +198,69 @@ impl Journal {
         batch
     }
 
-    fn encode(&mut self, entries: &[Entry], answers: &mut Vec<Result<(), StoreError>>) -> Vec<u8> {
+    /// Writes the batch; if there is no room for it, again when there is less to keep; if there
+    /// still is none, what ends something.
+    fn take_what_fits(&mut self, entries: &[Entry]) -> io::Result<Answers> {
+        let mut taken = self.take(entries);
+        if found_no_room(&taken) {
+            self.enter(State::Full);
+            match self.make_less() {
+                Ok(true) => taken = self.take(entries),
+                Err(error) if !is_full(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        if found_no_room(&taken) { self.take_enders(entries) } else { taken }
+    }
+
+    /// Writes the batch as far as the limit allows. After an error nothing of it is there.
+    fn take(&mut self, entries: &[Entry]) -> io::Result<Answers> {
+        if !entries.iter().all(ends) && !self.reserve.make()? {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.make_room()?;
+        self.write_below(self.settings.journal_bytes_max, entries)
+    }
+
+    /// Writes what ends something, in the room of the reserve. A wait whose end finds none
+    /// even so is over nevertheless: it holds no segment any more, and may come back at a start.
+    fn take_enders(&mut self, entries: &[Entry]) -> io::Result<Answers> {
+        let nothing = vec![Err(StoreError::Full); entries.len()];
+        if !entries.iter().any(ends) {
+            return Ok(nothing);
+        }
+        self.reserve.keep(DELETING_BYTES)?;
+        match self.write_below(0, entries) {
+            Err(error) if is_full(&error) => {
+                let number = self.current().number;
+                let over = entries.iter().filter(|entry| matches!(entry, Entry::Over { .. }));
+                over.for_each(|entry| self.live.note(entry, number));
+                Ok(nothing)
+            }
+            taken => taken,
+        }
+    }
+
+    /// Writes what ends something, and the rest as long as the journal stays below `limit` bytes.
+    fn write_below(&mut self, limit: u64, entries: &[Entry]) -> io::Result<Answers> {
+        let mut answers = Vec::with_capacity(entries.len());
+        let batch = self.encode(limit, entries, &mut answers);
+        if answers.iter().any(Result::is_ok) {
+            self.write(&batch)?;
+        }
+        if self.settings.fsync == Fsync::Always {
+            self.sync()?;
+        }
+        Ok(answers)
+    }
+
+    fn encode(&mut self, limit: u64, entries: &[Entry], answers: &mut Answers) -> Vec<u8> {
         let mut batch = self.batch();
-        let limit = self.settings.journal_bytes_max;
         let before = self.bytes();
         for entry in entries {
-            // What ends something is always taken: else a full journal could never be less full.
-            let ends = matches!(entry, Entry::Over { .. } | Entry::NoProduct(_));
             let start = batch.len();
             self.encode_one(entry, &mut batch);
-            if ends || before + batch.len() as u64 <= limit {
+            if ends(entry) || before + batch.len() as u64 <= limit {
                 answers.push(Ok(()));
                 continue;
             }
@@ -246,9 +308,13 @@ impl Journal {
 
     /// Begins a new segment when the last one is long enough.
     fn make_room(&mut self) -> io::Result<()> {
-        if self.current().bytes < self.settings.segment_bytes {
-            return Ok(());
+        match self.current().bytes < self.settings.segment_bytes {
+            true => Ok(()),
+            false => self.begin_next(),
         }
+    }
+
+    fn begin_next(&mut self) -> io::Result<()> {
         self.sync()?;
         let number = self.current().number + 1;
         let begun = begin_segment(&*self.files, &self.folder, number, self.last_id);
@@ -258,25 +324,69 @@ impl Journal {
         })?;
         self.file = file;
         self.segments.push_back(Segment { number, bytes });
-        self.synced_bytes = bytes;
+        (self.synced_bytes, self.kept_bytes) = (bytes, bytes);
         self.bodies.clear();
         Ok(())
     }
 
-    /// Deletes segments at the front whose waits are all over; what else is alive in them is said
-    /// again first.
-    fn sweep(&mut self) {
+    /// Deletes what need not be kept. Whether that was anything; then the reserve is made again.
+    fn make_less(&mut self) -> io::Result<bool> {
+        let front = self.segments[0].number;
+        self.sweep()?;
+        if self.state == State::Full || !self.reserve.stands() {
+            self.turn_over()?;
+        }
+        let less = self.segments[0].number != front;
+        if less {
+            self.reserve.make()?;
+        }
+        Ok(less)
+    }
+
+    /// Begins a new segment behind the only one, which then goes when its last wait is over.
+    fn turn_over(&mut self) -> io::Result<()> {
+        let Segment { number, bytes } = *self.current();
+        if self.segments.len() > 1 || bytes.saturating_sub(self.kept_bytes) < WON_BYTES_MIN {
+            return Ok(());
+        }
+        let waits = self.live.waits_in(number);
+        let kept = if waits == 0 { 0 } else { ENDING_BYTES };
+        match self.spend(kept, Journal::begin_next) {
+            Err(error) if is_full(&error) && waits > 0 => Ok(()), // later, with all the reserve
+            Err(error) => Err(error),
+            Ok(()) => self.sweep(),
+        }
+    }
+
+    /// Deletes segments at the front whose waits are all over.
+    fn sweep(&mut self) -> io::Result<()> {
         while self.segments.len() > 1 && self.live.waits_in(self.segments[0].number) == 0 {
-            let state = self.live.state_of(self.segments[0].number);
-            let said = if state.is_empty() {
-                Ok(())
-            } else {
-                self.append(&state).and_then(|()| self.sync())
-            };
-            if let Err(error) = said.and_then(|()| self.remove_front()) {
-                self.fault(&error);
-                return;
+            self.spend(0, Journal::sweep_front)?;
+        }
+        Ok(())
+    }
+
+    /// Says again what else is alive in the foremost segment, and deletes it.
+    fn sweep_front(&mut self) -> io::Result<()> {
+        let state = self.live.state_of(self.segments[0].number);
+        if !state.is_empty() {
+            let before = self.current().bytes;
+            self.append(&state)?;
+            self.sync()?;
+            self.kept_bytes += self.current().bytes - before;
+        }
+        self.remove_front()
+    }
+
+    /// Takes a step towards more room. When there is none for it: once more in the room of the
+    /// reserve, of which `kept` bytes stay.
+    fn spend(&mut self, kept: u64, step: fn(&mut Journal) -> io::Result<()>) -> io::Result<()> {
+        match step(self) {
+            Err(error) if is_full(&error) => {
+                self.reserve.keep(kept)?;
+                step(self)
             }
+            done => done,
         }
     }
 
@@ -314,6 +424,16 @@ impl Journal {
         }
         self.state = state;
     }
+}
+
+/// Whether an entry ends something. Such are always taken if at all possible: else a full journal
+/// could never become less full.
+fn ends(entry: &Entry) -> bool {
+    matches!(entry, Entry::Over { .. } | Entry::NoProduct(_))
+}
+
+fn found_no_room(taken: &io::Result<Answers>) -> bool {
+    taken.as_ref().is_err_and(is_full)
 }
 
 /// Whether an error means that there is no room, which may change.

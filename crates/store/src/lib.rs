@@ -17,6 +17,7 @@ mod open_error;
 mod queue;
 mod record;
 mod replay;
+mod reserve;
 mod settings;
 #[cfg(test)]
 mod tests;

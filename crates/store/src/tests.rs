@@ -1,6 +1,8 @@
 //! The store as its users see it: what comes back after a crash, and what it says when the outside
 //! fails. Faults are made by [`Faulty`], the real disk with a hand on it.
 
+mod full;
+
 use super::*;
 use files::File;
 use model::id::{DeviceId, MessageId, ProductKey};
@@ -18,6 +20,8 @@ const SHARD: ShardId = ShardId(0);
 #[derive(Default)]
 struct Faults {
     room: Option<u64>,
+    /// A data folder, and the bytes that its files may have together.
+    disk: Option<(PathBuf, u64)>,
     write_error: Option<i32>,
     sync_error: bool,
     read_only: bool,
@@ -48,7 +52,23 @@ impl Faulty {
     }
 }
 
-struct FaultyFile(Box<dyn File>, Faulty);
+struct FaultyFile(Box<dyn File>, Faulty, PathBuf);
+
+impl FaultyFile {
+    /// Bytes of a write at this place that fit on the disk.
+    fn fits(&self, (root, disk): &(PathBuf, u64), offset: u64, bytes: usize) -> u64 {
+        let present = std::fs::metadata(&self.2).map_or(0, |found| found.len());
+        let others = used(root) - present;
+        (offset + bytes as u64).min(disk.saturating_sub(others).max(present)).saturating_sub(offset)
+    }
+}
+
+/// Bytes of all files of a data folder.
+fn used(root: &Path) -> u64 {
+    let files = [root.to_path_buf(), root.join("journal")].into_iter().flat_map(std::fs::read_dir);
+    let files = files.flatten().filter_map(|entry| entry.ok()?.metadata().ok());
+    files.filter(|found| found.is_file()).map(|found| found.len()).sum()
+}
 
 impl File for FaultyFile {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -57,9 +77,10 @@ impl File for FaultyFile {
             self.0.write_at(offset, &bytes[..bytes.len() / 2])?;
             return Err(io::Error::from_raw_os_error(errno));
         }
-        if let Some(room) = &mut faults.room {
-            let fits = (*room).min(bytes.len() as u64);
-            *room -= fits;
+        let disk = faults.disk.as_ref().map(|disk| self.fits(disk, offset, bytes.len()));
+        if let Some(room) = faults.room.or(disk) {
+            let fits = room.min(bytes.len() as u64);
+            faults.room = faults.room.map(|room| room - fits);
             self.0.write_at(offset, &bytes[..fits as usize])?;
             if fits < bytes.len() as u64 {
                 // What the kernel says when a disk is full, from the kernel.
@@ -98,7 +119,7 @@ impl Files for Faulty {
     }
     fn open(&self, path: &Path) -> io::Result<Box<dyn File>> {
         self.guard()?;
-        Ok(Box::new(FaultyFile(Disk.open(path)?, self.clone())))
+        Ok(Box::new(FaultyFile(Disk.open(path)?, self.clone(), path.into())))
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.guard()?;
@@ -582,6 +603,7 @@ fn a_folder_that_cannot_be_used_is_named_with_the_remedy() {
     assert!(matches!(&error, OpenError::CannotCreate { path, .. } if *path == below), "{error}");
     let error = refused(folder.path(), Faulty::default());
     assert!(matches!(&error, OpenError::Foreign { found, .. } if found == "file"), "{error}");
+    assert_eq!(Disk.names(folder.path()).expect("is there"), ["file"], "nothing is left in it");
     let fresh = folder.path().join("fresh");
     let files = Faulty::default();
     files.set(|faults| faults.read_only = true);

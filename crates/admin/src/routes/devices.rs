@@ -1,7 +1,8 @@
 //! Devices: their state, and what an operator does to them.
 
 use crate::answers;
-use crate::api::{Api, Shared, read, read_or_empty};
+use crate::api::{Api, Shared};
+use crate::body::{read, read_or_empty};
 use crate::fault::Fault;
 use crate::orders::{self, KickBody, ListQuery, QueryBody, TagsBody, TokenBody};
 use axum::Json;

@@ -1,7 +1,8 @@
 //! Products: make, change, remove and list them.
 
 use crate::answers;
-use crate::api::{Api, Shared, read};
+use crate::api::{Api, Shared};
+use crate::body::read;
 use crate::fault::Fault;
 use crate::orders::{self, ProductBody};
 use axum::Json;

@@ -1,7 +1,8 @@
 //! Pushes: order one, and ask how far it has come.
 
 use crate::answers;
-use crate::api::{Api, read};
+use crate::api::Api;
+use crate::body::read;
 use crate::fault::Fault;
 use crate::orders::{self, PushBody};
 use axum::Json;

@@ -144,22 +144,22 @@ fn every_example_of_an_order_is_one() {
         for (name, example) in named {
             let body = example["value"].to_string().into_bytes();
             let read = match schema {
-                Some("PushOrder") => api::read::<PushBody>(&body)
+                Some("PushOrder") => body::read::<PushBody>(&body)
                     .and_then(|push| push.order(&limits, || MessageId(1)))
                     .map(drop),
-                Some("ProductChange") => api::read::<ProductBody>(&body)
+                Some("ProductChange") => body::read::<ProductBody>(&body)
                     .and_then(|change| {
                         let present = model::product::Product::new(key("shop"), 7);
                         change.product(key("shop"), Some(&present), &|_| {})
                     })
                     .map(drop),
-                Some("DeviceQuery") => api::read::<QueryBody>(&body).map(drop),
-                Some("Kick") => api::read::<KickBody>(&body).and_then(KickBody::addrs).map(drop),
+                Some("DeviceQuery") => body::read::<QueryBody>(&body).map(drop),
+                Some("Kick") => body::read::<KickBody>(&body).and_then(KickBody::addrs).map(drop),
                 Some("Tags") => {
-                    api::read::<TagsBody>(&body).and_then(|tags| tags.tags(&limits)).map(drop)
+                    body::read::<TagsBody>(&body).and_then(|tags| tags.tags(&limits)).map(drop)
                 }
                 Some("TokenOrder") => {
-                    api::read::<TokenBody>(&body).and_then(|token| token.until(NOW_MS)).map(drop)
+                    body::read::<TokenBody>(&body).and_then(|token| token.until(NOW_MS)).map(drop)
                 }
                 other => panic!("{path}: no order is read from {other:?}"),
             };

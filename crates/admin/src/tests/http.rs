@@ -8,6 +8,7 @@ use model::ports::control::{DeviceState, PushCounts, Status, Target};
 use model::product::{AnonymousFrom, Product, Secret};
 use model::push::{Outcome, Priority, Rejection};
 use serde_json::json;
+use std::io::{BufRead, BufReader, Write};
 
 fn state(name: &str) -> DeviceState {
     DeviceState {
@@ -116,7 +117,8 @@ fn what_makes_no_sense_is_told_with_what_would() {
     let desk = Desk::new(|_| Answer::Done(true));
     let long = "x".repeat(65);
     let cases = [
-        ("{", "in the body"),
+        ("{", "the body is not JSON: "),
+        (r#"{"product": "p"} x"#, "the body is not JSON: "),
         (r#"{"product": "p", "device": "d", "body": "b", "tll_s": 1}"#, "unknown field `tll_s`"),
         (r#"{"device": "d", "body": "b"}"#, "missing field `product`"),
         (r#"{"product": "p", "body": "b"}"#, "exactly one of `device`"),
@@ -126,7 +128,7 @@ fn what_makes_no_sense_is_told_with_what_would() {
         (r#"{"product": "p", "device": "d"}"#, "one of `body` and `body_base64`"),
         (r#"{"product": "p", "device": "d", "body_base64": "?"}"#, "not base64"),
         (r#"{"product": "p", "device": "d", "body": "b", "priority": "low"}"#, "`normal`"),
-        (r#"{"product": "p", "device": "d", "body": "b", "ttl_s": -1}"#, "expected u32"),
+        (r#"{"product": "p", "device": "d", "body": "b", "ttl_s": -1}"#, "from 0 to 4294967295"),
         (r#"{"product": "p", "device": "d", "body": "b", "wait_ms": 30001}"#, "at most 30000"),
         (r#"{"product": "p", "device": "d", "body": "b", "collapse_key": ""}"#, "1 to 64"),
         (&format!(r#"{{"product": "p", "device": "{long}", "body": "b"}}"#), "than 64 bytes"),
@@ -153,6 +155,59 @@ fn what_makes_no_sense_is_told_with_what_would() {
     assert_eq!(desk.asked(), [], "nothing of it reaches a shard");
     assert_eq!(desk.json("GET", "/v2", "").1["error"]["code"], "unknown_path");
     assert_eq!(desk.json("PATCH", "/v1/pushes", "").1["error"]["code"], "method_not_allowed");
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_told_with_its_field_and_what_it_may_be() {
+    let desk = Desk::new(|_| Answer::Products(Vec::new()));
+    let push = "/v1/pushes";
+    let product = "/v1/products/p";
+    let number = |field, max: u32| format!("`{field}` must be a whole number from 0 to {max}");
+    for (path, body, expected) in [
+        (push, r#"{"ttl_s": "long, expected u8"}"#, &*number("ttl_s", u32::MAX)),
+        (push, r#"{"wait_ms": 1.5}"#, &number("wait_ms", u32::MAX)),
+        (push, r#"{"body": ["s3cret"]}"#, "`body` must be a string"),
+        (push, r#"{"priority": 1}"#, "`priority` must be a string"),
+        (push, r#"{"silent": "yes"}"#, "`silent` must be true or false"),
+        (push, r#"{"devices": "d"}"#, "`devices` must be a list"),
+        (push, r#"{"devices": ["d", 7]}"#, "`devices[1]` must be a string"),
+        (push, "[]", "the body must be an object"),
+        (push, "7", "the body must be an object"),
+        (push, r#"{"device": "d"}"#, "in the body: missing field `product`"),
+        (product, r#"{"secrets": [{"key_id": 1, "hex": 424242}]}"#, "`secrets[0].hex` must be a"),
+        (product, r#"{"heartbeat": {"min_s": 70000}}"#, &number("heartbeat.min_s", 65_535)),
+        (product, r#"{"heartbeat": 9}"#, "`heartbeat` must be an object"),
+        (product, r#"{"heartbeat": {"min_s": 7}}"#, "in `heartbeat`: missing field `default_s`"),
+        (product, r#"{"app_id": 1, "proofs": {"anonymous": "never"}}"#, "`proofs.anonymous` must"),
+    ] {
+        let (status, told) = desk.json(if path == push { "POST" } else { "PUT" }, path, body);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.starts_with(expected), "{body}: {status} {message}");
+        let leaks = ["at line", "struct ", "u32", "s3cret", "424242", "invalid"];
+        assert!(!leaks.iter().any(|word| message.contains(word)), "{body}: {message}");
+    }
+    let (_, told) = desk.json("PUT", product, r#"{"heartbeat": {"min_s": 7, "max": 8}}"#);
+    let message = told["error"]["message"].as_str().expect("text");
+    assert_eq!(
+        message,
+        "unknown field `heartbeat.max`, expected one of `min_s`, `default_s`, `max_s`"
+    );
+}
+
+#[test]
+fn a_body_that_announces_too_much_is_refused_before_it_comes() {
+    let desk = Desk::new(|_| Answer::Done(true));
+    let addr = desk.url.strip_prefix("http://").expect("a URL");
+    let mut stream = std::net::TcpStream::connect(addr).expect("connects");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    let length = 1u64 << 40;
+    let head = format!("POST /v1/pushes HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n");
+    let head = format!("{head}Authorization: Bearer {TOKEN}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("is sent");
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line).expect("an answer");
+    assert!(line.starts_with("HTTP/1.1 413 "), "{line}");
+    assert_eq!(desk.asked(), []);
 }
 
 #[test]
@@ -333,7 +388,7 @@ fn products_are_made_and_changed_and_their_secrets_stay_inside() {
         (r#"{"secrets": [{"key_id": 1, "hex": "00"}]}"#, "16 to 64 bytes"),
         (r#"{"heartbeat": {"min_s": 5, "default_s": 2, "max_s": 3}}"#, "min_s <= default_s"),
         (r#"{"inflight_max": 0}"#, "at least 1"),
-        (r#"{"proofs": {"hmak": true}}"#, "unknown field `hmak`"),
+        (r#"{"proofs": {"hmak": true}}"#, "unknown field `proofs.hmak`"),
     ] {
         let (status, told) = desk.json("PUT", "/v1/products/shop", body);
         let message = told["error"]["message"].as_str().expect("text");

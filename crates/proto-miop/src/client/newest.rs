@@ -215,7 +215,9 @@ impl Client {
             Action::Pull(count) => {
                 frame.opcode = Opcode::Pull;
                 frame.props.count = Some(count.max(1));
-                frame.props.last_msg_id = (self.last_id != 0).then_some(self.last_id);
+                // A place in the queue, which only a client that acknowledges in order has.
+                let in_order = matches!(self.profile.acks, Acks::UpTo | Acks::OnPing);
+                frame.props.last_msg_id = (in_order && self.last_id != 0).then_some(self.last_id);
             }
             Action::Unbind => frame.opcode = Opcode::Unbind,
         }

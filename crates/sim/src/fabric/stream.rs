@@ -91,8 +91,9 @@ impl Fabric {
         assert!(end.open, "a socket is closed once");
         end.open = false;
         end.inbox = Default::default();
+        let finished = end.finished && !abort;
         let peer = socket.0 ^ 1;
-        if self.ends[peer as usize].open {
+        if self.ends[peer as usize].open && !finished {
             let last = if abort { Arrival::Broken(CloseReason::PeerReset) } else { Arrival::End };
             self.send_off(peer, last);
         }
@@ -155,6 +156,7 @@ impl Fabric {
             bytes.truncate(self.below(bytes.len() as u64) as usize);
             self.segments(from ^ 1, bytes);
             self.send_off(from ^ 1, Arrival::End);
+            self.ends[from as usize].finished = true;
             return self.send_off(from, Arrival::Broken(CloseReason::PeerReset));
         }
         if self.strikes(self.weather.reset_in) {

@@ -3,6 +3,7 @@
 use super::World;
 use crate::application::check_counts;
 use hub::Effects;
+use model::close::CloseReason;
 use model::event::{Counter, Counters};
 use model::id::ShardId;
 use model::ports::control::{Answer, Command, DeviceState, PushCounts};
@@ -56,6 +57,25 @@ impl World {
                 }
             }
             assert!(!sum.running && sum.pending == 0 && sum.stored == 0, "{id:?} ends: {sum:?}");
+        }
+    }
+
+    /// While all was calm every device was bound once, and nobody was ended for a fault.
+    pub(super) fn check_calm(&self, before: &Counters) {
+        let after = self.counters();
+        let binds = after.of(Counter::Binds) - before.of(Counter::Binds);
+        assert_eq!(binds, u64::from(self.plan.devices), "a Bind for each device");
+        for &reason in CloseReason::ALL {
+            let ended = after.closed_of(reason) - before.closed_of(reason);
+            let fair = matches!(
+                reason,
+                CloseReason::Unbound
+                    | CloseReason::PeerClosed
+                    | CloseReason::PeerReset
+                    | CloseReason::Busy
+                    | CloseReason::Full
+            );
+            assert!(fair || ended == 0, "{ended} ended for {} in the calm", reason.name());
         }
     }
 

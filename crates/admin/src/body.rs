@@ -1,0 +1,105 @@
+//! Bodies of requests: whole, within the limit, and read into the order they should be.
+//!
+//! A body that announces more than the limit is refused before it is read; one that is wrong is
+//! refused with the field and what it may be, never with what it was, which may be a secret. It
+//! knows no order's meaning. Invariant: memory holds no more of a body than the limit.
+
+use crate::fault::Fault;
+use axum::body::{Body, BodyDataStream, HttpBody};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use std::time::Duration;
+
+/// Time for a request's body to arrive.
+const ARRIVAL: Duration = Duration::from_secs(10);
+
+/// Bytes of a body that are read on after it was refused; more breaks the connection.
+const UNREAD_BYTES_MAX: usize = 1024 * 1024;
+
+/// The whole body, of at most `limit` bytes.
+pub(crate) async fn whole(body: Body, limit: usize) -> Result<Vec<u8>, Fault> {
+    let announced = body.size_hint().lower();
+    let mut chunks = body.into_data_stream();
+    let mut bytes = Vec::new();
+    let arrival = async {
+        let mut fits = announced <= limit as u64;
+        while fits {
+            let Some(chunk) = chunks.next().await else { break };
+            bytes.extend_from_slice(&chunk.map_err(|_| Fault::bad("the body broke off"))?);
+            fits = bytes.len() <= limit;
+        }
+        Ok(fits)
+    };
+    match tokio::time::timeout(ARRIVAL, arrival).await {
+        Ok(Ok(true)) => Ok(bytes),
+        Ok(Ok(false)) => {
+            tokio::spawn(tokio::time::timeout(ARRIVAL, read_on(chunks)));
+            Err(Fault::too_large(format!("a request's body has at most {limit} bytes")))
+        }
+        Ok(Err(fault)) => Err(fault),
+        Err(_) => Err(Fault::slow_body()),
+    }
+}
+
+/// Reads on for a while beside the refusal: who is answered while still sending may never see the
+/// answer.
+async fn read_on(mut chunks: BodyDataStream) {
+    let mut read = 0;
+    while let Some(Ok(chunk)) = chunks.next().await {
+        read += chunk.len();
+        if read > UNREAD_BYTES_MAX {
+            return;
+        }
+    }
+}
+
+/// A body as the order it should be; the message names the field that is wrong.
+pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let order = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        wrong(&path, error.inner())
+    })?;
+    reader.end().map_err(|error| wrong(".", &error))?;
+    Ok(order)
+}
+
+/// The same where an empty body means an empty object.
+pub(crate) fn read_or_empty<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
+    read(if body.is_empty() { b"{}" } else { body })
+}
+
+/// `path` is `.` for the body itself.
+fn wrong(path: &str, error: &serde_json::Error) -> Fault {
+    let told = error.to_string();
+    if error.classify() != Category::Data {
+        return Fault::bad(format!("the body is not JSON: {told}"));
+    }
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let told = told.strip_suffix(&place).unwrap_or(&told);
+    let what = if path == "." { "the body".to_owned() } else { format!("`{path}`") };
+    // "invalid type: string \"long\", expected u32", or words about the names of fields.
+    match told.rsplit_once(", expected ") {
+        Some((found, expected)) if found.starts_with("unknown field ") => {
+            Fault::bad(format!("unknown field {what}, expected {expected}"))
+        }
+        Some((found, expected)) if found.starts_with("invalid ") => {
+            Fault::bad(format!("{what} must be {}", allowed(expected)))
+        }
+        _ => Fault::bad(format!("in {what}: {told}")),
+    }
+}
+
+/// What a value may be, in JSON's words.
+fn allowed(expected: &str) -> String {
+    match expected {
+        "u16" => format!("a whole number from 0 to {}", u16::MAX),
+        "u32" => format!("a whole number from 0 to {}", u32::MAX),
+        "u64" => "a whole number".into(),
+        "a boolean" => "true or false".into(),
+        "a sequence" => "a list".into(),
+        order if order.starts_with("struct ") => "an object".into(),
+        other => other.into(),
+    }
+}
