@@ -392,13 +392,10 @@ class Reload(Case):
         poll(lambda: server.process.stderr.closed, "the end of the log")
         self.assertNotIn("INFO", server.log)
 
-    def test_sighup_changes_the_webhooks(self):
-        from test_events import Receiver
-        server, receiver = self.start(), Receiver()
-        self.addCleanup(receiver.close)
-        self.reload(server, tail=f'[[webhook]]\nurl = "{receiver.url}"\n', says=["webhook"])
-        self.bound("told", server=server)
-        poll(receiver.taken, "the new webhook is told", 5)
+    def test_sighup_says_that_changed_webhooks_need_a_restart(self):
+        server = self.start()
+        self.reload(server, tail='[[webhook]]\nurl = "http://127.0.0.1:1/"\n',
+                    says=["webhook", "restart"])
 
     def test_sighup_without_a_change_says_nothing_of_restarts(self):
         server = self.start()

@@ -38,6 +38,7 @@ pub(crate) fn open(
         return Err(OpenError::NotAFolder { path: folder.into() });
     }
     files.make_folder(folder).map_err(|error| cannot_make(folder, error))?;
+    check_format(folder, &*files)?; // before a lock is made in a folder that is not ours
     let lock = lock(folder)?;
     // Again, for another server may have made its first start meanwhile.
     let first = check_format(folder, &*files)?;

@@ -92,8 +92,10 @@ fn what_ends_beyond_the_reserve_lets_segments_go_all_the_same() {
     const DEVICES: u64 = 6_000;
     let small = Small::new(1 << 24);
     let (mut desk, _) = small.open(Settings { segment_bytes: 65_536, ..settings() });
-    desk.submit(vec![product("p", 1), blocked(9, true)]);
-    assert_eq!(desk.completed().len(), 2);
+    // More than what is left where no more endings fit: needs the reserve's last part.
+    let state: Vec<_> = (1_000..1_300).map(|n| blocked(n, true)).collect();
+    desk.submit(state.clone());
+    assert_eq!(desk.completed().len(), state.len());
     let shared = push(1, b"for all");
     let to = |n| Entry::Waits { push: shared.clone(), device: device(n) };
     desk.submit((0..DEVICES).map(to).collect());
@@ -112,7 +114,7 @@ fn what_ends_beyond_the_reserve_lets_segments_go_all_the_same() {
     assert_eq!(small.reserve(), RESERVE_BYTES);
     drop(desk);
     let (_, recovered) = small.open(settings());
-    assert_eq!(recovered.entries, [product("p", 1), blocked(9, true), waits(10_000)]);
+    assert_eq!(recovered.entries, [&state[..], &[waits(10_000)]].concat());
 }
 
 #[test]
@@ -171,8 +173,8 @@ fn without_room_for_the_reserve_nothing_waits_until_there_is() {
 fn a_full_disk_that_is_idle_is_not_written_again_and_again() {
     let small = Small::new(RESERVE_BYTES + 65_536);
     let (mut desk, _) = small.open(settings());
-    desk.submit((0..200).map(|n| blocked(n, true)).collect());
-    assert_eq!(desk.completed().len(), 200);
+    desk.submit((0..500).map(|n| blocked(n, true)).collect());
+    assert_eq!(desk.completed().len(), 500);
     let huge = |id| Entry::Waits { push: push(id, &[1; 100_000]), device: device(1) };
     assert_eq!(desk.put(huge(1)), Err(StoreError::Full));
     let names = segments(small.folder.path());
