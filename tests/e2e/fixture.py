@@ -338,7 +338,8 @@ class Case(unittest.TestCase):
             logs = [server.log for server in self.servers]
             if self.server:
                 logs.append(self.server.log[self.log_from:])
-            sys.stderr.write("".join(f"-- log of the server\n{log[-3000:]}\n" for log in logs if log))
+            for log in filter(None, logs):
+                sys.stderr.write(f"-- log of the server\n{log[-3000:]}\n")
         return result
 
 

@@ -71,9 +71,9 @@ class Node(Case):
         node = shutil.which("node")
         if not node:
             self.skipTest("node could not be installed: NO NODE WAS TRIED")
-        device = subprocess.Popen(
-            [node, os.path.join(FOLDER, "node_device.js"), str(self.server.ports["any"][1]), "node"],
-            stdout=subprocess.PIPE, text=True)
+        port = str(self.server.ports["any"][1])
+        device = subprocess.Popen([node, os.path.join(FOLDER, "node_device.js"), port, "node"],
+                                  stdout=subprocess.PIPE, text=True)
         self.addCleanup(device.kill)
         self.server.online("node")
         self.assertEqual(self.server.push("node", "Hello, Node", wait_ms=5000)["outcome"],

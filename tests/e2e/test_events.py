@@ -88,7 +88,8 @@ class Stream(Case):
         self.assertEqual(
             [(kind, data["device"][-1], data.get("protocol") or data["reason"])
              for kind, data, _ in events],
-            [each for v in "567" for each in (("online", v, f"miop{v}"), ("offline", v, "unbound"))])
+            [each for v in "567"
+             for each in (("online", v, f"miop{v}"), ("offline", v, "unbound"))])
         self.assertEqual([data["epoch"] for _, data, _ in events[::2]],
                          [data["epoch"] for _, data, _ in events[1::2]])
 

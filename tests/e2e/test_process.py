@@ -81,8 +81,8 @@ class Check(Case):
         self.assertEqual(code, 0)
         self.assertNotIn(secret, tree)
         self.assertNotIn(token, tree)
-        error = self.wrong(f'[products.x]\napp_id = 1\nsecrets = [{{ key_id = 1, hex = "{secret}z" }}]\n',
-                           "hex")
+        error = self.wrong('[products.x]\napp_id = 1\n'
+                           f'secrets = [{{ key_id = 1, hex = "{secret}z" }}]\n', "hex")
         self.assertNotIn(secret, error)
 
     def test_the_environment_overrides_the_file(self):
@@ -333,8 +333,8 @@ class Reload(Case):
     SHARED = False
 
     def reload(self, server, changes=None, tail="", says=()):
-        server.configure(changes, tail)
         server.log = ""
+        server.configure(changes, tail)
         server.signal(signal.SIGHUP)
         for words in says:
             server.logged(words)

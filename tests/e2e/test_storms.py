@@ -89,7 +89,8 @@ class Storms(Case):
         last = self.bound("contested", server=server)
         last.ping()
         binds = server.count("binds_total")
-        self.assertEqual(binds, 8 * 25 + 1)
+        # A server that has just started has little of its pace saved up: some are told BUSY.
+        self.assertEqual(binds + server.count("binds_refused_total"), 8 * 25 + 1)
         events = stream.wait(2 * binds - 1)
         epochs = {}
         for kind, data, _ in events:

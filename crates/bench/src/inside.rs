@@ -41,11 +41,10 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     plan.window = WINDOW;
     plan.first_number = crowd::FIRST;
     plan.timeout = Duration::from_secs(120);
-    let first = sample(&holdline, 0)?;
     let began = clock::now();
     let fleet = Fleet::start(plan).map_err(io::Error::other)?;
     let patience = Duration::from_secs(u64::from(*patience_s));
-    let mut samples = vec![first];
+    let mut samples = Vec::new();
     let bound = bind(&holdline, &fleet, u64::from(*devices), patience, &mut samples)?;
     let bind_s = clock::since(began).as_secs_f64();
     println!("{bound} bound after {bind_s:.0} s");
@@ -132,7 +131,8 @@ fn numbers_of(devices: u32) -> Vec<u32> {
     drawn.into_iter().collect()
 }
 
-/// Bytes a connection as slopes over the samples. The kernel's are both ends'.
+/// Bytes a connection as slopes over the samples with connections: the server's first memory
+/// comes in large pieces. The kernel's are both ends'.
 fn memory(samples: &[Sample]) -> Value {
     let slope = |of: fn(&Memory) -> u64| {
         let point = |it: &Sample| (it.online as f64, of(&it.memory) as f64);

@@ -64,8 +64,8 @@ impl<L> Mailbox<L> {
     }
 
     /// Silences the bell and lets it be rung again, in this order: a bell read after `rung` is
-    /// false may swallow the ring of a sender that found it false, and then nobody rings again. A sender
-    /// that comes in `between` has put its letter before the receiver looks.
+    /// false may swallow the ring of a sender that found it false, and then nobody rings again.
+    /// A sender that comes in `between` has put its letter before the receiver looks.
     fn answer(&self, between: impl FnOnce()) {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         between();
