@@ -1,6 +1,6 @@
 # The commands of the house. `make` alone lists them.
 #
-#   make run ARGS='--config holdline.toml'      make bench ARGS='--only memory'
+#   make run ARGS='--config holdline.toml'      make bench ARGS='memory'
 
 .DEFAULT_GOAL := help
 .PHONY: help run test bench check
@@ -20,7 +20,8 @@ test: ## install what the tests need and run all of them, as CI does
 
 bench: ## rerun the measurements and store them; ARGS go to the bench
 	@scripts/toolchain.sh
-	cargo run --release -p bench -- run $(ARGS)
+	cargo build --release -p holdline -p sim -p bench
+	$(TARGET_DIR)/release/bench run $(ARGS)
 
 check: ## formatting, lints, tidy and cargo's tests
 	@scripts/toolchain.sh

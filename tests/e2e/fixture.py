@@ -6,6 +6,7 @@ a server whose test failed is printed with the failure.
 """
 
 import contextlib
+import ctypes
 import http.client
 import json
 import os
@@ -68,6 +69,11 @@ def environment(more=None):
     return {**kept, **(more or {})}
 
 
+def end_with_parent():
+    """In a child: it is killed when this process is, so that no server outlives its tests."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def mounts_are_permitted():
     """Whether this machine lets us make mount namespaces: then disks can be full or read-only."""
     script = 'mount -t tmpfs -o size=64k none /mnt'
@@ -115,7 +121,7 @@ class Server:
         words = [*self.prefix, BINARY, "serve", "--config", self.file, "--data", self.data]
         self.process = subprocess.Popen(
             [*words, *self.arguments], env=environment(self.env), cwd=self.folder,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=end_with_parent)
         self.pid = self.process.pid
         self.welcome, self._api = "", None
         threading.Thread(target=self._read_log, args=(self.process,), daemon=True).start()

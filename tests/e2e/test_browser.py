@@ -43,6 +43,7 @@ class Browser(Case):
         if not chromium:
             self.skipTest("Chromium could not be installed: NO BROWSER WAS TRIED")
         pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+        pages.handle_error = lambda *_: None  # connections that the browser lets go
         self.addCleanup(pages.server_close)
         self.addCleanup(pages.shutdown)
         threading.Thread(target=pages.serve_forever, args=(0.05,), daemon=True).start()

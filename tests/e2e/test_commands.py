@@ -1,11 +1,15 @@
 """The commands, tried as a new user would: what `serve` prints is run as it is printed."""
 
+import json
+import os
 import re
 import shlex
 import subprocess
+import sys
 import threading
+import unittest
 
-from fixture import BINARY, Case, environment, run
+from fixture import BINARY, Case, environment, mounts_are_permitted, run
 
 
 def shell(line, timeout=30):
@@ -59,6 +63,28 @@ class Printed(Case):
         answer = shell(self.line("push").replace("tom-1", "tom-never"))
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertRegex(answer.stdout, r"(?m)^tom-never +stored$")
+
+
+class Fresh(Case):
+    SHARED = False
+
+    @unittest.skipUnless(mounts_are_permitted(), "no namespaces: NOT TRIED")
+    def test_serve_with_nothing_at_all_serves_and_its_three_commands_work(self):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fresh_machine.py")
+        answer = subprocess.run(["unshare", "-n", sys.executable, script, BINARY], timeout=90,
+                                env=environment(), capture_output=True, text=True, check=False)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        told = json.loads(answer.stdout)
+        for address in ("127.0.0.1:7000", "127.0.0.1:7001", "127.0.0.1:7003",
+                        "http://127.0.0.1:7080"):
+            self.assertIn(f" {address}\n", told["welcome"])
+        wrk, devices, push = told["commands"]
+        for line, status, output in told["commands"]:
+            self.assertEqual(status, 0, f"{line}\n{output}")
+        self.assertRegex(wrk[2], r"Requests/sec: +\d")
+        self.assertIn("PRODUCT", devices[2])
+        self.assertRegex(push[2], r"(?m)^tom-1 +stored$")
+        self.assertEqual(told["end"], 0)
 
 
 class Shell(Case):

@@ -36,6 +36,7 @@ class Receiver:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # a connection that the server let go
         self.url = f"http://127.0.0.1:{self.server.server_port}/events"
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 

@@ -76,10 +76,10 @@ fn report(arms: &[Arm], outcome: &mut Outcome) {
     let medians = |arm: &Arm| [0, 1].map(|at| slope::median(&arm.nanos[at]));
     let floor = medians(&arms[0]);
     for arm in &arms[1..] {
-        let ratio = medians(arm).map(|median| median);
-        outcome.figure(&format!("{} ratio", arm.name), ratio[0] / floor[0], "times");
+        let each = medians(arm);
+        outcome.figure(&format!("{} ratio", arm.name), each[0] / floor[0], "times");
         let deep = format!("{} ratio at depth {}", arm.name, DEPTHS[1]);
-        outcome.figure(&deep, ratio[1] / floor[1], "times");
+        outcome.figure(&deep, each[1] / floor[1], "times");
     }
     for arm in arms {
         for (at, median) in medians(arm).into_iter().enumerate() {

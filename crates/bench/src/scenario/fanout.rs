@@ -36,7 +36,8 @@ pub fn run(scale: Scale) -> io::Result<Outcome> {
     let setup = Setup { shards: 1, core: Some(SERVER_CORE), ..Setup::default() };
     let holdline = setup.start()?;
     let mut outcome = Outcome::new(json!({
-        "devices": devices, "rounds": rounds, "body_bytes": 64, "single_pushes": probes, "turns": TURNS,
+        "devices": devices, "rounds": rounds, "body_bytes": 64, "single_pushes": probes,
+        "turns": TURNS,
         "cores": [SERVER_CORE, CALLER_CORE],
         "holdline": holdline.plan(),
     }));

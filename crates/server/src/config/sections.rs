@@ -412,6 +412,8 @@ impl Section for Webhook {
         ),
     ];
 
+    const RELOAD: Reload = Reload::Restart;
+
     fn blank(_: &str) -> Result<Self, String> {
         Ok(Webhook {
             url: String::new(),
