@@ -388,6 +388,3 @@ class Sse:
         with contextlib.suppress(OSError):
             self.socket.shutdown(2)
         self.link.close()
-
-
-SIGNALS = signal  # for tests that send some

@@ -65,6 +65,20 @@ class Printed(Case):
         self.assertRegex(answer.stdout, r"(?m)^tom-never +stored$")
 
 
+    def test_5_while_wrk_runs_the_other_two_see_and_reach_its_devices(self):
+        line = self.line("wrk").replace("-d 30s", "-d 4s").replace("-c 1000 ", "-c 20 ")
+        wrk = subprocess.Popen(shlex.split(line), env=environment(), stdout=subprocess.PIPE,
+                               text=True)
+        self.addCleanup(wrk.stdout.close)
+        self.addCleanup(wrk.kill)
+        self.server.online("tom-1")
+        self.assertRegex(shell(self.line("devices")).stdout, r"demo +tom-1 +online +miop7")
+        answer = shell(self.line("push"))
+        self.assertRegex(answer.stdout, r"(?m)^tom-1 +delivered$")
+        self.assertEqual(wrk.wait(20), 0)
+        self.server.all_gone()
+
+
 class Fresh(Case):
     SHARED = False
 

@@ -3,6 +3,7 @@
 Whatever ends is counted once, under its reason, and nothing else is.
 """
 
+import signal
 import socket
 import ssl
 import struct
@@ -11,7 +12,7 @@ import time
 
 import miop
 from certificates import Authority
-from fixture import SIGNALS, Case, poll
+from fixture import Case, poll
 from miop import BIND_ACK, Closed
 
 MQTT_CONNECT = b"\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00"
@@ -247,7 +248,7 @@ class Tls(Doors):
         older = self.bound("older", connect={"tls": self.tls()})
         shown = older.stream.socket.getpeercert(binary_form=True)
         self.authority.issue("localhost", "DNS:localhost", file="server")
-        self.server.signal(SIGNALS.SIGHUP)
+        self.server.signal(signal.SIGHUP)
         self.server.logged("certificates were read again")
 
         def fresh():
@@ -264,7 +265,7 @@ class Tls(Doors):
         try:
             with open(self.pair[0], "w", encoding="utf-8") as file:
                 file.write("no certificate")
-            self.server.signal(SIGNALS.SIGHUP)
+            self.server.signal(signal.SIGHUP)
             self.server.logged("the old ones stay in use")
             self.works("after", tls=self.tls())
         finally:

@@ -12,6 +12,7 @@ import fixture
 import miop
 from fixture import SECRET, Case, configuration, poll, run
 from miop import BIND_ACK, GO_AWAY, Closed
+from test_events import Receiver
 
 
 class Check(Case):
@@ -462,7 +463,6 @@ class Drain(Case):
         device.close()
 
     def test_the_last_events_are_told_before_the_end(self):
-        from test_events import Receiver
         receiver = Receiver()
         self.addCleanup(receiver.close)
         server = self.start(tail=f'[[webhook]]\nurl = "{receiver.url}"\n')

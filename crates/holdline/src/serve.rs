@@ -81,7 +81,7 @@ fn welcome(running: &Running) -> String {
         _ => String::new(),
     };
     text += &format!(
-        "\nTry, in another terminal:\n\
+        "\nTry, in another terminal, the last two while the first one runs:\n\
          \x20 {program} wrk miop://tom:{product}@127.0.0.1:{port}/ -t 2 -c 1000 --latency -d 30s\n\
          \x20 {program} devices{folder}{api} --product {product} --online\n\
          \x20 {program} push{folder}{api} --product {product} --device tom-1 'Hello'\n\n\

@@ -77,7 +77,7 @@ impl Default for Limits {
             jobs_max: 1_024,
             forget_after_s: 7 * 24 * 3_600,
             events_waiting_max: 65_536,
-            fan_out_slice: 64,
+            fan_out_slice: 32,
             retry_jitter_ms: 5_000,
             drain_ms: 10_000,
         }

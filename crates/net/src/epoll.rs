@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Events taken at once: few enough that a turn stays short, many enough to share its cost.
-const EVENTS: usize = 256;
+const EVENTS: usize = 128;
 /// Tokens of connections are below 2^54; these bits mark the others.
 const DOOR: u64 = 1 << 63;
 const BELL: u64 = 1 << 62;
@@ -96,6 +96,11 @@ impl<L: Send> Net for Epoll<L> {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) {
+        if timeout == Some(Duration::ZERO) {
+            // More work is at hand. Whoever shares this core (the API, the store's writer) goes
+            // first: they have little to do, and a fan-out would keep them waiting for its end.
+            std::thread::yield_now();
+        }
         let timeout = timeout.map(|span| {
             // Rounded up: a wait that ends just before a deadline would be repeated at once.
             let ms = span.as_nanos().div_ceil(1_000_000) as i64;

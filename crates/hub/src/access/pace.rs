@@ -1,8 +1,9 @@
 //! How many Binds a second are let in, and when the others may come back.
 //!
-//! Two marks on the monotonic clock. `next` is where the admitted ones have got to: a second's
-//! worth may be saved up. `line` is where those told to wait have got to: each is sent to the end
-//! of it, so a crowd comes back spread out at the pace at which it can be served.
+//! Two marks on the monotonic clock. `next` is where the admitted ones have got to: a second ahead
+//! at most, so a second's worth may be saved up, and is when the process begins. `line` is where
+//! those told to wait have got to: each is sent to the end of it, so a crowd comes back spread out
+//! at the pace at which it can be served.
 
 use base::time::{Instant, Now};
 use std::time::Duration;
@@ -28,9 +29,8 @@ impl Pace {
 
     /// Lets one in, or says after how many milliseconds to come back.
     pub fn admit(&mut self, now: Now) -> Result<(), u32> {
-        let saved = Instant::from_nanos(now.mono.nanos().saturating_sub(SECOND_NS));
-        let next = self.next.max(saved) + Duration::from_nanos(self.step_ns);
-        if next <= now.mono {
+        let next = self.next.max(now.mono) + Duration::from_nanos(self.step_ns);
+        if next <= now.mono + Duration::from_secs(1) {
             self.next = next;
             return Ok(());
         }
@@ -56,6 +56,13 @@ mod tests {
         assert_eq!(waits, [100, 200, 300]);
         assert!(pace.admit(at(5_100)).is_ok());
         assert!(pace.admit(at(5_100)).is_err());
+    }
+
+    #[test]
+    fn a_wave_right_at_the_beginning_finds_a_second_saved_up() {
+        let mut pace = Pace::new(10);
+        assert!((0..10).all(|_| pace.admit(at(0)).is_ok()));
+        assert!(pace.admit(at(0)).is_err());
     }
 
     #[test]
