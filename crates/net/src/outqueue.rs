@@ -93,6 +93,13 @@ impl OutQueue {
         (self.from, self.shared_from, self.shared_bytes, self.frames) = (0, 0, 0, 0);
     }
 
+    /// Gives back its buffers, when nothing waits: the connection will be idle for long.
+    pub fn rest(&mut self) {
+        if self.is_empty() {
+            *self = OutQueue::default();
+        }
+    }
+
     fn advance(&mut self, mut taken: usize) {
         while taken > 0 {
             let own_until = self.shared.front().map_or(self.own.len(), |(at, _)| *at);

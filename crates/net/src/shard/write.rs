@@ -194,9 +194,12 @@ where
     /// Gives back the extra of a connection that has come to rest.
     pub(super) fn rest_if_idle(&mut self, key: Key) {
         let Some(conn) = self.conns.at_mut(key) else { return };
-        if conn.extra.as_ref().is_some_and(|extra| extra.is_idle())
-            && let Some(extra) = conn.extra.take()
-        {
+        let Some(extra) = conn.extra.as_mut() else { return };
+        if !extra.is_idle() {
+            // TLS keeps its extra, but not what its flights took in the out-queue.
+            return extra.out.rest();
+        }
+        if let Some(extra) = conn.extra.take() {
             self.pool_extra(extra);
         }
     }
