@@ -10,16 +10,15 @@ use base64::engine::general_purpose::STANDARD;
 use model::close::CloseReason;
 use sha1::{Digest, Sha1};
 
-/// Largest payload of one frame, bytes: as much as a frame of any protocol inside may have.
-const PAYLOAD_MAX: u64 = model::limits::FRAME_BYTES_HARD_MAX as u64 + 64;
 /// Subprotocols served, as they stand in `Sec-WebSocket-Protocol`.
 const SUBPROTOCOL: &str = "miop";
 
 /// Framing of one connection.
-#[derive(Default)]
 pub struct WebSocket {
     client: bool,
     pending: Vec<u8>,
+    /// Largest payload of one frame, bytes: what the protocol inside may send now.
+    pub payload_max: u64,
 }
 
 /// What a request head asks for.
@@ -40,12 +39,13 @@ pub enum Upgrade {
 impl WebSocket {
     /// The side that accepted: it receives masked frames and sends unmasked ones.
     pub fn server() -> Self {
-        WebSocket::default()
+        let payload_max = u64::from(model::limits::FRAME_BYTES_HARD_MAX);
+        WebSocket { client: false, pending: Vec::new(), payload_max }
     }
 
     /// The side that called.
     pub fn client() -> Self {
-        WebSocket { client: true, ..WebSocket::default() }
+        WebSocket { client: true, ..WebSocket::server() }
     }
 
     /// Whether this is the side that called.
@@ -88,7 +88,7 @@ impl WebSocket {
             &joined
         };
         let mut at = 0;
-        while let Some(frame) = Frame::parse(&bytes[at..], !self.client)? {
+        while let Some(frame) = self.parse(&bytes[at..])? {
             let payload = &bytes[at + frame.head..at + frame.head + frame.length];
             at += frame.head + frame.length;
             match frame.opcode {
@@ -110,6 +110,11 @@ impl WebSocket {
         Ok(Flow::Open)
     }
 
+    /// The header at the front, when the whole frame is there.
+    fn parse(&self, bytes: &[u8]) -> Result<Option<Frame>, CloseReason> {
+        Frame::parse(bytes, !self.client, self.payload_max)
+    }
+
     fn frame(&mut self, first: u8, payload: &[u8], out: &mut Vec<u8>) {
         put_header(first, payload.len(), self.client, out);
         if self.client {
@@ -129,8 +134,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// The header at the front, when the whole frame is there.
-    fn parse(bytes: &[u8], masked: bool) -> Result<Option<Frame>, CloseReason> {
+    fn parse(bytes: &[u8], masked: bool, payload_max: u64) -> Result<Option<Frame>, CloseReason> {
         let [first, second, ..] = *bytes else { return Ok(None) };
         let control = first & 0x08 != 0;
         let bad = first & 0x70 != 0
@@ -150,7 +154,7 @@ impl Frame {
             },
             short => (u64::from(short), 2),
         };
-        if length > PAYLOAD_MAX {
+        if length > payload_max {
             return Err(CloseReason::TooLarge);
         }
         let mut mask = [0; 4];
@@ -311,6 +315,20 @@ mod tests {
         let huge = [0x82, 0xff, 0, 0, 0, 1, 0, 0, 0, 0];
         assert_eq!(refused(&huge), Err(CloseReason::TooLarge));
         assert_eq!(refused(b"\x88\x80\0\0\0\0"), Ok(Flow::Ended));
+    }
+
+    #[test]
+    fn a_frame_is_refused_by_its_header_when_the_protocol_may_not_send_so_much() {
+        let mut server = WebSocket::server();
+        server.payload_max = 300;
+        let (mut inner, mut outer) = (Vec::new(), Vec::new());
+        let mut wire = Vec::new();
+        WebSocket::client().wrap(&[1; 300], &mut wire);
+        assert_eq!(server.unwrap(&wire, &mut inner, &mut outer), Ok(Flow::Open));
+        assert_eq!(
+            server.unwrap(&[0x82, 0xfe, 1, 45], &mut inner, &mut outer),
+            Err(CloseReason::TooLarge)
+        );
     }
 
     #[test]

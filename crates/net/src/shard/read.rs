@@ -4,7 +4,7 @@
 //! the machine. What it leaves is kept until more comes, or until the inside has answered what the
 //! machine asked.
 
-use super::{Conn, LetterOf, Shard};
+use super::{Conn, LetterOf, READ_BYTES, Shard};
 use crate::desk::{House, Opened};
 use crate::layer::websocket::WebSocket;
 use crate::layer::{Flow, Layers};
@@ -133,6 +133,8 @@ where
     /// Bytes for a connection with layers.
     fn layered(&mut self, key: Key, bytes: &[u8]) {
         let mut layers = self.take_layers(key);
+        let payload_max = self.payload_max(key);
+        layers.web_socket.iter_mut().for_each(|framing| framing.payload_max = payload_max);
         let opening = layers.opening.is_some();
         let (mut inner, mut outer) = (Vec::new(), Vec::new());
         let flow = layers.receive(bytes, &mut inner, &mut outer);
@@ -162,6 +164,16 @@ where
             self.end(key, CloseReason::PeerClosed);
             self.settle();
         }
+    }
+
+    /// What a WebSocket frame may carry: little before the Bind, which is all that is sent then;
+    /// afterwards several frames may share one.
+    fn payload_max(&self, key: Key) -> u64 {
+        let limits = &self.settings.limits;
+        let trusted = |conn: &Conn<N, H>| conn.silence_s != 0 || conn.has(Conn::<N, H>::DIALLED);
+        let bound = self.conns.at(key).is_some_and(trusted);
+        let most = if bound { limits.frame_bytes_max } else { limits.frame_bytes_unbound_max };
+        u64::from(most) + READ_BYTES as u64 * u64::from(bound)
     }
 
     /// The layers of a connection. Those of a plain WebSocket connection are two flags.
@@ -246,7 +258,7 @@ where
         }
         // A frame that is too large has been refused by its header. This much can only pile up
         // behind a question that the inside has not answered yet.
-        let most = self.settings.limits.frame_bytes_max as usize + super::READ_BYTES;
+        let most = self.settings.limits.frame_bytes_max as usize + READ_BYTES;
         if rest.len() > most {
             return self.end(key, CloseReason::TooLarge);
         }
