@@ -56,6 +56,12 @@ impl<M, S> Record<M, S> {
         Record { socket, last_s: now_s, silence_s, flags, door, machine, extra }
     }
 
+    /// What is not idle, taken from the pool when there is none yet.
+    #[expect(clippy::vec_box, reason = "the record holds the box that comes out of the pool")]
+    pub(crate) fn extra_from(&mut self, pool: &mut Vec<Box<Extra>>) -> &mut Extra {
+        self.extra.get_or_insert_with(|| pool.pop().unwrap_or_default())
+    }
+
     pub(crate) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }

@@ -196,11 +196,7 @@ where
         let framing_idle = layers.web_socket.as_ref().is_none_or(WebSocket::is_idle);
         let keep = layers.tls.is_some() || layers.opening.is_some() || !framing_idle;
         if keep {
-            if conn.extra.is_none() {
-                conn.extra = Some(self.pool.pop().unwrap_or_default());
-            }
-            let extra = conn.extra.as_mut().expect("it was made a line ago");
-            extra.layers = Some(layers);
+            conn.extra_from(&mut self.pool).layers = Some(layers);
         }
     }
 
@@ -262,10 +258,6 @@ where
         if rest.len() > most {
             return self.end(key, CloseReason::TooLarge);
         }
-        if conn.extra.is_none() {
-            conn.extra = Some(self.pool.pop().unwrap_or_default());
-        }
-        let extra = conn.extra.as_mut().expect("it was made a line ago");
-        extra.partial = rest.to_vec();
+        conn.extra_from(&mut self.pool).partial = rest.to_vec();
     }
 }

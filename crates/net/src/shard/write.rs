@@ -28,12 +28,9 @@ where
             self.outbox.drain_wire(|_| {});
             return Ok(());
         };
-        if conn.extra.is_none() {
-            conn.extra = Some(self.pool.pop().unwrap_or_default());
-        }
         let (web_socket, dialled) =
             (conn.has(Conn::<N, H>::WEB_SOCKET), conn.has(Conn::<N, H>::DIALLED));
-        let extra = conn.extra.as_mut().expect("it was made a few lines ago");
+        let extra = conn.extra_from(&mut self.pool);
         let layered = extra.layers.is_some() || (web_socket && dialled);
         if layered {
             let mut plain = Vec::with_capacity(self.outbox.wire_len());
@@ -68,10 +65,7 @@ where
             return;
         }
         let Some(conn) = self.conns.at_mut(key) else { return };
-        if conn.extra.is_none() {
-            conn.extra = Some(self.pool.pop().unwrap_or_default());
-        }
-        conn.extra.as_mut().expect("it was made a line ago").out.push(bytes);
+        conn.extra_from(&mut self.pool).out.push(bytes);
         self.mark_dirty(key);
     }
 
