@@ -18,3 +18,4 @@ pub mod ports;
 pub mod product;
 pub mod push;
 pub mod request;
+pub mod timeline;

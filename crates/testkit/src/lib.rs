@@ -1,8 +1,9 @@
-//! What tests of machines stand on: a link in memory, a told clock, vectors as data.
+//! What tests stand on: a link in memory, a told clock, vectors as data, the durable log's law.
 //!
 //! [`pair`] joins two machines so that bytes are split and merged between them as the seed says;
-//! [`vector`] reads golden vectors from their text files. Generic over `model`'s machine: no
-//! protocol is known here.
+//! [`vector`] reads golden vectors from their text files; [`log`] is what every store must do that
+//! serves `model`'s port of the durable log. Generic over `model`: no protocol is known here.
 
+pub mod log;
 pub mod pair;
 pub mod vector;

@@ -1,0 +1,29 @@
+//! Reports that wait for webhooks, on the durable log.
+//!
+//! A Report that a webhook wants is appended to that webhook's timeline of the device's shard
+//! before the device hears that it was taken. Whoever posts to the webhook reads the timelines of
+//! all shards through this port and takes off what the application has taken. It is at least once:
+//! after a crash, what was posted and not taken off is posted again.
+
+use crate::ports::log::{Page, StoreError};
+use crate::timeline::Seq;
+
+/// The waiting Reports of all webhooks. Calls may block; they are for threads of their own.
+pub trait Backlog: Send + Sync {
+    /// Shards, each with a timeline a webhook.
+    fn shards(&self) -> u16;
+
+    /// What waits on a shard for the webhook with this number, after `after`, oldest first. A
+    /// message's body is a Report as [`crate::event`] tells it, encoded by the hub.
+    fn pull(&self, hook: usize, shard: u16, after: Seq) -> Result<Page, StoreError>;
+
+    /// These are over: the application has taken them, or they are too old.
+    fn remove(&self, hook: usize, shard: u16, seqs: Vec<Seq>) -> Result<(), StoreError>;
+
+    /// Waits until something may have been appended for this webhook since the last call, at most
+    /// this long, milliseconds. True when it may have been.
+    fn wait(&self, hook: usize, ms_max: u64) -> bool;
+
+    /// The event in a message, if its bytes make sense.
+    fn event(&self, body: &[u8]) -> Option<crate::event::Event>;
+}

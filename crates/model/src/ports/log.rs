@@ -1,0 +1,282 @@
+//! What everyone asks of the durable log: append, notify, pull, acknowledge; and rows of state.
+//!
+//! Whoever asks hands over calls with tickets and goes on; each ticket is completed once. Writes
+//! of one party are carried out and completed in the order in which they were handed over; a read
+//! sees every write before it, may be completed later than writes after it, and may see those too.
+//! A write is completed with `Ok` only when it is on stable storage (as the operator's choice of
+//! `fsync` means it). A write is all or nothing, also across a crash.
+
+use crate::id::ShardId;
+use crate::timeline::{Message, Placed, ReaderId, Seq, TimelineId};
+use std::sync::Arc;
+
+/// Timelines that one [`Append`] may name. A caller splits longer lists.
+pub const APPEND_TIMELINES_MAX: usize = 4_096;
+
+/// Sequence numbers that one [`Write::Remove`] may name.
+pub const REMOVE_SEQS_MAX: usize = 4_096;
+
+/// Longest key of a row, bytes.
+pub const ROW_KEY_BYTES_MAX: usize = 512;
+
+/// Longest value of a row, bytes.
+pub const ROW_VALUE_BYTES_MAX: usize = 64 * 1024;
+
+/// Rows in one answer to [`Read::Rows`].
+pub const ROWS_MAX: usize = 1_024;
+
+/// Messages in one [`Page`]; their bytes are limited by [`Pull::bytes_max`] too.
+pub const PAGE_MESSAGES_MAX: usize = 1_024;
+
+/// Names a call until its completion. Rises by one within a party.
+pub type Ticket = u64;
+
+/// Who is told of a completion.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Party {
+    /// A shard, by its mailbox.
+    Shard(ShardId),
+    /// The webhooks' couriers.
+    Hooks,
+}
+
+/// One call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// Changes something.
+    Write(Write),
+    /// Asks something.
+    Read(Read),
+}
+
+/// A change. Answered by [`Done::Written`] unless it says otherwise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Write {
+    /// A message takes its place at the end of timelines. Answered by [`Done::Appended`].
+    Append(Append),
+    /// These messages leave a timeline; those that are not there have left already.
+    Remove {
+        /// The timeline.
+        timeline: TimelineId,
+        /// Which, at most [`REMOVE_SEQS_MAX`].
+        seqs: Vec<Seq>,
+    },
+    /// A reader has everything up to `upto`. A cursor never goes back.
+    Acknowledge {
+        /// The timeline.
+        timeline: TimelineId,
+        /// The reader.
+        reader: ReaderId,
+        /// Its place.
+        upto: Seq,
+    },
+    /// All messages and cursors of a timeline go; its numbers go on from where they were.
+    Forget(TimelineId),
+    /// A row is so from now on.
+    Put {
+        /// Its table.
+        table: Table,
+        /// Its key, at most [`ROW_KEY_BYTES_MAX`].
+        key: Box<[u8]>,
+        /// Its value, at most [`ROW_VALUE_BYTES_MAX`].
+        value: Box<[u8]>,
+    },
+    /// A row is gone.
+    Delete {
+        /// Its table.
+        table: Table,
+        /// Its key.
+        key: Box<[u8]>,
+    },
+}
+
+/// A message for timelines.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Append {
+    /// The message; stored once however many timelines there are, and once for all appends of the
+    /// same `Arc` that come close together.
+    pub message: Arc<Message>,
+    /// Where, at most [`APPEND_TIMELINES_MAX`], each once. None at all is allowed: with `once` it
+    /// is a claim.
+    pub to: Vec<TimelineId>,
+    /// Makes a retry harmless.
+    pub once: Option<OnceKey>,
+}
+
+/// Names an append among all of a log: a hash of the producer and its own id for the message.
+/// Remembered within the limits of the log's settings (count and age).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct OnceKey(pub u128);
+
+/// Tables of rows. Their keys and values belong to whoever writes them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Table {
+    /// Products, by key. Every log has all of them.
+    Products = 1,
+    /// Devices that have something to remember, by product and device.
+    Devices = 2,
+    /// Single values of a shard: how high its numbers may be.
+    Marks = 3,
+    /// Anything else: tests, and protocols to come.
+    Other = 255,
+}
+
+impl Table {
+    /// Every table.
+    pub const ALL: [Table; 4] = [Table::Products, Table::Devices, Table::Marks, Table::Other];
+
+    /// The table with this number.
+    pub fn from_byte(byte: u8) -> Option<Table> {
+        Table::ALL.into_iter().find(|&table| table as u8 == byte)
+    }
+}
+
+/// A question.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Read {
+    /// Messages of a timeline. Answered by [`Done::Page`].
+    Pull(Pull),
+    /// Where a timeline and a reader of it stand. Answered by [`Done::Standing`].
+    Standing {
+        /// The timeline.
+        timeline: TimelineId,
+        /// The reader.
+        reader: ReaderId,
+    },
+    /// One row. Answered by [`Done::Row`].
+    Row {
+        /// Its table.
+        table: Table,
+        /// Its key.
+        key: Box<[u8]>,
+    },
+    /// Rows whose keys begin with `prefix` and come after `after`, in the order of their keys.
+    /// Answered by [`Done::Rows`].
+    Rows {
+        /// The table.
+        table: Table,
+        /// How the keys begin.
+        prefix: Box<[u8]>,
+        /// The last key of the answer before.
+        after: Option<Box<[u8]>>,
+        /// How many, at most [`ROWS_MAX`].
+        count: usize,
+    },
+}
+
+/// Which messages of a timeline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pull {
+    /// The timeline.
+    pub timeline: TimelineId,
+    /// Where to begin: forwards, messages after this place; backwards, before it
+    /// ([`Seq::MAX`] for the end).
+    pub from: Seq,
+    /// The direction.
+    pub backwards: bool,
+    /// At most so many, and never more than [`PAGE_MESSAGES_MAX`].
+    pub count_max: usize,
+    /// Bodies of at most so many bytes together, but always one message.
+    pub bytes_max: usize,
+}
+
+/// The answer to a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Done {
+    /// It is on stable storage.
+    Written,
+    /// It is on stable storage, here:
+    Appended(Appended),
+    /// Messages.
+    Page(Page),
+    /// A standing.
+    Standing(Standing),
+    /// The row's value, if there is one.
+    Row(Option<Box<[u8]>>),
+    /// Rows, keys and values.
+    Rows(Vec<Row>),
+}
+
+/// Where an append went, now or the first time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Appended {
+    /// The message was new. False for a retry: the rest is the first answer.
+    pub new: bool,
+    /// The message's id; of a retry, the first one's.
+    pub id: u64,
+    /// Its place in each timeline, in the order in which they were named.
+    pub seqs: Vec<Seq>,
+}
+
+/// Part of a timeline.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Page {
+    /// Messages, in the direction of the pull.
+    pub messages: Vec<Placed>,
+    /// There are more in this direction.
+    pub more: bool,
+}
+
+/// Where a timeline and one of its readers stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Standing {
+    /// The last number given, zero if none.
+    pub last: Seq,
+    /// Messages in the timeline.
+    pub count: u64,
+    /// The reader's cursor, zero if it never acknowledged.
+    pub cursor: Seq,
+    /// Messages in the timeline after the cursor.
+    pub unread: u64,
+}
+
+/// Why a call was not carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreError {
+    /// The disk, or the limit for it, is full. Space may come back.
+    Full,
+    /// The disk failed, or may only be read. The store takes nothing more until a restart, and
+    /// whether this write is there is not known.
+    Failed,
+    /// More waits for the disk than may wait. Try again.
+    Busy,
+    /// The once key was used before for a message with another body.
+    Conflict,
+    /// A limit of this file is exceeded.
+    TooLarge,
+    /// What should be read is damaged on the disk. The log says where.
+    Damaged,
+}
+
+/// A key and its value.
+pub type Row = (Box<[u8]>, Box<[u8]>);
+
+/// The answer to a ticket.
+pub type Completion = (Ticket, Result<Done, StoreError>);
+
+/// What a log gives back at the start, in this order: rows table by table, then entries timeline
+/// by timeline, each in the order of its places.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Restored<'a> {
+    /// A row.
+    Row {
+        /// Its table.
+        table: Table,
+        /// Its key.
+        key: &'a [u8],
+        /// Its value.
+        value: &'a [u8],
+    },
+    /// A message that is in a timeline, without its body.
+    Entry {
+        /// The timeline.
+        timeline: TimelineId,
+        /// Its place.
+        seq: Seq,
+        /// The owner's number.
+        id: u64,
+        /// The owner's label.
+        label: &'a [u8],
+    },
+}

@@ -1,0 +1,129 @@
+//! Timelines: ordered rows of messages, each with readers who stand somewhere in them.
+//!
+//! A device's offline pushes, a session's queue, an archive and a conversation are all timelines:
+//! append, notify, pull, acknowledge. A timeline is named by a hash of its owner's names, so that
+//! ten million of them cost no names in memory; whoever needs the names keeps them in a row of a
+//! table. Invariant: two timelines never share a sequence number, and numbers have no gaps but
+//! those left by what was removed.
+
+use base::hash::HashKey;
+use std::sync::Arc;
+
+/// What a kind of timeline is for; the first byte of its id, so that a store can have rules for
+/// each kind.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Space {
+    /// Pushes that wait for a device.
+    Pushes = 1,
+    /// Reports that wait for a webhook.
+    Reports = 2,
+    /// Anything else: tests, and protocols to come.
+    Other = 255,
+}
+
+impl Space {
+    /// Every space.
+    pub const ALL: [Space; 3] = [Space::Pushes, Space::Reports, Space::Other];
+
+    /// The space with this number.
+    pub fn from_byte(byte: u8) -> Option<Space> {
+        Space::ALL.into_iter().find(|&space| space as u8 == byte)
+    }
+}
+
+/// Names a timeline: 8 bits of space, 64 bits that say whose home it is at
+/// ([`base::hash::home`]), 56 bits against collisions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct TimelineId(u128);
+
+impl TimelineId {
+    /// The timeline of the owner with these names. `home` must be the key that chooses shards.
+    pub fn of(space: Space, home: HashKey, parts: &[&[u8]]) -> TimelineId {
+        let first = home.of(parts);
+        let second = HashKey::new(first, !first).of(parts);
+        let low = u128::from(first) << 56 | u128::from(second >> 8);
+        TimelineId(u128::from(space as u8) << 120 | low)
+    }
+
+    /// The timeline with these bytes, if its space is known.
+    pub fn from_bytes(bytes: [u8; 16]) -> Option<TimelineId> {
+        Space::from_byte(bytes[0]).map(|_| TimelineId(u128::from_be_bytes(bytes)))
+    }
+
+    /// Its bytes. They sort by space first.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    /// Which kind it is.
+    pub fn space(self) -> Space {
+        Space::from_byte((self.0 >> 120) as u8).unwrap_or(Space::Other)
+    }
+
+    /// The hash by which its owner's shard is chosen.
+    pub fn home_hash(self) -> u64 {
+        (self.0 >> 56) as u64
+    }
+}
+
+/// Place of a message in a timeline, from 1. Zero is before the first.
+pub type Seq = u64;
+
+/// Names a reader of a timeline: a device, a webhook, a session. Chosen by the owner.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ReaderId(pub u64);
+
+/// A message as a store keeps it. Shared by everyone who carries it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// The owner's own number for it, given back with every answer.
+    pub id: u64,
+    /// Unix second at which it was made: what retention by age goes by.
+    pub at_s: u32,
+    /// What the owner wants to know without reading the body, at most
+    /// [`Message::LABEL_BYTES_MAX`].
+    pub label: Box<[u8]>,
+    /// Opaque bytes, at most [`Message::BODY_BYTES_MAX`].
+    pub body: Box<[u8]>,
+}
+
+impl Message {
+    /// Longest label, bytes.
+    pub const LABEL_BYTES_MAX: usize = 255;
+
+    /// Longest body, bytes: a frame of the hard limit, and room for its envelope.
+    pub const BODY_BYTES_MAX: usize = 1024 * 1024 + 4096;
+
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        self.label.len() + self.body.len() + 64
+    }
+}
+
+/// A message at its place in a timeline.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// Its place.
+    pub seq: Seq,
+    /// The message.
+    pub message: Arc<Message>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_says_its_space_and_home() {
+        let home = HashKey::new(3, 4);
+        let id = TimelineId::of(Space::Reports, home, &[b"shop", b"d-1"]);
+        assert_eq!(id.space(), Space::Reports);
+        assert_eq!(id.home_hash(), home.of(&[b"shop", b"d-1"]));
+        assert_eq!(TimelineId::from_bytes(id.to_bytes()), Some(id));
+        let other = TimelineId::of(Space::Pushes, home, &[b"shop", b"d-1"]);
+        assert_ne!(id, other);
+        assert!(other < id, "they sort by space");
+        assert_eq!(TimelineId::from_bytes([0; 16]), None);
+    }
+}

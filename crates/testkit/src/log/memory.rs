@@ -1,0 +1,322 @@
+//! The reference: the durable log's port in plain maps.
+//!
+//! It is meant to be obviously right, and slow where that helps. Nothing is ever lost in it, it
+//! knows no files and no clock. Invariant: a timeline's `last` never falls, and no message stands
+//! above it.
+
+use super::{Answer, Options, Restoration, Retention, Subject, Work};
+use model::ports::log::*;
+use model::timeline::{Message, Placed, ReaderId, Seq, TimelineId};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+type Bytes = Box<[u8]>;
+
+/// A log in memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MemoryLog {
+    options: Options,
+    now_s: u32,
+    pub(super) timelines: BTreeMap<TimelineId, Timeline>,
+    pub(super) rows: BTreeMap<(Table, Bytes), Bytes>,
+    pub(super) once: VecDeque<Once>,
+    /// Bytes of what is alive, for `log_bytes_max`.
+    bytes: u64,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Timeline {
+    pub(super) last: Seq,
+    pub(super) messages: BTreeMap<Seq, Arc<Message>>,
+    pub(super) cursors: BTreeMap<ReaderId, Seq>,
+}
+
+/// A remembered append, oldest first.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Once {
+    key: OnceKey,
+    made_s: u32,
+    message: Arc<Message>,
+    first: Appended,
+}
+
+impl MemoryLog {
+    /// An empty log.
+    pub fn new(options: Options) -> MemoryLog {
+        MemoryLog {
+            now_s: options.now_s,
+            options,
+            timelines: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            once: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Carries out a call.
+    pub fn answer(&mut self, call: &Call) -> Result<Done, StoreError> {
+        match call {
+            Call::Write(write) => self.write(write),
+            Call::Read(read) => self.read(read),
+        }
+    }
+
+    /// Carries out a write.
+    pub fn write(&mut self, write: &Write) -> Result<Done, StoreError> {
+        match write {
+            Write::Append(append) => return self.append(append).map(Done::Appended),
+            Write::Remove { timeline, seqs } => self.remove(*timeline, seqs)?,
+            Write::Acknowledge { timeline, reader, upto } => {
+                let cursors = &mut self.timelines.entry(*timeline).or_default().cursors;
+                let cursor = cursors.entry(*reader).or_insert(0);
+                *cursor = (*upto).max(*cursor);
+            }
+            Write::Forget(timeline) => {
+                if let Some(timeline) = self.timelines.get_mut(timeline) {
+                    timeline.cursors.clear();
+                    for message in std::mem::take(&mut timeline.messages).values() {
+                        self.bytes -= weight(message);
+                    }
+                }
+            }
+            Write::Put { table, key, value } => {
+                if key.len() > ROW_KEY_BYTES_MAX || value.len() > ROW_VALUE_BYTES_MAX {
+                    return Err(StoreError::TooLarge);
+                }
+                self.rows.insert((*table, key.clone()), value.clone());
+            }
+            Write::Delete { table, key } => {
+                self.rows.remove(&(*table, key.clone()));
+            }
+        }
+        Ok(Done::Written)
+    }
+
+    /// Answers a read.
+    pub fn read(&self, read: &Read) -> Result<Done, StoreError> {
+        match read {
+            Read::Pull(pull) => Ok(Done::Page(self.pull(pull))),
+            Read::Standing { timeline, reader } => {
+                Ok(Done::Standing(self.standing(*timeline, *reader)))
+            }
+            Read::Row { table, key } => {
+                Ok(Done::Row(self.rows.get(&(*table, key.clone())).cloned()))
+            }
+            Read::Rows { count, .. } if *count > ROWS_MAX => Err(StoreError::TooLarge),
+            Read::Rows { table, prefix, after, count } => {
+                let rows = self.rows.iter().filter(|((of, key), _)| {
+                    of == table
+                        && key.starts_with(prefix)
+                        && after.as_ref().is_none_or(|after| key > after)
+                });
+                let rows = rows.map(|((_, key), value)| (key.clone(), value.clone()));
+                Ok(Done::Rows(rows.take(*count).collect()))
+            }
+        }
+    }
+
+    /// Its time is now this or later.
+    pub fn advance(&mut self, now_s: u32) {
+        self.now_s = self.now_s.max(now_s);
+    }
+
+    /// The same, and what retention drops is gone.
+    pub fn retain(&mut self, now_s: u32) {
+        self.advance(now_s);
+        for (id, timeline) in &mut self.timelines {
+            if let Some(retention) = self.options.retention.get(&id.space()) {
+                for message in timeline.retain(retention, self.now_s) {
+                    self.bytes -= weight(&message);
+                }
+            }
+        }
+    }
+
+    /// What it would give back at a start.
+    pub fn restoration(&self) -> Restoration {
+        Restoration::collect(|each| {
+            for ((table, key), value) in &self.rows {
+                each(Restored::Row { table: *table, key, value });
+            }
+            for (&timeline, line) in &self.timelines {
+                for (&seq, message) in &line.messages {
+                    each(Restored::Entry { timeline, seq, id: message.id, label: &message.label });
+                }
+            }
+        })
+    }
+
+    fn append(&mut self, append: &Append) -> Result<Appended, StoreError> {
+        let Append { message, to, once } = append;
+        if to.len() > APPEND_TIMELINES_MAX
+            || message.label.len() > Message::LABEL_BYTES_MAX
+            || message.body.len() > Message::BODY_BYTES_MAX
+        {
+            return Err(StoreError::TooLarge);
+        }
+        self.forget_old_keys();
+        if let Some(known) = self.once.iter().find(|known| Some(known.key) == *once) {
+            if (&known.message.body, &known.message.label) != (&message.body, &message.label) {
+                return Err(StoreError::Conflict);
+            }
+            return Ok(Appended { new: false, ..known.first.clone() });
+        }
+        let grown = self.bytes + weight(message) * to.len() as u64;
+        if grown > self.options.log_bytes_max {
+            return Err(StoreError::Full);
+        }
+        self.bytes = grown;
+        let seqs = to.iter().map(|&timeline| {
+            let timeline = self.timelines.entry(timeline).or_default();
+            timeline.last += 1;
+            timeline.messages.insert(timeline.last, message.clone());
+            timeline.last
+        });
+        let first = Appended { new: true, id: message.id, seqs: seqs.collect() };
+        if let Some(key) = *once {
+            let (first, message) = (first.clone(), message.clone());
+            self.once.push_back(Once { key, made_s: self.now_s, message, first });
+            self.forget_old_keys();
+        }
+        Ok(first)
+    }
+
+    fn forget_old_keys(&mut self) {
+        let too_old =
+            |once: &Once| self.now_s.saturating_sub(once.made_s) > self.options.once_age_s_max;
+        while self.once.len() > self.options.once_count_max
+            || self.once.front().is_some_and(too_old)
+        {
+            self.once.pop_front();
+        }
+    }
+
+    fn remove(&mut self, timeline: TimelineId, seqs: &[Seq]) -> Result<(), StoreError> {
+        if seqs.len() > REMOVE_SEQS_MAX {
+            return Err(StoreError::TooLarge);
+        }
+        if let Some(timeline) = self.timelines.get_mut(&timeline) {
+            for seq in seqs {
+                if let Some(message) = timeline.messages.remove(seq) {
+                    self.bytes -= weight(&message);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pull(&self, pull: &Pull) -> Page {
+        let mut page = Page { messages: Vec::new(), more: false };
+        let Some(timeline) = self.timelines.get(&pull.timeline) else {
+            return page;
+        };
+        let all = &timeline.messages;
+        let in_order: Vec<_> = if pull.backwards {
+            all.iter().rev().filter(|&(&seq, _)| seq < pull.from).collect()
+        } else {
+            all.iter().filter(|&(&seq, _)| seq > pull.from).collect()
+        };
+        let mut bytes = 0;
+        for (&seq, message) in in_order {
+            bytes += message.body.len();
+            let too_many = page.messages.len() == pull.count_max.min(PAGE_MESSAGES_MAX);
+            if too_many || (bytes > pull.bytes_max && !page.messages.is_empty()) {
+                page.more = true;
+                break;
+            }
+            page.messages.push(Placed { seq, message: message.clone() });
+        }
+        page
+    }
+
+    fn standing(&self, timeline: TimelineId, reader: ReaderId) -> Standing {
+        let Some(timeline) = self.timelines.get(&timeline) else {
+            return Standing::default();
+        };
+        let cursor = timeline.cursors.get(&reader).copied().unwrap_or(0);
+        Standing {
+            last: timeline.last,
+            count: timeline.messages.len() as u64,
+            cursor,
+            unread: timeline.messages.keys().filter(|&&seq| seq > cursor).count() as u64,
+        }
+    }
+}
+
+impl Subject for MemoryLog {
+    fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn now_s(&self) -> u32 {
+        self.now_s
+    }
+
+    fn call(&mut self, calls: Vec<Call>) -> Vec<Result<Done, StoreError>> {
+        calls.iter().map(|call| self.answer(call)).collect()
+    }
+
+    fn restart(&mut self) {}
+
+    /// It dies before the call with this number, and answers half of what it did.
+    fn crash(&mut self, work: Work, point: u32) -> Vec<Answer> {
+        match work {
+            Work::Calls(mut calls) => {
+                let all = calls.len();
+                calls.truncate(point as usize);
+                let told = calls.len() / 2;
+                let answers = calls.iter().map(|call| self.answer(call)).collect::<Vec<_>>();
+                let told = answers.into_iter().take(told).map(Some);
+                told.chain(std::iter::repeat(None)).take(all).collect()
+            }
+            Work::Tidy(now_s) => {
+                self.retain(now_s);
+                Vec::new()
+            }
+            Work::Nothing | Work::Restart | Work::Recovery => Vec::new(),
+        }
+    }
+
+    fn tidy(&mut self, now_s: u32) {
+        self.retain(now_s);
+    }
+
+    fn restored(&self) -> Restoration {
+        self.restoration()
+    }
+
+    fn stored_bytes(&self) -> Option<u64> {
+        let mut once: BTreeMap<*const Message, u64> = BTreeMap::new();
+        for message in self.timelines.values().flat_map(|timeline| timeline.messages.values()) {
+            once.insert(Arc::as_ptr(message), weight(message));
+        }
+        Some(once.values().sum())
+    }
+}
+
+impl Timeline {
+    /// Takes out what goes.
+    fn retain(&mut self, rule: &Retention, now_s: u32) -> Vec<Arc<Message>> {
+        let read_by_all = self.cursors.values().min().copied().filter(|_| rule.acknowledged);
+        let mut count = self.messages.len() as u64;
+        let mut bytes: u64 = self.messages.values().map(weight).sum();
+        let mut gone = Vec::new();
+        self.messages.retain(|&seq, message| {
+            let goes = rule.age_s_max.is_some_and(|max| now_s > message.at_s.saturating_add(max))
+                || rule.count_max.is_some_and(|max| count > max)
+                || rule.bytes_max.is_some_and(|max| bytes > max)
+                || read_by_all.is_some_and(|upto| seq <= upto);
+            if goes {
+                count -= 1;
+                bytes -= weight(message);
+                gone.push(message.clone());
+            }
+            !goes
+        });
+        gone
+    }
+}
+
+fn weight(message: &Arc<Message>) -> u64 {
+    message.weight() as u64
+}

@@ -1,0 +1,72 @@
+//! What a store gave back at its start, to be compared with what should have been there.
+//!
+//! Tables and timelines may come in any order, but each in one piece and sorted within: whoever
+//! collects checks that, and then sorts the pieces, so that two restorations are equal when they
+//! say the same.
+
+use model::ports::log::{Restored, Table};
+use model::timeline::{Seq, TimelineId};
+
+/// A row: table, key, value.
+pub(super) type Row = (Table, Box<[u8]>, Box<[u8]>);
+
+/// An entry: timeline, place, the message's id and label.
+pub(super) type Entry = (TimelineId, Seq, u64, Box<[u8]>);
+
+/// Everything a store gave back at one start.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Restoration {
+    pub(super) rows: Vec<Row>,
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Restoration {
+    /// Collects what `restore` gives out.
+    ///
+    /// # Panics
+    /// When the order is not that of the port: rows first, table by table; then entries, timeline
+    /// by timeline, by place.
+    pub fn collect(restore: impl FnOnce(&mut dyn FnMut(Restored<'_>))) -> Restoration {
+        let mut all = Restoration::default();
+        restore(&mut |item| match item {
+            Restored::Row { table, key, value } => {
+                assert!(all.entries.is_empty(), "a row was restored after an entry");
+                all.rows.push((table, key.into(), value.into()));
+            }
+            Restored::Entry { timeline, seq, id, label } => {
+                all.entries.push((timeline, seq, id, label.into()));
+            }
+        });
+        assert!(in_pieces(all.rows.iter().map(|row| row.0)), "a table was restored in two pieces");
+        let places: Vec<_> = all.entries.iter().map(|entry| (entry.0, entry.1)).collect();
+        assert!(
+            in_pieces(places.iter().map(|place| place.0)),
+            "a timeline was restored in two pieces"
+        );
+        let sorted = |pair: &[(TimelineId, Seq)]| pair[0].0 != pair[1].0 || pair[0].1 < pair[1].1;
+        assert!(places.windows(2).all(sorted), "entries were restored out of order");
+        all.rows.sort();
+        all.entries.sort();
+        all
+    }
+
+    /// Tables and keys of all rows.
+    pub fn keys(&self) -> impl Iterator<Item = (Table, &[u8])> {
+        self.rows.iter().map(|row| (row.0, &*row.1))
+    }
+}
+
+/// Whether equal items stand together.
+fn in_pieces<T: PartialEq>(items: impl Iterator<Item = T>) -> bool {
+    let mut pieces: Vec<T> = Vec::new();
+    for item in items {
+        if pieces.last() == Some(&item) {
+            continue;
+        }
+        if pieces.contains(&item) {
+            return false;
+        }
+        pieces.push(item);
+    }
+    true
+}

@@ -1,0 +1,130 @@
+//! The suite: named cases, each one behaviour of the port, each in every way of getting there.
+//!
+//! A case is given in two halves: what happens, and what must be so afterwards. Between them the
+//! store is left alone, restarted, killed, tidied or several of these, and what must be so is
+//! looked at again: so every behaviour is tested across restarts and crashes without saying so.
+//! Each run has a store of its own. A failure names the case and the way.
+
+mod appends;
+mod cursors;
+mod limits;
+mod once;
+mod pages;
+mod removals;
+mod retention;
+mod rows;
+mod trial;
+
+use super::{Options, Subject, Work};
+use trial::Trial;
+
+/// One behaviour.
+struct Case {
+    /// The sentence it proves.
+    name: &'static str,
+    /// What the store is made with.
+    options: fn() -> Options,
+    /// What happens.
+    given: fn(&mut Trial<'_>),
+    /// What must be so then, and still after whatever the way brings. It may not change anything
+    /// that it looks at.
+    then: fn(&mut Trial<'_>),
+}
+
+/// What happens to a store between the halves of a case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Nothing.
+    AtOnce,
+    /// It is closed and opened.
+    Restart,
+    /// It is killed.
+    Crash,
+    /// It does its maintenance.
+    Tidy,
+    /// It does its maintenance and is killed.
+    TidyCrash,
+    /// It is killed, does its maintenance, is killed again and closed and opened.
+    CrashTidyCrashRestart,
+}
+
+impl Way {
+    /// Every way.
+    pub const ALL: [Way; 6] = [
+        Way::AtOnce,
+        Way::Restart,
+        Way::Crash,
+        Way::Tidy,
+        Way::TidyCrash,
+        Way::CrashTidyCrashRestart,
+    ];
+
+    fn go(self, subject: &mut dyn Subject) {
+        let now_s = subject.now_s();
+        let tidy = |subject: &mut dyn Subject| subject.tidy(now_s + 1);
+        let crash = |subject: &mut dyn Subject| {
+            subject.crash(Work::Nothing, 0);
+        };
+        match self {
+            Way::AtOnce => {}
+            Way::Restart => subject.restart(),
+            Way::Crash => crash(subject),
+            Way::Tidy => tidy(subject),
+            Way::TidyCrash => {
+                tidy(subject);
+                crash(subject);
+            }
+            Way::CrashTidyCrashRestart => {
+                crash(subject);
+                tidy(subject);
+                crash(subject);
+                subject.restart();
+            }
+        }
+    }
+}
+
+/// Holds stores to every case in every way. `make` makes an empty one.
+///
+/// # Panics
+/// At the first that is not as it must be, with the case, the way and what was found.
+pub fn suite(make: &mut dyn FnMut(Options) -> Box<dyn Subject>) {
+    suite_in(&Way::ALL, make);
+}
+
+/// Holds stores to every case in these ways.
+///
+/// # Panics
+/// As [`suite`].
+pub fn suite_in(ways: &[Way], make: &mut dyn FnMut(Options) -> Box<dyn Subject>) {
+    let tidies = make(Options::default()).can_end_tidy();
+    for case in cases(tidies) {
+        for &way in ways {
+            let mut subject = make((case.options)());
+            let mut trial = Trial::new(subject.as_mut(), case.name, None);
+            (case.given)(&mut trial);
+            (case.then)(&mut trial);
+            let mut trial = Trial::new(subject.as_mut(), case.name, Some(way));
+            trial.go(way);
+            (case.then)(&mut trial);
+        }
+    }
+}
+
+/// All cases, or those that do not need the end of maintenance.
+fn cases(tidies: bool) -> impl Iterator<Item = &'static Case> {
+    let always = [
+        appends::CASES,
+        pages::CASES,
+        removals::CASES,
+        cursors::CASES,
+        rows::CASES,
+        once::CASES,
+        limits::CASES,
+    ];
+    let tidied = [removals::TIDIED, limits::TIDIED, retention::TIDIED].map(|cases| match tidies {
+        true => cases,
+        false => &[],
+    });
+    always.into_iter().chain(tidied).flatten()
+}
