@@ -3,7 +3,7 @@
 #   make run ARGS='--config holdline.toml'      make bench ARGS='memory'
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench check
+.PHONY: help run test bench crash check
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
@@ -22,6 +22,11 @@ bench: ## rerun the measurements and store them; ARGS go to the bench
 	@scripts/toolchain.sh
 	cargo build --release -p holdline -p sim -p bench
 	$(TARGET_DIR)/release/bench run $(ARGS)
+
+crash: ## kill a server under load a thousand times and audit every answer; ARGS go to the harness
+	@scripts/toolchain.sh
+	cargo build --release -p holdline -p crash
+	$(TARGET_DIR)/release/crash --binary $(TARGET_DIR)/release/holdline $(ARGS)
 
 check: ## formatting, lints, tidy and cargo's tests
 	@scripts/toolchain.sh

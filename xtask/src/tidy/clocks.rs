@@ -12,6 +12,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/net/src/epoll.rs", "once a loop turn, for the whole shard"),
     ("crates/server/src/clock.rs", "before the shards turn, and for the API"),
     ("crates/load/src/", "the laboratory measures time"),
+    ("crates/crash/src/clock.rs", "a history is made of readings of the clock"),
     ("crates/bench/", "a measurement is a difference of two readings"),
     ("crates/admin/src/", "axum's runtime is apart from the shards and has no turn"),
 ];

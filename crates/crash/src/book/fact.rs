@@ -1,0 +1,110 @@
+//! What happened, as the harness saw it: asked, answered, delivered, acknowledged, dropped.
+//!
+//! Facts carry the times of one clock. They are made by the threads that load the server and by
+//! the audit's visits, and judged in [`super::Book`].
+
+use crate::line::Came;
+use crate::plan::DeviceNumber;
+
+/// A time that never came.
+pub const NEVER: u64 = u64::MAX;
+
+/// An order of a push.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Order {
+    /// Names it in this run; its body says so too.
+    pub number: u64,
+    /// For whom.
+    pub devices: Vec<DeviceNumber>,
+    /// It overtakes.
+    pub high: bool,
+    /// It replaces those with the same key.
+    pub collapse: Option<u8>,
+    /// It may vanish after so many seconds: short enough to happen in a run.
+    pub short_s: Option<u32>,
+    /// Bytes of its body.
+    pub length: u32,
+    /// It bears an idempotency key.
+    pub keyed: bool,
+    /// When it was asked for the first time.
+    pub asked_at: u64,
+}
+
+/// What the server said became of a push at a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It is on stable storage.
+    Stored,
+    /// The device acknowledged it.
+    Delivered,
+    /// It is over, or was not taken on.
+    Not,
+}
+
+/// An acknowledgement that a device said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ack {
+    /// Of which push.
+    pub id: u64,
+    /// When it was known that the server had read it: a heartbeat behind it was answered.
+    pub read_at: Option<u64>,
+}
+
+/// One connection of a device, from Bind to end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Visit {
+    /// Whose.
+    pub device: DeviceNumber,
+    /// When its Bind was said.
+    pub began_at: u64,
+    /// Its session's number, if the version says.
+    pub epoch: Option<u64>,
+    /// Nothing was asked meanwhile, and everything that waited has come.
+    pub full: bool,
+    /// What came.
+    pub came: Vec<Came>,
+    /// What was acknowledged.
+    pub acks: Vec<Ack>,
+}
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fact {
+    /// An order was asked.
+    Asked(Order),
+    /// A keyed order was asked once more, in this life.
+    Again(u64),
+    /// An order was answered.
+    Answered {
+        /// Which.
+        number: u64,
+        /// The id that the server gave it.
+        id: u64,
+        /// When.
+        at: u64,
+        /// What became of it.
+        fates: Vec<(DeviceNumber, Fate)>,
+    },
+    /// An order was refused: nothing was done.
+    Refused(u64),
+    /// The product of a device was dropped, with all that waited.
+    Dropped {
+        /// The device.
+        device: DeviceNumber,
+        /// When it was asked.
+        asked_at: u64,
+        /// When it was answered, or [`NEVER`].
+        answered_at: u64,
+    },
+    /// A device was there.
+    Visited(Visit),
+    /// The server was told to end.
+    Ended {
+        /// When.
+        at: u64,
+        /// How.
+        how: String,
+    },
+    /// Something that is wrong by itself.
+    Wrong(&'static str, String),
+}

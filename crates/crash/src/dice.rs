@@ -1,0 +1,68 @@
+//! Seeded chance: the same seed throws the same dice.
+//!
+//! What is asked and when the kill comes follow from the seed; what the server and the machine do
+//! meanwhile does not. SplitMix64, whose constants are its author's.
+
+/// A row of throws.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// The throws of `lane` under `seed`; lanes do not follow from each other.
+    pub fn new(seed: u64, lane: u64) -> Dice {
+        Dice(mix(seed, lane))
+    }
+
+    /// The next 64 bits.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        scramble(self.0)
+    }
+
+    /// A number below `count`, which is not zero.
+    pub fn below(&mut self, count: u64) -> u64 {
+        self.next() % count
+    }
+
+    /// A number from `from` to `to`, both included.
+    pub fn range(&mut self, from: u64, to: u64) -> u64 {
+        from + self.below(to - from + 1)
+    }
+
+    /// True so many times in a hundred.
+    pub fn percent(&mut self, share: u64) -> bool {
+        self.below(100) < share
+    }
+
+    /// One of `all`, which is not empty.
+    pub fn one<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// A number that follows from both and looks like neither.
+pub fn mix(a: u64, b: u64) -> u64 {
+    scramble(scramble(a.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_add(b))
+}
+
+fn scramble(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_throws_the_same_dice_and_another_others() {
+        let throws = |seed, lane| {
+            let mut dice = Dice::new(seed, lane);
+            [dice.next(), dice.below(100), dice.range(5, 9)]
+        };
+        assert_eq!(throws(1, 2), throws(1, 2));
+        assert_ne!(throws(1, 2), throws(1, 3));
+        assert_ne!(throws(1, 2), throws(2, 2));
+    }
+}
