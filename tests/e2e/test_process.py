@@ -1,8 +1,10 @@
 """The server as a process: configuration, signals, the data folder, addresses, descriptors."""
 
+import glob
 import os
 import signal
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -187,18 +189,25 @@ class Start(Case):
             self.refused("no space left", data=data, prefix=(
                 "unshare", "-m", "sh", "-c", script, folder))
 
-    def test_damage_in_the_middle_of_the_journal_is_told_with_the_byte(self):
+    def test_damage_in_the_middle_of_a_log_is_told_with_the_byte(self):
         server = self.start()
         for at in range(3):
             server.push("away", f"{at}" * 100)
-        server.stop()
-        journal = os.path.join(server.data, "journal")
-        path = os.path.join(journal, sorted(os.listdir(journal))[-1])
-        with open(path, "r+b") as file:
-            content = file.read()
-            file.seek(content.index(b"0" * 100))
-            file.write(b"X")
-        self.refused(path, "byte", data=server.data)
+        server.kill()
+        damaged = []
+        for path in glob.glob(os.path.join(server.data, "log-*", "*.log")):
+            with open(path, "r+b") as file:
+                place = file.read().find(b"0" * 100)
+                if place >= 0:
+                    file.seek(place)
+                    file.write(b"X")
+                    damaged.append(path)
+        self.assertEqual(len(damaged), 1)
+        self.refused(damaged[0], "byte", data=server.data)
+        check = subprocess.run([fixture.BINARY, "store", "check", "--data", server.data],
+                               capture_output=True, text=True, check=False)
+        self.assertEqual(check.returncode, 1, check)
+        self.assertIn(damaged[0], check.stdout)
 
     def test_the_token_is_kept_in_the_data_folder_for_its_owner_alone(self):
         server = self.start()
@@ -214,6 +223,41 @@ class Start(Case):
 
 class Durable(Case):
     SHARED = False
+
+    def test_what_is_known_of_a_device_survives_a_stop(self):
+        server = self.start()
+        self.bound("leaving", version=6, server=server).close()
+        poll(lambda: not server.state("leaving")["online"], "it is offline")
+        self.bound("staying", server=server)
+        before = server.state("leaving")
+        server.stop()
+        server.start()
+        self.assertEqual(server.state("leaving"), before)
+        self.assertFalse(server.state("staying")["online"])
+
+    def test_the_tools_copy_a_folder_whole(self):
+        server = self.start()
+        for at in range(20):
+            server.push(f"tool-{at}", "kept")
+        def tool(*words):
+            done = subprocess.run([fixture.BINARY, "store", *words], capture_output=True,
+                                  text=True, check=False, env={"HOLDLINE_URL": "http://%s:%d" % server.ports["api"]})
+            return done.returncode, done.stdout + done.stderr
+        copies = [os.path.join(server.folder, name) for name in ("running", "stopped", "made")]
+        self.assertEqual(tool("backup", copies[0], "--data", server.data)[0], 0)
+        self.assertEqual(tool("check", "--data", server.data)[0], 2, "a server uses it")
+        server.stop()
+        self.assertEqual(tool("backup", copies[1], "--data", server.data)[0], 0)
+        export = os.path.join(server.folder, "export.jsonl")
+        self.assertEqual(tool("export", export, "--data", server.data)[0], 0)
+        self.assertEqual(tool("import", export, "--data", copies[2], "--shards", "3")[0], 0)
+        self.assertEqual(tool("compact", "--data", copies[1])[0], 0)
+        for copy in copies:
+            code, told = tool("check", "--data", copy)
+            self.assertEqual((code, "20 messages" in told), (0, True), told)
+        server.data = copies[2]
+        server.start()
+        self.assertEqual([server.state(f"tool-{at}")["waiting"] for at in range(20)], [1] * 20)
 
     def test_a_stored_push_survives_a_kill_and_is_delivered_once(self):
         server = self.start()
@@ -285,7 +329,7 @@ class DiskFull(Case):
         self.addCleanup(os.rmdir, folder)
         script = 'mount -t tmpfs -o size=3m none "$0" && exec "$@"'
         server = self.start(
-            {"store": {"segment_bytes": 1048576, "journal_bytes_max": 4194304},
+            {"store": {"segment_bytes": 1048576, "log_bytes_max": 4194304},
              "products.demo": {"offline_count_max": 5000, "offline_bytes_max": 100000000}},
             data=os.path.join(folder, "data"), prefix=("unshare", "-m", "sh", "-c", script, folder))
         inside = f"/proc/{server.pid}/root{folder}"

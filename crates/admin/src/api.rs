@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) boot: u64,
     pub(crate) tallies: Vec<Arc<Tally>>,
     pub(crate) streams: Arc<Semaphore>,
+    /// One backup at a time.
+    pub(crate) backups: Arc<Semaphore>,
     lock: Lock,
 }
 
@@ -52,7 +54,8 @@ impl Shared {
     ) -> Arc<Shared> {
         let lock = Lock::new(&settings);
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Arc::new(Shared { settings, control, feed, boot, tallies, streams, lock })
+        let backups = Arc::new(Semaphore::new(1));
+        Arc::new(Shared { settings, control, feed, boot, tallies, streams, backups, lock })
     }
 
     /// Asks the shards; an answer that refuses is a fault.
@@ -71,10 +74,12 @@ impl Shared {
         self.control.ask(command, Box::new(move |answer| drop(tell.send(answer))));
         match tokio::time::timeout(ANSWER + more, told).await {
             Err(_) => Err(Fault::no_answer()),
-            Ok(Err(_)) => Err(Fault::busy()), // the server is going
+            // The server is going, and may have done it.
+            Ok(Err(_)) => Err(Fault::no_answer()),
             Ok(Ok(Answer::UnknownProduct)) => Err(Fault::unknown("product")),
             Ok(Ok(Answer::Busy)) => Err(Fault::busy()),
             Ok(Ok(Answer::StoreFailed)) => Err(Fault::store()),
+            Ok(Ok(Answer::Conflict)) => Err(Fault::conflict()),
             Ok(Ok(answer)) => Ok(answer),
         }
     }
@@ -121,6 +126,7 @@ pub(crate) fn table() -> Vec<Route> {
         ("get", "/openapi.json", get(operations::openapi)),
         ("get", "/metrics", get(operations::metrics)),
         ("get", "/v1/status", get(operations::status)),
+        ("post", "/v1/backup", post(operations::backup)),
         ("get", "/v1/events", get(stream::events)),
         ("post", "/v1/pushes", post(pushes::push)),
         ("get", "/v1/pushes/{id}", get(pushes::counts)),

@@ -1,8 +1,8 @@
 //! Events as JSON, and which of them somebody wants.
 //!
 //! The same words serve the stream and the webhooks. 64-bit numbers are text, for many a reader of
-//! JSON keeps only 53 bits. Invariant: an event's id names its place in this process's feed and no
-//! other's.
+//! JSON keeps only 53 bits. Invariant: an id made by [`id`] names a place in this process's feed
+//! and no other's.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -40,6 +40,13 @@ impl Filter {
     pub(crate) fn wants_type(&self, name: &str) -> bool {
         self.types.is_empty() || self.types.contains(&name)
     }
+
+    /// The same without one type; nothing if no other is left.
+    pub(crate) fn without(&self, name: &str) -> Option<Filter> {
+        let left = TYPES.into_iter().filter(|known| *known != name && self.wants_type(known));
+        let types: Vec<_> = left.collect();
+        (!types.is_empty()).then(|| Filter { product: self.product.clone(), types })
+    }
 }
 
 /// The id of the event at this place: the boot's number tells one process's places from another's.
@@ -54,10 +61,10 @@ pub(crate) fn place_after(boot: u64, id: &str) -> Option<u64> {
     (of.parse() == Ok(boot)).then(|| place.saturating_add(1))
 }
 
-/// An event as JSON.
-pub(crate) fn json(boot: u64, place: u64, event: &Event) -> Value {
+/// An event as JSON, under this id.
+pub(crate) fn json(id: &str, event: &Event) -> Value {
     let mut told = json!({
-        "id": id(boot, place),
+        "id": id,
         "type": event.what.name(),
         "at_ms": event.at_ms,
         "product": event.product.as_str(),

@@ -67,8 +67,18 @@ impl Fault {
         Fault { retry_after_s: Some(30), ..fault }
     }
 
+    pub(crate) fn conflict() -> Fault {
+        let message = "the Idempotency-Key was used for another push and nothing was done";
+        Fault::new(StatusCode::CONFLICT, "idempotency_conflict", message)
+    }
+
+    /// The message says why, in the roof's words.
+    pub(crate) fn backup(message: String) -> Fault {
+        Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "backup_failed", message)
+    }
+
     pub(crate) fn no_answer() -> Fault {
-        let message = "the shards did not answer in time; it may still have been done";
+        let message = "the shards did not answer, in time or at all; it may have been done";
         Fault::new(StatusCode::GATEWAY_TIMEOUT, "no_answer", message)
     }
 

@@ -22,7 +22,6 @@ pub struct Feed {
     /// Tells tasks (streams) of the same.
     woken: Notify,
     wanted: AtomicBool,
-    room: AtomicBool,
 }
 
 struct Ring {
@@ -30,21 +29,12 @@ struct Ring {
     /// Place of the next event.
     next: u64,
     events_max: usize,
-    readers: HashMap<u64, Place>,
+    /// What each reader takes next.
+    readers: HashMap<u64, u64>,
     next_reader: u64,
     /// Events still kept after the last reader left, so that it can come back to where it was.
     linger: usize,
     closed: bool,
-}
-
-#[derive(Clone, Copy)]
-struct Place {
-    /// What it takes next.
-    at: u64,
-    /// What it has taken and is not done with begins here.
-    done: u64,
-    /// Reports are refused rather than lost to it.
-    owes_reports: bool,
 }
 
 /// What a reader takes.
@@ -74,9 +64,8 @@ impl Feed {
             linger: 0,
             closed: false,
         };
-        let (wanted, room) = (AtomicBool::new(false), AtomicBool::new(true));
         let (came, woken) = (Condvar::new(), Notify::new());
-        Arc::new(Feed { ring: Mutex::new(ring), came, woken, wanted, room })
+        Arc::new(Feed { ring: Mutex::new(ring), came, woken, wanted: AtomicBool::new(false) })
     }
 
     /// Puts events in. The answer is how many, old or new, some reader will never see.
@@ -88,7 +77,7 @@ impl Feed {
         if ring.closed {
             return events.len();
         }
-        let slowest = ring.readers.values().map(|place| place.at).min();
+        let slowest = ring.readers.values().copied().min();
         let mut lost = 0;
         for event in events {
             if ring.events.len() == ring.events_max {
@@ -117,19 +106,13 @@ impl Feed {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Whether a Report may be taken: no webhook that is owed Reports is a whole ring behind
-    /// with what its application has taken.
-    pub fn has_room(&self) -> bool {
-        self.room.load(Ordering::Relaxed)
-    }
-
     /// A reader from place `from` on; from now on when absent.
-    pub(crate) fn reader(self: &Arc<Feed>, from: Option<u64>, owes_reports: bool) -> Reader {
+    pub(crate) fn reader(self: &Arc<Feed>, from: Option<u64>) -> Reader {
         let mut ring = self.lock();
         let number = ring.next_reader;
         ring.next_reader += 1;
         let at = from.unwrap_or(ring.next).min(ring.next);
-        ring.readers.insert(number, Place { at, done: at, owes_reports });
+        ring.readers.insert(number, at);
         self.show(&ring);
         Reader { feed: Arc::clone(self), number }
     }
@@ -150,7 +133,6 @@ impl Feed {
 
     fn show(&self, ring: &Ring) {
         self.wanted.store(ring.is_wanted(), Ordering::Relaxed);
-        self.room.store(ring.has_room(), Ordering::Relaxed);
     }
 
     /// Nothing panics half way through a change of the ring.
@@ -168,11 +150,6 @@ impl Ring {
         !self.readers.is_empty() || self.linger > 0
     }
 
-    fn has_room(&self) -> bool {
-        let mut owed = self.readers.values().filter(|place| place.owes_reports);
-        owed.all(|place| self.next - place.done < self.events_max as u64)
-    }
-
     /// Nobody came back in time: whoever does later has lost something, and the skipped place
     /// tells it so even if nothing more happens.
     fn forget(&mut self) {
@@ -182,12 +159,12 @@ impl Ring {
 
     fn take(&mut self, number: u64, count: usize) -> Taken {
         let oldest = self.oldest();
-        let place = self.readers.get_mut(&number).expect("a reader keeps its place until dropped");
-        let lost = oldest.saturating_sub(place.at);
-        let first = place.at.max(oldest);
+        let at = self.readers.get_mut(&number).expect("a reader keeps its place until dropped");
+        let lost = oldest.saturating_sub(*at);
+        let first = (*at).max(oldest);
         let events = self.events.iter().skip((first - oldest) as usize).take(count);
         let events: Vec<_> = (first..).zip(events.map(Arc::clone)).collect();
-        place.at = first + events.len() as u64;
+        *at = first + events.len() as u64;
         Taken { lost, events }
     }
 }
@@ -197,7 +174,6 @@ impl Reader {
     pub(crate) fn take(&self, count: usize) -> Option<Taken> {
         let mut ring = self.feed.lock();
         let taken = ring.take(self.number, count);
-        self.feed.show(&ring);
         let empty = taken.lost == 0 && taken.events.is_empty();
         (!(empty && ring.closed)).then_some(taken)
     }
@@ -221,23 +197,14 @@ impl Reader {
     pub(crate) fn next_batch(&self, count: usize, gather: Duration) -> Option<Taken> {
         let feed = &self.feed;
         let ready = |ring: &Ring, wanted: u64| {
-            let place = ring.readers.get(&self.number).expect("as in take()");
-            ring.next - place.at >= wanted || ring.closed
+            let at = ring.readers.get(&self.number).expect("as in take()");
+            ring.next - at >= wanted || ring.closed
         };
         let ring = feed.came.wait_while(feed.lock(), |ring| !ready(ring, 1));
         let ring = ring.unwrap_or_else(PoisonError::into_inner);
         let full = feed.came.wait_timeout_while(ring, gather, |ring| !ready(ring, count as u64));
         drop(full.unwrap_or_else(PoisonError::into_inner));
         self.take(count)
-    }
-
-    /// Is done with all it has taken.
-    pub(crate) fn finish(&self) {
-        let mut ring = self.feed.lock();
-        if let Some(mine) = ring.readers.get_mut(&self.number) {
-            mine.done = mine.at;
-        }
-        self.feed.show(&ring);
     }
 }
 

@@ -32,13 +32,17 @@ use api::Shared;
 use events::Filter;
 use listener::Limited;
 use model::limits::Limits;
+use model::ports::backlog::Backlog;
 use model::ports::control::Control;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
-use webhook::{Courier, Tally};
+use webhook::feed_courier::FeedCourier;
+use webhook::report_courier::ReportCourier;
+use webhook::{Address, Tally};
 
 /// Connections held by the API, streams included. One more waits until another ends.
 pub const CONNECTIONS_MAX: usize = 512;
@@ -66,6 +70,9 @@ pub type RandomBytes = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 /// Figures as they are when they are asked for. Must not block.
 pub type Readings = Arc<dyn Fn() -> Vec<Reading> + Send + Sync>;
 
+/// Copies the data folder to a new folder; gives its bytes, or says why not. Blocks.
+pub type Backup = Arc<dyn Fn(&Path) -> Result<u64, String> + Send + Sync>;
+
 /// What the roof decides.
 #[derive(Clone)]
 pub struct Settings {
@@ -79,6 +86,9 @@ pub struct Settings {
     pub version: &'static str,
     /// Where events are posted.
     pub webhooks: Vec<Webhook>,
+    /// The Reports that wait for them, by their number in `webhooks`. Without it, Reports reach
+    /// them like other events, by the feed.
+    pub backlog: Option<Arc<dyn Backlog>>,
     /// How webhooks are retried.
     pub retry: Retry,
     /// Unix milliseconds.
@@ -87,6 +97,8 @@ pub struct Settings {
     pub random: RandomBytes,
     /// Further figures for the metrics, such as the store's.
     pub readings: Readings,
+    /// For `/v1/backup`.
+    pub backup: Backup,
     /// Milliseconds between comments on a quiet event stream.
     pub heartbeat_ms: u64,
 }
@@ -109,6 +121,35 @@ impl Running {
     /// end, and returns when all of it is over. Nothing is published after this.
     pub fn stop(mut self) {
         self.end();
+    }
+
+    /// Starts the couriers of the webhook with this number.
+    fn hook(
+        &mut self,
+        settings: &Settings,
+        (hook, filter): (usize, Filter),
+        boot: u64,
+        tally: Arc<Tally>,
+    ) -> Result<(), StartError> {
+        let address = || Address {
+            hook: settings.webhooks[hook].clone(),
+            retry: settings.retry,
+            wall_ms: Arc::clone(&settings.wall_ms),
+            tally: Arc::clone(&tally),
+        };
+        let backlog = settings.backlog.clone().filter(|_| filter.wants_type("report"));
+        let of_feed = if backlog.is_some() { filter.without("report") } else { Some(filter) };
+        if let Some(filter) = of_feed {
+            let (feed, reader) = (Arc::clone(&self.feed), self.feed.reader(None));
+            let courier = FeedCourier { address: address(), filter, boot };
+            self.threads.push(thread("holdline-hook", move || courier.run(&feed, &reader))?);
+        }
+        if let Some(backlog) = backlog {
+            let feed = Arc::clone(&self.feed);
+            let courier = ReportCourier::new(address(), backlog, hook, boot);
+            self.threads.push(thread("holdline-report", move || courier.run(&feed))?);
+        }
+        Ok(())
     }
 
     fn end(&mut self) {
@@ -151,14 +192,10 @@ pub fn start(
     let boot = (settings.wall_ms)();
     let mut running = Running { addrs, feed: Arc::clone(&feed), stop, threads: Vec::new() };
     let mut tallies = Vec::new();
-    for (hook, filter) in settings.webhooks.iter().cloned().zip(filters) {
+    for (hook, filter) in filters.into_iter().enumerate() {
         let tally = Arc::new(Tally::default());
         tallies.push(Arc::clone(&tally));
-        let (retry, wall_ms) = (settings.retry, Arc::clone(&settings.wall_ms));
-        let reader = feed.reader(None, filter.wants_type("report"));
-        let courier = Courier { hook, filter, retry, wall_ms, boot, tally };
-        let feed = Arc::clone(&feed);
-        running.threads.push(thread("holdline-hook", move || courier.run(&feed, &reader))?);
+        running.hook(&settings, (hook, filter), boot, tally)?;
     }
     let shared = Shared::new(settings, control, feed, boot, tallies);
     running.threads.push(thread("holdline-api", move || serve(listeners, shared, stopped))?);

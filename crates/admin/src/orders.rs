@@ -5,6 +5,7 @@
 
 use crate::fault::Fault;
 use crate::hex;
+use axum::http::HeaderMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::id::{DeviceId, MessageId, NameError, ProductKey, Tag};
@@ -13,6 +14,7 @@ use model::ports::control::{PushOrder, Target};
 use model::product::{AnonymousFrom, Heartbeat, Product, Proofs, Secret};
 use model::push::{Priority, Push};
 use serde::Deserialize;
+use std::path::{Component, PathBuf};
 
 /// Longest wait for acknowledgements, milliseconds.
 pub(crate) const WAIT_MS_MAX: u32 = 30_000;
@@ -53,14 +55,19 @@ pub(crate) struct PushBody {
 }
 
 impl PushBody {
-    /// The order, with an id made only when all of it is right.
+    /// The order under the application's own key for it, with an id made only when all of it is
+    /// right.
     pub(crate) fn order(
         self,
         limits: &Limits,
+        idempotency_key: Option<Box<str>>,
         id: impl FnOnce() -> MessageId,
     ) -> Result<PushOrder, Fault> {
         let product = product(&self.product)?;
         let target = self.target(limits)?;
+        if idempotency_key.is_some() && !matches!(target, Target::Devices(_)) {
+            return Err(Fault::bad("`Idempotency-Key` goes with `device` or `devices` only"));
+        }
         let body = match (self.body, self.body_base64) {
             (Some(text), None) => text.into_bytes(),
             (None, Some(text)) => STANDARD
@@ -96,6 +103,7 @@ impl PushBody {
             silent: self.silent,
             wait_ms: self.wait_ms,
             receipts: self.receipts,
+            idempotency_key,
         })
     }
 
@@ -107,6 +115,41 @@ impl PushBody {
             (None, None, None, true) => Ok(Target::Product),
             _ => Err(Fault::bad("give exactly one of `device`, `devices`, `tag` and `all: true`")),
         }
+    }
+}
+
+/// The header `Idempotency-Key`, if there is one.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<Box<str>>, Fault> {
+    let mut values = headers.get_all("idempotency-key").iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let max = PushOrder::KEY_BYTES_MAX;
+    let visible = |text: &&str| {
+        (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    match value.to_str().ok().filter(visible) {
+        Some(text) if values.next().is_none() => Ok(Some(text.into())),
+        _ => Err(Fault::bad(format!(
+            "`Idempotency-Key` comes once and is 1 to {max} visible ASCII characters"
+        ))),
+    }
+}
+
+/// Body of `POST /v1/backup`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BackupBody {
+    to: String,
+}
+
+impl BackupBody {
+    /// The folder to be made, on the server's disk.
+    pub(crate) fn to(self) -> Result<PathBuf, Fault> {
+        let path = PathBuf::from(self.to);
+        let plain = path.components().all(|part| !matches!(part, Component::ParentDir));
+        if !path.is_absolute() || !plain {
+            return Err(Fault::bad("`to` is the absolute path of a folder that is to be made"));
+        }
+        Ok(path)
     }
 }
 

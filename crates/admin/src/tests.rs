@@ -1,5 +1,6 @@
 //! The API over real sockets with a control port that says what the test wants.
 
+mod backlog;
 mod description;
 mod hook;
 mod http;
@@ -75,12 +76,25 @@ impl Desk {
 
     /// Sends a request with the token; gives status, body and `Retry-After`.
     fn send(&self, method: &str, path: &str, body: &str) -> (u16, String, Option<String>) {
-        let request = ureq::http::Request::builder()
+        self.send_with(&[], method, path, body)
+    }
+
+    /// The same with further headers.
+    fn send_with(
+        &self,
+        headers: &[(&str, &[u8])],
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> (u16, String, Option<String>) {
+        let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url))
-            .header("Authorization", format!("Bearer {TOKEN}"))
-            .body(body.to_owned())
-            .expect("a request");
+            .header("Authorization", format!("Bearer {TOKEN}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body.to_owned()).expect("a request");
         let mut response = self.agent.run(request).expect("an answer");
         let retry = response
             .headers()
@@ -109,10 +123,12 @@ fn settings() -> Settings {
         limits: Limits::default(),
         version: "0.0.0",
         webhooks: Vec::new(),
+        backlog: None,
         retry: Retry { wait_ms_min: 0, wait_ms_max: 0, ..Retry::default() },
         wall_ms: Arc::new(|| NOW_MS),
         random: Arc::new(|bytes| bytes.fill(0xa5)),
         readings: Arc::new(Vec::new),
+        backup: Arc::new(|_| Err("not in this test".into())),
         heartbeat_ms: 15_000,
     }
 }

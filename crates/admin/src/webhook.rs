@@ -1,18 +1,19 @@
 //! Webhooks: events posted to an application, in order, until it has taken them.
 //!
-//! One thread a webhook. A batch that is not taken (no 2xx) is posted again after a growing,
-//! jittered wait, until it is older than the operator allows; then it is dropped and counted. The
-//! place in the feed moves only then, so a webhook that is behind shows in [`Feed::has_room`]. It
-//! knows neither shards nor the API. Invariant: what an application gets is in order, with gaps
-//! only where it is told `lost`.
+//! A thread for the events of the feed ([`feed_courier`]) and, where Reports are wanted and there
+//! is a backlog of them, one for Reports ([`report_courier`]), so that neither waits for the
+//! other's source. A batch that is not taken (no 2xx) is posted again after a growing, jittered
+//! wait, until it is older than the operator allows; then it is dropped and counted. They know
+//! neither shards nor the API. Invariant: what an application gets of either is in order, with
+//! gaps only where it is told `lost`.
 
-use crate::events::{self, Filter};
-use crate::feed::{Feed, Reader};
+pub(crate) mod feed_courier;
+pub(crate) mod report_courier;
+
 use crate::hex;
 use base::prng::Prng;
 use hmac::{Hmac, KeyInit, Mac};
-use model::event::Event;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::Sha256;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,6 +56,8 @@ pub struct Retry {
     pub wait_ms_max: u64,
     /// A batch whose newest event is older is dropped, milliseconds.
     pub age_ms_max: u64,
+    /// A Report of the backlog that was not taken and is older is dropped, milliseconds.
+    pub report_age_ms_max: u64,
     /// Time for one request, milliseconds.
     pub request_ms_max: u64,
 }
@@ -65,6 +68,7 @@ impl Default for Retry {
             wait_ms_min: 500,
             wait_ms_max: 60_000,
             age_ms_max: 24 * 3_600 * 1_000,
+            report_age_ms_max: 7 * 24 * 3_600 * 1_000,
             request_ms_max: 10_000,
         }
     }
@@ -78,75 +82,80 @@ pub(crate) struct Tally {
     pub(crate) failures: AtomicU64,
 }
 
-/// Events lost since the last batch that was taken, and the events to post.
-type Batch<'a> = (&'a mut u64, &'a [(u64, Arc<Event>)]);
-
-/// One webhook at work.
-pub(crate) struct Courier {
+/// Where a courier posts, and what it knows of it.
+pub(crate) struct Address {
     pub(crate) hook: Webhook,
-    pub(crate) filter: Filter,
     pub(crate) retry: Retry,
     pub(crate) wall_ms: WallClock,
-    pub(crate) boot: u64,
     pub(crate) tally: Arc<Tally>,
 }
 
-impl Courier {
-    /// Posts events until the feed ends; what is left then is tried once.
-    pub(crate) fn run(self, feed: &Feed, reader: &Reader) {
-        let agent = agent(&self.retry);
-        let mut rng = Prng::new(self.boot);
-        let mut lost = 0;
-        while let Some(taken) = reader.next_batch(BATCH_EVENTS_MAX, GATHER) {
-            self.tally.dropped.fetch_add(taken.lost, Ordering::Relaxed);
-            lost += taken.lost;
-            let events: Vec<_> =
-                taken.events.into_iter().filter(|(_, event)| self.filter.wants(event)).collect();
-            let open = self.deliver(&agent, &mut rng, feed, (&mut lost, &events));
-            reader.finish();
-            if !open {
-                return;
-            }
-        }
-    }
-
-    /// Whether to go on: false when the feed was closed and the batch was not taken.
-    fn deliver(&self, agent: &ureq::Agent, rng: &mut Prng, feed: &Feed, batch: Batch<'_>) -> bool {
-        let (lost, events) = batch;
-        let Some((_, newest)) = events.last() else { return true };
-        let told: Vec<_> =
-            events.iter().map(|(place, event)| events::json(self.boot, *place, event)).collect();
-        let body = json!({ "lost": *lost, "events": told }).to_string();
-        let mut wait_ms = self.retry.wait_ms_min;
-        loop {
-            let Err(error) = self.post(agent, &body) else {
-                self.tally.delivered.fetch_add(told.len() as u64, Ordering::Relaxed);
-                *lost = 0;
-                return true;
-            };
-            self.tally.failures.fetch_add(1, Ordering::Relaxed);
-            let age_ms = (self.wall_ms)().saturating_sub(newest.at_ms);
-            let jittered = wait_ms / 2 + rng.below(wait_ms / 2 + 1);
-            tracing::debug!(%error, url = self.hook.url, age_ms, "a webhook did not take a batch");
-            let too_old = age_ms > self.retry.age_ms_max;
-            let open = !too_old && feed.pause(Duration::from_millis(jittered));
-            if !open {
-                self.tally.dropped.fetch_add(told.len() as u64, Ordering::Relaxed);
-                *lost += told.len() as u64;
-                tracing::warn!(%error, url = self.hook.url, events = told.len(), "events dropped");
-                return too_old;
-            }
-            wait_ms = (wait_ms * 2).min(self.retry.wait_ms_max);
-        }
-    }
-
-    fn post(&self, agent: &ureq::Agent, body: &str) -> Result<(), ureq::Error> {
+impl Address {
+    /// Posts events, with the number of those that were lost since the last batch taken. Counts
+    /// what comes of it, and logs a failure.
+    fn post(&self, agent: &ureq::Agent, lost: u64, events: &[Value]) -> Result<(), ureq::Error> {
+        let body = json!({ "lost": lost, "events": events }).to_string();
         let mut request = agent.post(&self.hook.url).header("Content-Type", "application/json");
         if !self.hook.secret.is_empty() {
-            let signature = sign(&self.hook.secret, (self.wall_ms)() / 1_000, body);
+            let signature = sign(&self.hook.secret, (self.wall_ms)() / 1_000, &body);
             request = request.header("Holdline-Signature", signature);
         }
-        request.send(body).map(drop)
+        let posted = request.send(body).map(drop);
+        match &posted {
+            Ok(()) => {
+                self.tally.delivered.fetch_add(events.len() as u64, Ordering::Relaxed);
+            }
+            Err(error) => {
+                self.tally.failures.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(%error, url = self.hook.url, "a webhook did not take a batch");
+            }
+        }
+        posted
+    }
+
+    /// How long ago that was, milliseconds.
+    fn age_ms(&self, at_ms: u64) -> u64 {
+        (self.wall_ms)().saturating_sub(at_ms)
+    }
+
+    /// Counts events that will not be posted, and logs them.
+    fn dropped(&self, events: u64, why: &'static str) {
+        if events > 0 {
+            self.tally.dropped.fetch_add(events, Ordering::Relaxed);
+            tracing::warn!(url = self.hook.url, events, why, "events for a webhook were dropped");
+        }
+    }
+
+    fn agent(&self) -> ureq::Agent {
+        ureq::Agent::config_builder()
+            .timeout_global(Some(Duration::from_millis(self.retry.request_ms_max.max(1))))
+            .max_redirects(0)
+            .max_redirects_will_error(true)
+            .build()
+            .new_agent()
+    }
+}
+
+/// Waits between failures: each twice the last, half of it random.
+struct Backoff {
+    retry: Retry,
+    wait_ms: u64,
+    rng: Prng,
+}
+
+impl Backoff {
+    fn new(retry: Retry, seed: u64) -> Backoff {
+        Backoff { retry, wait_ms: retry.wait_ms_min, rng: Prng::new(seed) }
+    }
+
+    fn wait(&mut self) -> Duration {
+        let jittered = self.wait_ms / 2 + self.rng.below(self.wait_ms / 2 + 1);
+        self.wait_ms = (self.wait_ms * 2).min(self.retry.wait_ms_max);
+        Duration::from_millis(jittered)
+    }
+
+    fn reset(&mut self) {
+        self.wait_ms = self.retry.wait_ms_min;
     }
 }
 
@@ -155,13 +164,4 @@ pub(crate) fn sign(secret: &[u8], unix_s: u64, body: &str) -> String {
     let mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
     let mac = mac.chain_update(format!("{unix_s}.{body}")).finalize();
     format!("t={unix_s},v1={}", hex::encode(&mac.into_bytes()))
-}
-
-fn agent(retry: &Retry) -> ureq::Agent {
-    ureq::Agent::config_builder()
-        .timeout_global(Some(Duration::from_millis(retry.request_ms_max.max(1))))
-        .max_redirects(0)
-        .max_redirects_will_error(true)
-        .build()
-        .new_agent()
 }

@@ -19,12 +19,31 @@ pub struct Server {
     data: PathBuf,
 }
 
+/// Time for an answer, unless somebody says that it takes long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 impl Server {
+    /// The server with this API, token and data folder.
+    pub fn at(url: String, token: Option<String>, data: PathBuf) -> Server {
+        Server { url, token, data }
+    }
+
     /// Asks; the answer's JSON, or what to tell the user.
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
+        self.call_within(Some(PATIENCE), method, path, body)
+    }
+
+    /// The same with another time for the answer; any time when absent.
+    pub fn call_within(
+        &self,
+        patience: Option<Duration>,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, String> {
         let token = self.token()?;
         let agent: ureq::Agent = ureq::Agent::config_builder()
-            .timeout_global(Some(Duration::from_secs(60)))
+            .timeout_global(patience)
             .http_status_as_error(false)
             .build()
             .into();

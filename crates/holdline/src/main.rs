@@ -1,13 +1,15 @@
 //! The one binary.
 //!
 //! `serve` is the server, `check` reads a configuration, `push` and `devices` speak to a running
-//! server's API, `wrk` is the load tool; called as `wrk`, the binary is that at once. What each
-//! does lives in its room; here words of the command line are turned into calls.
+//! server's API, `store` works on a data folder, `wrk` is the load tool; called as `wrk`, the
+//! binary is that at once. What each does lives in its room; here words of the command line are
+//! turned into calls.
 
 mod client;
 mod devices;
 mod push;
 mod serve;
+mod store;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -44,6 +46,8 @@ enum Command {
     Push(push::Arguments),
     /// List or look up devices of a running server
     Devices(devices::Arguments),
+    /// Check, count, export, import, compact or copy a data folder
+    Store(store::Arguments),
     /// Load a server, with the command line of wrk
     #[command(disable_help_flag = true)]
     Wrk {
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
         Command::Check { config } => serve::check(config),
         Command::Push(arguments) => push::push(arguments),
         Command::Devices(arguments) => devices::devices(arguments),
+        Command::Store(arguments) => store::store(arguments),
         Command::Wrk { arguments } => code(load::wrk::run(arguments)),
     }
 }

@@ -4,7 +4,10 @@
 //! agree.
 
 use crate::Hub;
-use crate::registry::device::Presence;
+use crate::log::tickets::{Order, Promise};
+use crate::registry::device::{Device, Presence};
+use crate::registry::item::Kept;
+use base::slab::Key;
 use std::collections::BTreeSet;
 
 impl Hub {
@@ -13,12 +16,14 @@ impl Hub {
         self.registry.audit();
         self.jobs.audit();
         let (mut online, mut waiting, mut bytes, mut tags) = (0, 0, 0, 0);
-        let (mut answers, mut bound) = (0, BTreeSet::new());
+        let (mut answers, mut bound, mut dirty) = (0, BTreeSet::new(), 0);
         for slot in 0..self.registry.slots() {
-            let Some((_, device)) = self.registry.tenant(slot) else { continue };
+            let Some((key, device)) = self.registry.tenant(slot) else { continue };
+            dirty += u64::from(device.dirty());
+            self.audit_asked(key, device);
             if let Some(conn) = device.conn() {
                 online += 1;
-                assert!(device.epoch != 0 && device.epoch <= self.last_epoch, "epochs rise");
+                assert!(device.epoch != 0 && device.epoch <= self.epochs.last(), "epochs rise");
                 assert!(bound.insert((conn, device.term())), "one device a term of {conn:?}");
             }
             assert_eq!(device.presence() == Presence::Never, device.epoch == 0, "never bound");
@@ -31,11 +36,15 @@ impl Hub {
             assert!(device.conn().is_some() || queue.inflight() == 0, "nobody is on the way");
             let due = queue.items().take(queue.inflight()).any(|item| item.times <= 3);
             assert!(!due || device.timed(), "what is to be sent again has a timer");
+            let at_log = |kept| matches!(kept, Kept::At(_));
+            let shed = queue.items().all(|item| item.push().is_none() || !at_log(item.kept()));
+            assert!(shed || device.conn().is_some(), "no bodies of what is in the log");
             waiting += queue.count() as u64;
             bytes += queue.bytes() as u64;
-            answers += queue.items().filter(|item| item.answers).count();
+            answers += queue.items().filter(|item| item.watch().answers).count();
         }
         assert_eq!(online, self.online, "online");
+        assert_eq!(dirty, self.rows.dirty(), "dirty");
         assert_eq!((waiting, bytes), (self.waiting, self.waiting_bytes), "waiting");
         assert_eq!(tags, self.tags.memberships(), "tags");
         assert_eq!(answers, self.waits.open(), "answers waited for");
@@ -49,6 +58,28 @@ impl Hub {
         self.audit();
         assert_eq!((self.online, self.waiting, self.waiting_bytes), (0, 0, 0), "gauges");
         assert_eq!((self.waits.len(), self.walks.len()), (0, 0), "answers and walks");
-        assert_eq!(self.tickets.len(), 0, "tickets");
+        assert_eq!((self.tickets.len(), self.chores.len()), (0, 0), "tickets and chores");
+    }
+
+    /// A record counts the calls that need it.
+    fn audit_asked(&self, key: Key, device: &Device) {
+        let of = |promise: &Promise| match promise {
+            Promise::Keep(_, keys) => keys.iter().filter(|&&other| other == key).count(),
+            Promise::Claim(claim) => claim.keys().filter(|&other| other == key).count(),
+            Promise::Order(order) => match **order {
+                Order::Block(_, other, _) | Order::Tags(_, other, _) => usize::from(other == key),
+                Order::Put(..) | Order::Drop(..) => 0,
+            },
+            _ => 0,
+        };
+        let reports = |promise: &Promise| match promise {
+            Promise::Report(waiting) => usize::from(waiting.key() == key),
+            _ => 0,
+        };
+        let extra = device.extra.as_ref();
+        let asked: usize = self.tickets.iter().map(of).sum();
+        assert_eq!(asked, extra.map_or(0, |extra| extra.asked as usize), "asked");
+        let waiting: usize = self.tickets.iter().map(reports).sum();
+        assert_eq!(waiting, extra.map_or(0, |extra| extra.reports.into()), "Reports that wait");
     }
 }

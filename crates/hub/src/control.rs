@@ -2,16 +2,18 @@
 //!
 //! The roof has split a command by shard: devices named here belong here, and what is about all
 //! devices comes to every shard and is merged by the roof. Orders that must survive a restart
-//! (products, blocks) are carried out, and answered, when the store has them.
+//! (products, blocks, tags) are carried out, and answered, when the log has them.
 
 use crate::Hub;
 use crate::effects::Effects;
-use crate::tickets::{Order, Promise};
+use crate::log::durable::product;
+use crate::log::tickets::{Order, Promise};
+use crate::registry::device::Presence;
 use base::slab::Key;
 use base::time::Now;
-use model::id::{DeviceId, ProductKey, Tag};
+use model::id::{DeviceId, ProductKey};
 use model::ports::control::{Answer, Command};
-use model::ports::journal::Entry;
+use model::ports::log::{Call, Table, Write};
 use model::product::Product;
 use model::request::Refusal;
 use std::sync::Arc;
@@ -24,13 +26,20 @@ impl Hub {
             Command::PutProduct(product) => return self.put_product(reply, *product, fx),
             Command::DropProduct(key) => return self.drop_product(reply, key, fx),
             Command::Block { product, device, blocked } => {
-                return self.block(reply, (product, device, blocked), fx);
+                let order = |key| Order::Block(reply, key, blocked);
+                return self.order_device(now, reply, (product, device), order, fx);
             }
             Command::Kick { product, device, addrs } => {
                 self.kick_by_name(now, (product, device), addrs, fx)
             }
             Command::SetTags { product, device, tags } => {
-                self.set_tags_by_name(now, (product, device), &tags)
+                if tags.len() > usize::from(self.settings.limits.tags_a_device_max) {
+                    let known = self.registry.products.number(&product);
+                    known.map_or(Answer::UnknownProduct, |_| Answer::Done(false))
+                } else {
+                    let order = |key| Order::Tags(reply, key, tags);
+                    return self.order_device(now, reply, (product, device), order, fx);
+                }
             }
             Command::Configure { product } => match self.registry.products.number(&product) {
                 Some(number) if self.configure(number) => Answer::Done(true),
@@ -44,9 +53,9 @@ impl Hub {
                 Answer::Token(token)
             }
             Command::PushCounts(id) => Answer::Counts(self.jobs.counts(id)),
-            Command::States { product, devices } => self.states(&product, &devices),
+            Command::States { product, devices } => self.states(now, &product, &devices),
             Command::List { product, online, tag, after, count } => {
-                self.list((product, online, tag), after, count)
+                self.list(now, (product, online, tag), after, count)
             }
             Command::Products => Answer::Products(self.registry.products.all().cloned().collect()),
             Command::Status => Answer::Status(Box::new(self.status())),
@@ -54,7 +63,7 @@ impl Hub {
         fx.answers.push((reply, answer));
     }
 
-    /// The store has an order: do it, and say so.
+    /// The log has an order: do it, and say so.
     pub(crate) fn carry_out(&mut self, now: Now, order: Order, fx: &mut Effects) {
         let reply = order.reply();
         let done = match order {
@@ -66,11 +75,16 @@ impl Hub {
                 }
                 None => false,
             },
-            Order::Block(_, product, device, blocked) => {
-                match self.find_or_insert(now, &product, &device) {
-                    Some(key) => self.set_blocked(now, key, blocked, fx),
-                    None => false,
-                }
+            Order::Block(_, key, blocked) => {
+                self.order_over(key);
+                self.set_blocked(now, key, blocked, fx)
+            }
+            Order::Tags(_, key, tags) => {
+                self.order_over(key);
+                let known = self.registry.at(key).is_some();
+                self.set_tags(now, key, &tags);
+                self.release(now, key);
+                known
             }
         };
         fx.answers.push((reply, Answer::Done(done)));
@@ -78,39 +92,64 @@ impl Hub {
 
     fn put_product(&mut self, reply: u64, product: Product, fx: &mut Effects) {
         let product = Arc::new(product);
-        let order = Order::Put(reply, product.clone());
-        self.enter(Promise::Order(Box::new(order)), Entry::Product(product), fx);
+        let (key, value) = (product::key(&product.key), product::encode(&product));
+        let promise = Promise::Order(Box::new(Order::Put(reply, product)));
+        let write = Write::Put { table: Table::Products, key, value };
+        self.enter(promise, Call::Write(write), fx);
     }
 
     fn drop_product(&mut self, reply: u64, key: ProductKey, fx: &mut Effects) {
         if self.registry.products.number(&key).is_none() {
             return fx.answers.push((reply, Answer::Done(false)));
         }
-        let order = Order::Drop(reply, key.clone());
-        self.enter(Promise::Order(Box::new(order)), Entry::NoProduct(key), fx);
+        // Not deleted: a start must tell a product that was dropped from one that is not configured
+        // this time.
+        let (row, value) = (product::key(&key), product::DROPPED.into());
+        let write = Write::Put { table: Table::Products, key: row, value };
+        let promise = Promise::Order(Box::new(Order::Drop(reply, key)));
+        self.enter(promise, Call::Write(write), fx);
     }
 
-    fn block(
+    /// Hands the log what an order changes of a device, which is made known if it is not.
+    fn order_device(
         &mut self,
+        now: Now,
         reply: u64,
-        (product, device, blocked): (ProductKey, DeviceId, bool),
+        (product, device): (ProductKey, DeviceId),
+        order: impl FnOnce(Key) -> Order,
         fx: &mut Effects,
     ) {
-        if self.registry.products.number(&product).is_none() {
+        let Some(number) = self.registry.products.number(&product) else {
             return fx.answers.push((reply, Answer::UnknownProduct));
+        };
+        match self.registry.find_or_insert(now.wall_ms, number, device.as_str()) {
+            Some(key) => self.order_row(order(key), fx),
+            None => fx.answers.push((reply, Answer::Done(false))),
         }
-        let order = Order::Block(reply, product.clone(), device.clone(), blocked);
-        let entry = Entry::Blocked { product, device, blocked };
-        self.enter(Promise::Order(Box::new(order)), entry, fx);
+    }
+
+    /// The log does not have an order: nothing was done. The row may be there nevertheless, or
+    /// another one that was ahead of the record with it, so it is written as it should be; a record
+    /// that was made for the order alone goes.
+    pub(crate) fn give_up(&mut self, now: Now, order: Order, fx: &mut Effects) {
+        let (Order::Block(_, key, _) | Order::Tags(_, key, _)) = order else { return };
+        self.order_over(key);
+        self.release(now, key);
+        let Some(device) = self.registry.at(key) else { return };
+        let is_nothing = device.extra.is_none() && !device.blocked();
+        match is_nothing && device.presence() == Presence::Never {
+            true => self.forget(key, fx),
+            false => self.soil(key),
+        }
     }
 
     fn set_blocked(&mut self, now: Now, key: Key, blocked: bool, fx: &mut Effects) -> bool {
-        if let Some(device) = self.registry.at_mut(key) {
-            device.set_blocked(blocked);
-        }
+        let Some(device) = self.registry.at_mut(key) else { return false };
+        device.set_blocked(blocked);
         if blocked {
             self.kick(now, key, (Refusal::DeviceBlocked, Vec::new()), fx);
         }
+        self.release(now, key);
         true
     }
 
@@ -127,31 +166,5 @@ impl Hub {
         let why = if addrs.is_empty() { Refusal::AdminKick } else { Refusal::Redirect };
         let key = self.registry.find(number, device.as_str());
         Answer::Done(key.is_some_and(|key| self.kick(now, key, (why, addrs), fx)))
-    }
-
-    /// Tags are not journaled: after a restart a device has those of its Bind, or of the next
-    /// order.
-    fn set_tags_by_name(
-        &mut self,
-        now: Now,
-        (product, device): (ProductKey, DeviceId),
-        tags: &[Tag],
-    ) -> Answer {
-        if self.registry.products.number(&product).is_none() {
-            return Answer::UnknownProduct;
-        }
-        if tags.len() > usize::from(self.settings.limits.tags_a_device_max) {
-            return Answer::Done(false);
-        }
-        let Some(key) = self.find_or_insert(now, &product, &device) else {
-            return Answer::Done(false);
-        };
-        self.set_tags(now, key, tags);
-        Answer::Done(true)
-    }
-
-    fn find_or_insert(&mut self, now: Now, key: &ProductKey, device: &DeviceId) -> Option<Key> {
-        let number = self.registry.products.number(key)?;
-        self.registry.find_or_insert(now.wall_ms, number, device.as_str())
     }
 }

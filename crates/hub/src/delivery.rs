@@ -7,7 +7,7 @@
 
 use crate::Hub;
 use crate::effects::Effects;
-use crate::queue::Kept;
+use crate::registry::item::{Item, Kept};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
@@ -23,15 +23,15 @@ impl Hub {
     /// Milliseconds after which an unacknowledged push is sent again for the first time.
     pub(crate) const ACK_MS: u32 = RESEND_S[0] as u32 * 1_000;
 
-    /// Sends what the device's window has room for.
+    /// Sends what the device's window has room for, and fetches what it needs for that.
     pub(crate) fn pump(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let Some(conn) = device.conn() else { return };
         let (term, window, timed) = (device.term(), device.window, device.timed());
         let Some(queue) = device.queue_mut() else { return };
         let mut over = Vec::new();
-        queue.pump(window, (now.mono, now.unix_s()), &mut over, |item| {
-            let (push, again) = (item.push.clone(), item.times > 0);
+        queue.pump(window, (now.mono, now.unix_s()), &mut over, |item, push| {
+            let (push, again) = (push.clone(), item.times > 0);
             fx.counters.count(Counter::PushesSent);
             fx.counters.count_by(Counter::PushesResent, u64::from(again));
             fx.deliveries.push((conn, Delivery::Push { term, push, again }));
@@ -43,6 +43,7 @@ impl Hub {
         for item in over {
             self.end(now, key, item, Outcome::Expired, fx);
         }
+        self.fetch(now, key, fx);
     }
 
     /// The device has pushes; there may be room for more now.
@@ -103,16 +104,18 @@ impl Hub {
     ) {
         self.expire_queue(now, key, fx);
         let Some(device) = self.registry.at_mut(key) else { return };
-        let Some(conn) = device.conn() else { return };
-        let (term, window) = (device.term(), usize::from(device.window));
+        if device.conn().is_none() {
+            return;
+        }
+        let window = usize::from(device.window);
         if let Some(queue) = device.queue_mut() {
-            let room = window.saturating_sub(queue.inflight());
+            let room = window.saturating_sub(queue.inflight() + queue.to_send());
             queue.unhold(after, room.min(usize::from(count)));
         }
+        // One answer a Pull: an earlier one is answered now at the latest.
+        self.answer_pull(key, fx);
+        self.await_pull(key, after);
         self.pump(now, key, fx);
-        let queue = self.registry.at(key).and_then(|device| device.queue());
-        let remaining = queue.map_or(0, |queue| queue.remaining(after) as u32);
-        fx.deliveries.push((conn, Delivery::Pulled { term, remaining }));
         self.release(now, key);
     }
 
@@ -133,25 +136,26 @@ impl Hub {
         let Some(queue) = device.queue_mut() else { return };
         let (mut over, mut keep, mut next) = (Vec::new(), Vec::new(), None::<Instant>);
         queue.sift_inflight(&mut over, |item| {
-            let Some(due) = due(item.sent, item.times) else {
-                return item.push.expired(now.unix_s());
+            let Some(left_ms) = left_ms(now, item) else {
+                return item.expired(now.unix_s());
             };
-            // Nobody waits for it, so the store has to know now, or it is over.
-            let alone = due <= now.mono && item.kept == Kept::No && !item.answers;
-            if item.push.expired(now.unix_s()) || (alone && !item.push.stores()) {
+            // Nobody waits for it, so the log has to know now, or it is over.
+            let is_due = left_ms == 0;
+            let alone = is_due && item.kept() == Kept::No && !item.watch().answers;
+            if item.expired(now.unix_s()) || (alone && !item.stores()) {
                 return true;
             }
             if alone {
-                keep.push(item.push.id);
+                keep.push(item.id);
             }
-            if due <= now.mono {
+            if let Some(push) = item.push().filter(|_| is_due).cloned() {
                 item.sent(now.mono);
                 fx.counters.count(Counter::PushesSent);
                 fx.counters.count(Counter::PushesResent);
-                let push = item.push.clone();
                 fx.deliveries.push((conn, Delivery::Push { term, push, again: true }));
             }
-            next = next.into_iter().chain(self::due(item.sent, item.times)).min();
+            let again = self::left_ms(now, item).map(|ms| now.after(Duration::from_millis(ms)));
+            next = next.into_iter().chain(again).min();
             false
         });
         if let Some(next) = next {
@@ -170,8 +174,8 @@ impl Hub {
     }
 }
 
-/// When a push that was sent so often, last at `sent`, is to be sent again, if ever.
-fn due(sent: Instant, times: u8) -> Option<Instant> {
-    let interval = RESEND_S.get(usize::from(times).checked_sub(1)?)?;
-    Some(sent + Duration::from_secs(*interval))
+/// Milliseconds until an item is to be sent again, if ever.
+fn left_ms(now: Now, item: &Item) -> Option<u64> {
+    let interval_s = RESEND_S.get(usize::from(item.times).checked_sub(1)?)?;
+    Some((interval_s * 1_000).saturating_sub(item.age_ms(now.mono).into()))
 }

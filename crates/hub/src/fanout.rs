@@ -8,6 +8,7 @@
 use crate::Hub;
 use crate::access::terms;
 use crate::effects::Effects;
+use crate::log::chores::Chore;
 use crate::push::Sending;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -90,7 +91,7 @@ impl Hub {
         let mut left = self.settings.limits.fan_out_slice;
         while visits > 0 && left > 0 {
             let mut walk = self.walks.pop_front()?;
-            if matches!(walk.errand, Errand::Push(_)) && !self.tickets.is_easy() {
+            if matches!(walk.errand, Errand::Push(_)) && !self.tickets.are_easy() {
                 self.walks.push_back(walk);
                 return Some(now.after(PAUSE));
             }
@@ -172,14 +173,20 @@ impl Hub {
 
     /// The device's product is gone, and so is the device.
     fn discard(&mut self, now: Now, key: Key, fx: &mut Effects) {
-        let device = self.registry.at_mut(key);
-        let items = device.and_then(|device| device.queue_mut()).map(|queue| queue.drain());
-        for item in items.into_iter().flatten() {
-            self.end(now, key, item, Outcome::Rejected(Rejection::Evicted), fx);
+        let Some((product, id)) = self.registry.names(key) else { return };
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let asked = device.extra.as_ref().is_some_and(|extra| extra.asked > 0);
+        let items = device.queue_mut().map(|queue| queue.drain()).unwrap_or_default();
+        let has_timeline = asked || !items.is_empty();
+        for item in items {
+            self.end_unlogged(now, key, &item, Outcome::Rejected(Rejection::Evicted), fx);
         }
         self.kick(now, key, (Refusal::AdminKick, Vec::new()), fx);
         self.set_tags(now, key, &[]);
-        self.registry.remove(key);
+        self.forget(key, fx);
+        if has_timeline {
+            self.run(Chore::Forget(product, id), fx);
+        }
     }
 
     /// Ids of the fan-outs that are walking.

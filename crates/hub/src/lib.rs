@@ -8,11 +8,12 @@
 //!   connection says about the device changes nothing.
 //! - A push reaches exactly one outcome at each device it matched:
 //!   `matched = pending + delivered + stored + expired + rejected` at any time.
-//! - "Stored" is said only after the store completed the entry.
+//! - "Stored" is said only after the log completed the append.
 //! - No call visits all devices: fan-outs, drops and sweeps go in slices from [`Hub::turn`].
 //!
-//! Read `registry/device` and `queue` first, then `session` (Binds), `push` (it finds its place),
-//! `delivery` (it goes out and is acknowledged), `fanout`.
+//! Read `registry/device` and `registry/queue` first, then `session` (Binds), `push` (it finds its
+//! place), `delivery` (it goes out and is acknowledged), `log` (it is kept, and comes back),
+//! `fanout`.
 
 mod access;
 mod audit;
@@ -21,28 +22,33 @@ mod delivery;
 mod effects;
 mod fanout;
 mod jobs;
+mod log;
 mod push;
 mod query;
-mod queue;
 mod registry;
 mod reports;
-mod restore;
 mod session;
 mod sweep;
-mod tickets;
 mod waits;
 
 pub use effects::Effects;
+pub use log::durable::{Upgrade, decode_event, encode_event, home_of, home_parts, timeline_of};
+pub use reports::ReportHook;
 
 use crate::access::Access;
 use crate::access::pace::Pace;
 use crate::access::replay::Replay;
 use crate::fanout::Walk;
 use crate::jobs::Jobs;
+use crate::log::chores::Chores;
+use crate::log::epochs::Epochs;
+use crate::log::keep::Keeping;
+use crate::log::restore::Restoring;
+use crate::log::rows::Rows;
+use crate::log::tickets::Tickets;
 use crate::registry::Registry;
 use crate::registry::tags::Tags;
 use crate::sweep::Sweep;
-use crate::tickets::Tickets;
 use crate::waits::{Timers, Waits};
 use base::hash::HashKey;
 use base::prng::Prng;
@@ -76,6 +82,11 @@ pub struct Settings {
     pub node_secret: [u8; 32],
     /// The process's key for hashing identities.
     pub hash_key: HashKey,
+    /// The key by which devices are at home on a shard, and under which their timelines are named:
+    /// the same on every shard and over restarts, and the key that chooses shards.
+    pub home: HashKey,
+    /// Webhooks that want Reports.
+    pub report_hooks: Vec<ReportHook>,
     /// For jitter only.
     pub seed: u64,
 }
@@ -88,13 +99,21 @@ pub struct Hub {
     pace: Pace,
     tags: Tags,
     tickets: Tickets,
+    keeping: Keeping,
+    rows: Rows,
+    chores: Chores,
+    epochs: Epochs,
+    restoring: Restoring,
     waits: Waits,
     jobs: Jobs,
     walks: VecDeque<Walk>,
     resends: Timers,
     sweep: Sweep,
     rng: Prng,
-    last_epoch: u64,
+    /// The highest push id that was restored.
+    last_id: u64,
+    /// The log takes nothing more until a restart.
+    log_failed: bool,
     online: u64,
     waiting: u64,
     waiting_bytes: u64,
@@ -110,13 +129,19 @@ impl Hub {
             pace: Pace::new(settings.binds_per_s),
             tags: Tags::default(),
             tickets: Tickets::default(),
+            keeping: Keeping::default(),
+            rows: Rows::default(),
+            chores: Chores::default(),
+            epochs: Epochs::default(),
+            restoring: Restoring::default(),
             waits: Waits::default(),
             jobs: Jobs::new(settings.limits.jobs_max as usize),
             walks: VecDeque::new(),
             resends: Timers::default(),
             sweep: Sweep::default(),
             rng: Prng::new(settings.seed),
-            last_epoch: 0,
+            last_id: 0,
+            log_failed: false,
             online: 0,
             waiting: 0,
             waiting_bytes: 0,
@@ -125,7 +150,7 @@ impl Hub {
         }
     }
 
-    /// Takes a product from configuration: known at once, not journaled. False when there are too
+    /// Takes a product from configuration: known at once, not in the log. False when there are too
     /// many. A product with the same key is replaced, so what is installed last holds.
     pub fn install(&mut self, product: Arc<Product>) -> bool {
         self.registry.products.put(product).is_some()
@@ -172,11 +197,13 @@ impl Hub {
         let waits = self.turn_waits(now, fx);
         let resends = self.turn_resends(now, fx);
         let walks = self.turn_walks(now, fx);
+        let chores = self.turn_chores(now, fx);
         let sweep = self.turn_sweep(now, fx);
-        [waits, resends, walks, sweep].into_iter().flatten().min()
+        [waits, resends, walks, chores, sweep].into_iter().flatten().min()
     }
 
-    /// From now on Binds are told that the server is going.
+    /// From now on Binds are told that the server is going, and every turn writes rows until none
+    /// is [unwritten](Hub::unwritten).
     pub fn drain(&mut self) {
         self.draining = true;
     }

@@ -6,15 +6,15 @@
 
 use crate::Hub;
 use crate::effects::Effects;
-use crate::queue::{Item, Kept, Room};
+use crate::log::durable::push::made_s;
 use crate::registry::device::Presence;
-use crate::tickets::Promise;
+use crate::registry::item::{Item, Kept, Watch};
+use crate::registry::queue::Room;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::{Counter, Event, What};
 use model::id::DeviceId;
 use model::ports::control::{Answer, PushOrder, Target};
-use model::ports::journal::Entry;
 use model::product::Product;
 use model::push::{Outcome, Push, Rejection};
 use std::sync::Arc;
@@ -50,13 +50,17 @@ impl Hub {
         };
         let product = self.registry.products.of(number).clone();
         let (receipts, wait_ms) = (order.receipts, order.wait_ms.min(WAIT_MS_MAX));
-        let (push, target) = make(now, order, &product);
+        let (push, target, order_key) = make(now, order, &product);
         let tag = match target {
             Target::Devices(devices) => {
                 let least_ms = if push.stores() { 0 } else { NOW_OR_NEVER_MS };
                 let until = now.after(Duration::from_millis(wait_ms.max(least_ms).into()));
                 let sending = Sending { push: Arc::new(push), receipts, counted: false };
-                return self.push_to_list(now, (reply, until), (number, devices), sending, fx);
+                let devices = (number, sorted(devices));
+                return match order_key {
+                    None => self.push_to_list(now, (reply, until), devices, sending, fx),
+                    Some(key) => self.claim(now, (reply, until), devices, (sending, &key), fx),
+                };
             }
             Target::Tag(tag) => Some(tag),
             Target::Product => None,
@@ -77,38 +81,52 @@ impl Hub {
             Ok(room) => room,
             Err(outcome) => return Some(self.tell_outcome(now, key, (sending, outcome), fx)),
         };
-        let push = &sending.push;
-        let device = self.registry.at_mut(key)?;
+        let Sending { push, receipts, counted } = sending;
+        let watch = Watch { answers: !counted, counted: *counted, receipts: *receipts };
+        self.take_in(now, (key, room), (push, watch, Kept::No), fx);
+        None
+    }
+
+    /// Puts a push that was judged into a device's queue, and sends it if it can.
+    pub(crate) fn take_in(
+        &mut self,
+        now: Now,
+        (key, room): (Key, Room),
+        (push, watch, kept): (&Arc<Push>, Watch, Kept),
+        fx: &mut Effects,
+    ) {
+        let Some(device) = self.registry.at_mut(key) else { return };
         let (online, queue) = (device.conn().is_some(), &mut device.extra().queue);
-        let replaced = queue.collapsing(push).map(|item| item.push.id);
+        let replaced = queue.collapsing(push).map(|item| item.id);
         let replaced = replaced.and_then(|id| queue.remove(id));
         let mut evicted = Vec::new();
         while let Some(item) = queue.victim(room, push) {
             evicted.push(item);
         }
-        let (answers, counted, receipts) = (!sending.counted, sending.counted, sending.receipts);
-        let (sent, push) = (Instant::default(), push.clone());
         let id = push.id;
+        let mut item = Item::new(push, watch);
+        item.set_kept(kept);
+        if !online {
+            item.shed();
+        }
         self.waiting += 1;
         self.waiting_bytes += push.weight() as u64;
-        let kept = Kept::No;
-        queue.insert(Item { push, sent, times: 0, kept, answers, counted, receipts });
+        queue.insert(item);
         self.pump(now, key, fx);
-        let queue = self.registry.at_mut(key)?.queue_mut()?;
-        let went = queue.find(id).is_some_and(|item| item.times > 0);
-        // An acknowledgement spares the store the trouble, if one may come soon.
-        let waits_for_ack = online && (answers || went);
-        if sending.push.stores() && !waits_for_ack {
+        let queue = self.registry.at_mut(key).and_then(|device| device.queue_mut());
+        let went = queue.and_then(|queue| queue.find(id)).is_some_and(|item| item.times > 0);
+        // An acknowledgement spares the log the trouble, if one may come soon.
+        let waits_for_ack = online && (watch.answers || went);
+        if push.stores() && !waits_for_ack {
             self.keep(now, key, id, fx);
         }
-        // The store hears of the new one before it hears that the old ones are over.
+        // The log hears of the new one before it hears that the old ones are over.
         for item in evicted {
             self.end(now, key, item, Outcome::Rejected(Rejection::Evicted), fx);
         }
         if let Some(item) = replaced {
             self.end(now, key, item, Outcome::Rejected(Rejection::Collapsed), fx);
         }
-        None
     }
 
     /// Gives an item that left its queue its outcome.
@@ -120,32 +138,46 @@ impl Hub {
         outcome: Outcome,
         fx: &mut Effects,
     ) {
-        let id = item.push.id;
-        self.waiting -= 1;
-        self.waiting_bytes -= item.push.weight() as u64;
-        fx.counters.count(counter(outcome));
-        if item.counted {
-            self.jobs.ended(id, item.kept == Kept::Yes, outcome);
-        }
-        if item.answers {
-            self.settle(key, id, outcome, fx);
-        }
-        if item.receipts {
-            self.event(now, key, || What::Pushed { id, outcome }, fx);
-        }
-        if item.kept != Kept::No
-            && let Some((product, device)) = self.registry.names(key)
-        {
-            self.enter(Promise::Over, Entry::Over { product, device, id }, fx);
+        let kept = item.kept();
+        self.end_unlogged(now, key, &item, outcome, fx);
+        // What is asked of the log and not answered is told it then.
+        if let Kept::At(seq) = kept {
+            self.enter_remove(key, seq, fx);
         }
     }
 
-    /// The device is away: what the store does not know yet goes there, what is for now is over.
+    /// The same, when the log hears of it in another way.
+    pub(crate) fn end_unlogged(
+        &mut self,
+        now: Now,
+        key: Key,
+        item: &Item,
+        outcome: Outcome,
+        fx: &mut Effects,
+    ) {
+        let (id, watch) = (item.id, item.watch());
+        self.waiting -= 1;
+        self.waiting_bytes -= item.weight() as u64;
+        fx.counters.count(counter(outcome));
+        if watch.counted {
+            self.jobs.ended(id, matches!(item.kept(), Kept::At(_)), outcome);
+        }
+        if watch.answers {
+            self.settle(key, id, outcome, fx);
+        }
+        if watch.receipts {
+            self.event(now, key, || What::Pushed { id, outcome }, fx);
+        }
+    }
+
+    /// The device is away: what the log does not know yet goes there, what is for now is over, and
+    /// bodies that the log has are let go.
     pub(crate) fn park(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let Some(queue) = device.queue_mut() else { return };
-        let open = queue.items().filter(|item| item.kept == Kept::No);
-        let open: Vec<_> = open.map(|item| (item.push.id, item.push.stores())).collect();
+        queue.shed();
+        let open = queue.items().filter(|item| item.kept() == Kept::No);
+        let open: Vec<_> = open.map(|item| (item.id, item.stores())).collect();
         let over = open.iter().filter(|(_, stores)| !stores);
         let over: Vec<_> = over.filter_map(|&(id, _)| queue.remove(id)).collect();
         for item in over {
@@ -168,7 +200,7 @@ impl Hub {
     }
 
     /// Whether a push may take a place, or what becomes of it without one.
-    fn judge(&self, now: Now, key: Key, sending: &Sending) -> Result<Room, Outcome> {
+    pub(crate) fn judge(&self, now: Now, key: Key, sending: &Sending) -> Result<Room, Outcome> {
         let rejected = |why| Err(Outcome::Rejected(why));
         let Some(device) = self.registry.at(key) else {
             return rejected(Rejection::UnknownDevice);
@@ -180,8 +212,8 @@ impl Hub {
         if device.presence() == Presence::Never && !product.store_for_unknown {
             return rejected(Rejection::UnknownDevice);
         }
-        let inflight = device.queue().map_or(0, |queue| queue.inflight());
-        let goes_now = device.conn().is_some() && inflight < usize::from(device.window);
+        let ahead = device.queue().map_or(0, |queue| queue.inflight() + queue.to_send());
+        let goes_now = device.conn().is_some() && ahead < usize::from(device.window);
         if push.expired(now.unix_s()) || (!push.stores() && !goes_now) {
             return Err(Outcome::Expired);
         }
@@ -193,22 +225,21 @@ impl Hub {
         if self.waiting_bytes + push.weight() as u64 > self.settings.offline_bytes_max {
             return rejected(Rejection::StoreFull);
         }
-        if push.stores() && !self.tickets.has_room() {
+        if push.stores() && !self.tickets.have_room(1) {
             return rejected(Rejection::Busy);
         }
         Ok(room)
     }
 
-    fn push_to_list(
+    /// Sends a push to devices of a list without repetitions.
+    pub(crate) fn push_to_list(
         &mut self,
         now: Now,
         (reply, until): (u64, Instant),
-        (number, mut devices): (u16, Vec<DeviceId>),
+        (number, devices): (u16, Vec<DeviceId>),
         sending: Sending,
         fx: &mut Effects,
     ) {
-        devices.sort_unstable();
-        devices.dedup();
         let id = sending.push.id;
         if !self.waits.has_room(id, devices.len()) {
             return fx.answers.push((reply, Answer::Busy));
@@ -233,26 +264,38 @@ impl Hub {
         sending: &Sending,
         fx: &mut Effects,
     ) -> Result<Key, Outcome> {
+        let (key, is_new) = self.find_place(now, (number, id), sending, fx)?;
+        match self.place(now, key, sending, fx) {
+            None => Ok(key),
+            Some(outcome) => {
+                if is_new {
+                    self.remove_record(key);
+                }
+                Err(outcome)
+            }
+        }
+    }
+
+    /// The device's record, and whether it was made for this push; or what becomes of the push,
+    /// which has been told then.
+    pub(crate) fn find_place(
+        &mut self,
+        now: Now,
+        (number, id): (u16, &DeviceId),
+        sending: &Sending,
+        fx: &mut Effects,
+    ) -> Result<(Key, bool), Outcome> {
         if let Some(key) = self.registry.find(number, id.as_str()) {
-            return self.place(now, key, sending, fx).map_or(Ok(key), Err);
+            return Ok((key, false));
         }
         let product = self.registry.products.of(number);
         let outcome = match (product.store_for_unknown, sending.push.stores()) {
             (false, _) => Outcome::Rejected(Rejection::UnknownDevice),
             (true, false) => Outcome::Expired,
-            (true, true) => {
-                let key = self.registry.find_or_insert(now.wall_ms, number, id.as_str());
-                let Some(key) = key else {
-                    let full = Outcome::Rejected(Rejection::StoreFull);
-                    fx.counters.count(counter(full));
-                    return Err(full);
-                };
-                let outcome = self.place(now, key, sending, fx);
-                if outcome.is_some() {
-                    self.registry.remove(key);
-                }
-                return outcome.map_or(Ok(key), Err);
-            }
+            (true, true) => match self.registry.find_or_insert(now.wall_ms, number, id.as_str()) {
+                Some(key) => return Ok((key, true)),
+                None => Outcome::Rejected(Rejection::StoreFull),
+            },
         };
         fx.counters.count(counter(outcome));
         if sending.receipts {
@@ -263,7 +306,8 @@ impl Hub {
         Err(outcome)
     }
 
-    fn tell_outcome(
+    /// Says of a push that takes no place what becomes of it.
+    pub(crate) fn tell_outcome(
         &mut self,
         now: Now,
         key: Key,
@@ -279,19 +323,31 @@ impl Hub {
     }
 }
 
-fn make(now: Now, order: PushOrder, product: &Product) -> (Push, Target) {
+fn sorted(mut devices: Vec<DeviceId>) -> Vec<DeviceId> {
+    devices.sort_unstable();
+    devices.dedup();
+    devices
+}
+
+/// The push of an order. The end of one with an idempotency key is told from the time in its id:
+/// what is the same in a repeated order must be found out without the clock.
+fn make(now: Now, order: PushOrder, product: &Product) -> (Push, Target, Option<Box<str>>) {
     let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
+    let from_s = match &order.idempotency_key {
+        Some(_) => made_s(order.id),
+        None => now.unix_s(),
+    };
     let push = Push {
         id: order.id,
         product: order.product,
         app_id: product.app_id,
         body: order.body,
         collapse: order.collapse,
-        expire_at: if live_s == 0 { 0 } else { now.unix_s().saturating_add(live_s) },
+        expire_at: if live_s == 0 { 0 } else { from_s.saturating_add(live_s) },
         priority: order.priority,
         silent: order.silent,
     };
-    (push, order.target)
+    (push, order.target, order.idempotency_key)
 }
 
 fn room(product: &Product) -> Room {

@@ -7,6 +7,7 @@
 use crate::Hub;
 use crate::registry::device::{Device, Presence};
 use base::slab::Key;
+use base::time::Now;
 use model::id::{DeviceId, ProductKey, Tag};
 use model::ports::control::{Answer, DeviceState};
 
@@ -18,17 +19,18 @@ const VISITS_MAX: usize = 16_384;
 
 impl Hub {
     /// The states of those that are known.
-    pub(crate) fn states(&self, product: &ProductKey, devices: &[DeviceId]) -> Answer {
+    pub(crate) fn states(&self, now: Now, product: &ProductKey, devices: &[DeviceId]) -> Answer {
         let Some(number) = self.registry.products.number(product) else {
             return Answer::UnknownProduct;
         };
         let keys = devices.iter().filter_map(|id| self.registry.find(number, id.as_str()));
-        Answer::Devices(keys.filter_map(|key| self.state(key)).collect())
+        Answer::Devices(keys.filter_map(|key| self.state(now, key)).collect())
     }
 
     /// A page of devices in the order of their slots.
     pub(crate) fn list(
         &self,
+        now: Now,
         (product, online, tag): (Option<ProductKey>, Option<bool>, Option<Tag>),
         after: Option<u64>,
         count: u32,
@@ -55,7 +57,7 @@ impl Hub {
                     && online.is_none_or(|online| device.conn().is_some() == online)
                     && tag.as_ref().is_none_or(|tag| self.carries(device, tag))
             });
-            devices.extend(asked.and_then(|(key, _)| self.state(key)));
+            devices.extend(asked.and_then(|(key, _)| self.state(now, key)));
             if devices.len() == count {
                 return Answer::Page { devices, next: Some(slot) };
             }
@@ -68,7 +70,7 @@ impl Hub {
         device.tags().iter().any(|&number| self.tags.tag(number) == tag)
     }
 
-    fn state(&self, key: Key) -> Option<DeviceState> {
+    fn state(&self, now: Now, key: Key) -> Option<DeviceState> {
         let (product, id) = self.registry.names(key)?;
         let device = self.registry.at(key)?;
         let (online, queue) = (device.conn().is_some(), device.queue());
@@ -79,7 +81,7 @@ impl Hub {
             online,
             protocol: self.registry.protocol_name(device.protocol()),
             epoch: device.epoch,
-            since_ms: if bound_once { device.since_ms() } else { 0 },
+            since_ms: if bound_once { device.since_ms().min(now.wall_ms) } else { 0 },
             reason: device.reason(),
             heartbeat_s: if online { device.heartbeat_s } else { 0 },
             inflight: queue.map_or(0, |queue| queue.inflight() as u32),

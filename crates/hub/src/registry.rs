@@ -1,19 +1,23 @@
 //! Who is known: every device's record, found by product and id.
 //!
-//! The index holds slot numbers only; names are compared in the records. The hash of an identity is
-//! that of (product key, device id), the same that chooses its shard. The registry knows nothing of
-//! pushes. Invariant: a slot is in the index exactly while a record lives in it.
+//! The index holds slot numbers only; names are compared in the records, and hashed as (product
+//! key, device id). The registry knows nothing of pushes but how they stand in a device's queue.
+//! Invariant: a slot is in the index exactly while a record lives in it.
 
 pub(crate) mod device;
+pub(crate) mod item;
 pub(crate) mod products;
+pub(crate) mod queue;
 pub(crate) mod tags;
 
 use self::device::{Device, Name};
 use self::products::Products;
+use crate::log::durable;
 use base::hash::HashKey;
 use base::index::Index;
 use base::slab::{Key, Slab};
 use model::id::{DeviceId, ProductKey};
+use model::timeline::TimelineId;
 
 /// The devices of one shard.
 pub(crate) struct Registry {
@@ -124,6 +128,20 @@ impl Registry {
         let device = self.devices.at(key)?;
         let id = DeviceId::parse(self.id(device)).expect("ids were checked where they entered");
         Some((self.products.of(device.product).key.clone(), id))
+    }
+
+    /// The timeline of its pushes, named under `home`.
+    pub fn timeline(&self, home: HashKey, key: Key) -> Option<TimelineId> {
+        let device = self.devices.at(key)?;
+        let product = self.products.of(device.product).key.as_str();
+        Some(durable::timeline_of(home, product, self.id(device)))
+    }
+
+    /// The key of its row.
+    pub fn row_key(&self, key: Key) -> Option<Box<[u8]>> {
+        let device = self.devices.at(key)?;
+        let product = self.products.of(device.product).key.as_str();
+        Some(durable::device::key(product, self.id(device)))
     }
 
     /// Number of a protocol's name. When there are too many, the rest share the empty one.

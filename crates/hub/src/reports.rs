@@ -2,19 +2,54 @@
 //!
 //! The quota is one number a device: the time at which what it saved up would be whole again
 //! (GCRA). It stands in the device's extra, so a device that reports nothing pays nothing, and the
-//! sweep frees it when it is whole. A Report is taken once it is handed to the event feed; when
-//! nobody listens it is taken and counted, for nobody missed it.
+//! sweep frees it when it is whole. A Report that a webhook wants is taken once it is on stable
+//! storage, in the timeline of each such webhook. Any other is taken once it is handed to the event
+//! feed; when nobody listens it is taken and counted, for nobody missed it.
 
 use crate::Hub;
 use crate::effects::Effects;
+use crate::log::durable::encode_event;
+use crate::log::tickets::Promise;
 use base::slab::Key;
 use base::time::Now;
-use model::event::{Counter, What};
+use model::event::{Counter, Event, What};
+use model::id::{ConnRef, ProductKey};
+use model::ports::log::{Append, Call, Write};
 use model::product::Product;
 use model::request::{Delivery, Refusal};
+use model::timeline::{Message, TimelineId};
+use std::sync::Arc;
 
 /// What a device may save up, microseconds of its pace.
 const BURST_US: u64 = 10_000_000;
+
+/// Reports of one device that may wait for the log. One more is refused as Busy.
+const REPORTS_WAITING_MAX: u16 = 1_024;
+
+/// A webhook that wants Reports.
+#[derive(Clone, Debug)]
+pub struct ReportHook {
+    /// Of the devices of this product; of all, if absent.
+    pub product: Option<ProductKey>,
+    /// Where they wait for it, on this shard's log.
+    pub timeline: TimelineId,
+}
+
+/// A Report that waits for the log.
+pub(crate) struct Waiting {
+    key: Key,
+    conn: ConnRef,
+    term: u16,
+    seq: u32,
+    event: Event,
+}
+
+impl Waiting {
+    /// Whose it is.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+}
 
 impl Hub {
     /// A device reports.
@@ -28,11 +63,15 @@ impl Hub {
         let Some(device) = self.registry.at(key) else { return };
         let Some(conn) = device.conn() else { return };
         let term = device.term();
-        let refusal = match fx.events_wanted && fx.events_full {
-            true => Err(Refusal::Busy),
-            false => self.take_quota(now, key),
+        let to = self.hooks_of(device.product);
+        let refusal = match to.is_empty() || self.has_room_for_report(key) {
+            true => self.take_quota(now, key),
+            false => Err(Refusal::Busy),
         };
         let delivery = match refusal {
+            Ok(()) if !to.is_empty() => {
+                return self.keep_report(now, (key, conn, term), (seq, body, to), fx);
+            }
             Ok(()) => {
                 fx.counters.count(Counter::Reports);
                 self.event(now, key, || What::Report { seq, body }, fx);
@@ -44,6 +83,64 @@ impl Hub {
             }
         };
         fx.deliveries.push((conn, delivery));
+    }
+
+    /// The log has answered a Report. Whoever listens to the feed hears of it whatever became of
+    /// the connection it came over.
+    pub(crate) fn report_kept(&mut self, waiting: Waiting, is_stored: bool, fx: &mut Effects) {
+        let Waiting { key, conn, term, seq, event } = waiting;
+        let epoch = event.epoch;
+        let counter = if is_stored { Counter::Reports } else { Counter::ReportsRefused };
+        fx.counters.count(counter);
+        if is_stored {
+            fx.tell(event);
+        }
+        let Some(device) = self.registry.at_mut(key) else { return };
+        device.extra().reports -= 1;
+        let is_here = device.conn() == Some(conn) && device.term() == term;
+        if !is_here || device.epoch != epoch {
+            return;
+        }
+        let delivery = match is_stored {
+            true => Delivery::ReportTaken { term, seq },
+            false => Delivery::ReportRefused { term, seq, why: Refusal::Busy },
+        };
+        fx.deliveries.push((conn, delivery));
+    }
+
+    fn keep_report(
+        &mut self,
+        now: Now,
+        (key, conn, term): (Key, ConnRef, u16),
+        (seq, body, to): (u32, Box<[u8]>, Vec<TimelineId>),
+        fx: &mut Effects,
+    ) {
+        let Some((product, id)) = self.registry.names(key) else { return };
+        let Some(device) = self.registry.at_mut(key) else { return };
+        device.extra().reports += 1;
+        let (at_ms, epoch) = (now.wall_ms, device.epoch);
+        let what = What::Report { seq, body };
+        let event = Event { at_ms, product, device: id, epoch, what };
+        let body = encode_event(&event).expect("a Report can be encoded");
+        let (id, at_s, label) = (seq.into(), now.unix_s(), Box::default());
+        let message = Arc::new(Message { id, at_s, label, body });
+        let promise = Promise::Report(Box::new(Waiting { key, conn, term, seq, event }));
+        let append = Append { message, to, once: None };
+        self.enter(promise, Call::Write(Write::Append(append)), fx);
+    }
+
+    /// Where the webhooks that want the Reports of this product have them wait.
+    fn hooks_of(&self, product: u16) -> Vec<TimelineId> {
+        let key = &self.registry.products.of(product).key;
+        let hooks = self.settings.report_hooks.iter();
+        let hooks = hooks.filter(|hook| hook.product.as_ref().is_none_or(|wanted| wanted == key));
+        hooks.map(|hook| hook.timeline).collect()
+    }
+
+    fn has_room_for_report(&self, key: Key) -> bool {
+        let device = self.registry.at(key);
+        let waiting = device.and_then(|device| device.extra.as_ref()).map_or(0, |e| e.reports);
+        waiting < REPORTS_WAITING_MAX && self.tickets.have_room_for_report()
     }
 
     fn take_quota(&mut self, now: Now, key: Key) -> Result<(), Refusal> {

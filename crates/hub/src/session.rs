@@ -8,11 +8,12 @@ use crate::Hub;
 use crate::access::Proven;
 use crate::access::terms;
 use crate::effects::Effects;
+use crate::registry::device::Presence;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::event::{Counter, What};
-use model::id::{ConnRef, DeviceRef, MessageId, Tag};
+use model::id::{ConnRef, DeviceRef, Tag};
 use model::request::{Bind, Bound, Delivery, Kick, Refusal, Refused};
 
 /// Milliseconds after which to come back to a server that is full.
@@ -20,6 +21,9 @@ const FULL_RETRY_MS: u32 = 10_000;
 
 /// Milliseconds after which to come back when the replay filter has no room.
 const REPLAY_RETRY_MS: u32 = 60_000;
+
+/// Milliseconds after which to come back when epochs have run out until the log answers.
+const EPOCH_RETRY_MS: u32 = 200;
 
 enum Verdict {
     In { key: Key, resumed: bool },
@@ -37,6 +41,7 @@ impl Hub {
     /// Somebody wants to be a device.
     pub(crate) fn bind(&mut self, now: Now, from: ConnRef, bind: Bind, fx: &mut Effects) {
         let term = bind.term;
+        self.raise_epochs(now, fx);
         let delivery = match self.admit(now, &bind) {
             Verdict::In { key, resumed } => {
                 return self.attach(now, from, (key, resumed), bind, fx);
@@ -74,6 +79,7 @@ impl Hub {
             queue.rewind();
         }
         self.online -= 1;
+        self.soil(key);
         self.park(now, key, fx);
         self.release(now, key);
     }
@@ -95,22 +101,24 @@ impl Hub {
         true
     }
 
-    /// Gives the device these tags and no others.
-    pub(crate) fn set_tags(&mut self, now: Now, key: Key, tags: &[Tag]) {
-        let Some(device) = self.registry.at_mut(key) else { return };
+    /// Gives the device these tags and no others; whether that changed anything.
+    pub(crate) fn set_tags(&mut self, now: Now, key: Key, tags: &[Tag]) -> bool {
+        let Some(device) = self.registry.at_mut(key) else { return false };
         let product = device.product;
         let joined = tags.iter().map(|tag| self.tags.join(product, tag, key.slot));
         let mut numbers: Vec<u32> = joined.collect();
         numbers.sort_unstable();
         numbers.dedup();
         let before = match device.tags().is_empty() && numbers.is_empty() {
-            true => return,
+            true => return false,
             false => std::mem::replace(&mut device.extra().tags, numbers.into_boxed_slice()),
         };
         for number in before.iter().filter(|&number| !device.tags().contains(number)) {
             self.tags.leave(*number, key.slot);
         }
+        let changed = *before != *device.tags();
         device.release(now.mono);
+        changed
     }
 
     /// Frees what the device does not need any more.
@@ -141,6 +149,9 @@ impl Hub {
         let Some(number) = self.registry.products.number(&bind.product) else {
             return Verdict::never(Refusal::UnknownProduct);
         };
+        if !self.epochs.has_next() {
+            return self.later(Refusal::Busy, EPOCH_RETRY_MS);
+        }
         if let Err(wait_ms) = self.pace.admit(now) {
             return self.later(Refusal::Busy, wait_ms);
         }
@@ -178,12 +189,13 @@ impl Hub {
         bind: Bind,
         fx: &mut Effects,
     ) {
-        let epoch = self.next_epoch(now, key);
+        let epoch = self.epochs.next(now, self.settings.shard);
         self.take_over(now, from, (key, epoch), fx);
         let protocol = self.registry.protocol(bind.protocol);
         let Some(number) = self.registry.at(key).map(|device| device.product) else { return };
         let product = self.registry.products.of(number).clone();
         let Some(device) = self.registry.at_mut(key) else { return };
+        let is_first = device.presence() == Presence::Never;
         device.attach(from, epoch);
         device.set_term(bind.term);
         device.set_protocol(protocol);
@@ -191,8 +203,11 @@ impl Hub {
         device.window = terms::window(&product, bind.inflight_max);
         let (heartbeat_s, inflight_max) = (device.heartbeat_s, device.window);
         self.online += 1;
-        if let Some(tags) = &bind.tags {
-            self.set_tags(now, key, tags);
+        let tagged = bind.tags.as_ref().is_some_and(|tags| self.set_tags(now, key, tags));
+        // That it is known, and what it told of itself, is written at once; the rest can wait.
+        match (is_first || tagged) && !self.log_failed {
+            true => self.write_row(key, fx),
+            false => self.soil(key),
         }
         self.expire_queue(now, key, fx);
         if let Some(last) = bind.last_id {
@@ -252,14 +267,5 @@ impl Hub {
             self.pump(now, key, fx);
         }
         self.release(now, key);
-    }
-
-    /// Higher than every epoch this shard gave and the device had; by the wall clock, so that it
-    /// rises over restarts too.
-    fn next_epoch(&mut self, now: Now, key: Key) -> u64 {
-        let had = self.registry.at(key).map_or(0, |device| device.epoch);
-        let last = self.last_epoch.max(had);
-        self.last_epoch = MessageId::after(last, now.wall_ms, self.settings.shard).0;
-        self.last_epoch
     }
 }

@@ -1,13 +1,13 @@
-//! The round of the sweep: what is over, what is idle, whom to forget.
+//! The round of the sweep: what is over, what is idle, whom to forget, which rows to write.
 //!
 //! It looks at a slice of the slots at a time and gets round in half a minute, whatever their
 //! number: a stored push is counted expired at most so long after its time (it is never sent after
-//! it, which is looked at when it is sent).
+//! it, which is looked at when it is sent). A slice ends early when it has written its share of
+//! rows. In a drain it goes on without pauses until all rows are written.
 
 use crate::Hub;
 use crate::effects::Effects;
 use crate::registry::device::Device;
-use base::slab::Key;
 use base::time::{Instant, Now};
 use std::time::Duration;
 
@@ -16,6 +16,12 @@ const ROUND: Duration = Duration::from_secs(30);
 
 /// Slots looked at in one call.
 const SLICE: u32 = 1_024;
+
+/// Rows written in one call.
+const ROWS_MAX: u32 = 256;
+
+/// How long a drain waits for the log to take more rows.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Where the sweep is.
 #[derive(Default)]
@@ -27,34 +33,55 @@ pub(crate) struct Sweep {
 impl Hub {
     /// Sweeps a slice, if it is time; says when the next one is due.
     pub(crate) fn turn_sweep(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        if now.mono < self.sweep.due {
+        let hurry = self.draining && self.unwritten() > 0;
+        if now.mono < self.sweep.due && !hurry {
             return Some(self.sweep.due);
         }
         self.access.turn(now);
+        self.raise_epochs(now, fx);
         let slots = self.registry.slots();
         if self.sweep.from >= slots {
             self.sweep.from = 0;
         }
-        let end = slots.min(self.sweep.from + SLICE);
-        for slot in self.sweep.from..end {
-            self.sweep_slot(now, slot, fx);
+        let (from, end) = (self.sweep.from, slots.min(self.sweep.from + SLICE));
+        let (mut slot, mut rows) = (from, 0);
+        while slot < end && rows < ROWS_MAX {
+            rows += u32::from(self.sweep_slot(now, slot, fx));
+            slot += 1;
         }
-        self.sweep.from = end;
-        let rest = ROUND.mul_f64(f64::from(SLICE) / f64::from(slots.max(SLICE)));
-        self.sweep.due = now.after(rest);
+        self.sweep.from = slot;
+        let part = f64::from((slot - from).max(1)) / f64::from(slots.max(1));
+        self.sweep.due = now.after(ROUND.mul_f64(part));
+        if self.draining && self.unwritten() > 0 {
+            let room = self.tickets.have_room_for_row();
+            return Some(if room { now.mono } else { now.after(PAUSE) });
+        }
         Some(self.sweep.due)
     }
 
-    fn sweep_slot(&mut self, now: Now, slot: u32, fx: &mut Effects) {
-        let Some((key, device)) = self.registry.tenant(slot) else { return };
+    /// Rows of devices that a drain still has to write. None once the log has failed.
+    pub fn unwritten(&self) -> u64 {
+        if self.log_failed { 0 } else { self.rows.dirty() }
+    }
+
+    /// True when it wrote a row.
+    fn sweep_slot(&mut self, now: Now, slot: u32, fx: &mut Effects) -> bool {
+        let Some((key, device)) = self.registry.tenant(slot) else { return false };
         if device.extra.is_some() {
             self.expire_queue(now, key, fx);
             self.pump(now, key, fx);
             self.release(now, key);
         }
-        if self.registry.at(key).is_some_and(|device| self.is_forgotten(now, device)) {
-            self.forget(key);
+        let Some(device) = self.registry.at(key) else { return false };
+        if self.is_forgotten(now, device) {
+            self.forget(key, fx);
+            return false;
         }
+        let writes = device.dirty() && !self.log_failed && self.tickets.have_room_for_row();
+        if writes {
+            self.write_row(key, fx);
+        }
+        writes
     }
 
     fn is_forgotten(&self, now: Now, device: &Device) -> bool {
@@ -63,9 +90,5 @@ impl Hub {
             && device.extra.is_none()
             && !device.blocked()
             && age_ms >= u64::from(self.settings.limits.forget_after_s) * 1_000
-    }
-
-    fn forget(&mut self, key: Key) {
-        self.registry.remove(key);
     }
 }

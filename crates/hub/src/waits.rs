@@ -6,7 +6,7 @@
 
 use crate::Hub;
 use crate::effects::Effects;
-use crate::queue::Kept;
+use crate::registry::item::Kept;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use base::wheel::Wheel;
@@ -142,9 +142,16 @@ impl Hub {
     fn stop_waiting_for(&mut self, now: Now, key: Key, id: MessageId, fx: &mut Effects) {
         let device = self.registry.at_mut(key);
         let Some(queue) = device.and_then(|device| device.queue_mut()) else { return };
-        let Some(item) = queue.find(id).filter(|item| item.kept == Kept::No) else { return };
-        if item.push.stores() {
-            return self.keep(now, key, id, fx);
+        let Some(item) = queue.find(id) else { return };
+        match item.kept() {
+            Kept::No if item.stores() => return self.keep(now, key, id, fx),
+            Kept::No => {}
+            Kept::Asked => return,
+            // It was in the log before it was sent.
+            Kept::At(_) => {
+                item.stop_answering();
+                return self.settle(key, id, Outcome::Stored, fx);
+            }
         }
         let Some(item) = queue.remove(id) else { return };
         self.end(now, key, item, Outcome::Expired, fx);

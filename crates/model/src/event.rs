@@ -116,6 +116,8 @@ counters! {
     LettersSent "mailbox_letters_total" "Letters between shards.";
     LettersRefused "mailbox_full_total" "Letters that found a full mailbox.";
     StoreFailures "store_failures_total" "Entries the store could not take.";
+    PullsFailed "pulls_failed_total" "Reads of stored pushes that failed; they are tried again.";
+    RemovalsGivenUp "removals_given_up_total" "Removals left to the next start.";
 }
 
 impl Counter {

@@ -35,6 +35,8 @@ pub use sections::{
 };
 
 use key::Section;
+pub(crate) use sections::SHARDS_MAX;
+
 use reader::{Reader, Sheet};
 
 /// Largest configuration file, bytes. A larger one is refused.

@@ -16,7 +16,7 @@ use model::event::Counter;
 use model::id::{ConnRef, DeviceId, ProductKey, ShardId};
 use model::link::Link;
 use model::ports::control::{Answer, Command};
-use model::ports::journal::{Completion, Entry, Ticket};
+use model::ports::log::{Completion, StoreError, Ticket};
 use model::product::Product;
 use model::request::{Delivery, Request};
 use net::{Desk, House, Opened};
@@ -31,7 +31,7 @@ pub enum Mail {
     Request(ConnRef, Request),
     /// From the API.
     Ask(Command, Part),
-    /// From the store.
+    /// From the shard's log.
     Completions(Vec<Completion>),
     /// From configuration: these products are so from now on.
     Install(Vec<Arc<Product>>),
@@ -76,6 +76,37 @@ impl<O: Outside> ServerHouse<O> {
         &mut self.hub
     }
 
+    /// Everything that the logs kept has been given to the hub. Gives how many calls it hands to
+    /// its log before anything else: until they are completed it admits nobody.
+    pub fn restored(&mut self, now: Now) -> usize {
+        self.hub.restored(now, &mut self.effects);
+        let calls = self.effects.calls.len();
+        self.call(now);
+        calls
+    }
+
+    /// Before the shard's first turn and after its last one: what the log has completed. Gives how
+    /// many it were.
+    pub fn completed(&mut self, now: Now, mail: impl Iterator<Item = Mail>) -> usize {
+        let mut count = 0;
+        for mail in mail {
+            if let Mail::Completions(completions) = mail {
+                count += completions.len();
+                self.complete(now, completions.into_iter());
+            }
+        }
+        self.carry_out_alone(now);
+        count
+    }
+
+    /// After the shard's last turn: lets the hub say what it still has to say to its log. True when
+    /// that is all.
+    pub fn wind_up(&mut self, now: Now) -> bool {
+        self.hub.turn(now, &mut self.effects);
+        self.carry_out_alone(now);
+        self.hub.unwritten() == 0
+    }
+
     /// What the hub has counted.
     pub fn effects(&self) -> &Effects {
         &self.effects
@@ -84,17 +115,6 @@ impl<O: Outside> ServerHouse<O> {
     /// The outside, to look at.
     pub fn outside(&self) -> &O {
         &self.outside
-    }
-
-    /// Whether an entry of the store is this shard's to restore: products are everybody's.
-    pub fn owns(&self, entry: &Entry) -> bool {
-        match entry {
-            Entry::Waits { push, device } => self.owner(&push.product, device) == self.shard,
-            Entry::Over { product, device, .. } | Entry::Blocked { product, device, .. } => {
-                self.owner(product, device) == self.shard
-            }
-            Entry::Product(_) | Entry::NoProduct(_) => true,
-        }
     }
 
     fn owner(&self, product: &ProductKey, device: &DeviceId) -> ShardId {
@@ -123,7 +143,6 @@ impl<O: Outside> ServerHouse<O> {
     /// Somebody may have begun to listen a moment ago: the hub is told before each of its acts.
     fn look_outside(&mut self) {
         self.effects.events_wanted = self.outside.events_wanted();
-        self.effects.events_full = self.outside.events_full();
     }
 
     fn ask(&mut self, now: Now, command: Command, part: Part, desk: &mut Desk<Self>) {
@@ -146,24 +165,46 @@ impl<O: Outside> ServerHouse<O> {
             for (ask, answer) in std::mem::take(&mut self.effects.answers) {
                 self.answer(ask, answer, desk);
             }
-            if !self.effects.events.is_empty() {
-                let events = std::mem::take(&mut self.effects.events);
-                let dropped = self.outside.publish(events);
-                self.effects.counters.count_by(Counter::EventsDropped, dropped as u64);
-            }
-            if !self.effects.entries.is_empty() {
-                let entries = std::mem::take(&mut self.effects.entries);
-                if let Err((error, tickets)) = self.outside.store(entries) {
-                    let failed = |ticket: Ticket| (ticket, Err(error));
-                    self.complete(now, tickets.into_iter().map(failed));
+            self.publish();
+            self.call(now);
+        }
+    }
+
+    /// The same without connections to deliver to.
+    fn carry_out_alone(&mut self, now: Now) {
+        while !self.effects.is_empty() {
+            self.effects.deliveries.clear();
+            for (ask, answer) in std::mem::take(&mut self.effects.answers) {
+                if let Some(part) = self.asks.remove(Key::unpack(ask)) {
+                    part.answer(answer);
                 }
             }
+            self.publish();
+            self.call(now);
+        }
+    }
+
+    fn publish(&mut self) {
+        if !self.effects.events.is_empty() {
+            let events = std::mem::take(&mut self.effects.events);
+            let dropped = self.outside.publish(events);
+            self.effects.counters.count_by(Counter::EventsDropped, dropped as u64);
+        }
+    }
+
+    fn call(&mut self, now: Now) {
+        if !self.effects.calls.is_empty() {
+            let calls = std::mem::take(&mut self.effects.calls);
+            let refused = self.outside.call(calls);
+            let busy = |ticket: Ticket| (ticket, Err(StoreError::Busy));
+            self.complete(now, refused.into_iter().map(busy));
         }
     }
 
     fn complete(&mut self, now: Now, completions: impl Iterator<Item = Completion>) {
         for completion in completions {
-            if completion.1.is_err() {
+            // A conflict is the application's, not the store's.
+            if completion.1.as_ref().is_err_and(|error| *error != StoreError::Conflict) {
                 self.effects.counters.count(Counter::StoreFailures);
             }
             self.hub.complete(now, completion, &mut self.effects);
@@ -206,6 +247,7 @@ impl<O: Outside> House for ServerHouse<O> {
             Mail::Request(from, request) => self.request(now, from, request, desk),
             Mail::Ask(command, part) => self.ask(now, command, part, desk),
             Mail::Completions(completions) => {
+                self.outside.completed(&completions);
                 self.look_outside();
                 self.complete(now, completions.into_iter());
                 self.carry_out(now, desk);

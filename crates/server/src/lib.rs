@@ -2,8 +2,10 @@
 //!
 //! Here the rooms meet: [`machines`] is the table of protocols, [`house`] joins machines and hub
 //! on one shard, [`switchboard`] is the API's way in, [`start`] builds it all from a [`config`] and
-//! [`signals`] ends or reloads it. No rule of messaging lives here.
+//! [`signals`] ends or reloads it; [`tools`] are for a
+//! server that is stopped. No rule of messaging lives here.
 
+mod backlog;
 mod clock;
 pub mod config;
 pub mod house;
@@ -13,3 +15,4 @@ pub mod outside;
 pub mod signals;
 pub mod start;
 pub mod switchboard;
+pub mod tools;

@@ -6,34 +6,37 @@
 
 mod folder;
 mod rooms;
+mod storage;
+mod world;
+
+pub(crate) use storage::home_key;
+pub use world::World;
 
 use crate::clock;
 use crate::config::{self, Config, ListenerProtocol, ProxyHeader};
 use crate::house::{Mail, ServerHouse};
-use crate::outside::Outside;
 use crate::switchboard::{Mailboxes, ServerLetter, Switchboard};
 use admin::Feed;
 use base::hash::HashKey;
-use hub::Hub;
-use model::event::Event;
+use hub::{Hub, ReportHook};
 use model::id::ShardId;
 use model::limits::Limits;
 use model::link::Protocol;
 use model::ports::control::{Command, Control};
-use model::ports::journal::{Entry, StoreError, Ticket};
 use model::product::Product;
 use net::epoll::Epoll;
 use net::layer::Door;
 use net::layer::tls::TlsServer;
 use net::mailbox::Mailbox;
-use net::shard::Census;
+use net::shard::{Census, Letter};
 use net::{Shard, descriptors, listen};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use store::Store;
+use std::time::Duration;
+use storage::Storage;
 
 /// Why a server did not start, in words for the operator.
 #[derive(Debug)]
@@ -51,39 +54,12 @@ fn failed(error: impl fmt::Display) -> StartError {
     StartError(error.to_string())
 }
 
-/// The store and the event feed of a real server.
-pub struct World {
-    shard: ShardId,
-    store: Arc<Store>,
-    feed: Arc<Feed>,
-}
-
-impl Outside for World {
-    fn store(&mut self, entries: Vec<(Ticket, Entry)>) -> Result<(), (StoreError, Vec<Ticket>)> {
-        self.store.submit(self.shard, entries).map_err(|entries| {
-            (StoreError::Busy, entries.into_iter().map(|(ticket, _)| ticket).collect())
-        })
-    }
-
-    fn events_wanted(&self) -> bool {
-        self.feed.wanted()
-    }
-
-    fn events_full(&self) -> bool {
-        !self.feed.has_room()
-    }
-
-    fn publish(&mut self, events: Vec<Event>) -> usize {
-        self.feed.publish(events)
-    }
-}
-
 /// A server at work.
 pub struct Running {
     switchboard: Switchboard<World>,
     shards: Vec<JoinHandle<()>>,
     api: Option<admin::Running>,
-    store: Arc<Store>,
+    storage: Arc<Storage>,
     tls: Vec<(String, Arc<TlsServer>)>,
     config: Config,
     listening: Vec<(String, SocketAddr)>,
@@ -95,34 +71,41 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
     let asked = config.clone();
     fit_descriptors(&mut config)?;
     let limits = Arc::new(config.limits.clone());
+    let count = shard_count(config.server.shards);
+    let mut folder = storage::open(&config, count)?;
     let data = config.server.data.clone();
-    let secret = random()?;
-    let mailboxes: Arc<OnceLock<Mailboxes<World>>> = Arc::default();
-    let (store, recovered) = rooms::open_store(&config, secret, mailboxes.clone())?;
-    let store = Arc::new(store);
     let (token, token_file) = folder::api_token(&data, config.api.token.reveal())?;
     let tls = rooms::load_tls(&config)?;
     let doors = doors(&config, &tls);
-    let count = shard_count(config.server.shards);
     let open = listen::open(&doors, count, limits.tcp_user_timeout_ms).map_err(failed)?;
 
-    let seed = u64::from_le_bytes(secret[..8].try_into().expect("eight of 32 bytes"));
-    let keys: [u8; 32] = random()?;
-    let word = |at: usize| u64::from_le_bytes(keys[at..at + 8].try_into().expect("eight bytes"));
-    let hash_key = HashKey::new(word(0), word(8));
+    let hooks = rooms::webhooks(&config);
+    let home = folder.home;
+    let timelines = rooms::report_timelines(home, &hooks);
+    let seeds = Seeds {
+        hash_key: HashKey::new(random_word()?, random_word()?),
+        seed: random_word()?,
+        report_hooks: if config.api.enabled { report_hooks(&hooks, &timelines) } else { vec![] },
+        node_secret: folder.secret(),
+        home,
+        limits: limits.clone(),
+        count,
+    };
+    let hubs = restored(&config, &seeds, &mut folder)?;
+    folder.forget_others(&timelines)?;
+    let last_id = hubs.iter().map(|hub| hub.id_floor().0).fold(folder.last_id, u64::max);
     let boxes = boxes(count, &limits)?;
-    mailboxes.set(boxes.clone()).unwrap_or_else(|_| unreachable!("set once"));
+    let storage = Arc::new(folder.start(boxes.clone(), timelines)?);
     let feed = Feed::new(&limits);
-    let settings = Seeds { limits, hash_key, seed, node_secret: recovered.secret, count };
-    let houses = houses(&config, &settings, &recovered.entries, (&store, &feed))?;
-    let shards = spawn(&config, &settings, (houses, open.shards), &boxes, &doors)?;
+    let houses = houses(&seeds, hubs, (&storage, &feed), &boxes);
+    let shards = spawn(&config, &seeds, (houses, open.shards), &boxes, &doors)?;
 
-    let switchboard = Switchboard::new(boxes, hash_key, recovered.last_id);
-    let api = rooms::start_api(&config, token, (switchboard.clone(), feed, store.clone()))?;
+    let switchboard = Switchboard::new(boxes, home, last_id);
+    let parts = rooms::Parts { switchboard: switchboard.clone(), feed, storage: storage.clone() };
+    let api = rooms::start_api(&config, token, hooks, parts)?;
     let names = config.listen.iter().filter(|listener| served(&config, listener));
     let listening = names.map(|listener| listener.name.clone()).zip(open.addresses).collect();
-    rooms::tell_recovery(&recovered);
-    Ok(Running { switchboard, shards, api, store, tls, config: asked, listening, token_file })
+    Ok(Running { switchboard, shards, api, storage, tls, config: asked, listening, token_file })
 }
 
 impl Running {
@@ -192,26 +175,37 @@ impl Running {
         self.config.server.log = new.server.log;
     }
 
-    /// Waits until the shards have ended, then closes the API and the store.
+    /// Waits until the shards have ended, then closes the API and the logs.
     pub fn join(mut self) {
         for shard in self.shards.drain(..) {
             if shard.join().is_err() {
                 tracing::error!("a shard panicked");
             }
         }
+        self.storage.let_couriers_go();
         if let Some(api) = self.api.take() {
             api.stop();
         }
-        self.store.close();
+        self.storage.close();
     }
 }
+
+/// How often one looks whether a log has answered, before and after its shard turns.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// How many times one looks: five seconds.
+const LOOKS: u32 = 2_500;
 
 /// What all shards are made from.
 struct Seeds {
     limits: Arc<Limits>,
+    /// For tables; new at each start.
     hash_key: HashKey,
+    /// For homes; the node's for good.
+    home: HashKey,
     seed: u64,
     node_secret: [u8; 32],
+    report_hooks: Vec<ReportHook>,
     count: usize,
 }
 
@@ -232,12 +226,13 @@ fn fit_descriptors(config: &mut Config) -> Result<(), StartError> {
     Ok(())
 }
 
-fn shard_count(configured: u16) -> usize {
+/// Shards of a server that is configured for so many; 0: one a core.
+pub(crate) fn shard_count(configured: u16) -> usize {
     match configured {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         count => usize::from(count),
     }
-    .min(usize::from(ShardId::MAX))
+    .min(config::SHARDS_MAX as usize)
 }
 
 fn boxes(count: usize, limits: &Limits) -> Result<Mailboxes<World>, StartError> {
@@ -272,50 +267,83 @@ fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Door> {
     served.map(door).collect()
 }
 
-fn houses(
+/// The hubs, with everything that the logs kept.
+fn restored(
     config: &Config,
     seeds: &Seeds,
-    entries: &[Entry],
-    (store, feed): (&Arc<Store>, &Arc<Feed>),
-) -> Result<Vec<(net::Settings, ServerHouse<World>)>, StartError> {
-    let now = now();
-    let census = Arc::new(Census::default());
+    folder: &mut storage::Folder,
+) -> Result<Vec<Hub>, StartError> {
     let products: Vec<Arc<Product>> = config.products.iter().cloned().map(Arc::new).collect();
-    let mut houses = Vec::new();
+    let mut hubs = Vec::new();
     for number in 0..seeds.count {
-        let shard = ShardId(number as u16);
+        let mut hub = Hub::new(hub_settings(seeds, ShardId(number as u16)));
+        for product in &products {
+            if !hub.install(product.clone()) {
+                return Err(StartError(format!("too many products: {} was one more", product.key)));
+            }
+        }
+        hubs.push(hub);
+    }
+    folder.restore(now(), &mut hubs)?;
+    Ok(hubs)
+}
+
+/// A house for each hub.
+fn houses(
+    seeds: &Seeds,
+    hubs: Vec<Hub>,
+    (storage, feed): (&Arc<Storage>, &Arc<Feed>),
+    boxes: &Mailboxes<World>,
+) -> Houses {
+    let census = Arc::new(Census::default());
+    let house = |(number, hub): (usize, Hub)| {
         let settings = net::Settings {
-            shard,
+            shard: ShardId(number as u16),
             shards: seeds.count as u16,
-            hash_key: seeds.hash_key,
+            hash_key: seeds.home,
             limits: seeds.limits.clone(),
             doors: Vec::new(),
             census: census.clone(),
             seed: seeds.seed,
         };
-        let world = World { shard, store: store.clone(), feed: feed.clone() };
-        let mut house = ServerHouse::new(Hub::new(hub_settings(seeds, shard)), &settings, world);
-        for product in &products {
-            if !house.hub_mut().install(product.clone()) {
-                return Err(StartError(format!("too many products: {} was one more", product.key)));
+        let world = World::new(settings.shard, storage.clone(), feed.clone());
+        let mut house = ServerHouse::new(hub, &settings, world);
+        let calls = house.restored(now());
+        (settings, house, calls)
+    };
+    let houses = hubs.into_iter().enumerate().map(house).collect::<Vec<_>>();
+    let begin = |(settings, mut house, mut calls): (net::Settings, ServerHouse<World>, usize)| {
+        let mailbox = &boxes[usize::from(settings.shard.0)];
+        for _ in 0..LOOKS {
+            calls -= calls.min(house.completed(now(), mail(mailbox)));
+            if calls == 0 {
+                break;
             }
+            std::thread::sleep(LOOK);
         }
-        houses.push((settings, house));
-    }
-    for entry in entries {
-        for (_, house) in &mut houses {
-            if house.owns(entry) {
-                house.hub_mut().restore(now, entry.clone());
-            }
-        }
-    }
-    // What is configured holds over what the API once made of the same product.
-    for (_, house) in &mut houses {
-        products.iter().for_each(|product| {
-            house.hub_mut().install(product.clone());
-        });
-    }
-    Ok(houses)
+        (settings, house)
+    };
+    houses.into_iter().map(begin).collect()
+}
+
+/// What has come for a house.
+fn mail(mailbox: &Mailbox<ServerLetter<World>>) -> impl Iterator<Item = Mail> {
+    let mut letters = Vec::new();
+    mailbox.take(&mut letters);
+    letters.into_iter().filter_map(|letter| match letter {
+        Letter::Mail(mail) => Some(mail),
+        _ => None,
+    })
+}
+
+/// Where each webhook that wants Reports has them wait.
+fn report_hooks(
+    hooks: &[admin::Webhook],
+    timelines: &[Option<model::timeline::TimelineId>],
+) -> Vec<ReportHook> {
+    let both = hooks.iter().zip(timelines);
+    let wanted = both.filter_map(|(hook, timeline)| Some((hook, (*timeline)?)));
+    wanted.map(|(hook, timeline)| ReportHook { product: hook.product.clone(), timeline }).collect()
 }
 
 /// A shard's share. Identities do not spread evenly: a little more than an even share.
@@ -331,6 +359,8 @@ fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
         limits: seeds.limits.clone(),
         node_secret: seeds.node_secret,
         hash_key: seeds.hash_key,
+        home: seeds.home,
+        report_hooks: seeds.report_hooks.clone(),
         seed: seeds.seed ^ u64::from(shard.0),
     }
 }
@@ -354,15 +384,39 @@ fn spawn(
         let settings = net::Settings { doors: doors.clone(), ..settings };
         let net = Epoll::new(shard, sockets, boxes.clone(), began).map_err(failed)?;
         let name = format!("shard-{}", shard.0);
+        let mailbox = boxes[usize::from(shard.0)].clone();
         let run = move || {
             if pin {
                 rooms::pin(shard.0);
             }
-            Shard::new(settings, net, house).run();
+            let mut shard = Shard::new(settings, net, house);
+            shard.run();
+            wind_up(shard.house_mut(), &mailbox, began);
         };
         threads.push(Builder::new().name(name).spawn(run).map_err(failed)?);
     }
     Ok(threads)
+}
+
+/// The shard has let everybody go: its hub says what it still has to say to the log.
+fn wind_up(
+    house: &mut ServerHouse<World>,
+    mailbox: &Mailbox<ServerLetter<World>>,
+    began: std::time::Instant,
+) {
+    for _ in 0..LOOKS {
+        let now = clock::now(began);
+        house.completed(now, mail(mailbox));
+        if house.wind_up(now) {
+            return;
+        }
+        std::thread::sleep(LOOK);
+    }
+    tracing::warn!("the log did not take what is known of some devices: it is as of a minute ago");
+}
+
+fn random_word() -> Result<u64, StartError> {
+    random().map(u64::from_le_bytes)
 }
 
 fn random<const N: usize>() -> Result<[u8; N], StartError> {

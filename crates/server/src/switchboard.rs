@@ -251,11 +251,13 @@ fn merge(one: Answer, other: Answer) -> Answer {
     match (one, other) {
         (
             Answer::Pushed { id, mut outcomes, mut counts },
-            Answer::Pushed { outcomes: more, counts: others, .. },
+            Answer::Pushed { id: other, outcomes: more, counts: others },
         ) => {
             outcomes.extend(more);
             counts.add(&others);
-            Answer::Pushed { id, outcomes, counts }
+            // Where a repeated order was not known it was carried out now, under a new id: the
+            // application is told the first one.
+            Answer::Pushed { id: id.min(other), outcomes, counts }
         }
         (Answer::Counts(Some(mut counts)), Answer::Counts(Some(others))) => {
             counts.add(&others);
@@ -272,7 +274,11 @@ fn merge(one: Answer, other: Answer) -> Answer {
         }
         (Answer::Done(one), Answer::Done(other)) => Answer::Done(one || other),
         // What went wrong somewhere is told, whatever went well elsewhere.
-        (wrong @ (Answer::UnknownProduct | Answer::Busy | Answer::StoreFailed), _) => wrong,
+        (
+            wrong
+            @ (Answer::UnknownProduct | Answer::Busy | Answer::StoreFailed | Answer::Conflict),
+            _,
+        ) => wrong,
         (_, other) => other,
     }
 }

@@ -2,14 +2,20 @@
 //!
 //! It keeps every order, every answer and every promise: a device whose outcome was "stored" must
 //! see the push, or the push must be over for a reason the application gave (a short time to live,
-//! a later push with its collapse key). Invariant: an order is answered exactly once.
+//! a later push with its collapse key); tags and blocks that were answered are so until they are
+//! changed; an order that is repeated under its key is carried out once; a Report that was told is
+//! posted to the webhook. Invariant: an order is answered exactly once.
 
+mod belief;
+
+use crate::disk::Posted;
 use crate::pilots::{PilotHouse, lock};
 use base::prng::Prng;
 use base::time::Now;
+use belief::Belief;
 use model::event::{Event, What};
-use model::id::{DeviceId, MessageId, ProductKey, ShardId};
-use model::ports::control::{Answer, Command, PushCounts, PushOrder, Target};
+use model::id::{DeviceId, MessageId, ProductKey, ShardId, Tag};
+use model::ports::control::{Answer, Command, DeviceState, PushCounts, PushOrder, Target};
 use model::push::{Outcome, Priority, Rejection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -25,6 +31,18 @@ struct Ordered {
     collapse: Option<Box<str>>,
     /// Ordered of all shards: the parts' counts add up.
     many: bool,
+}
+
+/// An order under an idempotency key, and the ids under which it was asked for.
+struct Keyed {
+    order: PushOrder,
+    ids: Vec<MessageId>,
+}
+
+/// What a question changes of a device.
+enum Change {
+    Tags(DeviceId),
+    Blocked(DeviceId),
 }
 
 /// Answers that have come, by the number of their question.
@@ -43,6 +61,13 @@ pub struct Application {
     /// Ends that were told as events.
     ends: BTreeSet<(MessageId, DeviceId)>,
     epochs: BTreeMap<DeviceId, (u64, bool)>,
+    /// Whether it blocks devices; else it repeats orders.
+    blocks: bool,
+    changes: BTreeMap<u64, Change>,
+    tags: BTreeMap<DeviceId, Belief<Vec<Tag>>>,
+    blocked: BTreeMap<DeviceId, Belief<bool>>,
+    keyed: Vec<Keyed>,
+    reports: BTreeSet<Posted>,
     answers: Answers,
     told: BTreeMap<&'static str, u64>,
 }
@@ -59,7 +84,12 @@ pub struct Question {
 
 impl Application {
     /// An application with these devices.
-    pub fn new(seed: u64, product: ProductKey, devices: Vec<DeviceId>) -> Application {
+    pub fn new(
+        seed: u64,
+        product: ProductKey,
+        devices: Vec<DeviceId>,
+        blocks: bool,
+    ) -> Application {
         Application {
             rng: Prng::new(seed),
             product,
@@ -71,6 +101,12 @@ impl Application {
             outcomes: BTreeMap::new(),
             ends: BTreeSet::new(),
             epochs: BTreeMap::new(),
+            blocks,
+            changes: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            keyed: Vec::new(),
+            reports: BTreeSet::new(),
             answers: Answers::default(),
             told: BTreeMap::new(),
         }
@@ -106,8 +142,9 @@ impl Application {
             }
             2 => {
                 let (product, device) = (self.product.clone(), self.anyone());
-                let tag = model::id::Tag::parse("crowd").expect("a name");
-                let tags = if self.rng.one_in(3) { Vec::new() } else { vec![tag] };
+                let tags = if self.rng.one_in(3) { Vec::new() } else { vec![crowd()] };
+                self.changes.insert(self.asks + 1, Change::Tags(device.clone()));
+                self.tags.entry(device.clone()).or_default().ask(self.asks + 1, tags.clone());
                 self.ask_owner(None, Command::SetTags { product, device, tags })
             }
             3 => self.ask_all(shards, None, Command::Configure { product: self.product.clone() }),
@@ -116,8 +153,20 @@ impl Application {
                 let counts = ids.map(|id| self.ask_all(shards, None, Command::PushCounts(id)));
                 counts.unwrap_or_default()
             }
+            5 if self.blocks => {
+                let (device, blocked) = (self.anyone(), self.rng.one_in(2));
+                vec![self.block(device, blocked)]
+            }
+            5 if !self.keyed.is_empty() => vec![self.repeat(now)],
             _ => self.push(now, shards),
         }
+    }
+
+    /// Orders that unblock whoever may be blocked; none when nobody is.
+    pub fn unblock_all(&mut self) -> Vec<Question> {
+        let blocked = self.blocked.iter().filter(|(_, belief)| !belief.is(&false));
+        let devices: Vec<_> = blocked.map(|(device, _)| device.clone()).collect();
+        devices.into_iter().map(|device| self.block(device, false)).collect()
     }
 
     /// Orders a push that will not expire for each of these devices.
@@ -136,9 +185,13 @@ impl Application {
         let answers = std::mem::take(&mut *lock(&self.answers));
         for (number, answer) in answers {
             let id = self.asked.remove(&number).expect("an order is answered exactly once");
+            self.believe(number, &answer);
             match (id, answer) {
-                (Some(id), Answer::Pushed { id: told, outcomes, counts }) => {
-                    assert_eq!(id, told, "the answer is to what was asked");
+                (Some(asked), Answer::Pushed { id, outcomes, counts }) => {
+                    let again = self.is_repeated(asked, id);
+                    let earlier = u64::from(again && asked != id);
+                    *self.told.entry("earlier").or_default() += earlier;
+                    assert!(asked == id || again, "{asked:?} was asked, {id:?} answered");
                     check_counts(id, &counts);
                     for (device, outcome) in outcomes {
                         *self.told.entry(outcome.name()).or_default() += 1;
@@ -148,12 +201,17 @@ impl Application {
                             true_to_word,
                             "{id:?} was delivered to {device}, which never saw it"
                         );
-                        let before = self.outcomes.insert((id, device), outcome);
-                        assert_eq!(before, None, "one outcome a device and push");
+                        let before = self.outcomes.insert((id, device.clone()), outcome);
+                        assert!(before.is_none() || again, "one outcome a device and push");
+                        let kept = [Some(Outcome::Stored), Some(Outcome::Delivered)];
+                        if let Some(first) = before.filter(|_| kept.contains(&before)) {
+                            self.outcomes.insert((id, device), first);
+                        }
                     }
                 }
                 (_, Answer::Counts(Some(counts))) => check_counts(MessageId(0), &counts),
                 (_, Answer::Busy) => *self.told.entry("busy").or_default() += 1,
+                (_, Answer::StoreFailed) => *self.told.entry("store_failed").or_default() += 1,
                 (_, Answer::UnknownProduct) => panic!("the product is known"),
                 _ => {}
             }
@@ -193,16 +251,47 @@ impl Application {
                     let own = before.is_some_and(|(epoch, on)| on && epoch == event.epoch);
                     assert!(own, "an offline of its own online: {before:?} {}", event.epoch);
                 }
-                What::Report { .. } => {}
+                What::Report { seq, .. } => {
+                    self.reports.insert((event.device.as_str().to_owned(), event.epoch, seq));
+                }
             }
         }
     }
 
-    /// The server died: who was online is not known, receipts are forgotten.
-    pub fn crashed(&mut self) {
+    /// The server is about to die: whatever is under way may have been done or not.
+    pub fn dies(&mut self) {
+        self.changes.clear();
+        self.tags.values_mut().for_each(Belief::doubt);
+        self.blocked.values_mut().for_each(Belief::doubt);
+    }
+
+    /// The server died: who was online is not known, receipts are forgotten. Sessions go on being
+    /// numbered from where they were, unless the log had `failed`.
+    pub fn crashed(&mut self, failed: bool) {
         self.ends.clear();
-        // Epochs follow the wall clock, which may have stepped back: they rise within a life.
-        self.epochs.clear();
+        match failed {
+            true => self.epochs.clear(),
+            false => self.epochs.values_mut().for_each(|(_, online)| *online = false),
+        }
+    }
+
+    /// Panics where a device is not as the application was told; believes what it sees.
+    pub fn check_states(&mut self, states: &[DeviceState]) {
+        for device in &self.devices {
+            let state = states.iter().find(|state| state.device == *device);
+            if let Some(belief) = self.tags.get_mut(device) {
+                belief.see(device, state.map(|state| state.tags.clone()));
+            }
+            if let Some(belief) = self.blocked.get_mut(device) {
+                belief.see(device, state.map(|state| state.blocked));
+            }
+        }
+    }
+
+    /// Panics at a Report that was told and not posted.
+    pub fn check_reports(&self, posted: &BTreeSet<Posted>) {
+        let lost: Vec<_> = self.reports.difference(posted).collect();
+        assert!(lost.is_empty(), "Reports were taken and never posted: {lost:?}");
     }
 
     /// Panics at a promise that was not kept: to be called when everybody came and fetched.
@@ -218,6 +307,11 @@ impl Application {
             let over = order.time_to_live_s < LONG_S || self.replaced(*id, order);
             assert!(over || seen(device, *id), "{id:?} was stored for {device} and never came");
         }
+        for Keyed { order, ids } in &self.keyed {
+            let Target::Devices(devices) = &order.target else { continue };
+            let came = ids.iter().filter(|id| seen(&devices[0], **id)).count();
+            assert!(came <= 1, "an order under one key came {came} times: {ids:?}");
+        }
     }
 
     /// Whether another push with its collapse key may have come after it. Orders overtake each
@@ -225,6 +319,49 @@ impl Application {
     fn replaced(&self, id: MessageId, order: &Ordered) -> bool {
         let mut others = self.ordered.iter().filter(|(other, _)| **other != id);
         order.collapse.is_some() && others.any(|(_, other)| other.collapse == order.collapse)
+    }
+
+    /// What an answer says of what was to be changed.
+    fn believe(&mut self, number: u64, answer: &Answer) {
+        match self.changes.remove(&number) {
+            Some(Change::Tags(device)) => {
+                self.tags.entry(device).or_default().told(number, answer);
+            }
+            Some(Change::Blocked(device)) => {
+                self.blocked.entry(device).or_default().told(number, answer);
+            }
+            None => {}
+        }
+    }
+
+    fn block(&mut self, device: DeviceId, blocked: bool) -> Question {
+        self.changes.insert(self.asks + 1, Change::Blocked(device.clone()));
+        self.blocked.entry(device.clone()).or_default().ask(self.asks + 1, blocked);
+        let product = self.product.clone();
+        self.question(None, Command::Block { product, device, blocked }, None)
+    }
+
+    /// Asks again for an order under a key, as somebody does who has not heard the answer.
+    fn repeat(&mut self, now: Now) -> Question {
+        let id = self.next_id(now);
+        let at = self.rng.below(self.keyed.len() as u64) as usize;
+        let keyed = &mut self.keyed[at];
+        keyed.ids.push(id);
+        let order = PushOrder { id, ..keyed.order.clone() };
+        let (time_to_live_s, collapse, many) = (order.time_to_live_s, None, false);
+        self.ordered.insert(id, Ordered { time_to_live_s, collapse, many });
+        self.question(Some(id), Command::Push(order), None)
+    }
+
+    /// Whether both are ids of one order under a key.
+    fn is_repeated(&self, one: MessageId, other: MessageId) -> bool {
+        self.keyed.iter().any(|keyed| keyed.ids.contains(&one) && keyed.ids.contains(&other))
+    }
+
+    fn next_id(&mut self, now: Now) -> MessageId {
+        let id = MessageId::after(self.last_id, now.wall_ms, ShardId(0));
+        self.last_id = id.0;
+        id
     }
 
     fn anyone(&mut self) -> DeviceId {
@@ -235,8 +372,16 @@ impl Application {
         let time_to_live_s = [0, 20, LONG_S, LONG_S][self.rng.below(4) as usize];
         let key = self.rng.below(KEYS);
         let collapse = self.rng.one_in(4).then(|| format!("key-{key}").into_boxed_str());
-        let order = self.order(now, time_to_live_s, collapse);
+        let mut order = self.order(now, time_to_live_s, collapse);
         let id = order.id;
+        let may_repeat = time_to_live_s == LONG_S && order.collapse.is_none() && !self.blocks;
+        if let Target::Devices(_) = &order.target
+            && may_repeat
+            && self.rng.one_in(3)
+        {
+            order.idempotency_key = Some(format!("key-{}", id.0).into());
+            self.keyed.push(Keyed { order: order.clone(), ids: vec![id] });
+        }
         if let Target::Devices(devices) = &order.target {
             let one = |device: &DeviceId| PushOrder {
                 target: Target::Devices(vec![device.clone()]),
@@ -250,10 +395,9 @@ impl Application {
     }
 
     fn order(&mut self, now: Now, time_to_live_s: u32, collapse: Option<Box<str>>) -> PushOrder {
-        let id = MessageId::after(self.last_id, now.wall_ms, ShardId(0));
-        self.last_id = id.0;
+        let id = self.next_id(now);
         let target = match self.rng.below(6) {
-            0 => Target::Tag(model::id::Tag::parse("crowd").expect("a name")),
+            0 => Target::Tag(crowd()),
             1 => Target::Product,
             _ => Target::Devices(vec![self.anyone()]),
         };
@@ -270,6 +414,7 @@ impl Application {
             silent: self.rng.one_in(4),
             wait_ms: self.rng.below(3) as u32 * 2_000,
             receipts: true,
+            idempotency_key: None,
         }
     }
 
@@ -297,6 +442,11 @@ impl Application {
     pub fn fan_outs(&self) -> impl Iterator<Item = MessageId> {
         self.ordered.iter().filter(|(_, ordered)| ordered.many).map(|(id, _)| *id)
     }
+}
+
+/// The only tag.
+fn crowd() -> Tag {
+    Tag::parse("crowd").expect("a name")
 }
 
 /// Whether a device speaks version 5, which allows several Binds on one connection.

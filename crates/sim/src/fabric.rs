@@ -53,7 +53,7 @@ struct End {
     last_at: u64,
     /// The other end will send nothing more.
     ended: bool,
-    /// Its own end has been sent: there is no second one.
+    /// Its own end has been sent: nothing follows it, neither bytes nor a second one.
     finished: bool,
     error: Option<CloseReason>,
     /// The last send was short: the holder waits for room.

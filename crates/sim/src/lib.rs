@@ -1,17 +1,17 @@
 //! The seeded world: the shard and the hub that are shipped, over a network that is made up.
 //!
 //! A [`world::World`] holds the shards of a server, a shard of pilots, an application that orders
-//! pushes and a journal that fails and forgets, all in one thread, all from one seed. A step is one
-//! turn of one shard. After the steps the checks say whether every promise was kept; a failure
-//! prints the seed and how to run it again.
+//! pushes and logs on a disk that fails and forgets, all in one thread, all from one seed. A step
+//! is one turn of one shard. After the steps the checks say whether every promise was kept; a
+//! failure prints the seed and how to run it again.
 //!
 //! Read [`fabric`] (the network) and [`world`] first; [`hold`] is something else, a measurement of
 //! memory over a network that owns nothing.
 
 pub mod application;
+pub mod disk;
 pub mod fabric;
 pub mod hold;
-pub mod journal;
 pub mod net;
 pub mod pilots;
 pub mod post;

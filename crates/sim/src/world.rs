@@ -1,4 +1,4 @@
-//! Everything at once: a server's shards, the pilots' shard, an application, a journal, a network.
+//! Everything at once: a server's shards, the pilots' shard, an application, logs, a network.
 //!
 //! A step is one turn of one shard, with whatever the outside does before it. After the wild part
 //! comes the finale: the weather clears, every device binds and fetches what waits for it, then all
@@ -12,12 +12,11 @@ pub use build::{ADDRESS, Plan, product};
 pub use outside::SimOutside;
 
 use crate::application::{Application, Question};
+use crate::disk::{Disk, Faults, HOME};
 use crate::fabric::{Fabric, HostId, Socket};
-use crate::journal::Journal;
 use crate::net::SimNet;
 use crate::pilots::{Mood, PilotHouse};
 use crate::post::Post;
-use base::hash::HashKey;
 use base::prng::Prng;
 use model::id::{DeviceId, MessageId, ShardId};
 use model::limits::Limits;
@@ -48,7 +47,6 @@ struct Server {
     running: Vec<bool>,
     post: PostOf<SimHouse>,
     census: Arc<Census>,
-    hash_key: HashKey,
 }
 
 /// A world.
@@ -56,7 +54,7 @@ pub struct World {
     plan: Plan,
     rng: Prng,
     fabric: Rc<RefCell<Fabric>>,
-    journal: Rc<RefCell<Journal>>,
+    disk: Rc<RefCell<Disk>>,
     events: Rc<RefCell<outside::Feed>>,
     limits: Arc<Limits>,
     server: Server,
@@ -65,7 +63,7 @@ pub struct World {
     pilots_census: Arc<Census>,
     application: Application,
     /// Completions that found a full mailbox.
-    completed: Vec<(ShardId, Vec<model::ports::journal::Completion>)>,
+    completed: Vec<(ShardId, Vec<model::ports::log::Completion>)>,
     names: BTreeMap<DeviceId, u32>,
     steps: u64,
     crashes: u64,
@@ -83,6 +81,8 @@ pub struct Story {
     pub orders: usize,
     /// Crashes of the server.
     pub crashes: u64,
+    /// Faults of the disk.
+    pub faults: u64,
     /// Binds that the last life of the server accepted.
     pub binds: u64,
     /// Connections that pilots made.
@@ -160,8 +160,11 @@ impl World {
     /// leaves again. Now nobody may fail, and in the end nothing may be left.
     pub fn finale(&mut self) {
         self.orders_left = 0;
-        self.journal.borrow_mut().refuse_in = 0;
+        self.disk.borrow_mut().set_faults(Faults::default());
         self.plan.crash_in = 0;
+        if self.disk.borrow().is_failed() {
+            self.crash();
+        }
         let cleared = self.fabric.borrow().weather().cleared();
         self.fabric.borrow_mut().set_weather(cleared);
         let left = |world: &World| {
@@ -169,6 +172,7 @@ impl World {
         };
         self.set_mood(Mood::Leaving);
         self.live_until("everybody has left", left);
+        self.unblock_all();
         assert_eq!(self.online(), 0, "nobody is online without a connection");
         let before = self.counters();
         self.set_mood(Mood::Calm);
@@ -178,22 +182,25 @@ impl World {
                 && world.online() == devices as u64
                 && world.waiting() == 0
                 && world.application.waiting() == 0
-                && world.journal.borrow().waiting() == 0
+                && world.disk.borrow().waiting() == 0
         };
         self.live_until("everybody is bound and has what waited", settled);
         self.check_bound();
         self.check_fan_outs();
         self.application.check_promises(|device, id| self.saw(device, id));
+        self.check_states();
         self.set_mood(Mood::Leaving);
         self.live_until("everybody has left again", left);
         self.check_calm(&before);
         self.check_empty();
     }
 
-    /// The server process dies and is started again over what the journal kept.
+    /// The machine dies and the server is started again over what the disk kept.
     pub fn crash(&mut self) {
         self.crashes += 1;
-        self.journal.borrow_mut().crash();
+        let failed = self.disk.borrow().is_failed();
+        self.application.dies();
+        self.disk.borrow_mut().restart();
         self.completed.clear();
         for &host in &self.server.hosts {
             self.fabric.borrow_mut().kill(host);
@@ -201,7 +208,8 @@ impl World {
         self.server = build::server(self);
         self.listen(); // questions that died with it are answered now
         self.events.borrow_mut().heard.clear();
-        self.application.crashed();
+        self.application.crashed(failed);
+        self.check_states();
     }
 
     /// The server is told to let everybody go and to end.
@@ -247,6 +255,7 @@ impl World {
             seconds: u64::from(self.fabric.borrow().now().secs()),
             orders: self.application.orders(),
             crashes: self.crashes,
+            faults: self.disk.borrow().faults(),
             binds: counters.of(model::event::Counter::Binds),
             connections: self.pilots.desk().counters.closed_sum(),
             told: self.application.told().clone(),
@@ -270,6 +279,19 @@ impl World {
         self.fabric.borrow_mut().pass(Duration::from_micros(spent_us));
     }
 
+    /// Nobody is blocked any more: asked again where a mailbox was full.
+    fn unblock_all(&mut self) {
+        for _ in 0..100 {
+            let questions = self.application.unblock_all();
+            if questions.is_empty() {
+                return;
+            }
+            questions.into_iter().for_each(|question| self.ask(question));
+            self.live(Duration::from_secs(1));
+        }
+        panic!("somebody stays blocked. {}", self.describe());
+    }
+
     /// What befalls the whole world.
     fn whims(&mut self) {
         let mut fabric = self.fabric.borrow_mut();
@@ -284,20 +306,22 @@ impl World {
             fabric.pass(Duration::from_millis(span));
         }
         drop(fabric);
-        if self.plan.crash_in != 0 && self.rng.one_in(self.plan.crash_in) {
+        let failed = self.disk.borrow().is_failed() && self.rng.one_in(200);
+        if failed || self.plan.crash_in != 0 && self.rng.one_in(self.plan.crash_in) {
             self.crash();
         }
     }
 
-    /// The journal goes on with some shard's entries.
+    /// The disk goes on with some shard's calls.
     fn complete(&mut self) {
         let shard = ShardId(self.rng.below(u64::from(self.plan.shards)) as u16);
-        let completions = self.journal.borrow_mut().complete(shard);
+        let now_s = self.fabric.borrow().now().unix_s();
+        let completions = self.disk.borrow_mut().work(now_s, shard);
         if !completions.is_empty() {
             self.completed.push((shard, completions));
         }
         for (shard, completions) in std::mem::take(&mut self.completed) {
-            // Like the store, it does not give up: a completion must not be lost.
+            // Like a log, it does not give up: a completion must not be lost.
             if self.mail(shard, Mail::Completions(completions.clone())) {
                 self.ring(shard);
             } else {
@@ -334,7 +358,7 @@ impl World {
             },
             _ => return ShardId(0),
         };
-        owner(self.server.hash_key, self.plan.shards, product, device)
+        owner(HOME, self.plan.shards, product, device)
     }
 
     /// Steps until something holds, looking once a second. Panics when it never does.

@@ -38,7 +38,8 @@ fn whatever_happens_every_promise_is_kept_and_nothing_is_left() {
         story.told.iter().for_each(|(name, count)| *told.entry(name).or_default() += count);
         story.closed.iter().for_each(|(name, count)| *closed.entry(name).or_default() += count);
     }
-    for name in ["delivered", "stored", "expired", "rejected", "busy", "report", "online"] {
+    let names = ["delivered", "stored", "expired", "rejected", "busy", "report", "online"];
+    for name in names.into_iter().chain(["earlier", "store_failed"]) {
         assert!(told.get(name).is_some_and(|&count| count > 50), "{name}: {told:?}");
     }
     let ends = [
@@ -62,6 +63,8 @@ fn whatever_happens_every_promise_is_kept_and_nothing_is_left() {
     let missing: Vec<_> = ends.into_iter().filter(|name| !closed.contains_key(name)).collect();
     assert!(missing.is_empty(), "no world saw {missing:?}: {closed:?}");
     assert!(stories.iter().any(|story| story.crashes > 0), "some servers crashed");
+    let faults: u64 = stories.iter().map(|story| story.faults).sum();
+    assert!(faults > 300, "{faults} calls to disks failed");
 }
 
 #[test]

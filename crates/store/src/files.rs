@@ -5,10 +5,23 @@
 //! done what it says; whether that survives a power cut is [`File::sync`] and
 //! [`Files::sync_folder`].
 
+use rustix::fs::{FlockOperation, flock};
 use std::fs;
-use std::io;
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
+
+/// A file that is being read. What was written is seen at once, synced or not, and also after the
+/// file's name is gone.
+pub trait Source: Send + Sync {
+    /// Reads into all of `into` from `offset`; an error of the kind `UnexpectedEof` when the file
+    /// is shorter.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
+
+    /// Its length, bytes.
+    fn length(&self) -> io::Result<u64>;
+}
 
 /// A file that is being written.
 pub trait File: Send {
@@ -36,6 +49,9 @@ pub trait Files: Send + Sync {
     /// Opens a file to write; makes an empty one when there is none.
     fn open(&self, path: &Path) -> io::Result<Box<dyn File>>;
 
+    /// Opens a file to read pieces of it.
+    fn source(&self, path: &Path) -> io::Result<Arc<dyn Source>>;
+
     /// Gives a file another name, in place of whatever has it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
@@ -44,6 +60,27 @@ pub trait Files: Send + Sync {
 
     /// Puts a folder's names on stable storage.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Removes a folder with everything in it; `Ok` when there is none.
+    fn remove_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// Gives a file a second name.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Takes a file for this process until the answer is dropped, makes it if there is none, and
+    /// writes the process's id into it.
+    fn lock(&self, path: &Path) -> io::Result<Lock>;
+
+    /// Bytes that could still be written to the disk of this folder.
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
+}
+
+/// The answer to [`Files::lock`].
+pub enum Lock {
+    /// It is ours until this is dropped.
+    Taken(Box<dyn Send + Sync>),
+    /// Another process has it: this one, if it could be read.
+    Held(Option<u32>),
 }
 
 /// The real file system.
@@ -70,6 +107,10 @@ impl Files for Disk {
         Ok(Box::new(DiskFile(file)))
     }
 
+    fn source(&self, path: &Path) -> io::Result<Arc<dyn Source>> {
+        Ok(Arc::new(DiskFile(fs::File::open(path)?)))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }
@@ -81,9 +122,56 @@ impl Files for Disk {
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         fs::File::open(folder)?.sync_all()
     }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Lock> {
+        let mut options = fs::OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                // A pid that cannot be read is told as unknown.
+                let _ = file.take(20).read_to_string(&mut text);
+                return Ok(Lock::Held(text.trim().parse().ok()));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        // Written over, not anew: that needs no room on a full disk.
+        writeln!(file, "{}", std::process::id())?;
+        let end = file.stream_position()?;
+        file.set_len(end)?;
+        Ok(Lock::Taken(Box::new(file)))
+    }
+
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
+        let found = rustix::fs::statvfs(folder)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }
 
 struct DiskFile(fs::File);
+
+impl Source for DiskFile {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(into, offset)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}
 
 impl File for DiskFile {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -97,6 +185,12 @@ impl File for DiskFile {
     fn cut(&mut self, length: u64) -> io::Result<()> {
         self.0.set_len(length)
     }
+}
+
+/// Whether an error means that there is no room, which may change.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// Writes a small file whole: after a crash it has either its old contents or its new ones.

@@ -2,9 +2,10 @@
 //!
 //! Each message stands alone: the operator reads it on a terminal and knows what to do next.
 
+use crate::files::is_full;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a data folder cannot be used.
 #[derive(Debug)]
@@ -68,6 +69,20 @@ pub enum OpenError {
         /// The system's words.
         error: io::Error,
     },
+}
+
+impl OpenError {
+    /// What an error of the system at `path` means for the operator.
+    pub(crate) fn at(path: &Path, error: io::Error) -> OpenError {
+        let path = path.to_path_buf();
+        match error.kind() {
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                OpenError::ReadOnly { path }
+            }
+            _ if is_full(&error) => OpenError::NoSpace { path },
+            _ => OpenError::Failed { path, error },
+        }
+    }
 }
 
 impl fmt::Display for OpenError {

@@ -1,15 +1,21 @@
-//! For operators and for who comes by: index, health, description, status, metrics.
+//! For operators and for who comes by: index, health, description, status, metrics, backup.
 
 use crate::answers;
 use crate::api::{Api, Shared};
+use crate::body::read;
 use crate::fault::Fault;
 use crate::metrics as prometheus;
+use crate::orders::BackupBody;
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use model::ports::control::{Answer, Command, Status};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::thread::Builder;
+use tokio::sync::oneshot;
 
 const INDEX: &str = "Holdline, the API for applications.
 
@@ -20,6 +26,7 @@ const INDEX: &str = "Holdline, the API for applications.
   GET  /v1/events        online, offline, reports and outcomes as a stream
   GET  /v1/status        counters and gauges
   GET  /metrics          the same for Prometheus
+  POST /v1/backup        copy the data folder to another one
 
 Everything but the first two and this page wants `Authorization: Bearer TOKEN`.
 ";
@@ -52,6 +59,25 @@ pub(crate) async fn metrics(State(api): Api) -> Result<impl IntoResponse, Fault>
     let status = ask(&api).await?;
     let text = prometheus::text(&status, &api.tallies, &(api.settings.readings)());
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text))
+}
+
+/// `POST /v1/backup`: as long as it takes, on a thread of its own that an end of the API does not
+/// wait for. A backup is only one when it is whole, so one that is cut off is none.
+pub(crate) async fn backup(State(api): Api, body: Bytes) -> Result<Json<Value>, Fault> {
+    let to = read::<BackupBody>(&body)?.to()?;
+    let permit = Arc::clone(&api.backups).try_acquire_owned().map_err(|_| Fault::busy())?;
+    let (tell, told) = oneshot::channel();
+    let backup = Arc::clone(&api.settings.backup);
+    let folder = to.clone();
+    let life = move || {
+        // Nobody is there to hear it when the request was given up.
+        drop(tell.send(backup(&folder)));
+        drop(permit);
+    };
+    Builder::new().name("holdline-backup".into()).spawn(life).map_err(|_| Fault::busy())?;
+    let done = told.await.map_err(|_| Fault::internal())?;
+    let bytes = done.map_err(Fault::backup)?;
+    Ok(Json(json!({ "to": to, "bytes": bytes })))
 }
 
 async fn ask(api: &Shared) -> Result<Box<Status>, Fault> {

@@ -8,13 +8,20 @@ use crate::orders::{self, PushBody};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
+use axum::http::HeaderMap;
 use model::ports::control::{Answer, Command, Target};
 use serde_json::Value;
 use std::time::Duration;
 
 /// `POST /v1/pushes`
-pub(crate) async fn push(State(api): Api, body: Bytes) -> Result<Json<Value>, Fault> {
-    let order = read::<PushBody>(&body)?.order(&api.settings.limits, || api.control.next_id())?;
+pub(crate) async fn push(
+    State(api): Api,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Fault> {
+    let key = orders::idempotency_key(&headers)?;
+    let limits = &api.settings.limits;
+    let order = read::<PushBody>(&body)?.order(limits, key, || api.control.next_id())?;
     let listed = matches!(order.target, Target::Devices(_));
     let wait = Duration::from_millis(order.wait_ms.into());
     match api.ask_within(Command::Push(order), wait).await? {

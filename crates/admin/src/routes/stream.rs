@@ -43,7 +43,7 @@ pub(crate) async fn events(
     let from = last.map(|id| events::place_after(api.boot, id));
     // An id of another process: nobody knows how much was missed; what this one has is all sent.
     let foreign = (from == Some(None)).then(|| gap(None));
-    let reader = api.feed.reader(from.map(|place| place.unwrap_or(1)), false);
+    let reader = api.feed.reader(from.map(|place| place.unwrap_or(1)));
     let heartbeat = Duration::from_millis(api.settings.heartbeat_ms.max(1));
     let source = Source { api, filter, reader, _permit: permit };
     let told = stream::unfold(source, |source| async {
@@ -69,8 +69,9 @@ impl Source {
         let gap = (taken.lost > 0).then(|| gap(Some(taken.lost)));
         let wanted = taken.events.iter().filter(|(_, event)| self.filter.wants(event));
         let told = wanted.map(|(place, event)| {
-            let told = events::json(boot, *place, event).to_string();
-            Event::default().id(events::id(boot, *place)).event(event.what.name()).data(told)
+            let id = events::id(boot, *place);
+            let told = events::json(&id, event).to_string();
+            Event::default().id(id).event(event.what.name()).data(told)
         });
         gap.into_iter().chain(told).collect()
     }

@@ -1,7 +1,7 @@
 //! The description against the routes, the orders and the answers.
 
 use super::*;
-use crate::orders::{KickBody, ProductBody, PushBody, QueryBody, TagsBody, TokenBody};
+use crate::orders::{BackupBody, KickBody, ProductBody, PushBody, QueryBody, TagsBody, TokenBody};
 use std::collections::BTreeSet;
 
 pub(super) fn document() -> Value {
@@ -145,7 +145,7 @@ fn every_example_of_an_order_is_one() {
             let body = example["value"].to_string().into_bytes();
             let read = match schema {
                 Some("PushOrder") => body::read::<PushBody>(&body)
-                    .and_then(|push| push.order(&limits, || MessageId(1)))
+                    .and_then(|push| push.order(&limits, None, || MessageId(1)))
                     .map(drop),
                 Some("ProductChange") => body::read::<ProductBody>(&body)
                     .and_then(|change| {
@@ -153,6 +153,9 @@ fn every_example_of_an_order_is_one() {
                         change.product(key("shop"), Some(&present), &|_| {})
                     })
                     .map(drop),
+                Some("BackupOrder") => {
+                    body::read::<BackupBody>(&body).and_then(BackupBody::to).map(drop)
+                }
                 Some("DeviceQuery") => body::read::<QueryBody>(&body).map(drop),
                 Some("Kick") => body::read::<KickBody>(&body).and_then(KickBody::addrs).map(drop),
                 Some("Tags") => {
@@ -167,5 +170,5 @@ fn every_example_of_an_order_is_one() {
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 6);
+    assert_eq!(seen.len(), 7);
 }

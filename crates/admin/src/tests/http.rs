@@ -83,6 +83,72 @@ fn a_push_to_devices_has_an_outcome_for_each() {
 }
 
 #[test]
+fn an_idempotency_key_goes_with_the_order_and_a_second_use_is_a_conflict() {
+    let desk = Desk::new(|command| match command {
+        Command::Push(order) if order.idempotency_key.as_deref() == Some("again") => {
+            Answer::Conflict
+        }
+        Command::Push(order) => {
+            let outcomes = vec![(device("d"), Outcome::Stored)];
+            Answer::Pushed { id: order.id, outcomes, counts: PushCounts::default() }
+        }
+        _ => Answer::Done(false),
+    });
+    let to_one = r#"{"product": "p", "device": "d", "body": "b"}"#;
+    let push = |keys: &[&[u8]], body: &str| {
+        let headers: Vec<_> = keys.iter().map(|key| ("Idempotency-Key", *key)).collect();
+        let (status, text, _) = desk.send_with(&headers, "POST", "/v1/pushes", body);
+        (status, serde_json::from_str::<Value>(&text).expect("JSON"))
+    };
+    let longest = [b'~'; 128];
+    for key in [&b"order-17!"[..], &longest] {
+        assert_eq!(push(&[key], to_one).0, 200);
+        let asked = desk.asked();
+        let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
+        assert_eq!(order.idempotency_key.as_deref().map(str::as_bytes), Some(key));
+    }
+    let (status, told) = push(&[b"again"], to_one);
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("idempotency_conflict")));
+    check_named("Error", &told);
+    desk.asked();
+    let wrong: [&[&[u8]]; 5] = [&[b""], &[&[b'x'; 129]], &[b"a b"], &[&[0xe4]], &[b"a", b"b"]];
+    for keys in wrong {
+        let (status, told) = push(keys, to_one);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.contains("1 to 128 visible"), "{keys:?}: {message}");
+    }
+    for target in [r#""tag": "t""#, r#""all": true"#] {
+        let body = format!(r#"{{"product": "p", "body": "b", {target}}}"#);
+        let (status, told) = push(&[b"k"], &body);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.contains("`device` or `devices` only"), "{message}");
+    }
+    assert_eq!(desk.asked(), [], "nothing of it reaches a shard");
+}
+
+#[test]
+fn a_backup_is_made_where_it_is_asked_for_and_a_failure_is_told() {
+    let settings = Settings {
+        backup: Arc::new(|to| match to.to_str() {
+            Some("/b/good") => Ok(7),
+            _ => Err("the folder is there already".into()),
+        }),
+        ..settings()
+    };
+    let desk = Desk::with(settings, |_| Answer::Done(true));
+    let (status, told) = desk.json("POST", "/v1/backup", r#"{"to": "/b/good"}"#);
+    assert_eq!((status, &told), (200, &json!({ "to": "/b/good", "bytes": 7 })));
+    check_answer("post", "/v1/backup", &told);
+    let (status, told) = desk.json("POST", "/v1/backup", r#"{"to": "/b/there"}"#);
+    assert_eq!((status, &told["error"]["code"]), (500, &json!("backup_failed")));
+    assert_eq!(told["error"]["message"], "the folder is there already");
+    for to in ["relative", "/b/../etc", ""] {
+        let body = json!({ "to": to }).to_string();
+        assert_eq!(desk.json("POST", "/v1/backup", &body).0, 400, "{to}");
+    }
+}
+
+#[test]
 fn a_push_to_a_tag_or_a_product_is_counted() {
     let desk = Desk::new(|command| match command {
         Command::Push(order) => {
@@ -223,7 +289,7 @@ fn too_much_is_too_large() {
 }
 
 #[test]
-fn a_shard_that_lets_go_of_a_question_is_busy() {
+fn a_shard_that_lets_go_of_a_question_may_have_done_it() {
     struct Gone;
     impl Control for Gone {
         fn ask(&self, _: Command, reply: Reply) {
@@ -239,7 +305,7 @@ fn a_shard_that_lets_go_of_a_question_is_busy() {
     let running = start(settings, Arc::new(Gone), feed).expect("starts");
     desk.url = format!("http://{}", running.addrs()[0]);
     let (status, told) = desk.json("GET", "/v1/status", "");
-    assert_eq!((status, &told["error"]["code"]), (503, &json!("busy")));
+    assert_eq!((status, &told["error"]["code"]), (504, &json!("no_answer")));
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn seqs(taken: &feed::Taken) -> Vec<u32> {
 #[test]
 fn a_slow_reader_loses_the_oldest_and_is_told_how_many() {
     let feed = few(4);
-    let (slow, fast) = (feed.reader(None, false), feed.reader(None, false));
+    let (slow, fast) = (feed.reader(None), feed.reader(None));
     assert_eq!(feed.publish((0..4).map(report).collect()), 0);
     assert_eq!(seqs(&fast.take(10).expect("open")), [0, 1, 2, 3]);
     assert_eq!(feed.publish((4..6).map(report).collect()), 2);
@@ -38,45 +38,26 @@ fn events_are_wanted_while_somebody_listens_or_may_come_back() {
     let feed = few(3);
     assert!(!feed.wanted());
     assert_eq!(feed.publish(vec![report(0)]), 0, "lost to nobody");
-    let reader = feed.reader(None, false);
+    let reader = feed.reader(None);
     assert!(feed.wanted());
     feed.publish(vec![report(1)]);
     drop(reader);
     assert!(feed.wanted(), "it may come back");
     feed.publish(vec![report(2)]);
-    let back = feed.reader(Some(2), false);
+    let back = feed.reader(Some(2));
     let taken = back.take(10).expect("open");
     assert_eq!((taken.lost, seqs(&taken)), (0, vec![2]));
     drop(back);
     feed.publish((3..9).map(report).collect());
     assert!(!feed.wanted(), "it did not come back in time");
-    let taken = feed.reader(Some(3), false).take(10).expect("open");
+    let taken = feed.reader(Some(3)).take(10).expect("open");
     assert!(taken.lost > 0 && taken.events.is_empty());
-}
-
-#[test]
-fn reports_are_refused_while_a_webhook_is_a_ring_behind() {
-    let feed = few(3);
-    let (hook, stream) = (feed.reader(None, true), feed.reader(None, false));
-    feed.publish((0..2).map(report).collect());
-    assert!(feed.has_room());
-    feed.publish(vec![report(2)]);
-    assert!(!feed.has_room());
-    hook.take(1);
-    assert!(!feed.has_room(), "taken is not done");
-    hook.finish();
-    assert!(feed.has_room());
-    feed.publish(vec![report(3)]);
-    assert!(!feed.has_room());
-    drop(hook);
-    assert!(feed.has_room(), "a stream holds nobody up");
-    drop(stream);
 }
 
 #[test]
 fn a_closed_feed_gives_what_is_left_and_ends() {
     let feed = few(3);
-    let reader = feed.reader(None, false);
+    let reader = feed.reader(None);
     feed.publish(vec![report(1)]);
     feed.close();
     assert_eq!(feed.publish(vec![report(2)]), 1);
@@ -166,7 +147,7 @@ fn a_stream_carries_only_what_was_asked_for() {
 fn a_stream_goes_on_where_it_was_or_tells_the_gap() {
     let limits = Limits { events_waiting_max: 4, ..Limits::default() };
     let desk = Desk::with(Settings { limits, ..settings() }, |_| Answer::Busy);
-    let hold = desk.feed.reader(None, false);
+    let hold = desk.feed.reader(None);
     desk.feed.publish((1..4).map(report).collect());
     let id = |place: u64| format!("{NOW_MS}-{place}");
     let mut client = Client::open(&desk, "", Some(&id(1)));

@@ -6,10 +6,11 @@
 //! reason of one that is not, and the time since which a device is online is read off its epoch.
 //! A device knows its product by number; its id is inline up to sixteen bytes ([`Name`]).
 
-use crate::queue::Queue;
+use crate::registry::queue::Queue;
 use base::time::Instant;
 use model::close::CloseReason;
 use model::id::{ConnRef, MessageId};
+use std::num::NonZeroU64;
 
 /// Whether a device is bound, and whether it ever was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +67,12 @@ pub(crate) struct Extra {
     pub term: u16,
     /// When its saved-up quota of Reports is whole again, microseconds of the monotonic clock.
     pub report_tat_us: u64,
+    /// A Pull to be answered once what it asked for is sent: one more than the id it named.
+    pub pull: Option<NonZeroU64>,
+    /// Calls to the log whose completions need this record.
+    pub asked: u32,
+    /// Reports that wait for the log.
+    pub reports: u16,
 }
 
 const _: () = assert!(size_of::<Extra>() <= 120, "a device that is not idle has 120 bytes more");
@@ -76,6 +83,8 @@ impl Extra {
             && self.tags.is_empty()
             && self.term == 0
             && self.report_tat_us <= now.nanos() / 1_000
+            && self.pull.is_none()
+            && (self.asked, self.reports) == (0, 0)
     }
 }
 
@@ -100,9 +109,12 @@ pub(crate) struct Device {
 
 const _: () = assert!(size_of::<Option<Device>>() <= 48, "a device's slot is 48 bytes");
 
-const PROTOCOL: u8 = 0x0f;
+const PROTOCOL: u8 = 0x07;
+const ROWED: u8 = 0x08;
 const BLOCKED: u8 = 0x10;
 const TIMED: u8 = 0x20;
+const DIRTY: u8 = 0x40;
+const PULLING: u8 = 0x80;
 
 impl Device {
     /// Protocols that the record can tell apart, the empty one included.
@@ -150,6 +162,15 @@ impl Device {
         self.presence = Presence::Offline;
         self.place = (at_ms << 8) | reason as u64;
         self.set_term(0);
+        if let Some(extra) = &mut self.extra {
+            extra.pull = None;
+        }
+    }
+
+    /// It was bound once, and is away, as a row says.
+    pub fn restore(&mut self, epoch: u64, at_ms: u64, reason: CloseReason) {
+        self.detach(at_ms, reason);
+        self.epoch = epoch;
     }
 
     /// Unix millisecond since when it is online, offline, or known.
@@ -237,6 +258,36 @@ impl Device {
         self.mark(TIMED, to);
     }
 
+    /// Whether the log has a row of it, or was asked to.
+    pub fn rowed(&self) -> bool {
+        self.marks & ROWED != 0
+    }
+
+    /// Says so.
+    pub fn set_rowed(&mut self, to: bool) {
+        self.mark(ROWED, to);
+    }
+
+    /// Whether it differs from its row.
+    pub fn dirty(&self) -> bool {
+        self.marks & DIRTY != 0
+    }
+
+    /// Says so.
+    pub fn set_dirty(&mut self, to: bool) {
+        self.mark(DIRTY, to);
+    }
+
+    /// Whether bodies of its pushes are on their way from the log.
+    pub fn pulling(&self) -> bool {
+        self.marks & PULLING != 0
+    }
+
+    /// Says so.
+    pub fn set_pulling(&mut self, to: bool) {
+        self.mark(PULLING, to);
+    }
+
     fn mark(&mut self, bit: u8, to: bool) {
         self.marks = if to { self.marks | bit } else { self.marks & !bit };
     }
@@ -273,11 +324,13 @@ mod tests {
     #[test]
     fn marks_do_not_disturb_each_other() {
         let mut device = Device::new(Name::long(1), 0, 0);
-        device.set_protocol(15);
+        device.set_protocol(7);
         device.set_blocked(true);
         device.set_timed(true);
+        device.set_dirty(true);
         device.set_timed(false);
         device.set_protocol(2);
         assert_eq!((device.protocol(), device.blocked(), device.timed()), (2, true, false));
+        assert_eq!((device.rowed(), device.dirty(), device.pulling()), (false, true, false));
     }
 }

@@ -1,12 +1,18 @@
 //! The hub's rules, one behaviour a test, through its public door only.
 
 mod access;
+mod bodies;
+mod claims;
 mod delivery;
 mod fanout;
+mod log;
 mod orders;
 mod queries;
 mod queue;
 mod random;
+mod reports;
+mod restart;
+mod rows;
 mod session;
 mod store;
 mod world;

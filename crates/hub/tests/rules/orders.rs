@@ -1,5 +1,6 @@
 //! What an order for a list of devices is answered.
 
+use crate::log::Did;
 use crate::world::{World, id, product, settings};
 use model::event::Counter;
 use model::id::ProductKey;
@@ -27,9 +28,9 @@ fn an_unacknowledged_push_is_stored_when_the_wait_is_over() {
     world.keeps = false;
     let (_, reply) = world.push("d", |_| {});
     world.pass_ms(900);
-    assert!(world.fx.entries.is_empty());
+    assert_eq!(world.asked(), 0);
     world.pass_ms(300);
-    assert_eq!(world.fx.entries.len(), 1);
+    assert_eq!(world.asked(), 1);
     assert_eq!(world.outcome(reply), None, "not stored before the store says so");
     world.complete(Ok(()));
     assert_eq!(world.outcome(reply), Some(Outcome::Stored));
@@ -41,7 +42,7 @@ fn a_push_for_a_device_that_is_away_is_stored() {
     let mut world = World::new();
     world.keeps = false;
     let (_, reply) = world.push("stranger", |_| {});
-    assert_eq!((world.fx.entries.len(), world.outcome(reply)), (1, None));
+    assert_eq!((world.asked(), world.outcome(reply)), (1, None));
     world.complete(Ok(()));
     assert_eq!(world.outcome(reply), Some(Outcome::Stored));
     let state = world.state("stranger").expect("known by now");
@@ -66,7 +67,7 @@ fn now_or_never_needs_the_device_at_once() {
     let (_, reply) = world.push("d", now);
     world.close(&seat);
     assert_eq!(world.outcome(reply), Some(Outcome::Expired));
-    assert_eq!(world.fx.entries.len(), 0);
+    assert_eq!(world.asked(), 0);
     world.hub.audit_idle();
 }
 
@@ -102,8 +103,7 @@ fn an_order_that_does_not_wait_is_stored_at_once_though_the_device_is_there() {
     assert_eq!(world.pushes(), [(push, false)]);
     world.keeps = false;
     world.ack(&seat, &[push]);
-    let over = world.complete(Ok(()));
-    assert!(matches!(over[..], [model::ports::journal::Entry::Over { .. }]), "{over:?}");
+    assert_eq!(world.complete(Ok(())), [Did::Over(push)]);
     world.hub.audit();
 }
 

@@ -1,9 +1,9 @@
 //! The queue of a device: collapse, bounds, floods.
 
+use crate::log::Did;
 use crate::world::{World, product, settings};
 use model::event::Counter;
 use model::id::MessageId;
-use model::ports::journal::Entry;
 use model::product::Product;
 use model::push::{Outcome, Priority, Rejection};
 
@@ -128,11 +128,10 @@ fn a_hundred_thousand_pushes_to_one_device_that_is_away() {
     world.keeps = false;
     for _ in 0..100_000 {
         world.give("d");
-        for entry in world.complete(Ok(())) {
-            match entry {
-                Entry::Waits { push, .. } => assert!(kept.insert(push.id)),
-                Entry::Over { id, .. } => assert!(kept.remove(&id)),
-                other => panic!("{other:?}"),
+        for did in world.complete(Ok(())) {
+            match did {
+                Did::Waits(id) => assert!(kept.insert(id)),
+                Did::Over(id) => assert!(kept.remove(&id)),
             }
         }
         world.fx.answers.clear();

@@ -1,12 +1,14 @@
-//! The store answers late, or no, and gives back what it kept.
+//! The log answers late, or no.
 
+use crate::log::Did;
 use crate::world::{World, id, product, settings};
 use model::event::Counter;
 use model::id::ProductKey;
 use model::ports::control::{Answer, Command};
-use model::ports::journal::{Entry, StoreError};
+use model::ports::log::{Call, StoreError, Write};
 use model::product::Product;
 use model::push::{Outcome, Rejection};
+use model::timeline::Space;
 use std::sync::Arc;
 
 fn key() -> ProductKey {
@@ -21,11 +23,13 @@ fn a_push_the_store_refuses_is_rejected_and_dropped() {
         [(StoreError::Full, full), (StoreError::Failed, full), (StoreError::Busy, busy)]
     {
         let mut world = World::new();
+        let seat = world.seat("d");
+        world.close(&seat);
         world.keeps = false;
         let (_, reply) = world.push("d", |_| {});
         world.complete(Err(error));
         assert_eq!(world.outcome(reply), Some(outcome));
-        assert_eq!((world.hub.status().waiting, world.fx.entries.len()), (0, 0));
+        assert_eq!((world.hub.status().waiting, world.asked()), (0, 0));
         assert_eq!(world.count(Counter::StoreFailures), 1);
         world.seat("d");
         assert_eq!(world.pushes(), []);
@@ -41,10 +45,10 @@ fn an_acknowledgement_that_beats_the_store_wins() {
     let seat = world.seat("d");
     world.ack(&seat, &[push]);
     assert_eq!(world.outcome(reply), Some(Outcome::Delivered));
-    let entries = world.complete(Ok(()));
-    let [Entry::Waits { .. }, Entry::Over { id, .. }] = &entries[..] else { panic!("{entries:?}") };
-    assert_eq!(*id, push);
+    assert_eq!(world.complete(Ok(())), [Did::Waits(push)]);
+    assert_eq!(world.complete(Ok(())), [Did::Over(push)], "told once its place is known");
     assert_eq!(world.outcome(reply), None);
+    assert_eq!(world.log.kept(Space::Pushes), []);
     world.hub.audit();
 }
 
@@ -74,50 +78,15 @@ fn every_end_of_a_stored_push_is_told_to_the_store() {
     let evicted = world.give("e");
     world.give("e");
     world.give("e");
+    let mut did = world.complete(Ok(()));
+    did.extend(world.complete(Ok(())));
     world.pass_ms(40_000);
-    let entries = world.complete(Ok(()));
-    let over = entries.iter().filter_map(|entry| match entry {
-        Entry::Over { id, .. } => Some(*id),
-        _ => None,
-    });
-    assert_eq!(over.collect::<Vec<_>>(), [collapsed, evicted, expired]);
+    did.extend(world.complete(Ok(())));
+    let over = did.iter().filter(|did| matches!(did, Did::Over(_)));
+    let over: Vec<_> = over.copied().collect();
+    assert_eq!(over, [collapsed, evicted, expired].map(Did::Over));
+    assert_eq!(world.log.kept(Space::Pushes).len(), 2);
     world.hub.audit();
-}
-
-#[test]
-fn what_the_store_gives_back_waits_again() {
-    let mut world = World::new();
-    world.keeps = false;
-    let (a, b) = (world.give("d"), world.give("d"));
-    world.tell(Command::Block { product: key(), device: id("bad"), blocked: true });
-    let kept = world.complete(Ok(()));
-    let mut after = World::new();
-    after.keeps = false;
-    assert!(after.hub.restore(after.now, Entry::Product(Arc::new(product()))));
-    for entry in kept {
-        assert!(after.hub.restore(after.now, entry));
-    }
-    after.hub.audit();
-    assert_eq!(after.hub.status().waiting, 2);
-    assert!(after.state("bad").expect("known").blocked);
-    let seat = after.seat("d");
-    assert_eq!(after.pushes(), [(a, false), (b, false)]);
-    after.ack(&seat, &[a, b]);
-    assert_eq!(after.complete(Ok(())).len(), 2, "the store is told");
-    after.hub.audit();
-}
-
-#[test]
-fn what_belongs_to_nobody_is_not_restored() {
-    let mut world = World::new();
-    let mut stranger =
-        crate::world::order(world.message_id(), model::ports::control::Target::Product);
-    stranger.product = ProductKey::parse("q").expect("a name");
-    let gone = Entry::NoProduct(stranger.product.clone());
-    let blocked = Entry::Blocked { product: stranger.product, device: id("d"), blocked: true };
-    assert!(!world.hub.restore(world.now, gone));
-    assert!(!world.hub.restore(world.now, blocked));
-    world.hub.audit_idle();
 }
 
 #[test]
@@ -158,9 +127,10 @@ fn completions_may_come_in_any_order() {
     let mut world = World::with(product(), settings());
     world.keeps = false;
     let orders: Vec<_> = (0..5).map(|n| world.push(&format!("d{n}"), |_| {}).1).collect();
-    let entries = std::mem::take(&mut world.fx.entries);
-    for (ticket, _) in entries.iter().rev() {
-        world.hub.complete(world.now, (*ticket, Ok(())), &mut world.fx);
+    let calls = std::mem::take(&mut world.fx.calls);
+    for (ticket, call) in calls.iter().rev() {
+        let done = world.log.answer(call);
+        world.hub.complete(world.now, (*ticket, done), &mut world.fx);
     }
     for reply in orders {
         assert_eq!(world.outcome(reply), Some(Outcome::Stored));
@@ -176,11 +146,7 @@ fn the_store_hears_of_a_new_push_before_the_end_of_the_one_it_replaces() {
     let (old, _) = world.push("d", key);
     world.complete(Ok(()));
     let (new, _) = world.push("d", key);
-    let entries = world.complete(Ok(()));
-    let [Entry::Waits { push, .. }, Entry::Over { id, .. }] = &entries[..] else {
-        panic!("{entries:?}");
-    };
-    assert_eq!((push.id, *id), (new, old));
+    assert_eq!(world.complete(Ok(())), [Did::Waits(new), Did::Over(old)]);
 }
 
 #[test]
@@ -205,4 +171,108 @@ fn a_store_that_does_not_answer_makes_pushes_busy() {
     world.complete(Ok(()));
     assert_eq!(world.outcome(reply), Some(Outcome::Stored));
     world.hub.audit();
+}
+
+#[test]
+fn a_refused_removal_is_asked_for_again() {
+    for error in [StoreError::Busy, StoreError::Full] {
+        let mut world = World::new();
+        let pushes = [world.give("d"), world.give("d")];
+        let seat = world.seat("d");
+        world.keeps = false;
+        world.ack(&seat, &pushes);
+        let removals = world.fx.calls.iter().filter(
+            |(_, call)| matches!(call, Call::Write(Write::Remove { seqs, .. }) if seqs.len() == 2),
+        );
+        assert_eq!(removals.count(), 1, "in one call");
+        world.complete(Err(error));
+        world.turn();
+        assert_eq!(world.fx.calls.len(), 0, "after a pause");
+        world.pass_ms(1_100);
+        assert_eq!(world.complete(Err(error)), pushes.map(Did::Over));
+        world.pass_ms(1_100);
+        assert_eq!(world.complete(Ok(())), pushes.map(Did::Over));
+        assert_eq!(world.log.kept(Space::Pushes), []);
+        world.pass_ms(5_000);
+        world.settle();
+        world.close(&seat);
+        world.hub.audit_idle();
+        assert_eq!(world.count(Counter::RemovalsGivenUp), 0);
+    }
+}
+
+#[test]
+fn removals_that_find_no_room_are_counted_and_found_at_the_next_start() {
+    let mut world = World::with(Product { inflight_max: 1_000, ..product() }, settings());
+    world.keeps = false;
+    for n in 0..66_000 {
+        world.push(&format!("d{n}"), |order| order.time_to_live_s = 5);
+        if n % 1_000 == 0 {
+            world.complete(Ok(()));
+        }
+    }
+    world.complete(Ok(()));
+    for _ in 0..80 {
+        world.pass_ms(500);
+        world.complete_as(|call| match call {
+            Call::Write(Write::Remove { .. }) => Err(StoreError::Busy),
+            _ => Ok(()),
+        });
+    }
+    assert_eq!(world.hub.status().waiting, 0);
+    assert_eq!(world.count(Counter::RemovalsGivenUp), 66_000 - 65_536);
+    for left in [66_000 - 65_536, 0] {
+        world.restart();
+        world.turn();
+        world.settle();
+        assert_eq!(world.log.kept(Space::Pushes).len(), left);
+    }
+}
+
+#[test]
+fn a_push_for_many_is_one_call() {
+    let mut world = World::new();
+    for n in 0..100 {
+        let seat = world.seat(&format!("d{n}"));
+        world.close(&seat);
+    }
+    world.keeps = false;
+    let key = |order: &mut model::ports::control::PushOrder| order.collapse = Some("k".into());
+    let devices: Vec<_> = (0..100).map(|n| id(&format!("d{n}"))).collect();
+    let target = model::ports::control::Target::Devices(devices);
+    world.push_to(target.clone(), key);
+    let appends = |world: &World| {
+        let calls = world.fx.calls.iter();
+        calls.filter(|(_, call)| matches!(call, Call::Write(Write::Append(_)))).count()
+    };
+    assert_eq!((appends(&world), world.asked()), (1, 100));
+    world.complete(Ok(()));
+    let (_, reply) = world.push_to(target, key);
+    assert_eq!((appends(&world), world.asked()), (1, 100), "removals between do not matter");
+    world.complete(Ok(()));
+    let outcomes = world.outcomes(reply).expect("stored");
+    assert!(outcomes.len() == 100 && outcomes.iter().all(|(_, is)| *is == Outcome::Stored));
+    assert_eq!(world.log.kept(Space::Pushes).len(), 100);
+    let (fan_out, _) = world.push_to(model::ports::control::Target::Product, |_| {});
+    world.hub.turn(world.now, &mut world.fx);
+    assert_eq!((appends(&world), world.asked()), (1, 64), "one call a slice");
+    world.complete(Ok(()));
+    world.hub.turn(world.now, &mut world.fx);
+    world.complete(Ok(()));
+    assert_eq!(world.counts(fan_out).stored, 100);
+    world.hub.audit();
+}
+
+#[test]
+fn an_acknowledged_push_never_touches_the_log() {
+    let mut world = World::new();
+    let seat = world.seat("d");
+    world.keeps = false;
+    world.settle();
+    for _ in 0..10 {
+        let (push, reply) = world.push("d", |_| {});
+        world.ack(&seat, &[push]);
+        assert_eq!(world.outcome(reply), Some(Outcome::Delivered));
+    }
+    assert_eq!(world.fx.calls.len(), 0);
 }

@@ -1,5 +1,6 @@
-//! A hub, a told clock, and a store that answers when it is told to.
+//! A hub, a told clock, and a log that answers when it is told to.
 
+use crate::log::{Did, Log};
 use base::hash::HashKey;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -8,7 +9,7 @@ use model::event::{Counter, Event, What};
 use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, ProductKey, ShardId, Tag};
 use model::limits::Limits;
 use model::ports::control::{Answer, Command, DeviceState, PushCounts, PushOrder, Target};
-use model::ports::journal::{Entry, StoreError};
+use model::ports::log::{Call, StoreError, Write};
 use model::product::{AnonymousFrom, Product, Secret};
 use model::push::{Outcome, Priority};
 use model::request::{Bind, Bound, Delivery, HeartbeatWish, Proof, Request};
@@ -24,10 +25,14 @@ pub struct World {
     pub hub: Hub,
     pub fx: Effects,
     pub now: Now,
-    /// The store keeps what it is handed at once.
+    /// The log completes what it is handed at once.
     pub keeps: bool,
+    pub log: Log,
+    settings: Settings,
+    product: Arc<Product>,
     conns: u32,
     ids: u64,
+    real: u64,
     replies: u64,
 }
 
@@ -59,6 +64,8 @@ pub fn settings() -> Settings {
         binds_per_s: 1_000_000,
         node_secret: [7; 32],
         hash_key: HashKey::new(11, 12),
+        home: HashKey::new(21, 22),
+        report_hooks: Vec::new(),
         seed: 13,
     }
 }
@@ -83,6 +90,7 @@ pub fn order(id: MessageId, target: Target) -> PushOrder {
         silent: false,
         wait_ms: 1_000,
         receipts: false,
+        idempotency_key: None,
     }
 }
 
@@ -92,11 +100,38 @@ impl World {
     }
 
     pub fn with(product: Product, settings: Settings) -> World {
-        let mut hub = Hub::new(settings);
-        assert!(hub.install(Arc::new(product)));
+        let hub = Hub::new(settings.clone());
         let fx = Effects { events_wanted: true, ..Effects::default() };
         let now = Now::new(Instant::from_nanos(1_000_000_000), WALL_MS);
-        World { hub, fx, now, keeps: true, conns: 0, ids: 0, replies: 0 }
+        let (log, product) = (Log::default(), Arc::new(product));
+        let (conns, ids, real, replies) = (0, 0, 0, 0);
+        let mut world =
+            World { hub, fx, now, keeps: true, log, settings, product, conns, ids, real, replies };
+        world.restart();
+        world
+    }
+
+    /// The process dies, with whatever the log had not completed, and begins again.
+    pub fn restart(&mut self) {
+        self.crash();
+        self.hub.restored(self.now, &mut self.fx);
+        self.complete(Ok(()));
+    }
+
+    /// The same, up to the moment when everything is given back; returns how much of it was not
+    /// taken in.
+    pub fn crash(&mut self) -> usize {
+        self.hub = Hub::new(self.settings.clone());
+        self.fx = Effects { events_wanted: true, ..Effects::default() };
+        assert!(self.hub.install(self.product.clone()));
+        let (hub, now, mut left) = (&mut self.hub, self.now, 0);
+        self.log.restore(|restored| left += usize::from(!hub.restore(now, restored)));
+        left
+    }
+
+    /// Other settings, or another product, from the next start on.
+    pub fn change(&mut self, change: impl FnOnce(&mut Settings, &mut Product)) {
+        change(&mut self.settings, Arc::make_mut(&mut self.product));
     }
 
     /// Lets time pass, and the hub do whatever falls due.
@@ -118,20 +153,44 @@ impl World {
         panic!("the hub does not come to rest");
     }
 
-    /// The store completes what it was handed, if it keeps.
+    /// The log completes what it was handed, if it keeps.
     pub fn store(&mut self) {
-        while self.keeps && !self.fx.entries.is_empty() {
+        while self.keeps && !self.fx.calls.is_empty() {
             self.complete(Ok(()));
         }
     }
 
-    /// The store completes everything it was handed so far; returns the entries.
-    pub fn complete(&mut self, result: Result<(), StoreError>) -> Vec<Entry> {
-        let entries = std::mem::take(&mut self.fx.entries);
-        for (ticket, _) in &entries {
-            self.hub.complete(self.now, (*ticket, result), &mut self.fx);
+    /// The log completes everything it was handed so far; returns what that did to pushes, or
+    /// would have done.
+    pub fn complete(&mut self, result: Result<(), StoreError>) -> Vec<Did> {
+        self.complete_as(|_| result)
+    }
+
+    /// The same, with an answer for each call.
+    pub fn complete_as(&mut self, answer: impl Fn(&Call) -> Result<(), StoreError>) -> Vec<Did> {
+        let mut did = Vec::new();
+        for (ticket, call) in std::mem::take(&mut self.fx.calls) {
+            did.extend(self.log.does(&call));
+            let done = answer(&call).and_then(|()| self.log.answer(&call));
+            self.hub.complete(self.now, (ticket, done), &mut self.fx);
         }
-        entries.into_iter().map(|(_, entry)| entry).collect()
+        did
+    }
+
+    /// The log completes what it was handed until it is handed nothing more.
+    pub fn settle(&mut self) {
+        while !self.fx.calls.is_empty() {
+            self.complete(Ok(()));
+        }
+    }
+
+    /// Pushes that wait for the log, by device.
+    pub fn asked(&self) -> usize {
+        let of = |call: &Call| match call {
+            Call::Write(Write::Append(append)) => append.to.len(),
+            _ => 0,
+        };
+        self.fx.calls.iter().map(|(_, call)| of(call)).sum()
     }
 
     pub fn conn(&mut self) -> ConnRef {
@@ -142,6 +201,12 @@ impl World {
     pub fn message_id(&mut self) -> MessageId {
         self.ids += 1;
         MessageId(self.ids)
+    }
+
+    /// An id that tells the time, as those of orders from outside do.
+    pub fn real_id(&mut self) -> MessageId {
+        self.real = MessageId::after(self.real, self.now.wall_ms, ShardId(0)).0;
+        MessageId(self.real)
     }
 
     pub fn ask(&mut self, from: ConnRef, request: Request) {

@@ -111,6 +111,15 @@ pub struct PushOrder {
     pub wait_ms: u32,
     /// Tell the end of this push at each device as an event.
     pub receipts: bool,
+    /// The application's own name for this order, 1 to [`PushOrder::KEY_BYTES_MAX`] bytes; only
+    /// with a list of devices. The order is on stable storage before anything is sent, and a
+    /// repeated one is answered with the first one's id and changes nothing.
+    pub idempotency_key: Option<Box<str>>,
+}
+
+impl PushOrder {
+    /// Longest idempotency key, bytes.
+    pub const KEY_BYTES_MAX: usize = 128;
 }
 
 /// Which devices of a product.
@@ -161,6 +170,8 @@ pub enum Answer {
     Busy,
     /// The store cannot take it: nothing was done.
     StoreFailed,
+    /// The idempotency key was used before for another order: nothing was done.
+    Conflict,
 }
 
 /// How far a push has come. `matched` is the sum of the others once the fan-out is done.

@@ -1,7 +1,6 @@
-//! What the hub asks of the store: entries that must survive.
+//! What a data folder of format 1 held: the store reads it, the hub turns it into writes for a log.
 //!
-//! The hub hands over entries with a ticket and learns of each ticket, in order, whether the entry
-//! is on stable storage. At start the store gives back what is still alive.
+//! Only for the upgrade of such a folder; [`crate::ports::log`] is what took its place.
 
 use crate::id::{DeviceId, MessageId, ProductKey};
 use crate::product::Product;
@@ -41,20 +40,3 @@ pub enum Entry {
         blocked: bool,
     },
 }
-
-/// Names an entry until its completion. Rises by one within a shard.
-pub type Ticket = u64;
-
-/// Why an entry was not taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StoreError {
-    /// The disk, or the limit for it, is full. Space may come back.
-    Full,
-    /// The disk failed, or may only be read. The store takes nothing more until a restart.
-    Failed,
-    /// More waits for the disk than may wait. Try again.
-    Busy,
-}
-
-/// The answer to an entry.
-pub type Completion = (Ticket, Result<(), StoreError>);

@@ -3,7 +3,7 @@
 //! Looked at after every key alone was found good. A broken rule names the key that was given, so
 //! that whoever changed one end of it is sent to that end. Knows no text and no line numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use model::limits::Limits;
@@ -21,14 +21,7 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
         listens(listener, config, reader);
     }
     addresses(config, reader);
-    let store = Sheet::single("store");
-    if config.store.journal_bytes_max / 4 < config.store.segment_bytes {
-        reader.broken(
-            &[(&store, "journal_bytes_max"), (&store, "segment_bytes")],
-            "journal_bytes_max must hold at least four of segment_bytes",
-            "raise journal_bytes_max or lower segment_bytes",
-        );
-    }
+    store(config, reader);
     for product in &config.products {
         admits(product, reader);
     }
@@ -72,6 +65,30 @@ fn limits(limits: &Limits, reader: &mut Reader<'_>) {
     let named = words.iter().filter_map(|word| Limits::KEYS.iter().find(|key| key.name == *word));
     let keys: Vec<(&Sheet, &'static str)> = named.map(|key| (&sheet, key.name)).collect();
     reader.broken(&keys, rule, "change one of them");
+}
+
+fn store(config: &Config, reader: &mut Reader<'_>) {
+    let sheet = Sheet::single("store");
+    if config.store.log_bytes_max / 4 < config.store.segment_bytes {
+        reader.broken(
+            &[(&sheet, "log_bytes_max"), (&sheet, "segment_bytes")],
+            "log_bytes_max must hold at least four of segment_bytes",
+            "raise log_bytes_max or lower segment_bytes",
+        );
+    }
+    // What waits for a webhook is named by its address and product.
+    let mut seen = BTreeSet::new();
+    for (index, hook) in config.webhooks.iter().enumerate() {
+        let keys = hook.products.iter().map(String::as_str);
+        let named = if hook.products.is_empty() { vec![""] } else { keys.collect() };
+        if named.into_iter().any(|product| !seen.insert((hook.url.as_str(), product))) {
+            reader.broken(
+                &[(&Sheet::nth(None, "webhook", index + 1), "url")],
+                "another webhook has this address for the same products",
+                "make one of the two, or let the addresses differ, in a query for instance",
+            );
+        }
+    }
 }
 
 fn tls(config: &Config, reader: &mut Reader<'_>) {

@@ -7,9 +7,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use model::id::ShardId;
-
 use super::key::{Field, Hidden, Key, Kind, Reload, Section, Value, Words, key, words};
+
+/// Most shards: each has a log, and the names of logs have two digits.
+pub(crate) const SHARDS_MAX: u64 = 99;
 
 /// `[server]`: the process.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,7 +50,7 @@ impl Section for Server {
         ),
         key!(
             shards,
-            Kind::whole(0, ShardId::MAX as u64, "shards"),
+            Kind::whole(0, SHARDS_MAX, "shards"),
             Restart,
             "Shards, each a thread that owns its connections and devices. 0 is one for each core."
         ),
@@ -295,10 +296,26 @@ pub struct Store {
     pub fsync: Fsync,
     /// Milliseconds between two of them, where it goes by time.
     pub fsync_interval_ms: u32,
-    /// Bytes of journal on disk.
-    pub journal_bytes_max: u64,
-    /// Bytes of one file of it.
+    /// Bytes of all logs on disk together.
+    pub log_bytes_max: u64,
+    /// Bytes of one file of a log.
     pub segment_bytes: u64,
+    /// Bytes of recent bodies in memory, all logs together.
+    pub hot_bytes: u64,
+    /// Bytes of blocks of the logs' indexes in memory, all logs together.
+    pub cache_bytes: u64,
+    /// Bytes written to a log after which its state is brought up to it.
+    pub checkpoint_bytes: u64,
+    /// Seconds after which the same is done.
+    pub checkpoint_s: u32,
+    /// Idempotency keys that are remembered.
+    pub once_count_max: u32,
+    /// Seconds that they are remembered.
+    pub once_age_s_max: u32,
+    /// Reports that wait for a webhook in a log.
+    pub reports_count_max: u32,
+    /// Seconds that they wait.
+    pub reports_age_s_max: u32,
 }
 
 /// When written entries are forced to the disk.
@@ -319,7 +336,7 @@ impl Section for Store {
             fsync,
             Kind::Word(Fsync::WORDS),
             Restart,
-            "When stored pushes are forced to the disk. always: before \"stored\" is answered. \
+            "When what is stored is forced to the disk. always: before \"stored\" is answered. \
              interval: every fsync_interval_ms; a power cut loses what came since. never: when \
              a segment is full, and at the end."
         ),
@@ -330,18 +347,72 @@ impl Section for Store {
             "Time between two of them with fsync = \"interval\"."
         ),
         key!(
-            journal_bytes_max,
-            Kind::whole(1 << 22, 1 << 40, "bytes"),
+            log_bytes_max,
+            Kind::whole(1 << 22, 1 << 44, "bytes"),
             Restart,
-            "Bytes of journal on disk. At the limit old segments are compacted; if nothing can be \
-             let go, pushes that need storing are rejected."
+            "Bytes of all logs on disk; each shard has its share. At the limit old segments are \
+             compacted; if nothing can be let go, what needs storing is rejected (store_full) \
+             until something ends."
         ),
         key!(
             segment_bytes,
             Kind::whole(1 << 20, 1 << 30, "bytes"),
             Restart,
-            "One file of the journal, at most a quarter of it. A full one is closed and the next \
+            "One file of a log, at most a quarter of its share. A full one is closed and the next \
              begun."
+        ),
+        key!(
+            hot_bytes,
+            Kind::whole(0, 1 << 40, "bytes"),
+            Restart,
+            "Bodies of recent messages in memory, all logs together. Beyond, the oldest is let go \
+             and read from the disk when it is wanted."
+        ),
+        key!(
+            cache_bytes,
+            Kind::whole(1 << 20, 1 << 40, "bytes"),
+            Restart,
+            "Blocks of the logs' indexes in memory, all logs together. Beyond, the longest unused \
+             is let go."
+        ),
+        key!(
+            checkpoint_bytes,
+            Kind::whole(1 << 20, 1 << 40, "bytes"),
+            Restart,
+            "What is written to a log before its index is brought up to it. A start reads what \
+             came after the last time."
+        ),
+        key!(
+            checkpoint_s,
+            Kind::whole(1, 86_400, "seconds"),
+            Restart,
+            "Time after which the same is done, whatever was written."
+        ),
+        key!(
+            once_count_max,
+            Kind::whole(1, 100_000_000, "keys"),
+            Restart,
+            "Idempotency keys that are remembered. Beyond, the oldest is forgotten: a request \
+             repeated with it is a new one."
+        ),
+        key!(
+            once_age_s_max,
+            Kind::whole(1, 30 * 86_400, "seconds"),
+            Restart,
+            "How long they are remembered. Then the same."
+        ),
+        key!(
+            reports_count_max,
+            Kind::whole(1, 1_000_000_000, "Reports a shard"),
+            Restart,
+            "Reports that may wait for a webhook. Beyond, the oldest is dropped and the webhook \
+             told how many it lost."
+        ),
+        key!(
+            reports_age_s_max,
+            Kind::whole(1, 365 * 86_400, "seconds"),
+            Restart,
+            "How long a Report may wait for a webhook. Then the same."
         ),
     ];
 
@@ -349,8 +420,16 @@ impl Section for Store {
         Ok(Store {
             fsync: Fsync::Always,
             fsync_interval_ms: 1_000,
-            journal_bytes_max: 4 << 30,
+            log_bytes_max: 16 << 30,
             segment_bytes: 64 << 20,
+            hot_bytes: 64 << 20,
+            cache_bytes: 64 << 20,
+            checkpoint_bytes: 32 << 20,
+            checkpoint_s: 30,
+            once_count_max: 1 << 18,
+            once_age_s_max: 86_400,
+            reports_count_max: 1_000_000,
+            reports_age_s_max: 7 * 86_400,
         })
     }
 }

@@ -188,13 +188,20 @@ fn a_broken_relation_points_at_the_key_that_was_given() {
            bytes of frame_bytes_max for the frame itself; change one of them"],
     );
     refused(
-        "[tls]\nkey = \"k.pem\"\n[store]\nsegment_bytes = 1073741824\njournal_bytes_max = 4194304",
+        "[tls]\nkey = \"k.pem\"\n[store]\nsegment_bytes = 1073741824\nlog_bytes_max = 4194304",
         &[
             "holdline.toml:2: [tls] key = \"k.pem\": certificate and key go together; name both \
              files or neither",
-            "holdline.toml:5: [store] journal_bytes_max = 4194304: journal_bytes_max must hold at \
-             least four of segment_bytes; raise journal_bytes_max or lower segment_bytes",
+            "holdline.toml:5: [store] log_bytes_max = 4194304: log_bytes_max must hold at \
+             least four of segment_bytes; raise log_bytes_max or lower segment_bytes",
         ],
+    );
+    refused(
+        "[[webhook]]\nurl = \"http://a/\"\nproducts = [\"p\", \"q\"]\n\
+         [[webhook]]\nurl = \"http://a/\"\n[[webhook]]\nurl = \"http://a/\"\nproducts = [\"q\"]",
+        &["holdline.toml:7: [[webhook]] url = \"http://a/\": another webhook has this address \
+             for the same products; make one of the two, or let the addresses differ, in a query \
+             for instance"],
     );
     refused(
         "[products.a]\nheartbeat_max_s = 60\nchallenge = true\nhmac = false\n\
@@ -253,7 +260,8 @@ fn a_rule_is_silent_while_one_of_its_keys_is_unreadable() {
 
 #[test]
 fn too_many_of_a_sort_are_refused() {
-    let hooks = "[[webhook]]\nurl = \"http://a/\"\n".repeat(WEBHOOKS_MAX + 1);
+    let hook = |number| format!("[[webhook]]\nurl = \"http://a/{number}\"\n");
+    let hooks: String = (0..=WEBHOOKS_MAX).map(hook).collect();
     refused(
         &hooks,
         &["holdline.toml:33: [[webhook]]: there are 17, at most 16 are allowed; remove 1"],

@@ -1,54 +1,20 @@
 //! Each room's own start: configuration's words become the room's.
 
+use super::storage::Storage;
 use super::{StartError, World, failed};
-use crate::clock;
 use crate::config::{self, Config};
-use crate::house::Mail;
-use crate::switchboard::{Mailboxes, Switchboard};
+use crate::switchboard::Switchboard;
+use crate::{backlog, clock};
 use admin::Feed;
+use base::hash::HashKey;
+use model::timeline::TimelineId;
 use net::layer::tls::{ClientCertificates, TlsServer};
-use net::shard::Letter;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-use store::{Fsync, Recovered, Store};
+use std::sync::Arc;
+use store::data::LogSizes;
 
 /// Milliseconds between comments on a quiet event stream.
 const STREAM_HEARTBEAT_MS: u64 = 15_000;
-
-/// Opens the data folder. Completions go to the shards' mailboxes, once there are any.
-pub(super) fn open_store(
-    config: &Config,
-    secret: [u8; 32],
-    mailboxes: Arc<OnceLock<Mailboxes<World>>>,
-) -> Result<(Store, Recovered), StartError> {
-    let settings = store::Settings {
-        fsync: match config.store.fsync {
-            config::Fsync::Always => Fsync::Always,
-            config::Fsync::Interval => {
-                Fsync::Interval(Duration::from_millis(config.store.fsync_interval_ms.into()))
-            }
-            config::Fsync::Never => Fsync::Never,
-        },
-        segment_bytes: config.store.segment_bytes,
-        journal_bytes_max: config.store.journal_bytes_max,
-        ..store::Settings::new(secret)
-    };
-    let on_complete = move |shard: model::id::ShardId, completions| {
-        let Some(mailboxes) = mailboxes.get() else { return };
-        let mailbox = &mailboxes[shard.0 as usize];
-        let mut letter = Letter::Mail(Mail::Completions(completions));
-        // Completions must not be lost: the writer waits for a shard that is this far behind, and
-        // with it whoever waits for the disk. A shard never waits for the writer.
-        while let Err(back) = mailbox.put(letter) {
-            letter = back;
-            mailbox.ring();
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        mailbox.ring();
-    };
-    Store::open(&config.server.data, settings, on_complete).map_err(failed)
-}
 
 /// Reads the certificates of every listener that has TLS.
 pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>, StartError> {
@@ -74,35 +40,69 @@ fn takes_tls(listener: &config::Listener) -> bool {
     listener.tls || listener.protocol == config::ListenerProtocol::Any
 }
 
+/// What the API is joined to.
+pub(super) struct Parts {
+    pub(super) switchboard: Switchboard<World>,
+    pub(super) feed: Arc<Feed>,
+    pub(super) storage: Arc<Storage>,
+}
+
 /// Starts the HTTP API, if it is enabled.
 pub(super) fn start_api(
     config: &Config,
     token: String,
-    (switchboard, feed, store): (Switchboard<World>, Arc<Feed>, Arc<Store>),
+    webhooks: Vec<admin::Webhook>,
+    parts: Parts,
 ) -> Result<Option<admin::Running>, StartError> {
     if !config.api.enabled {
         return Ok(None);
     }
+    let Parts { switchboard, feed, storage } = parts;
+    let (read, copied) = (storage.clone(), storage.clone());
     let settings = admin::Settings {
         addrs: vec![config.api.address],
         token,
         limits: config.limits.clone(),
         version: env!("CARGO_PKG_VERSION"),
-        webhooks: config.webhooks.iter().flat_map(webhooks).collect(),
-        retry: admin::Retry::default(),
+        webhooks,
+        backlog: Some(storage.backlog.clone()),
+        retry: admin::Retry {
+            report_age_ms_max: u64::from(config.store.reports_age_s_max) * 1_000,
+            ..admin::Retry::default()
+        },
         wall_ms: Arc::new(clock::wall_ms),
         random: Arc::new(|bytes| {
             getrandom::fill(bytes).expect("the system gave random bytes at the start");
         }),
-        readings: Arc::new(move || readings(&store)),
+        readings: Arc::new(move || readings(&read.sizes())),
+        backup: Arc::new(move |to| copied.backup(to)),
         heartbeat_ms: STREAM_HEARTBEAT_MS,
     };
     let started = admin::start(settings, Arc::new(switchboard), feed);
     started.map(Some).map_err(|error| StartError(format!("api: {error}")))
 }
 
+/// The webhooks of the configuration, as the API numbers them.
+pub(super) fn webhooks(config: &Config) -> Vec<admin::Webhook> {
+    config.webhooks.iter().flat_map(split).collect()
+}
+
+/// Where the Reports for each webhook wait; absent for one that wants none.
+pub(super) fn report_timelines(
+    home: HashKey,
+    webhooks: &[admin::Webhook],
+) -> Vec<Option<TimelineId>> {
+    let wants = |hook: &admin::Webhook| {
+        hook.types.is_empty() || hook.types.iter().any(|name| name == "report")
+    };
+    let timeline = |hook: &admin::Webhook| {
+        wants(hook).then(|| backlog::timeline(home, &hook.url, hook.product.as_ref()))
+    };
+    webhooks.iter().map(timeline).collect()
+}
+
 /// One webhook of the configuration may name several products; the API's has one or all.
-fn webhooks(hook: &config::Webhook) -> Vec<admin::Webhook> {
+fn split(hook: &config::Webhook) -> Vec<admin::Webhook> {
     let with = |product| admin::Webhook {
         url: hook.url.clone(),
         secret: hook.secret.reveal().as_bytes().to_vec(),
@@ -116,26 +116,36 @@ fn webhooks(hook: &config::Webhook) -> Vec<admin::Webhook> {
     products.map(|key| with(Some(key))).collect()
 }
 
-fn readings(store: &Store) -> Vec<admin::Reading> {
-    let sizes = store.sizes();
+fn readings(logs: &[LogSizes]) -> Vec<admin::Reading> {
+    let sum = |of: fn(&LogSizes) -> u64| logs.iter().map(of).sum::<u64>();
     let reading = |name, help, value| admin::Reading { name, help, value };
+    let changed = logs.iter().filter_map(|log| log.engine.changed_s).min();
+    let behind_s = changed.map_or(0, |since| clock::unix_s().saturating_sub(since)).into();
+    let store = |name, help, of: fn(&LogSizes) -> u64| reading(name, help, sum(of));
     vec![
-        reading("store_journal_bytes", "Bytes of the journal.", sizes.journal_bytes),
-        reading("store_segments", "Segments of the journal.", sizes.segments),
-        reading("store_waits", "Pushes in the journal that wait.", sizes.waits),
-        reading("store_entries_waiting", "Entries that wait for the disk.", sizes.entries_waiting),
+        store("store_log_bytes", "Bytes of the logs.", |log| log.engine.log_bytes),
+        store("store_live_bytes", "Of these, bytes that are alive.", |log| log.engine.live_bytes),
+        store("store_segments", "Segments of the logs.", |log| log.engine.segments),
+        store("store_calls_waiting", "Calls that wait for the logs.", |log| log.calls_waiting),
+        store("store_hot_bytes", "Bodies in memory.", |log| log.engine.hot_bytes),
+        store("store_heads", "Timelines in memory.", |log| log.engine.heads_resident),
+        store("store_changed", "Timelines that changed since the last checkpoint.", |log| {
+            log.engine.timelines_changed
+        }),
+        store("store_behind_bytes", "Bytes written since the last checkpoint.", |log| {
+            log.engine.bytes_since_checkpoint
+        }),
+        reading("store_behind_s", "Age of the oldest change since its checkpoint.", behind_s),
+        store("store_hot_hits", "Bodies that were wanted and in memory.", |log| {
+            log.engine.hot_hits
+        }),
+        store("store_full", "Logs that have no room.", |log| u64::from(log.engine.full)),
+        store("store_failed", "Logs that take nothing until a restart.", |log| {
+            u64::from(log.engine.failed)
+        }),
+        store("store_once_keys", "Idempotency keys remembered.", |log| log.engine.once),
         reading("impossible_total", "Conditions that cannot be.", base::never::seen()),
     ]
-}
-
-/// Says what the start found in the data folder.
-pub(super) fn tell_recovery(recovered: &Recovered) {
-    let Recovered { entries, segments, records, bytes, torn, .. } = recovered;
-    let alive = entries.len();
-    tracing::info!(alive, segments, records, bytes, "the data folder was read");
-    if let Some(torn) = torn {
-        tracing::warn!(?torn, "a torn end of the journal was cut off: nothing in it was promised");
-    }
 }
 
 /// Puts this thread on one of the cores the process may use.

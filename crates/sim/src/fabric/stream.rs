@@ -152,6 +152,9 @@ impl Fabric {
     }
 
     fn transmit(&mut self, from: u32, mut bytes: Vec<u8>) {
+        if self.ends[from as usize].finished {
+            return; // the sender has not heard yet that the link is broken
+        }
         if self.ends[from as usize].caller && self.strikes(self.weather.cut_in) {
             bytes.truncate(self.below(bytes.len() as u64) as usize);
             self.segments(from ^ 1, bytes);
@@ -160,6 +163,7 @@ impl Fabric {
             return self.send_off(from, Arrival::Broken(CloseReason::PeerReset));
         }
         if self.strikes(self.weather.reset_in) {
+            self.ends[from as usize].finished = true;
             self.send_off(from, Arrival::Broken(CloseReason::PeerReset));
             return self.send_off(from ^ 1, Arrival::Broken(CloseReason::PeerReset));
         }

@@ -79,6 +79,39 @@ fn bytes_arrive_in_order_however_they_are_cut() {
 }
 
 #[test]
+fn what_arrives_before_a_link_breaks_has_no_gap() {
+    for seed in 0..200 {
+        let faults = if seed % 2 == 0 { (2, 0) } else { (0, 2) };
+        let weather = Weather {
+            cut_in: faults.0,
+            reset_in: faults.1,
+            split_in: 2,
+            short_write_in: 2,
+            jitter_us: 4_000,
+            ..Weather::calm()
+        };
+        let (mut fabric, one, other) = link(seed, weather);
+        let bytes: Vec<u8> = (0..200).collect();
+        let mut sent = 0;
+        // The sender goes on until it hears that the link is broken, as a real one does.
+        while sent < bytes.len() {
+            match fabric.send(&one, &[IoSlice::new(&bytes[sent..])]) {
+                Got::Bytes(count) => sent += count,
+                Got::Later => {}
+                _ => break,
+            }
+            fabric.pass(Duration::from_micros(100));
+        }
+        fabric.pass(Duration::from_secs(1));
+        let (mut got, mut buffer) = (Vec::new(), [0; 64]);
+        while let Got::Bytes(count) = fabric.receive(&other, &mut buffer) {
+            got.extend_from_slice(&buffer[..count]);
+        }
+        assert!(bytes.starts_with(&got), "seed {seed}: {got:?}");
+    }
+}
+
+#[test]
 fn an_edge_is_told_once() {
     let (mut fabric, one, other) = link(1, Weather::calm());
     send(&mut fabric, &one, b"x");

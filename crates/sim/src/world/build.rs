@@ -3,15 +3,15 @@
 use super::outside::Feed;
 use super::{Server, SimHouse, SimOutside, World};
 use crate::application::Application;
+use crate::disk::{Disk, Faults, HOME, report_timeline};
 use crate::fabric::Fabric;
-use crate::journal::Journal;
 use crate::net::SimNet;
 use crate::pilots::PilotHouse;
 use crate::post::Post;
 use crate::weather::Weather;
 use base::hash::HashKey;
 use base::prng::Prng;
-use hub::Hub;
+use hub::{Hub, ReportHook};
 use model::id::{DeviceId, ProductKey, ShardId};
 use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
@@ -39,8 +39,10 @@ pub struct Plan {
     pub orders: u64,
     /// Steps between two crashes, on average; zero: none.
     pub crash_in: u64,
-    /// What the journal refuses: once in so many times; zero: nothing.
-    pub refuse_in: u64,
+    /// What goes wrong on the disk.
+    pub faults: Faults,
+    /// Whether the application blocks devices; else it repeats orders under their keys.
+    pub blocks: bool,
     /// The network.
     pub weather: Weather,
     /// The limits of the server.
@@ -70,7 +72,11 @@ impl Plan {
             devices,
             orders: steps / 4,
             crash_in: if rng.one_in(2) { 0 } else { 1 + steps / 2 },
-            refuse_in: if rng.one_in(2) { 0 } else { 10 },
+            faults: Faults {
+                refuse_in: if rng.one_in(2) { 0 } else { 10 },
+                fail_in: if rng.one_in(4) { 300 } else { 0 },
+            },
+            blocks: rng.one_in(2),
             weather: Weather::drawn(&mut rng),
             limits,
         }
@@ -78,9 +84,9 @@ impl Plan {
 
     /// A calm world without whims, for a scenario.
     pub fn calm(seed: u64, shards: u16, devices: u32) -> Plan {
-        let (orders, crash_in, refuse_in) = (0, 0, 0);
+        let (orders, crash_in, faults, blocks) = (0, 0, Faults::default(), false);
         let (weather, limits) = (Weather::calm(), Limits::default());
-        Plan { seed, shards, devices, orders, crash_in, refuse_in, weather, limits }
+        Plan { seed, shards, devices, orders, crash_in, faults, blocks, weather, limits }
     }
 }
 
@@ -100,8 +106,8 @@ impl World {
     pub fn new(plan: Plan) -> World {
         let seed = plan.seed;
         let fabric = Rc::new(RefCell::new(Fabric::new(seed ^ 1, plan.weather.clone())));
-        let journal = Journal::new(seed ^ 2, plan.shards, plan.refuse_in);
-        let journal = Rc::new(RefCell::new(journal));
+        let disk = Disk::new(seed ^ 2, plan.shards, plan.faults);
+        let disk = Rc::new(RefCell::new(disk));
         let limits = Arc::new(plan.limits.clone());
         let mut rng = Prng::new(seed ^ 3);
         let key = product().key;
@@ -126,10 +132,10 @@ impl World {
         };
         let events = Rc::new(RefCell::new(Feed::default()));
         let hash_key = HashKey::new(rng.draw(), rng.draw());
-        let parts = Parts { fabric: &fabric, journal: &journal, events: &events };
+        let parts = Parts { fabric: &fabric, disk: &disk, events: &events };
         let server = raise(&plan, &limits, hash_key, &parts);
         World {
-            application: Application::new(seed ^ 5, key, ids),
+            application: Application::new(seed ^ 5, key, ids, plan.blocks),
             pilots: Shard::new(settings, net, house),
             orders_left: plan.orders,
             completed: Vec::new(),
@@ -138,7 +144,7 @@ impl World {
             crashes: 0,
             rng,
             fabric,
-            journal,
+            disk,
             events,
             limits,
             server,
@@ -151,14 +157,14 @@ impl World {
 
 struct Parts<'a> {
     fabric: &'a Rc<RefCell<Fabric>>,
-    journal: &'a Rc<RefCell<Journal>>,
+    disk: &'a Rc<RefCell<Disk>>,
     events: &'a Rc<RefCell<Feed>>,
 }
 
-/// The server's next life, with a new key for hashing: devices change their owners.
+/// The server's next life, with a new key for its tables. Devices stay with their owners.
 pub(super) fn server(world: &mut World) -> Server {
     let hash_key = HashKey::new(world.rng.draw(), world.rng.draw());
-    let parts = Parts { fabric: &world.fabric, journal: &world.journal, events: &world.events };
+    let parts = Parts { fabric: &world.fabric, disk: &world.disk, events: &world.events };
     raise(&world.plan, &world.limits, hash_key, &parts)
 }
 
@@ -182,7 +188,7 @@ fn raise(plan: &Plan, limits: &Arc<Limits>, hash_key: HashKey, parts: &Parts<'_>
         let settings = net::Settings {
             shard,
             shards: plan.shards,
-            hash_key,
+            hash_key: HOME,
             limits: limits.clone(),
             doors: vec![door.clone()],
             census: census.clone(),
@@ -190,33 +196,33 @@ fn raise(plan: &Plan, limits: &Arc<Limits>, hash_key: HashKey, parts: &Parts<'_>
         };
         let net = SimNet::new(fabric.clone(), post.clone(), shard);
         fabric.borrow_mut().listen(host, 0, ADDRESS);
-        shards.push(Shard::new(settings.clone(), net, house(plan, &settings, parts)));
+        shards.push(Shard::new(settings.clone(), net, house(plan, &settings, hash_key, parts)));
     }
-    Server { running: vec![true; hosts.len()], hosts, shards, post, census, hash_key }
+    Server { running: vec![true; hosts.len()], hosts, shards, post, census }
 }
 
-fn house(plan: &Plan, settings: &net::Settings, parts: &Parts<'_>) -> SimHouse {
+fn house(plan: &Plan, settings: &net::Settings, hash_key: HashKey, parts: &Parts<'_>) -> SimHouse {
     let limits = &settings.limits;
-    let hub = Hub::new(hub::Settings {
+    let mut hub = Hub::new(hub::Settings {
         shard: settings.shard,
         limits: limits.clone(),
         devices_max: limits.devices_max.min(100_000),
         offline_bytes_max: limits.offline_bytes_max,
         binds_per_s: limits.binds_per_s,
         node_secret: [7; 32],
-        hash_key: settings.hash_key,
+        hash_key,
+        home: HOME,
+        report_hooks: vec![ReportHook { product: None, timeline: report_timeline() }],
         seed: plan.seed ^ u64::from(settings.shard.0),
     });
-    let (journal, events) = (parts.journal.clone(), parts.events.clone());
-    let outside = SimOutside { shard: settings.shard, journal, events };
-    let mut house = SimHouse::new(hub, settings, outside);
-    house.hub_mut().install(Arc::new(product()));
+    hub.install(Arc::new(product()));
     let now = parts.fabric.borrow().now();
-    let journal = parts.journal.borrow();
-    for entry in journal.alive() {
-        if house.owns(entry) {
-            assert!(house.hub_mut().restore(now, entry.clone()), "what is alive is taken in");
-        }
-    }
+    parts.disk.borrow().restore(settings.shard, &mut |restored| {
+        assert!(hub.restore(now, restored), "what is alive is taken in: {restored:?}");
+    });
+    let (disk, events) = (parts.disk.clone(), parts.events.clone());
+    let outside = SimOutside { shard: settings.shard, disk, events };
+    let mut house = SimHouse::new(hub, settings, outside);
+    house.restored(now);
     house
 }

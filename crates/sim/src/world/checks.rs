@@ -23,7 +23,7 @@ impl World {
         let mut owned = BTreeSet::new();
         for (shard, device) in self.devices() {
             let owner = server::house::owner(
-                self.server.hash_key,
+                crate::disk::HOME,
                 self.plan.shards,
                 &device.product,
                 &device.device,
@@ -92,10 +92,12 @@ impl World {
             assert_eq!(fabric.open_at(host), 0, "sockets of host {host}");
         }
         assert_eq!(self.server.post.borrow().waiting(), 0, "letters");
-        // An `Over` that the store refused is not asked for again: its push comes once more after a
-        // restart.
-        let alive = self.journal.borrow().alive().count();
-        assert!(alive == 0 || self.plan.refuse_in != 0, "{alive} entries left in the store");
+        // A removal that was refused is asked for again.
+        let now_s = fabric.now().unix_s();
+        let kept = self.disk.borrow_mut().pushes(now_s);
+        assert_eq!(kept, 0, "pushes are left in the logs");
+        let mut disk = self.disk.borrow_mut();
+        self.application.check_reports(disk.post_all(now_s));
     }
 
     /// What the server's shards and hubs counted, added up.
@@ -135,9 +137,15 @@ impl World {
         all
     }
 
+    /// What the application was told of tags and blocks is so. Panics where it is not.
+    pub(super) fn check_states(&mut self) {
+        let states: Vec<_> = self.devices().into_iter().map(|(_, device)| device).collect();
+        self.application.check_states(&states);
+    }
+
     pub(super) fn settled(&self) -> bool {
         self.server.post.borrow().waiting() == 0
-            && self.journal.borrow().waiting() == 0
+            && self.disk.borrow().waiting() == 0
             && self.completed.is_empty()
     }
 
@@ -145,14 +153,14 @@ impl World {
         let (house, fabric) = (self.pilots.house(), self.fabric.borrow());
         format!(
             "{} of {} devices bound, {} seats busy, {} connections, {} pushes wait, {} questions, \
-             {} entries, {:?} refusals, at {:?}. {}",
+             {} calls, {:?} refusals, at {:?}. {}",
             house.bound(),
             self.plan.devices,
             house.busy(),
             self.connections(),
             self.waiting(),
             self.application.waiting(),
-            self.journal.borrow().waiting(),
+            self.disk.borrow().waiting(),
             house.refused(),
             fabric.now(),
             house.describe(),

@@ -1,9 +1,9 @@
-//! What a simulated house has outside its shard: the world's journal and its event feed.
+//! What a simulated house has outside its shard: the world's logs and its event feed.
 
-use crate::journal::Journal;
+use crate::disk::Disk;
 use model::event::Event;
 use model::id::ShardId;
-use model::ports::journal::{Entry, StoreError, Ticket};
+use model::ports::log::{Call, Completion, Ticket};
 use server::outside::Outside;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,21 +17,19 @@ pub(crate) struct Feed {
 /// The outside of one shard.
 pub struct SimOutside {
     pub(super) shard: ShardId,
-    pub(super) journal: Rc<RefCell<Journal>>,
+    pub(super) disk: Rc<RefCell<Disk>>,
     pub(super) events: Rc<RefCell<Feed>>,
 }
 
 impl Outside for SimOutside {
-    fn store(&mut self, entries: Vec<(Ticket, Entry)>) -> Result<(), (StoreError, Vec<Ticket>)> {
-        self.journal.borrow_mut().take(self.shard, entries)
+    fn call(&mut self, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+        self.disk.borrow_mut().take(self.shard, calls)
     }
+
+    fn completed(&mut self, _: &[Completion]) {}
 
     fn events_wanted(&self) -> bool {
         true
-    }
-
-    fn events_full(&self) -> bool {
-        false
     }
 
     fn publish(&mut self, events: Vec<Event>) -> usize {

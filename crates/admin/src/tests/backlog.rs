@@ -1,0 +1,241 @@
+//! Reports from the backlog to an application that takes, refuses or is away.
+
+use super::description::check_named;
+use super::hook::{Application, desk, ids, wait_for};
+use super::*;
+use model::ports::backlog::Backlog;
+use model::ports::log::{Page, StoreError};
+use model::timeline::{Message, Placed, Seq};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Condvar;
+
+/// A backlog in memory whose bodies are a device's name and a Report's number.
+struct Waiting {
+    shards: Vec<Mutex<Shard>>,
+    came: (Mutex<bool>, Condvar),
+}
+
+#[derive(Default)]
+struct Shard {
+    next: Seq,
+    messages: BTreeMap<Seq, Arc<Message>>,
+    /// What it answers to every call, if it refuses.
+    refuses: Option<StoreError>,
+    /// The numbers of its removals' seqs.
+    removed: Vec<Seq>,
+}
+
+impl Waiting {
+    fn new(shards: usize) -> Arc<Waiting> {
+        let shards = (0..shards).map(|_| Mutex::default()).collect();
+        Arc::new(Waiting { shards, came: Default::default() })
+    }
+
+    fn append(&self, shard: usize, at_ms: u64, body: &str) {
+        let mut to = self.shard(shard);
+        to.next += 1;
+        let (seq, at_s) = (to.next, (at_ms / 1_000) as u32);
+        let (label, body) = (Box::default(), body.as_bytes().into());
+        to.messages.insert(seq, Arc::new(Message { id: seq, at_s, label, body }));
+        drop(to);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        *self.came.0.lock().expect("no panic") = true;
+        self.came.1.notify_all();
+    }
+
+    fn shard(&self, shard: usize) -> std::sync::MutexGuard<'_, Shard> {
+        self.shards[shard].lock().expect("no panic")
+    }
+
+    fn left(&self) -> usize {
+        (0..self.shards.len()).map(|shard| self.shard(shard).messages.len()).sum()
+    }
+
+    /// Asks until the backlog is so.
+    fn wait_until(&self, so: impl Fn(&Waiting) -> bool) {
+        while !so(self) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Backlog for Waiting {
+    fn shards(&self) -> u16 {
+        self.shards.len() as u16
+    }
+
+    fn pull(&self, hook: usize, shard: u16, after: Seq) -> Result<Page, StoreError> {
+        assert_eq!(hook, 0);
+        let shard = self.shard(shard.into());
+        if let Some(error) = shard.refuses {
+            return Err(error);
+        }
+        let found = shard.messages.range(after + 1..).take(64);
+        let messages = found.map(|(&seq, message)| Placed { seq, message: message.clone() });
+        Ok(Page { messages: messages.collect(), more: false })
+    }
+
+    fn remove(&self, _: usize, shard: u16, seqs: Vec<Seq>) -> Result<(), StoreError> {
+        let mut shard = self.shard(shard.into());
+        if let Some(error) = shard.refuses {
+            return Err(error);
+        }
+        seqs.iter().for_each(|seq| drop(shard.messages.remove(seq)));
+        shard.removed.extend(seqs);
+        Ok(())
+    }
+
+    fn wait(&self, _: usize, ms_max: u64) -> bool {
+        let (came, told) = &self.came;
+        let came = came.lock().expect("no panic");
+        let waited = told.wait_timeout_while(came, Duration::from_millis(ms_max), |came| !*came);
+        std::mem::take(&mut *waited.expect("no panic").0)
+    }
+
+    fn event(&self, body: &[u8]) -> Option<Event> {
+        let (name, seq) = std::str::from_utf8(body).ok()?.split_once(' ')?;
+        let event = report(seq.parse().ok()?);
+        Some(Event { device: device(name), ..event })
+    }
+}
+
+fn reporting(application: &Application, waiting: &Arc<Waiting>) -> Desk {
+    let backlog: Arc<dyn Backlog> = waiting.clone();
+    desk(application, |settings| settings.backlog = Some(backlog))
+}
+
+/// Device and number of each Report.
+fn told(body: &Value) -> Vec<String> {
+    let events = body["events"].as_array().expect("a list");
+    let name =
+        |event: &Value| format!("{} {}", event["device"].as_str().expect("a name"), event["seq"]);
+    events.iter().map(name).collect()
+}
+
+fn dropped(desk: &Desk, count: u64) {
+    let metric = "holdline_webhook_events_total{hook=\"0\",result=\"dropped\"}";
+    wait_for(desk, &format!("{metric} {count}"));
+}
+
+#[test]
+fn a_report_is_taken_off_only_when_it_was_taken() {
+    let (application, waiting) = (Application::start(), Waiting::new(1));
+    let _desk = reporting(&application, &waiting);
+    waiting.append(0, NOW_MS, "a 1");
+    let (_, first) = application.take(500);
+    check_named("WebhookBody", &first);
+    assert_eq!((ids(&first), told(&first)), (vec![&*format!("{NOW_MS}-0-1")], vec!["a 1".into()]));
+    assert_eq!(waiting.left(), 1, "it was refused");
+    assert_eq!(application.take(200).1, first);
+    waiting.wait_until(|waiting| waiting.left() == 0);
+    waiting.append(0, NOW_MS, "a 2");
+    let (_, second) = application.take(204);
+    assert_eq!((told(&second), &second["lost"]), (vec!["a 2".into()], &json!(0)));
+    waiting.wait_until(|waiting| waiting.left() == 0);
+    assert_eq!(waiting.shard(0).removed, [1, 2]);
+}
+
+#[test]
+fn what_was_not_taken_off_is_posted_again_after_a_restart() {
+    let (application, waiting) = (Application::start(), Waiting::new(2));
+    let mut desk = reporting(&application, &waiting);
+    waiting.append(1, NOW_MS, "a 1");
+    let (_, first) = application.take(500);
+    desk.stop();
+    let other = Application::start();
+    let _again = reporting(&other, &waiting);
+    assert_eq!(other.take(200).1, first, "under the same id");
+    waiting.wait_until(|waiting| waiting.left() == 0);
+}
+
+#[test]
+fn reports_of_all_shards_come_in_batches_and_in_order_within_each() {
+    let (application, waiting) = (Application::start(), Waiting::new(2));
+    for number in 1..=90 {
+        waiting.append(0, NOW_MS, &format!("a {number}"));
+        waiting.append(1, NOW_MS, &format!("b {number}"));
+    }
+    let _desk = reporting(&application, &waiting);
+    let mut all = Vec::new();
+    while all.len() < 180 {
+        let batch = told(&application.take(200).1);
+        assert!(!batch.is_empty() && batch.len() <= BATCH_EVENTS_MAX, "{}", batch.len());
+        all.extend(batch);
+    }
+    for shard in ["a", "b"] {
+        let of = all.iter().filter(|told| told.starts_with(shard)).cloned();
+        let expected: Vec<_> = (1..=90).map(|number| format!("{shard} {number}")).collect();
+        assert_eq!(of.collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn the_feed_gives_the_other_events_while_reports_wait() {
+    let (application, waiting) = (Application::start(), Waiting::new(1));
+    let desk = reporting(&application, &waiting);
+    desk.feed.publish(vec![report(1), offline()]);
+    let (_, body) = application.take(200);
+    assert_eq!(body["events"].as_array().map(Vec::len), Some(1), "the Report is the backlog's");
+    assert_eq!(body["events"][0]["type"], "offline");
+}
+
+#[test]
+fn who_wants_only_reports_leaves_the_feed_alone() {
+    let (application, waiting) = (Application::start(), Waiting::new(1));
+    let backlog: Arc<dyn Backlog> = waiting.clone();
+    let desk = desk(&application, |settings| {
+        settings.backlog = Some(backlog);
+        settings.webhooks[0].types = vec!["report".into()];
+    });
+    assert!(!desk.feed.wanted());
+    waiting.append(0, NOW_MS, "a 1");
+    assert_eq!(told(&application.take(200).1), ["a 1"]);
+}
+
+#[test]
+fn reports_that_are_too_old_are_dropped_only_when_they_are_not_taken() {
+    let (application, waiting) = (Application::start(), Waiting::new(1));
+    let old_ms = NOW_MS - 8 * 24 * 3_600 * 1_000;
+    (1..=70).for_each(|number| waiting.append(0, old_ms, &format!("a {number}")));
+    let desk = reporting(&application, &waiting);
+    assert_eq!(told(&application.take(200).1).len(), 64, "an old one that is taken is not lost");
+    assert_eq!(told(&application.take(500).1).len(), 6);
+    dropped(&desk, 6);
+    waiting.wait_until(|waiting| waiting.left() == 0);
+    waiting.append(0, NOW_MS, "a 71");
+    let (_, next) = application.take(200);
+    assert_eq!((told(&next), &next["lost"]), (vec!["a 71".into()], &json!(6)));
+}
+
+#[test]
+fn what_the_store_dropped_or_spoilt_is_told_as_lost() {
+    let (application, waiting) = (Application::start(), Waiting::new(1));
+    let desk = reporting(&application, &waiting);
+    waiting.append(0, NOW_MS, "a 1");
+    application.take(200);
+    waiting.wait_until(|waiting| waiting.left() == 0);
+    waiting.shard(0).next += 3; // three came and went
+    waiting.append(0, NOW_MS, "nonsense");
+    waiting.append(0, NOW_MS, "a 2");
+    let (_, next) = application.take(200);
+    assert_eq!(told(&next), ["a 2"]);
+    dropped(&desk, 4);
+    assert!(next["lost"].as_u64() == Some(4), "{next}");
+}
+
+#[test]
+fn a_shard_whose_store_refuses_holds_up_no_other_and_comes_back() {
+    let (application, waiting) = (Application::start(), Waiting::new(2));
+    waiting.shard(0).refuses = Some(StoreError::Busy);
+    waiting.append(0, NOW_MS, "a 1");
+    waiting.append(1, NOW_MS, "b 1");
+    let _desk = reporting(&application, &waiting);
+    assert_eq!(told(&application.take(200).1), ["b 1"]);
+    waiting.shard(0).refuses = None;
+    waiting.ring();
+    assert_eq!(told(&application.take(200).1), ["a 1"]);
+}

@@ -1,0 +1,215 @@
+//! Posts the Reports of the backlog to one webhook.
+//!
+//! Reports wait on stable storage, on each shard a timeline a webhook, and are taken off when the
+//! application has taken them: a stop or a crash between the two has them posted again. Shards
+//! take turns at being first, so that a full one holds up no other. It keeps no Report in memory
+//! between two posts. Invariant: Reports of one shard, so those of one device, are posted in the
+//! order of their places, and none is taken off that was neither taken nor too old.
+
+use super::{Address, BATCH_EVENTS_MAX, Backoff, GATHER};
+use crate::events;
+use crate::feed::Feed;
+use model::event::Event;
+use model::ports::backlog::Backlog;
+use model::ports::log::StoreError;
+use model::timeline::{Placed, Seq};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait for Reports before looking whether the server stops, milliseconds.
+const WAIT_MS: u64 = 1_000;
+
+/// One webhook's courier for Reports.
+pub(crate) struct ReportCourier {
+    address: Address,
+    backlog: Arc<dyn Backlog>,
+    /// Number of the webhook in the backlog.
+    hook: usize,
+    agent: ureq::Agent,
+    backoff: Backoff,
+    shards: Vec<Standing>,
+    /// The shard whose Reports come first in the next batch.
+    first: usize,
+    /// Reports lost since the last batch that was taken.
+    lost: u64,
+}
+
+/// Where the courier stands on one shard.
+#[derive(Default)]
+struct Standing {
+    /// Everything up to here is over; absent before the first look.
+    after: Option<Seq>,
+    /// Over, but still to be taken off. Nothing more is read here before they are.
+    over: Vec<Seq>,
+    /// The backlog did not do what it was last asked here.
+    refuses: bool,
+}
+
+/// Reports to post, and where they came from.
+#[derive(Default)]
+struct Batch {
+    told: Vec<Value>,
+    /// Shard and places, for each shard that has some here.
+    from: Vec<(usize, Vec<Seq>)>,
+}
+
+impl ReportCourier {
+    /// A courier for the webhook with this number.
+    pub(crate) fn new(
+        address: Address,
+        backlog: Arc<dyn Backlog>,
+        hook: usize,
+        seed: u64,
+    ) -> ReportCourier {
+        let shards = (0..backlog.shards()).map(|_| Standing::default()).collect();
+        let agent = address.agent();
+        let backoff = Backoff::new(address.retry, seed);
+        ReportCourier { address, backlog, hook, agent, backoff, shards, first: 0, lost: 0 }
+    }
+
+    /// Posts Reports until the feed ends.
+    pub(crate) fn run(mut self, feed: &Feed) {
+        while feed.pause(Duration::ZERO) {
+            let batch = self.gather();
+            if batch.told.is_empty() {
+                self.wait(feed);
+            } else if self.address.post(&self.agent, self.lost, &batch.told).is_ok() {
+                self.lost = 0;
+                self.backoff.reset();
+                batch.from.into_iter().for_each(|(shard, seqs)| self.take_off(shard, seqs));
+            } else {
+                (0..self.shards.len()).for_each(|shard| self.drop_old(shard));
+                feed.pause(self.backoff.wait()); // the loop looks whether the feed ended
+            }
+        }
+    }
+
+    /// Until there may be something, a shard that refused may be asked again, or the feed ends.
+    fn wait(&self, feed: &Feed) {
+        let mut came = false;
+        while !came && feed.pause(Duration::ZERO) {
+            came = self.backlog.wait(self.hook, WAIT_MS);
+            if self.shards.iter().any(|standing| standing.refuses) {
+                return;
+            }
+        }
+        if came {
+            feed.pause(GATHER);
+        }
+    }
+
+    /// What waits, from the shard whose turn it is on.
+    fn gather(&mut self) -> Batch {
+        let mut batch = Batch::default();
+        let count = self.shards.len();
+        for shard in (self.first..self.first + count).map(|shard| shard % count) {
+            let room = BATCH_EVENTS_MAX - batch.told.len();
+            if room > 0 {
+                self.gather_from(shard, room, &mut batch);
+            }
+        }
+        self.first = (self.first + 1) % count.max(1);
+        batch
+    }
+
+    fn gather_from(&mut self, shard: usize, room: usize, batch: &mut Batch) {
+        let mut seqs = Vec::new();
+        for placed in self.pull(shard).into_iter().take(room) {
+            match self.backlog.event(&placed.message.body) {
+                Some(event) => {
+                    let id = id(&event, shard, placed.seq);
+                    batch.told.push(events::json(&id, &event));
+                    seqs.push(placed.seq);
+                }
+                None if seqs.is_empty() => {
+                    self.give_up(shard, vec![placed.seq], "they are not Reports");
+                }
+                None => break, // it will be the first
+            }
+        }
+        if !seqs.is_empty() {
+            batch.from.push((shard, seqs));
+        }
+    }
+
+    /// Reports at the front that are too old are over. Asked only when the application does not
+    /// take any: whatever it takes, it gets.
+    fn drop_old(&mut self, shard: usize) {
+        loop {
+            let page = self.pull(shard);
+            let age_ms =
+                |placed: &Placed| self.address.age_ms(u64::from(placed.message.at_s) * 1_000);
+            let is_old = |placed: &&Placed| age_ms(placed) > self.address.retry.report_age_ms_max;
+            let old: Vec<_> = page.iter().take_while(is_old).map(|placed| placed.seq).collect();
+            let all = old.len() == page.len();
+            if !old.is_empty() {
+                self.give_up(shard, old, "they are too old");
+            }
+            if !all || page.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The oldest Reports of a shard that are not over; none where the backlog refuses.
+    fn pull(&mut self, shard: usize) -> Vec<Placed> {
+        self.take_off(shard, Vec::new());
+        if !self.shards[shard].over.is_empty() {
+            return Vec::new();
+        }
+        let after = self.shards[shard].after;
+        let page = match self.backlog.pull(self.hook, shard as u16, after.unwrap_or(0)) {
+            Ok(page) => page.messages,
+            Err(error) => {
+                self.refused(shard, error);
+                return Vec::new();
+            }
+        };
+        self.shards[shard].refuses = false;
+        if let Some(first) = page.first() {
+            // Numbers have gaps only where something was removed, and not by this courier.
+            let missed = after.map_or(0, |after| first.seq.saturating_sub(after + 1));
+            self.shards[shard].after = Some(first.seq - 1);
+            self.lose(missed, "there were more than may wait");
+        }
+        page
+    }
+
+    /// These are over, though nobody took them.
+    fn give_up(&mut self, shard: usize, seqs: Vec<Seq>, why: &'static str) {
+        self.lose(seqs.len() as u64, why);
+        self.take_off(shard, seqs);
+    }
+
+    fn lose(&mut self, count: u64, why: &'static str) {
+        self.lost += count;
+        self.address.dropped(count, why);
+    }
+
+    /// These are over; so are those that could not be taken off before.
+    fn take_off(&mut self, shard: usize, seqs: Vec<Seq>) {
+        let standing = &mut self.shards[shard];
+        standing.after = standing.after.max(seqs.last().copied());
+        standing.over.extend(seqs);
+        if standing.over.is_empty() {
+            return;
+        }
+        match self.backlog.remove(self.hook, shard as u16, standing.over.clone()) {
+            Ok(()) => standing.over.clear(),
+            Err(error) => self.refused(shard, error),
+        }
+    }
+
+    fn refused(&mut self, shard: usize, error: StoreError) {
+        if !std::mem::replace(&mut self.shards[shard].refuses, true) {
+            let url = &self.address.hook.url;
+            tracing::warn!(shard, url, ?error, "Reports for a webhook wait: the store refuses");
+        }
+    }
+}
+
+/// Names a Report for good: when it was said and its place on stable storage.
+fn id(event: &Event, shard: usize, seq: Seq) -> String {
+    format!("{}-{shard}-{seq}", event.at_ms)
+}

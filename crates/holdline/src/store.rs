@@ -1,0 +1,229 @@
+//! `holdline store`: what an operator does with a data folder.
+//!
+//! Everything but the backup wants a folder that no server uses. What is found goes to standard
+//! output, what is under way to standard error. It ends with 0, with 1 if damage was found, and
+//! with 2 if nothing could be done.
+
+use crate::client::Server;
+use clap::{Args, Subcommand};
+use serde_json::json;
+use server::config::{Config, environment};
+use server::tools::{self, BackupError, Damage};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What was found is not what was written.
+const DAMAGED: u8 = 1;
+
+/// It could not be done.
+const CANNOT: u8 = 2;
+
+/// Which folder, and what to do with it.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Configuration file that names the data folder
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// Data folder, instead of server.data
+    #[arg(long, value_name = "DIR", global = true)]
+    data: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Read everything and say what is damaged, with file and byte
+    Check,
+    /// Say how much there is, of what, in each log
+    Stats,
+    /// Write everything as lines of JSON; the node's secret is among them
+    Export {
+        /// File to be made; without one, standard output
+        #[arg(value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
+    /// Make a data folder of an export
+    Import {
+        /// The export; without one, standard input
+        #[arg(value_name = "FILE")]
+        from: Option<PathBuf>,
+        /// Shards of the server that will use it; 0: one for each core
+        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=99))]
+        shards: u16,
+    },
+    /// Write the logs anew without what is dead
+    Compact,
+    /// Copy the folder; a server that uses it is asked to do it
+    Backup {
+        /// Folder to be made, on the server's disk
+        #[arg(value_name = "DIR")]
+        to: PathBuf,
+        /// The server's API, if it runs
+        #[arg(long, env = "HOLDLINE_URL", default_value = "http://127.0.0.1:7080")]
+        url: String,
+        /// The API's token; without it, the one in the data folder is taken
+        #[arg(long, env = "HOLDLINE_TOKEN", hide_env_values = true)]
+        token: Option<String>,
+    },
+}
+
+/// Does it; whether it went well is in the exit code.
+pub fn store(arguments: Arguments) -> ExitCode {
+    match run(arguments) {
+        Ok(code) => code,
+        Err(why) => {
+            eprintln!("{}", why.trim_end());
+            ExitCode::from(CANNOT)
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<ExitCode, String> {
+    let Arguments { command, config, data } = arguments;
+    let data = match data {
+        Some(data) => data,
+        None => {
+            let config = Config::load(config.as_deref(), environment());
+            config.map_err(|error| error.to_string())?.server.data
+        }
+    };
+    match command {
+        Command::Check => check(&data),
+        Command::Stats => stats(&data),
+        Command::Export { to } => export(&data, to.as_deref()),
+        Command::Import { from, shards } => import(&data, from.as_deref(), shards),
+        Command::Compact => compact(&data),
+        Command::Backup { to, url, token } => {
+            backup(&data, &to, &Server::at(url, token, data.clone()))
+        }
+    }
+}
+
+fn check(data: &Path) -> Result<ExitCode, String> {
+    eprintln!("reading {} ...", data.display());
+    let checked = tools::check(data)?;
+    let line = |damage: &Damage, what: &str| {
+        println!("{what}: {} byte {}: {}", damage.file.display(), damage.offset, damage.why);
+    };
+    checked.torn.iter().for_each(|torn| line(torn, "torn end, harmless"));
+    checked.damages.iter().for_each(|damage| line(damage, "damage"));
+    println!(
+        "{} logs, {} segments, {} bytes, {} records; {} rows, {} timelines, {} messages, {} \
+         cursors",
+        checked.logs,
+        checked.segments,
+        checked.bytes,
+        checked.records,
+        checked.rows,
+        checked.timelines,
+        checked.entries,
+        checked.cursors,
+    );
+    match checked.is_sound() {
+        true => {
+            println!("sound");
+            Ok(ExitCode::SUCCESS)
+        }
+        false => {
+            println!("{} damages", checked.damages.len());
+            Ok(ExitCode::from(DAMAGED))
+        }
+    }
+}
+
+fn stats(data: &Path) -> Result<ExitCode, String> {
+    eprintln!("reading {} ...", data.display());
+    for (number, log) in tools::stats(data)?.iter().enumerate() {
+        let sizes = &log.sizes;
+        let live = (sizes.live_bytes * 100).checked_div(sizes.log_bytes).unwrap_or(100);
+        println!(
+            "log-{number:02}: {} bytes in {} segments, {live}% alive; {} records behind the last \
+             checkpoint",
+            sizes.log_bytes, sizes.segments, log.replayed,
+        );
+        for (space, timelines) in &log.timelines {
+            let entries = log.entries.get(space).copied().unwrap_or(0);
+            println!("  {space:?}: {entries} messages in {timelines} timelines");
+        }
+        for (table, rows) in &log.rows {
+            let name = model_table(*table);
+            println!("  {name}: {rows} rows");
+        }
+        println!("  {} cursors", log.cursors);
+        if let Some(oldest_s) = log.oldest_s {
+            println!("  the oldest message is of the Unix second {oldest_s}");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The tables of `model::ports::log::Table`.
+fn model_table(number: u8) -> &'static str {
+    match number {
+        1 => "Products",
+        2 => "Devices",
+        3 => "Marks",
+        _ => "Other",
+    }
+}
+
+fn export(data: &Path, to: Option<&Path>) -> Result<ExitCode, String> {
+    let mut out: Box<dyn Write> = match to {
+        Some(path) => {
+            eprintln!("writing {} ...", path.display());
+            let mut options = OpenOptions::new();
+            // It holds secrets.
+            let file = options.write(true).create_new(true).mode(0o600).open(path);
+            Box::new(file.map_err(|error| format!("{}: {error}", path.display()))?)
+        }
+        None => Box::new(io::stdout().lock()),
+    };
+    let mut buffered = BufWriter::new(&mut out);
+    let sums = tools::export(data, &mut buffered)?;
+    buffered.flush().map_err(|error| error.to_string())?;
+    eprintln!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn import(data: &Path, from: Option<&Path>, shards: u16) -> Result<ExitCode, String> {
+    eprintln!("making {} ...", data.display());
+    let sums = match from {
+        Some(path) => {
+            let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            tools::import(&mut BufReader::new(file), data, shards)?
+        }
+        None => tools::import(&mut io::stdin().lock(), data, shards)?,
+    };
+    println!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compact(data: &Path) -> Result<ExitCode, String> {
+    eprintln!("compacting {} ...", data.display());
+    let compacted = tools::compact(data)?;
+    println!("{} bytes before, {} bytes now", compacted.before_bytes, compacted.after_bytes);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn backup(data: &Path, to: &Path, server: &Server) -> Result<ExitCode, String> {
+    let to = std::path::absolute(to).map_err(|error| error.to_string())?;
+    eprintln!("copying {} to {} ...", data.display(), to.display());
+    match tools::backup(data, &to) {
+        Ok(copied) => {
+            let (segments, linked) = (copied.segments, copied.linked);
+            println!("{} bytes in {segments} segments, {linked} of them shared", copied.bytes);
+        }
+        Err(BackupError::InUse) => {
+            eprintln!("a server uses the folder: asking it ...");
+            let body = json!({ "to": to });
+            let answer = server.call_within(None, "POST", "/v1/backup", Some(&body))?;
+            println!("{} bytes", answer["bytes"]);
+        }
+        Err(BackupError::Failed(why)) => return Err(why),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,58 @@
+//! The hub's nouns as bytes: what stands in rows, labels and bodies of the durable log.
+//!
+//! Little endian, by hand, each value with its version in front; a text is a byte of length and its
+//! bytes. The layouts are drawn in `docs/storage.md`. Decoding trusts nothing: bytes that make no
+//! sense are `None`, never a panic, and so are bytes that are left over. Only the last field of a
+//! body may be of any length.
+
+mod bytes;
+pub(crate) mod device;
+pub(crate) mod mark;
+pub(crate) mod product;
+pub(crate) mod push;
+mod report;
+mod upgrade;
+
+pub use report::{decode_event, encode_event};
+pub use upgrade::Upgrade;
+
+use base::hash::HashKey;
+use model::id::{DeviceId, ProductKey};
+use model::ports::log::{Restored, Table};
+use model::timeline::{Space, TimelineId};
+
+/// The hash that says at which shard's log something restored belongs, for whoever has to move it
+/// because the number of shards changed; `None`: every log has it. `home` is the key of
+/// [`Settings::home`](crate::Settings::home).
+pub fn home_of(home: HashKey, restored: &Restored<'_>) -> Option<u64> {
+    match restored {
+        Restored::Row { table: Table::Products | Table::Marks, .. } => None,
+        Restored::Row { table: Table::Devices | Table::Other, key, .. } => {
+            Some(match device::names(key) {
+                Some((product, device)) => home_parts(home, &product, &device),
+                None => home.of(&[key]),
+            })
+        }
+        Restored::Entry { timeline, .. } => Some(timeline.home_hash()),
+    }
+}
+
+/// The hash that says at which shard a device is at home.
+pub fn home_parts(home: HashKey, product: &ProductKey, device: &DeviceId) -> u64 {
+    home.of(&[product.as_str().as_bytes(), device.as_str().as_bytes()])
+}
+
+/// The timeline of the pushes that wait for a device.
+pub fn timeline_of(home: HashKey, product: &str, device: &str) -> TimelineId {
+    TimelineId::of(Space::Pushes, home, &[product.as_bytes(), device.as_bytes()])
+}
+
+#[cfg(test)]
+pub(crate) fn refuses_every_cut<T>(bytes: &[u8], read: impl Fn(&[u8]) -> Option<T>) {
+    assert!(read(bytes).is_some(), "the whole makes sense");
+    assert!((0..bytes.len()).all(|cut| read(&bytes[..cut]).is_none()), "a part does not");
+    let longer = [bytes, &[0]].concat();
+    assert!(read(&longer).is_none(), "nor does what is too long");
+    let newer = [&[99], &bytes[1..]].concat();
+    assert!(read(&newer).is_none(), "nor another version");
+}

@@ -1,0 +1,115 @@
+//! A device's row: what is remembered of it while it is away, and over a restart.
+//!
+//! Its key is product, 0xff, device: no name holds that byte, so the devices of a product are the
+//! rows with one prefix. Reasons and protocols are written as words, for their numbers are nobody's
+//! promise; a word that is not known any more is read as none.
+
+use super::bytes::{Reader, text};
+use model::close::CloseReason;
+use model::id::{DeviceId, ProductKey, Tag};
+
+const VERSION: u8 = 1;
+const BLOCKED: u8 = 1;
+const BOUND: u8 = 2;
+const ONLINE: u8 = 4;
+
+/// Protocols whose names can come back from a row: the record holds names of the program only.
+const PROTOCOLS: [&str; 3] = ["miop5", "miop6", "miop7"];
+
+/// What a row says of a device.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct DeviceRow {
+    /// It is blocked.
+    pub blocked: bool,
+    /// It was bound at least once.
+    pub bound: bool,
+    /// It was online when the row was written.
+    pub online: bool,
+    /// Number of its last session.
+    pub epoch: u64,
+    /// Unix millisecond since when it was online, offline or known.
+    pub since_ms: u64,
+    /// How its last connection ended, when it was offline.
+    pub reason: Option<CloseReason>,
+    /// Name of the protocol of its last session, or empty.
+    pub protocol: &'static str,
+    /// Its tags.
+    pub tags: Vec<Tag>,
+}
+
+/// The key of a device's row.
+pub(crate) fn key(product: &str, device: &str) -> Box<[u8]> {
+    [product.as_bytes(), &[0xff], device.as_bytes()].concat().into()
+}
+
+/// The names in the key of a device's row.
+pub(crate) fn names(key: &[u8]) -> Option<(ProductKey, DeviceId)> {
+    let at = key.iter().position(|&byte| byte == 0xff)?;
+    let product = ProductKey::from_bytes(&key[..at]).ok()?;
+    Some((product, DeviceId::from_bytes(&key[at + 1..]).ok()?))
+}
+
+/// The value of a device's row.
+pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
+    let mut out = vec![VERSION];
+    let flags = [(row.blocked, BLOCKED), (row.bound, BOUND), (row.online, ONLINE)];
+    out.push(flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum());
+    out.extend_from_slice(&row.epoch.to_le_bytes());
+    out.extend_from_slice(&row.since_ms.to_le_bytes());
+    text(row.reason.map_or("", CloseReason::name), &mut out);
+    text(row.protocol, &mut out);
+    let count = u16::try_from(row.tags.len()).expect("tags_a_device_max is of 16 bits");
+    out.extend_from_slice(&count.to_le_bytes());
+    row.tags.iter().for_each(|tag| text(tag.as_str(), &mut out));
+    out.into()
+}
+
+/// What the value of a device's row says.
+pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
+    let mut from = Reader::of(VERSION, value)?;
+    let flags = from.flags(BLOCKED | BOUND | ONLINE)?;
+    let (epoch, since_ms) = (from.u64()?, from.u64()?);
+    let word = from.text()?;
+    let reason = CloseReason::ALL.iter().find(|reason| reason.name() == word).copied();
+    let word = from.text()?;
+    let protocol = PROTOCOLS.into_iter().find(|name| *name == word).unwrap_or("");
+    let count = from.u16()?;
+    let tags = (0..count).map(|_| from.tag()).collect::<Option<Vec<_>>>()?;
+    let [blocked, bound, online] = [BLOCKED, BOUND, ONLINE].map(|bit| flags & bit != 0);
+    from.ends(DeviceRow { blocked, bound, online, epoch, since_ms, reason, protocol, tags })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_comes_back_as_it_went() {
+        let tags = ["a", "b"].map(|name| Tag::parse(name).expect("allowed"));
+        let row = DeviceRow {
+            blocked: true,
+            bound: true,
+            online: false,
+            epoch: 1 << 60,
+            since_ms: 1_800_000_000_123,
+            reason: Some(CloseReason::KeepAliveTimeout),
+            protocol: "miop6",
+            tags: tags.into(),
+        };
+        assert_eq!(decode(&encode(&row)), Some(row.clone()));
+        assert_eq!(decode(&encode(&DeviceRow::default())), Some(DeviceRow::default()));
+        super::super::refuses_every_cut(&encode(&row), decode);
+    }
+
+    #[test]
+    fn a_key_says_both_names() {
+        let key = key("shop", "d-1");
+        let (product, device) = names(&key).expect("made by us");
+        assert_eq!((product.as_str(), device.as_str()), ("shop", "d-1"));
+        assert!(
+            [&b"shop"[..], b"shop\xff", b"\xffd", b"s\xffd\xff"]
+                .into_iter()
+                .all(|key| { names(key).is_none() })
+        );
+    }
+}

@@ -1,0 +1,54 @@
+//! A Report that waits for a webhook.
+
+use super::bytes::{Reader, text};
+use model::event::{Event, What};
+
+const VERSION: u8 = 1;
+
+/// The body of the message that keeps a Report for webhooks; `None` for other events, which are
+/// not kept.
+pub fn encode_event(event: &Event) -> Option<Box<[u8]>> {
+    let What::Report { seq, body } = &event.what else { return None };
+    let mut out = Vec::with_capacity(128 + body.len());
+    out.push(VERSION);
+    text(event.product.as_str(), &mut out);
+    text(event.device.as_str(), &mut out);
+    out.extend_from_slice(&event.at_ms.to_le_bytes());
+    out.extend_from_slice(&event.epoch.to_le_bytes());
+    out.extend_from_slice(&seq.to_le_bytes());
+    out.extend_from_slice(body);
+    Some(out.into())
+}
+
+/// The event that a message's body keeps; `None` when it makes no sense.
+pub fn decode_event(body: &[u8]) -> Option<Event> {
+    let mut from = Reader::of(VERSION, body)?;
+    let (product, device) = (from.product()?, from.device()?);
+    let (at_ms, epoch, seq) = (from.u64()?, from.u64()?, from.u32()?);
+    let what = What::Report { seq, body: from.rest().into() };
+    Some(Event { at_ms, product, device, epoch, what })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::id::{DeviceId, ProductKey};
+
+    #[test]
+    fn a_report_comes_back_as_it_went() {
+        let mut event = Event {
+            at_ms: 1_800_000_000_123,
+            product: ProductKey::parse("shop").expect("allowed"),
+            device: DeviceId::parse("d-1").expect("allowed"),
+            epoch: 1 << 61,
+            what: What::Report { seq: 9, body: b"\xff21.5".to_vec().into() },
+        };
+        let bytes = encode_event(&event).expect("a Report");
+        assert_eq!(decode_event(&bytes), Some(event.clone()));
+        let head = bytes.len() - 5;
+        assert!((0..head).all(|cut| decode_event(&bytes[..cut]).is_none()));
+        assert!(decode_event(&[&[2], &bytes[1..]].concat()).is_none(), "another version");
+        event.what = What::Online { protocol: "miop7", resumed: false };
+        assert_eq!(encode_event(&event), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! What was asked of the log, until it answers.
+//!
+//! Every call bears a ticket, every ticket holds a promise: what is to happen when the call is
+//! completed. The log completes every ticket once; the order does not matter here. A push whose
+//! append was refused is dropped, sent or not, and its outcome says so: the application was not
+//! promised anything, and a copy that reached the device meanwhile is one more than promised.
+
+use crate::Hub;
+use crate::effects::Effects;
+use crate::log::chores::Chore;
+use crate::log::claims::Claim;
+use crate::registry::queue::Queue;
+use crate::reports::Waiting;
+use base::never;
+use base::slab::Key;
+use base::time::Now;
+use model::event::Counter;
+use model::id::{MessageId, ProductKey, Tag};
+use model::ports::control::Answer;
+use model::ports::log::{Completion, Done, StoreError, Ticket};
+use model::product::Product;
+use model::timeline::{Seq, TimelineId};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a call was for.
+pub(crate) enum Promise {
+    /// A push waits for devices.
+    Keep(MessageId, Vec<Key>),
+    /// An order with an idempotency key.
+    Claim(Box<Claim>),
+    /// Pushes are over.
+    Remove(TimelineId, Vec<Seq>),
+    /// A row or a timeline has to go.
+    Chore(Box<Chore>),
+    /// A device's row: nobody waits for it.
+    Row(Key),
+    /// A device is fetching bodies.
+    Pull(Key, Fetch),
+    /// An order of the API.
+    Order(Box<Order>),
+    /// A Report that webhooks want.
+    Report(Box<Waiting>),
+    /// Epochs may be so high.
+    Mark(u64),
+}
+
+/// Which bodies a device is fetching.
+#[derive(Clone, Copy)]
+pub(crate) struct Fetch {
+    /// The place of the first.
+    pub first: Seq,
+    /// How many.
+    pub count: usize,
+}
+
+/// An order of the API that is carried out, and answered, once it is on stable storage.
+pub(crate) enum Order {
+    /// Make or change a product.
+    Put(u64, Arc<Product>),
+    /// Remove a product.
+    Drop(u64, ProductKey),
+    /// Block or unblock a device.
+    Block(u64, Key, bool),
+    /// Give a device tags.
+    Tags(u64, Key, Vec<Tag>),
+}
+
+/// Tickets given and not completed.
+#[derive(Default)]
+pub(crate) struct Tickets {
+    /// The ticket of the first of `open`.
+    first: Ticket,
+    open: VecDeque<Option<Promise>>,
+    waits: usize,
+    pulls: usize,
+    rows: usize,
+    reports: usize,
+}
+
+impl Tickets {
+    /// Pushes that may wait for the log, a shard. One more is rejected as Busy.
+    pub const WAITS_MAX: usize = 65_536;
+
+    /// Pushes waiting for the log beyond which fan-outs pause.
+    pub const WAITS_EASY: usize = 4_096;
+
+    /// Devices that may be fetching bodies, a shard. The others wait.
+    pub const PULLS_MAX: usize = 4_096;
+
+    /// Rows nobody waits for that may be with the log. The others stay to be written.
+    pub const ROWS_MAX: usize = 4_096;
+
+    /// Reports that may wait for the log, a shard. One more is refused as Busy.
+    pub const REPORTS_MAX: usize = 16_384;
+
+    /// Whether so many pushes more may be handed to the log.
+    pub fn have_room(&self, pushes: usize) -> bool {
+        self.waits + pushes <= Tickets::WAITS_MAX
+    }
+
+    /// Whether a fan-out may go on.
+    pub fn are_easy(&self) -> bool {
+        self.waits < Tickets::WAITS_EASY
+    }
+
+    /// Whether another device may fetch.
+    pub fn have_room_to_pull(&self) -> bool {
+        self.pulls < Tickets::PULLS_MAX
+    }
+
+    /// Whether another row may be written.
+    pub fn have_room_for_row(&self) -> bool {
+        self.rows < Tickets::ROWS_MAX
+    }
+
+    /// Whether another Report may wait.
+    pub fn have_room_for_report(&self) -> bool {
+        self.reports < Tickets::REPORTS_MAX
+    }
+
+    /// Tickets not completed.
+    pub fn len(&self) -> usize {
+        self.open.iter().flatten().count()
+    }
+
+    /// A ticket for a promise.
+    pub fn give(&mut self, promise: Promise) -> Ticket {
+        let (count, size) = self.count(&promise);
+        *count += size;
+        self.open.push_back(Some(promise));
+        self.first + self.open.len() as Ticket - 1
+    }
+
+    /// The promise of a ticket, which is completed by this.
+    fn take(&mut self, ticket: Ticket) -> Option<Promise> {
+        let at = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
+        let promise = self.open.get_mut(at)?.take()?;
+        let (count, size) = self.count(&promise);
+        *count -= size;
+        while matches!(self.open.front(), Some(None)) {
+            self.open.pop_front();
+            self.first += 1;
+        }
+        Some(promise)
+    }
+
+    /// Another device for a push that waits for others already.
+    pub fn join(&mut self, ticket: Ticket, key: Key) {
+        if let Some(Promise::Keep(_, keys)) = self.promise_mut(ticket) {
+            keys.push(key);
+            self.waits += 1;
+        }
+    }
+
+    /// Another push that is over.
+    pub fn join_remove(&mut self, ticket: Ticket, seq: Seq) {
+        if let Some(Promise::Remove(_, seqs)) = self.promise_mut(ticket) {
+            seqs.push(seq);
+        }
+    }
+
+    /// Promises, for an audit.
+    pub fn iter(&self) -> impl Iterator<Item = &Promise> {
+        self.open.iter().flatten()
+    }
+
+    fn promise_mut(&mut self, ticket: Ticket) -> Option<&mut Promise> {
+        let at = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
+        self.open.get_mut(at)?.as_mut()
+    }
+
+    /// The count that a promise belongs to, and what it adds to it.
+    fn count(&mut self, promise: &Promise) -> (&mut usize, usize) {
+        match promise {
+            Promise::Keep(_, keys) => (&mut self.waits, keys.len()),
+            Promise::Claim(claim) => (&mut self.waits, claim.size()),
+            Promise::Pull(..) => (&mut self.pulls, 1),
+            Promise::Row(_) => (&mut self.rows, 1),
+            Promise::Report(_) => (&mut self.reports, 1),
+            Promise::Remove(..) | Promise::Chore(_) | Promise::Order(_) | Promise::Mark(_) => {
+                (&mut self.rows, 0)
+            }
+        }
+    }
+}
+
+impl Hub {
+    /// The log has answered a call.
+    pub fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
+        let (ticket, result) = completion;
+        let promise = self.tickets.take(ticket);
+        if never!(promise.is_none(), "ticket {ticket} was completed twice or never given") {
+            return;
+        }
+        let Some(promise) = promise else { return };
+        let is_pull = matches!(promise, Promise::Pull(..));
+        if result.is_err() && result != Err(StoreError::Conflict) && !is_pull {
+            fx.counters.count(Counter::StoreFailures);
+        }
+        self.log_failed |= result == Err(StoreError::Failed);
+        match promise {
+            Promise::Keep(id, keys) => self.kept(now, (id, keys), result, fx),
+            Promise::Claim(claim) => self.claimed(now, *claim, result, fx),
+            Promise::Remove(timeline, seqs) => {
+                self.retry(now, Chore::Remove(timeline, seqs), result, fx);
+            }
+            Promise::Chore(chore) => self.retry(now, *chore, result, fx),
+            Promise::Row(key) => self.row_answered(key, result.is_ok()),
+            Promise::Pull(key, fetch) => self.pulled(now, (key, fetch), result, fx),
+            Promise::Order(order) => self.ordered(now, *order, result.is_ok(), fx),
+            Promise::Report(waiting) => self.report_kept(*waiting, result.is_ok(), fx),
+            Promise::Mark(bound) => self.epochs.marked(bound, result.map(|_| ())),
+        }
+    }
+
+    fn ordered(&mut self, now: Now, order: Order, is_stored: bool, fx: &mut Effects) {
+        if let Order::Block(_, key, _) | Order::Tags(_, key, _) = &order {
+            self.row_answered(*key, is_stored);
+        }
+        match is_stored {
+            true => self.carry_out(now, order, fx),
+            false => {
+                let reply = order.reply();
+                self.give_up(now, order, fx);
+                fx.answers.push((reply, Answer::StoreFailed));
+            }
+        }
+    }
+
+    /// An append was answered: for each device, where the push stands in its timeline.
+    fn kept(
+        &mut self,
+        now: Now,
+        (id, keys): (MessageId, Vec<Key>),
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        let result = match result {
+            Ok(Done::Appended(appended)) => Ok(appended.seqs),
+            Ok(other) => {
+                never!(true, "an append was answered by {other:?}");
+                Err(StoreError::Failed)
+            }
+            Err(error) => Err(error),
+        };
+        for (at, key) in keys.into_iter().enumerate() {
+            // Whoever is gone was forgotten after the append, and the push with it.
+            let Some(device) = self.registry.at_mut(key) else { continue };
+            device.extra().asked -= 1;
+            match &result {
+                Ok(seqs) => {
+                    let Some(seq) = seqs.get(at) else { continue };
+                    if device.rowed() {
+                        self.stored(key, id, *seq, fx);
+                    } else {
+                        // Its row was refused: it could not be found again.
+                        self.enter_remove(key, *seq, fx);
+                        self.not_stored(now, (key, id), StoreError::Busy, fx);
+                    }
+                }
+                Err(error) => self.not_stored(now, (key, id), *error, fx),
+            }
+            self.release(now, key);
+        }
+    }
+}
+
+impl Order {
+    /// The number of the command.
+    pub fn reply(&self) -> u64 {
+        match self {
+            Order::Put(reply, ..) | Order::Drop(reply, ..) => *reply,
+            Order::Block(reply, ..) | Order::Tags(reply, ..) => *reply,
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Queue>() <= 80 && size_of::<Promise>() <= 64);

@@ -1,0 +1,377 @@
+//! The pushes of one device: those on the way, and those still to be sent.
+//!
+//! ```text
+//!  [ in flight | held back for a Pull | to be sent: High, in turn; Normal, in turn ]
+//!    ◄── pump: the next one gets on its way   rewind: the connection ended, none is on the way ──►
+//! ```
+//! The queue orders items and adds up their weights; it decides no outcome. Whatever leaves it is
+//! handed to the caller, who gives it one. Items that were sent at any time stand in front of those
+//! that never were, so an acknowledgement looks no further than the last of them. An item whose
+//! body is not here stops the pump: nothing behind it overtakes it.
+
+use crate::registry::item::{Item, Kept};
+use base::time::Instant;
+use model::id::MessageId;
+use model::push::{Priority, Push};
+use model::timeline::Seq;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Bounds of a device's queue.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    /// Items.
+    pub count_max: usize,
+    /// Their weight, bytes.
+    pub bytes_max: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Load {
+    count: usize,
+    bytes: usize,
+}
+
+/// The pushes of one device.
+pub(crate) struct Queue {
+    items: VecDeque<Item>,
+    /// So many at the front are on the way.
+    inflight: u32,
+    /// So many behind them wait for a Pull, or cannot be read.
+    held: u32,
+    all: Load,
+    high: Load,
+    /// No item expires before this Unix second.
+    expiry: u32,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Queue {
+            items: VecDeque::new(),
+            inflight: 0,
+            held: 0,
+            all: Load::default(),
+            high: Load::default(),
+            expiry: u32::MAX,
+        }
+    }
+}
+
+impl Queue {
+    /// Items.
+    pub fn count(&self) -> usize {
+        self.all.count
+    }
+
+    /// Their weight, bytes.
+    pub fn bytes(&self) -> usize {
+        self.all.bytes
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.all.count == 0
+    }
+
+    /// Items on the way: the first so many of all.
+    pub fn inflight(&self) -> usize {
+        self.inflight as usize
+    }
+
+    /// All items.
+    pub fn items(&self) -> impl Iterator<Item = &Item> + Clone {
+        self.items.iter()
+    }
+
+    /// The item with this push.
+    pub fn find(&mut self, id: MessageId) -> Option<&mut Item> {
+        self.items.iter_mut().find(|item| item.id == id)
+    }
+
+    /// The item that `push` replaces by its collapse key.
+    pub fn collapsing(&self, push: &Push) -> Option<&Item> {
+        self.alike(push.collapse.as_deref()?)
+    }
+
+    /// The item with this collapse key. There is one at most.
+    pub fn alike(&self, key: &str) -> Option<&Item> {
+        self.items.iter().find(|item| item.collapse() == Some(key))
+    }
+
+    /// Whether `push` may come in: what is not more important gives way, and `without` goes.
+    pub fn admits(&self, room: Room, push: &Push, without: Option<&Item>) -> bool {
+        let stays = match push.priority {
+            Priority::High => Load::default(),
+            Priority::Normal => self.high,
+        };
+        let gone = without.filter(|item| item.high());
+        let gone = gone.filter(|_| push.priority == Priority::Normal);
+        let count = stays.count - gone.map_or(0, |_| 1);
+        let bytes = stays.bytes - gone.map_or(0, |item| item.weight());
+        count < room.count_max && bytes + push.weight() <= room.bytes_max
+    }
+
+    /// Takes out what has to give way before `push` fits: the oldest Normal one not on the way,
+    /// else the oldest Normal one, else the oldest. `None` once it fits.
+    pub fn victim(&mut self, room: Room, push: &Push) -> Option<Item> {
+        let bytes = self.all.bytes + push.weight();
+        if self.is_empty() || (self.all.count < room.count_max && bytes <= room.bytes_max) {
+            return None;
+        }
+        let normal = |item: &Item| !item.high();
+        let waiting = self.items.iter().skip(self.inflight()).position(normal);
+        let waiting = waiting.map(|at| at + self.inflight());
+        let at = waiting.or_else(|| self.items.iter().position(normal));
+        let first = self.inflight();
+        self.take(at.unwrap_or(if first < self.items.len() { first } else { 0 }))
+    }
+
+    /// Puts an item in its place among those still to be sent.
+    pub fn insert(&mut self, item: Item) {
+        let weight = item.weight();
+        self.all.count += 1;
+        self.all.bytes += weight;
+        if item.stores() {
+            self.expiry = self.expiry.min(item.expire_at());
+        }
+        if !item.high() {
+            self.items.push_back(item);
+            return;
+        }
+        self.high.count += 1;
+        self.high.bytes += weight;
+        let later = |other: &Item| other.times == 0 && !other.high();
+        let from = self.head();
+        let at = self.items.iter().skip(from).position(later);
+        self.items.insert(at.map_or(self.items.len(), |at| at + from), item);
+    }
+
+    /// Sends what the window has room for, up to an item whose body is not here. `send` is told
+    /// each item before it counts as sent once more; what has expired goes to `over`.
+    pub fn pump(
+        &mut self,
+        window: u16,
+        clock: (Instant, u32),
+        over: &mut Vec<Item>,
+        mut send: impl FnMut(&Item, &Arc<Push>),
+    ) {
+        while self.inflight < u32::from(window) {
+            let next = self.head();
+            let Some(item) = self.items.get_mut(next) else { return };
+            if item.expired(clock.1) {
+                over.extend(self.take(next));
+                continue;
+            }
+            let Some(push) = item.push() else { return };
+            send(item, push);
+            item.sent(clock.0);
+            self.shift(next, self.inflight());
+            self.inflight += 1;
+        }
+    }
+
+    /// The place of the body that has to be fetched before the pump goes on, if the window has
+    /// room, and how many that are to be sent after it stand behind it in the log.
+    pub fn missing(&self, window: u16, count_max: usize) -> Option<(Seq, usize)> {
+        if self.inflight >= u32::from(window) {
+            return None;
+        }
+        let away = self.items.iter().skip(self.head()).map_while(|item| match item.kept() {
+            Kept::At(seq) if item.push().is_none() => Some(seq),
+            _ => None,
+        });
+        let mut away = away.take(count_max).peekable();
+        let (first, mut last, mut count) = (*away.peek()?, 0, 0);
+        for seq in away {
+            if seq < last {
+                break;
+            }
+            (last, count) = (seq, count + 1);
+        }
+        Some((first, count))
+    }
+
+    /// Items to be sent that do not wait for a Pull.
+    pub fn to_send(&self) -> usize {
+        self.items.len() - self.head()
+    }
+
+    /// The item whose body is away at this place of the log. Looks first where the last one was
+    /// found (`hint`), because pages come in order.
+    pub fn away_at(&mut self, seq: Seq, hint: &mut usize) -> Option<&mut Item> {
+        let here = |item: &Item| item.kept() == Kept::At(seq) && item.push().is_none();
+        let from = (*hint).min(self.items.len());
+        let at = self.items.iter().skip(from).position(here).map(|at| at + from);
+        let at = at.or_else(|| self.items.iter().take(from).position(here))?;
+        *hint = at + 1;
+        self.items.get_mut(at)
+    }
+
+    /// Where the next item to be sent stands.
+    pub fn head(&self) -> usize {
+        (self.inflight + self.held) as usize
+    }
+
+    /// Passes over the next item to be sent, until the session ends.
+    pub fn set_head_aside(&mut self) {
+        let head = self.head();
+        if let Some(item) = self.items.get_mut(head) {
+            item.set_aside(true);
+            self.held += 1;
+        }
+    }
+
+    /// Lets the first `count` items held back with ids above `after` be sent next. No more than
+    /// the window has room for.
+    pub fn unhold(&mut self, after: MessageId, count: usize) {
+        let (mut at, mut moved) = (self.inflight(), 0);
+        let behind = self.items.len() - self.head();
+        while at < self.head() && moved < count {
+            if self.items[at].id <= after || self.items[at].aside() {
+                at += 1;
+                continue;
+            }
+            self.held -= 1;
+            self.shift(at, self.head() + moved);
+            moved += 1;
+        }
+        debug_assert_eq!(self.items.len() - self.head(), behind + moved);
+    }
+
+    /// Items not on the way whose ids are above `after`, and which can be sent.
+    pub fn remaining(&self, after: MessageId) -> usize {
+        let waiting = self.items.iter().skip(self.inflight());
+        waiting.filter(|item| item.id > after && !item.aside()).count()
+    }
+
+    /// Takes out what is acknowledged: everything sent with an id up to `upto`, and `ids`, which
+    /// are sorted.
+    pub fn acknowledge(&mut self, upto: MessageId, ids: &[MessageId], into: &mut Vec<Item>) {
+        let mut at = 0;
+        while let Some(item) = self.items.get(at) {
+            if item.times == 0 && at >= self.head() {
+                return;
+            }
+            let id = item.id;
+            match item.times > 0 && (id <= upto || ids.binary_search(&id).is_ok()) {
+                true => into.extend(self.take(at)),
+                false => at += 1,
+            }
+        }
+    }
+
+    /// Takes out the item with this push.
+    pub fn remove(&mut self, id: MessageId) -> Option<Item> {
+        let at = self.items.iter().position(|item| item.id == id)?;
+        self.take(at)
+    }
+
+    /// Looks at every item on the way; what `over` says yes to is taken out.
+    pub fn sift_inflight(&mut self, into: &mut Vec<Item>, mut over: impl FnMut(&mut Item) -> bool) {
+        let mut at = 0;
+        while at < self.inflight() {
+            match over(&mut self.items[at]) {
+                true => into.extend(self.take(at)),
+                false => at += 1,
+            }
+        }
+    }
+
+    /// The connection is gone: what was on the way is to be sent again, first.
+    pub fn rewind(&mut self) {
+        (self.inflight, self.held) = (0, 0);
+        self.items.iter_mut().for_each(|item| item.set_aside(false));
+        let turn = |item: &Item| (item.times == 0, item.times == 0 && !item.high());
+        if !self.items.iter().is_sorted_by_key(turn) {
+            self.items.make_contiguous().sort_by_key(turn);
+        }
+    }
+
+    /// Everything not on the way waits for a Pull.
+    pub fn hold(&mut self) {
+        self.held = self.items.len() as u32 - self.inflight;
+    }
+
+    /// What is to be sent and has no body here waits for another Pull, in its turn.
+    pub fn hold_away(&mut self) {
+        let to_send = self.items.drain(self.head()..).collect::<Vec<_>>();
+        let (here, away): (Vec<_>, Vec<_>) =
+            to_send.into_iter().partition(|item| item.push().is_some());
+        let mut held: Vec<_> = self.items.drain(self.inflight as usize..).chain(away).collect();
+        held.sort_by_key(|item| (item.times == 0, !item.high(), item.id));
+        self.held = held.len() as u32;
+        self.items.extend(held.into_iter().chain(here));
+    }
+
+    /// The device is away: what the log keeps is kept by it alone.
+    pub fn shed(&mut self) {
+        self.items.iter_mut().for_each(Item::shed);
+    }
+
+    /// Takes out what is over at this Unix second.
+    pub fn expire(&mut self, unix_s: u32, into: &mut Vec<Item>) {
+        if self.expiry > unix_s {
+            return;
+        }
+        let mut at = 0;
+        while at < self.items.len() {
+            match self.items[at].expired(unix_s) {
+                true => into.extend(self.take(at)),
+                false => at += 1,
+            }
+        }
+        let stored = self.items.iter().filter(|item| item.stores());
+        self.expiry = stored.map(|item| item.expire_at()).min().unwrap_or(u32::MAX);
+    }
+
+    /// Takes out everything.
+    pub fn drain(&mut self) -> VecDeque<Item> {
+        std::mem::take(self).items
+    }
+
+    /// Panics when a sum or an order does not hold.
+    pub fn audit(&self) {
+        let all = self.items.iter().map(|item| item.weight());
+        assert_eq!((self.items.len(), all.sum()), (self.all.count, self.all.bytes), "load");
+        let high = self.items.iter().filter(|item| item.high());
+        let weight: usize = high.clone().map(|item| item.weight()).sum();
+        assert_eq!((high.count(), weight), (self.high.count, self.high.bytes), "load of High");
+        assert!(self.head() <= self.items.len(), "parts of a whole");
+        let sent = self.items.iter().take_while(|item| item.times > 0).count();
+        assert!(self.inflight() <= sent, "in flight means sent");
+        let behind = self.items.iter().skip(sent).all(|item| item.times == 0);
+        assert!(behind || self.held > 0, "sent ones in front");
+        let away = self.items.iter().filter(|item| item.push().is_none());
+        assert!(away.clone().all(|item| matches!(item.kept(), Kept::At(_))), "a body is somewhere");
+        assert!(away.count() <= self.items.len() - self.inflight(), "in flight means here");
+        let mut ids: Vec<_> = self.items.iter().map(|item| item.id).collect();
+        ids.sort_unstable();
+        assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "a push is in a queue once");
+    }
+
+    fn take(&mut self, at: usize) -> Option<Item> {
+        let item = self.items.remove(at)?;
+        if at < self.inflight() {
+            self.inflight -= 1;
+        } else if at < self.head() {
+            self.held -= 1;
+        }
+        let weight = item.weight();
+        self.all.count -= 1;
+        self.all.bytes -= weight;
+        if item.high() {
+            self.high.count -= 1;
+            self.high.bytes -= weight;
+        }
+        Some(item)
+    }
+
+    fn shift(&mut self, from: usize, to: usize) {
+        if from != to
+            && let Some(item) = self.items.remove(from)
+        {
+            self.items.insert(to, item);
+        }
+    }
+}

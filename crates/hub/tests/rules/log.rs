@@ -1,0 +1,156 @@
+//! A durable log in plain maps, for one party: what it answers is right, and it can be told to be
+//! unable to read.
+
+use model::id::MessageId;
+use model::ports::log::*;
+use model::timeline::{Message, Placed, Seq, Space, TimelineId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a call did to pushes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Did {
+    /// This push waits for a device.
+    Waits(MessageId),
+    /// It waits no more.
+    Over(MessageId),
+}
+
+/// Table and key.
+type RowKey = (u8, Box<[u8]>);
+
+#[derive(Clone, Default)]
+pub struct Log {
+    rows: BTreeMap<RowKey, Box<[u8]>>,
+    timelines: BTreeMap<TimelineId, (Seq, BTreeMap<Seq, Arc<Message>>)>,
+    once: BTreeMap<u128, (Arc<Message>, Appended)>,
+    /// Messages that cannot be read.
+    pub damaged: BTreeSet<u64>,
+    /// Bodies handed out.
+    pub read: usize,
+}
+
+impl Log {
+    pub fn answer(&mut self, call: &Call) -> Result<Done, StoreError> {
+        match call {
+            Call::Write(write) => self.write(write),
+            Call::Read(Read::Pull(pull)) => self.pull(pull),
+            Call::Read(other) => panic!("the hub asks no such thing: {other:?}"),
+        }
+    }
+
+    fn write(&mut self, write: &Write) -> Result<Done, StoreError> {
+        match write {
+            Write::Append(append) => return self.append(append).map(Done::Appended),
+            Write::Remove { timeline, seqs } => {
+                let (_, messages) = self.timelines.entry(*timeline).or_default();
+                seqs.iter().for_each(|seq| assert!(messages.remove(seq).is_some(), "removed once"));
+            }
+            Write::Forget(timeline) => self.timelines.entry(*timeline).or_default().1.clear(),
+            Write::Put { table, key, value } => {
+                self.rows.insert((*table as u8, key.clone()), value.clone());
+            }
+            Write::Delete { table, key } => {
+                self.rows.remove(&(*table as u8, key.clone()));
+            }
+            Write::Acknowledge { .. } => panic!("the hub has no cursors"),
+        }
+        Ok(Done::Written)
+    }
+
+    fn append(&mut self, append: &Append) -> Result<Appended, StoreError> {
+        assert!(append.to.len() <= APPEND_TIMELINES_MAX);
+        assert_eq!(append.to.iter().collect::<BTreeSet<_>>().len(), append.to.len(), "each once");
+        let message = &append.message;
+        if let Some((known, first)) = append.once.and_then(|key| self.once.get(&key.0)) {
+            let same = (&known.label, &known.body) == (&message.label, &message.body);
+            let again = Appended { new: false, ..first.clone() };
+            return if same { Ok(again) } else { Err(StoreError::Conflict) };
+        }
+        let seqs = append.to.iter().map(|timeline| {
+            let (last, messages) = self.timelines.entry(*timeline).or_default();
+            *last += 1;
+            messages.insert(*last, message.clone());
+            *last
+        });
+        let first = Appended { new: true, id: message.id, seqs: seqs.collect() };
+        if let Some(key) = append.once {
+            self.once.insert(key.0, (message.clone(), first.clone()));
+        }
+        Ok(first)
+    }
+
+    fn pull(&mut self, pull: &Pull) -> Result<Done, StoreError> {
+        assert!(!pull.backwards && pull.count_max <= PAGE_MESSAGES_MAX);
+        let messages = self.timelines.get(&pull.timeline).map(|(_, messages)| messages);
+        let mut rest = messages.into_iter().flat_map(|all| all.range(pull.from + 1..)).peekable();
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        while let Some((seq, message)) = rest.peek().copied() {
+            bytes += message.body.len();
+            if page.len() == pull.count_max || (bytes > pull.bytes_max && !page.is_empty()) {
+                break;
+            }
+            if self.damaged.contains(&message.id) {
+                return Err(StoreError::Damaged);
+            }
+            page.push(Placed { seq: *seq, message: message.clone() });
+            rest.next();
+        }
+        self.read += page.len();
+        Ok(Done::Page(Page { more: rest.peek().is_some(), messages: page }))
+    }
+
+    /// What the call is about to do to pushes, one by one.
+    pub fn does(&self, call: &Call) -> Vec<Did> {
+        match call {
+            Call::Write(Write::Append(append)) => {
+                let pushes = append.to.iter().filter(|to| to.space() == Space::Pushes);
+                pushes.map(|_| Did::Waits(MessageId(append.message.id))).collect()
+            }
+            Call::Write(Write::Remove { timeline, seqs }) => {
+                let ids = seqs.iter().filter_map(|seq| {
+                    let (_, messages) = self.timelines.get(timeline)?;
+                    messages.get(seq).map(|message| Did::Over(MessageId(message.id)))
+                });
+                ids.collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Gives back everything that is there, in the order of the port.
+    pub fn restore(&self, mut each: impl FnMut(Restored<'_>)) {
+        for ((table, key), value) in &self.rows {
+            let table = Table::from_byte(*table).expect("a table");
+            each(Restored::Row { table, key, value });
+        }
+        for (&timeline, (_, messages)) in &self.timelines {
+            for (&seq, message) in messages {
+                each(Restored::Entry { timeline, seq, id: message.id, label: &message.label });
+            }
+        }
+    }
+
+    /// A message is gone, as by retention.
+    pub fn drop_message(&mut self, timeline: TimelineId, seq: Seq) {
+        let (_, messages) = self.timelines.get_mut(&timeline).expect("a timeline");
+        assert!(messages.remove(&seq).is_some());
+    }
+
+    /// Ids of the messages in timelines of a space, timeline by timeline.
+    pub fn kept(&self, space: Space) -> Vec<u64> {
+        let of = self.timelines.iter().filter(|(timeline, _)| timeline.space() == space);
+        of.flat_map(|(_, (_, messages))| messages.values().map(|message| message.id)).collect()
+    }
+
+    /// The messages of a timeline.
+    pub fn messages(&self, timeline: TimelineId) -> Vec<Arc<Message>> {
+        let all = self.timelines.get(&timeline).map(|(_, messages)| messages);
+        all.into_iter().flat_map(|messages| messages.values().cloned()).collect()
+    }
+
+    /// Rows in a table.
+    pub fn rows(&self, table: Table) -> usize {
+        self.rows.keys().filter(|(of, _)| *of == table as u8).count()
+    }
+}

@@ -1,0 +1,300 @@
+//! The Reports that wait for webhooks, on the logs of all shards.
+//!
+//! Couriers are threads that wait for their answers; the logs answer by [`HookBacklog::complete`].
+//! Each webhook that wants Reports has one timeline a log. It knows no HTTP and no Report but by
+//! the hub's decoding. Invariant: there is at most one call under way for each courier, and every
+//! call is answered, at the latest when the backlog is closed.
+
+use base::hash::HashKey;
+use model::event::Event;
+use model::id::{ProductKey, ShardId};
+use model::ports::backlog::Backlog;
+use model::ports::log::{Call, Completion, Done, Page, Pull, Read, StoreError, Ticket, Write};
+use model::timeline::{ReaderId, Seq, Space, TimelineId};
+use std::collections::HashMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Reports read at once; a batch of a webhook holds as many.
+const PAGE_MESSAGES_MAX: usize = admin::BATCH_EVENTS_MAX;
+
+/// Damaged Reports that are skipped in one pull. More wait for the next.
+const DAMAGES_A_PULL_MAX: usize = 64;
+
+/// Bytes of Reports read at once.
+const PAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Hands a call to the log of a shard; false when it does not take it now.
+pub type Submit = Box<dyn Fn(ShardId, Ticket, Call) -> bool + Send + Sync>;
+
+/// The waiting Reports of all webhooks.
+pub struct HookBacklog {
+    submit: Submit,
+    shards: u16,
+    /// By the webhook's number; absent for one that wants no Reports.
+    timelines: Vec<Option<TimelineId>>,
+    desk: Mutex<Desk>,
+    /// Something was answered or appended, or all is over.
+    told: Condvar,
+}
+
+#[derive(Default)]
+struct Desk {
+    last_ticket: Ticket,
+    /// Calls under way, and their answers until they are taken.
+    calls: HashMap<Ticket, Option<Result<Done, StoreError>>>,
+    /// Webhooks for which something may have been appended since they last waited.
+    news: Vec<bool>,
+    closed: bool,
+}
+
+/// The timeline of the Reports that wait for a webhook, on whichever log.
+pub fn timeline(home: HashKey, url: &str, product: Option<&ProductKey>) -> TimelineId {
+    let product = product.map_or("", ProductKey::as_str);
+    TimelineId::of(Space::Reports, home, &[url.as_bytes(), product.as_bytes()])
+}
+
+impl HookBacklog {
+    /// The backlog of webhooks with these timelines.
+    pub fn new(shards: u16, timelines: Vec<Option<TimelineId>>, submit: Submit) -> HookBacklog {
+        let desk = Desk { news: vec![true; timelines.len()], ..Desk::default() };
+        HookBacklog { submit, shards, timelines, desk: Mutex::new(desk), told: Condvar::new() }
+    }
+
+    /// A log has answered.
+    pub fn complete(&self, completions: Vec<Completion>) {
+        let mut desk = self.lock();
+        for (ticket, answer) in completions {
+            // Nobody waits any more for what was given up at the close.
+            if let Some(place) = desk.calls.get_mut(&ticket) {
+                *place = Some(answer);
+            }
+        }
+        drop(desk);
+        self.told.notify_all();
+    }
+
+    /// Reports were appended for some webhook.
+    pub fn appended(&self) {
+        self.lock().news.fill(true);
+        self.told.notify_all();
+    }
+
+    /// Answers whoever waits; nothing is asked any more.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.told.notify_all();
+    }
+
+    fn call(&self, shard: u16, call: Call) -> Result<Done, StoreError> {
+        let mut desk = self.lock();
+        desk.last_ticket += 1;
+        let ticket = desk.last_ticket;
+        desk.calls.insert(ticket, None);
+        drop(desk);
+        let taken = (self.submit)(ShardId(shard), ticket, call);
+        let waits = |desk: &mut Desk| {
+            taken && !desk.closed && desk.calls.get(&ticket).is_some_and(Option::is_none)
+        };
+        let desk = self.told.wait_while(self.lock(), waits);
+        let mut desk = desk.unwrap_or_else(PoisonError::into_inner);
+        desk.calls.remove(&ticket).flatten().unwrap_or(Err(StoreError::Busy))
+    }
+
+    fn page(
+        &self,
+        timeline: TimelineId,
+        shard: u16,
+        (from, count_max): (Seq, usize),
+    ) -> Result<Page, StoreError> {
+        let pull = Pull { timeline, from, backwards: false, count_max, bytes_max: PAGE_BYTES_MAX };
+        match self.call(shard, Call::Read(Read::Pull(pull)))? {
+            Done::Page(page) => Ok(page),
+            _ => Err(StoreError::Damaged),
+        }
+    }
+
+    /// A Report that cannot be read would be in the way of all behind it: one is found by halving
+    /// and taken off. The courier sees the gap.
+    fn skip_damaged(&self, timeline: TimelineId, shard: u16, after: Seq) -> Result<(), StoreError> {
+        let reader = ReaderId(0);
+        let Done::Standing(standing) =
+            self.call(shard, Call::Read(Read::Standing { timeline, reader }))?
+        else {
+            return Err(StoreError::Damaged);
+        };
+        // A page of `good` can be read, one of `bad` cannot.
+        let (mut good, mut bad, mut from) = (0, PAGE_MESSAGES_MAX, after);
+        while good + 1 < bad {
+            let middle = good + (bad - good) / 2;
+            match self.page(timeline, shard, (after, middle)) {
+                Err(StoreError::Damaged) => bad = middle,
+                Err(other) => return Err(other),
+                Ok(page) => {
+                    good = middle;
+                    from = page.messages.last().map_or(from, |placed| placed.seq);
+                }
+            }
+        }
+        // What stands first behind `from` cannot be read; what stands first behind `to` can be.
+        let mut to = standing.last;
+        while from + 1 < to {
+            let middle = from + (to - from) / 2;
+            match self.page(timeline, shard, (middle, 1)) {
+                Err(StoreError::Damaged) => from = middle,
+                Err(other) => return Err(other),
+                Ok(_) => to = middle,
+            }
+        }
+        tracing::error!(shard, seq = to, "a Report cannot be read from the log: it is dropped");
+        self.call(shard, Call::Write(Write::Remove { timeline, seqs: vec![to] })).map(drop)
+    }
+
+    fn timeline(&self, hook: usize) -> Result<TimelineId, StoreError> {
+        // A webhook without a timeline has no courier that asks.
+        self.timelines.get(hook).copied().flatten().ok_or(StoreError::TooLarge)
+    }
+
+    /// Nothing panics half way through a change of the desk.
+    fn lock(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Backlog for HookBacklog {
+    fn shards(&self) -> u16 {
+        self.shards
+    }
+
+    fn pull(&self, hook: usize, shard: u16, after: Seq) -> Result<Page, StoreError> {
+        let timeline = self.timeline(hook)?;
+        for _ in 0..DAMAGES_A_PULL_MAX {
+            match self.page(timeline, shard, (after, PAGE_MESSAGES_MAX)) {
+                Err(StoreError::Damaged) => self.skip_damaged(timeline, shard, after)?,
+                page => return page,
+            }
+        }
+        Err(StoreError::Busy)
+    }
+
+    fn remove(&self, hook: usize, shard: u16, seqs: Vec<Seq>) -> Result<(), StoreError> {
+        let timeline = self.timeline(hook)?;
+        self.call(shard, Call::Write(Write::Remove { timeline, seqs })).map(drop)
+    }
+
+    fn wait(&self, hook: usize, ms_max: u64) -> bool {
+        let quiet =
+            |desk: &mut Desk| !desk.closed && !desk.news.get(hook).is_some_and(|&news| news);
+        let waited =
+            self.told.wait_timeout_while(self.lock(), Duration::from_millis(ms_max), quiet);
+        let mut desk = waited.unwrap_or_else(PoisonError::into_inner).0;
+        desk.news.get_mut(hook).is_some_and(std::mem::take)
+    }
+
+    fn event(&self, body: &[u8]) -> Option<Event> {
+        hub::decode_event(body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::ports::log::Standing;
+    use model::timeline::{Message, Placed};
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, OnceLock};
+
+    fn home() -> HashKey {
+        HashKey::new(1, 2)
+    }
+
+    /// A backlog of one webhook whose log is `answer`, on a thread of its own if `later`.
+    fn backlog(
+        answer: impl Fn(Call) -> Option<Result<Done, StoreError>> + Send + Sync + 'static,
+    ) -> Arc<HookBacklog> {
+        let this: Arc<OnceLock<Arc<HookBacklog>>> = Arc::default();
+        let told = this.clone();
+        let submit = move |shard: ShardId, ticket, call| {
+            let Some(answer) = answer(call) else { return false };
+            let backlog = told.get().expect("set").clone();
+            let life = move || {
+                assert_eq!(shard, ShardId(1));
+                backlog.complete(vec![(ticket, answer)]);
+            };
+            std::thread::Builder::new().spawn(life).is_ok()
+        };
+        let timelines = vec![Some(timeline(home(), "http://a/", None)), None];
+        let backlog = Arc::new(HookBacklog::new(2, timelines, Box::new(submit)));
+        this.set(backlog.clone()).unwrap_or_else(|_| unreachable!("set once"));
+        backlog
+    }
+
+    #[test]
+    fn a_call_waits_for_its_answer() {
+        let backlog = backlog(|call| match call {
+            Call::Read(_) => Some(Ok(Done::Page(Page { messages: Vec::new(), more: true }))),
+            Call::Write(Write::Remove { seqs, .. }) if seqs == [7] => Some(Ok(Done::Written)),
+            Call::Write(_) => None,
+        });
+        assert!(backlog.pull(0, 1, 0).is_ok_and(|page| page.more));
+        assert_eq!(backlog.remove(0, 1, vec![7]), Ok(()));
+        assert_eq!(backlog.remove(0, 1, vec![8]), Err(StoreError::Busy), "it was not taken");
+        assert!(backlog.pull(1, 1, 0).is_err(), "that webhook wants no Reports");
+        assert!(backlog.lock().calls.is_empty());
+    }
+
+    #[test]
+    fn what_is_damaged_is_taken_off_and_the_rest_is_given() {
+        let damaged = [1, 3, 4, 9];
+        let left = Arc::new(Mutex::new((1..=9).collect::<BTreeSet<Seq>>()));
+        let kept = left.clone();
+        let backlog = backlog(move |call| {
+            let mut left = kept.lock().expect("no panic");
+            match call {
+                Call::Read(Read::Pull(pull)) => {
+                    let page = left.range(pull.from + 1..).take(pull.count_max).copied();
+                    let seqs: Vec<_> = page.collect();
+                    if seqs.iter().any(|seq| damaged.contains(seq)) {
+                        return Some(Err(StoreError::Damaged));
+                    }
+                    let (id, at_s) = (0, 0);
+                    let (label, body) = (Box::default(), Box::default());
+                    let message = Arc::new(Message { id, at_s, label, body });
+                    let placed = |seq| Placed { seq, message: message.clone() };
+                    let messages = seqs.into_iter().map(placed).collect();
+                    Some(Ok(Done::Page(Page { messages, more: false })))
+                }
+                Call::Read(_) => {
+                    Some(Ok(Done::Standing(Standing { last: 9, ..Default::default() })))
+                }
+                Call::Write(Write::Remove { seqs, .. }) => {
+                    seqs.iter().for_each(|seq| assert!(left.remove(seq)));
+                    Some(Ok(Done::Written))
+                }
+                Call::Write(_) => None,
+            }
+        });
+        let page = backlog.pull(0, 1, 0).expect("the rest");
+        let seqs: Vec<_> = page.messages.iter().map(|placed| placed.seq).collect();
+        assert_eq!(seqs, [2, 5, 6, 7, 8]);
+        assert_eq!(left.lock().expect("no panic").len(), 5, "nothing else was taken off");
+    }
+
+    #[test]
+    fn news_is_told_once_to_each_and_a_close_ends_every_wait() {
+        let backlog = backlog(|_| None);
+        assert!(backlog.wait(0, 0), "there may be something from before the start");
+        assert!(!backlog.wait(0, 0));
+        backlog.appended();
+        assert!(backlog.wait(0, 3_600_000) && backlog.wait(1, 3_600_000));
+        backlog.close();
+        assert!(!backlog.wait(0, 3_600_000));
+    }
+
+    #[test]
+    fn webhooks_of_one_address_differ_by_their_products() {
+        let shop = ProductKey::parse("shop").expect("allowed");
+        let ids = [None, Some(&shop)].map(|product| timeline(home(), "http://a/", product));
+        assert!(ids[0] != ids[1] && ids[0].space() == Space::Reports);
+    }
+}

@@ -1,0 +1,322 @@
+//! The data folder at the start, and the running logs.
+//!
+//! In this order: open it, enter what a folder of format 1 held, rehome it when the number of
+//! shards changed, restore the hubs, start the logs. It has the hub's words for what lives where,
+//! and none of its rules. Invariant: nothing is answered to anybody before all of it is done.
+
+use super::{StartError, failed, random};
+use crate::backlog::HookBacklog;
+use crate::clock;
+use crate::config::{self, Config};
+use crate::house::Mail;
+use crate::start::World;
+use crate::switchboard::Mailboxes;
+use base::hash::{self, HashKey};
+use base::time::Now;
+use hub::{Hub, Upgrade};
+use model::id::ShardId;
+use model::ports::log::{Call, Completion, Party, Restored, Table, Write};
+use model::timeline::{Space, TimelineId};
+use net::shard::Letter;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use store::Fsync;
+use store::data::{LogSizes, Logs, Opened};
+use store::engine::Retention;
+use store::files::Disk;
+
+/// Writes that are entered together by an upgrade.
+const WRITES_TOGETHER: usize = 1_024;
+
+/// An open data folder, before its logs are started.
+pub(super) struct Folder {
+    opened: Opened,
+    /// The key of the node's homes.
+    pub(super) home: HashKey,
+    /// The highest push id that a folder of format 1 remembered.
+    pub(super) last_id: u64,
+    /// Reports that wait, by timeline.
+    reports: BTreeMap<TimelineId, (u64, Vec<u16>)>,
+}
+
+/// The running logs, and who asks them for the webhooks.
+pub struct Storage {
+    pub(super) logs: Arc<Logs>,
+    pub(super) backlog: Arc<HookBacklog>,
+    /// Nobody reads the shards' mailboxes any more.
+    over: Arc<AtomicBool>,
+}
+
+/// Opens the data folder, with a log for each shard.
+pub(super) fn open(config: &Config, shards: usize) -> Result<Folder, StartError> {
+    let began = clock::began();
+    let settings = settings(config, random()?, shards as u16);
+    let opened = store::data::Folder::open(&config.server.data, settings, Arc::new(Disk));
+    let mut opened = opened.map_err(failed)?;
+    tell_recovery(&opened, clock::since(began));
+    let home = home_key(&opened.secret);
+    let last_id = upgrade(&mut opened, home)?;
+    let on_disk = opened.logs_on_disk();
+    if usize::from(on_disk) != shards {
+        tracing::info!(logs = on_disk, shards, "the number of shards changed: everything moves");
+        let log = |restored: Restored<'_>| {
+            hub::home_of(home, &restored).map(|hash| hash::home(hash, shards as u16))
+        };
+        opened = opened.rehome(clock::unix_s(), &log).map_err(failed)?;
+    }
+    Ok(Folder { opened, home, last_id, reports: BTreeMap::new() })
+}
+
+/// The key by which devices are at home on shards: the node's own, the same at every start.
+pub(crate) fn home_key(secret: &[u8; 32]) -> HashKey {
+    let word = |at: usize| u64::from_le_bytes(secret[at..at + 8].try_into().expect("eight bytes"));
+    let key = HashKey::new(word(0), word(8));
+    HashKey::new(key.of(&[b"home", b"0"]), key.of(&[b"home", b"1"]))
+}
+
+impl Folder {
+    /// The node's secret.
+    pub(super) fn secret(&self) -> [u8; 32] {
+        self.opened.secret
+    }
+
+    /// Gives each hub what its log kept. Products that some log has not are installed everywhere;
+    /// where they differ, the lowest log holds.
+    pub(super) fn restore(&mut self, now: Now, hubs: &mut [Hub]) -> Result<(), StartError> {
+        let began = clock::began();
+        let mut products: BTreeMap<Box<[u8]>, Box<[u8]>> = BTreeMap::new();
+        for log in 0..self.opened.logs_on_disk() {
+            let rows = self.opened.rows(log, Table::Products, &mut |key, value| {
+                products.entry(key.into()).or_insert_with(|| value.into());
+            });
+            rows.map_err(failed)?;
+        }
+        let (mut taken, mut left) = (0_u64, 0_u64);
+        for (log, hub) in hubs.iter_mut().enumerate() {
+            let mut give = |restored: Restored<'_>| match hub.restore(now, restored) {
+                true => taken += 1,
+                false => left += 1,
+            };
+            for (key, value) in &products {
+                give(Restored::Row { table: Table::Products, key, value });
+            }
+            let reports = &mut self.reports;
+            let restored = self.opened.restore(log as u16, &mut |restored| match restored {
+                Restored::Row { table: Table::Products, .. } => {}
+                Restored::Entry { timeline, .. } if timeline.space() == Space::Reports => {
+                    let (count, logs) = reports.entry(timeline).or_default();
+                    *count += 1;
+                    if logs.last() != Some(&(log as u16)) {
+                        logs.push(log as u16);
+                    }
+                }
+                other => give(other),
+            });
+            restored.map_err(failed)?;
+        }
+        let ms = clock::since(began).as_millis() as u64;
+        tracing::info!(taken, ms, "what the logs kept is in memory");
+        if left > 0 {
+            tracing::warn!(left, "what could not be read, or has no room, stays in the logs");
+        }
+        Ok(())
+    }
+
+    /// Drops the Reports that wait for webhooks that are not configured any more.
+    pub(super) fn forget_others(
+        &mut self,
+        timelines: &[Option<TimelineId>],
+    ) -> Result<(), StartError> {
+        for (timeline, (count, logs)) in std::mem::take(&mut self.reports) {
+            if timelines.contains(&Some(timeline)) {
+                continue;
+            }
+            tracing::warn!(
+                count,
+                "Reports waited for a webhook that is configured no more: dropped"
+            );
+            for log in logs {
+                enter(&mut self.opened, log, vec![Write::Forget(timeline)])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the logs. Completions go to the shards' mailboxes and to the webhooks' backlog.
+    pub(super) fn start(
+        self,
+        mailboxes: Mailboxes<World>,
+        timelines: Vec<Option<TimelineId>>,
+    ) -> Result<Storage, StartError> {
+        let (over, told) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
+        let shards = mailboxes.len() as u16;
+        let post = Arc::new(Post { mailboxes, backlog: told.clone(), over: over.clone() });
+        let on_complete = move |party, completions| post.complete(party, completions);
+        let logs = self.opened.start(Arc::new(clock::unix_s), on_complete).map_err(failed)?;
+        let logs = Arc::new(logs);
+        let asked = logs.clone();
+        let submit = Box::new(move |shard: ShardId, ticket, call: Call| {
+            asked.submit(Party::Hooks, shard.0, vec![(ticket, call)]).is_ok()
+        });
+        let backlog = Arc::new(HookBacklog::new(shards, timelines, submit));
+        told.set(backlog.clone()).unwrap_or_else(|_| unreachable!("set once"));
+        Ok(Storage { logs, backlog, over })
+    }
+}
+
+impl Storage {
+    /// How much there is in each log.
+    pub(super) fn sizes(&self) -> Vec<LogSizes> {
+        self.logs.sizes()
+    }
+
+    /// Copies the data folder to another one; gives its bytes.
+    pub(super) fn backup(&self, to: &Path) -> Result<u64, String> {
+        let copied = self.logs.backup(to).map_err(|error| error.to_string())?;
+        let (bytes, linked) = (copied.bytes, copied.linked);
+        tracing::info!(to = %to.display(), bytes, linked, "a backup was made");
+        Ok(bytes)
+    }
+
+    /// Answers the couriers; they ask nothing any more. The shards have ended.
+    pub(super) fn let_couriers_go(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.backlog.close();
+    }
+
+    /// Does what waits, makes checkpoints, and lets the folder go.
+    pub(super) fn close(&self) {
+        self.logs.close();
+    }
+}
+
+/// Where completions go.
+struct Post {
+    mailboxes: Mailboxes<World>,
+    backlog: Arc<OnceLock<Arc<HookBacklog>>>,
+    over: Arc<AtomicBool>,
+}
+
+impl Post {
+    fn complete(&self, party: Party, completions: Vec<Completion>) {
+        let Party::Shard(shard) = party else {
+            // Nobody asks before it is there.
+            return self.backlog.get().into_iter().for_each(|it| it.complete(completions.clone()));
+        };
+        let mailbox = &self.mailboxes[usize::from(shard.0)];
+        let mut letter = Letter::Mail(Mail::Completions(completions));
+        // Completions must not be lost: the log waits for a shard that is this far behind, and
+        // with it whoever waits for the disk. A shard never waits for its log.
+        while let Err(back) = mailbox.put(letter) {
+            if self.over.load(Ordering::Relaxed) {
+                return;
+            }
+            letter = back;
+            mailbox.ring();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        mailbox.ring();
+    }
+}
+
+fn settings(config: &Config, secret: [u8; 32], logs: u16) -> store::data::Settings {
+    let store = &config.store;
+    let reports = Retention {
+        age_s_max: Some(store.reports_age_s_max),
+        count_max: Some(store.reports_count_max.into()),
+        ..Retention::default()
+    };
+    store::data::Settings {
+        fsync: match store.fsync {
+            config::Fsync::Always => Fsync::Always,
+            config::Fsync::Interval => {
+                Fsync::Interval(Duration::from_millis(store.fsync_interval_ms.into()))
+            }
+            config::Fsync::Never => Fsync::Never,
+        },
+        segment_bytes: store.segment_bytes,
+        log_bytes_max: store.log_bytes_max,
+        hot_bytes_max: store.hot_bytes as usize,
+        cache_bytes: store.cache_bytes,
+        retention: vec![(Space::Reports, reports)],
+        once_count_max: store.once_count_max as usize,
+        once_age_s_max: store.once_age_s_max,
+        checkpoint_bytes: store.checkpoint_bytes,
+        checkpoint_s: store.checkpoint_s,
+        ..store::data::Settings::new(secret, logs)
+    }
+}
+
+/// Enters what a folder of format 1 held. Gives the highest push id it remembered.
+fn upgrade(opened: &mut Opened, home: HashKey) -> Result<u64, StartError> {
+    let Some(old) = opened.version_1.clone() else { return Ok(0) };
+    let (began, entries, logs) = (clock::began(), old.entries.len(), opened.logs_on_disk());
+    if let Some(torn) = &old.torn {
+        tracing::warn!(?torn, "a torn end of the journal was left out: nothing of it was promised");
+    }
+    let mut upgrade = Upgrade::new(home);
+    let mut waiting: Vec<Vec<Write>> = vec![Vec::new(); logs.into()];
+    for entry in &old.entries {
+        for write in upgrade.v1_entry(clock::unix_s(), entry) {
+            match log_of(home, logs, &write) {
+                Some(log) => waiting[usize::from(log)].push(write),
+                None => waiting.iter_mut().for_each(|writes| writes.push(write.clone())),
+            }
+        }
+        for log in 0..logs {
+            if waiting[usize::from(log)].len() >= WRITES_TOGETHER {
+                enter(opened, log, std::mem::take(&mut waiting[usize::from(log)]))?;
+            }
+        }
+    }
+    for (log, writes) in (0..logs).zip(waiting) {
+        enter(opened, log, writes)?;
+    }
+    opened.upgraded(clock::unix_s()).map_err(failed)?;
+    let ms = clock::since(began).as_millis() as u64;
+    tracing::info!(entries, ms, "the data folder was of format 1 and is now of format 2");
+    Ok(old.last_id)
+}
+
+/// Which log a write of an upgrade belongs to; `None`: all.
+fn log_of(home: HashKey, logs: u16, write: &Write) -> Option<u16> {
+    let hash = match write {
+        Write::Put { table, key, value } => {
+            hub::home_of(home, &Restored::Row { table: *table, key, value })?
+        }
+        Write::Append(append) => append.to.first()?.home_hash(),
+        Write::Remove { timeline, .. }
+        | Write::Acknowledge { timeline, .. }
+        | Write::Forget(timeline) => timeline.home_hash(),
+        Write::Delete { .. } => return None,
+    };
+    Some(hash::home(hash, logs))
+}
+
+fn enter(opened: &mut Opened, log: u16, writes: Vec<Write>) -> Result<(), StartError> {
+    let answers = opened.commit(clock::unix_s(), log, &writes);
+    match answers.into_iter().find_map(Result::err) {
+        None => Ok(()),
+        Some(error) => Err(StartError(format!(
+            "the data folder takes nothing ({error:?}): make room on its disk, or raise \
+             log_bytes_max in [store]"
+        ))),
+    }
+}
+
+/// Says what the start found in the data folder.
+fn tell_recovery(opened: &Opened, took: Duration) {
+    for (log, found) in opened.found.iter().enumerate() {
+        let store::log::Found { segments, bytes, bytes_read, records, torn, .. } = &found.log;
+        let rebuilt = found.rebuilt && *records > 0;
+        tracing::info!(log, segments, bytes, bytes_read, records, rebuilt, "a log was read");
+        if let Some(torn) = torn {
+            tracing::warn!(log, ?torn, "a torn end was cut off: nothing of it was promised");
+        }
+    }
+    let ms = took.as_millis() as u64;
+    tracing::info!(logs = opened.found.len(), ms, "the data folder was read");
+}

@@ -1,0 +1,65 @@
+//! The log and the event feed as one shard of a real server sees them.
+//!
+//! It notes which appends are Reports, so that the webhooks' couriers are told when one is on
+//! stable storage and not at every push. Invariant: a ticket is noted from its call to its
+//! completion.
+
+use super::storage::Storage;
+use crate::outside::Outside;
+use admin::Feed;
+use model::event::Event;
+use model::id::ShardId;
+use model::ports::log::{Call, Completion, Party, Ticket, Write};
+use model::timeline::Space;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The log and the event feed of a real server.
+pub struct World {
+    shard: ShardId,
+    storage: Arc<Storage>,
+    feed: Arc<Feed>,
+    /// Tickets of Reports that are on their way to the log.
+    reports: HashSet<Ticket>,
+}
+
+impl World {
+    pub(super) fn new(shard: ShardId, storage: Arc<Storage>, feed: Arc<Feed>) -> World {
+        World { shard, storage, feed, reports: HashSet::new() }
+    }
+}
+
+impl Outside for World {
+    fn call(&mut self, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+        let reports = calls.iter().filter(|(_, call)| is_report(call));
+        self.reports.extend(reports.map(|(ticket, _)| *ticket));
+        let refused = self.storage.logs.submit(Party::Shard(self.shard), self.shard.0, calls);
+        let refused = refused.err().unwrap_or_default();
+        let tickets: Vec<_> = refused.into_iter().map(|(ticket, _)| ticket).collect();
+        self.reports.retain(|ticket| !tickets.contains(ticket));
+        tickets
+    }
+
+    fn completed(&mut self, completions: &[Completion]) {
+        if self.reports.is_empty() {
+            return;
+        }
+        let noted = completions.iter().filter(|(ticket, _)| self.reports.remove(ticket));
+        if noted.filter(|(_, result)| result.is_ok()).count() > 0 {
+            self.storage.backlog.appended();
+        }
+    }
+
+    fn events_wanted(&self) -> bool {
+        self.feed.wanted()
+    }
+
+    fn publish(&mut self, events: Vec<Event>) -> usize {
+        self.feed.publish(events)
+    }
+}
+
+fn is_report(call: &Call) -> bool {
+    let Call::Write(Write::Append(append)) = call else { return false };
+    append.to.first().is_some_and(|timeline| timeline.space() == Space::Reports)
+}

@@ -1,0 +1,156 @@
+//! A server without sockets over a real data folder: what it was told is there after a restart,
+//! with another number of shards, and from a folder of format 1.
+
+use model::id::{DeviceId, ProductKey, Tag};
+use model::ports::control::{Answer, Command, Control, DeviceState, PushOrder, Target};
+use model::product::Product;
+use model::push::{Outcome, Priority};
+use server::config::Config;
+use server::start::{Running, start};
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+
+const DEVICES: usize = 20;
+
+fn run(data: &Path, shards: u16) -> Running {
+    let text = format!(
+        "[server]\ndata = {:?}\nshards = {shards}\npin = false\n[listen]\n[api]\nenabled = false\n\
+         [products.shop]\napp_id = 7",
+        data.to_str().expect("a path of letters")
+    );
+    let config = Config::parse("test", &text, std::iter::empty()).expect("it holds to the rules");
+    start(config).expect("starts")
+}
+
+fn stop(server: Running) {
+    server.drain();
+    server.join();
+}
+
+fn ask(server: &Running, command: Command) -> Answer {
+    let (tell, told) = sync_channel(1);
+    server.control().ask(command, Box::new(move |answer| tell.send(answer).expect("awaited")));
+    told.recv().expect("an answer")
+}
+
+fn key(name: &str) -> ProductKey {
+    ProductKey::parse(name).expect("allowed")
+}
+
+fn device(number: usize) -> DeviceId {
+    DeviceId::parse(&format!("d-{number}")).expect("allowed")
+}
+
+fn devices() -> Vec<DeviceId> {
+    (0..DEVICES).map(device).collect()
+}
+
+fn push(server: &Running, idempotency_key: Option<&str>, body: &[u8]) -> Answer {
+    let order = PushOrder {
+        id: server.control().next_id(),
+        product: key("shop"),
+        target: Target::Devices(devices()),
+        body: body.into(),
+        collapse: None,
+        time_to_live_s: 86_400,
+        priority: Priority::Normal,
+        silent: false,
+        wait_ms: 0,
+        receipts: false,
+        idempotency_key: idempotency_key.map(Into::into),
+    };
+    ask(server, Command::Push(order))
+}
+
+fn states(server: &Running) -> Vec<DeviceState> {
+    match ask(server, Command::States { product: key("shop"), devices: devices() }) {
+        Answer::Devices(mut states) => {
+            states.sort_by(|a, b| a.device.cmp(&b.device));
+            states
+        }
+        other => panic!("no states: {other:?}"),
+    }
+}
+
+fn products(server: &Running) -> Vec<ProductKey> {
+    match ask(server, Command::Products) {
+        Answer::Products(products) => products.iter().map(|product| product.key.clone()).collect(),
+        other => panic!("no products: {other:?}"),
+    }
+}
+
+#[test]
+fn what_was_promised_is_there_after_restarts_with_other_shards() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let server = run(&data, 2);
+    let Answer::Pushed { id, outcomes, .. } = push(&server, Some("first"), b"hello") else {
+        panic!("it is pushed")
+    };
+    assert_eq!(outcomes.len(), DEVICES);
+    assert!(outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Stored), "{outcomes:?}");
+    let (product, tags) = (key("shop"), vec![Tag::parse("berlin").expect("allowed")]);
+    let set = Command::SetTags { product: product.clone(), device: device(3), tags: tags.clone() };
+    assert_eq!(ask(&server, set), Answer::Done(true));
+    let block = Command::Block { product, device: device(4), blocked: true };
+    assert_eq!(ask(&server, block), Answer::Done(true));
+    let made = Box::new(Product::new(key("made"), 9));
+    assert_eq!(ask(&server, Command::PutProduct(made)), Answer::Done(true));
+    let before = states(&server);
+    assert_eq!(before.len(), DEVICES);
+    stop(server);
+    for shards in [2, 3, 1, 2] {
+        let server = run(&data, shards);
+        assert_eq!(states(&server), before, "with {shards} shards");
+        assert!(products(&server).contains(&key("made")));
+        assert!(server.control().next_id() > id, "ids rise over a restart");
+        stop(server);
+    }
+    assert_eq!(before[0].waiting, 1);
+    let tagged = before.iter().find(|state| state.device == device(3)).expect("known");
+    assert_eq!(tagged.tags, tags);
+}
+
+#[test]
+fn a_repeated_order_is_known_again_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = run(folder.path(), 2);
+    let Answer::Pushed { id: first, .. } = push(&server, Some("k"), b"hello") else { panic!() };
+    stop(server);
+    let server = run(folder.path(), 2);
+    let Answer::Pushed { id: again, .. } = push(&server, Some("k"), b"hello") else { panic!() };
+    assert_eq!(again, first);
+    assert!(states(&server).iter().all(|state| state.waiting == 1), "nothing is doubled");
+    assert_eq!(push(&server, Some("k"), b"another"), Answer::Conflict);
+    stop(server);
+}
+
+/// A journal of format 1, written by the server of that time: a product `made`; `d-4` blocked; a
+/// push for `d-0` to `d-4` (one for `d-5` is over), another for `d-3` to `d-8`.
+const JOURNAL: &[u8] = include_bytes!("format-1/journal.bin");
+
+#[test]
+fn a_folder_of_format_1_is_upgraded_with_everything_in_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, bytes: &[u8]| {
+        std::fs::write(folder.path().join(name), bytes).expect("written");
+    };
+    std::fs::create_dir(folder.path().join("journal")).expect("made");
+    file("journal/0000000001.log", JOURNAL);
+    file("FORMAT", b"holdline data 1\n");
+    file("node.secret", &[7; 32]);
+    for _ in 0..2 {
+        let server = run(folder.path(), 2);
+        let states = states(&server);
+        let waiting: Vec<_> = states.iter().map(|state| state.waiting).collect();
+        assert_eq!(waiting, [1, 1, 1, 2, 2, 1, 1, 1, 1]);
+        let blocked = states.iter().filter(|state| state.blocked);
+        assert_eq!(blocked.map(|state| &state.device).collect::<Vec<_>>(), [&device(4)]);
+        assert!(products(&server).contains(&key("made")));
+        assert!(server.control().next_id().0 > 774_519_838_703_616_002);
+        stop(server);
+    }
+    let format = std::fs::read_to_string(folder.path().join("FORMAT")).expect("read");
+    assert_eq!(format, "holdline data 2\nlogs 2\n");
+    assert!(!folder.path().join("journal").exists());
+}

@@ -1,0 +1,66 @@
+//! What the application holds for true of one value of a device, from what it was answered.
+//!
+//! Orders about a device are carried out in the order in which they were asked. One that was
+//! refused changed nothing, unless the log failed or the server died: then nobody knows.
+
+use model::id::DeviceId;
+use model::ports::control::Answer;
+use std::fmt::Debug;
+
+/// What one value may be.
+#[derive(Clone, Debug)]
+pub(super) struct Belief<T> {
+    /// It was answered, or seen.
+    certain: Option<T>,
+    /// Asked for, by the question's number.
+    open: Vec<(u64, T)>,
+    /// Perhaps done.
+    possible: Vec<T>,
+}
+
+impl<T> Default for Belief<T> {
+    fn default() -> Self {
+        Belief { certain: None, open: Vec::new(), possible: Vec::new() }
+    }
+}
+
+impl<T: Clone + PartialEq + Debug + Default> Belief<T> {
+    /// It is asked to be so.
+    pub fn ask(&mut self, number: u64, value: T) {
+        self.open.push((number, value));
+    }
+
+    /// The answer to a question.
+    pub fn told(&mut self, number: u64, answer: &Answer) {
+        let Some(at) = self.open.iter().position(|(open, _)| *open == number) else { return };
+        match answer {
+            Answer::Done(true) => {
+                self.certain = self.open.drain(..=at).next_back().map(|(_, value)| value);
+                self.possible.clear();
+            }
+            Answer::StoreFailed => self.possible.push(self.open.remove(at).1),
+            _ => drop(self.open.remove(at)),
+        }
+    }
+
+    /// Whatever is asked may have been done or not.
+    pub fn doubt(&mut self) {
+        self.possible.extend(self.open.drain(..).map(|(_, value)| value));
+    }
+
+    /// Whether it is certainly so.
+    pub fn is(&self, value: &T) -> bool {
+        self.certain.as_ref() == Some(value) && self.possible.is_empty() && self.open.is_empty()
+    }
+
+    /// The value is seen, or there is no record of the device. Panics when that cannot be.
+    pub fn see(&mut self, device: &DeviceId, value: Option<T>) {
+        let seen = value.unwrap_or_default();
+        let usual = self.certain.clone().unwrap_or_default();
+        let mut may_be = self.possible.iter().chain(self.open.iter().map(|(_, value)| value));
+        let fits = seen == usual || may_be.any(|value| *value == seen);
+        assert!(fits, "{device} has {seen:?} where the application believes {self:?}");
+        self.possible.clear();
+        self.certain = Some(seen);
+    }
+}

@@ -1,0 +1,425 @@
+//! The data folder: who may use it, which version it has, its secret, and its logs.
+//!
+//! ```text
+//! LOCK          held with flock by whoever uses the folder; holds its process id
+//! FORMAT        version of the folder's layout, and how many logs there are
+//! node.secret   32 random bytes of this node, made at the first start
+//! log-00/       a log: 0000000001.log and so on, reserve, and state/ derived from them
+//! log-00.new/   a log that is being made in place of others
+//! ```
+//! Knows paths and what can be wrong with each of them. Invariant: nothing is made in a folder that
+//! is not ours, nothing in ours is changed before it is locked and its version is known, and what
+//! `FORMAT` does not speak of does not count.
+
+use crate::OpenError;
+use crate::data::Settings;
+use crate::data::alive::Rest;
+use crate::data::opened::Opened;
+use crate::engine::{Engine, EngineFound, FjallState, State};
+use crate::files::{Files, Lock, write_whole};
+use crate::version_1;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+/// Most logs of a folder: their names have two digits.
+pub(crate) const LOGS_MAX: u16 = 99;
+
+const FORMAT: &str = "holdline data 2\n";
+const FORMAT_1: &str = "holdline data 1\n";
+
+/// The line of `FORMAT` that says that the logs with `.new` are those that count.
+const SWITCHING: &str = "switching\n";
+
+/// What may be in a folder whose first start did not get to its end, beside logs.
+const FIRST_START: [&str; 5] = ["LOCK", "node.secret", "node.new", "FORMAT.new", "lost+found"];
+
+/// Opens the derived state of a log in a folder, with so many bytes of cache.
+pub type States = dyn Fn(&Path, u64) -> Result<Arc<dyn State>, OpenError> + Send + Sync;
+
+/// Opens data folders.
+pub struct Folder;
+
+/// A folder that is locked: where it is, and by what means.
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    pub(crate) files: Arc<dyn Files>,
+    pub(crate) states: Arc<States>,
+    pub(crate) secret: [u8; 32],
+    _lock: Box<dyn Send + Sync>,
+}
+
+/// A log that is open.
+pub(crate) struct OpenLog {
+    pub(crate) folder: PathBuf,
+    pub(crate) engine: Engine,
+    pub(crate) found: EngineFound,
+    pub(crate) state: Arc<dyn State>,
+}
+
+impl OpenLog {
+    /// What is alive in it; a checkpoint has been made.
+    pub(crate) fn rest(&mut self) -> Rest<'_> {
+        Rest { folder: &self.folder, engine: &mut self.engine, state: &*self.state }
+    }
+}
+
+/// What a folder says it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    /// Nothing yet.
+    First,
+    One,
+    Two {
+        logs: u16,
+        switching: bool,
+    },
+}
+
+impl Folder {
+    /// Opens a data folder, makes it if there is none, and reads its logs, each on a thread.
+    pub fn open(
+        path: &Path,
+        settings: Settings,
+        files: Arc<dyn Files>,
+    ) -> Result<Opened, OpenError> {
+        Folder::open_with(path, settings, files, Arc::new(fjall))
+    }
+
+    /// The same with another keeper of derived state.
+    pub fn open_with(
+        path: &Path,
+        settings: Settings,
+        files: Arc<dyn Files>,
+        states: Arc<States>,
+    ) -> Result<Opened, OpenError> {
+        let (place, format) = Place::take(path, settings.secret, files, states)?;
+        let (logs, version_1) = match format {
+            Format::First => {
+                place.begin(settings.logs)?;
+                (settings.logs, None)
+            }
+            Format::One => {
+                place.clear_logs()?;
+                let journal = place.path.join("journal");
+                (settings.logs, Some(version_1::read(&journal, &*place.files)?))
+            }
+            Format::Two { logs, .. } => {
+                place.check_logs(logs)?;
+                (logs, None)
+            }
+        };
+        let logs = place.open_logs("", logs, &settings)?;
+        Ok(Opened::new(place, settings, logs, version_1))
+    }
+}
+
+impl Place {
+    /// Locks a folder, and brings what a crash left half done to its end.
+    pub(crate) fn take(
+        path: &Path,
+        secret: [u8; 32],
+        files: Arc<dyn Files>,
+        states: Arc<States>,
+    ) -> Result<(Place, Format), OpenError> {
+        files.make_folder(path).map_err(|error| cannot_make(path, error))?;
+        check_format(path, &*files)?; // before a lock is made in a folder that is not ours
+        let at = path.join("LOCK");
+        let lock = match files.lock(&at).map_err(|error| OpenError::at(&at, error))? {
+            Lock::Taken(lock) => lock,
+            Lock::Held(pid) => return Err(OpenError::Locked { path: path.into(), pid }),
+        };
+        // Again, for another server may have made its first start meanwhile.
+        let format = check_format(path, &*files)?;
+        let secret = read_secret(path, secret, &*files, format == Format::First)?;
+        let place = Place { path: path.into(), files, states, secret, _lock: lock };
+        if let Format::Two { logs, switching } = format {
+            place.finish_switch(logs, switching)?;
+        }
+        Ok((place, format))
+    }
+
+    /// Makes the logs of a folder that is new; `FORMAT` comes last.
+    fn begin(&self, logs: u16) -> Result<(), OpenError> {
+        self.clear_logs()?;
+        self.make_logs("", logs)?;
+        self.write_format(logs, false)?;
+        if let Some(parent) = self.path.canonicalize().ok().as_deref().and_then(Path::parent) {
+            // The folder's own name, if we made it. A parent that may not be opened held it before.
+            let _ = self.files.sync_folder(parent);
+        }
+        Ok(())
+    }
+
+    /// Makes empty folders for logs, for good.
+    pub(crate) fn make_logs(&self, suffix: &str, logs: u16) -> Result<(), OpenError> {
+        for number in 0..logs {
+            let log = log_folder(&self.path, number, suffix);
+            self.files.make_folder(&log).map_err(|error| OpenError::at(&log, error))?;
+        }
+        self.sync()
+    }
+
+    /// Whether the logs of which `FORMAT` speaks are there: an empty one in place of one that is
+    /// missing would be a loss that nobody hears of.
+    pub(crate) fn check_logs(&self, logs: u16) -> Result<(), OpenError> {
+        let names = self.names()?;
+        match (0..logs).map(log_name).find(|log| !names.contains(log)) {
+            None => Ok(()),
+            Some(log) => {
+                let path = self.path.join(log);
+                Err(OpenError::Corrupt { path, offset: 0, why: "the log is missing" })
+            }
+        }
+    }
+
+    /// Opens logs, each on a thread of its own.
+    pub(crate) fn open_logs(
+        &self,
+        suffix: &str,
+        logs: u16,
+        settings: &Settings,
+    ) -> Result<Vec<OpenLog>, OpenError> {
+        self.make_logs(suffix, logs)?;
+        let engine = settings.engine(logs);
+        let cache_bytes = settings.cache_bytes / u64::from(logs.max(1));
+        let open_one = |number| {
+            let folder = log_folder(&self.path, number, suffix);
+            let state = (self.states)(&folder.join("state"), cache_bytes)?;
+            let files = Arc::clone(&self.files);
+            let (engine, found) = Engine::open(files, &folder, engine.clone(), Arc::clone(&state))?;
+            Ok(OpenLog { folder, engine, found, state })
+        };
+        let opened: Vec<Result<_, OpenError>> = thread::scope(|scope| {
+            let spawn = |number: u16| {
+                let builder = thread::Builder::new().name(format!("holdline-open-{number}"));
+                builder.spawn_scoped(scope, move || open_one(number))
+            };
+            let threads: Vec<_> = (0..logs).map(spawn).collect();
+            let join = |thread: io::Result<thread::ScopedJoinHandle<'_, _>>| {
+                let failed = |error| OpenError::Failed { path: self.path.clone(), error };
+                let panicked = |_| failed(io::Error::other("a thread that read a log panicked"));
+                thread.map_err(failed)?.join().map_err(panicked)?
+            };
+            threads.into_iter().map(join).collect()
+        });
+        opened.into_iter().collect()
+    }
+
+    /// The logs with `.new` are those that count from now on.
+    pub(crate) fn switch(&self, logs: u16) -> Result<(), OpenError> {
+        self.write_format(logs, true)?;
+        self.finish_switch(logs, true)
+    }
+
+    pub(crate) fn write_format(&self, logs: u16, switching: bool) -> Result<(), OpenError> {
+        write_format(&*self.files, &self.path, logs, switching)
+    }
+
+    /// Removes every log, for nothing speaks of them.
+    pub(crate) fn clear_logs(&self) -> Result<(), OpenError> {
+        for name in self.names()?.iter().filter(|name| is_log(name)) {
+            self.remove_folder(&self.path.join(name))?;
+        }
+        self.sync()
+    }
+
+    /// Removes the journal of a folder that was of format 1.
+    pub(crate) fn clear_version_1(&self) -> Result<(), OpenError> {
+        let reserve = self.path.join("reserve");
+        match self.files.remove(&reserve) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(OpenError::at(&reserve, error));
+            }
+            _ => {}
+        }
+        self.remove_folder(&self.path.join("journal"))?;
+        self.sync()
+    }
+
+    /// After a crash in the middle of it this is done once more.
+    fn finish_switch(&self, logs: u16, switching: bool) -> Result<(), OpenError> {
+        let names = self.names()?;
+        for name in names.iter().filter(|name| is_log(name)) {
+            let path = self.path.join(name);
+            match name.strip_suffix(".new") {
+                Some(kept) if switching => {
+                    let kept = self.path.join(kept);
+                    self.remove_folder(&kept)?;
+                    self.files.rename(&path, &kept).map_err(|e| OpenError::at(&path, e))?;
+                }
+                Some(_) => self.remove_folder(&path)?,
+                None if (0..logs).all(|number| *name != log_name(number)) => {
+                    self.remove_folder(&path)?;
+                }
+                None => {}
+            }
+        }
+        self.sync()?;
+        if switching {
+            self.write_format(logs, false)?;
+        }
+        if names.iter().any(|name| name == "journal") {
+            self.clear_version_1()?;
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> Result<Vec<String>, OpenError> {
+        self.files.names(&self.path).map_err(|error| OpenError::at(&self.path, error))
+    }
+
+    fn remove_folder(&self, path: &Path) -> Result<(), OpenError> {
+        self.files.remove_folder(path).map_err(|error| OpenError::at(path, error))
+    }
+
+    fn sync(&self) -> Result<(), OpenError> {
+        self.files.sync_folder(&self.path).map_err(|error| OpenError::at(&self.path, error))
+    }
+}
+
+/// The folder of a log.
+pub(crate) fn log_folder(folder: &Path, number: u16, suffix: &str) -> PathBuf {
+    folder.join(log_name(number) + suffix)
+}
+
+/// Says what a folder is. What is said before is on stable storage.
+pub(crate) fn write_format(
+    files: &dyn Files,
+    folder: &Path,
+    logs: u16,
+    switching: bool,
+) -> Result<(), OpenError> {
+    let path = folder.join("FORMAT");
+    write_whole(files, &path, format_text(logs, switching).as_bytes())
+        .map_err(|error| OpenError::at(&path, error))
+}
+
+/// What `FORMAT` says.
+fn format_text(logs: u16, switching: bool) -> String {
+    format!("{FORMAT}logs {logs}\n{}", if switching { SWITCHING } else { "" })
+}
+
+fn log_name(number: u16) -> String {
+    format!("log-{number:02}")
+}
+
+fn is_log(name: &str) -> bool {
+    let digits = name.strip_suffix(".new").unwrap_or(name).strip_prefix("log-");
+    digits.is_some_and(|digits| digits.len() == 2 && digits.parse::<u16>().is_ok())
+}
+
+/// What the folder is; an error when it belongs to something else.
+fn check_format(folder: &Path, files: &dyn Files) -> Result<Format, OpenError> {
+    let path = folder.join("FORMAT");
+    let bytes = match files.read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let names = files.names(folder).map_err(|error| OpenError::at(folder, error))?;
+            let ours = |name: &str| FIRST_START.contains(&name) || is_log(name);
+            // A first start of format 1 that did not get to its end had these.
+            let old = |name: &str| name == "journal" || name == "reserve";
+            return match names.into_iter().find(|name| !ours(name) && !old(name)) {
+                Some(found) => Err(OpenError::Foreign { path: folder.into(), found }),
+                None => Ok(Format::First),
+            };
+        }
+        Err(error) => return Err(OpenError::at(&path, error)),
+    };
+    read_format(&bytes).ok_or_else(|| {
+        let found = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).trim().to_owned();
+        OpenError::UnknownFormat { path, found }
+    })
+}
+
+fn read_format(bytes: &[u8]) -> Option<Format> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    if text == FORMAT_1 {
+        return Some(Format::One);
+    }
+    let rest = text.strip_prefix(FORMAT)?.strip_prefix("logs ")?;
+    let (logs, rest) = rest.split_once('\n')?;
+    let logs = logs.parse().ok().filter(|logs| (1..=LOGS_MAX).contains(logs))?;
+    match rest {
+        "" => Some(Format::Two { logs, switching: false }),
+        SWITCHING => Some(Format::Two { logs, switching: true }),
+        _ => None,
+    }
+}
+
+fn read_secret(
+    folder: &Path,
+    fresh: [u8; 32],
+    files: &dyn Files,
+    first: bool,
+) -> Result<[u8; 32], OpenError> {
+    let path = folder.join("node.secret");
+    match files.read(&path) {
+        Ok(bytes) => bytes.try_into().map_err(|_| OpenError::Corrupt {
+            path,
+            offset: 0,
+            why: "the node's secret does not have 32 bytes",
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && first => {
+            let written = write_whole(files, &path, &fresh);
+            written.map_err(|error| OpenError::at(&path, error)).map(|()| fresh)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(OpenError::Corrupt { path, offset: 0, why: "the node's secret is missing" })
+        }
+        Err(error) => Err(OpenError::at(&path, error)),
+    }
+}
+
+fn cannot_make(path: &Path, error: io::Error) -> OpenError {
+    match error.kind() {
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            OpenError::NotAFolder { path: path.into() }
+        }
+        _ => match OpenError::at(path, error) {
+            OpenError::Failed { path, error } => OpenError::CannotCreate { path, error },
+            other => other,
+        },
+    }
+}
+
+pub(crate) fn fjall(folder: &Path, cache_bytes: u64) -> Result<Arc<dyn State>, OpenError> {
+    match FjallState::open(folder, cache_bytes) {
+        Ok(state) => Ok(Arc::new(state)),
+        Err(error) if error.full => Err(OpenError::NoSpace { path: folder.into() }),
+        Err(error) => {
+            let error = io::Error::other(error.why);
+            Err(OpenError::Failed { path: folder.into(), error })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_read_as_it_was_written_and_nothing_else_is() {
+        for (logs, switching) in [(1, false), (4, true), (99, false)] {
+            let text = format_text(logs, switching);
+            assert_eq!(read_format(text.as_bytes()), Some(Format::Two { logs, switching }));
+            for cut in 0..text.len() {
+                let read = read_format(&text.as_bytes()[..cut]);
+                let plain = Some(Format::Two { logs, switching: false });
+                assert!(read.is_none() || read == plain && switching, "{cut}");
+            }
+        }
+        assert_eq!(read_format(b"holdline data 1\n"), Some(Format::One));
+        for bad in ["holdline data 3\n", "holdline data 2\nlogs 0\n", "holdline data 2\nlogs 100\n"]
+        {
+            assert_eq!(read_format(bad.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn names_of_logs_are_known_again() {
+        assert!(is_log("log-00") && is_log("log-99.new"));
+        assert!(!is_log("log-1") && !is_log("log-000") && !is_log("log-00.old"));
+    }
+}

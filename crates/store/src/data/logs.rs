@@ -1,0 +1,180 @@
+//! The running logs: calls go in by [`Logs::submit`], completions come out of a closure.
+//!
+//! Each log has three threads: a writer, a reader and a keeper; one ticker serves all. Whoever
+//! submits never waits. Invariant: every ticket that was taken is completed once, also when the
+//! logs are closed.
+
+use crate::data::Place;
+use crate::data::desk::Desk;
+use crate::data::folder::{OpenLog, log_folder};
+use crate::data::keeper::{self, Ticker};
+use crate::data::writer::{self, Clock, Writer};
+use crate::engine::{Engine, Sizes, State};
+use crate::tools::backup::{Copied, Still, Target};
+use crate::{Fsync, OpenError, data};
+use model::ports::log::{Call, Completion, Party, Ticket};
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// The running logs of a data folder. Dropping them does what waits, completes it, and lets the
+/// folder go.
+pub struct Logs {
+    desks: Vec<Arc<Desk>>,
+    sizes: Vec<Arc<Mutex<Sizes>>>,
+    states: Vec<Arc<dyn State>>,
+    ticker: Arc<Ticker>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    place: Mutex<Option<Place>>,
+}
+
+/// How much there is in one log, as of its last batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogSizes {
+    /// What the engine says.
+    pub engine: Sizes,
+    /// Calls that wait for the log or for its disk.
+    pub calls_waiting: u64,
+}
+
+impl Logs {
+    pub(crate) fn start(
+        place: Place,
+        open: Vec<OpenLog>,
+        settings: &data::Settings,
+        now_s: &Clock,
+        on_complete: impl Fn(Party, Vec<Completion>) + Clone + Send + Sync + 'static,
+    ) -> io::Result<Logs> {
+        let mut logs = Logs {
+            desks: Vec::new(),
+            sizes: Vec::new(),
+            states: Vec::new(),
+            ticker: Arc::default(),
+            threads: Mutex::default(),
+            place: Mutex::new(Some(place)),
+        };
+        for (number, OpenLog { engine, state, .. }) in open.into_iter().enumerate() {
+            logs.states.push(state);
+            let desk = Desk::new(settings.calls_waiting_max, settings.bytes_waiting_max);
+            let desk = Arc::new(desk);
+            let sizes = Arc::new(Mutex::new(engine.sizes()));
+            logs.desks.push(Arc::clone(&desk));
+            logs.sizes.push(Arc::clone(&sizes));
+            let (kept, read) = (Arc::clone(&desk), Arc::clone(&desk));
+            let tell = on_complete.clone();
+            let (now_s, on_complete) = (Arc::clone(now_s), on_complete.clone());
+            let writer = Writer { engine, desk, sizes, now_s, on_complete };
+            logs.spawn(format!("holdline-log-{number}"), move || writer.run())?;
+            logs.spawn(format!("holdline-read-{number}"), move || {
+                writer::finish_reads(&read, &tell);
+            })?;
+            logs.spawn(format!("holdline-keep-{number}"), move || keeper::keep(&kept))?;
+        }
+        let (ticker, desks) = (Arc::clone(&logs.ticker), logs.desks.clone());
+        let sync = match settings.fsync {
+            Fsync::Interval(interval) => Some(interval),
+            Fsync::Always | Fsync::Never => None,
+        };
+        logs.spawn("holdline-tick".into(), move || ticker.run(&desks, sync))?;
+        Ok(logs)
+    }
+
+    /// How many logs there are.
+    pub fn count(&self) -> u16 {
+        self.desks.len() as u16
+    }
+
+    /// Hands calls to a log, of those there are, without waiting. Each ticket is completed later, writes in order within
+    /// the party. When too much waits, or the logs are closed, all of them come back: that is
+    /// [`model::ports::log::StoreError::Busy`].
+    pub fn submit(
+        &self,
+        party: Party,
+        log: u16,
+        calls: Vec<(Ticket, Call)>,
+    ) -> Result<(), Vec<(Ticket, Call)>> {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        self.desks[usize::from(log)].put((party, calls)).map_err(|(_, calls)| calls)
+    }
+
+    /// How much there is in each log, as of its last batch.
+    pub fn sizes(&self) -> Vec<LogSizes> {
+        let both = self.desks.iter().zip(&self.sizes);
+        let sizes = both.map(|(desk, sizes)| LogSizes {
+            engine: *sizes.lock().unwrap_or_else(PoisonError::into_inner),
+            calls_waiting: desk.waiting() as u64,
+        });
+        sizes.collect()
+    }
+
+    /// Copies the folder to another that is new or empty, while the logs go on. What had been
+    /// completed before is in the copy. Each log takes no calls for the time of a checkpoint.
+    pub fn backup(&self, to: &Path) -> Result<Copied, OpenError> {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = place.as_ref().ok_or_else(|| closed(to))?;
+        let target = Target::begin(place, to)?;
+        let mut copied = Copied::default();
+        for (number, (desk, state)) in self.desks.iter().zip(&self.states).enumerate() {
+            if !desk.hold() {
+                return Err(closed(to));
+            }
+            let number = number as u16;
+            let still = still(desk, place, number);
+            let done = still.and_then(|still| target.log(number, &still, &**state, &mut copied));
+            desk.release();
+            done?;
+        }
+        target.end(self.count())?;
+        Ok(copied)
+    }
+
+    /// Takes nothing more, does and completes what waits, makes checkpoints, and lets the folder
+    /// go.
+    pub fn close(&self) {
+        self.ticker.close();
+        self.desks.iter().for_each(|desk| desk.close());
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
+        }
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn spawn(&self, name: String, life: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let thread = Builder::new().name(name).spawn(life)?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Brings a log to rest on its writer's thread: its closed segments and its state then stay as they
+/// are until chores are given again.
+fn still(desk: &Desk, place: &Place, number: u16) -> Result<Still, OpenError> {
+    let (tell, told) = sync_channel(1);
+    let (files, folder) = (Arc::clone(&place.files), log_folder(&place.path, number, ""));
+    let path = folder.clone();
+    let visit = move |engine: &mut Engine, now_s: u32| {
+        // Whoever asked may have gone.
+        let _ = tell.send(Still::of(engine, &*files, &folder, now_s));
+    };
+    desk.visit(Box::new(visit)).map_err(|_| closed(&path))?;
+    told.recv().map_err(|_| closed(&path))?
+}
+
+fn closed(path: &Path) -> OpenError {
+    let error = io::Error::other("the store is closed, or a backup is being made");
+    OpenError::Failed { path: path.into(), error }
+}

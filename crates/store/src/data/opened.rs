@@ -1,0 +1,127 @@
+//! An open data folder before its threads start: what is alive in it, and what must be done first.
+//!
+//! In this order: enter what a folder of format 1 held, if it was one; rehome, if the number of
+//! logs changed; restore; start. Invariant: nothing is told to anybody from here; all answers are
+//! return values.
+
+use crate::OpenError;
+use crate::data::folder::OpenLog;
+use crate::data::{Logs, Place, Settings, Version1};
+use crate::engine::{Engine, EngineFound, Keep, StateError};
+use model::ports::log::{Completion, Done, Party, Restored, StoreError, Table, Write};
+use std::io;
+use std::sync::Arc;
+
+/// An open data folder. Dropping it lets the folder go.
+pub struct Opened {
+    /// The node's secret: the one given in [`Settings`] at the folder's first start.
+    pub secret: [u8; 32],
+    /// What each log found.
+    pub found: Vec<EngineFound>,
+    /// What a folder of format 1 held: to be entered by [`Opened::commit`], and then
+    /// [`Opened::upgraded`].
+    pub version_1: Option<Version1>,
+    pub(crate) place: Place,
+    pub(crate) settings: Settings,
+    pub(crate) logs: Vec<OpenLog>,
+}
+
+impl Opened {
+    pub(crate) fn new(
+        place: Place,
+        settings: Settings,
+        logs: Vec<OpenLog>,
+        version_1: Option<Version1>,
+    ) -> Opened {
+        let found = logs.iter().map(|log| log.found.clone()).collect();
+        Opened { secret: place.secret, found, version_1, place, settings, logs }
+    }
+
+    /// Logs in the folder. When they are not those of the settings, [`Opened::rehome`] comes before
+    /// [`Opened::start`].
+    pub fn logs_on_disk(&self) -> u16 {
+        self.logs.len() as u16
+    }
+
+    /// Carries out writes at once.
+    pub fn commit(
+        &mut self,
+        now_s: u32,
+        log: u16,
+        writes: &[Write],
+    ) -> Vec<Result<Done, StoreError>> {
+        self.logs[usize::from(log)].engine.commit(now_s, writes)
+    }
+
+    /// All that a folder of format 1 held has been entered: from now on the folder is of this
+    /// format, and the old journal is removed. After a crash before its end, the next start either
+    /// has the old folder as it was, or the new one.
+    pub fn upgraded(&mut self, now_s: u32) -> Result<(), OpenError> {
+        if self.version_1.is_none() {
+            return Ok(());
+        }
+        self.settle(now_s)?;
+        self.place.write_format(self.logs_on_disk(), false)?;
+        self.place.clear_version_1()?;
+        self.version_1 = None;
+        Ok(())
+    }
+
+    /// Gives everything alive in a log: rows table by table, then entries timeline by timeline.
+    /// What [`Opened::commit`] wrote is among it only after [`Opened::upgraded`].
+    pub fn restore(&self, log: u16, each: &mut dyn FnMut(Restored<'_>)) -> Result<(), StateError> {
+        self.logs[usize::from(log)].engine.restore(each)
+    }
+
+    /// Gives the rows of one table of a log, before anything was committed to it.
+    pub fn rows(
+        &self,
+        log: u16,
+        table: Table,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), StateError> {
+        let state = &self.logs[usize::from(log)].state;
+        let (from, to) = ([table as u8], [&[table as u8][..], &[u8::MAX; 512]].concat());
+        state.range(Keep::Rows, (&from, &to), false, &mut |key, value| {
+            each(&key[1..], value);
+            true
+        })
+    }
+
+    /// Starts the threads. `on_complete` is called on them, several at a time; it must not block.
+    /// `now_s` is the clock, Unix seconds.
+    pub fn start(
+        self,
+        now_s: Arc<dyn Fn() -> u32 + Send + Sync>,
+        on_complete: impl Fn(Party, Vec<Completion>) + Clone + Send + Sync + 'static,
+    ) -> io::Result<Logs> {
+        if self.logs_on_disk() != self.settings.logs {
+            return Err(io::Error::other("the folder has another number of logs: rehome first"));
+        }
+        if self.version_1.is_some() {
+            return Err(io::Error::other("the folder is of format 1 until it is upgraded"));
+        }
+        Logs::start(self.place, self.logs, &self.settings, &now_s, on_complete)
+    }
+
+    /// Puts everything on stable storage, whatever the policy.
+    pub(crate) fn settle(&mut self, now_s: u32) -> Result<(), OpenError> {
+        let (logs, place) = (&mut self.logs, &self.place);
+        logs.iter_mut().try_for_each(|log| settle(place, &mut log.engine, now_s))
+    }
+}
+
+/// Makes a checkpoint of an engine, which syncs its log.
+pub(crate) fn settle(place: &Place, engine: &mut Engine, now_s: u32) -> Result<(), OpenError> {
+    if engine.checkpoint_now(now_s) && engine.sync().is_ok() {
+        return Ok(());
+    }
+    let path = place.path.clone();
+    match engine.is_full() {
+        true => Err(OpenError::NoSpace { path }),
+        false => {
+            let error = io::Error::other("a log could not be put on stable storage");
+            Err(OpenError::Failed { path, error })
+        }
+    }
+}

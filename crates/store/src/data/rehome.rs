@@ -1,0 +1,238 @@
+//! Giving everything alive a new home when the number of logs changed, and when it is imported.
+//!
+//! New logs are made beside the old ones; when they are on stable storage `FORMAT` says that they
+//! count, and only then the old ones go. A crash before that leaves the old ones as they were, one
+//! after it the new ones. It does not know why something lives where: it asks. Invariant: a
+//! timeline's numbers stay, unless two timelines of one name meet; then the later one's messages
+//! follow behind the earlier one's, and its cursors are forgotten.
+
+use crate::data::alive::{Alive, cannot};
+use crate::data::folder::OpenLog;
+use crate::data::opened::{Opened, settle};
+use crate::data::{Place, Settings};
+use crate::engine::Import;
+use crate::{Fsync, OpenError};
+use model::ports::log::{Append, Restored, Write};
+use model::timeline::{Seq, TimelineId};
+
+/// Rows, or entries, that are written together.
+const TOGETHER: usize = 256;
+
+/// Entries that are written together, bytes about.
+const BYTES_TOGETHER: usize = 1 << 20;
+
+/// Which log something lives in; `None`: all of them.
+pub(crate) type Home<'a> = &'a dyn Fn(Restored<'_>) -> Option<u16>;
+
+impl Opened {
+    /// Gives everything alive a home among the logs of the settings, if they are not as many as
+    /// those in the folder. `home` says where a row or a timeline lives, `None` for in all of them
+    /// (rows alone). It is asked once a timeline, by its oldest entry, or one with the id 0 and no
+    /// label when nothing is left in it but its numbers. Once keys are forgotten.
+    pub fn rehome(
+        mut self,
+        now_s: u32,
+        home: &dyn Fn(Restored<'_>) -> Option<u16>,
+    ) -> Result<Opened, OpenError> {
+        let logs = self.settings.logs;
+        if self.logs_on_disk() == logs {
+            return Ok(self);
+        }
+        self.settle(now_s)?;
+        self.check_room()?;
+        let mut into = Into::begin(&self.place, ".new", &self.settings, now_s)?;
+        for log in &mut self.logs {
+            log.rest().each(&mut |alive| into.take(alive, home))?;
+        }
+        into.end(&self.place)?;
+        self.logs.clear();
+        self.place.switch(logs)?;
+        let logs = self.place.open_logs("", logs, &self.settings)?;
+        Ok(Opened::new(self.place, self.settings, logs, None))
+    }
+
+    /// Whether a second copy of what is alive finds room: better known before than after.
+    fn check_room(&self) -> Result<(), OpenError> {
+        let path = &self.place.path;
+        let free = self.place.files.free_bytes(path).map_err(|error| OpenError::at(path, error))?;
+        let live: u64 = self.logs.iter().map(|log| log.engine.sizes().live_bytes).sum();
+        match live <= free {
+            true => Ok(()),
+            false => Err(OpenError::NoSpace { path: path.clone() }),
+        }
+    }
+}
+
+/// Logs that are being filled.
+pub(crate) struct Into {
+    logs: Vec<OpenLog>,
+    now_s: u32,
+    /// Rows that wait to be written, each with its log.
+    rows: Vec<(Option<u16>, Write)>,
+    /// Entries that wait to be written, all of them for one log, and their weight.
+    entries: (usize, Vec<Import>, usize),
+    /// A timeline of which the last number is still to be said.
+    open: Option<(TimelineId, Seq)>,
+    current: Option<Current>,
+}
+
+/// The timeline that is being filled.
+#[derive(Clone, Copy)]
+struct Current {
+    timeline: TimelineId,
+    log: usize,
+    /// One of its name was there already.
+    meets: bool,
+}
+
+impl Into {
+    /// New logs in a folder. They sync only at the end, and lose nothing unasked.
+    pub(crate) fn begin(
+        place: &Place,
+        suffix: &str,
+        settings: &Settings,
+        now_s: u32,
+    ) -> Result<Into, OpenError> {
+        let retention = Vec::new();
+        let settings = Settings { fsync: Fsync::Never, retention, ..settings.clone() };
+        let logs = place.open_logs(suffix, settings.logs, &settings)?;
+        let entries = (0, Vec::new(), 0);
+        Ok(Into { logs, now_s, rows: Vec::new(), entries, open: None, current: None })
+    }
+
+    /// Takes one thing in. Things come in the order of [`crate::data::alive::Rest::each`].
+    pub(crate) fn take(&mut self, alive: Alive, home: Home<'_>) -> Result<(), OpenError> {
+        match alive {
+            Alive::Row { table, key, value } => {
+                let log = home(Restored::Row { table, key: &key, value: &value });
+                self.rows.push((log, Write::Put { table, key, value }));
+                if self.rows.len() >= TOGETHER { self.write_rows() } else { Ok(()) }
+            }
+            Alive::Timeline { timeline, last } => {
+                self.place_last(home)?;
+                (self.open, self.current) = (Some((timeline, last)), None);
+                Ok(())
+            }
+            Alive::Entry { timeline, seq, message } => {
+                let label = &*message.label;
+                let entry = Restored::Entry { timeline, seq, id: message.id, label };
+                let current = self.current(timeline, entry, home)?;
+                match current.meets {
+                    false => self.place(current.log, Import::Entry(timeline, seq, message)),
+                    true => {
+                        let append = Append { message, to: vec![timeline], once: None };
+                        self.write(current.log, &[Write::Append(append)])
+                    }
+                }
+            }
+            Alive::Cursor { timeline, reader, upto } => {
+                self.place_last(home)?;
+                let entry = Restored::Entry { timeline, seq: upto, id: 0, label: b"" };
+                let current = self.current(timeline, entry, home)?;
+                match current.meets {
+                    false => {
+                        self.write(current.log, &[Write::Acknowledge { timeline, reader, upto }])
+                    }
+                    true => Ok(()), // its numbers mean other messages here
+                }
+            }
+        }
+    }
+
+    /// Puts everything on stable storage and lets the logs go.
+    pub(crate) fn end(mut self, place: &Place) -> Result<(), OpenError> {
+        self.place_last(&|_| None)?;
+        self.write_entries()?;
+        self.write_rows()?;
+        self.logs.iter_mut().try_for_each(|log| settle(place, &mut log.engine, self.now_s))
+    }
+
+    /// Where a timeline lives: asked for once.
+    fn current(
+        &mut self,
+        timeline: TimelineId,
+        entry: Restored<'_>,
+        home: Home<'_>,
+    ) -> Result<Current, OpenError> {
+        if let Some(current) = self.current.filter(|current| current.timeline == timeline) {
+            return Ok(current);
+        }
+        let by_hash = || base::hash::home(timeline.home_hash(), self.logs.len() as u16);
+        let log = usize::from(home(entry).unwrap_or_else(by_hash));
+        self.write_entries()?;
+        let standing = self.logs[log].rest().standing(timeline)?;
+        let current = Current { timeline, log, meets: standing.last > 0 };
+        self.current = Some(current);
+        Ok(current)
+    }
+
+    /// The last timeline has had all its entries: its numbers go on behind the last one given.
+    fn place_last(&mut self, home: Home<'_>) -> Result<(), OpenError> {
+        let Some((timeline, last)) = self.open.take() else { return Ok(()) };
+        let entry = Restored::Entry { timeline, seq: last, id: 0, label: b"" };
+        let current = self.current(timeline, entry, home)?;
+        match current.meets {
+            false => self.place(current.log, Import::Last(timeline, last)),
+            true => Ok(()),
+        }
+    }
+
+    fn place(&mut self, log: usize, import: Import) -> Result<(), OpenError> {
+        if self.entries.0 != log {
+            self.write_entries()?;
+        }
+        let weight = match &import {
+            Import::Entry(_, _, message) => message.weight(),
+            Import::Last(..) => 0,
+        };
+        self.entries.0 = log;
+        self.entries.1.push(import);
+        self.entries.2 += weight;
+        match self.entries.1.len() >= TOGETHER || self.entries.2 >= BYTES_TOGETHER {
+            true => self.write_entries(),
+            false => Ok(()),
+        }
+    }
+
+    fn write_entries(&mut self) -> Result<(), OpenError> {
+        let (log, entries, _) = std::mem::take(&mut self.entries);
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let log = &mut self.logs[log];
+        let placed = log.engine.import(self.now_s, &entries);
+        let placed = placed.map_err(|error| cannot(&log.folder, error))?;
+        // The number behind a timeline's last entry may be that entry's own.
+        let all = placed.iter().zip(&entries);
+        match all.into_iter().all(|(new, entry)| *new || matches!(entry, Import::Last(..))) {
+            true => Ok(()),
+            false => {
+                let why = "a timeline has a number twice";
+                Err(OpenError::Corrupt { path: log.folder.clone(), offset: 0, why })
+            }
+        }
+    }
+
+    fn write_rows(&mut self) -> Result<(), OpenError> {
+        let rows = std::mem::take(&mut self.rows);
+        for log in 0..self.logs.len() {
+            let here = |home: &Option<u16>| home.is_none_or(|home| usize::from(home) == log);
+            let some = rows.iter().filter(|(home, _)| here(home));
+            let some: Vec<_> = some.map(|(_, write)| write.clone()).collect();
+            self.write(log, &some)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out writes behind the entries that wait.
+    fn write(&mut self, log: usize, writes: &[Write]) -> Result<(), OpenError> {
+        self.write_entries()?;
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let log = &mut self.logs[log];
+        let answers = log.engine.commit(self.now_s, writes);
+        let failed = answers.into_iter().find_map(Result::err);
+        failed.map_or(Ok(()), |error| Err(cannot(&log.folder, error)))
+    }
+}

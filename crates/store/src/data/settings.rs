@@ -1,0 +1,94 @@
+//! What the operator chooses of the store, for all logs together.
+//!
+//! Each limit has its answer beside it. Invariant: a log that is full has several segments, so that
+//! it can become less full while the server runs.
+
+use crate::Fsync;
+use crate::engine::{EngineSettings, Retention};
+use crate::log::LogSettings;
+use model::timeline::Space;
+
+/// Shortest segment, bytes.
+const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
+
+/// Settings of the store. Limits are for all logs together, and each log has an equal part.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// When writes are put on stable storage.
+    pub fsync: Fsync,
+    /// Random bytes that become the node's secret if the folder has none.
+    pub secret: [u8; 32],
+    /// Logs, one a shard; 1 to 99.
+    pub logs: u16,
+    /// Bytes after which a new segment begins; at most a quarter of a log's part of
+    /// `log_bytes_max`.
+    pub segment_bytes: u64,
+    /// Bytes of all segments. Beyond: `Full`, except for what frees something.
+    pub log_bytes_max: u64,
+    /// Messages kept in memory to be pulled without the disk, bytes. The oldest go.
+    pub hot_bytes_max: usize,
+    /// Blocks of derived state kept in memory, bytes. The longest unused go.
+    pub cache_bytes: u64,
+    /// Calls that may wait for one log, or for its disk. Beyond: `Busy`.
+    pub calls_waiting_max: usize,
+    /// Their bytes in memory, one log's. Beyond: `Busy`. As much again may be with the writer.
+    pub bytes_waiting_max: usize,
+    /// What is dropped unasked, for each space that loses anything.
+    pub retention: Vec<(Space, Retention)>,
+    /// Once keys remembered. The oldest is forgotten.
+    pub once_count_max: usize,
+    /// For how long, seconds.
+    pub once_age_s_max: u32,
+    /// Bytes of records of one log after which a checkpoint begins.
+    pub checkpoint_bytes: u64,
+    /// Seconds after which one begins when anything changed.
+    pub checkpoint_s: u32,
+}
+
+impl Settings {
+    /// The defaults for so many logs, with the secret for a first start.
+    pub fn new(secret: [u8; 32], logs: u16) -> Settings {
+        Settings {
+            fsync: Fsync::Always,
+            secret,
+            logs,
+            segment_bytes: 64 << 20,
+            log_bytes_max: 16 << 30,
+            hot_bytes_max: 64 << 20,
+            cache_bytes: 64 << 20,
+            calls_waiting_max: 65_536,
+            bytes_waiting_max: 16 << 20,
+            retention: Vec::new(),
+            once_count_max: 1 << 18,
+            once_age_s_max: 24 * 3_600,
+            checkpoint_bytes: 32 << 20,
+            checkpoint_s: 30,
+        }
+    }
+
+    /// What one log's engine is told, of so many logs.
+    pub(crate) fn engine(&self, logs: u16) -> EngineSettings {
+        let part = |all: u64| all / u64::from(logs.max(1));
+        let log_bytes_max = part(self.log_bytes_max);
+        let segment_bytes = self.segment_bytes.min(log_bytes_max / 4).max(SEGMENT_BYTES_MIN);
+        let log = LogSettings { fsync: self.fsync, segment_bytes, log_bytes_max };
+        let mut engine = EngineSettings::new(log);
+        engine.hot_bytes_max = part(self.hot_bytes_max as u64) as usize;
+        engine.once_count_max = part(self.once_count_max as u64).max(1) as usize;
+        engine.once_age_s_max = self.once_age_s_max;
+        engine.checkpoint_bytes = self.checkpoint_bytes;
+        engine.checkpoint_s = self.checkpoint_s;
+        self.retention.iter().fold(engine, |engine, (space, rule)| engine.keep(*space, *rule))
+    }
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Settings { fsync, logs, segment_bytes, log_bytes_max, .. } = self;
+        write!(
+            f,
+            "Settings {{ fsync: {fsync:?}, logs: {logs}, segment_bytes: {segment_bytes}, \
+             log_bytes_max: {log_bytes_max}, .. }}"
+        )
+    }
+}

@@ -1,0 +1,248 @@
+//! The folder and its threads as the roof sees them: on the real disk, and on one that loses its
+//! power in the middle of everything.
+
+mod steps;
+
+use super::*;
+use crate::engine::{MemoryState, State};
+use crate::faults::FaultyFiles;
+use crate::files::{Disk, Files};
+use crate::{Fsync, OpenError};
+use base::hash::HashKey;
+use model::id::ShardId;
+use model::ports::log::*;
+use model::timeline::{Message, ReaderId, Seq, Space, TimelineId};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const SHARD: Party = Party::Shard(ShardId(0));
+
+pub(crate) fn settings(logs: u16) -> Settings {
+    Settings::new([7; 32], logs)
+}
+
+pub(crate) fn timeline(n: u64) -> TimelineId {
+    TimelineId::of(Space::Pushes, HashKey::new(1, 2), &[&n.to_le_bytes()])
+}
+
+pub(crate) fn message(id: u64, body: &[u8]) -> Arc<Message> {
+    Arc::new(Message { id, at_s: 1_000, label: [id as u8].into(), body: body.into() })
+}
+
+pub(crate) fn append(n: u64, id: u64) -> Write {
+    let message = message(id, &[id as u8; 50]);
+    Write::Append(Append { message, to: vec![timeline(n)], once: None })
+}
+
+pub(crate) fn put(key: &str, value: &str) -> Write {
+    Write::Put { table: Table::Other, key: key.as_bytes().into(), value: value.as_bytes().into() }
+}
+
+fn pull(n: u64) -> Call {
+    let (timeline, count_max, bytes_max) = (timeline(n), 1_000, usize::MAX);
+    Call::Read(Read::Pull(Pull { timeline, from: 0, backwards: false, count_max, bytes_max }))
+}
+
+pub(crate) fn open(folder: &Path, settings: Settings) -> Result<Opened, OpenError> {
+    Folder::open(folder, settings, Arc::new(Disk))
+}
+
+/// Running logs, and what they complete.
+struct Running {
+    logs: Logs,
+    done: Receiver<(Party, Vec<Completion>)>,
+    ticket: Ticket,
+}
+
+impl Running {
+    fn new(opened: Opened) -> Running {
+        let (tell, done) = sync_channel(10_000);
+        let on_complete = move |party, completed| tell.send((party, completed)).unwrap_or(());
+        let logs = opened.start(Arc::new(|| 2_000), on_complete).expect("starts");
+        Running { logs, done, ticket: 0 }
+    }
+
+    /// Hands calls over, and their answers in the order of their tickets.
+    fn call(&mut self, log: u16, calls: Vec<Call>) -> Vec<Result<Done, StoreError>> {
+        let count = calls.len();
+        let first = self.ticket;
+        self.ticket += count as u64;
+        let ticketed = calls.into_iter().enumerate().map(|(at, call)| (first + at as u64, call));
+        self.logs.submit(SHARD, log, ticketed.collect()).expect("room");
+        let mut answers = Vec::new();
+        while answers.len() < count {
+            let (party, completed) =
+                self.done.recv_timeout(Duration::from_secs(30)).expect("is completed");
+            assert_eq!(party, SHARD);
+            answers.extend(completed);
+        }
+        answers.sort_by_key(|(ticket, _)| *ticket);
+        assert_eq!(answers[0].0, first);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    fn write(&mut self, log: u16, write: Write) -> Result<Done, StoreError> {
+        self.call(log, vec![Call::Write(write)]).remove(0)
+    }
+
+    /// Places and ids of a timeline.
+    fn entries(&mut self, log: u16, n: u64) -> Vec<(Seq, u64)> {
+        match self.call(log, vec![pull(n)]).remove(0) {
+            Ok(Done::Page(Page { messages, more: false })) => {
+                messages.iter().map(|placed| (placed.seq, placed.message.id)).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn restored(opened: &Opened, log: u16) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut each = |restored: Restored<'_>| match restored {
+        Restored::Row { key, .. } => all.push(String::from_utf8_lossy(key).into_owned()),
+        Restored::Entry { seq, id, .. } => all.push(format!("{seq}: {id}")),
+    };
+    opened.restore(log, &mut each).expect("readable");
+    all
+}
+
+fn refused(folder: &Path, logs: u16) -> OpenError {
+    open(folder, settings(logs)).map(|_| ()).expect_err("must not open")
+}
+
+#[test]
+fn what_was_completed_is_there_after_a_restart() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("a/b");
+    let opened = open(&path, settings(2)).expect("opens");
+    assert_eq!((opened.secret, opened.logs_on_disk(), opened.found.len()), ([7; 32], 2, 2));
+    let mut running = Running::new(opened);
+    let calls = vec![
+        Call::Write(append(1, 10)),
+        pull(1),
+        Call::Write(append(1, 11)),
+        Call::Write(put("a", "1")),
+        Call::Write(Write::Remove { timeline: timeline(1), seqs: vec![1] }),
+    ];
+    let answers = running.call(0, calls);
+    let appended = |seq, id| Ok(Done::Appended(Appended { new: true, id, seqs: vec![seq] }));
+    assert_eq!((&answers[0], &answers[2]), (&appended(1, 10), &appended(2, 11)));
+    assert_eq!((&answers[3], &answers[4]), (&Ok(Done::Written), &Ok(Done::Written)));
+    assert!(matches!(&answers[1], Ok(Done::Page(_))), "it sees what was before it, or more");
+    assert_eq!(running.entries(0, 1), [(2, 11)]);
+    assert_eq!(running.write(1, put("b", "2")), Ok(Done::Written));
+    assert!(running.logs.sizes()[0].engine.log_bytes > 0);
+    drop(running);
+    let other = Settings { secret: [1; 32], ..settings(2) };
+    let opened = open(&path, other).expect("opens");
+    assert_eq!(opened.secret, [7; 32], "the first secret stays");
+    assert_eq!(
+        (restored(&opened, 0), restored(&opened, 1)),
+        (vec!["a".into(), "2: 11".into()], vec!["b".into()])
+    );
+    assert_eq!(opened.found[0].log.records, 0, "a checkpoint was made at the end");
+    assert!(matches!(refused(&path, 2), OpenError::Locked { pid: Some(_), .. }));
+    drop(opened);
+    open(&path, settings(2)).expect("is free again");
+}
+
+#[test]
+fn when_too_much_waits_calls_come_back() {
+    let folder = TempDir::new().expect("a folder");
+    let few = Settings { calls_waiting_max: 3, ..settings(1) };
+    let opened = open(folder.path(), few).expect("opens");
+    let (gate, tell) = (Arc::new(Mutex::new(())), sync_channel(100));
+    let (told, done) = tell;
+    let (held, closed) = (Arc::clone(&gate), gate.lock().expect("no panic"));
+    let on_complete = move |_, completed: Vec<Completion>| {
+        told.send(completed.len()).unwrap_or(());
+        drop(held.lock().expect("no panic"));
+    };
+    let logs = opened.start(Arc::new(|| 1), on_complete).expect("starts");
+    logs.submit(SHARD, 0, vec![(0, Call::Write(append(1, 1)))]).expect("room");
+    assert_eq!(done.recv_timeout(Duration::from_secs(30)), Ok(1)); // the writer is held now
+    let three: Vec<_> = (1..4).map(|n| (n, Call::Write(append(1, n)))).collect();
+    logs.submit(SHARD, 0, three.clone()).expect("room");
+    assert_eq!(logs.sizes()[0].calls_waiting, 3);
+    assert_eq!(logs.submit(Party::Hooks, 0, three.clone()), Err(three));
+    drop(closed);
+    logs.close();
+    assert_eq!(done.iter().take(1).sum::<usize>(), 3, "what was taken is completed at the end");
+    let late = vec![(9, Call::Write(append(1, 9)))];
+    assert_eq!(logs.submit(SHARD, 0, late.clone()), Err(late));
+}
+
+#[test]
+fn a_folder_that_is_not_ours_is_left_alone() {
+    let folder = TempDir::new().expect("a folder");
+    std::fs::write(folder.path().join("letter"), "dear").expect("room");
+    match refused(folder.path(), 1) {
+        OpenError::Foreign { found, .. } => assert_eq!(found, "letter"),
+        other => panic!("{other}"),
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1);
+    assert!(matches!(refused(&folder.path().join("letter"), 1), OpenError::NotAFolder { .. }));
+    let other = TempDir::new().expect("a folder");
+    std::fs::write(other.path().join("FORMAT"), "holdline data 3\n").expect("room");
+    match refused(other.path(), 1) {
+        OpenError::UnknownFormat { found, .. } => assert_eq!(found, "holdline data 3"),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_log_that_is_missing_is_damage() {
+    let folder = TempDir::new().expect("a folder");
+    drop(open(folder.path(), settings(2)).expect("opens"));
+    std::fs::remove_dir_all(folder.path().join("log-01")).expect("was there");
+    match refused(folder.path(), 2) {
+        OpenError::Corrupt { path, why, .. } => {
+            assert_eq!((path, why), (folder.path().join("log-01"), "the log is missing"));
+        }
+        other => panic!("{other}"),
+    }
+    std::fs::create_dir(folder.path().join("log-01")).expect("room");
+    std::fs::remove_file(folder.path().join("node.secret")).expect("was there");
+    assert!(matches!(refused(folder.path(), 2), OpenError::Corrupt { .. }));
+}
+
+#[test]
+fn a_backup_of_running_logs_is_a_folder_of_its_own() {
+    let folder = TempDir::new().expect("a folder");
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    let small = Settings { segment_bytes: 65_536, ..settings(2) };
+    let mut running = Running::new(open(&from, small).expect("opens"));
+    for n in 0..400 {
+        let message = message(n, &[n as u8; 1_000]);
+        let write = Write::Append(Append { message, to: vec![timeline(1)], once: None });
+        running.write(0, write).expect("room");
+    }
+    running.write(1, put("a", "1")).expect("room");
+    let copied = running.logs.backup(&to).expect("room");
+    assert!(copied.segments > 5 && copied.linked > 3 && copied.bytes > 400_000, "{copied:?}");
+    running.write(0, append(1, 1_000)).expect("it goes on");
+    assert!(running.logs.backup(&to).is_err(), "never over another folder");
+    drop(running);
+    let mut running = Running::new(open(&to, settings(2)).expect("opens"));
+    let entries = running.entries(0, 1);
+    assert_eq!((entries.len(), entries[399]), (400, (400, 399)));
+    running.write(0, append(1, 5)).expect("it is like any other");
+    drop(running);
+    let mut running = Running::new(open(&from, settings(2)).expect("opens"));
+    assert_eq!(running.entries(0, 1).last(), Some(&(401, 1_000)), "and the first is as it was");
+}
+
+#[test]
+fn lazy_syncs_are_done_by_the_ticker_and_at_the_end() {
+    let folder = TempDir::new().expect("a folder");
+    for fsync in [Fsync::Interval(Duration::from_millis(1)), Fsync::Never] {
+        let lazy = Settings { fsync, ..settings(1) };
+        let mut running = Running::new(open(folder.path(), lazy).expect("opens"));
+        running.write(0, append(1, 1)).expect("room");
+    }
+    let mut running = Running::new(open(folder.path(), settings(1)).expect("opens"));
+    assert_eq!(running.entries(0, 1), [(1, 1), (2, 1)]);
+}

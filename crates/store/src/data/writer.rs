@@ -1,0 +1,118 @@
+//! The writer's life: one thread that owns a log's engine and does everything with it in order.
+//!
+//! A batch is whatever arrived while the last one was being written. Reads are planned behind the
+//! writes of their batch and finished by the log's reader, another thread. The clock is a closure
+//! from outside. Invariant: a party hears of its writes in the order in which it handed them over.
+
+use crate::data::desk::{Desk, Parcel, Reading};
+use crate::engine::{Engine, Sizes};
+use model::ports::log::{Call, Completion, Done, Party, StoreError, Ticket, Write};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Reads that are answered together.
+const READS_TOGETHER: usize = 64;
+
+/// The clock: Unix seconds.
+pub(crate) type Clock = Arc<dyn Fn() -> u32 + Send + Sync>;
+
+/// One log's writer.
+pub(crate) struct Writer<F> {
+    pub(crate) engine: Engine,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) sizes: Arc<Mutex<Sizes>>,
+    pub(crate) now_s: Clock,
+    pub(crate) on_complete: F,
+}
+
+impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
+    /// Works until the desk is closed; then makes a checkpoint, so that the next start is quick.
+    pub(crate) fn run(mut self) {
+        while let Some(work) = self.desk.take() {
+            if let Some(finished) = work.finished {
+                self.engine.finished((self.now_s)(), finished);
+                self.desk.rest();
+            }
+            self.serve(work.parcels);
+            for visit in work.visits {
+                visit(&mut self.engine, (self.now_s)());
+            }
+            if work.sync {
+                let _ = self.engine.sync(); // a failure is told with the next batch
+            }
+            if self.desk.is_idle()
+                && let Some(chore) = self.engine.chore((self.now_s)())
+            {
+                self.desk.give(chore);
+            }
+            *self.sizes.lock().unwrap_or_else(PoisonError::into_inner) = self.engine.sizes();
+        }
+        self.engine.checkpoint_now((self.now_s)());
+        self.desk.leave();
+    }
+
+    fn serve(&mut self, parcels: Vec<Parcel>) {
+        if parcels.is_empty() {
+            return;
+        }
+        let (mut names, mut writes, mut reads) = (Vec::new(), Vec::new(), Vec::new());
+        for (party, calls) in parcels {
+            for (ticket, call) in calls {
+                match call {
+                    Call::Write(write) => {
+                        names.push((party, ticket));
+                        writes.push(write);
+                    }
+                    Call::Read(read) => reads.push((party, ticket, read)),
+                }
+            }
+        }
+        self.write(names, &writes);
+        let (mut readings, mut answers) = (Vec::new(), Vec::new());
+        for (party, ticket, read) in reads {
+            let planned = self.engine.plan(read);
+            match planned.is_ready() {
+                true => answers.push(((party, ticket), planned.finish())),
+                false => readings.push(Reading { party, ticket, planned }),
+            }
+        }
+        self.desk.answered(answers.len());
+        tell(&self.on_complete, answers.into_iter());
+        self.desk.read(readings);
+    }
+
+    fn write(&mut self, names: Vec<(Party, Ticket)>, writes: &[Write]) {
+        if writes.is_empty() {
+            return;
+        }
+        let answers = self.engine.commit((self.now_s)(), writes);
+        tell(&self.on_complete, names.into_iter().zip(answers));
+    }
+}
+
+/// The reader's life: finishes what the writer planned.
+pub(crate) fn finish_reads(desk: &Desk, on_complete: &impl Fn(Party, Vec<Completion>)) {
+    loop {
+        let readings = desk.readings(READS_TOGETHER);
+        if readings.is_empty() {
+            return;
+        }
+        let count = readings.len();
+        let answer = |reading: Reading| ((reading.party, reading.ticket), reading.planned.finish());
+        let answers: Vec<_> = readings.into_iter().map(answer).collect();
+        desk.answered(count);
+        tell(on_complete, answers.into_iter());
+    }
+}
+
+type Answered = ((Party, Ticket), Result<Done, StoreError>);
+
+fn tell(on_complete: &impl Fn(Party, Vec<Completion>), answers: impl Iterator<Item = Answered>) {
+    let mut completions: BTreeMap<Party, Vec<Completion>> = BTreeMap::new();
+    for ((party, ticket), answer) in answers {
+        completions.entry(party).or_default().push((ticket, answer));
+    }
+    for (party, completed) in completions {
+        on_complete(party, completed);
+    }
+}

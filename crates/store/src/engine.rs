@@ -1,0 +1,140 @@
+//! Timelines and rows over a commit log.
+//!
+//! The log is the truth. Memory knows what changed since the last checkpoint, state everything
+//! before it; together they answer reads. Checkpoints, compaction and retention are done in
+//! slices: [`Engine::chore`] gives one out, any thread runs it, [`Engine::finished`] takes what
+//! came of it, so the thread that owns the engine never waits for state. It knows no party, ticket
+//! or thread, and time is told. Invariant: what [`Engine::commit`] answered with `Ok` is found
+//! after a crash, under the operator's choice of `fsync`, and what it refused is not.
+//!
+//! Read `record.rs` first, then `commit.rs` and `recovery.rs`, which mirror each other.
+
+mod commit;
+mod import;
+mod index;
+mod read;
+mod record;
+mod recovery;
+mod settings;
+mod state;
+#[cfg(test)]
+mod tests;
+mod undo;
+mod upkeep;
+mod verify;
+
+pub use import::Import;
+pub use read::Planned;
+pub use recovery::{EngineFound, restore};
+pub use settings::{EngineSettings, Retention};
+pub use state::{Change, FjallState, Keep, MemoryState, State, StateError};
+pub use upkeep::{Chore, Finished};
+pub use verify::Verified;
+
+use crate::log::{Log, Place, Reader};
+use index::Index;
+use index::hot::Hot;
+use model::ports::log::StoreError;
+use upkeep::Upkeep;
+use upkeep::retention::Excess;
+
+/// The timelines and rows of one log.
+pub struct Engine {
+    log: Log,
+    reader: Reader,
+    settings: EngineSettings,
+    index: Index,
+    hot: Hot,
+    since: Since,
+    upkeep: Upkeep,
+    excess: Excess,
+    /// Kept for its room.
+    slots: Vec<u32>,
+}
+
+/// How much happened since the last checkpoint began.
+#[derive(Clone, Copy, Default)]
+struct Since {
+    /// Of the last one that is done.
+    place: Place,
+    bytes: u64,
+    /// Unix second of the first change.
+    first_s: Option<u32>,
+}
+
+impl Since {
+    fn note(&mut self, now_s: u32, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.first_s.get_or_insert(now_s);
+    }
+}
+
+/// How much there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sizes {
+    /// Bytes of all segments.
+    pub log_bytes: u64,
+    /// Of these, bytes that are alive, about.
+    pub live_bytes: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Heads in memory.
+    pub heads_resident: u64,
+    /// Timelines that changed since state was told of them.
+    pub timelines_changed: u64,
+    /// Rows, likewise.
+    pub rows_changed: u64,
+    /// Bytes of records since the last checkpoint began.
+    pub bytes_since_checkpoint: u64,
+    /// Messages in memory, bytes.
+    pub hot_bytes: u64,
+    /// Once keys remembered.
+    pub once: u64,
+    /// Timelines that wait for retention.
+    pub excess: u64,
+    /// Unix second of the first change since the last checkpoint began.
+    pub changed_s: Option<u32>,
+    /// Messages that were looked for and in memory.
+    pub hot_hits: u64,
+    /// The last thing that wanted room found none.
+    pub full: bool,
+    /// The log takes nothing any more.
+    pub failed: bool,
+}
+
+impl Engine {
+    /// Puts everything written on stable storage, whatever the policy.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.log.sync()
+    }
+
+    /// Whether the log takes nothing any more.
+    pub fn is_failed(&self) -> bool {
+        self.log.is_failed()
+    }
+
+    /// Whether the last thing that wanted room found none.
+    pub fn is_full(&self) -> bool {
+        self.log.is_full()
+    }
+
+    /// How much there is.
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            log_bytes: self.log.bytes(),
+            live_bytes: self.index.counts.iter().map(|(_, count)| count.live_bytes()).sum(),
+            segments: self.log.segments().count() as u64,
+            heads_resident: self.index.heads.len() as u64,
+            timelines_changed: self.index.touched_len() as u64,
+            rows_changed: self.index.rows.len() as u64,
+            bytes_since_checkpoint: self.since.bytes,
+            hot_bytes: self.hot.bytes() as u64,
+            once: self.index.once.len() as u64,
+            excess: self.excess.len() as u64,
+            changed_s: self.since.first_s,
+            hot_hits: self.hot.hits(),
+            full: self.is_full(),
+            failed: self.is_failed(),
+        }
+    }
+}

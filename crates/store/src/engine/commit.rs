@@ -1,0 +1,402 @@
+//! Writes: each becomes one record that says all of it, and changes the index at once; then the
+//! batch is committed, or taken back.
+//!
+//! A message for many timelines stands in a record of its own before the one that names them, so
+//! that whoever reads it does not read them all; alone it means nothing. A disk without room takes
+//! what ends something, in a second try. It does not know what is on stable storage: that is the
+//! log's. Invariant: after a batch that was refused the index is as it was.
+
+use super::Engine;
+use super::index::once::First;
+use super::index::rows::row_key;
+use super::read::runs::Finder;
+use super::read::state_failed;
+use super::record::stored::{Entry, Leaving, Stored};
+use super::record::{self, Claim, Said, Whereabouts};
+use super::settings::Retention;
+use super::state::StateError;
+use super::undo::Undo;
+use crate::log::{Kind, Place};
+use model::ports::log::*;
+use model::timeline::{Message, ReaderId, Seq, TimelineId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Timelines that an append names beside its message. With more, the message has its own record.
+const TARGETS_BESIDE_MAX: usize = 16;
+
+/// A row of at most so many bytes is taken even when the log is full.
+const SMALL_ROW_BYTES: usize = 1_024;
+
+/// What a batch did so far.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) undo: Vec<Undo>,
+    /// Messages that stand at these places.
+    hot: Vec<(Place, Arc<Message>)>,
+}
+
+impl Engine {
+    /// Carries out a batch, with one sync. Answers in order. Unix seconds, for ages.
+    pub fn commit(&mut self, now_s: u32, writes: &[Write]) -> Vec<Result<Done, StoreError>> {
+        if self.log.is_failed() {
+            return vec![Err(StoreError::Failed); writes.len()];
+        }
+        self.index.once.trim(now_s);
+        for ending in [false, true] {
+            let mut batch = Batch::default();
+            let each = |write| self.one(now_s, write, ending, &mut batch);
+            let answers: Vec<_> = writes.iter().map(each).collect();
+            match self.finish_batch(now_s, batch, ending) {
+                Ok(()) => {
+                    self.look_for_excess(writes);
+                    return answers;
+                }
+                Err(StoreError::Full) => {}
+                Err(error) => return vec![Err(error); writes.len()],
+            }
+        }
+        // Not even endings; what needs no room is answered all the same.
+        let answer = |write: &Write| match write {
+            Write::Append(append) => self.known(append).unwrap_or(Err(StoreError::Full)),
+            _ => Err(StoreError::Full),
+        };
+        writes.iter().map(answer).collect()
+    }
+
+    /// Commits what is in the log's batch, or takes it back.
+    pub(super) fn finish_batch(
+        &mut self,
+        now_s: u32,
+        batch: Batch,
+        ending: bool,
+    ) -> Result<(), StoreError> {
+        let bytes = self.log.batch_bytes();
+        if let Err(error) = self.log.commit(ending) {
+            self.take_back(batch);
+            return Err(error);
+        }
+        for (place, message) in batch.hot {
+            self.hot.hold(place, &message);
+        }
+        if bytes > 0 {
+            self.since.note(now_s, bytes);
+        }
+        let max = self.settings.heads_resident_max;
+        let excess = self.index.heads.len().saturating_sub(max);
+        if excess > 0 {
+            self.index.heads.shrink_to(max, 1_024 + 4 * excess);
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_back(&mut self, batch: Batch) {
+        self.log.drop_batch();
+        self.hot.forget_pointers();
+        batch.undo.into_iter().rev().for_each(|undo| undo.carry_out(&mut self.index));
+    }
+
+    /// One write. With `ending` only what ends something is taken.
+    fn one(
+        &mut self,
+        now_s: u32,
+        write: &Write,
+        ending: bool,
+        batch: &mut Batch,
+    ) -> Result<Done, StoreError> {
+        let state_failed = |error: StateError| state_failed(&error);
+        match write {
+            Write::Append(append) => {
+                too_large(append)?;
+                match self.known(append) {
+                    Some(answer) => return answer,
+                    None if ending => return Err(StoreError::Full),
+                    None => return self.append(now_s, append, batch).map_err(state_failed),
+                }
+            }
+            Write::Remove { seqs, .. } if seqs.len() > REMOVE_SEQS_MAX => {
+                return Err(StoreError::TooLarge);
+            }
+            Write::Remove { timeline, seqs } => {
+                let mut finder = Finder::new(*timeline);
+                let state = Arc::clone(&self.index.state);
+                let mut in_runs = |seq| finder.leaving(&*state, seq);
+                self.remove(*timeline, seqs, &mut in_runs, batch).map_err(state_failed)?;
+            }
+            Write::Acknowledge { timeline, reader, upto } => {
+                self.acknowledge(*timeline, *reader, *upto, batch).map_err(state_failed)?;
+            }
+            Write::Forget(timeline) => self.forget(*timeline, batch).map_err(state_failed)?,
+            Write::Put { key, value, .. }
+                if key.len() > ROW_KEY_BYTES_MAX || value.len() > ROW_VALUE_BYTES_MAX =>
+            {
+                return Err(StoreError::TooLarge);
+            }
+            Write::Put { value, .. } if ending && value.len() > SMALL_ROW_BYTES => {
+                return Err(StoreError::Full);
+            }
+            Write::Put { table, key, value } => {
+                self.log.add(Kind::Put, |out| record::write_put(*table, key, value, out));
+                self.set_row(*table, key, Some(value.clone()), batch);
+            }
+            Write::Delete { key, .. } if key.len() > ROW_KEY_BYTES_MAX => {} // there is none
+            Write::Delete { table, key } => {
+                self.log.add(Kind::Delete, |out| record::write_delete(*table, key, out));
+                self.set_row(*table, key, None, batch);
+            }
+        }
+        Ok(Done::Written)
+    }
+
+    /// The answer to an append that is known already.
+    fn known(&self, append: &Append) -> Option<Result<Done, StoreError>> {
+        let First { crc, id, seqs, .. } = self.index.once.find(append.once?)?;
+        if *crc != record::crc(&append.message) {
+            return Some(Err(StoreError::Conflict));
+        }
+        Some(Ok(Done::Appended(Appended { new: false, id: *id, seqs: seqs.to_vec() })))
+    }
+
+    fn append(
+        &mut self,
+        now_s: u32,
+        append: &Append,
+        batch: &mut Batch,
+    ) -> Result<Done, StateError> {
+        let Append { message, to, once } = append;
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.clear();
+        for timeline in to {
+            slots.push(self.index.head(*timeline)?);
+        }
+        let seqs: Vec<Seq> = slots.iter().map(|&slot| self.index.next_seq(slot)).collect();
+        let claim = once.map(|key| Claim { key, crc: record::crc(message), made_s: now_s });
+        if !to.is_empty() || claim.is_some() {
+            let targets = Targets { to, seqs: &seqs };
+            let (place, stored) = self.add_append(message, claim, targets, batch);
+            if let Some(stored) = stored {
+                let pairs = slots.iter().zip(&seqs);
+                pairs.for_each(|(&slot, &seq)| self.index.push(slot, seq, &stored));
+                self.index.counts.fill(stored.place.segment, seqs.len() as u64);
+                let pushed = slots.iter().copied().zip(seqs.iter().copied()).collect();
+                batch.undo.push(Undo::Append { pushed, segment: stored.place.segment });
+            }
+            if let Some(claim) = claim {
+                self.index.once.insert(claim, place, message.id, seqs.as_slice().into());
+                batch.undo.push(Undo::Once(claim.key));
+            }
+        }
+        self.slots = slots;
+        Ok(Done::Appended(Appended { new: true, id: message.id, seqs }))
+    }
+
+    /// Adds the records of an append. Where the one stands that counts, and what the index keeps.
+    fn add_append(
+        &mut self,
+        message: &Arc<Message>,
+        claim: Option<Claim>,
+        targets: Targets<'_>,
+        batch: &mut Batch,
+    ) -> (Place, Option<Arc<Stored>>) {
+        if targets.to.is_empty() {
+            let said = Said { claim, ..Said::of(message, Whereabouts::Nowhere) };
+            let (place, _) = self.log.add(Kind::Append, |out| said.write(targets.iter(), out));
+            return (place, None);
+        }
+        let segment = self.log.ahead().segment;
+        if let Some(stored) = self.hot.find(message, segment) {
+            let there = Whereabouts::There(stored.place, stored.length);
+            let said = Said { claim, ..Said::of(message, there) };
+            let (place, _) = self.log.add(Kind::Append, |out| said.write(targets.iter(), out));
+            if place.segment == segment {
+                return (place, Some(stored));
+            }
+            // It would have been the first of a new segment, which has all that it names itself.
+            self.log.drop_batch();
+        }
+        if targets.to.len() <= TARGETS_BESIDE_MAX {
+            let said = Said { claim, ..Said::of(message, Whereabouts::Here) };
+            let (place, length) = self.log.add(Kind::Append, |out| said.write(targets.iter(), out));
+            return (place, Some(self.hold(message, (place, length), batch)));
+        }
+        let said = Said::of(message, Whereabouts::Here);
+        let alone = self.log.add(Kind::Append, |out| said.write([].into_iter(), out));
+        let stored = self.hold(message, alone, batch);
+        let there = Whereabouts::There(stored.place, stored.length);
+        let said = Said { claim, ..Said::of(message, there) };
+        let (place, _) = self.log.add(Kind::Append, |out| said.write(targets.iter(), out));
+        (place, Some(stored))
+    }
+
+    /// A message stands in the log from now on.
+    pub(super) fn hold(
+        &mut self,
+        message: &Arc<Message>,
+        (place, length): (Place, u32),
+        batch: &mut Batch,
+    ) -> Arc<Stored> {
+        let stored = Stored {
+            place,
+            length,
+            body: message.body.len() as u32,
+            at_s: message.at_s,
+            id: message.id,
+            label: message.label.clone(),
+        };
+        let stored = Arc::new(stored);
+        self.index.counts.hold(place.segment, length);
+        batch.undo.push(Undo::Hold { segment: place.segment, bytes: length });
+        self.hot.know(message, &stored);
+        batch.hot.push((place, Arc::clone(message)));
+        stored
+    }
+
+    /// Takes entries out of a timeline.
+    pub(super) fn remove(
+        &mut self,
+        timeline: TimelineId,
+        seqs: &[Seq],
+        in_runs: &mut dyn FnMut(Seq) -> Result<Option<Leaving>, StateError>,
+        batch: &mut Batch,
+    ) -> Result<(), StateError> {
+        let slot = self.index.head(timeline)?;
+        let mut all = Vec::with_capacity(seqs.len());
+        for &seq in seqs {
+            match self.index.leave(slot, seq, in_runs) {
+                Ok(Some((leaving, left))) => {
+                    all.push(leaving);
+                    let counted = self.index.counts.free(leaving.segment, 1);
+                    debug_assert!(counted, "entries are counted");
+                    batch.undo.push(Undo::Remove { slot, leaving, left });
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let these = batch.undo.split_off(batch.undo.len() - all.len());
+                    these.into_iter().rev().for_each(|undo| undo.carry_out(&mut self.index));
+                    return Err(error);
+                }
+            }
+        }
+        if !all.is_empty() {
+            self.log.add(Kind::Remove, |out| record::write_remove(timeline, &all, out));
+        }
+        Ok(())
+    }
+
+    fn acknowledge(
+        &mut self,
+        timeline: TimelineId,
+        reader: ReaderId,
+        upto: Seq,
+        batch: &mut Batch,
+    ) -> Result<(), StateError> {
+        let slot = self.index.head(timeline)?;
+        let before = self.index.acknowledge(slot, reader, upto);
+        batch.undo.push(Undo::Cursor { slot, reader, before });
+        self.log.add(Kind::Cursor, |out| record::write_cursor(timeline, reader, upto, out));
+        Ok(())
+    }
+
+    fn forget(&mut self, timeline: TimelineId, batch: &mut Batch) -> Result<(), StateError> {
+        let slot = self.index.head(timeline)?;
+        let mut freed: BTreeMap<u32, u32> = BTreeMap::new();
+        self.each_entry(timeline, slot, &mut |entry| {
+            *freed.entry(entry.stored.place.segment).or_default() += 1;
+        })?;
+        let freed: Vec<_> = freed.into_iter().collect();
+        for &(segment, entries) in &freed {
+            let counted = self.index.counts.free(segment, entries.into());
+            debug_assert!(counted, "entries are counted");
+        }
+        self.log.add(Kind::Forget, |out| record::write_forget(timeline, &freed, out));
+        let forgotten = Box::new(self.index.forget(slot));
+        batch.undo.push(Undo::Forget { slot, forgotten, freed });
+        Ok(())
+    }
+
+    /// Every entry of a timeline, with its message's place as of now.
+    pub(super) fn each_entry(
+        &self,
+        timeline: TimelineId,
+        slot: u32,
+        each: &mut dyn FnMut(&Entry),
+    ) -> Result<(), StateError> {
+        let touched = self.index.touched(slot);
+        let base = touched.map_or(self.index.heads.at(slot).last, |touched| touched.base);
+        let mut now = |entry: &Entry| {
+            match touched.and_then(|touched| touched.moved(entry.seq)) {
+                None => each(entry),
+                Some((place, length)) => {
+                    let stored = Stored { place, length, ..(*entry.stored).clone() };
+                    each(&Entry { seq: entry.seq, stored: Arc::new(stored) });
+                }
+            };
+        };
+        if self.index.runs(slot) > 0 {
+            let state = &*self.index.state;
+            super::read::runs::forwards(state, timeline, (0, base), &mut |entry| {
+                if !touched.is_some_and(|touched| touched.is_gone(entry.seq)) {
+                    now(&entry);
+                }
+                true
+            })?;
+        }
+        touched.into_iter().flat_map(|touched| touched.tail_after(0)).for_each(now);
+        Ok(())
+    }
+
+    fn set_row(&mut self, table: Table, key: &[u8], value: Option<Box<[u8]>>, batch: &mut Batch) {
+        let key = row_key(table, key);
+        let before = self.index.rows.set(key.clone(), value);
+        batch.undo.push(Undo::Row { key, before });
+    }
+
+    /// Remembers timelines of which retention may want to drop something.
+    fn look_for_excess(&mut self, writes: &[Write]) {
+        if !self.settings.retention.iter().any(Retention::is_any) {
+            return;
+        }
+        for write in writes {
+            match write {
+                Write::Append(append) => {
+                    append.to.iter().for_each(|&timeline| self.look_at(timeline));
+                }
+                Write::Acknowledge { timeline, .. }
+                    if self.settings.rule(timeline.space()).acknowledged =>
+                {
+                    self.excess.push(*timeline);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn look_at(&mut self, timeline: TimelineId) {
+        let rule = self.settings.rule(timeline.space());
+        let Some(slot) = self.index.heads.find(timeline) else { return };
+        if super::upkeep::retention::is_over(&rule, self.index.heads.at(slot).row()) {
+            self.excess.push(timeline);
+        }
+    }
+}
+
+/// The timelines of an append and their seqs.
+#[derive(Clone, Copy)]
+struct Targets<'a> {
+    to: &'a [TimelineId],
+    seqs: &'a [Seq],
+}
+
+impl<'a> Targets<'a> {
+    fn iter(self) -> impl ExactSizeIterator<Item = (TimelineId, Seq)> + 'a {
+        self.to.iter().copied().zip(self.seqs.iter().copied())
+    }
+}
+
+fn too_large(append: &Append) -> Result<(), StoreError> {
+    let Append { message, to, .. } = append;
+    let within = to.len() <= APPEND_TIMELINES_MAX
+        && message.label.len() <= Message::LABEL_BYTES_MAX
+        && message.body.len() <= Message::BODY_BYTES_MAX;
+    if within { Ok(()) } else { Err(StoreError::TooLarge) }
+}

@@ -1,0 +1,80 @@
+//! Messages that were appended lately, in memory: what is pulled soon needs no disk.
+//!
+//! It also knows where the message behind a pointer stands, so that appends of one message that
+//! come close together store it once; a pointer is known only while its message is held here, so
+//! it cannot be another's. Invariant: the weight of what is held is at most the limit.
+
+use crate::engine::record::stored::Stored;
+use crate::log::Place;
+use model::timeline::Message;
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// The hot messages.
+pub(crate) struct Hot {
+    /// In the order of their places.
+    messages: VecDeque<(Place, Arc<Message>)>,
+    known: HashMap<usize, Arc<Stored>>,
+    bytes: usize,
+    bytes_max: usize,
+    /// Looks that found a message.
+    hits: Cell<u64>,
+}
+
+impl Hot {
+    pub(crate) fn new(bytes_max: usize) -> Hot {
+        let (messages, known, hits) = (VecDeque::new(), HashMap::new(), Cell::default());
+        Hot { messages, known, bytes: 0, bytes_max, hits }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How often a message that was looked for was here.
+    pub(crate) fn hits(&self) -> u64 {
+        self.hits.get()
+    }
+
+    /// The message that stands there.
+    pub(crate) fn at(&self, place: Place) -> Option<Arc<Message>> {
+        let at = self.messages.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        self.hits.set(self.hits.get() + 1);
+        Some(Arc::clone(&self.messages[at].1))
+    }
+
+    /// Where this very message stands, if it is known, in `segment`.
+    pub(crate) fn find(&self, message: &Arc<Message>, segment: u32) -> Option<Arc<Stored>> {
+        let stored = self.known.get(&key(message))?;
+        (stored.place.segment == segment).then(|| Arc::clone(stored))
+    }
+
+    /// It stands there. The caller holds it until [`Hot::hold`], or forgets all pointers.
+    pub(crate) fn know(&mut self, message: &Arc<Message>, stored: &Arc<Stored>) {
+        self.known.insert(key(message), Arc::clone(stored));
+    }
+
+    /// Keeps a message that is known and stands behind all others.
+    pub(crate) fn hold(&mut self, place: Place, message: &Arc<Message>) {
+        self.bytes += message.weight();
+        self.messages.push_back((place, Arc::clone(message)));
+        while self.bytes > self.bytes_max {
+            let Some((place, message)) = self.messages.pop_front() else { break };
+            self.bytes -= message.weight();
+            let key = key(&message);
+            if self.known.get(&key).is_some_and(|stored| stored.place == place) {
+                self.known.remove(&key);
+            }
+        }
+    }
+
+    /// Nothing that is known by pointer holds any more.
+    pub(crate) fn forget_pointers(&mut self) {
+        self.known.clear();
+    }
+}
+
+fn key(message: &Arc<Message>) -> usize {
+    Arc::as_ptr(message).addr()
+}

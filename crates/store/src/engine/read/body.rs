@@ -1,0 +1,75 @@
+//! Reading a message from the log, where the index says that it stands.
+
+use super::{runs, state_failed};
+use crate::engine::record::Said;
+use crate::engine::record::stored::{Entry, Stored};
+use crate::engine::state::State;
+use crate::log::{Kind, Place, ReadError, Reader};
+use model::ports::log::StoreError;
+use model::timeline::{Message, Seq, TimelineId};
+use std::sync::Arc;
+
+/// The message of an entry; `None` if it left the timeline meanwhile.
+///
+/// A segment is removed only after state knows where its messages stand now. So when it is not
+/// there any more, state is asked once.
+pub(crate) fn message_of(
+    reader: &Reader,
+    state: &dyn State,
+    timeline: TimelineId,
+    entry: &Entry,
+) -> Result<Option<Arc<Message>>, StoreError> {
+    match message_at(reader, &entry.stored) {
+        Ok(message) => Ok(Some(Arc::new(message))),
+        Err(ReadError::Gone) => again(reader, state, timeline, entry),
+        Err(error) => Err(unreadable(&error, entry.stored.place)),
+    }
+}
+
+/// The message that stands there.
+pub(crate) fn message_at(reader: &Reader, stored: &Stored) -> Result<Message, ReadError> {
+    let place = stored.place;
+    let damaged = |why| ReadError::Damaged { place, why };
+    let (kind, payload) = reader.read(place, stored.length)?;
+    if !matches!(kind, Kind::Append | Kind::Move) {
+        return Err(damaged("another record stands where a message should"));
+    }
+    let said = Said::read(&payload).ok_or_else(|| damaged("a record makes no sense"))?;
+    let message = said.message().ok_or_else(|| damaged("a record has no message"))?;
+    if message.id != stored.id || message.at_s != stored.at_s {
+        return Err(damaged("another message stands there"));
+    }
+    Ok(message)
+}
+
+fn again(
+    reader: &Reader,
+    state: &dyn State,
+    timeline: TimelineId,
+    before: &Entry,
+) -> Result<Option<Arc<Message>>, StoreError> {
+    let seq: Seq = before.seq;
+    let found = runs::entry(state, timeline, seq).map_err(|error| state_failed(&error))?;
+    let Some(entry) = found else { return Ok(None) };
+    match message_at(reader, &entry.stored) {
+        Ok(message) => Ok(Some(Arc::new(message))),
+        Err(error) => Err(unreadable(&error, entry.stored.place)),
+    }
+}
+
+/// Says once what cannot be read, with its file and place.
+fn unreadable(error: &ReadError, at: Place) -> StoreError {
+    let file = format!("{:010}.log", at.segment);
+    let offset = at.offset;
+    match error {
+        ReadError::Gone => tracing::error!(file, offset, "the segment of a message is not there"),
+        ReadError::Damaged { why, .. } => {
+            tracing::error!(file, offset, why, "a message is damaged")
+        }
+        ReadError::Io(error) => {
+            tracing::error!(file, offset, %error, "a message cannot be read");
+            return StoreError::Failed;
+        }
+    }
+    StoreError::Damaged
+}

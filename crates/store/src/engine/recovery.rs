@@ -1,0 +1,346 @@
+//! Opening: the checkpoint from state, and the log from its place on.
+//!
+//! Every record is carried out again as it was. A timeline of which state knows more than the
+//! checkpoint says so with its head, and records before that place change it no more; segments are
+//! counted by every record, for their counts are those of the checkpoint. Invariant: after opening
+//! state knows everything, and each segment that is needed is there.
+
+use super::index::Index;
+use super::index::counts::Counts;
+use super::index::hot::Hot;
+use super::index::once::{Limits, Once};
+use super::index::rows::row_key;
+use super::record::bytes::Bytes;
+use super::record::stored::Leaving;
+use super::record::{self, Said, run};
+use super::state::{Keep, State, StateError};
+use super::upkeep::Upkeep;
+use super::upkeep::retention::Excess;
+use super::{Engine, EngineSettings, Since};
+use crate::OpenError;
+use crate::files::Files;
+use crate::log::{Found, Kind, Log, Place, segment_number, segment_path};
+use model::ports::log::{Restored, Table};
+use model::timeline::{Seq, TimelineId};
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The key of the checkpoint.
+const CHECKPOINT: &[u8] = b"checkpoint";
+
+const VERSION: u8 = 1;
+
+/// What opening found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EngineFound {
+    /// In the log.
+    pub log: Found,
+    /// Where the last checkpoint was: records from there on were read.
+    pub from: Place,
+    /// Timelines of which they tell.
+    pub timelines: u64,
+    /// Rows, likewise.
+    pub rows: u64,
+    /// State had no checkpoint, and all of it was made from the log.
+    pub rebuilt: bool,
+}
+
+impl Engine {
+    /// Opens the log in `folder` and its state. What the log says since the last checkpoint is
+    /// carried out, and state told of it.
+    pub fn open(
+        files: Arc<dyn Files>,
+        folder: &Path,
+        settings: EngineSettings,
+        state: Arc<dyn State>,
+    ) -> Result<(Engine, EngineFound), OpenError> {
+        let failed = |error| state_failed(folder, error);
+        let checkpoint = read_checkpoint(&*state).map_err(failed)?;
+        if checkpoint.is_none() {
+            has_everything(&*files, folder)?;
+        }
+        let (from, counts) = checkpoint.clone().unwrap_or_default();
+        let limits = Limits {
+            count_max: settings.once_count_max,
+            age_s_max: settings.once_age_s_max,
+            bytes_max: settings.once_bytes_max,
+        };
+        let once = load_once(&*state, limits).map_err(failed)?;
+        let mut index = Index::new(state, once);
+        (index.counts, index.newer) = (counts, Some(HashMap::new()));
+        let mut error = None;
+        let mut each = |place, kind, payload: &[u8]| {
+            replay(&mut index, place, kind, payload).unwrap_or_else(|failed| {
+                error = Some(failed);
+                Err("state could not be read")
+            })
+        };
+        let opened = Log::open(files, folder, settings.log, from, &mut each);
+        if let Some(error) = error {
+            return Err(state_failed(folder, error));
+        }
+        let (log, found) = opened?;
+        index.newer = None;
+        let rebuilt = checkpoint.is_none() && found.segments > 0;
+        check_segments(&log, &index.counts, folder)?;
+        let found = EngineFound {
+            from,
+            timelines: index.touched_len() as u64,
+            rows: index.rows.len() as u64,
+            rebuilt,
+            log: found,
+        };
+        let mut engine = Engine {
+            reader: log.reader(),
+            log,
+            hot: Hot::new(settings.hot_bytes_max),
+            settings,
+            index,
+            since: Since { place: from, ..Since::default() },
+            upkeep: Upkeep::default(),
+            excess: Excess::default(),
+            slots: Vec::new(),
+        };
+        let replayed = checkpoint.is_none() || found.log.records > 0;
+        if !engine.after_open(replayed) {
+            let why = "what the log says since the last checkpoint could not be written to state: \
+                       make room, or mend the disk, and start again; nothing is lost";
+            return Err(OpenError::Failed {
+                path: folder.join("state"),
+                error: io::Error::other(why),
+            });
+        }
+        Ok((engine, found))
+    }
+
+    /// False when state does not know all that was replayed: whoever is given what is alive would
+    /// miss it.
+    fn after_open(&mut self, replayed: bool) -> bool {
+        if replayed && (self.log.sync().is_err() || !self.checkpoint_now(0)) {
+            return false;
+        }
+        let turns = self.index.heads.rounds(2);
+        self.index.heads.shrink_to(self.settings.heads_resident_max, turns);
+        self.look_for_dead_segments();
+        true
+    }
+
+    /// Everything that is alive: rows table by table, then entries timeline by timeline. Only right
+    /// after opening, while state knows everything.
+    pub fn restore(&self, each: &mut dyn FnMut(Restored<'_>)) -> Result<(), StateError> {
+        restore(&*self.index.state, each)
+    }
+}
+
+/// Everything that state knows, as [`Engine::restore`].
+pub fn restore(state: &dyn State, each: &mut dyn FnMut(Restored<'_>)) -> Result<(), StateError> {
+    let mut sense = true;
+    let all: (&[u8], &[u8]) = (&[], &[u8::MAX; 600]);
+    state.range(Keep::Rows, all, false, &mut |key, value| {
+        let table =
+            key.split_first().and_then(|(table, key)| Some((Table::from_byte(*table)?, key)));
+        match table {
+            Some((table, key)) => each(Restored::Row { table, key, value }),
+            None => sense = false,
+        }
+        sense
+    })?;
+    state.range(Keep::Runs, all, false, &mut |key, value| {
+        let read = run::read_key(key).and_then(|(id, first)| Some((id, run::read(first, value)?)));
+        let Some((timeline, entries)) = read else {
+            sense = false;
+            return false;
+        };
+        for entry in entries {
+            let (seq, id, label) = (entry.seq, entry.stored.id, &*entry.stored.label);
+            each(Restored::Entry { timeline, seq, id, label });
+        }
+        true
+    })?;
+    if sense { Ok(()) } else { Err(super::index::senseless()) }
+}
+
+/// The key and value of a checkpoint in [`Keep::Meta`].
+pub(super) fn write_checkpoint(place: Place, counts: &Counts) -> (Vec<u8>, Vec<u8>) {
+    let mut out = vec![VERSION];
+    record::put_place(place, &mut out);
+    counts.write(&mut out);
+    (CHECKPOINT.to_vec(), out)
+}
+
+fn read_checkpoint(state: &dyn State) -> Result<Option<(Place, Counts)>, StateError> {
+    let Some(value) = state.get(Keep::Meta, CHECKPOINT)? else { return Ok(None) };
+    let mut bytes = Bytes(&value);
+    let mut read = || {
+        let version = bytes.u8()?;
+        let read = (record::place(&mut bytes)?, Counts::read(&mut bytes)?);
+        (version == VERSION && bytes.0.is_empty()).then_some(read)
+    };
+    read().map(Some).ok_or_else(super::index::senseless)
+}
+
+fn load_once(state: &dyn State, limits: Limits) -> Result<Once, StateError> {
+    let mut once = Once::new(limits);
+    let mut rows = Vec::new();
+    state.range(Keep::Once, (&[], &[u8::MAX; 17]), false, &mut |key, value| {
+        rows.push((key.to_vec(), value.to_vec()));
+        true
+    })?;
+    if once.load(rows) { Ok(once) } else { Err(super::index::senseless()) }
+}
+
+/// Without a checkpoint state is made anew, from all that was ever written.
+fn has_everything(files: &dyn Files, folder: &Path) -> Result<(), OpenError> {
+    let names = match files.names(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        names => names.map_err(|error| OpenError::at(folder, error))?,
+    };
+    let mut numbers: Vec<u32> = names.iter().filter_map(|name| segment_number(name)).collect();
+    numbers.sort_unstable();
+    if numbers.iter().copied().eq(1..=numbers.len() as u32) {
+        return Ok(());
+    }
+    let why = "state has no checkpoint, and the log no longer has everything from its beginning, \
+               so state cannot be made anew";
+    Err(OpenError::Corrupt { path: folder.join("state"), offset: 0, why })
+}
+
+fn check_segments(log: &Log, counts: &Counts, folder: &Path) -> Result<(), OpenError> {
+    let there: Vec<u32> = log.segments().map(|(number, _)| number).collect();
+    match counts.iter().find(|(segment, count)| count.live > 0 && !there.contains(segment)) {
+        None => Ok(()),
+        Some((segment, _)) => {
+            let path = segment_path(folder, segment);
+            let why = "the segment is not there, though messages in it are alive";
+            Err(OpenError::Corrupt { path, offset: 0, why })
+        }
+    }
+}
+
+fn state_failed(folder: &Path, error: StateError) -> OpenError {
+    OpenError::Failed { path: folder.join("state"), error: io::Error::other(error.why) }
+}
+
+/// Carries out a record again.
+fn replay(
+    index: &mut Index,
+    place: Place,
+    kind: Kind,
+    payload: &[u8],
+) -> Result<Result<(), &'static str>, StateError> {
+    let senseless = "a record makes no sense";
+    let carried_out = match kind {
+        Kind::Append | Kind::Move => {
+            let Some(said) = Said::read(payload) else { return Ok(Err(senseless)) };
+            let length = (payload.len() + crate::log::record::HEAD_BYTES) as u32;
+            replay_message(index, (place, length), kind, &said)?
+        }
+        Kind::Remove => match record::read_remove(payload) {
+            Some((timeline, leaving)) => replay_remove(index, place, timeline, &leaving)?,
+            None => false,
+        },
+        Kind::Cursor => match record::read_cursor(payload) {
+            Some((timeline, reader, upto)) => {
+                if let Some(slot) = unknown(index, timeline, place)? {
+                    index.acknowledge(slot, reader, upto);
+                }
+                true
+            }
+            None => false,
+        },
+        Kind::Forget => match record::read_forget(payload) {
+            Some((timeline, freed)) => {
+                if let Some(slot) = unknown(index, timeline, place)? {
+                    index.forget(slot);
+                }
+                let mut freed = freed.into_iter();
+                freed.all(|(segment, entries)| index.counts.free(segment, entries.into()))
+            }
+            None => false,
+        },
+        Kind::Put => record::read_put(payload).is_some_and(|(table, key, value)| {
+            index.rows.set(row_key(table, key), Some(value.into()));
+            true
+        }),
+        Kind::Delete => record::read_delete(payload).is_some_and(|(table, key)| {
+            index.rows.set(row_key(table, key), None);
+            true
+        }),
+        Kind::Segment | Kind::Synced | Kind::OnceOver => true,
+    };
+    Ok(if carried_out { Ok(()) } else { Err(senseless) })
+}
+
+/// The slot of a timeline to which a record there still has something to say.
+fn unknown(
+    index: &mut Index,
+    timeline: TimelineId,
+    place: Place,
+) -> Result<Option<u32>, StateError> {
+    let slot = index.head(timeline)?;
+    let newer = index.newer.as_ref().expect("the log is replayed");
+    let known = newer.get(&timeline).is_some_and(|upto| place < *upto);
+    Ok((!known).then_some(slot))
+}
+
+fn replay_message(
+    index: &mut Index,
+    (place, length): (Place, u32),
+    kind: Kind,
+    said: &Said<'_>,
+) -> Result<bool, StateError> {
+    let stored = said.stored(place, length).map(Arc::new);
+    if let Some(stored) = &stored {
+        if stored.place == place {
+            index.counts.hold(place.segment, length);
+        }
+        index.counts.fill(stored.place.segment, said.targets.len() as u64);
+    }
+    if let Some(from) = said.from
+        && !index.counts.free(from.segment, said.targets.len() as u64)
+    {
+        return Ok(false);
+    }
+    for (timeline, seq) in said.targets.iter() {
+        let Some(slot) = unknown(index, timeline, place)? else { continue };
+        match &stored {
+            Some(stored) if kind == Kind::Move => index.move_entry(slot, seq, stored),
+            Some(stored) => {
+                if seq <= index.heads.at(slot).last {
+                    return Ok(false);
+                }
+                index.raise(slot, seq);
+                index.push(slot, seq, stored);
+            }
+            None => index.raise(slot, seq),
+        }
+    }
+    if let Some(claim) = said.claim {
+        let seqs: Box<[Seq]> = said.targets.iter().map(|(_, seq)| seq).collect();
+        index.once.insert(claim, place, said.id, seqs);
+    }
+    Ok(true)
+}
+
+fn replay_remove(
+    index: &mut Index,
+    place: Place,
+    timeline: TimelineId,
+    leaving: &[Leaving],
+) -> Result<bool, StateError> {
+    let slot = unknown(index, timeline, place)?;
+    for one in leaving {
+        if !index.counts.free(one.segment, 1) {
+            return Ok(false);
+        }
+        // The record knows what state would have to be asked for.
+        if let Some(slot) = slot
+            && index.leave(slot, one.seq, &mut |_| Ok(Some(*one)))?.is_none()
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,196 @@
+//! State in fjall: one database a log, six keyspaces.
+//!
+//! A batch goes to fjall's journal through a small buffer and is on stable storage only after
+//! `persist` (its `SyncAll`, an `fsync`); before, any earlier part of the batches may survive a
+//! crash, which the port allows. fjall takes nothing more after an error of a write: the database
+//! is opened anew before the next one, and batches since the last `persist`, kept for this, are
+//! said again. Reads are of one moment each. Invariant: what fjall needs in memory is bounded: its
+//! cache, and memtables of some MiB a keyspace; what is kept, by the length of a checkpoint.
+
+use super::{Change, Keep, State, StateError};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Memtable of the keyspaces that see much, bytes.
+const MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Of the others.
+const MEMTABLE_BYTES_SMALL: u64 = 2 * 1024 * 1024;
+
+/// fjall's own journals, bytes: the least it allows.
+const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// State in a fjall database.
+pub struct FjallState {
+    folder: PathBuf,
+    cache_bytes: u64,
+    open: RwLock<Option<Arc<Opened>>>,
+    /// Who writes holds it.
+    writer: Mutex<Writer>,
+}
+
+#[derive(Default)]
+struct Writer {
+    /// What fjall might lose: the batches since the last `persist`.
+    pending: Vec<Vec<Change>>,
+    /// fjall takes nothing more.
+    broken: bool,
+}
+
+struct Opened {
+    database: Database,
+    keyspaces: [Keyspace; Keep::ALL.len()],
+}
+
+impl FjallState {
+    /// Opens the database in `folder`, makes it if there is none. It keeps about `cache_bytes` of
+    /// blocks in memory.
+    pub fn open(folder: &Path, cache_bytes: u64) -> Result<FjallState, StateError> {
+        let opened = Opened::open(folder, cache_bytes)?;
+        let open = RwLock::new(Some(Arc::new(opened)));
+        Ok(FjallState { folder: folder.into(), cache_bytes, open, writer: Mutex::default() })
+    }
+
+    fn opened(&self) -> Result<Arc<Opened>, StateError> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let closed = || StateError { full: false, why: "state could not be opened again".into() };
+        open.clone().ok_or_else(closed)
+    }
+
+    /// Opens the database anew if it is broken, and says again what it might have lost.
+    fn mend(&self, writer: &mut Writer) -> Result<Arc<Opened>, StateError> {
+        if !writer.broken {
+            return self.opened();
+        }
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        *open = None; // or the folder would still be locked
+        let opened = Arc::new(Opened::open(&self.folder, self.cache_bytes)?);
+        for changes in &writer.pending {
+            opened.write(changes).map_err(told)?;
+        }
+        *open = Some(Arc::clone(&opened));
+        writer.broken = false;
+        tracing::info!(folder = %self.folder.display(), "state was opened again");
+        Ok(opened)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State for FjallState {
+    fn get(&self, space: Keep, key: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
+        let opened = self.opened()?;
+        let found = opened.database.snapshot().get(opened.keyspace(space), key).map_err(told)?;
+        Ok(found.map(|value| value.to_vec()))
+    }
+
+    fn range(
+        &self,
+        space: Keep,
+        (from, to): (&[u8], &[u8]),
+        backwards: bool,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StateError> {
+        if from >= to {
+            return Ok(());
+        }
+        let opened = self.opened()?;
+        let snapshot = opened.database.snapshot();
+        let mut range = snapshot.range(opened.keyspace(space), from..to);
+        while let Some(guard) = if backwards { range.next_back() } else { range.next() } {
+            let (key, value) = guard.into_inner().map_err(told)?;
+            if !each(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, changes: Vec<Change>) -> Result<(), StateError> {
+        let mut writer = self.writer();
+        let opened = self.mend(&mut writer)?;
+        opened.write(&changes).map_err(|error| {
+            writer.broken = true;
+            told(error)
+        })?;
+        writer.pending.push(changes);
+        Ok(())
+    }
+
+    fn persist(&self) -> Result<(), StateError> {
+        let mut writer = self.writer();
+        let opened = self.mend(&mut writer)?;
+        opened.database.persist(PersistMode::SyncAll).map_err(|error| {
+            writer.broken = true;
+            told(error)
+        })?;
+        writer.pending.clear();
+        Ok(())
+    }
+}
+
+impl Opened {
+    fn open(folder: &Path, cache_bytes: u64) -> Result<Opened, StateError> {
+        let builder = Database::builder(folder)
+            .cache_size(cache_bytes)
+            .worker_threads(1)
+            .max_journaling_size(JOURNAL_BYTES_MAX)
+            .manual_journal_persist(true);
+        let database = builder.open().map_err(told)?;
+        let keyspaces = Keep::ALL.map(|space| {
+            let bytes = match space {
+                Keep::Heads | Keep::Runs | Keep::Rows => MEMTABLE_BYTES,
+                Keep::Meta | Keep::Cursors | Keep::Once => MEMTABLE_BYTES_SMALL,
+            };
+            let options = || {
+                KeyspaceCreateOptions::default()
+                    .max_memtable_size(bytes)
+                    .manual_journal_persist(true)
+            };
+            database.keyspace(name(space), options).map_err(told)
+        });
+        let [meta, heads, runs, cursors, once, rows] = keyspaces;
+        let keyspaces = [meta?, heads?, runs?, cursors?, once?, rows?];
+        Ok(Opened { database, keyspaces })
+    }
+
+    fn write(&self, changes: &[Change]) -> fjall::Result<()> {
+        let mut batch = self.database.batch();
+        for Change { space, key, value } in changes {
+            match value {
+                Some(value) => batch.insert(self.keyspace(*space), &key[..], &value[..]),
+                None => batch.remove(self.keyspace(*space), &key[..]),
+            }
+        }
+        batch.commit()
+    }
+
+    fn keyspace(&self, space: Keep) -> &Keyspace {
+        &self.keyspaces[space as usize]
+    }
+}
+
+fn name(space: Keep) -> &'static str {
+    match space {
+        Keep::Meta => "meta",
+        Keep::Heads => "heads",
+        Keep::Runs => "runs",
+        Keep::Cursors => "cursors",
+        Keep::Once => "once",
+        Keep::Rows => "rows",
+    }
+}
+
+fn told(error: fjall::Error) -> StateError {
+    let full = matches!(&error, fjall::Error::Io(error) if is_full(error));
+    StateError { full, why: error.to_string() }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}

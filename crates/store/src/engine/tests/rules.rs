@@ -1,0 +1,217 @@
+//! What the suite cannot see: segments, pages that race, damage, state that is lost.
+
+use super::subject::{Ground, Held};
+use crate::OpenError;
+use crate::engine::{Import, Sizes};
+use base::hash::HashKey;
+use model::ports::log::{Append, Done, Page, Pull, Read, StoreError, Write};
+use model::timeline::{Message, Seq, Space, TimelineId};
+use std::path::Path;
+use std::sync::Arc;
+use testkit::log::{Options, Subject};
+
+const NOW_S: u32 = 1_700_000_000;
+
+fn line(n: u8) -> TimelineId {
+    TimelineId::of(Space::Other, HashKey::new(1, 2), &[&[n]])
+}
+
+fn message(id: u64, bytes: usize) -> Arc<Message> {
+    let body = vec![id as u8; bytes].into();
+    Arc::new(Message { id, at_s: NOW_S, label: [id as u8].into(), body })
+}
+
+fn held(ground: Ground) -> Held {
+    Held::new(9, ground, Options { segment_bytes: 16 * 1024, ..Options::default() })
+}
+
+impl Held {
+    fn append(&mut self, to: &[TimelineId], message: &Arc<Message>) {
+        let append = Append { message: Arc::clone(message), to: to.into(), once: None };
+        let answers = self.engine().commit(NOW_S, &[Write::Append(append)]);
+        assert!(answers[0].is_ok(), "{answers:?}");
+    }
+
+    fn remove(&mut self, timeline: TimelineId, seqs: impl IntoIterator<Item = Seq>) {
+        let seqs: Vec<_> = seqs.into_iter().collect();
+        let answers = self.engine().commit(NOW_S, &[Write::Remove { timeline, seqs }]);
+        assert_eq!(answers, [Ok(Done::Written)]);
+    }
+
+    fn page(&mut self, timeline: TimelineId) -> Result<Page, StoreError> {
+        match self.engine().read(Read::Pull(all(timeline)))? {
+            Done::Page(page) => Ok(page),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn sizes(&mut self) -> Sizes {
+        self.engine().sizes()
+    }
+
+    fn is_clean(&mut self) {
+        let verified = self.engine().verify(true).expect("state is readable");
+        assert_eq!(verified.told, Vec::<String>::new());
+    }
+}
+
+fn all(timeline: TimelineId) -> Pull {
+    Pull { timeline, from: 0, backwards: false, count_max: 1_000, bytes_max: 1 << 30 }
+}
+
+fn ids(page: &Page) -> Vec<u64> {
+    page.messages.iter().map(|placed| placed.message.id).collect()
+}
+
+#[test]
+fn compaction_wins_the_room_of_what_is_gone_and_keeps_the_rest() {
+    for ground in [Ground::Memory, Ground::Fjall] {
+        let mut held = held(ground);
+        for id in 1..=400 {
+            held.append(&[line(1), line(2)], &message(id, 500));
+        }
+        held.engine().checkpoint_now(NOW_S);
+        let gone = |seq: &Seq| !seq.is_multiple_of(10);
+        held.remove(line(1), (1..=400).filter(gone));
+        held.remove(line(2), (1..=400).filter(gone));
+        let before = held.sizes();
+        held.engine().compact_now(NOW_S);
+        let after = held.sizes();
+        assert!(after.log_bytes * 4 < before.log_bytes, "{before:?} {after:?}");
+        let left: Vec<u64> = (1..=400).filter(|id| id % 10 == 0).collect();
+        for restarted in [false, true] {
+            if restarted {
+                held.restart();
+            }
+            for timeline in [line(1), line(2)] {
+                assert_eq!(ids(&held.page(timeline).expect("a page")), left);
+            }
+            held.is_clean();
+        }
+    }
+}
+
+#[test]
+fn compaction_runs_by_itself_when_enough_is_dead() {
+    let mut held = held(Ground::Memory);
+    for id in 1..=400 {
+        held.append(&[line(1)], &message(id, 500));
+    }
+    held.remove(line(1), (1..=400).filter(|seq| seq % 4 != 0));
+    let before = held.sizes();
+    for now_s in NOW_S..NOW_S + 200 {
+        if let Some(chore) = held.engine().chore(now_s) {
+            let finished = chore.run();
+            held.engine().finished(now_s, finished);
+        }
+    }
+    let after = held.sizes();
+    assert!(after.log_bytes * 2 < before.log_bytes, "{before:?} {after:?}");
+    assert_eq!(held.page(line(1)).expect("a page").messages.len(), 100);
+    held.is_clean();
+}
+
+#[test]
+fn a_page_that_races_a_compaction_finds_its_messages_where_they_went() {
+    let mut held = held(Ground::Memory);
+    for id in 1..=200 {
+        held.append(&[line(1)], &message(id, 500));
+    }
+    held.engine().checkpoint_now(NOW_S);
+    held.remove(line(1), 1..=150);
+    let plan = held.engine().plan(Read::Pull(all(line(1))));
+    held.remove(line(1), 151..=160);
+    held.engine().compact_now(NOW_S);
+    let Ok(Done::Page(page)) = plan.finish() else { panic!("no page") };
+    let ids = ids(&page);
+    assert!(ids.ends_with(&(161..=200).collect::<Vec<_>>()), "{ids:?}");
+    assert!(ids.iter().all(|id| *id > 150), "those were gone before: {ids:?}");
+}
+
+#[test]
+fn a_damaged_message_is_an_error_and_the_others_are_not() {
+    let mut held = held(Ground::Memory);
+    let bodies = [message(1, 3_000), message(2, 3_000), message(3, 3_000)];
+    for body in &bodies {
+        held.append(&[line(1)], body);
+    }
+    held.restart(); // nothing is hot
+    held.files.rot(Path::new("/log/0000000001.log"), 4_000, 0x40);
+    assert_eq!(held.page(line(1)), Err(StoreError::Damaged));
+    let first = Pull { count_max: 1, ..all(line(1)) };
+    let Ok(Done::Page(page)) = held.engine().read(Read::Pull(first)) else { panic!("no page") };
+    assert_eq!((ids(&page), page.more), (vec![1], true));
+    let last = Pull { from: 2, ..all(line(1)) };
+    assert!(held.engine().read(Read::Pull(last)).is_ok());
+    let verified = held.engine().verify(true).expect("state is readable");
+    assert_eq!(verified.problems, 1, "{:?}", verified.told);
+    assert!(verified.told[0].contains("0000000001.log"), "{:?}", verified.told);
+}
+
+#[test]
+fn lost_state_is_made_anew_while_the_log_has_everything() {
+    let mut held = held(Ground::Memory);
+    for id in 1..=100 {
+        held.append(&[line(1), line(2)], &message(id, 500));
+    }
+    held.remove(line(1), (1..=100).filter(|seq| seq % 10 != 0));
+    held.remove(line(2), (1..=100).filter(|seq| seq % 10 != 0));
+    held.engine().checkpoint_now(NOW_S);
+    let lose = |held: &mut Held| {
+        held.engine = None;
+        held.memory.as_ref().expect("in memory").clear();
+    };
+    lose(&mut held);
+    assert!(held.open());
+    assert!(held.found.rebuilt);
+    assert_eq!(held.page(line(1)).expect("a page").messages.len(), 10);
+    held.is_clean();
+    held.engine().compact_now(NOW_S);
+    assert!(held.engine().sizes().segments < 5);
+    lose(&mut held);
+    match held.try_open() {
+        Err(OpenError::Corrupt { why, .. }) => assert!(why.contains("checkpoint"), "{why}"),
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+}
+
+#[test]
+fn a_missing_segment_that_is_needed_is_named() {
+    let mut held = held(Ground::Memory);
+    for id in 1..=200 {
+        held.append(&[line(1)], &message(id, 500));
+    }
+    held.engine().checkpoint_now(NOW_S);
+    held.engine = None;
+    let path = Path::new("/log/0000000002.log");
+    crate::files::Files::remove(&held.files, path).expect("no fault");
+    match held.try_open() {
+        Err(OpenError::Corrupt { path: named, .. }) => assert_eq!(named, path),
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+}
+
+#[test]
+fn what_is_taken_in_keeps_its_place_and_the_numbers_go_on() {
+    let mut held = held(Ground::Memory);
+    let imports = [
+        Import::Entry(line(1), 7, message(70, 10)),
+        Import::Entry(line(1), 9, message(90, 10)),
+        Import::Entry(line(1), 9, message(91, 10)),
+        Import::Last(line(2), 5),
+    ];
+    let new = held.engine().import(NOW_S, &imports);
+    assert_eq!(new, Ok(vec![true, true, false, true]));
+    for restarted in [false, true] {
+        if restarted {
+            held.die();
+            assert!(held.open());
+        }
+        let page = held.page(line(1)).expect("a page");
+        assert_eq!(page.messages.iter().map(|placed| placed.seq).collect::<Vec<_>>(), [7, 9]);
+        assert!(held.page(line(2)).expect("a page").messages.is_empty());
+        held.is_clean();
+    }
+    held.append(&[line(2)], &message(1, 1));
+    assert_eq!(held.page(line(2)).expect("a page").messages[0].seq, 6);
+}

@@ -1,0 +1,86 @@
+//! Taking back what a refused batch did to the index, the last first.
+//!
+//! It does not know why the batch was refused. Invariant: carried out in the reverse order, the
+//! undos of a batch leave the index as it was before.
+
+use super::index::{Forgotten, Index, Left};
+use super::record::stored::Leaving;
+use model::ports::log::OnceKey;
+use model::timeline::{ReaderId, Seq};
+
+/// One step back.
+pub(super) enum Undo {
+    /// Entries whose message stands in a segment were pushed to these slots.
+    Append {
+        pushed: Box<[(u32, Seq)]>,
+        segment: u32,
+    },
+    /// A timeline's last seq was raised from this.
+    Raise {
+        slot: u32,
+        last: Seq,
+    },
+    /// A record with a message was counted.
+    Hold {
+        segment: u32,
+        bytes: u32,
+    },
+    /// So many entries were moved from one segment to the other.
+    Moved {
+        from: u32,
+        to: u32,
+        entries: u64,
+    },
+    Once(OnceKey),
+    Remove {
+        slot: u32,
+        leaving: Leaving,
+        left: Left,
+    },
+    Cursor {
+        slot: u32,
+        reader: ReaderId,
+        before: Option<Seq>,
+    },
+    Forget {
+        slot: u32,
+        forgotten: Box<Forgotten>,
+        freed: Vec<(u32, u32)>,
+    },
+    Row {
+        key: Box<[u8]>,
+        before: Option<Option<Box<[u8]>>>,
+    },
+}
+
+impl Undo {
+    pub(super) fn carry_out(self, index: &mut Index) {
+        match self {
+            Undo::Append { pushed, segment } => {
+                index.counts.unfill(segment, pushed.len() as u64);
+                for &(slot, seq) in pushed.iter().rev() {
+                    index.unpush(slot, seq - 1);
+                }
+            }
+            Undo::Raise { slot, last } => index.heads.at_mut(slot).last = last,
+            Undo::Hold { segment, bytes } => index.counts.unhold(segment, bytes),
+            Undo::Moved { from, to, entries } => {
+                index.counts.unfree(from, entries);
+                index.counts.unfill(to, entries);
+            }
+            Undo::Once(key) => index.once.take_back(key),
+            Undo::Remove { slot, leaving, left } => {
+                index.counts.unfree(leaving.segment, 1);
+                index.unleave(slot, leaving, left);
+            }
+            Undo::Cursor { slot, reader, before } => index.unacknowledge(slot, reader, before),
+            Undo::Forget { slot, forgotten, freed } => {
+                for (segment, entries) in freed {
+                    index.counts.unfree(segment, entries.into());
+                }
+                index.unforget(slot, *forgotten);
+            }
+            Undo::Row { key, before } => index.rows.take_back(key, before),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What is done beside the writes: checkpoints, compaction, retention; slice by slice.
+//!
+//! One chore at a time is out. It reads and writes state and reads the log, on any thread; what
+//! must be written to the log is written by the engine's thread when it comes back. Checkpoints
+//! and the rest take turns, so neither starves. Invariant: state is changed by chores alone.
+
+pub(super) mod checkpoint;
+pub(super) mod compaction;
+mod flush;
+pub(super) mod retention;
+
+use super::Engine;
+use super::state::{Change, State, StateError};
+use crate::log::Reader;
+use checkpoint::{Checkpoint, Slice};
+use compaction::{Compaction, Scan, Scanned};
+use retention::{Sweep, Swept, Trim, Trimmed};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What is under way.
+#[derive(Default)]
+pub(super) struct Upkeep {
+    /// A chore is out.
+    busy: bool,
+    /// The rest had the last turn.
+    turn: bool,
+    /// Of the rest, retention had the last turn.
+    lap: bool,
+    pub(super) checkpoint: Option<Checkpoint>,
+    /// Unix second of the last checkpoint that failed.
+    pub(super) failed_s: Option<u32>,
+    pub(super) compaction: Option<Compaction>,
+    /// No compaction begins before this Unix second.
+    pub(super) compact_from_s: u32,
+    /// Segments whose compaction did not work out, until the next restart.
+    pub(super) refused: BTreeSet<u32>,
+    /// Segments in which nothing is alive and of which state knows nothing any more.
+    pub(super) dead: Vec<u32>,
+    pub(super) sweep: Option<Sweep>,
+    /// Unix second of the last one's end.
+    pub(super) swept_s: Option<u32>,
+}
+
+/// A slice of upkeep that may be done on any thread.
+pub struct Chore {
+    state: Arc<dyn State>,
+    reader: Reader,
+    work: Work,
+}
+
+enum Work {
+    Slice(Slice),
+    Scan(Scan),
+    Trim(Box<Trim>),
+    Sweep(Sweep),
+}
+
+/// What came of a chore.
+pub struct Finished(Outcome);
+
+enum Outcome {
+    Slice(Slice, Result<(), StateError>),
+    Scan(Scanned),
+    Trim(Trimmed),
+    Sweep(Swept),
+}
+
+impl Chore {
+    /// Does it.
+    pub fn run(self) -> Finished {
+        let Chore { state, reader, work } = self;
+        Finished(match work {
+            Work::Slice(slice) => {
+                let done = slice.run(&*state);
+                Outcome::Slice(slice, done)
+            }
+            Work::Scan(scan) => Outcome::Scan(scan.run(&*state, &reader)),
+            Work::Trim(trim) => Outcome::Trim(trim.run()),
+            Work::Sweep(sweep) => Outcome::Sweep(sweep.run(&*state)),
+        })
+    }
+}
+
+impl Engine {
+    /// The next slice of upkeep, if any is due and none is out. Small things are done at once.
+    pub fn chore(&mut self, now_s: u32) -> Option<Chore> {
+        if self.upkeep.busy || self.log.is_failed() {
+            return None;
+        }
+        self.remove_one_dead_segment();
+        self.upkeep.turn = !self.upkeep.turn;
+        let work = match self.upkeep.turn {
+            true => self.checkpoint_work(now_s).or_else(|| self.other_work(now_s)),
+            false => self.other_work(now_s).or_else(|| self.checkpoint_work(now_s)),
+        };
+        work.map(|work| self.give_out(work))
+    }
+
+    /// Takes what came of the chore.
+    pub fn finished(&mut self, now_s: u32, finished: Finished) {
+        self.upkeep.busy = false;
+        match finished.0 {
+            Outcome::Slice(slice, done) => self.slice_done(now_s, slice, done),
+            Outcome::Scan(scanned) => self.scanned(now_s, scanned),
+            Outcome::Trim(trimmed) => self.trimmed(now_s, trimmed),
+            Outcome::Sweep(swept) => self.swept(now_s, swept),
+        }
+    }
+
+    /// Makes a checkpoint to its end, if anything changed. False if it failed. No chore may be out.
+    pub fn checkpoint_now(&mut self, now_s: u32) -> bool {
+        assert!(!self.upkeep.busy, "no chore may be out");
+        if self.upkeep.checkpoint.is_none() && !self.begin_checkpoint() {
+            return false;
+        }
+        while self.upkeep.checkpoint.is_some() {
+            let Some(slice) = self.checkpoint_slice() else { return false };
+            self.do_now(now_s, Work::Slice(slice));
+        }
+        self.remove_dead_segments();
+        self.upkeep.failed_s.is_none()
+    }
+
+    /// Compacts every segment that is worth it, to the end. No chore may be out.
+    pub fn compact_now(&mut self, now_s: u32) {
+        self.checkpoint_now(now_s);
+        self.upkeep.compact_from_s = 0;
+        // One that finds no room rests, and so does this.
+        while self.upkeep.compact_from_s <= now_s && self.begin_compaction(true) {
+            while let Some(scan) = self.scan_work() {
+                self.do_now(now_s, Work::Scan(scan));
+            }
+        }
+        self.checkpoint_now(now_s);
+    }
+
+    /// Drops everything that retention drops, to the end. No chore may be out.
+    pub fn retain_now(&mut self, now_s: u32) {
+        self.checkpoint_now(now_s); // sweeps see what state knows
+        self.upkeep.sweep = Some(Sweep::new(&self.settings, now_s));
+        while let Some(work) = self.trim_work(now_s).or_else(|| self.sweep_work(now_s)) {
+            self.do_now(now_s, work);
+        }
+    }
+
+    fn give_out(&mut self, work: Work) -> Chore {
+        self.upkeep.busy = true;
+        Chore { state: Arc::clone(&self.index.state), reader: self.reader.clone(), work }
+    }
+
+    fn do_now(&mut self, now_s: u32, work: Work) {
+        let chore = self.give_out(work);
+        self.finished(now_s, chore.run());
+    }
+
+    fn checkpoint_work(&mut self, now_s: u32) -> Option<Work> {
+        if self.upkeep.checkpoint.is_none()
+            && !(self.is_checkpoint_due(now_s) && self.begin_checkpoint())
+        {
+            return None;
+        }
+        self.checkpoint_slice().map(Work::Slice)
+    }
+
+    fn other_work(&mut self, now_s: u32) -> Option<Work> {
+        self.upkeep.lap = !self.upkeep.lap;
+        if self.upkeep.lap
+            && let Some(trim) = self.trim_work(now_s)
+        {
+            return Some(trim);
+        }
+        if self.upkeep.compaction.is_none() && now_s >= self.upkeep.compact_from_s {
+            self.begin_compaction(false);
+        }
+        let scan = self.scan_work().map(Work::Scan);
+        scan.or_else(|| self.trim_work(now_s)).or_else(|| self.sweep_work(now_s))
+    }
+}
+
+/// Carries out changes, if there are any.
+fn write(state: &dyn State, changes: Vec<Change>) -> Result<(), StateError> {
+    if changes.is_empty() { Ok(()) } else { state.write(changes) }
+}

@@ -1,0 +1,228 @@
+//! Checkpoints: state is told what changed, slice by slice, and from where on the log is read at
+//! the next start.
+//!
+//! ```text
+//! begin: place and counts ─► timelines … ─► rows … ─► once … ─► seal: place, counts, persisted
+//!          any slice fails ─► what it had in hand counts as changed again, later a new one
+//! ```
+//! A slice tells of a timeline as it is when the slice is made, not as it was at the beginning:
+//! its head says as of where. Invariants: the log is synced before a slice that reflects it is
+//! given out; a segment is removed only after a checkpoint behind it for which nothing in it was
+//! alive.
+
+use super::flush;
+use crate::engine::Engine;
+use crate::engine::index::counts::Counts;
+use crate::engine::index::rows::{RowMap, changes};
+use crate::engine::index::tail::Flush;
+use crate::engine::recovery::write_checkpoint;
+use crate::engine::state::{Change, Keep, State, StateError};
+use crate::log::Place;
+use model::ports::log::OnceKey;
+use std::sync::Arc;
+
+/// Timelines of a slice at most.
+const SLICE_TIMELINES: usize = 1_024;
+
+/// Entries of a slice about.
+const SLICE_ENTRIES: usize = 16_384;
+
+/// Bytes of rows in a slice about.
+const SLICE_BYTES: usize = 512 * 1024;
+
+/// Once keys of a slice at most.
+const SLICE_KEYS: usize = 4_096;
+
+/// Seconds after which a checkpoint that failed is tried again.
+const AGAIN_S: u32 = 5;
+
+/// A checkpoint under way.
+pub(in crate::engine) struct Checkpoint {
+    place: Place,
+    counts: Counts,
+    /// Timelines not told of yet.
+    timelines: Vec<u32>,
+    rows: Option<Told>,
+    once: Vec<OnceKey>,
+}
+
+/// Rows, and the last key that state was told of.
+type Told = (Arc<RowMap>, Option<Box<[u8]>>);
+
+/// A slice of one.
+pub(super) enum Slice {
+    Timelines(Vec<Arc<Flush>>),
+    Rows(Vec<Change>),
+    Once(Vec<OnceKey>, Vec<Change>),
+    Seal(Change),
+}
+
+impl Slice {
+    pub(super) fn run(&self, state: &dyn State) -> Result<(), StateError> {
+        match self {
+            Slice::Timelines(timelines) => {
+                let mut changes = Vec::new();
+                for timeline in timelines {
+                    flush::changes(state, timeline, &mut changes)?;
+                }
+                super::write(state, changes)
+            }
+            Slice::Rows(changes) | Slice::Once(_, changes) => super::write(state, changes.clone()),
+            Slice::Seal(change) => {
+                state.write(vec![change.clone()])?;
+                state.persist()
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Whether the next checkpoint should begin.
+    pub(super) fn is_checkpoint_due(&self, now_s: u32) -> bool {
+        let (since, settings) = (&self.since, &self.settings);
+        if self.upkeep.failed_s.is_some_and(|failed_s| now_s.saturating_sub(failed_s) < AGAIN_S) {
+            return false;
+        }
+        let old = since.first_s.is_some_and(|s| now_s.saturating_sub(s) >= settings.checkpoint_s);
+        let is_new = since.first_s.is_some_and(|s| now_s > s);
+        let pressed = self.log.is_full() && is_new; // at most once a second
+        since.bytes >= settings.checkpoint_bytes
+            || self.index.touched_len() >= settings.checkpoint_timelines
+            || old
+            || pressed
+            || self.upkeep.failed_s.is_some()
+    }
+
+    /// Begins a checkpoint. False if the log cannot be synced.
+    pub(super) fn begin_checkpoint(&mut self) -> bool {
+        if self.log.is_full() {
+            self.make_way();
+        }
+        if self.log.sync().is_err() {
+            return false;
+        }
+        self.since = super::super::Since { place: self.since.place, ..Default::default() };
+        self.upkeep.failed_s = None;
+        let rows = self.index.rows.has_changed().then(|| (self.index.rows.put_aside(), None));
+        self.upkeep.checkpoint = Some(Checkpoint {
+            place: self.log.ahead(),
+            counts: self.index.counts.clone(),
+            timelines: self.index.touched_all(),
+            rows,
+            once: self.index.once.take_changed(),
+        });
+        true
+    }
+
+    /// The log is full: the segment that is written cannot be removed, so another one is begun
+    /// when that is worth it; and state needs some room too.
+    fn make_way(&mut self) {
+        let (number, bytes) = self.log.segments().last().unwrap_or_default();
+        let won = bytes.saturating_sub(self.index.counts.of(number).live_bytes());
+        if won >= self.settings.log.segment_bytes / 16 {
+            // Who fails says so; and without room this one is written on.
+            let _ = self.log.roll();
+        }
+        let _ = self.log.spend_reserve();
+    }
+
+    /// The next slice of the checkpoint under way. `None` if the log cannot be synced.
+    pub(super) fn checkpoint_slice(&mut self) -> Option<Slice> {
+        self.log.sync().ok()?;
+        let as_of = self.log.ahead();
+        let checkpoint = self.upkeep.checkpoint.as_mut()?;
+        let (mut timelines, mut entries) = (Vec::new(), 0);
+        while timelines.len() < SLICE_TIMELINES && entries < SLICE_ENTRIES {
+            let Some(at) = checkpoint.timelines.pop() else { break };
+            if let Some(flush) = self.index.begin_flush(at, as_of) {
+                entries += flush.part.entries.len();
+                timelines.push(flush);
+            }
+        }
+        if !timelines.is_empty() {
+            return Some(Slice::Timelines(timelines));
+        }
+        if let Some((rows, after)) = &mut checkpoint.rows {
+            if let Some((changes, last)) = changes(rows, after.as_deref(), SLICE_BYTES) {
+                *after = Some(last);
+                return Some(Slice::Rows(changes));
+            }
+            checkpoint.rows = None;
+            self.index.rows.told();
+        }
+        if !checkpoint.once.is_empty() {
+            let rest = checkpoint.once.len().saturating_sub(SLICE_KEYS);
+            let keys = checkpoint.once.split_off(rest);
+            let changes = keys.iter().map(|key| self.index.once.change(*key)).collect();
+            return Some(Slice::Once(keys, changes));
+        }
+        let (key, value) = write_checkpoint(checkpoint.place, &checkpoint.counts);
+        Some(Slice::Seal(Change::put(Keep::Meta, key, value)))
+    }
+
+    pub(super) fn slice_done(&mut self, now_s: u32, slice: Slice, done: Result<(), StateError>) {
+        let well = done.is_ok();
+        match &slice {
+            Slice::Timelines(timelines) => {
+                timelines.iter().for_each(|flush| self.index.end_flush(flush, well));
+            }
+            Slice::Once(keys, _) if !well => self.index.once.tell_again(keys),
+            Slice::Rows(_) | Slice::Once(..) => {}
+            Slice::Seal(_) => {
+                if let Some(checkpoint) = self.upkeep.checkpoint.take_if(|_| well) {
+                    self.since.place = checkpoint.place;
+                    self.forget_dead_counts(&checkpoint.counts);
+                    self.look_for_dead_segments();
+                }
+            }
+        }
+        if let Err(error) = done {
+            tracing::warn!(%error, "a checkpoint failed; it is tried again");
+            self.give_checkpoint_up(now_s);
+        }
+    }
+
+    /// What the checkpoint took aside counts as changed again.
+    fn give_checkpoint_up(&mut self, now_s: u32) {
+        self.upkeep.failed_s = Some(now_s);
+        if let Some(checkpoint) = self.upkeep.checkpoint.take() {
+            self.index.rows.tell_again();
+            self.index.once.tell_again(&checkpoint.once);
+        }
+    }
+
+    /// Segments before the last checkpoint in which nothing is alive, neither for it nor now.
+    pub(in crate::engine) fn look_for_dead_segments(&mut self) {
+        let before = self.since.place.segment;
+        let dead = self
+            .log
+            .segments()
+            .map(|(number, _)| number)
+            .filter(|number| *number < before && !self.index.counts.has(*number));
+        self.upkeep.dead = dead.collect();
+    }
+
+    /// Counts of segments that nothing in state or memory names any more.
+    fn forget_dead_counts(&mut self, then: &Counts) {
+        let before = self.since.place.segment;
+        let dead = self.index.counts.iter().filter(|(segment, count)| {
+            *segment < before && count.live == 0 && then.of(*segment).live == 0
+        });
+        let dead: Vec<u32> = dead.map(|(segment, _)| segment).collect();
+        dead.into_iter().for_each(|segment| self.index.counts.forget(segment));
+    }
+
+    pub(super) fn remove_one_dead_segment(&mut self) {
+        if let Some(segment) = self.upkeep.dead.pop()
+            && let Err(error) = self.log.remove(segment)
+        {
+            tracing::warn!(%error, segment, "a segment cannot be removed; it is tried again later");
+        }
+    }
+
+    pub(super) fn remove_dead_segments(&mut self) {
+        while !self.upkeep.dead.is_empty() {
+            self.remove_one_dead_segment();
+        }
+    }
+}

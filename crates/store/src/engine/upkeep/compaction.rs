@@ -1,0 +1,294 @@
+//! Compaction: what is still alive in a segment is written again, so that the segment can go.
+//!
+//! A chore reads a slice of the segment and asks state which entries still name its messages; the
+//! engine's thread leaves out those that left since, and writes the rest with Move records. The
+//! segment goes when the next checkpoint has passed. All entries of a segment's messages are named
+//! by records of that segment, so one walk finds them. Invariant: a message is where its entry
+//! says until a checkpoint has told state that it is elsewhere.
+
+use crate::engine::Engine;
+use crate::engine::commit::Batch;
+use crate::engine::index::head_in_state;
+use crate::engine::index::heads::HeadRow;
+use crate::engine::read::body::message_at;
+use crate::engine::read::runs::Finder;
+use crate::engine::record::stored::Stored;
+use crate::engine::record::{Said, Whereabouts};
+use crate::engine::state::{State, StateError};
+use crate::engine::undo::Undo;
+use crate::log::{Kind, Place, ReadError, Reader};
+use model::ports::log::{APPEND_TIMELINES_MAX, StoreError};
+use model::timeline::{Message, Seq, TimelineId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes of a segment that one slice reads, about.
+const SLICE_BYTES: usize = 256 * 1024;
+
+/// Timelines whose runs a slice remembers.
+const FINDERS_MAX: usize = 1_024;
+
+/// When the log is nearly full, or all that is worth it is wanted: segments of which at most so
+/// many percent are alive.
+const PRESSED_PERCENT: u8 = 90;
+
+/// Seconds without compaction after one that found no room.
+const REST_S: u32 = 5;
+
+/// The segment under way.
+pub(in crate::engine) struct Compaction {
+    segment: u32,
+    /// Where to go on; `None` when all of it was read.
+    at: Option<Place>,
+    /// Where messages stand now, by where they stood in it.
+    moved: HashMap<Place, Arc<Stored>>,
+}
+
+/// A slice to be read.
+pub(super) struct Scan {
+    from: Place,
+}
+
+/// What was found in a slice.
+pub(super) struct Scanned {
+    from: Place,
+    next: Result<Option<Place>, String>,
+    found: Vec<Found>,
+}
+
+/// A message and the entries that name it, as far as state knows.
+struct Found {
+    stored: Stored,
+    message: Option<Message>,
+    entries: Vec<(TimelineId, Seq, HeadRow)>,
+}
+
+impl Scan {
+    pub(super) fn run(self, state: &dyn State, reader: &Reader) -> Scanned {
+        let mut found = Vec::new();
+        let next = self.scan(state, reader, &mut found);
+        Scanned { from: self.from, next, found }
+    }
+
+    fn scan(
+        &self,
+        state: &dyn State,
+        reader: &Reader,
+        found: &mut Vec<Found>,
+    ) -> Result<Option<Place>, String> {
+        let mut finders = HashMap::new();
+        let mut failed = None;
+        let next = reader.scan(self.from, SLICE_BYTES, &mut |place, length, kind, payload| {
+            if !matches!(kind, Kind::Append | Kind::Move) || failed.is_some() {
+                return;
+            }
+            let mut look = || {
+                let said = Said::read(payload).ok_or("a record makes no sense")?;
+                look(state, &mut finders, (place, length), &said).map_err(|error| error.why)
+            };
+            match look() {
+                Ok(one) => found.extend(one),
+                Err(why) => failed = Some(why),
+            }
+        });
+        let next = next.map_err(told)?;
+        if let Some(why) = failed {
+            return Err(why);
+        }
+        for one in found.iter_mut().filter(|one| one.message.is_none()) {
+            one.message = Some(message_at(reader, &one.stored).map_err(told)?);
+        }
+        Ok(next)
+    }
+}
+
+fn told(error: ReadError) -> String {
+    format!("{error:?}")
+}
+
+/// What is alive of a record, as far as state knows.
+fn look(
+    state: &dyn State,
+    finders: &mut HashMap<TimelineId, (Finder, HeadRow)>,
+    (place, length): (Place, u32),
+    said: &Said<'_>,
+) -> Result<Option<Found>, StateError> {
+    let Some(stored) = said.stored(place, length) else { return Ok(None) };
+    let mut entries = Vec::new();
+    for (timeline, seq) in said.targets.iter() {
+        if finders.len() >= FINDERS_MAX {
+            finders.clear();
+        }
+        let (finder, row) = match finders.entry(timeline) {
+            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                let row = head_in_state(state, timeline)?.unwrap_or_default().0;
+                entry.insert((Finder::new(timeline), row))
+            }
+        };
+        let entry = finder.find(state, seq)?;
+        if entry.is_some_and(|entry| entry.stored.place == stored.place) {
+            entries.push((timeline, seq, *row));
+        }
+    }
+    let message = said.message();
+    Ok((!entries.is_empty()).then_some(Found { stored, message, entries }))
+}
+
+impl Engine {
+    /// Begins to compact the segment of which the least is alive, if one is worth it; with `all`,
+    /// even if that wins little. False if there is none.
+    pub(super) fn begin_compaction(&mut self, all: bool) -> bool {
+        let max = self.settings.log.log_bytes_max;
+        let pressed = all || self.log.is_full() || self.log.bytes() > max - max / 10;
+        let percent = if pressed { PRESSED_PERCENT } else { self.settings.compact_percent };
+        let before = self.since.place.segment;
+        let (mut bytes_all, mut live_all, mut best) = (0, 0, None);
+        for (segment, bytes) in self.log.segments().filter(|(segment, _)| *segment < before) {
+            let count = self.index.counts.of(segment);
+            let live = count.live_bytes();
+            (bytes_all, live_all) = (bytes_all + bytes, live_all + live);
+            let share = live.saturating_mul(100) / bytes.max(1);
+            let worth = count.live > 0 && share <= percent.into();
+            if worth
+                && !self.upkeep.refused.contains(&segment)
+                && best.is_none_or(|(least, _)| share < least)
+            {
+                best = Some((share, segment));
+            }
+        }
+        let dead = bytes_all.saturating_sub(live_all).saturating_mul(100);
+        let is_due = dead >= bytes_all.saturating_mul(self.settings.compact_dead_percent.into());
+        let Some((_, segment)) = best.filter(|_| pressed || is_due) else { return false };
+        let at = Some(Place { segment, offset: 0 });
+        self.upkeep.compaction = Some(Compaction { segment, at, moved: HashMap::new() });
+        true
+    }
+
+    /// The next slice to be read.
+    pub(super) fn scan_work(&mut self) -> Option<Scan> {
+        let compaction = self.upkeep.compaction.as_ref()?;
+        if let Some(from) = compaction.at {
+            return Some(Scan { from });
+        }
+        let segment = compaction.segment;
+        self.upkeep.compaction = None;
+        let left = self.index.counts.of(segment).live;
+        if left > 0 {
+            tracing::error!(segment, left, "a segment has entries that its records do not name");
+            self.upkeep.refused.insert(segment);
+        }
+        None
+    }
+
+    pub(super) fn scanned(&mut self, now_s: u32, scanned: Scanned) {
+        let Scanned { from, next, found } = scanned;
+        let Some(mut compaction) = self.upkeep.compaction.take() else { return };
+        if compaction.at != Some(from) {
+            self.upkeep.compaction = Some(compaction);
+            return;
+        }
+        match next {
+            Err(why) => {
+                let file = format!("{:010}.log", from.segment);
+                tracing::error!(file, offset = from.offset, why, "a segment cannot be compacted");
+                self.upkeep.refused.insert(compaction.segment);
+                return;
+            }
+            Ok(next) => compaction.at = next,
+        }
+        match self.move_all(now_s, &mut compaction, found) {
+            Ok(()) => self.upkeep.compaction = Some(compaction),
+            Err(_) => self.upkeep.compact_from_s = now_s.saturating_add(REST_S),
+        }
+    }
+
+    fn move_all(
+        &mut self,
+        now_s: u32,
+        compaction: &mut Compaction,
+        found: Vec<Found>,
+    ) -> Result<(), StoreError> {
+        let there = |(timeline, seq, _): &(TimelineId, Seq, HeadRow)| {
+            let slot = self.index.heads.find(*timeline);
+            let touched = slot.and_then(|slot| self.index.touched(slot));
+            touched.is_none_or(|touched| !touched.is_gone(*seq) && touched.moved(*seq).is_none())
+        };
+        let alive = found.into_iter().filter_map(|mut one| {
+            one.entries.retain(there);
+            Some((one.stored, one.message?, one.entries)).filter(|(.., left)| !left.is_empty())
+        });
+        let alive: Vec<_> = alive.collect();
+        // Beyond the limit what frees something may go, but not into the reserve of a full disk.
+        for ending in [false, true] {
+            if ending && self.log.bytes() < self.settings.log.log_bytes_max {
+                break;
+            }
+            let (mut batch, mut moved) = (Batch::default(), Vec::new());
+            for (stored, message, entries) in &alive {
+                for some in entries.chunks(APPEND_TIMELINES_MAX) {
+                    let to = self.add_move(compaction, (stored, message), some, &mut batch);
+                    moved.push((to, some));
+                }
+            }
+            match self.finish_batch(now_s, batch, ending) {
+                Err(StoreError::Full) => compaction.moved.clear(),
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    for (to, entries) in moved {
+                        for (timeline, seq, row) in entries {
+                            let slot = self.index.head_of(*timeline, *row);
+                            self.index.move_entry(slot, *seq, &to);
+                        }
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Err(StoreError::Full)
+    }
+
+    /// Adds the record that says where a message stands now, for these entries.
+    fn add_move(
+        &mut self,
+        compaction: &mut Compaction,
+        (stored, message): (&Stored, &Message),
+        entries: &[(TimelineId, Seq, HeadRow)],
+        batch: &mut Batch,
+    ) -> Arc<Stored> {
+        let from = Some(stored.place);
+        let targets = || entries.iter().map(|(timeline, seq, _)| (*timeline, *seq));
+        let segment = self.log.ahead().segment;
+        let known = compaction.moved.get(&stored.place).cloned();
+        if let Some(known) = known.filter(|known| known.place.segment == segment) {
+            let there = Whereabouts::There(known.place, known.length);
+            let said = Said { from, ..Said::of(message, there) };
+            let (place, _) = self.log.add(Kind::Move, |out| said.write(targets(), out));
+            if place.segment == segment {
+                self.count_move(stored, &known, entries.len(), batch);
+                return known;
+            }
+            self.log.drop_batch(); // as with an append, it would have begun a segment
+        }
+        // The message on its own, for others may name it too; alone it means nothing.
+        let said = Said::of(message, Whereabouts::Here);
+        let (place, length) = self.log.add(Kind::Append, |out| said.write([].into_iter(), out));
+        self.index.counts.hold(place.segment, length);
+        batch.undo.push(Undo::Hold { segment: place.segment, bytes: length });
+        let to = Arc::new(Stored { place, length, ..stored.clone() });
+        let there = Whereabouts::There(place, length);
+        let said = Said { from, ..Said::of(message, there) };
+        self.log.add(Kind::Move, |out| said.write(targets(), out));
+        compaction.moved.insert(stored.place, Arc::clone(&to));
+        self.count_move(stored, &to, entries.len(), batch);
+        to
+    }
+
+    fn count_move(&mut self, from: &Stored, to: &Stored, entries: usize, batch: &mut Batch) {
+        let (from, to, entries) = (from.place.segment, to.place.segment, entries as u64);
+        let counted = self.index.counts.free(from, entries);
+        debug_assert!(counted, "entries are counted");
+        self.index.counts.fill(to, entries);
+        batch.undo.push(Undo::Moved { from, to, entries });
+    }
+}

@@ -1,0 +1,174 @@
+//! Reading records back, on any thread, while the log goes on writing.
+//!
+//! Few segments are kept open; the others are opened when they are asked for. A segment that was
+//! removed is gone: what is alive of it stands elsewhere, and whoever reads asks where. It knows no
+//! payload. Invariant: what is returned has had its checksum looked at, and never is part of a
+//! batch that is still being written.
+
+use crate::files::{Files, Source};
+use crate::log::record::{self, HEAD_BYTES, Kind};
+use crate::log::walk::{Stuck, Walk};
+use crate::log::{Place, segment_path};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Segments of a log that are kept open for reading. The one that was asked for the longest ago is
+/// closed first.
+const OPEN_MAX: usize = 32;
+
+/// Why a record cannot be had.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// Its segment is not there: what stood in it was removed, or stands elsewhere now.
+    Gone,
+    /// What is there is not what was written.
+    Damaged {
+        /// Where.
+        place: Place,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The system's words.
+    Io(io::Error),
+}
+
+/// Who is given a record: where it stands, how long it is with its head, and what it says.
+pub(crate) type Scanned<'a> = &'a mut dyn FnMut(Place, u32, Kind, &[u8]);
+
+/// Reads records of one log. Clones share what is open.
+#[derive(Clone)]
+pub(crate) struct Reader(Arc<Shared>);
+
+struct Shared {
+    files: Arc<dyn Files>,
+    folder: PathBuf,
+    open: Mutex<Open>,
+}
+
+struct Open {
+    /// The latest asked for last.
+    kept: VecDeque<(u32, Arc<dyn Source>)>,
+    /// The end of what has been written.
+    end: Place,
+}
+
+impl Reader {
+    pub(crate) fn new(files: Arc<dyn Files>, folder: PathBuf, end: Place) -> Reader {
+        let open = Mutex::new(Open { kept: VecDeque::new(), end });
+        Reader(Arc::new(Shared { files, folder, open }))
+    }
+
+    /// The record at `place`, which is `length` bytes long with its head.
+    pub(crate) fn read(&self, place: Place, length: u32) -> Result<(Kind, Vec<u8>), ReadError> {
+        read(&*self.source(place.segment)?, place, length)
+    }
+
+    /// Records from `from` on, up to about `bytes_max` bytes of them and at least one, but not the
+    /// log's own. Where to go on; `None` at the end of the segment, or of what has been written.
+    pub(crate) fn scan(
+        &self,
+        from: Place,
+        bytes_max: usize,
+        each: Scanned<'_>,
+    ) -> Result<Option<Place>, ReadError> {
+        let source = self.source(from.segment)?;
+        let end = self.0.lock().end;
+        let end = match from.segment == end.segment {
+            true => end.offset.into(),
+            false => source.length().map_err(ReadError::Io)?,
+        };
+        let mut walk = Walk::new(&*source, from.offset.into(), end);
+        while walk.at() < end {
+            let stop = walk.next().map_err(|stuck| ReadError::of(from.segment, stuck))?;
+            let stop = stop.expect("the walk is not at its end");
+            let place = Place { segment: from.segment, offset: stop.offset as u32 };
+            if !stop.kind.is_own() {
+                each(place, stop.length, stop.kind, stop.payload);
+            }
+            if walk.at() - u64::from(from.offset) >= bytes_max as u64 && walk.at() < end {
+                return Ok(Some(Place { segment: from.segment, offset: walk.at() as u32 }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// So far has been written.
+    pub(crate) fn written(&self, end: Place) {
+        self.0.lock().end = end;
+    }
+
+    /// This segment has been removed.
+    pub(crate) fn forget(&self, segment: u32) {
+        self.0.lock().kept.retain(|(number, _)| *number != segment);
+    }
+
+    fn source(&self, segment: u32) -> Result<Arc<dyn Source>, ReadError> {
+        let mut open = self.0.lock();
+        if let Some(at) = open.kept.iter().position(|(number, _)| *number == segment) {
+            let kept = open.kept.remove(at).expect("its position was found");
+            open.kept.push_back(kept.clone());
+            return Ok(kept.1);
+        }
+        let source = match self.0.files.source(&segment_path(&self.0.folder, segment)) {
+            Ok(source) => source,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(ReadError::Gone),
+            Err(error) => return Err(ReadError::Io(error)),
+        };
+        if open.kept.len() == OPEN_MAX {
+            open.kept.pop_front();
+        }
+        open.kept.push_back((segment, Arc::clone(&source)));
+        Ok(source)
+    }
+}
+
+impl Shared {
+    /// Nothing panics while it holds the lock, so a poisoned one is as good as another.
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReadError {
+    fn of(segment: u32, stuck: Stuck) -> ReadError {
+        match stuck {
+            Stuck::Bad { offset, why } => {
+                ReadError::Damaged { place: Place { segment, offset: offset as u32 }, why }
+            }
+            Stuck::Io(error) => ReadError::Io(error),
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Gone => f.write_str("the segment is not there"),
+            ReadError::Damaged { place: Place { segment, offset }, why } => {
+                write!(f, "{segment:010}.log is damaged at byte {offset}: {why}")
+            }
+            ReadError::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+fn read(source: &dyn Source, place: Place, length: u32) -> Result<(Kind, Vec<u8>), ReadError> {
+    let damaged = |why| ReadError::Damaged { place, why };
+    if !(HEAD_BYTES..=record::RECORD_BYTES_MAX).contains(&(length as usize)) {
+        return Err(damaged("a record's length is impossible"));
+    }
+    let mut bytes = vec![0; length as usize];
+    match source.read_at(place.offset.into(), &mut bytes) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Err(damaged("the file ends inside a record"));
+        }
+        Err(error) => return Err(ReadError::Io(error)),
+    }
+    let (kind, _) = record::read(&bytes).map_err(damaged)?;
+    bytes.drain(..HEAD_BYTES);
+    Ok((kind, bytes))
+}

@@ -1,0 +1,192 @@
+//! Records: the units of a segment, each with its length and checksum.
+//!
+//! ```text
+//! | length u32 | crc32 u32 | kind u8 | payload: length bytes |   little endian
+//! ```
+//! The checksum covers length, kind and payload. This file knows frames and bytes; what a payload
+//! means is [`crate::engine`]'s. Invariant: [`read`] returns a record only if every byte of it is
+//! as it was written.
+
+/// Bytes before a record's payload.
+pub(crate) const HEAD_BYTES: usize = 9;
+
+/// Longest payload: a body, a label, and the timelines of an append.
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Longest record.
+pub(crate) const RECORD_BYTES_MAX: usize = HEAD_BYTES + PAYLOAD_BYTES_MAX;
+
+/// First bytes of every segment's first payload.
+const MAGIC: &[u8; 8] = b"HOLDLOGS";
+
+/// Version of the records of a segment.
+pub(crate) const VERSION: u16 = 2;
+
+/// Bytes of a Synced record.
+pub(crate) const MARK_BYTES: usize = HEAD_BYTES + 8;
+
+/// What a record is. The payloads of 10 and above are [`crate::engine`]'s.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// First of a segment: which one it is.
+    Segment = 1,
+    /// Everything before this place was on stable storage when it was written.
+    Synced = 2,
+    /// A message takes its place in timelines.
+    Append = 10,
+    /// Messages leave a timeline.
+    Remove = 11,
+    /// A reader of a timeline has everything up to a place.
+    Cursor = 12,
+    /// All of a timeline goes.
+    Forget = 13,
+    /// A row is so from now on.
+    Put = 14,
+    /// A row is gone.
+    Delete = 15,
+    /// A message stands here now, no longer where it stood.
+    Move = 16,
+    /// Once keys are remembered no longer.
+    OnceOver = 17,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Kind> {
+        use Kind::*;
+        let all = [Segment, Synced, Append, Remove, Cursor, Forget, Put, Delete, Move, OnceOver];
+        all.into_iter().find(|&kind| kind as u8 == byte)
+    }
+
+    /// Whether it is the log's own, of which nobody else hears.
+    pub(crate) fn is_own(self) -> bool {
+        matches!(self, Kind::Segment | Kind::Synced)
+    }
+}
+
+/// Appends a record whose payload is what `fill` writes.
+pub(crate) fn write(kind: Kind, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEAD_BYTES]);
+    fill(out);
+    let length = out.len() - start - HEAD_BYTES;
+    assert!(length <= PAYLOAD_BYTES_MAX, "limits of the port keep records below the longest");
+    out[start..start + 4].copy_from_slice(&(length as u32).to_le_bytes());
+    out[start + 8] = kind as u8;
+    let crc = checksum(&out[start..]);
+    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Appends the first record of segment `number`.
+pub(crate) fn write_segment(number: u32, out: &mut Vec<u8>) {
+    write(Kind::Segment, out, |out| {
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&number.to_le_bytes());
+    });
+}
+
+/// What a segment's first record says: that it is one of this version, and which.
+pub(crate) fn read_segment(kind: Kind, payload: &[u8], number: u32) -> Result<(), &'static str> {
+    let none = "the file does not begin as a segment";
+    let rest = payload.strip_prefix(MAGIC).filter(|_| kind == Kind::Segment).ok_or(none)?;
+    let (version, rest) = rest.split_first_chunk().ok_or(none)?;
+    match u16::from_le_bytes(*version) {
+        VERSION if rest == number.to_le_bytes() => Ok(()),
+        VERSION => Err("the segment has the number of another one"),
+        _ => Err("the segment's version is unknown to this server"),
+    }
+}
+
+/// Appends the mark that everything before `offset` of segment `number` is on stable storage.
+pub(crate) fn write_synced(number: u32, offset: u32, out: &mut Vec<u8>) {
+    write(Kind::Synced, out, |out| {
+        out.extend_from_slice(&number.to_le_bytes());
+        out.extend_from_slice(&offset.to_le_bytes());
+    });
+}
+
+/// Whether such a mark stands anywhere in `bytes`, of which the first is at `offset` of segment
+/// `number`. A mark names its own place, so bytes that merely look like one are not taken for it.
+pub(crate) fn has_mark(number: u32, offset: u64, bytes: &[u8]) -> bool {
+    let mut mark = Vec::with_capacity(MARK_BYTES);
+    let mut places = 0..(bytes.len() + 1).saturating_sub(MARK_BYTES);
+    places.any(|at| {
+        if bytes[at..at + 4] != 8u32.to_le_bytes() || bytes[at + 8] != Kind::Synced as u8 {
+            return false;
+        }
+        mark.clear();
+        write_synced(number, (offset + at as u64) as u32, &mut mark);
+        bytes[at..].starts_with(&mark)
+    })
+}
+
+/// Length of the whole record whose head this is.
+pub(crate) fn length(head: &[u8; HEAD_BYTES]) -> Result<usize, &'static str> {
+    let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+    match length <= PAYLOAD_BYTES_MAX {
+        true => Ok(HEAD_BYTES + length),
+        false => Err("a record's length is impossible"),
+    }
+}
+
+/// The record that these bytes are: kind and payload; or what is wrong with it.
+pub(crate) fn read(bytes: &[u8]) -> Result<(Kind, &[u8]), &'static str> {
+    let Some((head, payload)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
+        return Err("the file ends inside a record's head");
+    };
+    if length(head)? != bytes.len() {
+        return Err("a record has another length");
+    }
+    if checksum(bytes) != u32::from_le_bytes([head[4], head[5], head[6], head[7]]) {
+        return Err("a record's checksum does not match");
+    }
+    let kind = Kind::from_byte(head[8]).ok_or("a record's kind is unknown to this version")?;
+    Ok((kind, payload))
+}
+
+/// CRC-32 of a record without the four bytes that hold it.
+fn checksum(record: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&record[..4]);
+    hasher.update(&record[8..]);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_changed_byte_is_seen() {
+        let mut bytes = Vec::new();
+        write(Kind::Remove, &mut bytes, |out| out.extend_from_slice(b"payload"));
+        assert_eq!(read(&bytes), Ok((Kind::Remove, &b"payload"[..])));
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x10;
+            assert!(read(&changed).is_err(), "byte {at}");
+            assert!(read(&bytes[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn a_mark_counts_only_at_its_own_place() {
+        let mut bytes = vec![7; 5];
+        write_synced(3, 105, &mut bytes);
+        assert!(has_mark(3, 100, &bytes) && has_mark(3, 105, &bytes[5..]));
+        assert!(!has_mark(3, 106, &bytes[6..]) && !has_mark(4, 100, &bytes));
+        assert!(!has_mark(3, 99, &bytes) && !has_mark(3, 100, &bytes[..21]));
+    }
+
+    #[test]
+    fn a_segment_says_which_it_is() {
+        let mut bytes = Vec::new();
+        write_segment(9, &mut bytes);
+        let (kind, payload) = read(&bytes).expect("whole");
+        assert_eq!(read_segment(kind, payload, 9), Ok(()));
+        assert!(read_segment(kind, payload, 8).is_err());
+        assert!(read_segment(kind, &payload[1..], 9).is_err());
+        assert!(read_segment(Kind::Synced, payload, 9).is_err());
+    }
+}

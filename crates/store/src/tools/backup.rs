@@ -1,0 +1,169 @@
+//! A copy of a data folder, also of one that is in use.
+//!
+//! A log is brought to rest: a checkpoint is made, and no chore runs. Then its segments and its
+//! derived state stay as they are but for what is written behind the last segment's end. Closed
+//! segments get a second name in the copy if both folders are on one file system, else they are
+//! copied; derived state is written anew. It knows no record. Invariant: `FORMAT` comes last, so a
+//! copy that was not finished is not taken for one.
+
+use super::{Means, open};
+use crate::OpenError;
+use crate::data::Place;
+use crate::data::alive::state_failed;
+use crate::data::folder::log_folder;
+use crate::engine::{Change, Engine, Keep, State};
+use crate::files::{Files, write_whole};
+use crate::log::{recovery, segment_path};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Bytes that are copied at once.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Keys that are copied at once.
+const KEYS_TOGETHER: usize = 1_024;
+
+/// Longer than any key of derived state.
+const LAST_KEY: [u8; 1024] = [u8::MAX; 1024];
+
+/// What was copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Copied {
+    /// Segments.
+    pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Segments that share their place on the disk with the original.
+    pub linked: u64,
+}
+
+/// Copies a folder that is not in use to one that is new or empty.
+pub fn backup(path: &Path, to: &Path, means: &Means, now_s: u32) -> Result<Copied, OpenError> {
+    let (place, mut logs) = open(path, means, now_s)?;
+    let target = Target::begin(&place, to)?;
+    let mut copied = Copied::default();
+    for (number, log) in logs.iter_mut().enumerate() {
+        let still = Still::of(&mut log.engine, &*place.files, &log.folder, now_s)?;
+        target.log(number as u16, &still, &*log.state, &mut copied)?;
+    }
+    target.end(logs.len() as u16)?;
+    Ok(copied)
+}
+
+/// A log at rest.
+pub(crate) struct Still {
+    folder: PathBuf,
+    /// Numbers and lengths.
+    segments: BTreeMap<u32, u64>,
+}
+
+impl Still {
+    /// Brings a log to rest, on the thread that owns it. No chore may be out until it was copied.
+    pub(crate) fn of(
+        engine: &mut Engine,
+        files: &dyn Files,
+        folder: &Path,
+        now_s: u32,
+    ) -> Result<Still, OpenError> {
+        if !engine.checkpoint_now(now_s) || engine.sync().is_err() {
+            let error = io::Error::other("the log takes no checkpoint");
+            return Err(OpenError::Failed { path: folder.into(), error });
+        }
+        let segments = recovery::list(files, folder)?;
+        Ok(Still { folder: folder.into(), segments })
+    }
+}
+
+/// A copy in the making.
+pub(crate) struct Target<'a> {
+    place: &'a Place,
+    path: &'a Path,
+}
+
+impl<'a> Target<'a> {
+    /// Begins a copy in a folder that is new or empty.
+    pub(crate) fn begin(place: &'a Place, path: &'a Path) -> Result<Target<'a>, OpenError> {
+        let failed = |error| OpenError::at(path, error);
+        place.files.make_folder(path).map_err(failed)?;
+        let names = place.files.names(path).map_err(failed)?;
+        match names.into_iter().find(|name| name != "lost+found") {
+            Some(found) => Err(OpenError::Foreign { path: path.into(), found }),
+            None => Ok(Target { place, path }),
+        }
+    }
+
+    /// Copies a log.
+    pub(crate) fn log(
+        &self,
+        number: u16,
+        still: &Still,
+        state: &dyn State,
+        copied: &mut Copied,
+    ) -> Result<(), OpenError> {
+        let files = &*self.place.files;
+        let to = log_folder(self.path, number, "");
+        let failed = |error| OpenError::at(&to, error);
+        files.make_folder(&to).map_err(failed)?;
+        let last = still.segments.last_key_value().map(|(number, _)| *number);
+        for (&segment, &length) in &still.segments {
+            let (from, to) = (segment_path(&still.folder, segment), segment_path(&to, segment));
+            // The last one is still written.
+            let linked = Some(segment) != last && files.link(&from, &to).is_ok();
+            if !linked {
+                copy(files, &from, &to, length).map_err(|error| OpenError::at(&to, error))?;
+            }
+            copied.segments += 1;
+            copied.bytes += length;
+            copied.linked += u64::from(linked);
+        }
+        files.sync_folder(&to).map_err(failed)?;
+        let path = to.join("state");
+        let new = (self.place.states)(&path, 1 << 20)?;
+        copy_state(state, &*new).map_err(|error| state_failed(&path, error))
+    }
+
+    /// Makes it a data folder.
+    pub(crate) fn end(self, logs: u16) -> Result<(), OpenError> {
+        let files = &*self.place.files;
+        let secret = self.path.join("node.secret");
+        write_whole(files, &secret, &self.place.secret)
+            .map_err(|error| OpenError::at(&secret, error))?;
+        crate::data::folder::write_format(files, self.path, logs, false)?;
+        if let Some(parent) = self.path.canonicalize().ok().as_deref().and_then(Path::parent) {
+            // The folder's own name, if we made it.
+            let _ = files.sync_folder(parent);
+        }
+        Ok(())
+    }
+}
+
+fn copy(files: &dyn Files, from: &Path, to: &Path, length: u64) -> io::Result<()> {
+    let (source, mut file) = (files.source(from)?, files.open(to)?);
+    let mut at = 0;
+    while at < length {
+        let mut bytes = vec![0; (length - at).min(PIECE_BYTES) as usize];
+        source.read_at(at, &mut bytes)?;
+        file.write_at(at, &bytes)?;
+        at += bytes.len() as u64;
+    }
+    file.sync()
+}
+
+fn copy_state(from: &dyn State, to: &dyn State) -> Result<(), crate::engine::StateError> {
+    for space in Keep::ALL {
+        let mut next = Vec::new();
+        loop {
+            let mut changes = Vec::new();
+            from.range(space, (&next, &LAST_KEY), false, &mut |key, value| {
+                let (key, value) = (key.to_vec(), Some(value.to_vec()));
+                changes.push(Change { space, key, value });
+                changes.len() < KEYS_TOGETHER
+            })?;
+            let Some(last) = changes.last() else { break };
+            next = [&last.key[..], &[0]].concat();
+            to.write(changes)?;
+        }
+    }
+    to.persist()
+}

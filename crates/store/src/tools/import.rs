@@ -1,0 +1,184 @@
+//! A data folder from the text of [`super::export`].
+//!
+//! The folder must be new or empty; it gets the node's secret of the export. Everything is told
+//! where it lives anew, so the number of logs may be another one. Invariant: the folder becomes one
+//! only when the last line of the text was read and its sums agree.
+
+use super::text::{Line, Sums};
+use super::{Means, settings};
+use crate::OpenError;
+use crate::data::Place;
+use crate::data::alive::Alive;
+use crate::data::folder::Format;
+use crate::data::rehome::{Home, Into};
+use model::ports::log::{ROW_KEY_BYTES_MAX, ROW_VALUE_BYTES_MAX, Restored};
+use model::timeline::{Message, Seq, TimelineId};
+use std::fmt;
+use std::io::{BufRead, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Longest line, bytes: the longest body in base64, and room for the rest.
+const LINE_BYTES_MAX: usize = Message::BODY_BYTES_MAX / 3 * 4 + 4_096;
+
+/// Why an import stopped.
+#[derive(Debug)]
+pub enum ImportError {
+    /// A line of the text, from 1.
+    Line {
+        /// Which.
+        number: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The folder.
+    Folder(OpenError),
+}
+
+/// The text, line by line.
+struct Lines<'a> {
+    text: &'a mut dyn BufRead,
+    number: u64,
+}
+
+/// What an import has read so far.
+#[derive(Default)]
+struct Course {
+    sums: Sums,
+    timeline: Option<TimelineId>,
+    seq: Seq,
+}
+
+/// Makes a folder with so many logs of a text. `home` says where a row or a timeline lives, as for
+/// [`crate::data::Opened::rehome`].
+pub fn import(
+    text: &mut dyn BufRead,
+    path: &Path,
+    (means, now_s): (&Means, u32),
+    logs: u16,
+    home: &dyn Fn(Restored<'_>) -> Option<u16>,
+) -> Result<Sums, ImportError> {
+    let mut lines = Lines { text, number: 0 };
+    let Some(Line::First { secret, .. }) = lines.next()? else {
+        return Err(lines.wrong("it is not the first line of an export"));
+    };
+    let place = begin(path, means, secret)?;
+    let mut into = Into::begin(&place, "", &settings(secret, logs), now_s)?;
+    let sums = fill(&mut lines, &mut into, home)?;
+    into.end(&place)?;
+    place.write_format(logs, false)?;
+    Ok(sums)
+}
+
+fn begin(path: &Path, means: &Means, secret: [u8; 32]) -> Result<Place, OpenError> {
+    let foreign = |found: &str| OpenError::Foreign { path: path.into(), found: found.into() };
+    if means.files.read(&path.join("node.secret")).is_ok() {
+        return Err(foreign("node.secret"));
+    }
+    let (files, states) = (Arc::clone(&means.files), Arc::clone(&means.states));
+    let (place, format) = Place::take(path, secret, files, states)?;
+    if format != Format::First {
+        return Err(foreign("FORMAT"));
+    }
+    place.clear_logs()?;
+    Ok(place)
+}
+
+fn fill(lines: &mut Lines<'_>, into: &mut Into, home: Home<'_>) -> Result<Sums, ImportError> {
+    let mut course = Course::default();
+    while let Some(line) = lines.next()? {
+        course.sums.note(&line);
+        let alive = match line {
+            Line::First { .. } => return Err(lines.wrong("another export begins")),
+            Line::Log(_) => {
+                course.timeline = None;
+                continue;
+            }
+            Line::End(sums) if sums == course.sums => return Ok(sums),
+            Line::End(sums) => {
+                let why = format!("it says {sums:?}, but there were {:?}", course.sums);
+                return Err(lines.wrong(&why));
+            }
+            other => course.alive(other).map_err(|why| lines.wrong(why))?,
+        };
+        into.take(alive, home)?;
+    }
+    lines.number += 1;
+    Err(lines.wrong("the export ends before its last line"))
+}
+
+impl Course {
+    fn alive(&mut self, line: Line) -> Result<Alive, &'static str> {
+        let timeline = self.timeline.ok_or("it belongs to no timeline");
+        match line {
+            Line::Row { key, value, .. }
+                if key.len() > ROW_KEY_BYTES_MAX || value.len() > ROW_VALUE_BYTES_MAX =>
+            {
+                Err("the row is too large")
+            }
+            Line::Row { table, key, value } => {
+                Ok(Alive::Row { table, key: key.into(), value: value.into() })
+            }
+            Line::Timeline { timeline, last } => {
+                (self.timeline, self.seq) = (Some(timeline), 0);
+                Ok(Alive::Timeline { timeline, last })
+            }
+            Line::Entry { message, .. }
+                if message.label.len() > Message::LABEL_BYTES_MAX
+                    || message.body.len() > Message::BODY_BYTES_MAX =>
+            {
+                Err("the message is too large")
+            }
+            Line::Entry { seq, .. } if seq <= self.seq => Err("its seq does not rise"),
+            Line::Entry { seq, message } => {
+                self.seq = seq;
+                Ok(Alive::Entry { timeline: timeline?, seq, message: Arc::new(message) })
+            }
+            Line::Cursor { reader, upto } => {
+                Ok(Alive::Cursor { timeline: timeline?, reader, upto })
+            }
+            Line::First { .. } | Line::Log(_) | Line::End(_) => Err("it is out of place"),
+        }
+    }
+}
+
+impl Lines<'_> {
+    /// The next line; `None` at the end of the text.
+    fn next(&mut self) -> Result<Option<Line>, ImportError> {
+        self.number += 1;
+        let mut line = Vec::new();
+        let mut limited = Read::take(&mut *self.text, LINE_BYTES_MAX as u64);
+        let read = limited.read_until(b'\n', &mut line);
+        let count = read.map_err(|error| self.wrong(&error.to_string()))?;
+        if count == 0 {
+            self.number -= 1;
+            return Ok(None);
+        }
+        if count == LINE_BYTES_MAX && line.last() != Some(&b'\n') {
+            return Err(self.wrong("it is longer than any line of an export"));
+        }
+        let text = std::str::from_utf8(&line).map_err(|_| self.wrong("it is not UTF-8"))?;
+        Line::read(text).map(Some).map_err(|why| self.wrong(&why))
+    }
+
+    fn wrong(&self, why: &str) -> ImportError {
+        ImportError::Line { number: self.number, why: why.into() }
+    }
+}
+
+impl From<OpenError> for ImportError {
+    fn from(error: OpenError) -> ImportError {
+        ImportError::Folder(error)
+    }
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ImportError::Line { number, why } => write!(f, "line {number}: {why}"),
+            ImportError::Folder(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}

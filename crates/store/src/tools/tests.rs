@@ -1,0 +1,215 @@
+//! The tools over folders on the real disk.
+
+use super::*;
+use crate::data::tests::{append, message, open as open_data, put, settings, timeline};
+use backup::backup;
+use check::check;
+use compact::compact;
+use export::export;
+use import::{ImportError, import};
+use model::ports::log::{Append, Restored, Write};
+use model::timeline::{ReaderId, Space};
+use stats::stats;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+const NOW_S: u32 = 2_000;
+
+/// A folder with two logs: timelines 0 to 9, rows, a cursor, and much that is dead.
+fn filled() -> (TempDir, PathBuf) {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("data");
+    let fsync = crate::Fsync::Never;
+    let small = Settings { segment_bytes: 65_536, fsync, ..settings(2) };
+    let mut opened = open_data(&path, small).expect("opens");
+    for n in 0..10 {
+        let log = (n % 2) as u16;
+        let writes: Vec<_> = (0..5).map(|id| append(n, n * 10 + id)).collect();
+        assert!(opened.commit(1_000, log, &writes).iter().all(Result::is_ok));
+        for id in 0..20 {
+            let message = message(id, &[n as u8; 2_000]);
+            let write = Write::Append(Append { message, to: vec![timeline(n)], once: None });
+            assert!(opened.commit(1_000, log, &[write])[0].is_ok());
+        }
+        let writes = [
+            Write::Remove { timeline: timeline(n), seqs: (4..26).collect() },
+            Write::Acknowledge { timeline: timeline(n), reader: ReaderId(3), upto: 2 },
+            put(&format!("{n}"), "value"),
+        ];
+        assert!(opened.commit(1_000, log, &writes).iter().all(Result::is_ok));
+    }
+    opened.settle(1_000).expect("room");
+    (folder, path)
+}
+
+fn means() -> Means {
+    Means::default()
+}
+
+fn text_of(path: &Path) -> String {
+    let mut text = Vec::new();
+    export(path, &means(), NOW_S, &mut text).expect("whole");
+    String::from_utf8(text).expect("it is text")
+}
+
+fn home(logs: u16) -> impl Fn(Restored<'_>) -> Option<u16> {
+    move |restored| match restored {
+        Restored::Row { key, .. } => Some(u16::from(key[0]) % logs),
+        Restored::Entry { timeline, .. } => Some(base::hash::home(timeline.home_hash(), logs)),
+    }
+}
+
+/// The lines without those that say which log it was, sorted.
+fn lines(text: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = text.lines().filter(|line| !line.contains("log")).collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn a_whole_folder_is_sound_and_is_counted() {
+    let (_folder, path) = filled();
+    let checked = check(&path, &means(), NOW_S).expect("readable");
+    assert!(checked.is_sound() && checked.torn.is_empty(), "{checked:?}");
+    assert_eq!((checked.timelines, checked.entries), (10, 30));
+    assert_eq!((checked.rows, checked.cursors, checked.logs), (10, 10, 2));
+    assert!(checked.segments > 4 && checked.records > 250 && checked.bytes > 400_000);
+    let stats = stats(&path, &means(), NOW_S).expect("readable");
+    assert_eq!(stats.len(), 2);
+    for log in stats {
+        assert_eq!(log.timelines.get(&Space::Pushes), Some(&5));
+        assert_eq!(log.entries.get(&Space::Pushes), Some(&15));
+        assert_eq!((log.cursors, log.oldest_s), (5, Some(1_000)));
+        assert_eq!((log.rows.values().sum::<u64>(), log.replayed), (5, 0));
+        assert!(log.checkpoint.segment > 1 && log.sizes.segments > 1);
+    }
+}
+
+#[test]
+fn damage_is_told_with_file_and_byte_and_nothing_is_changed() {
+    let (_folder, path) = filled();
+    let file = path.join("log-01").join("0000000001.log");
+    let whole = std::fs::read(&file).expect("readable");
+    for at in [0, 100, 5_000, whole.len() - 1] {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        std::fs::write(&file, &changed).expect("room");
+        let checked = check(&path, &means(), NOW_S).expect("readable");
+        assert!(!checked.is_sound(), "byte {at}");
+        let first = &checked.damages[0];
+        assert_eq!(first.file, file);
+        assert!(first.offset as usize <= at && at < first.offset as usize + 2_200, "byte {at}");
+        assert_eq!(std::fs::read(&file).expect("readable"), changed, "byte {at}");
+    }
+    let mut changed = whole.clone();
+    (changed[100], changed[whole.len() - 1]) = (!whole[100], !whole[whole.len() - 1]);
+    std::fs::write(&file, &changed).expect("room");
+    let checked = check(&path, &means(), NOW_S).expect("readable");
+    assert_eq!(checked.damages.len(), 2, "one does not hide the other: {:?}", checked.damages);
+    std::fs::write(&file, &whole).expect("room");
+    std::fs::remove_file(path.join("log-00/0000000001.log")).expect("was there");
+    let checked = check(&path, &means(), NOW_S).expect("readable");
+    assert_eq!(checked.damages.len(), 1);
+    assert_eq!(checked.damages[0].file, path.join("log-00/0000000001.log"));
+}
+
+#[test]
+fn a_torn_tail_is_no_damage() {
+    let (_folder, path) = filled();
+    let names = std::fs::read_dir(path.join("log-00")).expect("readable");
+    let mut segments: Vec<_> = names.map(|entry| entry.expect("readable").path()).collect();
+    segments.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
+    let last = segments.into_iter().max().expect("there are some");
+    let mut bytes = std::fs::read(&last).expect("readable");
+    bytes.extend_from_slice(&[7; 30]);
+    std::fs::write(&last, &bytes).expect("room");
+    let checked = check(&path, &means(), NOW_S).expect("readable");
+    assert!(checked.is_sound());
+    assert_eq!(checked.torn[0].file, last);
+    assert_eq!(checked.entries, 30);
+}
+
+#[test]
+fn an_export_makes_the_same_folder_again_with_any_number_of_logs() {
+    let (folder, path) = filled();
+    let text = text_of(&path);
+    assert!(text.starts_with(r#"{"holdline":"export","version":1,"logs":2,"secret":"0707"#));
+    for logs in [1, 3] {
+        let to = folder.path().join(format!("to-{logs}"));
+        let made = import(&mut text.as_bytes(), &to, (&means(), NOW_S), logs, &home(logs));
+        let sums = made.expect("whole");
+        assert_eq!((sums.rows, sums.timelines, sums.entries, sums.cursors), (10, 10, 30, 10));
+        assert!(check(&to, &means(), NOW_S).expect("readable").is_sound());
+        let again = text_of(&to);
+        assert_eq!(lines(&again), lines(&text));
+        let opened = open_data(&to, settings(logs)).expect("opens");
+        assert_eq!((opened.logs_on_disk(), opened.secret), (logs, [7; 32]));
+    }
+}
+
+#[test]
+fn an_import_says_which_line_is_wrong_and_makes_no_folder() {
+    let (folder, path) = filled();
+    let text = text_of(&path);
+    let first = text.lines().next().expect("there is one");
+    let all: Vec<_> = text.lines().collect();
+    let without_end = all[..all.len() - 1].join("\n");
+    let without_one = [&all[..9], &all[10..]].concat().join("\n");
+    for (at, (bad, line, why)) in [
+        (String::new(), 0, "first line"),
+        ("{\"log\":0}\n".into(), 1, "first line"),
+        (format!("{first}\nnonsense\n"), 2, "flat JSON"),
+        (format!("{first}\n{{\"reader\":1,\"upto\":1}}\n"), 2, "no timeline"),
+        (format!("{first}\n{first}\n"), 2, "another export"),
+        (without_end, all.len() as u64, "ends before"),
+        (without_one, all.len() as u64 - 1, "but there were"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let to = folder.path().join(format!("bad-{at}"));
+        let made = import(&mut bad.as_bytes(), &to, (&means(), NOW_S), 1, &home(1));
+        match made.expect_err("must not be taken") {
+            ImportError::Line { number, why: told } => {
+                assert!(told.contains(why), "{told}");
+                assert_eq!(number, line, "{told}");
+            }
+            ImportError::Folder(error) => panic!("{error}"),
+        }
+        assert!(!to.join("FORMAT").exists());
+    }
+    let made = import(&mut text.as_bytes(), &path, (&means(), NOW_S), 2, &home(2));
+    assert!(matches!(made, Err(ImportError::Folder(OpenError::Foreign { .. }))));
+}
+
+#[test]
+fn a_compaction_drops_what_is_dead_and_nothing_else() {
+    let (_folder, path) = filled();
+    let before = text_of(&path);
+    let compacted = compact(&path, &means(), NOW_S).expect("room");
+    assert!(compacted.after_bytes * 4 < compacted.before_bytes, "{compacted:?}");
+    assert_eq!(text_of(&path), before);
+    assert!(check(&path, &means(), NOW_S).expect("readable").is_sound());
+}
+
+#[test]
+fn a_backup_of_a_folder_at_rest_is_the_same() {
+    let (folder, path) = filled();
+    let to = folder.path().join("copy");
+    let copied = backup(&path, &to, &means(), NOW_S).expect("room");
+    assert!(copied.segments > 4);
+    assert_eq!(text_of(&to), text_of(&path));
+    assert!(check(&to, &means(), NOW_S).expect("readable").is_sound());
+    assert!(backup(&path, &to, &means(), NOW_S).is_err(), "never over another");
+}
+
+#[test]
+fn tools_make_no_folder_and_touch_none_that_is_in_use() {
+    let (folder, path) = filled();
+    let none = folder.path().join("none");
+    assert!(check(&none, &means(), NOW_S).is_err() && !none.exists());
+    let opened = open_data(&path, settings(2)).expect("opens");
+    assert!(matches!(check(&path, &means(), NOW_S), Err(OpenError::Locked { .. })));
+    drop(opened);
+    assert!(check(&path, &means(), NOW_S).is_ok());
+}

@@ -1,0 +1,281 @@
+//! The lines of an export: flat objects of JSON whose values are whole numbers and plain texts.
+//!
+//! ```text
+//! {"holdline":"export","version":1,"logs":4,"secret":"<hex>"}      first
+//! {"log":0}                                                        what follows was in this log
+//! {"row":1,"key":"<base64>","value":"<base64>"}                    row: the number of its table
+//! {"timeline":"<hex>","last":7}                                    what follows is of this one
+//! {"seq":5,"id":9,"at_s":1700000000,"label":"<base64>","body":"<base64>"}
+//! {"reader":3,"upto":5}
+//! {"end":1,"rows":1,"timelines":1,"entries":1,"readers":1}         last
+//! ```
+//! It knows lines, not logs. Texts have no escapes: names are ours and contents are base64 or hex.
+//! Invariant: [`Line::read`] gives back what [`Line::write`] wrote, and says what else is wrong.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use model::ports::log::Table;
+use model::timeline::{Message, ReaderId, Seq, TimelineId};
+
+/// The version of the text.
+const VERSION: u64 = 1;
+
+/// One line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Line {
+    First { logs: u64, secret: [u8; 32] },
+    Log(u64),
+    Row { table: Table, key: Vec<u8>, value: Vec<u8> },
+    Timeline { timeline: TimelineId, last: Seq },
+    Entry { seq: Seq, message: Message },
+    Cursor { reader: ReaderId, upto: Seq },
+    End(Sums),
+}
+
+/// How much an export holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sums {
+    /// Rows, each as often as there are logs that have it.
+    pub rows: u64,
+    /// Timelines.
+    pub timelines: u64,
+    /// Messages in them.
+    pub entries: u64,
+    /// Cursors.
+    pub cursors: u64,
+}
+
+impl Sums {
+    /// Counts a line.
+    pub(super) fn note(&mut self, line: &Line) {
+        match line {
+            Line::Row { .. } => self.rows += 1,
+            Line::Timeline { .. } => self.timelines += 1,
+            Line::Entry { .. } => self.entries += 1,
+            Line::Cursor { .. } => self.cursors += 1,
+            Line::First { .. } | Line::Log(_) | Line::End(_) => {}
+        }
+    }
+}
+
+impl Line {
+    /// Its text, without the end of line.
+    pub(super) fn write(&self) -> String {
+        let base = |bytes: &[u8]| STANDARD.encode(bytes);
+        match self {
+            Line::First { logs, secret } => {
+                let secret = hex(secret);
+                let first = format!(r#""holdline":"export","version":{VERSION}"#);
+                format!(r#"{{{first},"logs":{logs},"secret":"{secret}"}}"#)
+            }
+            Line::Log(number) => format!(r#"{{"log":{number}}}"#),
+            Line::Row { table, key, value } => {
+                let (table, key, value) = (*table as u8, base(key), base(value));
+                format!(r#"{{"row":{table},"key":"{key}","value":"{value}"}}"#)
+            }
+            Line::Timeline { timeline, last } => {
+                let id = hex(&timeline.to_bytes());
+                format!(r#"{{"timeline":"{id}","last":{last}}}"#)
+            }
+            Line::Entry { seq, message: Message { id, at_s, label, body } } => {
+                let (label, body) = (base(label), base(body));
+                format!(
+                    r#"{{"seq":{seq},"id":{id},"at_s":{at_s},"label":"{label}","body":"{body}"}}"#
+                )
+            }
+            Line::Cursor { reader: ReaderId(reader), upto } => {
+                format!(r#"{{"reader":{reader},"upto":{upto}}}"#)
+            }
+            Line::End(Sums { rows, timelines, entries, cursors }) => {
+                let both = format!(r#""rows":{rows},"timelines":{timelines}"#);
+                format!(r#"{{"end":1,{both},"entries":{entries},"readers":{cursors}}}"#)
+            }
+        }
+    }
+
+    /// What a line says, or what is wrong with it.
+    pub(super) fn read(line: &str) -> Result<Line, String> {
+        let fields = Fields(fields(line).ok_or("it is not a flat JSON object")?);
+        let (first, _) = fields.0.first().ok_or("it says nothing")?;
+        match *first {
+            "holdline" => fields.first(),
+            "log" => Ok(Line::Log(fields.number("log")?)),
+            "row" => fields.row(),
+            "timeline" => {
+                let id = unhex(fields.text("timeline")?).and_then(TimelineId::from_bytes);
+                let timeline = id.ok_or("\"timeline\" is not the id of one")?;
+                Ok(Line::Timeline { timeline, last: fields.number("last")? })
+            }
+            "seq" => fields.entry(),
+            "reader" => {
+                let reader = ReaderId(fields.number("reader")?);
+                Ok(Line::Cursor { reader, upto: fields.number("upto")? })
+            }
+            "end" => Ok(Line::End(Sums {
+                rows: fields.number("rows")?,
+                timelines: fields.number("timelines")?,
+                entries: fields.number("entries")?,
+                cursors: fields.number("readers")?,
+            })),
+            other => Err(format!("{other:?} begins no line that is known")),
+        }
+    }
+}
+
+/// Names and values of one line, in order.
+struct Fields<'a>(Vec<(&'a str, Value<'a>)>);
+
+#[derive(Clone, Copy)]
+enum Value<'a> {
+    Number(u64),
+    Text(&'a str),
+}
+
+impl<'a> Fields<'a> {
+    fn first(&self) -> Result<Line, String> {
+        match (self.text("holdline")?, self.number("version")?) {
+            ("export", VERSION) => {
+                let secret = unhex(self.text("secret")?);
+                let secret = secret.ok_or("\"secret\" does not have 64 hex digits")?;
+                Ok(Line::First { logs: self.number("logs")?, secret })
+            }
+            ("export", version) => Err(format!("version {version} is unknown to this program")),
+            _ => Err("it is not an export of Holdline".into()),
+        }
+    }
+
+    fn row(&self) -> Result<Line, String> {
+        let number = self.number("row")?;
+        let table = u8::try_from(number).ok().and_then(Table::from_byte);
+        let table = table.ok_or_else(|| format!("there is no table {number}"))?;
+        Ok(Line::Row { table, key: self.bytes("key")?, value: self.bytes("value")? })
+    }
+
+    fn entry(&self) -> Result<Line, String> {
+        let at_s = self.number("at_s")?;
+        let at_s = u32::try_from(at_s).map_err(|_| "\"at_s\" is beyond 32 bits")?;
+        let (label, body) = (self.bytes("label")?.into(), self.bytes("body")?.into());
+        let message = Message { id: self.number("id")?, at_s, label, body };
+        Ok(Line::Entry { seq: self.number("seq")?, message })
+    }
+
+    fn find(&self, name: &str) -> Result<Value<'a>, String> {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| *value).ok_or_else(|| format!("{name:?} is missing"))
+    }
+
+    fn number(&self, name: &str) -> Result<u64, String> {
+        match self.find(name)? {
+            Value::Number(number) => Ok(number),
+            Value::Text(_) => Err(format!("{name:?} is not a number")),
+        }
+    }
+
+    fn text(&self, name: &str) -> Result<&'a str, String> {
+        match self.find(name)? {
+            Value::Text(text) => Ok(text),
+            Value::Number(_) => Err(format!("{name:?} is not a text")),
+        }
+    }
+
+    fn bytes(&self, name: &str) -> Result<Vec<u8>, String> {
+        STANDARD.decode(self.text(name)?).map_err(|error| format!("{name:?}: {error}"))
+    }
+}
+
+fn fields(line: &str) -> Option<Vec<(&str, Value<'_>)>> {
+    let mut rest = line.trim().strip_prefix('{')?.trim_start();
+    let mut fields = Vec::new();
+    loop {
+        let (name, after) = text(rest)?;
+        rest = after.trim_start().strip_prefix(':')?.trim_start();
+        let value = if rest.starts_with('"') {
+            let (text, after) = text(rest)?;
+            rest = after;
+            Value::Text(text)
+        } else {
+            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            let (digits, after) = rest.split_at(end);
+            rest = after;
+            Value::Number(digits.parse().ok()?)
+        };
+        fields.push((name, value));
+        rest = rest.trim_start();
+        match rest.strip_prefix(',') {
+            Some(after) => rest = after.trim_start(),
+            None => return (rest == "}").then_some(fields),
+        }
+    }
+}
+
+fn text(rest: &str) -> Option<(&str, &str)> {
+    let (text, after) = rest.strip_prefix('"')?.split_once('"')?;
+    (!text.contains('\\')).then_some((text, after))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |at: usize| (*text.as_bytes().get(at)? as char).to_digit(16);
+    let mut bytes = [0; N];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = (digit(2 * at)? << 4 | digit(2 * at + 1)?) as u8;
+    }
+    (text.len() == 2 * N).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+    use model::timeline::Space;
+
+    #[test]
+    fn lines_are_read_as_they_were_written() {
+        let timeline = TimelineId::of(Space::Other, HashKey::new(1, 2), &[b"a"]);
+        let body: Box<[u8]> = (0..=255).collect();
+        let message = Message { id: u64::MAX, at_s: 7, label: Box::default(), body };
+        let sums = Sums { rows: 1, timelines: 2, entries: 3, cursors: 4 };
+        for line in [
+            Line::First { logs: 4, secret: [0xa7; 32] },
+            Line::Log(3),
+            Line::Row { table: Table::Other, key: b"\x00\"".to_vec(), value: vec![] },
+            Line::Timeline { timeline, last: 0 },
+            Line::Entry { seq: 1, message },
+            Line::Cursor { reader: ReaderId(9), upto: u64::MAX },
+            Line::End(sums),
+        ] {
+            let text = line.write();
+            assert_eq!(Line::read(&text), Ok(line.clone()), "{text}");
+            let spaced = text.replace(':', " : ").replace(',', " , ");
+            assert_eq!(Line::read(&spaced), Ok(line), "{spaced}");
+            for cut in 0..text.len() {
+                assert!(Line::read(&text[..cut]).is_err(), "{}", &text[..cut]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_line_is_said() {
+        for (line, why) in [
+            ("", "flat JSON"),
+            ("{}", "flat JSON"),
+            (r#"{"log":-1}"#, "flat JSON"),
+            (r#"{"log":"1"}"#, "\"log\" is not a number"),
+            (r#"{"other":1}"#, "\"other\" begins no line"),
+            (r#"{"holdline":"export","version":2}"#, "version 2 is unknown"),
+            (r#"{"holdline":"export","version":1,"secret":"0"}"#, "64 hex digits"),
+            (r#"{"row":9,"key":"","value":""}"#, "no table 9"),
+            (r#"{"row":1,"key":"*","value":""}"#, "\"key\": "),
+            (r#"{"row":1,"key":"","value":"\n"}"#, "flat JSON"),
+            (r#"{"timeline":"00000000000000000000000000000000","last":1}"#, "not the id"),
+            (r#"{"seq":1,"id":1,"at_s":4294967296}"#, "beyond 32 bits"),
+            (r#"{"reader":1}"#, "\"upto\" is missing"),
+        ] {
+            let told = Line::read(line).expect_err(line);
+            assert!(told.contains(why), "{line}: {told}");
+        }
+    }
+}
