@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         ("caller", rest) => caller::orders::run(rest),
         ("crowd", rest) => crowd::run(rest),
         ("inside", rest) => inside::run(rest),
+        ("log", rest) => scenario::log::orders::run(rest),
         _ => {
             print!("{USAGE}");
             return ExitCode::from(2);

@@ -6,6 +6,7 @@
 mod echo;
 mod fanout;
 mod idle;
+pub mod log;
 mod login;
 mod memory;
 mod push;
@@ -42,6 +43,12 @@ pub const ALL: &[Scenario] = &[
     ("fan-out", fanout::run),
     ("idle", idle::run),
     ("push-ack", push::run),
+    ("log-append", log::append),
+    ("log-fanout", log::fanout),
+    ("log-pull", log::pull),
+    ("log-recovery", log::recovery),
+    ("log-memory", log::memory),
+    ("log-stall", log::stall),
     ("sim-1m", sim::million),
     ("sim-10m", sim::ten_million),
 ];

@@ -37,6 +37,14 @@ pub const ALL: &[Target] = &[
     target("sim-1m", "server bytes a device", 256.0, 112.0),
     target("sim-10m", "server bytes a device", 256.0, 112.0),
     target("sim-10m", "bytes of the process", 3e9, 1.6e9),
+    // A durable send of the instant messaging targets is more than an append, and holds one.
+    target("log-append", "200 producers: appends a second a core", 30_000.0, 61_350.0),
+    target("log-append", "pipelined: appends a second a core", 30_000.0, 61_350.0),
+    target("log-fanout", "to 1000: rows a second a core", 437_500.0, 1e6),
+    // Ten and fifty times 2,978 messages a second a core.
+    target("log-pull", "hot tail, forwards, engine: CPU", 33.6, 6.7),
+    target("log-pull", "page cache, forwards, engine: CPU", 33.6, 6.7),
+    target("log-pull", "cold, forwards, engine: CPU", 33.6, 6.7),
     target("vm", "devices held", 1e6, 1e6),
     target("vm", "user bytes a connection", 256.0, 112.0),
     target("vm", "errors", 0.0, 0.0),
