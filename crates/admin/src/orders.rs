@@ -393,6 +393,10 @@ fn check(product: &Product) -> Result<(), Fault> {
         ),
         (product.inflight_max > 0, "`inflight_max` is at least 1"),
         (product.reports_per_s > 0, "`reports_per_s` is at least 1"),
+        (
+            product.offline_count_max <= Product::OFFLINE_COUNT_HARD_MAX,
+            "`offline_count_max` is at most 10000",
+        ),
     ];
     let broken = rules.into_iter().find(|(holds, _)| !holds);
     broken.map_or(Ok(()), |(_, rule)| Err(Fault::bad(rule)))

@@ -27,10 +27,6 @@ const WAIT_MS_MAX: u32 = 60_000;
 /// does not want to wait: without it, its outcome could not be known.
 const NOW_OR_NEVER_MS: u32 = 1_000;
 
-/// Pushes a device's queue may hold, whatever its product says: what one look through a queue may
-/// cost.
-const QUEUE_COUNT_MAX: usize = 10_000;
-
 /// A push, and who wants to know of its end.
 #[derive(Clone)]
 pub(crate) struct Sending {
@@ -352,7 +348,7 @@ fn make(now: Now, order: PushOrder, product: &Product) -> (Push, Target, Option<
 
 fn room(product: &Product) -> Room {
     Room {
-        count_max: (product.offline_count_max as usize).min(QUEUE_COUNT_MAX),
+        count_max: product.offline_count_max.min(Product::OFFLINE_COUNT_HARD_MAX) as usize,
         bytes_max: product.offline_bytes_max as usize,
     }
 }

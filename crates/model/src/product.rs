@@ -84,6 +84,9 @@ pub struct Product {
 }
 
 impl Product {
+    /// Highest `offline_count_max`: what one look through a device's queue may cost.
+    pub const OFFLINE_COUNT_HARD_MAX: u32 = 10_000;
+
     /// A product with the defaults of the documentation.
     pub fn new(key: ProductKey, app_id: u32) -> Product {
         Product {

@@ -22,7 +22,7 @@ use hub::{Hub, ReportHook};
 use model::id::ShardId;
 use model::limits::Limits;
 use model::link::Protocol;
-use model::ports::control::{Command, Control};
+use model::ports::control::Control;
 use model::product::Product;
 use net::epoll::Epoll;
 use net::layer::Door;
@@ -161,9 +161,14 @@ impl Running {
         }
         for product in &self.config.products {
             if !new.products.iter().any(|other| other.key == product.key) {
-                let key = product.key.clone();
-                let answered = Box::new(|answer| tracing::info!(?answer, "product removed"));
-                self.switchboard.ask(Command::DropProduct(key), answered);
+                // A typo must not cost what waits for its devices.
+                let product = product.key.as_str();
+                tracing::warn!(
+                    product,
+                    "it is not configured any more: it is served until the \
+                    server is started again, and what is stored for it stays; DELETE \
+                    /v1/products/{{key}} drops it with all it has"
+                );
             }
         }
         let products: Vec<Arc<Product>> = new.products.iter().cloned().map(Arc::new).collect();

@@ -19,6 +19,7 @@ use crate::data::folder::{Format, OpenLog};
 use crate::data::opened::settle;
 use crate::data::{Place, Settings, States};
 use crate::files::{Disk, Files};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,9 +46,14 @@ fn settings(secret: [u8; 32], logs: u16) -> Settings {
 /// Locks a folder of this version that is there.
 fn take(path: &Path, means: &Means) -> Result<(Place, u16), OpenError> {
     let format = path.join("FORMAT");
-    if means.files.read(&format).is_err() {
-        let why = "there is no data folder here";
-        return Err(OpenError::Corrupt { path: format, offset: 0, why });
+    if let Err(error) = means.files.read(&format) {
+        let error = match error.kind() {
+            io::ErrorKind::NotFound => {
+                io::Error::new(io::ErrorKind::NotFound, "there is no data folder here")
+            }
+            _ => error,
+        };
+        return Err(OpenError::at(&format, error));
     }
     let (files, states) = (Arc::clone(&means.files), Arc::clone(&means.states));
     match Place::take(path, [0; 32], files, states)? {

@@ -81,7 +81,7 @@ impl Section for Product {
         ),
         key!(
             offline_count_max,
-            Kind::whole(0, 1_000_000, "pushes"),
+            Kind::whole(0, Product::OFFLINE_COUNT_HARD_MAX as u64, "pushes"),
             Live,
             "Pushes stored for a device. At the limit an older one makes room, or the new one is \
              rejected."
