@@ -104,10 +104,30 @@ impl<O: Outside + Send> Switchboard<O> {
             let (outcomes, counts) = (Vec::new(), PushCounts::default());
             return reply(Answer::Pushed { id: order.id, outcomes, counts });
         }
-        let commands = split.into_iter().map(|(shard, devices)| {
-            (shard, Command::Push(PushOrder { target: Target::Devices(devices), ..order.clone() }))
-        });
-        self.gather(commands.collect(), reply);
+        match order.idempotency_key.is_some() && split.len() > 1 {
+            true => self.push_with_key(order, split, reply),
+            false => self.gather(parts_of(&order, split), reply),
+        }
+    }
+
+    /// One shard is asked first, and the others under the id it answers: so an order that was cut
+    /// off between shards goes on under its first id when it is repeated. Each half may wait half
+    /// as long.
+    fn push_with_key(
+        &self,
+        order: PushOrder,
+        mut split: BTreeMap<ShardId, Vec<DeviceId>>,
+        reply: Reply,
+    ) {
+        let order = PushOrder { wait_ms: order.wait_ms / 2, ..order };
+        let first = split.pop_first().into_iter().collect();
+        let (this, commands) = (self.clone(), parts_of(&order, first));
+        let rest = move |answer: Answer| {
+            let Answer::Pushed { id, .. } = answer else { return reply(answer) };
+            let commands = parts_of(&PushOrder { id, ..order }, split);
+            this.gather(commands, Box::new(move |more| reply(merge(answer, more))));
+        };
+        self.gather(commands, Box::new(rest));
     }
 
     /// A page is taken from one shard after the other: the cursor's high half says which is next.
@@ -247,6 +267,12 @@ pub fn part(reply: Reply) -> Part {
 }
 
 /// Two shards' answers as one.
+/// An order for each shard's part of its devices.
+fn parts_of(order: &PushOrder, split: BTreeMap<ShardId, Vec<DeviceId>>) -> Vec<(ShardId, Command)> {
+    let part = |devices| PushOrder { target: Target::Devices(devices), ..order.clone() };
+    split.into_iter().map(|(shard, devices)| (shard, Command::Push(part(devices)))).collect()
+}
+
 fn merge(one: Answer, other: Answer) -> Answer {
     match (one, other) {
         (

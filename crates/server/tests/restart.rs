@@ -3,11 +3,13 @@
 
 use model::id::{DeviceId, ProductKey, Tag};
 use model::ports::control::{Answer, Command, Control, DeviceState, PushOrder, Target};
+use model::ports::log::{Done, Table, Write};
 use model::product::Product;
 use model::push::{Outcome, Priority};
 use server::config::Config;
 use server::start::{Running, start};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 const DEVICES: usize = 20;
@@ -123,6 +125,27 @@ fn a_repeated_order_is_known_again_after_a_restart() {
     assert!(states(&server).iter().all(|state| state.waiting == 1), "nothing is doubled");
     assert_eq!(push(&server, Some("k"), b"another"), Answer::Conflict);
     stop(server);
+}
+
+#[test]
+fn a_product_that_was_dropped_in_one_log_alone_does_not_come_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = run(folder.path(), 2);
+    let made = Box::new(Product::new(key("made"), 9));
+    assert_eq!(ask(&server, Command::PutProduct(made)), Answer::Done(true));
+    stop(server);
+    let settings = store::data::Settings::new([0; 32], 2);
+    let files = Arc::new(store::files::Disk);
+    let mut opened = store::data::Folder::open(folder.path(), settings, files).expect("opens");
+    let (key_bytes, dropped) = (Box::from(*b"made"), Box::from([0]));
+    let put = Write::Put { table: Table::Products, key: key_bytes, value: dropped };
+    assert_eq!(opened.commit(1, 0, &[put]), [Ok(Done::Written)]);
+    drop(opened);
+    for start in 1..4 {
+        let server = run(folder.path(), 2);
+        assert!(!products(&server).contains(&key("made")), "start {start}");
+        stop(server);
+    }
 }
 
 /// A journal of format 1, written by the server of that time: a product `made`; `d-4` blocked; a

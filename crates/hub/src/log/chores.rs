@@ -72,6 +72,8 @@ impl Hub {
     ) {
         match result {
             Ok(_) => {}
+            // The product may be made again any moment; the next start finds the row.
+            Err(_) if matches!(chore, Chore::Undrop(_)) => {}
             Err(StoreError::Busy | StoreError::Full) => {
                 self.chores.due = now.after(PAUSE);
                 self.later_do(chore, fx);

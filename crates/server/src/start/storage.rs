@@ -77,23 +77,50 @@ pub(crate) fn home_key(secret: &[u8; 32]) -> HashKey {
     HashKey::new(key.of(&[b"home", b"0"]), key.of(&[b"home", b"1"]))
 }
 
+/// Rows of products, by key.
+type Products = BTreeMap<Box<[u8]>, Box<[u8]>>;
+
 impl Folder {
     /// The node's secret.
     pub(super) fn secret(&self) -> [u8; 32] {
         self.opened.secret
     }
 
-    /// Gives each hub what its log kept. Products that some log has not are installed everywhere;
-    /// where they differ, the lowest log holds.
+    /// Makes the logs agree on products, which each of them has: a crash may have come between
+    /// one's answer and another's. The lowest that knows of a product holds; were the others left
+    /// as they are, what is over in this one could come back from them at a later start.
+    fn agree_on_products(&mut self) -> Result<Products, StartError> {
+        let mut each = Vec::new();
+        for log in 0..self.opened.logs_on_disk() {
+            let mut rows = Products::new();
+            let read = self.opened.rows(log, Table::Products, &mut |key, value| {
+                rows.insert(key.into(), value.into());
+            });
+            read.map_err(failed)?;
+            each.push(rows);
+        }
+        let mut agreed = Products::new();
+        for (key, value) in each.iter().flatten() {
+            agreed.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        for (log, rows) in (0..).zip(&each) {
+            let differ = agreed.iter().filter(|(key, value)| rows.get(*key) != Some(value));
+            let writes = differ.map(|(key, value)| {
+                let (key, value) = (key.clone(), value.clone());
+                Write::Put { table: Table::Products, key, value }
+            });
+            let writes: Vec<Write> = writes.collect();
+            if !writes.is_empty() {
+                enter(&mut self.opened, log, writes)?;
+            }
+        }
+        Ok(agreed)
+    }
+
+    /// Gives each hub what its log kept.
     pub(super) fn restore(&mut self, now: Now, hubs: &mut [Hub]) -> Result<(), StartError> {
         let began = clock::began();
-        let mut products: BTreeMap<Box<[u8]>, Box<[u8]>> = BTreeMap::new();
-        for log in 0..self.opened.logs_on_disk() {
-            let rows = self.opened.rows(log, Table::Products, &mut |key, value| {
-                products.entry(key.into()).or_insert_with(|| value.into());
-            });
-            rows.map_err(failed)?;
-        }
+        let products = self.agree_on_products()?;
         let (mut taken, mut left) = (0_u64, 0_u64);
         for (log, hub) in hubs.iter_mut().enumerate() {
             let mut give = |restored: Restored<'_>| match hub.restore(now, restored) {

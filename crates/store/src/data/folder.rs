@@ -389,8 +389,13 @@ pub(crate) fn fjall(folder: &Path, cache_bytes: u64) -> Result<Arc<dyn State>, O
         Ok(state) => Ok(Arc::new(state)),
         Err(error) if error.full => Err(OpenError::NoSpace { path: folder.into() }),
         Err(error) => {
-            let error = io::Error::other(error.why);
-            Err(OpenError::Failed { path: folder.into(), error })
+            let why = format!(
+                "state, which is derived from the log, cannot be read ({}). Move this folder away \
+                 and start again: it is made anew if the log has everything from its beginning, \
+                 and if not the start says so, and a backup is needed",
+                error.why
+            );
+            Err(OpenError::Failed { path: folder.into(), error: io::Error::other(why) })
         }
     }
 }

@@ -79,6 +79,7 @@ impl Still {
 pub(crate) struct Target<'a> {
     place: &'a Place,
     path: &'a Path,
+    whole: bool,
 }
 
 impl<'a> Target<'a> {
@@ -89,7 +90,7 @@ impl<'a> Target<'a> {
         let names = place.files.names(path).map_err(failed)?;
         match names.into_iter().find(|name| name != "lost+found") {
             Some(found) => Err(OpenError::Foreign { path: path.into(), found }),
-            None => Ok(Target { place, path }),
+            None => Ok(Target { place, path, whole: false }),
         }
     }
 
@@ -124,7 +125,7 @@ impl<'a> Target<'a> {
     }
 
     /// Makes it a data folder.
-    pub(crate) fn end(self, logs: u16) -> Result<(), OpenError> {
+    pub(crate) fn end(mut self, logs: u16) -> Result<(), OpenError> {
         let files = &*self.place.files;
         let secret = self.path.join("node.secret");
         write_whole(files, &secret, &self.place.secret)
@@ -134,7 +135,25 @@ impl<'a> Target<'a> {
             // The folder's own name, if we made it.
             let _ = files.sync_folder(parent);
         }
+        self.whole = true;
         Ok(())
+    }
+}
+
+/// What is left of a copy that failed would hold the room of segments that are removed.
+impl Drop for Target<'_> {
+    fn drop(&mut self) {
+        if self.whole {
+            return;
+        }
+        let files = &*self.place.files;
+        for name in files.names(self.path).unwrap_or_default() {
+            if name != "lost+found" {
+                // The copy's own error is told.
+                let path = self.path.join(name);
+                let _ = files.remove_folder(&path).or_else(|_| files.remove(&path));
+            }
+        }
     }
 }
 
