@@ -9,7 +9,8 @@ use base::hash::HashKey;
 use model::event::Event;
 use model::id::{ProductKey, ShardId};
 use model::ports::backlog::Backlog;
-use model::ports::log::{Call, Completion, Done, Page, Pull, Read, StoreError, Ticket, Write};
+use model::ports::log::{Call, Completion, Done, Page, Pull, Read, Standing, StoreError};
+use model::ports::log::{Ticket, Write};
 use model::timeline::{ReaderId, Seq, Space, TimelineId};
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,8 +25,11 @@ const DAMAGES_A_PULL_MAX: usize = 64;
 /// Bytes of Reports read at once.
 const PAGE_BYTES_MAX: usize = 4 << 20;
 
-/// Hands a call to the log of a shard; false when it does not take it now.
-pub type Submit = Box<dyn Fn(ShardId, Ticket, Call) -> bool + Send + Sync>;
+/// Who reads a webhook's timeline: its cursor is up to where the application knows of everything.
+pub const READER: ReaderId = ReaderId(0);
+
+/// Hands calls to the log of a shard, together; false when it takes none of them now.
+pub type Submit = Box<dyn Fn(ShardId, Vec<(Ticket, Call)>) -> bool + Send + Sync>;
 
 /// The waiting Reports of all webhooks.
 pub struct HookBacklog {
@@ -87,18 +91,29 @@ impl HookBacklog {
     }
 
     fn call(&self, shard: u16, call: Call) -> Result<Done, StoreError> {
+        self.calls(shard, vec![call])
+    }
+
+    /// Hands calls over together. The answer of the last one, or the first error.
+    fn calls(&self, shard: u16, calls: Vec<Call>) -> Result<Done, StoreError> {
         let mut desk = self.lock();
-        desk.last_ticket += 1;
-        let ticket = desk.last_ticket;
-        desk.calls.insert(ticket, None);
+        let first = desk.last_ticket + 1;
+        let calls: Vec<_> = (first..).zip(calls).collect();
+        let tickets = first..first + calls.len() as Ticket;
+        desk.last_ticket = tickets.end - 1;
+        desk.calls.extend(tickets.clone().map(|ticket| (ticket, None)));
         drop(desk);
-        let taken = (self.submit)(ShardId(shard), ticket, call);
+        let taken = (self.submit)(ShardId(shard), calls);
+        let is_open = |desk: &Desk, ticket| desk.calls.get(&ticket).is_some_and(Option::is_none);
         let waits = |desk: &mut Desk| {
-            taken && !desk.closed && desk.calls.get(&ticket).is_some_and(Option::is_none)
+            taken && !desk.closed && tickets.clone().any(|ticket| is_open(desk, ticket))
         };
         let desk = self.told.wait_while(self.lock(), waits);
         let mut desk = desk.unwrap_or_else(PoisonError::into_inner);
-        desk.calls.remove(&ticket).flatten().unwrap_or(Err(StoreError::Busy))
+        let answers = tickets.clone().map(|ticket| desk.calls.remove(&ticket).flatten());
+        let answers: Vec<_> = answers.collect();
+        let each = |_, answer: Option<_>| answer.unwrap_or(Err(StoreError::Busy));
+        answers.into_iter().try_fold(Done::Written, each)
     }
 
     fn page(
@@ -114,15 +129,17 @@ impl HookBacklog {
         }
     }
 
+    fn standing(&self, timeline: TimelineId, shard: u16) -> Result<Standing, StoreError> {
+        match self.call(shard, Call::Read(Read::Standing { timeline, reader: READER }))? {
+            Done::Standing(standing) => Ok(standing),
+            _ => Err(StoreError::Damaged),
+        }
+    }
+
     /// A Report that cannot be read would be in the way of all behind it: one is found by halving
     /// and taken off. The courier sees the gap.
     fn skip_damaged(&self, timeline: TimelineId, shard: u16, after: Seq) -> Result<(), StoreError> {
-        let reader = ReaderId(0);
-        let Done::Standing(standing) =
-            self.call(shard, Call::Read(Read::Standing { timeline, reader }))?
-        else {
-            return Err(StoreError::Damaged);
-        };
+        let standing = self.standing(timeline, shard)?;
         // A page of `good` can be read, one of `bad` cannot.
         let (mut good, mut bad, mut from) = (0, PAGE_MESSAGES_MAX, after);
         while good + 1 < bad {
@@ -177,9 +194,23 @@ impl Backlog for HookBacklog {
         Err(StoreError::Busy)
     }
 
-    fn remove(&self, hook: usize, shard: u16, seqs: Vec<Seq>) -> Result<(), StoreError> {
+    fn cursor(&self, hook: usize, shard: u16) -> Result<Seq, StoreError> {
+        self.standing(self.timeline(hook)?, shard).map(|standing| standing.cursor)
+    }
+
+    fn remove(
+        &self,
+        hook: usize,
+        shard: u16,
+        known: Seq,
+        seqs: Vec<Seq>,
+    ) -> Result<(), StoreError> {
         let timeline = self.timeline(hook)?;
-        self.call(shard, Call::Write(Write::Remove { timeline, seqs })).map(drop)
+        // A log carries writes out, and keeps them over a crash, in the order in which it got
+        // them: a removal without the cursor before it would be told as a loss.
+        let known = Write::Acknowledge { timeline, reader: READER, upto: known };
+        let calls = [known, Write::Remove { timeline, seqs }].map(Call::Write);
+        self.calls(shard, calls.into()).map(drop)
     }
 
     fn wait(&self, hook: usize, ms_max: u64) -> bool {
@@ -199,7 +230,6 @@ impl Backlog for HookBacklog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::ports::log::Standing;
     use model::timeline::{Message, Placed};
     use std::collections::BTreeSet;
     use std::sync::{Arc, OnceLock};
@@ -214,12 +244,13 @@ mod tests {
     ) -> Arc<HookBacklog> {
         let this: Arc<OnceLock<Arc<HookBacklog>>> = Arc::default();
         let told = this.clone();
-        let submit = move |shard: ShardId, ticket, call| {
-            let Some(answer) = answer(call) else { return false };
+        let submit = move |shard: ShardId, calls: Vec<(Ticket, Call)>| {
+            let all = calls.into_iter().map(|(ticket, call)| Some((ticket, answer(call)?)));
+            let Some(completions) = all.collect::<Option<Vec<_>>>() else { return false };
             let backlog = told.get().expect("set").clone();
             let life = move || {
                 assert_eq!(shard, ShardId(1));
-                backlog.complete(vec![(ticket, answer)]);
+                completions.into_iter().for_each(|one| backlog.complete(vec![one]));
             };
             std::thread::Builder::new().spawn(life).is_ok()
         };
@@ -234,11 +265,14 @@ mod tests {
         let backlog = backlog(|call| match call {
             Call::Read(_) => Some(Ok(Done::Page(Page { messages: Vec::new(), more: true }))),
             Call::Write(Write::Remove { seqs, .. }) if seqs == [7] => Some(Ok(Done::Written)),
+            Call::Write(Write::Acknowledge { upto: 6, .. }) => Some(Err(StoreError::Full)),
+            Call::Write(Write::Acknowledge { .. }) => Some(Ok(Done::Written)),
             Call::Write(_) => None,
         });
         assert!(backlog.pull(0, 1, 0).is_ok_and(|page| page.more));
-        assert_eq!(backlog.remove(0, 1, vec![7]), Ok(()));
-        assert_eq!(backlog.remove(0, 1, vec![8]), Err(StoreError::Busy), "it was not taken");
+        assert_eq!(backlog.remove(0, 1, 7, vec![7]), Ok(()));
+        assert_eq!(backlog.remove(0, 1, 6, vec![7]), Err(StoreError::Full), "the first error");
+        assert_eq!(backlog.remove(0, 1, 8, vec![8]), Err(StoreError::Busy), "it was not taken");
         assert!(backlog.pull(1, 1, 0).is_err(), "that webhook wants no Reports");
         assert!(backlog.lock().calls.is_empty());
     }
@@ -278,6 +312,27 @@ mod tests {
         let seqs: Vec<_> = page.messages.iter().map(|placed| placed.seq).collect();
         assert_eq!(seqs, [2, 5, 6, 7, 8]);
         assert_eq!(left.lock().expect("no panic").len(), 5, "nothing else was taken off");
+    }
+
+    #[test]
+    fn the_cursor_moves_before_what_was_taken_goes() {
+        let writes: Arc<Mutex<Vec<Write>>> = Arc::default();
+        let seen = writes.clone();
+        let backlog = backlog(move |call| match call {
+            Call::Read(_) => {
+                Some(Ok(Done::Standing(Standing { last: 9, cursor: 4, ..Default::default() })))
+            }
+            Call::Write(write) => {
+                seen.lock().expect("no panic").push(write);
+                Some(Ok(Done::Written))
+            }
+        });
+        assert_eq!(backlog.cursor(0, 1), Ok(4));
+        assert_eq!(backlog.remove(0, 1, 6, vec![5, 6]), Ok(()));
+        let timeline = timeline(home(), "http://a/", None);
+        let known = Write::Acknowledge { timeline, reader: READER, upto: 6 };
+        let gone = Write::Remove { timeline, seqs: vec![5, 6] };
+        assert_eq!(*writes.lock().expect("no panic"), [known, gone]);
     }
 
     #[test]

@@ -34,6 +34,10 @@ const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// No batch goes beyond this place of a segment, bytes.
 const OFFSET_MAX: u64 = u32::MAX as u64;
 
+/// Room that is left to state, which needs some to let segments go, bytes: at most so much, and at
+/// most an eighth of what the log could have.
+const STATE_ROOM_MAX: u64 = 32 << 20;
+
 /// Memory that is kept for the next batch, bytes.
 const BATCH_BYTES_KEPT: usize = 1 << 20;
 
@@ -87,6 +91,8 @@ pub(crate) struct Log {
     file: Box<dyn File>,
     batch: Vec<u8>,
     reserve: Reserve,
+    /// Room on the disk that only what ends something may use, bytes.
+    state_room: u64,
     state: State,
     reader: Reader,
 }
@@ -157,11 +163,13 @@ impl Log {
             file,
             batch: Vec::new(),
             reserve,
+            state_room: 0,
             state: State::Good,
             reader,
         };
         log.settings.segment_bytes = settings.segment_bytes.min(SEGMENT_BYTES_MAX);
         log.reserve.make().map_err(failed)?;
+        log.state_room = ((log.free_bytes() / 8).saturating_add(log.bytes / 8)).min(STATE_ROOM_MAX);
         Ok((log, found))
     }
 
@@ -300,7 +308,7 @@ impl Log {
     fn take(&mut self, batch: &[u8], ending: bool) -> io::Result<()> {
         let bytes = batch.len() as u64;
         let fits = self.bytes + bytes <= self.settings.log_bytes_max;
-        let agreed = ending || fits && self.reserve.make()?;
+        let agreed = ending || fits && self.reserve.make()? && self.leaves_room(bytes);
         if !agreed || self.last.bytes + bytes > OFFSET_MAX {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -315,6 +323,16 @@ impl Log {
         }?;
         self.reader.written(self.last.end());
         Ok(())
+    }
+
+    /// Whether state has room enough when so much is written.
+    fn leaves_room(&self, bytes: u64) -> bool {
+        self.free_bytes() >= self.state_room.saturating_add(bytes)
+    }
+
+    /// A file system that does not say has room.
+    fn free_bytes(&self) -> u64 {
+        self.files.free_bytes(&self.folder).unwrap_or(u64::MAX)
     }
 
     /// Writes at the end of the last segment, all or nothing.

@@ -24,6 +24,7 @@ struct Shard {
     refuses: Option<StoreError>,
     /// The numbers of its removals' seqs.
     removed: Vec<Seq>,
+    cursor: Seq,
 }
 
 impl Waiting {
@@ -79,11 +80,17 @@ impl Backlog for Waiting {
         Ok(Page { messages: messages.collect(), more: false })
     }
 
-    fn remove(&self, _: usize, shard: u16, seqs: Vec<Seq>) -> Result<(), StoreError> {
+    fn cursor(&self, _: usize, shard: u16) -> Result<Seq, StoreError> {
+        let shard = self.shard(shard.into());
+        shard.refuses.map_or(Ok(shard.cursor), Err)
+    }
+
+    fn remove(&self, _: usize, shard: u16, known: Seq, seqs: Vec<Seq>) -> Result<(), StoreError> {
         let mut shard = self.shard(shard.into());
         if let Some(error) = shard.refuses {
             return Err(error);
         }
+        shard.cursor = shard.cursor.max(known);
         seqs.iter().for_each(|seq| drop(shard.messages.remove(seq)));
         shard.removed.extend(seqs);
         Ok(())
@@ -225,6 +232,80 @@ fn what_the_store_dropped_or_spoilt_is_told_as_lost() {
     assert_eq!(told(&next), ["a 2"]);
     dropped(&desk, 4);
     assert!(next["lost"].as_u64() == Some(4), "{next}");
+}
+
+/// The next batch, taken: what it tells, and how many were lost.
+fn take(application: &Application) -> (Vec<String>, Value) {
+    let (_, body) = application.take(200);
+    (told(&body), body["lost"].clone())
+}
+
+#[test]
+fn what_was_lost_is_told_over_a_restart_and_only_once() {
+    let waiting = Waiting::new(2);
+    for (number, lost) in [(1, 0), (5, 3), (6, 0)] {
+        let application = Application::start();
+        waiting.shard(0).next = number - 1; // what came between was dropped
+        waiting.append(0, NOW_MS, &format!("a {number}"));
+        let mut desk = reporting(&application, &waiting);
+        assert_eq!(take(&application), (vec![format!("a {number}")], json!(lost)));
+        dropped(&desk, lost);
+        waiting.wait_until(|waiting| waiting.left() == 0);
+        desk.stop();
+        assert_eq!(waiting.shard(0).cursor, number);
+    }
+}
+
+#[test]
+fn what_was_dropped_before_any_was_taken_is_told_too() {
+    let (application, waiting) = (Application::start(), Waiting::new(1));
+    waiting.shard(0).next = 4;
+    waiting.append(0, NOW_MS, "a 5");
+    let _desk = reporting(&application, &waiting);
+    assert_eq!(take(&application), (vec!["a 5".into()], json!(4)));
+}
+
+#[test]
+fn a_loss_that_no_batch_has_told_is_told_after_the_restart_with_those_of_other_shards() {
+    let (application, waiting) = (Application::start(), Waiting::new(2));
+    let old_ms = NOW_MS - 8 * 24 * 3_600 * 1_000;
+    (1..=3).for_each(|number| waiting.append(0, old_ms, &format!("a {number}")));
+    let mut desk = reporting(&application, &waiting);
+    application.take(500);
+    waiting.wait_until(|waiting| waiting.left() == 0);
+    desk.stop();
+    assert_eq!(waiting.shard(0).cursor, 0, "nobody was told");
+    let application = Application::start();
+    let mut desk = reporting(&application, &waiting);
+    waiting.append(1, NOW_MS, "b 1");
+    assert_eq!(take(&application), (vec!["b 1".into()], json!(0)), "nothing shows the gap yet");
+    waiting.append(0, old_ms, "a 4");
+    let (_, refused) = application.take(500);
+    assert_eq!((told(&refused), &refused["lost"]), (vec!["a 4".into()], &json!(3)));
+    waiting.wait_until(|waiting| waiting.left() == 0);
+    waiting.append(1, NOW_MS, "b 2");
+    assert_eq!(take(&application), (vec!["b 2".into()], json!(4)), "of another shard");
+    waiting.wait_until(|waiting| waiting.left() == 0);
+    desk.stop();
+    assert_eq!((waiting.shard(0).cursor, waiting.shard(1).cursor), (4, 2));
+    let application = Application::start();
+    let _desk = reporting(&application, &waiting);
+    waiting.append(0, NOW_MS, "a 5");
+    assert_eq!(take(&application), (vec!["a 5".into()], json!(0)), "that was told");
+}
+
+#[test]
+fn what_a_crash_left_behind_the_cursor_comes_again_and_is_no_loss() {
+    let (application, waiting) = (Application::start(), Waiting::new(1));
+    for number in 1..=6 {
+        waiting.append(0, NOW_MS, &format!("a {number}"));
+    }
+    waiting.shard(0).cursor = 4; // 1 to 4 were taken; the crash came before they were taken off
+    waiting.shard(0).messages.retain(|&seq, _| [2, 4, 6].contains(&seq));
+    let _desk = reporting(&application, &waiting);
+    assert_eq!(take(&application), (vec!["a 2".into()], json!(0)));
+    assert_eq!(take(&application), (vec!["a 4".into()], json!(0)));
+    assert_eq!(take(&application), (vec!["a 6".into()], json!(1)), "5 is behind the cursor");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 //! Reports wait on stable storage, on each shard a timeline a webhook, and are taken off when the
 //! application has taken them: a stop or a crash between the two has them posted again. Shards
 //! take turns at being first, so that a full one holds up no other. It keeps no Report in memory
-//! between two posts. Invariant: Reports of one shard, so those of one device, are posted in the
-//! order of their places, and none is taken off that was neither taken nor too old.
+//! between two posts. What is lost is known by the gap it leaves behind the backlog's cursor, which
+//! moves only when a batch was taken: so a restart hides no loss. Invariant: Reports of one shard,
+//! so those of one device, are posted in the order of their places, and none is taken off that was
+//! neither taken nor too old.
 
 use super::{Address, BATCH_EVENTS_MAX, Backoff, GATHER};
 use crate::events;
@@ -38,10 +40,15 @@ pub(crate) struct ReportCourier {
 /// Where the courier stands on one shard.
 #[derive(Default)]
 struct Standing {
-    /// Everything up to here is over; absent before the first look.
-    after: Option<Seq>,
+    /// Everything up to here is over.
+    after: Seq,
     /// Over, but still to be taken off. Nothing more is read here before they are.
     over: Vec<Seq>,
+    /// Up to here the application took everything, or was told that it is lost: the backlog's
+    /// cursor, absent before it was asked.
+    told: Option<Seq>,
+    /// The cursor is still to be moved there. Nothing more is read here before it is.
+    unsaid: bool,
     /// The backlog did not do what it was last asked here.
     refuses: bool,
 }
@@ -77,7 +84,7 @@ impl ReportCourier {
             } else if self.address.post(&self.agent, self.lost, &batch.told).is_ok() {
                 self.lost = 0;
                 self.backoff.reset();
-                batch.from.into_iter().for_each(|(shard, seqs)| self.take_off(shard, seqs));
+                self.taken(batch.from);
             } else {
                 (0..self.shards.len()).for_each(|shard| self.drop_old(shard));
                 feed.pause(self.backoff.wait()); // the loop looks whether the feed ended
@@ -154,32 +161,67 @@ impl ReportCourier {
 
     /// The oldest Reports of a shard that are not over; none where the backlog refuses.
     fn pull(&mut self, shard: usize) -> Vec<Placed> {
-        self.take_off(shard, Vec::new());
-        if !self.shards[shard].over.is_empty() {
-            return Vec::new();
-        }
-        let after = self.shards[shard].after;
-        let page = match self.backlog.pull(self.hook, shard as u16, after.unwrap_or(0)) {
-            Ok(page) => page.messages,
+        match self.try_pull(shard) {
+            Ok(page) => {
+                self.shards[shard].refuses = false;
+                page
+            }
             Err(error) => {
                 self.refused(shard, error);
-                return Vec::new();
+                Vec::new()
             }
-        };
-        self.shards[shard].refuses = false;
-        if let Some(first) = page.first() {
-            // Numbers have gaps only where something was removed, and not by this courier.
-            let missed = after.map_or(0, |after| first.seq.saturating_sub(after + 1));
-            self.shards[shard].after = Some(first.seq - 1);
-            self.lose(missed, "there were more than may wait");
         }
-        page
     }
 
-    /// These are over, though nobody took them.
+    fn try_pull(&mut self, shard: usize) -> Result<Vec<Placed>, StoreError> {
+        self.try_settle(shard)?;
+        let Standing { after, told, .. } = self.shards[shard];
+        let told = match told {
+            Some(told) => told,
+            None => self.backlog.cursor(self.hook, shard as u16)?,
+        };
+        self.shards[shard].told = Some(told);
+        // From the front, not from the cursor: what a crash left to be taken off is there.
+        let mut page = self.backlog.pull(self.hook, shard as u16, after)?.messages;
+        if let Some(first) = page.first().map(|placed| placed.seq) {
+            // Numbers have gaps only where something was removed. What this courier removed is
+            // over or told; the rest is lost.
+            let missed = first.saturating_sub(after.max(told) + 1);
+            self.shards[shard].after = first - 1;
+            self.lose(missed, "they left the store before they were taken");
+            // Behind a gap the next page begins, so that each is seen.
+            let whole = page.iter().zip(first..).take_while(|(placed, seq)| placed.seq == *seq);
+            let whole = whole.count();
+            page.truncate(whole);
+        }
+        Ok(page)
+    }
+
+    /// A batch with these was taken, and with it the application was told how many were lost: it
+    /// knows of everything up to where each shard stands now.
+    ///
+    /// A cursor moves before what was taken goes. After a crash between the two, the batch comes
+    /// again; the other way round, what was taken would be a gap behind the cursor and be told as
+    /// lost. Shards of which there is nothing in the batch come first, for the same reason: what
+    /// they lost is told again only if the batch comes again too. No order hides a loss.
+    fn taken(&mut self, from: Vec<(usize, Vec<Seq>)>) {
+        from.into_iter().for_each(|(shard, seqs)| self.shards[shard].end(seqs));
+        for standing in &mut self.shards {
+            if standing.told.is_some_and(|told| told < standing.after) {
+                (standing.told, standing.unsaid) = (Some(standing.after), true);
+            }
+        }
+        let (with, without): (Vec<_>, Vec<_>) =
+            (0..self.shards.len()).partition(|&shard| !self.shards[shard].over.is_empty());
+        without.into_iter().chain(with).for_each(|shard| self.settle(shard));
+    }
+
+    /// These are over, though nobody took them. The cursor stays: they are lost until a batch that
+    /// says so was taken, even if that is after a restart.
     fn give_up(&mut self, shard: usize, seqs: Vec<Seq>, why: &'static str) {
         self.lose(seqs.len() as u64, why);
-        self.take_off(shard, seqs);
+        self.shards[shard].end(seqs);
+        self.settle(shard);
     }
 
     fn lose(&mut self, count: u64, why: &'static str) {
@@ -187,18 +229,20 @@ impl ReportCourier {
         self.address.dropped(count, why);
     }
 
-    /// These are over; so are those that could not be taken off before.
-    fn take_off(&mut self, shard: usize, seqs: Vec<Seq>) {
+    fn settle(&mut self, shard: usize) {
+        self.try_settle(shard).unwrap_or_else(|error| self.refused(shard, error));
+    }
+
+    /// Moves the cursor and takes off what is over, also where the backlog refused it before.
+    fn try_settle(&mut self, shard: usize) -> Result<(), StoreError> {
         let standing = &mut self.shards[shard];
-        standing.after = standing.after.max(seqs.last().copied());
-        standing.over.extend(seqs);
-        if standing.over.is_empty() {
-            return;
+        if standing.unsaid || !standing.over.is_empty() {
+            let (known, over) = (standing.told.unwrap_or(0), standing.over.clone());
+            self.backlog.remove(self.hook, shard as u16, known, over)?;
+            standing.unsaid = false;
+            standing.over.clear();
         }
-        match self.backlog.remove(self.hook, shard as u16, standing.over.clone()) {
-            Ok(()) => standing.over.clear(),
-            Err(error) => self.refused(shard, error),
-        }
+        Ok(())
     }
 
     fn refused(&mut self, shard: usize, error: StoreError) {
@@ -206,6 +250,14 @@ impl ReportCourier {
             let url = &self.address.hook.url;
             tracing::warn!(shard, url, ?error, "Reports for a webhook wait: the store refuses");
         }
+    }
+}
+
+impl Standing {
+    /// These, the first behind `after`, are over.
+    fn end(&mut self, seqs: Vec<Seq>) {
+        self.after = self.after.max(seqs.last().copied().unwrap_or(0));
+        self.over.extend(seqs);
     }
 }
 

@@ -3,7 +3,8 @@
 //! A Report that a webhook wants is appended to that webhook's timeline of the device's shard
 //! before the device hears that it was taken. Whoever posts to the webhook reads the timelines of
 //! all shards through this port and takes off what the application has taken. It is at least once:
-//! after a crash, what was posted and not taken off is posted again.
+//! after a crash, what was posted and not taken off is posted again. A cursor says how far the
+//! application knows of everything; a gap behind it was lost, and is told, also after a restart.
 
 use crate::ports::log::{Page, StoreError};
 use crate::timeline::Seq;
@@ -17,8 +18,15 @@ pub trait Backlog: Send + Sync {
     /// message's body is a Report as [`crate::event`] tells it, encoded by the hub.
     fn pull(&self, hook: usize, shard: u16, after: Seq) -> Result<Page, StoreError>;
 
-    /// These are over: the application has taken them, or they are too old.
-    fn remove(&self, hook: usize, shard: u16, seqs: Vec<Seq>) -> Result<(), StoreError>;
+    /// Up to where the application knows of every Report on a shard: it took it, or was told that
+    /// it is lost. Zero when it knows of none.
+    fn cursor(&self, hook: usize, shard: u16) -> Result<Seq, StoreError>;
+
+    /// First the cursor goes up to `known` (it never goes back), then these leave the timeline:
+    /// the application has taken them, or they are too old. A crash may leave the first without
+    /// the second, never the other way round; after an error both may be there or not.
+    fn remove(&self, hook: usize, shard: u16, known: Seq, seqs: Vec<Seq>)
+    -> Result<(), StoreError>;
 
     /// Waits until something may have been appended for this webhook since the last call, at most
     /// this long, milliseconds. True when it may have been.

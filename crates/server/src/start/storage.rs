@@ -5,7 +5,7 @@
 //! and none of its rules. Invariant: nothing is answered to anybody before all of it is done.
 
 use super::{StartError, failed, random};
-use crate::backlog::HookBacklog;
+use crate::backlog::{HookBacklog, READER};
 use crate::clock;
 use crate::config::{self, Config};
 use crate::house::Mail;
@@ -15,8 +15,8 @@ use base::hash::{self, HashKey};
 use base::time::Now;
 use hub::{Hub, Upgrade};
 use model::id::ShardId;
-use model::ports::log::{Call, Completion, Party, Restored, Table, Write};
-use model::timeline::{Space, TimelineId};
+use model::ports::log::{Call, Completion, Party, Restored, Table, Ticket, Write};
+use model::timeline::{Seq, Space, TimelineId};
 use net::shard::Letter;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,8 +38,8 @@ pub(super) struct Folder {
     pub(super) home: HashKey,
     /// The highest push id that a folder of format 1 remembered.
     pub(super) last_id: u64,
-    /// Reports that wait, by timeline.
-    reports: BTreeMap<TimelineId, (u64, Vec<u16>)>,
+    /// Reports that wait, by timeline: how many, and each log with the last place there.
+    reports: BTreeMap<TimelineId, (u64, BTreeMap<u16, Seq>)>,
 }
 
 /// The running logs, and who asks them for the webhooks.
@@ -133,12 +133,10 @@ impl Folder {
             let reports = &mut self.reports;
             let restored = self.opened.restore(log as u16, &mut |restored| match restored {
                 Restored::Row { table: Table::Products, .. } => {}
-                Restored::Entry { timeline, .. } if timeline.space() == Space::Reports => {
+                Restored::Entry { timeline, seq, .. } if timeline.space() == Space::Reports => {
                     let (count, logs) = reports.entry(timeline).or_default();
                     *count += 1;
-                    if logs.last() != Some(&(log as u16)) {
-                        logs.push(log as u16);
-                    }
+                    logs.insert(log as u16, seq);
                 }
                 other => give(other),
             });
@@ -152,7 +150,9 @@ impl Folder {
         Ok(())
     }
 
-    /// Drops the Reports that wait for webhooks that are not configured any more.
+    /// Drops the Reports that wait for webhooks that are not configured any more. It was asked for,
+    /// so a webhook that comes back is not told that it lost them: its cursor is behind them. (Only
+    /// a loss of power that tears the two writes apart has them told.)
     pub(super) fn forget_others(
         &mut self,
         timelines: &[Option<TimelineId>],
@@ -165,8 +165,9 @@ impl Folder {
                 count,
                 "Reports waited for a webhook that is configured no more: dropped"
             );
-            for log in logs {
-                enter(&mut self.opened, log, vec![Write::Forget(timeline)])?;
+            for (log, upto) in logs {
+                let known = Write::Acknowledge { timeline, reader: READER, upto };
+                enter(&mut self.opened, log, vec![Write::Forget(timeline), known])?;
             }
         }
         Ok(())
@@ -185,8 +186,8 @@ impl Folder {
         let logs = self.opened.start(Arc::new(clock::unix_s), on_complete).map_err(failed)?;
         let logs = Arc::new(logs);
         let asked = logs.clone();
-        let submit = Box::new(move |shard: ShardId, ticket, call: Call| {
-            asked.submit(Party::Hooks, shard.0, vec![(ticket, call)]).is_ok()
+        let submit = Box::new(move |shard: ShardId, calls: Vec<(Ticket, Call)>| {
+            asked.submit(Party::Hooks, shard.0, calls).is_ok()
         });
         let backlog = Arc::new(HookBacklog::new(shards, timelines, submit));
         told.set(backlog.clone()).unwrap_or_else(|_| unreachable!("set once"));
@@ -347,3 +348,6 @@ fn tell_recovery(opened: &Opened, took: Duration) {
     let ms = took.as_millis() as u64;
     tracing::info!(logs = opened.found.len(), ms, "the data folder was read");
 }
+
+#[cfg(test)]
+mod tests;

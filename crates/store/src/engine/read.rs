@@ -80,6 +80,9 @@ impl Engine {
 
 /// What an error of state is to whoever asked.
 pub(crate) fn state_failed(error: &StateError) -> StoreError {
+    if error.full {
+        return StoreError::Full; // whoever writes to state says so
+    }
     tracing::error!(%error, "state cannot be read");
     StoreError::Failed
 }

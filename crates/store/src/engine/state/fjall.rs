@@ -54,17 +54,20 @@ impl FjallState {
     }
 
     fn opened(&self) -> Result<Arc<Opened>, StateError> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let closed = || StateError { full: false, why: "state could not be opened again".into() };
-        open.clone().ok_or_else(closed)
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner).clone();
+        match open {
+            Some(opened) => Ok(opened),
+            // It could not be opened anew after an error. Who writes reads first, so this tries.
+            None => self.mend(&mut self.writer()),
+        }
     }
 
     /// Opens the database anew if it is broken, and says again what it might have lost.
     fn mend(&self, writer: &mut Writer) -> Result<Arc<Opened>, StateError> {
-        if !writer.broken {
-            return self.opened();
-        }
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = open.as_ref().filter(|_| !writer.broken) {
+            return Ok(Arc::clone(opened));
+        }
         *open = None; // or the folder would still be locked
         let opened = Arc::new(Opened::open(&self.folder, self.cache_bytes)?);
         for changes in &writer.pending {
@@ -186,7 +189,13 @@ fn name(space: Keep) -> &'static str {
 }
 
 fn told(error: fjall::Error) -> StateError {
-    let full = matches!(&error, fjall::Error::Io(error) if is_full(error));
+    use fjall::Error::{Io, Locked, Poisoned, Storage};
+    let full = match &error {
+        Io(error) | Storage(fjall::LsmError::Io(error)) => is_full(error),
+        // An earlier error will be told by the next opening, and a reader lets go of the folder.
+        Poisoned | Locked => true,
+        _ => false,
+    };
     StateError { full, why: error.to_string() }
 }
 

@@ -144,7 +144,12 @@ impl Held {
 
     /// False if the power failed meanwhile.
     pub(super) fn open(&mut self) -> bool {
-        let opened = self.try_open();
+        let mut opened = self.try_open();
+        if let (Err(_), true, Some(memory)) = (&opened, self.shaky, &self.memory) {
+            // State took nothing: the start is refused, and nothing is lost by it.
+            memory.fail_after(None);
+            opened = self.try_open();
+        }
         if self.files.is_off() {
             return false;
         }
