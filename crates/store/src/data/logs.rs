@@ -86,9 +86,9 @@ impl Logs {
         self.desks.len() as u16
     }
 
-    /// Hands calls to a log, of those there are, without waiting. Each ticket is completed later, writes in order within
-    /// the party. When too much waits, or the logs are closed, all of them come back: that is
-    /// [`model::ports::log::StoreError::Busy`].
+    /// Hands calls to a log, of those there are, without waiting. Each ticket is completed later,
+    /// writes in order within the party. When too much waits, or the logs are closed, all of them
+    /// come back: that is [`model::ports::log::StoreError::Busy`].
     pub fn submit(
         &self,
         party: Party,
