@@ -111,12 +111,13 @@ impl Hub {
         self.pump(now, key, fx);
         let queue = self.registry.at_mut(key).and_then(|device| device.queue_mut());
         let went = queue.and_then(|queue| queue.find(id)).is_some_and(|item| item.times > 0);
-        // An acknowledgement spares the log the trouble, if one may come soon.
+        // An acknowledgement spares the log the trouble, if one may come soon. But what takes the
+        // place of something that is kept is kept before that is over: a kill must leave one.
         let waits_for_ack = online && (watch.answers || went);
-        if push.stores() && !waits_for_ack {
+        let in_place = evicted.iter().chain(&replaced).any(|item| item.kept() != Kept::No);
+        if push.stores() && (!waits_for_ack || in_place) {
             self.keep(now, key, id, fx);
         }
-        // The log hears of the new one before it hears that the old ones are over.
         for item in evicted {
             self.end(now, key, item, Outcome::Rejected(Rejection::Evicted), fx);
         }

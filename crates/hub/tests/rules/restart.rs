@@ -56,6 +56,21 @@ fn rules_hold_for_what_was_restored() {
 }
 
 #[test]
+fn what_replaces_a_stored_push_is_stored_itself_whoever_waits_for_its_acknowledgement() {
+    let mut world = World::with(Product { offline_count_max: 1, ..product() }, settings());
+    let key = |order: &mut PushOrder| order.collapse = Some("k".into());
+    world.push("d", key);
+    world.seat("d");
+    let (new, _) = world.push("d", key);
+    assert_eq!(world.log.kept(Space::Pushes), [new.0], "collapse");
+    let (last, _) = world.push("d", |_| {});
+    assert_eq!(world.log.kept(Space::Pushes), [last.0], "eviction");
+    world.restart();
+    assert_eq!(world.hub.status().waiting, 1);
+    world.hub.audit();
+}
+
+#[test]
 fn what_was_replaced_stays_replaced_when_a_kill_comes_between() {
     let mut world = World::new();
     let key = |order: &mut PushOrder| order.collapse = Some("k".into());
