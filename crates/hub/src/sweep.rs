@@ -64,6 +64,16 @@ impl Hub {
         if self.log_failed { 0 } else { self.rows.dirty() }
     }
 
+    /// What the log has to answer or to be told before the hub may go: rows, calls whose answer
+    /// may ask for another one (a push that was acknowledged on its way to the log), removals that
+    /// were refused. None once the log has failed.
+    pub fn unsettled(&self) -> u64 {
+        if self.log_failed {
+            return 0;
+        }
+        self.unwritten() + (self.tickets.len() + self.chores.len()) as u64
+    }
+
     /// True when it wrote a row.
     fn sweep_slot(&mut self, now: Now, slot: u32, fx: &mut Effects) -> bool {
         let Some((key, device)) = self.registry.tenant(slot) else { return false };

@@ -104,7 +104,7 @@ impl<O: Outside> ServerHouse<O> {
     pub fn wind_up(&mut self, now: Now) -> bool {
         self.hub.turn(now, &mut self.effects);
         self.carry_out_alone(now);
-        self.hub.unwritten() == 0
+        self.hub.unsettled() == 0
     }
 
     /// What the hub has counted.

@@ -417,7 +417,9 @@ fn wind_up(
         }
         std::thread::sleep(LOOK);
     }
-    tracing::warn!("the log did not take what is known of some devices: it is as of a minute ago");
+    tracing::warn!(
+        "the log did not answer in time: what some devices did last may not be in it, and a push may come again"
+    );
 }
 
 fn random_word() -> Result<u64, StartError> {
