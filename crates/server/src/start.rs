@@ -418,7 +418,8 @@ fn wind_up(
         std::thread::sleep(LOOK);
     }
     tracing::warn!(
-        "the log did not answer in time: what some devices did last may not be in it, and a push may come again"
+        "the log did not answer in time: what some devices did last may not be in it, and a push \
+         may come again"
     );
 }
 
