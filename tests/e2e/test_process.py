@@ -420,12 +420,15 @@ class Reload(Case):
         device.ping()
         self.bound("still-anonymous", server=server)
 
-    def test_sighup_removes_a_product_and_adds_another(self):
+    def test_sighup_adds_a_product_and_keeps_one_that_is_gone_until_the_restart(self):
         server = self.start({"products.old": {"app_id": 2, "anonymous": "loopback"}})
-        device = self.bound("guest", server=server, product="old")
-        self.reload(server, {"products.new": {"app_id": 3, "anonymous": "loopback"}})
-        self.assertEqual(device.until_closed()[-1].opcode, miop.KICK)
+        self.bound("guest", server=server, product="old")
+        new = {"products.new": {"app_id": 3, "anonymous": "loopback"}}
+        self.reload(server, new, says=["old", "not configured any more"])
         self.bound("guest", server=server, product="new")
+        self.assertEqual(self.device(server=server).bind("guest", "old")["result"], 0)
+        server.stop()
+        server.start()
         self.assertEqual(self.device(server=server).bind("guest", "old")["result"], 23)
 
     def test_sighup_changes_the_level_of_the_log(self):
