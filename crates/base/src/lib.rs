@@ -6,6 +6,7 @@
 //!
 //! Read [`time`] first, then [`slab`]: every long-lived record of the server lives in one.
 
+pub mod calendar;
 pub mod hash;
 pub mod index;
 pub mod never;

@@ -8,6 +8,7 @@ pub mod table;
 
 use crate::measure::machine;
 use crate::{clock, targets};
+use base::calendar;
 use serde_json::{Value, json};
 use std::io;
 use std::path::PathBuf;
@@ -94,11 +95,11 @@ pub fn store(
     outcome: &Outcome,
 ) -> io::Result<PathBuf> {
     let folder = if quick { root().join("target/bench-quick") } else { folder() };
-    let file = folder.join(format!("{}-{scenario}.json", clock::date(before.unix_s)));
+    let file = folder.join(format!("{}-{scenario}.json", calendar::date(before.unix_s)));
     let value = json!({
         "scenario": scenario,
-        "date": clock::date(before.unix_s),
-        "began": clock::hour(before.unix_s),
+        "date": calendar::date(before.unix_s),
+        "began": calendar::hour(before.unix_s),
         "seconds": clock::unix_s().saturating_sub(before.unix_s),
         "commit": machine::commit(&root()),
         "machine": machine::describe(),

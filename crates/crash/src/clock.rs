@@ -25,34 +25,3 @@ pub fn unix_s() -> u64 {
 pub fn rest(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
 }
-
-/// `YYYY-MM-DD` and `HH:MM` of a Unix second, UTC.
-pub fn date(unix_s: u64) -> (String, String) {
-    let (mut year, mut days) = (1970, unix_s / 86_400);
-    let leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    while days >= 365 + u64::from(leap(year)) {
-        days -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let lengths = [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while days >= lengths[month] {
-        days -= lengths[month];
-        month += 1;
-    }
-    let day = format!("{year}-{:02}-{:02}", month + 1, days + 1);
-    (day, format!("{:02}:{:02}", unix_s / 3600 % 24, unix_s / 60 % 60))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_right_across_leap_years() {
-        assert_eq!(date(951_782_400).0, "2000-02-29");
-        assert_eq!(date(1_767_225_599), ("2025-12-31".to_owned(), "23:59".to_owned()));
-    }
-}

@@ -3,6 +3,7 @@
 use crate::book::{Tally, Violation};
 use crate::clock;
 use crate::plan::Plan;
+use base::calendar;
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ impl Outcome {
     /// Stores it, and returns where. Only a run that found nothing, and was to find nothing, is a
     /// result of the project; any other is stored with what is kept of it.
     pub fn store(&self, plan: &Plan) -> io::Result<PathBuf> {
-        let (day, hour) = clock::date(self.began_s);
+        let (day, hour) = (calendar::date(self.began_s), calendar::hour(self.began_s));
         let root = root();
         let good = self.violations_count == 0 && plan.sabotage.is_none();
         let folder = if good { root.join("bench/results") } else { plan.keep.clone() };
