@@ -16,10 +16,7 @@ impl Prng {
     /// The next number.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        scramble(self.0)
     }
 
     /// A number in `0..bound`; zero when `bound` is zero.
@@ -31,6 +28,13 @@ impl Prng {
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
+}
+
+/// A number that follows from `z` and looks unlike it.
+pub const fn scramble(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -1,22 +1,23 @@
 //! Seeded chance: the same seed throws the same dice.
 //!
 //! What is asked and when the kill comes follow from the seed; what the server and the machine do
-//! meanwhile does not. SplitMix64, whose constants are its author's.
+//! meanwhile does not.
+
+use base::prng::{Prng, scramble};
 
 /// A row of throws.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Dice(Prng);
 
 impl Dice {
     /// The throws of `lane` under `seed`; lanes do not follow from each other.
     pub fn new(seed: u64, lane: u64) -> Dice {
-        Dice(mix(seed, lane))
+        Dice(Prng::new(mix(seed, lane)))
     }
 
     /// The next 64 bits.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        scramble(self.0)
+        self.0.draw()
     }
 
     /// A number below `count`, which is not zero.
@@ -42,13 +43,7 @@ impl Dice {
 
 /// A number that follows from both and looks like neither.
 pub fn mix(a: u64, b: u64) -> u64 {
-    scramble(scramble(a.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_add(b))
-}
-
-fn scramble(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    scramble(Prng::new(a).draw().wrapping_add(b))
 }
 
 #[cfg(test)]
