@@ -13,7 +13,7 @@ mod commit;
 mod import;
 mod index;
 mod read;
-mod record;
+pub(crate) mod record;
 mod recovery;
 mod settings;
 mod state;

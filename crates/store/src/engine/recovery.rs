@@ -268,7 +268,7 @@ fn replay(
             index.rows.set(row_key(table, key), None);
             true
         }),
-        Kind::Segment | Kind::Synced | Kind::OnceOver => true,
+        Kind::Segment | Kind::Synced => true,
     };
     Ok(if carried_out { Ok(()) } else { Err(senseless) })
 }

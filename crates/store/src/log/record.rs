@@ -47,14 +47,12 @@ pub enum Kind {
     Delete = 15,
     /// A message stands here now, no longer where it stood.
     Move = 16,
-    /// Once keys are remembered no longer.
-    OnceOver = 17,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
-        let all = [Segment, Synced, Append, Remove, Cursor, Forget, Put, Delete, Move, OnceOver];
+        let all = [Segment, Synced, Append, Remove, Cursor, Forget, Put, Delete, Move];
         all.into_iter().find(|&kind| kind as u8 == byte)
     }
 
@@ -66,13 +64,18 @@ impl Kind {
 
 /// Appends a record whose payload is what `fill` writes.
 pub(crate) fn write(kind: Kind, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+    frame(kind as u8, out, fill);
+}
+
+/// The same for a kind of any format: the frame of format 1 is this one too.
+pub(crate) fn frame(kind: u8, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD_BYTES]);
     fill(out);
     let length = out.len() - start - HEAD_BYTES;
     assert!(length <= PAYLOAD_BYTES_MAX, "limits of the port keep records below the longest");
     out[start..start + 4].copy_from_slice(&(length as u32).to_le_bytes());
-    out[start + 8] = kind as u8;
+    out[start + 8] = kind;
     let crc = checksum(&out[start..]);
     out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
@@ -146,7 +149,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Kind, &[u8]), &'static str> {
 }
 
 /// CRC-32 of a record without the four bytes that hold it.
-fn checksum(record: &[u8]) -> u32 {
+pub(crate) fn checksum(record: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&record[..4]);
     hasher.update(&record[8..]);

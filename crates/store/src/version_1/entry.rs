@@ -4,6 +4,7 @@
 //! drawn in `docs/storage.md`. Writing is for tests. Decoding trusts nothing: a payload with a good
 //! checksum and wrong contents is an error, never a panic.
 
+use crate::engine::record::bytes::Bytes;
 #[cfg(test)]
 use crate::version_1::record;
 use crate::version_1::record::Kind;
@@ -71,7 +72,7 @@ pub(crate) fn write(entry: &Entry, out: &mut Vec<u8>) {
 
 /// What a record of this kind says; `None` when its payload makes no sense.
 pub(crate) fn read(kind: Kind, payload: &[u8]) -> Option<Said> {
-    let mut from = Reader(payload);
+    let mut from = Reader(Bytes(payload));
     let said = match kind {
         Kind::Segment | Kind::Synced => return None,
         Kind::Body => return read_body(from).map(Said::Body),
@@ -88,7 +89,7 @@ pub(crate) fn read(kind: Kind, payload: &[u8]) -> Option<Said> {
             blocked: from.flag()?,
         },
     };
-    from.0.is_empty().then_some(said)
+    from.0.0.is_empty().then_some(said)
 }
 
 #[cfg(test)]
@@ -129,14 +130,14 @@ fn write_product(product: &Product, out: &mut Vec<u8>) {
 }
 
 fn read_product(from: &mut Reader<'_>) -> Option<Product> {
-    let mut product = Product::new(from.product()?, from.u32()?);
-    product.proofs.anonymous = match from.byte()? {
+    let mut product = Product::new(from.product()?, from.0.u32()?);
+    product.proofs.anonymous = match from.0.u8()? {
         0 => AnonymousFrom::Nowhere,
         1 => AnonymousFrom::Loopback,
         2 => AnonymousFrom::Everywhere,
         _ => return None,
     };
-    let flags = from.byte()?;
+    let flags = from.0.u8()?;
     let flag = |at: u8| flags & (1 << at) != 0;
     product.proofs.hmac = flag(0);
     product.proofs.challenge = flag(1);
@@ -145,16 +146,16 @@ fn read_product(from: &mut Reader<'_>) -> Option<Product> {
     product.proofs.classic_sign = flag(4);
     product.store_for_unknown = flag(5);
     product.heartbeat =
-        Heartbeat { min_s: from.u16()?, default_s: from.u16()?, max_s: from.u16()? };
-    product.inflight_max = from.u16()?;
-    product.reports_per_s = from.u16()?;
-    product.offline_count_max = from.u32()?;
-    product.offline_bytes_max = from.u32()?;
-    product.time_to_live_max_s = from.u32()?;
-    for _ in 0..from.byte()? {
-        let key_id = from.u32()?;
-        let length = from.byte()?;
-        let bytes = from.take(length.into())?.into();
+        Heartbeat { min_s: from.0.u16()?, default_s: from.0.u16()?, max_s: from.0.u16()? };
+    product.inflight_max = from.0.u16()?;
+    product.reports_per_s = from.0.u16()?;
+    product.offline_count_max = from.0.u32()?;
+    product.offline_bytes_max = from.0.u32()?;
+    product.time_to_live_max_s = from.0.u32()?;
+    for _ in 0..from.0.u8()? {
+        let key_id = from.0.u32()?;
+        let length = from.0.u8()?;
+        let bytes = from.0.take(length.into())?.into();
         product.secrets.push(Secret { key_id, bytes });
     }
     Some(product)
@@ -162,55 +163,31 @@ fn read_product(from: &mut Reader<'_>) -> Option<Product> {
 
 fn read_body(mut from: Reader<'_>) -> Option<Push> {
     let (id, product) = (from.id()?, from.product()?);
-    let (app_id, expire_at, flags) = (from.u32()?, from.u32()?, from.byte()?);
+    let (app_id, expire_at, flags) = (from.0.u32()?, from.0.u32()?, from.0.u8()?);
     let collapse = match flags & 4 {
         0 => None,
         _ => Some(from.text()?.into()),
     };
     let priority = if flags & 1 == 0 { Priority::Normal } else { Priority::High };
     let silent = flags & 2 != 0;
-    Some(Push { id, product, app_id, body: from.0.into(), collapse, expire_at, priority, silent })
+    Some(Push { id, product, app_id, body: from.0.0.into(), collapse, expire_at, priority, silent })
 }
 
-/// Bytes that are taken off the front.
-struct Reader<'a>(&'a [u8]);
+/// Values that are taken off the front.
+struct Reader<'a>(Bytes<'a>);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.chunk().map(|[byte]| byte)
-    }
-
     fn flag(&mut self) -> Option<bool> {
-        self.byte().filter(|byte| *byte < 2).map(|byte| byte == 1)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.chunk().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.chunk().map(u32::from_le_bytes)
+        self.0.u8().filter(|byte| *byte < 2).map(|byte| byte == 1)
     }
 
     fn id(&mut self) -> Option<MessageId> {
-        self.chunk().map(|bytes| MessageId(u64::from_le_bytes(bytes)))
+        self.0.u64().map(MessageId)
     }
 
     fn text(&mut self) -> Option<&'a str> {
-        let length = self.byte()?;
-        std::str::from_utf8(self.take(length.into())?).ok()
+        let length = self.0.u8()?;
+        std::str::from_utf8(self.0.take(length.into())?).ok()
     }
 
     fn product(&mut self) -> Option<ProductKey> {

@@ -7,11 +7,7 @@
 //! means is `entry`'s. Invariant: [`read`] returns a record only if every byte of it is
 //! as it was written.
 
-/// Bytes before a record's payload.
-pub(crate) const HEAD_BYTES: usize = 9;
-
-/// Longest payload. A body has at most `FRAME_BYTES_HARD_MAX` (1 MiB); the rest is names.
-pub(crate) const PAYLOAD_BYTES_MAX: usize = 2 * 1024 * 1024;
+use crate::log::record::{HEAD_BYTES, PAYLOAD_BYTES_MAX, checksum, frame};
 
 /// First bytes of every segment's first payload.
 const MAGIC: &[u8; 8] = b"HOLDJRNL";
@@ -51,15 +47,7 @@ impl Kind {
 
 /// Appends a record whose payload is what `fill` writes.
 pub(crate) fn write(kind: Kind, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
-    let start = out.len();
-    out.extend_from_slice(&[0; HEAD_BYTES]);
-    fill(out);
-    let length = out.len() - start - HEAD_BYTES;
-    assert!(length <= PAYLOAD_BYTES_MAX, "limits keep entries below the longest record");
-    out[start..start + 4].copy_from_slice(&(length as u32).to_le_bytes());
-    out[start + 8] = kind as u8;
-    let crc = checksum(&out[start..]);
-    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+    frame(kind as u8, out, fill);
 }
 
 /// Appends the first record of segment `number`; `last_id` is the highest push id ever seen.
@@ -122,14 +110,6 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Kind, &[u8], usize), &'static str> {
     }
     let kind = Kind::from_byte(head[8]).ok_or("a record's kind is unknown to this version")?;
     Ok((kind, payload, whole.len()))
-}
-
-/// CRC-32 of a record without the four bytes that hold it.
-fn checksum(record: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&record[..4]);
-    hasher.update(&record[8..]);
-    hasher.finalize()
 }
 
 #[cfg(test)]
