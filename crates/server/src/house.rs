@@ -203,10 +203,6 @@ impl<O: Outside> ServerHouse<O> {
 
     fn complete(&mut self, now: Now, completions: impl Iterator<Item = Completion>) {
         for completion in completions {
-            // A conflict is the application's, not the store's.
-            if completion.1.as_ref().is_err_and(|error| *error != StoreError::Conflict) {
-                self.effects.counters.count(Counter::StoreFailures);
-            }
             self.hub.complete(now, completion, &mut self.effects);
         }
     }
