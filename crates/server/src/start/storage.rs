@@ -232,7 +232,10 @@ impl Post {
     fn complete(&self, party: Party, completions: Vec<Completion>) {
         let Party::Shard(shard) = party else {
             // Nobody asks before it is there.
-            return self.backlog.get().into_iter().for_each(|it| it.complete(completions.clone()));
+            if let Some(backlog) = self.backlog.get() {
+                backlog.complete(completions);
+            }
+            return;
         };
         let mailbox = &self.mailboxes[usize::from(shard.0)];
         let mut letter = Letter::Mail(Mail::Completions(completions));
