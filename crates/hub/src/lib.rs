@@ -187,6 +187,9 @@ impl Hub {
                     self.detach(now, key, reason, fx);
                 }
             }
+            Request::Session(_) => {
+                base::never!(true, "sessions are the broker's");
+            }
         }
     }
 

@@ -6,6 +6,10 @@
 use crate::close::CloseReason;
 use crate::id::{DeviceId, MessageId, ProductKey};
 use crate::push::Outcome;
+use crate::session::{Denial, Drop};
+use crate::topic::{Publication, Qos};
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Something an application wants to know. Carries the wall-clock time at which it happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,6 +70,82 @@ impl What {
     }
 }
 
+/// Something that happened to a client of a publish-and-subscribe protocol.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientEvent {
+    /// Unix milliseconds.
+    pub at_ms: u64,
+    /// Its identifier; empty: the server's own.
+    pub client_id: Box<str>,
+    /// Its user.
+    pub user: Option<Arc<str>>,
+    /// What happened.
+    pub what: ClientWhat,
+}
+
+/// What happened to a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ClientWhat {
+    /// It is connected.
+    Connected {
+        /// `mqtt31`, `mqtt311`, `mqtt5`.
+        protocol: &'static str,
+        /// Its address.
+        peer: SocketAddr,
+        /// An earlier session goes on.
+        resumed: bool,
+    },
+    /// Its connection ended.
+    Disconnected {
+        /// Why.
+        reason: CloseReason,
+    },
+    /// It was refused.
+    Refused {
+        /// Why.
+        why: Denial,
+    },
+    /// Its session ended.
+    SessionEnded,
+    /// A subscription was granted.
+    Subscribed {
+        /// Its filter.
+        filter: Box<str>,
+        /// Its QoS.
+        qos: Qos,
+    },
+    /// A subscription ended by its wish.
+    Unsubscribed {
+        /// Its filter.
+        filter: Box<str>,
+    },
+    /// It published a message.
+    Published(Arc<Publication>),
+    /// Messages for it were dropped.
+    Dropped {
+        /// Why.
+        why: Drop,
+        /// How many.
+        count: u64,
+    },
+}
+
+impl ClientWhat {
+    /// The word in streams and webhooks.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            ClientWhat::Connected { .. } => "client_connected",
+            ClientWhat::Disconnected { .. } => "client_disconnected",
+            ClientWhat::Refused { .. } => "client_refused",
+            ClientWhat::SessionEnded => "session_ended",
+            ClientWhat::Subscribed { .. } => "client_subscribed",
+            ClientWhat::Unsubscribed { .. } => "client_unsubscribed",
+            ClientWhat::Published(_) => "message_published",
+            ClientWhat::Dropped { .. } => "messages_dropped",
+        }
+    }
+}
+
 macro_rules! counters {
     ($($variant:ident $name:literal $help:literal;)+) => {
         /// Something that is counted from the start of the process.
@@ -118,6 +198,40 @@ counters! {
     StoreFailures "store_failures_total" "Entries the store could not take.";
     PullsFailed "pulls_failed_total" "Reads of stored pushes that failed; they are tried again.";
     RemovalsGivenUp "removals_given_up_total" "Removals left to the next start.";
+    SessionsConnected "sessions_connected_total" "Connects that were accepted.";
+    SessionsResumed "sessions_resumed_total" "Connects that went on with an earlier session.";
+    SessionsRefused "sessions_refused_total" "Connects that were refused, for whatever reason.";
+    SessionsTakenOver "sessions_taken_over_total" "Sessions taken over by a newer connection.";
+    SessionsExpired "sessions_expired_total" "Sessions that ended by their expiry.";
+    SessionsDelayed "sessions_delayed_total" "Connects answered late: they came too often.";
+    PacketsIn "packets_received_total" "MQTT packets received.";
+    PacketsOut "packets_sent_total" "MQTT packets sent.";
+    Publishes "publishes_received_total" "Messages published by clients.";
+    PublishesQos1 "publishes_qos1_received_total" "Of these, at QoS 1.";
+    PublishesQos2 "publishes_qos2_received_total" "Of these, at QoS 2.";
+    PublishesRepeated "publishes_repeated_total" "Messages of QoS 2 that had come before.";
+    PublishesRefused "publishes_refused_total" "Messages refused, for whatever reason.";
+    PublishesUnmatched "publishes_unmatched_total" "Messages nobody was subscribed to.";
+    Delivered "deliveries_total" "Messages handed to connections, those sent again included.";
+    DeliveredAgain "deliveries_again_total" "Messages handed to connections again.";
+    DeliveredAcked "deliveries_acknowledged_total" "Messages of QoS 1 and 2 that clients have.";
+    Queued "messages_queued_total" "Messages that had to wait for a session.";
+    Subscribed "subscribes_total" "Subscriptions granted.";
+    SubscribesRefused "subscribes_refused_total" "Subscriptions refused.";
+    Unsubscribed "unsubscribes_total" "Subscriptions ended by clients.";
+    WillsPublished "wills_published_total" "Wills published.";
+    RetainedSet "retained_set_total" "Messages retained.";
+    RetainedCleared "retained_cleared_total" "Retained messages cleared or expired.";
+    RetainedRefused "retained_refused_total" "Messages not retained, for want of room.";
+    RetainedSent "retained_sent_total" "Retained messages handed to connections.";
+    ReadsHeld "reads_held_total" "Times a client was read more slowly.";
+    AccessAsked "access_questions_total" "Questions about access that took a while.";
+    TolerateBridgeBit "tolerated_bridge_bit_total" "Lenient: a bridge that marked itself.";
+    TolerateClientId "tolerated_client_id_total" "Lenient: a client identifier that is not allowed.";
+    TolerateFlags "tolerated_flags_total" "Lenient: reserved bits that were set.";
+    TolerateText "tolerated_text_total" "Lenient: text that is not allowed.";
+    TolerateOrder "tolerated_order_total" "Lenient: more unanswered than agreed, or out of order.";
+    TolerateOther "tolerated_other_total" "Lenient: anything else.";
 }
 
 impl Counter {
@@ -130,11 +244,16 @@ impl Counter {
 pub struct Counters {
     counts: [u64; Counter::COUNT],
     closed: [u64; CloseReason::COUNT],
+    dropped: [u64; Drop::ALL.len()],
 }
 
 impl Default for Counters {
     fn default() -> Self {
-        Counters { counts: [0; Counter::COUNT], closed: [0; CloseReason::COUNT] }
+        Counters {
+            counts: [0; Counter::COUNT],
+            closed: [0; CloseReason::COUNT],
+            dropped: [0; Drop::ALL.len()],
+        }
     }
 }
 
@@ -152,6 +271,16 @@ impl Counters {
     /// Counts the end of a connection.
     pub fn closed(&mut self, reason: CloseReason) {
         self.closed[reason as usize] += 1;
+    }
+
+    /// Counts messages that were not delivered to a session.
+    pub fn dropped(&mut self, why: Drop, by: u64) {
+        self.dropped[why as usize] += by;
+    }
+
+    /// How many messages were dropped so.
+    pub fn dropped_of(&self, why: Drop) -> u64 {
+        self.dropped[why as usize]
     }
 
     /// How many were counted.
@@ -173,6 +302,7 @@ impl Counters {
     pub fn add(&mut self, other: &Counters) {
         self.counts.iter_mut().zip(other.counts).for_each(|(mine, theirs)| *mine += theirs);
         self.closed.iter_mut().zip(other.closed).for_each(|(mine, theirs)| *mine += theirs);
+        self.dropped.iter_mut().zip(other.dropped).for_each(|(mine, theirs)| *mine += theirs);
     }
 }
 

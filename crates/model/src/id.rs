@@ -67,6 +67,10 @@ reference!(
     /// One device's record on the shard that owns the device.
     DeviceRef
 );
+reference!(
+    /// One session's record on the shard that owns the session.
+    SessionRef
+);
 
 /// Id of a push, unique in this server's life and ordered by time: 42 bits of milliseconds since
 /// 2020-01-01 UTC, 10 bits of shard, 12 bits of counter. Never zero.

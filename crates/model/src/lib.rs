@@ -18,4 +18,6 @@ pub mod ports;
 pub mod product;
 pub mod push;
 pub mod request;
+pub mod session;
 pub mod timeline;
+pub mod topic;

@@ -52,7 +52,124 @@ pub struct Limits {
     pub retry_jitter_ms: u32,
     /// Milliseconds over which a drain lets its connections go.
     pub drain_ms: u32,
+    /// Those of topics and sessions.
+    pub topics: TopicLimits,
 }
+
+/// The limits of topics and sessions. Counts are for the whole process unless they say otherwise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TopicLimits {
+    /// Bytes of a packet, fixed header included. A larger one ends the connection.
+    pub packet_bytes_max: u32,
+    /// Bytes of a topic name or filter. A longer one is refused.
+    pub topic_bytes_max: u16,
+    /// Levels of a topic name or filter. One more is refused.
+    pub topic_levels_max: u16,
+    /// Bytes of a client identifier. A longer one is refused.
+    pub client_id_bytes_max: u16,
+    /// Sessions, online or not. Beyond, clients without one are refused.
+    pub sessions_max: u32,
+    /// Seconds a session outlives its connection. A longer wish is cut, and the client told.
+    pub session_expiry_s_max: u32,
+    /// Connections that a client identifier may begin in ten seconds. Beyond, it is answered late.
+    pub flaps_max: u16,
+    /// Milliseconds by which it is answered late.
+    pub flap_delay_ms: u32,
+    /// Deliveries of QoS 1 and 2 on the way to a client. The others wait in its queue.
+    pub inflight_max: u16,
+    /// Publications of QoS 1 and 2 that a client may have unanswered. Beyond, a client of MQTT 5
+    /// ends (MQTT5 3.3.4-9) unless its listener is lenient, and others are read more slowly.
+    pub receive_max: u16,
+    /// Messages that wait for one session. Beyond, the policy drops one.
+    pub queue_count_max: u32,
+    /// Their bytes. Beyond, the same.
+    pub queue_bytes_max: u32,
+    /// Bytes of messages that wait for sessions in memory. Beyond, the same.
+    pub queues_bytes_max: u64,
+    /// Whether a full queue drops its oldest message and not the new one.
+    pub queue_drops_oldest: bool,
+    /// Whether messages of QoS 0 wait for sessions that are away.
+    pub queue_qos0: bool,
+    /// Bytes waiting for a socket beyond which messages of QoS 0 are dropped.
+    pub qos0_backlog_bytes_max: u32,
+    /// Subscriptions of one session. One more is refused.
+    pub subscriptions_a_session_max: u32,
+    /// Subscriptions. One more is refused.
+    pub subscriptions_max: u64,
+    /// Messages a second that one client may publish, and twice as many at once; 0: any. Beyond, it
+    /// is read more slowly.
+    pub publishes_per_s: u32,
+    /// Bytes a second that one client may publish; 0: any. Beyond, the same.
+    pub publish_bytes_per_s: u32,
+    /// Retained messages. One more is not kept, and its publisher told.
+    pub retained_max: u32,
+    /// Their bytes. Beyond, the same.
+    pub retained_bytes_max: u64,
+    /// Seconds a retained message is kept; 0: for ever.
+    pub retained_expiry_s_max: u32,
+    /// Topic aliases that a client may use on a connection; 0: none.
+    pub topic_alias_max: u16,
+    /// Topic aliases that the server uses towards a client that allows them; 0: none.
+    pub topic_alias_out_max: u16,
+    /// Longest silence that a client may wish, seconds; 0: any, and none. A longer one is cut: a
+    /// client of MQTT 5 is told, the others are held to it.
+    pub keep_alive_s_max: u16,
+    /// Seconds a will may be delayed. A longer delay is cut.
+    pub will_delay_s_max: u32,
+    /// Wills that are published in one turn of a shard. The others wait for the next.
+    pub wills_a_turn_max: u32,
+    /// Publications for later that wait. One more is refused.
+    pub delayed_max: u32,
+    /// Seconds a publication may be delayed. A longer delay is refused.
+    pub delay_s_max: u32,
+    /// Retained messages in one page of a walk over them; a page is asked for when the last one
+    /// has been written to the socket.
+    pub retained_page: u32,
+    /// Sessions that a lookup into the rules of access may renew in one turn.
+    pub renewals_a_turn: u32,
+}
+
+impl Default for TopicLimits {
+    fn default() -> Self {
+        TopicLimits {
+            packet_bytes_max: 1024 * 1024,
+            topic_bytes_max: 1_024,
+            topic_levels_max: 64,
+            client_id_bytes_max: 256,
+            sessions_max: 4_000_000,
+            session_expiry_s_max: 7 * 24 * 3_600,
+            flaps_max: 10,
+            flap_delay_ms: 5_000,
+            inflight_max: 100,
+            receive_max: 1_000,
+            queue_count_max: 1_000,
+            queue_bytes_max: 8 * 1024 * 1024,
+            queues_bytes_max: 1024 * 1024 * 1024,
+            queue_drops_oldest: false,
+            queue_qos0: false,
+            qos0_backlog_bytes_max: 256 * 1024,
+            subscriptions_a_session_max: 10_000,
+            subscriptions_max: 20_000_000,
+            publishes_per_s: 0,
+            publish_bytes_per_s: 0,
+            retained_max: 2_000_000,
+            retained_bytes_max: 2 * 1024 * 1024 * 1024,
+            retained_expiry_s_max: 0,
+            topic_alias_max: 16,
+            topic_alias_out_max: 16,
+            keep_alive_s_max: 0,
+            will_delay_s_max: 7 * 24 * 3_600,
+            wills_a_turn_max: 1_024,
+            delayed_max: 100_000,
+            delay_s_max: 30 * 24 * 3_600,
+            retained_page: 64,
+            renewals_a_turn: 256,
+        }
+    }
+}
+
+/// Longest client identifier that any configuration may allow: it is part of a row's key.
+pub const CLIENT_ID_BYTES_HARD_MAX: u16 = 480;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -80,6 +197,7 @@ impl Default for Limits {
             fan_out_slice: 32,
             retry_jitter_ms: 5_000,
             drain_ms: 10_000,
+            topics: TopicLimits::default(),
         }
     }
 }
@@ -115,6 +233,21 @@ impl Limits {
             (self.fan_out_slice > 0, "fan_out_slice must be at least 1"),
             (self.accepts_per_turn > 0, "accepts_per_turn must be at least 1"),
             (self.binds_a_connection_max > 0, "binds_a_connection_max must be at least 1"),
+            (
+                self.topics.packet_bytes_max <= FRAME_BYTES_HARD_MAX,
+                "packet_bytes_max must not be above 1048576",
+            ),
+            (
+                self.topics.packet_bytes_max <= self.out_bytes_max,
+                "packet_bytes_max must not be above out_bytes_max",
+            ),
+            (
+                self.topics.client_id_bytes_max <= CLIENT_ID_BYTES_HARD_MAX,
+                "client_id_bytes_max must not be above 480",
+            ),
+            (self.topics.inflight_max > 0, "inflight_max must be at least 1"),
+            (self.topics.receive_max > 0, "receive_max must be at least 1"),
+            (self.topics.retained_page > 0, "retained_page must be at least 1"),
         ];
         rules.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, rule)| Err(rule))
     }

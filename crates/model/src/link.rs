@@ -54,12 +54,14 @@ pub struct Link {
     pub web_socket: bool,
     /// The server holds as many connections as it may: say so, and let this one go.
     pub crowded: bool,
+    /// The listener it came through, by its place in the configuration.
+    pub door: u8,
 }
 
 impl Link {
     /// A plain connection from this machine.
     pub const fn loopback(protocol: Protocol) -> Link {
         let peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-        Link { peer, protocol, tls: None, web_socket: false, crowded: false }
+        Link { peer, protocol, tls: None, web_socket: false, crowded: false, door: 0 }
     }
 }

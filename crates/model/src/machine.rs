@@ -6,6 +6,7 @@
 //! are the server and the laboratory.
 
 use crate::close::CloseReason;
+use crate::event::Counter;
 use crate::limits::Limits;
 use crate::link::Link;
 use crate::request::Refusal;
@@ -52,6 +53,11 @@ pub trait Machine {
     /// nothing any more, are allowed: a machine that still waits asks again. It is also called once
     /// when a connection has moved to its owner's shard, where nobody has asked yet.
     fn wake(&mut self, now: Now, out: &mut Outbox<Self::Up>) -> Result<(), CloseReason>;
+
+    /// All that was queued for the socket has been written, as [`Outbox::tell_drained`] asked.
+    fn drained(&mut self, _now: Now, _out: &mut Outbox<Self::Up>) -> Result<(), CloseReason> {
+        Ok(())
+    }
 
     /// Nothing was received for as long as [`Outbox::silence`] allowed.
     fn silent(&mut self, now: Now, out: &mut Outbox<Self::Up>) -> Result<(), CloseReason>;
@@ -119,6 +125,10 @@ pub struct Outbox<Up> {
     wake: Option<Instant>,
     silence_s: Option<u16>,
     beats: u64,
+    backlog: usize,
+    tell_drained: bool,
+    hold: Option<bool>,
+    counts: Vec<Counter>,
     hash_key: HashKey,
     frames: FrameCache,
 }
@@ -134,6 +144,10 @@ impl<Up> Outbox<Up> {
             wake: None,
             silence_s: None,
             beats: 0,
+            backlog: 0,
+            tell_drained: false,
+            hold: None,
+            counts: Vec::new(),
             hash_key,
             frames: FrameCache::default(),
         }
@@ -178,6 +192,48 @@ impl<Up> Outbox<Up> {
     /// few more: the sweep takes its time). Zero: never.
     pub fn silence(&mut self, seconds: u16) {
         self.silence_s = Some(seconds);
+    }
+
+    /// Bytes that waited for the socket before this input: what a machine goes by that would
+    /// rather drop than queue.
+    pub fn backlog(&self) -> usize {
+        self.backlog
+    }
+
+    /// Told by whoever drives the machine, before each input.
+    pub fn set_backlog(&mut self, bytes: usize) {
+        self.backlog = bytes;
+    }
+
+    /// Asks for one call of [`Machine::drained`] once all that is queued has been written.
+    pub fn tell_drained(&mut self) {
+        self.tell_drained = true;
+    }
+
+    /// With `true`, nothing more is read from the socket and nothing more is shown, until `false`
+    /// is said: the peer's own window fills. What has come is shown again then.
+    pub fn hold(&mut self, hold: bool) {
+        self.hold = Some(hold);
+    }
+
+    /// Counts something.
+    pub fn count(&mut self, counter: Counter) {
+        self.counts.push(counter);
+    }
+
+    /// Takes what was counted.
+    pub fn counts(&mut self) -> std::vec::Drain<'_, Counter> {
+        self.counts.drain(..)
+    }
+
+    /// Takes whether the machine wants to be told when all is written.
+    pub fn take_tell_drained(&mut self) -> bool {
+        std::mem::take(&mut self.tell_drained)
+    }
+
+    /// Takes whether input is to be held back from now on, if that changed.
+    pub fn take_hold(&mut self) -> Option<bool> {
+        self.hold.take()
     }
 
     /// Counts a heartbeat that was answered.
@@ -254,6 +310,8 @@ impl<Up> Outbox<Up> {
             && self.home.is_none()
             && self.wake.is_none()
             && self.silence_s.is_none()
+            && self.hold.is_none()
+            && !self.tell_drained
     }
 }
 

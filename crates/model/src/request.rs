@@ -6,6 +6,7 @@
 use crate::close::CloseReason;
 use crate::id::{DeviceId, DeviceRef, MessageId, ProductKey, Tag};
 use crate::push::{Push, Rejection};
+use crate::session::{SessionDelivery, SessionRequest};
 use std::sync::Arc;
 
 /// What a machine asks of the hub.
@@ -68,6 +69,8 @@ pub enum Request {
         /// Why the connection ended.
         reason: CloseReason,
     },
+    /// What is asked of the broker instead.
+    Session(SessionRequest),
 }
 
 /// Everything a Bind says.
@@ -238,6 +241,8 @@ pub enum Delivery {
         /// Unacknowledged pushes.
         inflight_max: u16,
     },
+    /// What the broker delivers.
+    Session(SessionDelivery),
 }
 
 /// A device was bound.

@@ -18,13 +18,15 @@ pub enum Space {
     Pushes = 1,
     /// Reports that wait for a webhook.
     Reports = 2,
+    /// What waits for a session, and what it has to remember of exchanges.
+    Sessions = 3,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Space {
     /// Every space.
-    pub const ALL: [Space; 3] = [Space::Pushes, Space::Reports, Space::Other];
+    pub const ALL: [Space; 4] = [Space::Pushes, Space::Reports, Space::Sessions, Space::Other];
 
     /// The space with this number.
     pub fn from_byte(byte: u8) -> Option<Space> {

@@ -87,6 +87,7 @@ impl<M, S> Record<M, S> {
             tls: layers.and_then(|layers| layers.tls.as_ref()).map(|tls| tls.facts()),
             web_socket: self.has(Self::WEB_SOCKET),
             crowded: self.has(Self::CROWDED),
+            door: self.door,
         }
     }
 }

@@ -130,6 +130,7 @@ impl<O: Outside> ServerHouse<O> {
             | Request::Pull { device, .. }
             | Request::Report { device, .. }
             | Request::Closed { device, .. } => device.shard(),
+            Request::Session(_) => return,
         };
         if owner == self.shard {
             self.look_outside();

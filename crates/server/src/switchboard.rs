@@ -187,6 +187,7 @@ impl<O: Outside + Send> Control for Switchboard<O> {
             Command::Products | Command::Token { .. } => {
                 self.gather(vec![(ShardId(0), command)], reply);
             }
+            Command::Topics(_) => reply(Answer::Busy),
             Command::PushCounts(_)
             | Command::Configure { .. }
             | Command::PutProduct(_)

@@ -27,12 +27,10 @@ use model::timeline::{Space, TimelineId};
 pub fn home_of(home: HashKey, restored: &Restored<'_>) -> Option<u64> {
     match restored {
         Restored::Row { table: Table::Products | Table::Marks, .. } => None,
-        Restored::Row { table: Table::Devices | Table::Other, key, .. } => {
-            Some(match device::names(key) {
-                Some((product, device)) => home_parts(home, &product, &device),
-                None => home.of(&[key]),
-            })
-        }
+        Restored::Row { key, .. } => Some(match device::names(key) {
+            Some((product, device)) => home_parts(home, &product, &device),
+            None => home.of(&[key]),
+        }),
         Restored::Entry { timeline, .. } => Some(timeline.home_hash()),
     }
 }

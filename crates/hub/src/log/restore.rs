@@ -67,12 +67,12 @@ impl Hub {
                 let bound = mark::decode(key, value);
                 bound.map(|bound| self.epochs.restore(bound)).is_some()
             }
-            Restored::Row { table: Table::Other, .. } => false,
+            Restored::Row { .. } => false,
             Restored::Entry { timeline, seq, id, label } => match timeline.space() {
                 Space::Pushes => self.restore_push(now, timeline, (seq, id), label),
                 // Webhooks' couriers read theirs themselves.
                 Space::Reports => true,
-                Space::Other => false,
+                Space::Sessions | Space::Other => false,
             },
         }
     }

@@ -6,6 +6,7 @@
 use crate::close::CloseReason;
 use crate::event::Counters;
 use crate::id::{DeviceId, MessageId, ProductKey, Tag};
+use crate::ports::topics::{TopicAnswer, TopicCommand};
 use crate::product::Product;
 use crate::push::{Outcome, Priority};
 use std::sync::Arc;
@@ -86,6 +87,8 @@ pub enum Command {
     },
     /// Counters and gauges. Answer: `Status`.
     Status,
+    /// About topics and sessions. Answer: `Topics`.
+    Topics(TopicCommand),
 }
 
 /// A push as it is ordered.
@@ -172,6 +175,8 @@ pub enum Answer {
     StoreFailed,
     /// The idempotency key was used before for another order: nothing was done.
     Conflict,
+    /// To `Topics`.
+    Topics(TopicAnswer),
 }
 
 /// How far a push has come. `matched` is the sum of the others once the fan-out is done.
@@ -254,6 +259,22 @@ pub struct Status {
     pub shards: u32,
     /// Longest turn of a shard's loop since the last question, microseconds.
     pub turn_us_max: u64,
+    /// Sessions, online or not.
+    pub sessions: u64,
+    /// Sessions with a connection.
+    pub sessions_online: u64,
+    /// Subscriptions, those of shared groups included.
+    pub subscriptions: u64,
+    /// Retained messages.
+    pub retained: u64,
+    /// Their bytes.
+    pub retained_bytes: u64,
+    /// Messages that wait for sessions, those on the way included.
+    pub queued: u64,
+    /// Their bytes in memory.
+    pub queued_bytes: u64,
+    /// Publications for later.
+    pub delayed: u64,
 }
 
 impl Status {
@@ -267,6 +288,14 @@ impl Status {
         self.waiting_bytes += other.waiting_bytes;
         self.shards += other.shards;
         self.turn_us_max = self.turn_us_max.max(other.turn_us_max);
+        self.sessions += other.sessions;
+        self.sessions_online += other.sessions_online;
+        self.subscriptions += other.subscriptions;
+        self.retained += other.retained;
+        self.retained_bytes += other.retained_bytes;
+        self.queued += other.queued;
+        self.queued_bytes += other.queued_bytes;
+        self.delayed += other.delayed;
     }
 }
 

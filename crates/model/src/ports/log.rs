@@ -19,8 +19,8 @@ pub const REMOVE_SEQS_MAX: usize = 4_096;
 /// Longest key of a row, bytes.
 pub const ROW_KEY_BYTES_MAX: usize = 512;
 
-/// Longest value of a row, bytes.
-pub const ROW_VALUE_BYTES_MAX: usize = 64 * 1024;
+/// Longest value of a row, bytes: a retained message of the largest frame, with its topic.
+pub const ROW_VALUE_BYTES_MAX: usize = 1024 * 1024 + 128 * 1024;
 
 /// Rows in one answer to [`Read::Rows`].
 pub const ROWS_MAX: usize = 1_024;
@@ -38,6 +38,10 @@ pub enum Party {
     Shard(ShardId),
     /// The webhooks' couriers.
     Hooks,
+    /// The broker of a shard, by the shard's mailbox.
+    Broker(ShardId),
+    /// The book of users.
+    Users,
 }
 
 /// One call.
@@ -118,13 +122,36 @@ pub enum Table {
     Devices = 2,
     /// Single values of a shard: how high its numbers may be.
     Marks = 3,
+    /// Sessions that outlive their connections, by client identifier.
+    Sessions = 4,
+    /// Their subscriptions, by client identifier and filter.
+    Subscriptions = 5,
+    /// Retained messages, by a hash of their topic.
+    Retained = 6,
+    /// Wills of sessions, by client identifier: published when a crash has ended the connection.
+    Wills = 7,
+    /// Publications for later, by time and number.
+    Delayed = 8,
+    /// Users and their rules, by name. The first log has all of them.
+    Users = 9,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 4] = [Table::Products, Table::Devices, Table::Marks, Table::Other];
+    pub const ALL: [Table; 10] = [
+        Table::Products,
+        Table::Devices,
+        Table::Marks,
+        Table::Sessions,
+        Table::Subscriptions,
+        Table::Retained,
+        Table::Wills,
+        Table::Delayed,
+        Table::Users,
+        Table::Other,
+    ];
 
     /// The table with this number.
     pub fn from_byte(byte: u8) -> Option<Table> {

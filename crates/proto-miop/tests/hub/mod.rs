@@ -92,7 +92,7 @@ impl Hub {
                 self.closed += 1;
                 Vec::new()
             }
-            Request::Unsendable { .. } => Vec::new(),
+            Request::Unsendable { .. } | Request::Session(_) => Vec::new(),
         }
     }
 

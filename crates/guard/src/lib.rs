@@ -1,0 +1,1 @@
+//! Who may do what: users, passwords, tokens, certificates and rules of access.

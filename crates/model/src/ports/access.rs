@@ -1,0 +1,139 @@
+//! Who may do what: what the broker asks before it lets anybody connect, publish or subscribe.
+//!
+//! An answer is at hand (a cached password, a certificate, nobody allowed) or takes a while (a slow
+//! hash, a question to another server): then the broker hands the question out and is told
+//! later, on the same shard. Rules are looked at where a subscription is made, not for each
+//! message, unless the filter reaches beyond what may be read.
+
+use crate::session::Denial;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// The way to users and rules. One serves all shards; calls do not block.
+pub trait Access: Send + Sync {
+    /// Whether this client may come in.
+    fn admit(&self, now_s: u32, question: &Question) -> Admission;
+
+    /// What holds for a known client after the rules changed, or after a restart; `None`: what was
+    /// granted before goes on.
+    fn renew(&self, who: &Who<'_>) -> Option<Grant>;
+
+    /// Rises whenever users or rules change: then every session is [renewed](Self::renew).
+    fn version(&self) -> u64;
+}
+
+/// Everything that a client brings.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// Its identifier.
+    pub client_id: Box<str>,
+    /// Who it says it is.
+    pub user: Option<Box<str>>,
+    /// Its password, or a token.
+    pub password: Option<Box<[u8]>>,
+    /// Identity in its verified certificate, or of its pre-shared key.
+    pub certificate: Option<Box<str>>,
+    /// An exchange: method and data.
+    pub method: Option<(Box<str>, Box<[u8]>)>,
+    /// Where the exchange stands, as [`Admission::Continue`] gave it.
+    pub dialogue: Option<Box<[u8]>>,
+    /// Its address.
+    pub peer: SocketAddr,
+    /// The listener it came through.
+    pub door: u8,
+    /// It is encrypted.
+    pub tls: bool,
+    /// The protocol: `mqtt31`, `mqtt311`, `mqtt5`.
+    pub protocol: &'static str,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug)]
+pub enum Admission {
+    /// Come in. `data`: the last word of an exchange.
+    Granted(Grant, Option<Box<[u8]>>),
+    /// Stay out.
+    Refused(Denial),
+    /// The client must answer `data`; `dialogue` is given back with its answer.
+    Continue {
+        /// For the client.
+        data: Box<[u8]>,
+        /// For the next question.
+        dialogue: Box<[u8]>,
+    },
+    /// It takes a while: hand the question out.
+    Later,
+}
+
+/// What a client may do from now on.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// Who it is; what its sessions are bound to. `None`: anonymous.
+    pub user: Option<Arc<str>>,
+    /// What it may publish and read; `None`: everything.
+    pub rules: Option<Arc<dyn Rules>>,
+    /// Unix second at which this is over; 0: it is not.
+    pub until_s: u32,
+}
+
+impl Grant {
+    /// Everything, to anybody.
+    pub const OPEN: Grant = Grant { user: None, rules: None, until_s: 0 };
+}
+
+/// Whom a rule is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Who<'a> {
+    /// The client identifier.
+    pub client_id: &'a str,
+    /// The user.
+    pub user: Option<&'a str>,
+}
+
+/// What somebody wants to do with a topic.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Act {
+    /// Publish to it.
+    Publish,
+    /// Be sent a message that was published to it.
+    Read,
+}
+
+/// How far a subscription reaches within what may be read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reach {
+    /// Every topic that the filter matches may be read.
+    All,
+    /// Some may: each message is looked at.
+    Partly,
+    /// None may: the subscription is refused.
+    Nothing,
+}
+
+/// Compiled rules, shared by all whom they are about.
+pub trait Rules: Send + Sync + std::fmt::Debug {
+    /// Whether this may be done with a topic name.
+    fn may(&self, who: &Who<'_>, act: Act, topic: &str) -> bool;
+
+    /// How far a filter (the part after `$share/group/`) reaches.
+    fn reach(&self, who: &Who<'_>, filter: &str) -> Reach;
+}
+
+/// Everybody is let in and may do everything: for tests, and for a server whose operator chose so.
+#[derive(Clone, Copy, Debug)]
+pub struct Open;
+
+impl Access for Open {
+    fn admit(&self, _: u32, question: &Question) -> Admission {
+        let user = question.user.as_deref().map(Arc::from);
+        Admission::Granted(Grant { user, ..Grant::OPEN }, None)
+    }
+
+    fn renew(&self, _: &Who<'_>) -> Option<Grant> {
+        None
+    }
+
+    fn version(&self) -> u64 {
+        0
+    }
+}

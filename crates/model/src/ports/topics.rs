@@ -1,0 +1,136 @@
+//! What the API asks of the broker: publish, and look at clients, sessions, subscriptions and
+//! retained messages.
+//!
+//! What is about one client goes to its owner's shard, what is about all goes to all and the
+//! answers are merged, as with every command of [`super::control`].
+
+use crate::close::CloseReason;
+use crate::topic::{Publication, Qos, Wish};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A question or an order about topics and sessions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TopicCommand {
+    /// Publish. Answer: `Published`, once it is where it has to be.
+    Publish {
+        /// The message.
+        message: Arc<Publication>,
+        /// Seconds to wait before.
+        delay_s: u32,
+    },
+    /// A page of clients. Answer: `Clients`.
+    Clients {
+        /// Only those with a connection (or only those without).
+        online: Option<bool>,
+        /// Only those of this user.
+        user: Option<Box<str>>,
+        /// Only those whose identifier begins so.
+        prefix: Option<Box<str>>,
+        /// Where the last page ended.
+        after: Option<u64>,
+        /// The most to return.
+        count: u32,
+    },
+    /// One client. Answer: `Client`.
+    Client(Box<str>),
+    /// The subscriptions of a client. Answer: `Subscriptions`.
+    Subscriptions(Box<str>),
+    /// Subscribe a client. Answer: `Done`: false when there is no such session.
+    Subscribe(Box<str>, Wish),
+    /// Unsubscribe a client. Answer: `Done`.
+    Unsubscribe(Box<str>, Box<str>),
+    /// End a client's connection. Answer: `Done`: whether there was one.
+    Kick(Box<str>),
+    /// End a client's connection and session. Answer: `Done`: whether there was one.
+    DropSession(Box<str>),
+    /// A page of retained messages. Answer: `Retained`.
+    Retained {
+        /// Those whose topics match this filter.
+        filter: Box<str>,
+        /// The last topic of the page before.
+        after: Option<Box<str>>,
+        /// The most to return.
+        count: u32,
+    },
+    /// Forget the retained message of a topic. Answer: `Done`.
+    ClearRetained(Box<str>),
+}
+
+/// An answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TopicAnswer {
+    /// To `Publish`: whether somebody may have wanted it.
+    Published {
+        /// Somebody is subscribed.
+        matched: bool,
+    },
+    /// To `Clients`.
+    Clients {
+        /// The clients.
+        clients: Vec<ClientState>,
+        /// Where to go on; absent at the end.
+        next: Option<u64>,
+    },
+    /// To `Client`.
+    Client(Option<Box<ClientState>>),
+    /// To `Subscriptions`; absent when there is no such session.
+    Subscriptions(Option<Vec<SubscriptionState>>),
+    /// To `Retained`, in the order of their topics.
+    Retained {
+        /// The messages.
+        messages: Vec<Arc<Publication>>,
+        /// There are more.
+        more: bool,
+    },
+    /// It was done, or there was nothing to do (`false`).
+    Done(bool),
+    /// The message or wish was refused, in words.
+    Refused(&'static str),
+}
+
+/// What is known of a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientState {
+    /// Its identifier.
+    pub client_id: Box<str>,
+    /// Its user.
+    pub user: Option<Arc<str>>,
+    /// It has a connection.
+    pub online: bool,
+    /// `mqtt31`, `mqtt311`, `mqtt5`.
+    pub protocol: &'static str,
+    /// Its address, while it is online and as far as it is known.
+    pub peer: Option<SocketAddr>,
+    /// Unix millisecond since when it is online or away.
+    pub since_ms: u64,
+    /// How its last connection ended, when it is away.
+    pub reason: Option<CloseReason>,
+    /// Longest silence agreed, seconds.
+    pub keep_alive_s: u16,
+    /// Seconds the session outlives the connection; `u32::MAX`: for ever.
+    pub expiry_s: u32,
+    /// Subscriptions.
+    pub subscriptions: u32,
+    /// Deliveries on the way.
+    pub inflight: u32,
+    /// Messages that wait, those on the way included.
+    pub queued: u32,
+    /// Their bytes.
+    pub queued_bytes: u64,
+    /// Messages dropped since the session began.
+    pub dropped: u64,
+    /// It has a will.
+    pub has_will: bool,
+}
+
+/// One subscription of a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SubscriptionState {
+    /// What was wished for.
+    pub wish: Wish,
+    /// The QoS that was granted.
+    pub granted: Qos,
+    /// The number that deliveries name.
+    pub subscription_id: Option<u32>,
+}

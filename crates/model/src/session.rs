@@ -1,0 +1,478 @@
+//! What the server machine of a publish-and-subscribe protocol asks of the broker, and what the
+//! broker has delivered through it.
+//!
+//! Words of the model, not of a wire: the machine knows packets and their rules, the broker knows
+//! sessions. Whatever outlives a connection is the session's: identifiers in use, what is on the
+//! way, subscriptions, the will. A machine and its session live on the same shard.
+
+use crate::close::CloseReason;
+use crate::id::SessionRef;
+use crate::topic::{Publication, Qos, SubscriptionIds, Wish};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What a machine asks of the broker.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SessionRequest {
+    /// Begin or resume a session over this connection. Answered by `Connected`, `Refused` or
+    /// `Challenge`. Nothing else is asked before the answer, except `Proceed` and `Gone`.
+    Connect(Box<Connect>),
+    /// The next step of an authentication: the first one's, or (bound) a new one.
+    Proceed(Box<Proceed>),
+    /// The connection ended before `Connect` was answered.
+    Gone,
+    /// A message. At QoS 1 and 2 answered by `Taken`, in the order of the messages.
+    Publish {
+        /// Whose.
+        session: SessionRef,
+        /// The publisher's packet identifier; 0 at QoS 0.
+        id: u16,
+        /// It may have been sent before.
+        again: bool,
+        /// The message, shared with nobody yet.
+        message: Arc<Publication>,
+    },
+    /// The publisher will not send this message of QoS 2 again. Answered by `Completed`.
+    Release {
+        /// Whose.
+        session: SessionRef,
+        /// Its packet identifier.
+        id: u16,
+    },
+    /// The subscriber answers a delivery.
+    Acked {
+        /// Whose.
+        session: SessionRef,
+        /// The packet identifier of the delivery.
+        id: u16,
+        /// Which answer.
+        step: AckStep,
+    },
+    /// Answered by `Subscribed`.
+    Subscribe(Box<Subscribe>),
+    /// Answered by `Unsubscribed`.
+    Unsubscribe(Box<Unsubscribe>),
+    /// All that was sent has been written: more may come of what is paced by the socket.
+    Ready {
+        /// Whose.
+        session: SessionRef,
+    },
+    /// Deliveries of QoS 0 that were not sent, because too much waits for the socket or the packet
+    /// would be larger than the client takes.
+    Dropped {
+        /// Whose.
+        session: SessionRef,
+        /// How many.
+        count: u32,
+        /// Why.
+        why: Drop,
+    },
+    /// The client says farewell.
+    Leave {
+        /// Whose.
+        session: SessionRef,
+        /// The will is published all the same (MQTT5 3.14.2.1, 0x04).
+        with_will: bool,
+        /// A new expiry of the session, seconds; `u32::MAX`: never.
+        expiry_s: Option<u32>,
+    },
+    /// The connection ended while this session was bound to it.
+    Closed {
+        /// Whose.
+        session: SessionRef,
+        /// Why.
+        reason: CloseReason,
+    },
+}
+
+/// How a subscriber answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckStep {
+    /// It has a message of QoS 1. True: it says that it could not take it (a reason of 0x80 and
+    /// above).
+    Puback(bool),
+    /// It has a message of QoS 2, to be released. True: it could not take it, and it is over.
+    Pubrec(bool),
+    /// It knows that it will not come again.
+    Pubcomp,
+    /// The machine could not send it: the packet would be larger than the client takes, so it is
+    /// as if it had been completed (MQTT5 3.1.2-25).
+    Unsendable,
+}
+
+/// Why a message was not delivered to a subscriber.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Drop {
+    /// Too much waited for the socket (QoS 0).
+    SlowReader,
+    /// Larger than the client takes.
+    TooLarge,
+    /// The queue had its highest count.
+    QueueCount,
+    /// The queue had its most bytes.
+    QueueBytes,
+    /// Its time was over.
+    Expired,
+    /// The session is away and keeps no QoS 0.
+    Offline,
+    /// The session ended with it.
+    SessionEnded,
+    /// The log did not take it.
+    StoreFull,
+    /// No member of the shared subscription was left.
+    NoMember,
+    /// A mailbox between shards was full.
+    Busy,
+    /// A rule says that it may not be read.
+    NotAuthorized,
+    /// The client refused it (a reason of 0x80 and above).
+    ClientRefused,
+}
+
+impl Drop {
+    /// Every reason.
+    pub const ALL: [Drop; 12] = [
+        Drop::SlowReader,
+        Drop::TooLarge,
+        Drop::QueueCount,
+        Drop::QueueBytes,
+        Drop::Expired,
+        Drop::Offline,
+        Drop::SessionEnded,
+        Drop::StoreFull,
+        Drop::NoMember,
+        Drop::Busy,
+        Drop::NotAuthorized,
+        Drop::ClientRefused,
+    ];
+
+    /// The word in counters, events and answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Drop::SlowReader => "slow_reader",
+            Drop::TooLarge => "too_large",
+            Drop::QueueCount => "queue_count",
+            Drop::QueueBytes => "queue_bytes",
+            Drop::Expired => "expired",
+            Drop::Offline => "offline",
+            Drop::SessionEnded => "session_ended",
+            Drop::StoreFull => "store_full",
+            Drop::NoMember => "no_member",
+            Drop::Busy => "busy",
+            Drop::NotAuthorized => "not_authorized",
+            Drop::ClientRefused => "client_refused",
+        }
+    }
+}
+
+/// Everything that is asked when a client connects.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Connect {
+    /// The protocol, for events and queries: `mqtt31`, `mqtt311`, `mqtt5`.
+    pub protocol: &'static str,
+    /// The client identifier; empty: the broker gives one whose home is this shard.
+    pub client_id: Box<str>,
+    /// Discard an earlier session.
+    pub clean_start: bool,
+    /// How long the session outlives the connection, seconds; `u32::MAX`: for ever.
+    pub expiry_s: u32,
+    /// Longest silence the client wishes, seconds; 0: any.
+    pub keep_alive_s: u16,
+    /// Deliveries of QoS 1 and 2 it takes at once, 1 to 65,535.
+    pub receive_max: u16,
+    /// It marks itself as a bridge: it gets retain flags as published, and nothing of its own.
+    pub is_bridge: bool,
+    /// It wants to be told a topic prefix for responses (MQTT5 3.1.2.11.6).
+    pub wants_response_information: bool,
+    /// Its will.
+    pub will: Option<Will>,
+    /// Who it says it is.
+    pub user: Option<Box<str>>,
+    /// What it brings to prove it.
+    pub password: Option<Box<[u8]>>,
+    /// An exchange it wants instead: method, and first data.
+    pub method: Option<(Box<str>, Box<[u8]>)>,
+    /// Identity in its verified certificate, or of its pre-shared key.
+    pub certificate: Option<Box<str>>,
+    /// Its address, from the PROXY header when the listener trusts one.
+    pub peer: SocketAddr,
+    /// The listener it came through.
+    pub door: u8,
+    /// It is encrypted.
+    pub tls: bool,
+    /// It was only let in to be told that the server is full.
+    pub crowded: bool,
+}
+
+/// A message for the time after (MQTT5 3.1.2.5).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Will {
+    /// The message; its expiry begins when it is published, so `expire_at` is 0.
+    pub message: Arc<Publication>,
+    /// Seconds between the end of the connection and its publication.
+    pub delay_s: u32,
+    /// Seconds it may live once published; 0: it does not expire.
+    pub expiry_s: u32,
+}
+
+/// A step of an authentication.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Proceed {
+    /// The session, when a bound client authenticates again.
+    pub session: Option<SessionRef>,
+    /// The method.
+    pub method: Box<str>,
+    /// Its data.
+    pub data: Box<[u8]>,
+}
+
+/// Standing interests, in one packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Subscribe {
+    /// Whose.
+    pub session: SessionRef,
+    /// The packet identifier.
+    pub id: u16,
+    /// The number that deliveries shall name, 1 to 268,435,455.
+    pub subscription_id: Option<u32>,
+    /// In order.
+    pub wishes: Vec<Wish>,
+}
+
+/// The end of standing interests.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unsubscribe {
+    /// Whose.
+    pub session: SessionRef,
+    /// The packet identifier.
+    pub id: u16,
+    /// In order.
+    pub filters: Vec<Box<str>>,
+}
+
+/// What the broker has delivered through a machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SessionDelivery {
+    /// The session is bound.
+    Connected(Box<Connected>),
+    /// It is not; the connection ends.
+    Refused(Box<Denied>),
+    /// The client must answer this.
+    Challenge {
+        /// The method.
+        method: Box<str>,
+        /// Its data.
+        data: Box<[u8]>,
+    },
+    /// A bound client has authenticated again.
+    Authenticated {
+        /// The method.
+        method: Box<str>,
+        /// The server's last word.
+        data: Box<[u8]>,
+    },
+    /// A message for the client.
+    Publish(Outgoing),
+    /// A message of QoS 2 that the client has: release it.
+    Release {
+        /// The packet identifier.
+        id: u16,
+        /// The identifier is not known (MQTT5 3.6.2.1).
+        unknown: bool,
+    },
+    /// The broker's answer to a message of QoS 1 or 2: on stable storage where it has to be.
+    Taken {
+        /// The publisher's packet identifier.
+        id: u16,
+        /// Its QoS: which packet answers.
+        qos: Qos,
+        /// What became of it.
+        result: Result<Routed, Denial>,
+    },
+    /// The broker's answer to `Release`.
+    Completed {
+        /// The publisher's packet identifier.
+        id: u16,
+        /// The identifier was not known.
+        unknown: bool,
+    },
+    /// Each wish granted with a QoS, or not.
+    Subscribed {
+        /// The packet identifier.
+        id: u16,
+        /// In the order of the wishes.
+        results: Box<[Result<Qos, Denial>]>,
+    },
+    /// Each filter: whether it was there, or why not.
+    Unsubscribed {
+        /// The packet identifier.
+        id: u16,
+        /// In the order of the filters.
+        results: Box<[Result<bool, Denial>]>,
+    },
+    /// The server ends it: say so and go.
+    End(Box<Denied>),
+}
+
+/// How far a message reached when it was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Routed {
+    /// Somebody may want it.
+    Matched,
+    /// Nobody is subscribed.
+    NoSubscriber,
+}
+
+/// A message on its way to one client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outgoing {
+    /// The message.
+    pub message: Arc<Publication>,
+    /// The packet identifier; 0 at QoS 0.
+    pub id: u16,
+    /// At which QoS.
+    pub qos: Qos,
+    /// It may have been sent before.
+    pub again: bool,
+    /// The retain flag it carries.
+    pub retain: bool,
+    /// Others on this shard get it too: its frame is worth keeping for them.
+    pub shared: bool,
+    /// Which subscriptions it is for.
+    pub subscription_ids: SubscriptionIds,
+}
+
+/// A session was bound to its connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Connected {
+    /// The session's record.
+    pub session: SessionRef,
+    /// An earlier session goes on.
+    pub present: bool,
+    /// The identifier the broker gave, when the client brought none.
+    pub assigned: Option<Box<str>>,
+    /// The silence in force, seconds; 0: any.
+    pub keep_alive_s: u16,
+    /// The expiry in force, seconds; `u32::MAX`: never.
+    pub expiry_s: u32,
+    /// Messages of QoS 1 and 2 that the client may have unanswered.
+    pub receive_max: u16,
+    /// The prefix for response topics.
+    pub response_information: Option<Box<str>>,
+    /// The last word of an exchange: method and data.
+    pub method: Option<(Box<str>, Box<[u8]>)>,
+    /// A bridge of MQTT 3 that marked itself.
+    pub is_bridge: bool,
+}
+
+/// A refusal or an end, with what may be said of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Denied {
+    /// Why.
+    pub why: Denial,
+    /// The same for people, when it says more than the name does.
+    pub text: Option<Box<str>>,
+    /// Where to go instead.
+    pub server: Option<Box<str>>,
+    /// How the connection is counted.
+    pub reason: CloseReason,
+}
+
+impl Denied {
+    /// One without words.
+    pub fn of(why: Denial, reason: CloseReason) -> Denied {
+        Denied { why, text: None, server: None, reason }
+    }
+}
+
+/// Why the broker says no.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Denial {
+    /// Name, password, token or proof are wrong.
+    BadCredentials,
+    /// A rule forbids it.
+    NotAuthorized,
+    /// The client identifier is not allowed.
+    ClientIdInvalid,
+    /// An authentication method that is not known here.
+    BadMethod,
+    /// The backend that must be asked does not answer.
+    Unavailable,
+    /// Too much at once; come back.
+    Busy,
+    /// As many as there may be.
+    Full,
+    /// More than a quota allows.
+    Quota,
+    /// More than a rate allows.
+    Rate,
+    /// The client is refused for now, because it comes and goes too often.
+    Banned,
+    /// Go to another server, for now.
+    UseAnother,
+    /// Go to another server, for good.
+    Moved,
+    /// The server is going.
+    ShuttingDown,
+    /// A newer connection took the session over.
+    TakenOver,
+    /// An operator said so.
+    AdminKick,
+    /// The session's authorisation is over.
+    Expired,
+    /// The topic name is well formed and not accepted.
+    TopicInvalid,
+    /// The filter is well formed and not accepted.
+    FilterInvalid,
+    /// The payload is not what it says.
+    PayloadFormat,
+    /// The log did not take it.
+    StoreFull,
+    /// Wildcards are not accepted here.
+    NoWildcards,
+    /// Shared subscriptions are not accepted here.
+    NoShared,
+    /// The packet identifier is in use.
+    IdInUse,
+    /// More messages unanswered than agreed (MQTT5 3.3.4-9).
+    ReceiveMax,
+    /// The session or protocol state does not allow it.
+    Protocol,
+    /// None of these.
+    Unspecified,
+}
+
+impl Denial {
+    /// The word in answers, events and the log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Denial::BadCredentials => "bad_credentials",
+            Denial::NotAuthorized => "not_authorized",
+            Denial::ClientIdInvalid => "client_id_invalid",
+            Denial::BadMethod => "bad_method",
+            Denial::Unavailable => "unavailable",
+            Denial::Busy => "busy",
+            Denial::Full => "full",
+            Denial::Quota => "quota",
+            Denial::Rate => "rate",
+            Denial::Banned => "banned",
+            Denial::UseAnother => "use_another",
+            Denial::Moved => "moved",
+            Denial::ShuttingDown => "shutting_down",
+            Denial::TakenOver => "taken_over",
+            Denial::AdminKick => "admin_kick",
+            Denial::Expired => "expired",
+            Denial::TopicInvalid => "topic_invalid",
+            Denial::FilterInvalid => "filter_invalid",
+            Denial::PayloadFormat => "payload_format",
+            Denial::StoreFull => "store_full",
+            Denial::NoWildcards => "no_wildcards",
+            Denial::NoShared => "no_shared",
+            Denial::IdInUse => "id_in_use",
+            Denial::ReceiveMax => "receive_max",
+            Denial::Protocol => "protocol",
+            Denial::Unspecified => "unspecified",
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Publish and subscribe: a message on a topic, and the standing interests that it meets.
+//!
+//! Nouns only; what is done with them is `broker`'s part, and what their bytes look like a
+//! protocol's. A [`Publication`] is made once by whoever reads it off a wire, and shared by
+//! everyone who carries it: its topic, properties and payload are one allocation.
+
+use std::sync::Arc;
+
+/// How often a message is delivered (MQTT5 4.3).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
+#[repr(u8)]
+pub enum Qos {
+    /// At most once.
+    #[default]
+    AtMostOnce = 0,
+    /// At least once.
+    AtLeastOnce = 1,
+    /// Exactly once.
+    ExactlyOnce = 2,
+}
+
+impl Qos {
+    /// The level with this number; `None` for 3 and above.
+    pub const fn of(number: u8) -> Option<Qos> {
+        match number {
+            0 => Some(Qos::AtMostOnce),
+            1 => Some(Qos::AtLeastOnce),
+            2 => Some(Qos::ExactlyOnce),
+            _ => None,
+        }
+    }
+}
+
+/// A message published to a topic.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Publication {
+    /// Unique in this process; the broker gives it. Frames are cached under it.
+    pub id: u64,
+    /// A hash of who published it, for subscriptions that want nothing of their own; 0: the server.
+    pub publisher: u64,
+    /// Unix second at which it came.
+    pub at_s: u32,
+    /// Unix second after which it must not be delivered; 0: it does not expire.
+    pub expire_at: u32,
+    /// As published.
+    pub qos: Qos,
+    /// As published: it is to be kept for later subscribers. An empty payload clears.
+    pub retain: bool,
+    topic_bytes: u16,
+    properties_bytes: u32,
+    bytes: Box<[u8]>,
+}
+
+impl Publication {
+    /// One with this content, not yet numbered. `properties` are those that go on unaltered to
+    /// every receiver, in the encoding of MQTT 5 (without their length): expiry, subscription
+    /// identifiers and topic alias are not among them. `topic` was checked.
+    pub fn new(topic: &str, properties: &[u8], payload: &[u8]) -> Publication {
+        let mut bytes = Vec::with_capacity(topic.len() + properties.len() + payload.len());
+        bytes.extend_from_slice(topic.as_bytes());
+        bytes.extend_from_slice(properties);
+        bytes.extend_from_slice(payload);
+        Publication {
+            id: 0,
+            publisher: 0,
+            at_s: 0,
+            expire_at: 0,
+            qos: Qos::AtMostOnce,
+            retain: false,
+            topic_bytes: u16::try_from(topic.len()).expect("a topic has a length of 16 bits"),
+            properties_bytes: u32::try_from(properties.len()).expect("so has a property block"),
+            bytes: bytes.into_boxed_slice(),
+        }
+    }
+
+    /// Where it was published.
+    pub fn topic(&self) -> &str {
+        let bytes = &self.bytes[..usize::from(self.topic_bytes)];
+        std::str::from_utf8(bytes).expect("it was made of a str")
+    }
+
+    /// Properties that go on unaltered; see [`Publication::new`].
+    pub fn properties(&self) -> &[u8] {
+        let from = usize::from(self.topic_bytes);
+        &self.bytes[from..from + self.properties_bytes as usize]
+    }
+
+    /// What it says.
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes[usize::from(self.topic_bytes) + self.properties_bytes as usize..]
+    }
+
+    /// Whether its time is over at this Unix second.
+    pub fn expired(&self, unix_s: u32) -> bool {
+        self.expire_at != 0 && self.expire_at <= unix_s
+    }
+
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        self.bytes.len() + size_of::<Publication>() + 16
+    }
+
+    /// The same under another topic.
+    pub fn renamed(&self, topic: &str) -> Publication {
+        let Publication { id, publisher, at_s, expire_at, qos, retain, .. } = *self;
+        let same = Publication::new(topic, self.properties(), self.payload());
+        Publication { id, publisher, at_s, expire_at, qos, retain, ..same }
+    }
+}
+
+impl std::fmt::Debug for Publication {
+    /// Without the payload.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Publication")
+            .field("id", &self.id)
+            .field("topic", &self.topic())
+            .field("qos", &self.qos)
+            .field("retain", &self.retain)
+            .field("payload_bytes", &self.payload().len())
+            .finish()
+    }
+}
+
+/// When retained messages are sent at a subscription (MQTT5 3.8.3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum RetainHandling {
+    /// At every one.
+    #[default]
+    Send = 0,
+    /// If it was not there before.
+    SendIfNew = 1,
+    /// Never.
+    DoNotSend = 2,
+}
+
+/// What a subscriber wants of one topic filter. The filter was checked; one that begins with
+/// `$share/` is a shared one, `$exclusive/` an exclusive one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// The filter, as the client wrote it.
+    pub filter: Box<str>,
+    /// The highest QoS it wants.
+    pub qos: Qos,
+    /// Nothing that it published itself (MQTT5 3.8.3-3).
+    pub no_local: bool,
+    /// Messages keep the retain flag they were published with.
+    pub retain_as_published: bool,
+    /// When retained messages are sent.
+    pub retain_handling: RetainHandling,
+}
+
+/// Identifiers of the subscriptions that a delivery is for; `None`: none.
+pub type SubscriptionIds = Option<Arc<[u32]>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_publication_has_three_parts() {
+        let publication = Publication::new("a/ü", &[1, 2], b"xyz");
+        assert_eq!(publication.topic(), "a/ü");
+        assert_eq!(publication.properties(), [1, 2]);
+        assert_eq!(publication.payload(), b"xyz");
+        let other = Publication { id: 9, expire_at: 5, ..publication }.renamed("b");
+        assert_eq!((other.topic(), other.payload(), other.id), ("b", &b"xyz"[..], 9));
+        assert!(other.expired(5) && !other.expired(4));
+    }
+}

@@ -1,0 +1,16 @@
+//! MQTT 3.1, 3.1.1 and 5.0, as pure code.
+//!
+//! [`codec`] turns bytes into packets and back, for both ends of a connection: a server decodes
+//! what clients send, a client what servers send. Whatever bytes come, it answers with a packet,
+//! with how many more bytes it needs, or with one fault that names the clause it breaks and the
+//! answer it demands. [`topic`] finds the subscriptions that a topic name matches. Nothing here
+//! knows a socket, the time, a session or another connection.
+//!
+//! Clauses are cited as `MQTT5 3.3.1-4` (the numbered statements of 5.0), `MQTT3 2.3.1-1` (those
+//! of 3.1.1) and `MQTT31 3.1` (sections of 3.1, which numbers none). `statements.txt` lists every
+//! numbered statement about the format of packets with its place and its test, and
+//! `statements-later.txt` the others.
+#![forbid(unsafe_code)]
+
+pub mod codec;
+pub mod topic;
