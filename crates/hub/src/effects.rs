@@ -7,7 +7,9 @@ use model::event::{Counters, Event};
 use model::id::ConnRef;
 use model::ports::control::Answer;
 use model::ports::log::{Call, Ticket};
+use model::push::Push;
 use model::request::Delivery;
+use std::sync::Arc;
 
 /// What the hub wants done, and what it has to know of the event feed.
 #[derive(Default)]
@@ -20,6 +22,8 @@ pub struct Effects {
     pub calls: Vec<(Ticket, Call)>,
     /// For whoever listens.
     pub events: Vec<Event>,
+    /// Pushes that are to be published on these topics too.
+    pub mirrors: Vec<(String, Arc<Push>)>,
     /// What happened since the process began.
     pub counters: Counters,
     /// Set by the roof: somebody listens.
@@ -33,6 +37,7 @@ impl Effects {
             && self.answers.is_empty()
             && self.calls.is_empty()
             && self.events.is_empty()
+            && self.mirrors.is_empty()
     }
 
     pub(crate) fn tell(&mut self, event: Event) {

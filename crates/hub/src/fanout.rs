@@ -140,6 +140,7 @@ impl Hub {
     fn visit(&mut self, now: Now, key: Key, errand: &Errand, fx: &mut Effects) {
         match errand {
             Errand::Push(sending) => {
+                self.mirror_at(now, key, &sending.push, fx);
                 let outcome = self.place(now, key, sending, fx);
                 self.jobs.matched(sending.push.id, outcome);
             }

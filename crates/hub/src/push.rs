@@ -261,6 +261,7 @@ impl Hub {
         sending: &Sending,
         fx: &mut Effects,
     ) -> Result<Key, Outcome> {
+        self.mirror(now, (number, id), &sending.push, fx);
         let (key, is_new) = self.find_place(now, (number, id), sending, fx)?;
         match self.place(now, key, sending, fx) {
             None => Ok(key),
@@ -270,6 +271,36 @@ impl Hub {
                 }
                 Err(outcome)
             }
+        }
+    }
+
+    /// Has a push for a device published on its product's topic too, whatever becomes of it at
+    /// the device: only one that is blocked, or whose time is over, is told nothing anywhere.
+    pub(crate) fn mirror(
+        &self,
+        now: Now,
+        (number, id): (u16, &DeviceId),
+        push: &Arc<Push>,
+        fx: &mut Effects,
+    ) {
+        let product = self.registry.products.of(number);
+        if product.topic.is_none() || push.expired(now.unix_s()) {
+            return;
+        }
+        let key = self.registry.find(number, id.as_str());
+        let blocked = key.and_then(|key| self.registry.at(key)).is_some_and(|it| it.blocked());
+        if let Some(topic) = product.topic_of(id).filter(|_| !blocked) {
+            fx.mirrors.push((topic, push.clone()));
+        }
+    }
+
+    /// The same for a device with a record.
+    pub(crate) fn mirror_at(&self, now: Now, key: Key, push: &Arc<Push>, fx: &mut Effects) {
+        let Some(number) = self.registry.at(key).map(|device| device.product) else { return };
+        if self.registry.products.of(number).topic.is_some()
+            && let Some((_, id)) = self.registry.names(key)
+        {
+            self.mirror(now, (number, &id), push, fx);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Products: families of devices that share a key, secrets and a policy.
 
-use crate::id::ProductKey;
+use crate::id::{DeviceId, ProductKey};
 
 /// A secret with which devices of a product sign their Binds.
 #[derive(Clone, PartialEq, Eq)]
@@ -81,11 +81,37 @@ pub struct Product {
     pub store_for_unknown: bool,
     /// Reports a second a device may send, and as many at once as it may save up in ten seconds.
     pub reports_per_s: u16,
+    /// Where pushes for its devices are published too, with `%p` for the product and `%d` for the
+    /// device: who is the same account over a protocol of topics sees the same pushes. 1 to
+    /// [`Product::TOPIC_BYTES_MAX`] bytes.
+    pub topic: Option<Box<str>>,
 }
 
 impl Product {
     /// Highest `offline_count_max`: what one look through a device's queue may cost.
     pub const OFFLINE_COUNT_HARD_MAX: u32 = 10_000;
+
+    /// Longest `topic`, bytes.
+    pub const TOPIC_BYTES_MAX: usize = 200;
+
+    /// The topic on which pushes for a device are published too.
+    pub fn topic_of(&self, device: &DeviceId) -> Option<String> {
+        let topic = self.topic.as_deref()?;
+        Some(topic.replace("%p", self.key.as_str()).replace("%d", device.as_str()))
+    }
+
+    /// Why a `topic` cannot be one; `None` when it can.
+    pub fn topic_fault(topic: &str) -> Option<&'static str> {
+        if topic.is_empty() || topic.len() > Product::TOPIC_BYTES_MAX {
+            Some("must have 1 to 200 bytes")
+        } else if topic.contains(['+', '#', '\0']) || topic.starts_with('$') {
+            Some("must be a topic name: no wildcard, not the server's own")
+        } else if !topic.contains("%d") {
+            Some("must have %d, the device, in it")
+        } else {
+            None
+        }
+    }
 
     /// A product with the defaults of the documentation.
     pub fn new(key: ProductKey, app_id: u32) -> Product {
@@ -108,6 +134,7 @@ impl Product {
             time_to_live_max_s: 7 * 24 * 3_600,
             store_for_unknown: true,
             reports_per_s: 10,
+            topic: None,
         }
     }
 }

@@ -168,6 +168,11 @@ impl Hub {
             return self.push_to_list(now, (reply, until), (number, at_once), sending, fx);
         }
         fx.counters.count_by(Counter::PushesStored, seqs.len() as u64);
+        if let Some(number) = self.registry.products.number(&sending.push.product) {
+            for (device, _) in &taken {
+                self.mirror(now, (number, device), &sending.push, fx);
+            }
+        }
         let waits = until > now.mono && self.waits.has_room(id, taken.len());
         let (mut open, mut outcomes) = (Vec::new(), refused);
         for ((device, key), seq) in taken.into_iter().zip(seqs) {

@@ -306,6 +306,12 @@ impl World {
         std::mem::take(&mut self.fx.events)
     }
 
+    /// Pushes to be published on topics since the last look.
+    pub fn mirrors(&mut self) -> Vec<(String, MessageId)> {
+        let mirrors = self.fx.mirrors.drain(..);
+        mirrors.map(|(topic, push)| (topic, push.id)).collect()
+    }
+
     /// Receipts since the last look; other events are dropped.
     pub fn receipts(&mut self) -> Vec<(MessageId, Outcome)> {
         let events = self.events().into_iter();

@@ -7,7 +7,7 @@ use model::id::{DeviceId, ProductKey, Tag};
 
 /// Appends a text of at most 255 bytes, as all names here are.
 pub(super) fn text(text: &str, out: &mut Vec<u8>) {
-    let length = u8::try_from(text.len()).expect("names and collapse keys have at most 64 bytes");
+    let length = u8::try_from(text.len()).expect("names, collapse keys and topics are short");
     out.push(length);
     out.extend_from_slice(text.as_bytes());
 }

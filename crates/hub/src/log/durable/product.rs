@@ -4,7 +4,8 @@ use super::bytes::Reader;
 use model::id::ProductKey;
 use model::product::{AnonymousFrom, Heartbeat, Product, Proofs, Secret};
 
-const VERSION: u8 = 1;
+/// Version 1 had no topic.
+const VERSION: u8 = 2;
 
 /// Most secrets of a product.
 const SECRETS_MAX: u8 = 8;
@@ -45,12 +46,14 @@ pub(crate) fn encode(product: &Product) -> Box<[u8]> {
         out.push(u8::try_from(secret.bytes.len()).expect("a secret has at most 64 bytes"));
         out.extend_from_slice(&secret.bytes);
     }
+    super::bytes::text(product.topic.as_deref().unwrap_or(""), &mut out);
     out.into()
 }
 
 /// The product of a row.
 pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Product> {
-    let mut from = Reader::of(VERSION, value)?;
+    let version = *value.first()?;
+    let mut from = Reader::of(version, value).filter(|_| (1..=VERSION).contains(&version))?;
     let mut product = Product::new(ProductKey::from_bytes(key).ok()?, from.u32()?);
     product.proofs.anonymous = match from.byte()? {
         0 => AnonymousFrom::Nowhere,
@@ -79,7 +82,15 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Product> {
         let bytes = from.take(length.into())?.into();
         product.secrets.push(Secret { key_id, bytes });
     }
+    if version > 1 {
+        let topic = from.text().filter(|topic| topic.is_empty() || is_topic(topic))?;
+        product.topic = (!topic.is_empty()).then(|| topic.into());
+    }
     from.ends(product)
+}
+
+fn is_topic(topic: &str) -> bool {
+    Product::topic_fault(topic).is_none()
 }
 
 #[cfg(test)]
@@ -94,8 +105,12 @@ mod tests {
         product.store_for_unknown = false;
         (product.reports_per_s, product.inflight_max) = (3, 9);
         product.secrets = vec![Secret { key_id: 5, bytes: vec![1; 16].into() }];
+        let bare = encode(&product);
+        product.topic = Some("push/%p/%d".into());
         let (key, value) = (key(&product.key), encode(&product));
-        assert_eq!(decode(&key, &value), Some(product));
+        assert_eq!(decode(&key, &value), Some(product.clone()));
+        let first = [&[1], &bare[1..bare.len() - 1]].concat();
+        assert_eq!(decode(&key, &first), Some(Product { topic: None, ..product }), "version 1");
         assert_eq!(decode(b"", &value), None);
         super::super::refuses_every_cut(&value, |bytes| decode(&key, bytes));
     }
