@@ -36,6 +36,12 @@ impl Api {
         self.status()?["online"].as_u64().ok_or_else(|| io::Error::other("a status without online"))
     }
 
+    /// Sessions of topics that have a connection.
+    pub fn sessions_online(&self) -> io::Result<u64> {
+        let odd = || io::Error::other("a status without sessions_online");
+        self.status()?["sessions_online"].as_u64().ok_or_else(odd)
+    }
+
     /// Orders a push: `order` is the body of `POST /v1/pushes`.
     pub fn push(&self, order: &Value) -> io::Result<Value> {
         let request = self.agent.post(format!("{}/v1/pushes", self.base));

@@ -15,7 +15,8 @@ use std::time::Duration;
 pub struct Child {
     process: std::process::Child,
     input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    /// Absent when it is not looked at.
+    output: Option<BufReader<ChildStdout>>,
 }
 
 impl Child {
@@ -33,7 +34,14 @@ impl Child {
         };
         let input = process.stdin.take();
         let output = process.stdout.take().expect("it was asked for");
-        Ok(Child { process, input, output: BufReader::new(output) })
+        Ok(Child { process, input, output: Some(BufReader::new(output)) })
+    }
+
+    /// Starts `command`; what it prints is not looked at.
+    pub fn start_quiet(command: &mut Command) -> io::Result<Child> {
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+        let input = process.stdin.take();
+        Ok(Child { process, input, output: None })
     }
 
     /// Its process.
@@ -44,7 +52,8 @@ impl Child {
     /// The next line that it prints, without its end; an error at the end of its output.
     pub fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
-        if self.output.read_line(&mut line)? == 0 {
+        let output = self.output.as_mut().ok_or_else(|| io::Error::other("nobody listens"))?;
+        if output.read_line(&mut line)? == 0 {
             return Err(io::Error::other("the child ended before it answered"));
         }
         Ok(line.trim_end().to_owned())

@@ -50,6 +50,8 @@ pub struct Holdline {
     child: Child,
     /// Where devices come in.
     pub address: SocketAddr,
+    /// Where MQTT clients come in.
+    pub mqtt: SocketAddr,
     /// Its API.
     pub api: Api,
     config: String,
@@ -60,8 +62,8 @@ impl Setup {
     /// Starts a server and waits until its API answers.
     pub fn start(&self) -> io::Result<Holdline> {
         let folder = tempfile::tempdir()?;
-        let [devices, api] = free_ports()?;
-        let config = self.config(devices, api, folder.path())?;
+        let [devices, mqtt, api] = free_ports()?;
+        let config = self.config([devices, mqtt, api], folder.path())?;
         let file = folder.path().join("holdline.toml");
         std::fs::write(&file, &config)?;
         let mut command = Command::new(binary()?);
@@ -87,10 +89,11 @@ impl Setup {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(Holdline { child, address: devices, api, config, _folder: folder })
+        Ok(Holdline { child, address: devices, mqtt, api, config, _folder: folder })
     }
 
-    fn config(&self, devices: SocketAddr, api: SocketAddr, folder: &Path) -> io::Result<String> {
+    fn config(&self, ports: [SocketAddr; 3], folder: &Path) -> io::Result<String> {
+        let [devices, mqtt, api] = ports;
         let tls = if self.tls { certificate(folder)? } else { String::new() };
         let Setup { shards, connections, heartbeat_s: (shortest, longest), .. } = self;
         let pin = self.core.is_none();
@@ -104,6 +107,7 @@ impl Setup {
         Ok(format!(
             "[server]\nshards = {shards}\npin = {pin}\nlog = \"warn\"\n\n\
              [listen.any]\naddress = \"{devices}\"\nprotocol = \"any\"\nwebsocket = \"/miop\"\n\n\
+             [listen.mqtt]\naddress = \"{mqtt}\"\nprotocol = \"mqtt\"\n\n\
              {tls}[api]\naddress = \"{api}\"\ntoken = \"{TOKEN}\"\n\n\
              [limits]\nconnections_max = {connections}\nbinds_per_s = 10000000\n\
              devices_max = {}\naccepts_per_turn = 256\n\n{}{}",

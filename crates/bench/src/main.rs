@@ -14,9 +14,11 @@ mod floor;
 mod holdline;
 mod inside;
 mod measure;
+mod peers;
 mod probe;
 mod results;
 mod scenario;
+mod swarm;
 mod targets;
 
 use results::{Before, Outcome, store, table};
@@ -26,8 +28,9 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 bench run [NAMES] [--quick]    measure (all, or those whose names begin so) and store
-bench vm [--devices N] [--mem MB] [--seconds S] [--quick]
-                               a million devices in the laboratory's VM
+bench vm [--mqtt] [--devices N] [--mem MB] [--seconds S] [--quick]
+                               a million devices, or MQTT clients with a
+                               subscription each, in the laboratory's VM
 bench table                    make bench/results/README.md from the stored results
 bench list                     the scenarios
 bench floor echo|login|hold    a minimal program, until its input ends
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         // The rest is said by this program to itself, in other processes.
         ("caller", rest) => caller::orders::run(rest),
         ("crowd", rest) => crowd::run(rest),
+        ("swarm", rest) => swarm::orders::run(rest),
         ("inside", rest) => inside::run(rest),
         ("log", rest) => scenario::log::orders::run(rest),
         _ => {
@@ -93,7 +97,8 @@ fn run(arguments: &[String]) -> io::Result<()> {
 
 fn vm(options: &[String]) -> io::Result<()> {
     let options = scenario::vm::Options::parse(options)?;
-    measure("vm", Scale { quick: options.quick }, || scenario::vm::run(&options))?;
+    let name = if options.mqtt { "vm-mqtt" } else { "vm" };
+    measure(name, Scale { quick: options.quick }, || scenario::vm::run(&options))?;
     if options.quick { Ok(()) } else { table::write() }
 }
 

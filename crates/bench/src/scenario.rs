@@ -9,6 +9,7 @@ mod idle;
 pub mod log;
 mod login;
 mod memory;
+mod mqtt;
 mod push;
 mod sim;
 pub mod vm;
@@ -49,6 +50,12 @@ pub const ALL: &[Scenario] = &[
     ("log-recovery", log::recovery),
     ("log-memory", log::memory),
     ("log-stall", log::stall),
+    ("mqtt-memory", mqtt::memory),
+    ("mqtt-connect", mqtt::connect),
+    ("mqtt-shapes", mqtt::shapes),
+    ("mqtt-latency", mqtt::latency),
+    ("mqtt-kept", mqtt::kept),
+    ("mqtt-retained", mqtt::retained),
     ("sim-1m", sim::million),
     ("sim-10m", sim::ten_million),
 ];

@@ -61,6 +61,9 @@ pub struct Limits {
 pub struct TopicLimits {
     /// Bytes of a packet, fixed header included. A larger one ends the connection.
     pub packet_bytes_max: u32,
+    /// Bytes of the first packet, the CONNECT: identifiers, credentials and a will. A larger one
+    /// ends the connection, as does one above `packet_bytes_max`.
+    pub connect_bytes_max: u32,
     /// Bytes of a topic name or filter. A longer one is refused.
     pub topic_bytes_max: u16,
     /// Levels of a topic name or filter. One more is refused.
@@ -133,6 +136,7 @@ impl Default for TopicLimits {
     fn default() -> Self {
         TopicLimits {
             packet_bytes_max: 1024 * 1024,
+            connect_bytes_max: 128 * 1024,
             topic_bytes_max: 1_024,
             topic_levels_max: 64,
             client_id_bytes_max: 256,
@@ -142,7 +146,7 @@ impl Default for TopicLimits {
             flap_delay_ms: 5_000,
             inflight_max: 100,
             receive_max: 1_000,
-            queue_count_max: 1_000,
+            queue_count_max: 100_000,
             queue_bytes_max: 8 * 1024 * 1024,
             queues_bytes_max: 1024 * 1024 * 1024,
             queue_drops_oldest: false,
@@ -244,6 +248,10 @@ impl Limits {
             (
                 self.topics.client_id_bytes_max <= CLIENT_ID_BYTES_HARD_MAX,
                 "client_id_bytes_max must not be above 480",
+            ),
+            (
+                self.topics.connect_bytes_max <= self.topics.packet_bytes_max,
+                "connect_bytes_max must not be above packet_bytes_max",
             ),
             (self.topics.inflight_max > 0, "inflight_max must be at least 1"),
             (self.topics.receive_max > 0, "receive_max must be at least 1"),

@@ -7,7 +7,7 @@
 
 use crate::close::CloseReason;
 use crate::event::Counter;
-use crate::limits::Limits;
+use crate::limits::{Limits, TopicLimits};
 use crate::link::Link;
 use crate::request::Refusal;
 use base::hash::HashKey;
@@ -125,7 +125,9 @@ pub struct Outbox<Up> {
     wake: Option<Instant>,
     silence_s: Option<u16>,
     beats: u64,
+    packets: (u64, u64),
     backlog: usize,
+    backlog_max: usize,
     tell_drained: bool,
     hold: Option<bool>,
     counts: Vec<Counter>,
@@ -144,7 +146,9 @@ impl<Up> Outbox<Up> {
             wake: None,
             silence_s: None,
             beats: 0,
+            packets: (0, 0),
             backlog: 0,
+            backlog_max: TopicLimits::default().qos0_backlog_bytes_max as usize,
             tell_drained: false,
             hold: None,
             counts: Vec::new(),
@@ -166,8 +170,28 @@ impl<Up> Outbox<Up> {
     /// Sends the frame that belongs to (`message`, `form`), encoding it with `encode` only if no
     /// connection of this shard sent it just before.
     pub fn share_encoded(&mut self, message: u64, form: u8, encode: impl FnOnce(&mut Vec<u8>)) {
-        let frame = self.frames.frame(message, form, encode);
+        let frame = self.frames.frame(message, form, encode).clone();
         self.share(frame);
+    }
+
+    /// Sends a copy of the frame that belongs to (`message`, `form`), as `patch` makes it this
+    /// connection's own: for frames that are shorter than sharing them is worth. False, and nothing
+    /// is sent, if it has more than `bytes_max`.
+    pub fn copy_encoded(
+        &mut self,
+        (message, form): (u64, u8),
+        bytes_max: usize,
+        encode: impl FnOnce(&mut Vec<u8>),
+        patch: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        let frame = self.frames.frame(message, form, encode);
+        if frame.len() > bytes_max {
+            return false;
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(frame);
+        patch(&mut self.bytes[start..]);
+        true
     }
 
     /// Says something to the inside.
@@ -205,6 +229,17 @@ impl<Up> Outbox<Up> {
         self.backlog = bytes;
     }
 
+    /// Bytes that may wait for the socket before a machine drops what it may drop
+    /// (`qos0_backlog_bytes_max`).
+    pub fn backlog_max(&self) -> usize {
+        self.backlog_max
+    }
+
+    /// Told once by whoever drives machines with this outbox.
+    pub fn set_backlog_max(&mut self, bytes: usize) {
+        self.backlog_max = bytes;
+    }
+
     /// Asks for one call of [`Machine::drained`] once all that is queued has been written.
     pub fn tell_drained(&mut self) {
         self.tell_drained = true;
@@ -219,6 +254,17 @@ impl<Up> Outbox<Up> {
     /// Counts something.
     pub fn count(&mut self, counter: Counter) {
         self.counts.push(counter);
+    }
+
+    /// Counts packets of a protocol that counts them: taken from the peer, and sent to it.
+    pub fn packets(&mut self, received: u64, sent: u64) {
+        self.packets.0 += received;
+        self.packets.1 += sent;
+    }
+
+    /// Takes how many packets were received and sent.
+    pub fn take_packets(&mut self) -> (u64, u64) {
+        std::mem::take(&mut self.packets)
     }
 
     /// Takes what was counted.
@@ -337,17 +383,18 @@ struct Cached {
 }
 
 impl FrameCache {
-    fn frame(&mut self, message: u64, form: u8, encode: impl FnOnce(&mut Vec<u8>)) -> Arc<[u8]> {
-        let same = |cached: &&Cached| (cached.message, cached.form) == (message, form);
-        if let Some(cached) = self.entries.iter().flatten().find(same) {
-            return cached.frame.clone();
+    fn frame(&mut self, message: u64, form: u8, encode: impl FnOnce(&mut Vec<u8>)) -> &Arc<[u8]> {
+        let same = |cached: &Cached| (cached.message, cached.form) == (message, form);
+        let known = self.entries.iter().position(|cached| cached.as_ref().is_some_and(same));
+        let at = known.unwrap_or(self.next);
+        if known.is_none() {
+            let mut bytes = Vec::new();
+            encode(&mut bytes);
+            self.entries[at] = Some(Cached { message, form, frame: bytes.into() });
+            self.next = (at + 1) % self.entries.len();
         }
-        let mut bytes = Vec::new();
-        encode(&mut bytes);
-        let frame: Arc<[u8]> = bytes.into();
-        self.entries[self.next] = Some(Cached { message, form, frame: frame.clone() });
-        self.next = (self.next + 1) % self.entries.len();
-        frame
+        let cached = self.entries[at].as_ref();
+        &cached.expect("it was found there, or put there").frame
     }
 }
 
@@ -369,6 +416,17 @@ mod tests {
         });
         assert_eq!(wire, b"abXYZc");
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn a_copied_frame_is_patched_and_not_sent_when_it_is_too_long() {
+        let mut out = Outbox::<()>::new(HashKey::new(1, 2));
+        for id in [5, 6] {
+            let encode = |bytes: &mut Vec<u8>| bytes.extend_from_slice(b"a0c");
+            assert!(out.copy_encoded((99, 1), 3, encode, |frame| frame[1] = id));
+        }
+        assert!(!out.copy_encoded((99, 1), 2, |_| unreachable!("it is known"), |_| {}));
+        assert_eq!(out.bytes(), b"a\x05ca\x06c");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The same for every protocol, so that a scenario is written once.
 
 use crate::id::MessageId;
+use std::sync::Arc;
 
 /// What a simulated client observes. Times are taken by whoever drives it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,6 +64,22 @@ pub enum Observation {
         /// Stored messages not sent yet.
         remaining: u32,
     },
+    /// A message arrived, of which only the front is handed on: nothing is allocated for it.
+    Heard {
+        /// Bytes of its body.
+        bytes: u32,
+        /// The front of its body, zeros behind a shorter one.
+        head: [u8; 16],
+        /// The server says it may have been sent before.
+        again: bool,
+    },
+    /// The server answered a subscription, or the end of one.
+    Subscribed {
+        /// Filters that were granted.
+        granted: u16,
+        /// Filters that were not.
+        refused: u16,
+    },
 }
 
 /// What a simulated client is told to do.
@@ -74,6 +91,21 @@ pub enum Action {
     Report(Box<[u8]>),
     /// Fetch stored messages after the last one seen, so many.
     Pull(u16),
+    /// Publish to a topic of the client's script. Counts among what is sent upstream.
+    Publish {
+        /// Which topic of the script.
+        topic: u16,
+        /// Whose: the number in the topic's formula; `None`: its own.
+        number: Option<u32>,
+        /// 0, 1 or 2.
+        qos: u8,
+        /// It is to be kept for later subscribers.
+        retain: bool,
+        /// What it says.
+        body: Arc<[u8]>,
+    },
+    /// Make the subscriptions of the client's script, or end them.
+    Subscribe(bool),
     /// Say farewell.
     Unbind,
 }

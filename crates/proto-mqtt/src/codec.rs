@@ -30,6 +30,7 @@ pub mod writer;
 
 pub use fault::{Answer, Fault, FaultSet};
 pub use kind::PacketKind;
+pub use model::topic::Qos;
 pub use packet::{Packet, Step, decode, decode_first};
 pub use reason::ReasonCode;
 pub use writer::{Terms, Unsent};
@@ -87,31 +88,6 @@ pub enum Sender {
     Server,
 }
 
-/// How often a message is delivered (MQTT5 4.3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
-#[repr(u8)]
-pub enum Qos {
-    /// At most once.
-    #[default]
-    AtMostOnce = 0,
-    /// At least once.
-    AtLeastOnce = 1,
-    /// Exactly once.
-    ExactlyOnce = 2,
-}
-
-impl Qos {
-    /// The level with this number; `None` for 3 and above.
-    pub const fn of(number: u8) -> Option<Qos> {
-        match number {
-            0 => Some(Qos::AtMostOnce),
-            1 => Some(Qos::AtLeastOnce),
-            2 => Some(Qos::ExactlyOnce),
-            _ => None,
-        }
-    }
-}
-
 /// Longest packet that the fixed header can announce, bytes, header included (MQTT5 1.5.5).
 pub const PACKET_BYTES_MAX: u32 = 5 + varint_max();
 
@@ -166,4 +142,4 @@ impl Rules {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,14 +3,19 @@
 //! [`codec`] turns bytes into packets and back, for both ends of a connection: a server decodes
 //! what clients send, a client what servers send. Whatever bytes come, it answers with a packet,
 //! with how many more bytes it needs, or with one fault that names the clause it breaks and the
-//! answer it demands. [`topic`] finds the subscriptions that a topic name matches. Nothing here
-//! knows a socket, the time, a session or another connection.
+//! answer it demands. [`server`] and [`client`] are one side of one connection each, as pure state
+//! machines: packets become words of the model, and words packets. Nothing here knows a socket, a
+//! clock, a session's contents or another connection.
 //!
 //! Clauses are cited as `MQTT5 3.3.1-4` (the numbered statements of 5.0), `MQTT3 2.3.1-1` (those
 //! of 3.1.1) and `MQTT31 3.1` (sections of 3.1, which numbers none). `statements.txt` lists every
-//! numbered statement about the format of packets with its place and its test, and
-//! `statements-later.txt` the others.
+//! numbered statement that is kept here with its place and its test, and
+//! `statements-later.txt` those that nobody keeps yet.
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod codec;
-pub mod topic;
+pub mod server;
+
+#[cfg(test)]
+mod fuzz;

@@ -25,10 +25,12 @@ pub struct Options {
     pub hold_s: u32,
     /// For trying out.
     pub quick: bool,
+    /// MQTT clients with a subscription each, instead of devices of MIOP.
+    pub mqtt: bool,
 }
 
 impl Options {
-    /// Reads `--devices N --mem MB --seconds S --hold S --quick`.
+    /// Reads `--devices N --mem MB --seconds S --hold S --quick --mqtt`.
     pub fn parse(words: &[String]) -> io::Result<Options> {
         let mut options = Options {
             devices: 1_000_000,
@@ -36,12 +38,17 @@ impl Options {
             seconds: 3_000,
             hold_s: 90,
             quick: false,
+            mqtt: false,
         };
         let mut words = words.iter().map(String::as_str);
         while let Some(word) = words.next() {
             let place = match word {
                 "--quick" => {
                     (options.devices, options.mem_mb, options.quick) = (20_000, 3_072, true);
+                    continue;
+                }
+                "--mqtt" => {
+                    options.mqtt = true;
                     continue;
                 }
                 "--devices" => &mut options.devices,
@@ -67,9 +74,10 @@ pub fn run(options: &Options) -> io::Result<Outcome> {
     let patience_s = options.seconds.saturating_sub(options.hold_s + 120);
     // The VM's files lie in one folder and keep their names: the server's must be holdline.
     let order = format!(
-        "HOLDLINE_BIN=/w/{} ./{} inside {} {} {patience_s}",
+        "HOLDLINE_BIN=/w/{} ./{} inside {} {} {} {patience_s}",
         name(&holdline::binary()?)?,
         name(&std::env::current_exe()?)?,
+        if options.mqtt { "mqtt" } else { "miop" },
         options.devices,
         options.hold_s,
     );

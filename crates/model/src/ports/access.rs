@@ -15,7 +15,7 @@ pub trait Access: Send + Sync {
     fn admit(&self, now_s: u32, question: &Question) -> Admission;
 
     /// What holds for a known client after the rules changed, or after a restart; `None`: what was
-    /// granted before goes on.
+    /// granted before goes on. A grant that is over (`0 < until_s <= now_s`) ends the connection.
     fn renew(&self, who: &Who<'_>) -> Option<Grant>;
 
     /// Rises whenever users or rules change: then every session is [renewed](Self::renew).
@@ -117,6 +117,12 @@ pub trait Rules: Send + Sync + std::fmt::Debug {
 
     /// How far a filter (the part after `$share/group/`) reaches.
     fn reach(&self, who: &Who<'_>, filter: &str) -> Reach;
+
+    /// Whether they came with the proof itself (a token, an answer of a service): then a
+    /// [renewal](Access::renew) does not replace them, it can only end the session.
+    fn fixed(&self) -> bool {
+        false
+    }
 }
 
 /// Everybody is let in and may do everything: for tests, and for a server whose operator chose so.

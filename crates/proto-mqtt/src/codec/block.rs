@@ -47,6 +47,12 @@ impl<'a> Properties<'a> {
         if lone_data { Err(Fault::NoAuthMethod) } else { Ok(properties) }
     }
 
+    /// Properties that a message brought and that go on unaltered to every receiver: a block that
+    /// [`Properties::passed_on`] gave. They are not looked into.
+    pub(crate) fn of_message(block: &'a [u8]) -> Properties<'a> {
+        Properties { block, held: 0 }
+    }
+
     /// Whether a property with this identifier is there.
     pub const fn has(&self, id: u8) -> bool {
         self.held & (1 << id) != 0

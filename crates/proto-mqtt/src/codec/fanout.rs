@@ -13,6 +13,7 @@ use super::header::{varint_bytes, write_varint};
 use super::publish::{first_byte, with_dup, write_header};
 use super::writer::{Unsent, without, write_binary};
 use super::{Qos, Terms, Version};
+use std::borrow::Cow;
 
 /// A message on its way to receivers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,22 +90,35 @@ impl Message<'_> {
     /// Appends a whole packet for receivers of this shape that have nothing of their own, and says
     /// where in it the packet identifier stands, for [`patch`]; `None` at QoS 0.
     pub fn frame(&self, shape: Shape, out: &mut Vec<u8>) -> Result<Option<usize>, Unsent> {
-        let mut shared = Vec::new();
-        if shape.version.has_properties() {
-            self.write_shared(&mut shared);
-        }
-        let tail = Tail { properties_bytes: shared.len(), payload_bytes: self.payload.len() };
         let start = out.len();
+        self.write(shape, &Own::default(), &Terms::of(shape.version), out)?;
+        Ok((shape.qos != Qos::AtMostOnce).then(|| id_at(&out[start..])))
+    }
+
+    /// Appends a whole packet for one receiver, if it takes such a packet.
+    pub fn write(
+        &self,
+        shape: Shape,
+        own: &Own<'_>,
+        terms: &Terms,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Unsent> {
+        let tail = self.measure(shape.version);
         out.reserve(self.topic.len() + tail.bytes() + 16);
-        self.head(shape, &Own::default(), tail, &Terms::of(shape.version), out)?;
-        let after_id = match shape.version.has_properties() {
-            true => varint_bytes(shared.len() as u32),
-            false => 0,
-        };
-        let id_at = out.len() - start - after_id - 2;
-        out.extend_from_slice(&shared);
-        out.extend_from_slice(self.payload);
-        Ok((shape.qos != Qos::AtMostOnce).then_some(id_at))
+        self.head(shape, own, tail, terms, out)?;
+        self.tail(shape.version, out);
+        Ok(())
+    }
+
+    /// How long the part is that all receivers of a version share.
+    pub fn measure(&self, version: Version) -> Tail {
+        let payload_bytes = self.payload.len();
+        if !version.has_properties() {
+            return Tail { properties_bytes: 0, payload_bytes };
+        }
+        let expiry_bytes = if self.expiry_s.is_some() { 5 } else { 0 };
+        let properties_bytes = expiry_bytes + passed_on(self.properties).len();
+        Tail { properties_bytes, payload_bytes }
     }
 
     /// Appends the part that all receivers of a version share.
@@ -153,20 +167,26 @@ impl Message<'_> {
 
     /// The properties that go on unaltered and in order, and what is left of the expiry.
     fn write_shared(&self, out: &mut Vec<u8>) {
-        const MESSAGE_EXPIRY: u8 = 0x02;
         if let Some(seconds) = self.expiry_s {
             out.push(MESSAGE_EXPIRY);
             out.extend_from_slice(&seconds.to_be_bytes());
         }
-        let stays = [MESSAGE_EXPIRY, SUBSCRIPTION_ID, WILL_DELAY, TOPIC_ALIAS];
-        if stays.iter().any(|&id| self.properties.has(id)) {
-            out.extend_from_slice(without(self.properties, &stays).properties().block());
-        } else {
-            out.extend_from_slice(self.properties.block());
-        }
+        out.extend_from_slice(&passed_on(self.properties));
     }
 }
 
+/// The properties of a message that go on unaltered and in order to whoever receives it (MQTT5
+/// 3.3.2-4, 3.3.2-15 to 3.3.2-20): all but expiry, subscription identifiers, will delay and alias.
+pub fn passed_on<'a>(properties: Properties<'a>) -> Cow<'a, [u8]> {
+    let stays = [MESSAGE_EXPIRY, SUBSCRIPTION_ID, WILL_DELAY, TOPIC_ALIAS];
+    if stays.iter().any(|&id| properties.has(id)) {
+        Cow::Owned(without(properties, &stays).properties().block().to_vec())
+    } else {
+        Cow::Borrowed(properties.block())
+    }
+}
+
+const MESSAGE_EXPIRY: u8 = 0x02;
 const SUBSCRIPTION_ID: u8 = 0x0b;
 const WILL_DELAY: u8 = 0x18;
 const TOPIC_ALIAS: u8 = 0x23;
@@ -191,6 +211,12 @@ impl Own<'_> {
             write_varint(id, out);
         }
     }
+}
+
+/// Where in a PUBLISH of QoS 1 or 2 the packet identifier stands.
+pub fn id_at(frame: &[u8]) -> usize {
+    let topic_at = 2 + frame[1..].iter().take_while(|byte| *byte & 0x80 != 0).count();
+    topic_at + 2 + usize::from(u16::from_be_bytes([frame[topic_at], frame[topic_at + 1]]))
 }
 
 /// Makes a copy of a [`Message::frame`] one receiver's own: its packet identifier at `id_at`, and

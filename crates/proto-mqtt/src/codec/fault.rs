@@ -167,6 +167,12 @@ faults! {
         ProtocolError 0 Malformed "Session Present in a CONNACK that refuses.";
     PayloadFormat "payload_format" "MQTT5 3.3.2.3.2" ""
         PayloadFormatInvalid 0 Malformed "A payload that says it is UTF-8 and is not.";
+    AuthUnasked "auth_unasked" "MQTT5 4.12.0-7" ""
+        ProtocolError 0 OutOfOrder "AUTH, where CONNECT named no method.";
+    AuthOrder "auth_order" "MQTT5 4.12.1-1" ""
+        ProtocolError 0 OutOfOrder "AUTH out of step, or of another method than CONNECT's.";
+    ExpiryFromZero "expiry_from_zero" "MQTT5 3.14.2.2" ""
+        ProtocolError 0 OutOfOrder "A farewell gives a session time that was to have none.";
     ReceiveMaximum "receive_maximum" "MQTT5 3.3.4-7" ""
         ReceiveMaximumExceeded 0 Quota "More unacknowledged messages than the receiver allowed.";
 }

@@ -1,12 +1,12 @@
 //! The codec against its vectors, against every cut and every bent byte of them, and against its
 //! own tables.
 
-mod bend;
-mod describe;
+pub(crate) mod bend;
+pub(crate) mod describe;
 mod fanout;
 mod fuzz;
 mod rules;
-mod speed;
+pub(crate) mod speed;
 mod statements;
 mod tables;
-mod vectors;
+pub(crate) mod vectors;

@@ -50,6 +50,21 @@ impl Restoration {
         all
     }
 
+    /// Gives all of it back, as a store does at its start.
+    pub fn each(&self, mut tell: impl FnMut(Restored<'_>)) {
+        for (table, key, value) in &self.rows {
+            tell(Restored::Row { table: *table, key, value });
+        }
+        for (timeline, seq, id, label) in &self.entries {
+            tell(Restored::Entry { timeline: *timeline, seq: *seq, id: *id, label });
+        }
+    }
+
+    /// How many messages stand in timelines.
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Tables and keys of all rows.
     pub fn keys(&self) -> impl Iterator<Item = (Table, &[u8])> {
         self.rows.iter().map(|row| (row.0, &*row.1))

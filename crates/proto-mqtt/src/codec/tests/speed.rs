@@ -13,8 +13,9 @@ use std::time::Instant;
 
 const ROUNDS: u32 = 1_000_000;
 
+/// The best of five, printed.
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-fn time(what: &str, mut once: impl FnMut()) {
+pub(crate) fn time(what: &str, mut once: impl FnMut()) {
     let mut best = f64::MAX;
     for _ in 0..5 {
         let start = Instant::now();

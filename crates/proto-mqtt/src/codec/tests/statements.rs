@@ -1,78 +1,134 @@
-//! `statements.txt`: every statement is there once, every test and vector it names exists, and
-//! every clause that the code cites is in it.
+//! `statements.txt` of every crate: each line's place and test exist, every numbered statement is
+//! in one of them or waits in `statements-later.txt`, and so is every clause that the code cites.
 
 use super::vectors::{good, malformed};
 use crate::codec::{Fault, Version};
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
-const STATEMENTS: &str = include_str!("../../../statements.txt");
 const LATER: &str = include_str!("../../../statements-later.txt");
 
+/// Numbered statements of 5.0 and of 3.1.1.
+const COUNTS: (usize, usize) = (251, 141);
+
+/// A line of a crate's `statements.txt`.
+struct Statement {
+    /// The crate's folder.
+    room: String,
+    id: String,
+    asks: String,
+    /// A file of the crate, or `-`.
+    place: String,
+    /// A test of it, or why the statement does not apply.
+    test: String,
+    vector: Option<String>,
+}
+
 /// The columns of each line.
-fn columns(list: &'static str) -> Vec<Vec<&'static str>> {
+fn columns(list: &str) -> Vec<Vec<String>> {
     let lines = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| line.split(" | ").collect()).collect()
+    lines.map(|line| line.split(" | ").map(str::to_owned).collect()).collect()
 }
 
-fn statements() -> Vec<Vec<&'static str>> {
-    columns(STATEMENTS)
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of crates").to_owned()
 }
 
-/// All text of the crate's sources, file by file.
-fn sources(folder: &Path, texts: &mut Vec<(String, String)>) {
-    for entry in std::fs::read_dir(folder).expect("the crate's sources") {
-        let path = entry.expect("an entry").path();
+/// The statements of every crate that keeps some.
+fn statements() -> Vec<Statement> {
+    let mut all = Vec::new();
+    let rooms = std::fs::read_dir(crates()).expect("crates");
+    for room in rooms.map(|entry| entry.expect("an entry").path()) {
+        let Ok(list) = std::fs::read_to_string(room.join("statements.txt")) else { continue };
+        let room = room.file_name().expect("a name").to_string_lossy().into_owned();
+        for columns in columns(&list) {
+            let [id, asks, place, test, vector @ ..] = &columns[..] else { panic!("{columns:?}") };
+            assert!(vector.len() <= 1, "{columns:?}");
+            let (room, id, asks) = (room.clone(), id.clone(), asks.clone());
+            let (place, test, vector) = (place.clone(), test.clone(), vector.first().cloned());
+            all.push(Statement { room, id, asks, place, test, vector });
+        }
+    }
+    all
+}
+
+/// Those of this crate.
+fn own() -> Vec<Statement> {
+    let mut all = statements();
+    all.retain(|statement| statement.room == "proto-mqtt");
+    all
+}
+
+/// All text of a crate's sources and tests, file by file.
+fn sources(room: &str) -> Vec<(String, String)> {
+    let mut texts = Vec::new();
+    let folder = crates().join(room);
+    ["src", "tests"].iter().for_each(|part| read(&folder.join(part), &mut texts));
+    texts
+}
+
+fn read(folder: &Path, texts: &mut Vec<(String, String)>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.map(|entry| entry.expect("an entry").path()) {
         if path.is_dir() {
-            sources(&path, texts);
-        } else {
+            read(&path, texts);
+        } else if path.extension().is_some_and(|name| name == "rs") {
             let text = std::fs::read_to_string(&path).expect("text");
             texts.push((path.display().to_string(), text));
         }
     }
 }
 
-fn all_sources() -> Vec<(String, String)> {
-    let mut texts = Vec::new();
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut texts);
-    texts
-}
-
 #[test]
 fn every_statement_has_a_place_and_a_test_that_exists() {
-    let sources = all_sources();
-    let is_test = |name: &str| {
-        sources.iter().any(|(_, text)| text.contains(&format!("#[test]\nfn {name}()")))
-    };
     let vectors: BTreeSet<String> =
         good().into_iter().chain(malformed()).map(|case| case.name).collect();
+    let mut rooms: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     let mut ids = BTreeSet::new();
-    for columns in statements() {
-        assert!((4..=5).contains(&columns.len()), "{columns:?}");
-        assert!(ids.insert(columns[0]), "{} stands twice", columns[0]);
-        let file = format!("/src/codec/{}.rs", columns[2]);
-        let is_there = sources.iter().any(|(path, _)| path.ends_with(&file));
-        assert!(is_there, "{}: no module {}", columns[0], columns[2]);
-        assert!(is_test(columns[3]), "{}: no test {}", columns[0], columns[3]);
-        if let Some(vector) = columns.get(4) {
-            assert!(vectors.contains(*vector), "{}: no vector `{vector}`", columns[0]);
+    for statement in statements() {
+        let Statement { room, id, place, test, vector, .. } = &statement;
+        assert!(ids.insert((room.clone(), id.clone())), "{room}: {id} stands twice");
+        if place == "-" {
+            assert!(test.contains(' '), "{room}: {id} does not apply without a reason");
+            continue;
+        }
+        let sources = rooms.entry(room.clone()).or_insert_with(|| sources(room));
+        let files = [format!("/{room}/src/{place}.rs"), format!("/{room}/tests/{place}.rs")];
+        let is_there = sources.iter().any(|(path, _)| files.iter().any(|f| path.ends_with(f)));
+        assert!(is_there, "{room}: {id}: no file {place}");
+        let name = format!("fn {test}()");
+        let is_test = sources.iter().any(|(_, text)| text.contains(&name));
+        assert!(is_test, "{room}: {id}: no test {test}");
+        if let Some(vector) = vector {
+            assert!(vectors.contains(vector), "{room}: {id}: no vector `{vector}`");
         }
     }
-    assert!(ids.len() > 150, "{} statements", ids.len());
+    assert!(ids.len() > 220, "{} statements", ids.len());
+}
+
+/// Every statement that waits: what it asks, and whose it is.
+fn later() -> BTreeMap<String, (String, String)> {
+    let owners = ["session", "server", "client", "broker", "net", "roof"];
+    let mut later = BTreeMap::new();
+    for line in columns(LATER) {
+        assert!(line.len() == 3 && owners.contains(&&*line[1]), "{line:?}");
+        let before = later.insert(line[0].clone(), (line[1].clone(), line[2].clone()));
+        assert!(before.is_none(), "{} stands twice", line[0]);
+    }
+    later
 }
 
 #[test]
-fn the_two_lists_together_are_all_statements_of_both_standards() {
-    let later = columns(LATER);
-    let owners = ["session", "server", "client", "hub", "net", "roof"];
-    for line in &later {
-        assert!(line.len() == 3 && owners.contains(&line[1]), "{line:?}");
+fn the_lists_together_are_all_statements_of_both_standards() {
+    let later = later();
+    for statement in own() {
+        assert!(!later.contains_key(&statement.id), "{} does not wait any more", statement.id);
     }
-    let ids: Vec<&str> = statements().iter().chain(&later).map(|columns| columns[0]).collect();
-    let distinct: BTreeSet<&str> = ids.iter().copied().collect();
-    assert_eq!(distinct.len(), ids.len(), "a statement stands in one list");
+    let mut ids: BTreeSet<String> = later.into_keys().collect();
+    ids.extend(statements().into_iter().map(|statement| statement.id));
     let count = |standard| ids.iter().filter(|id| id.starts_with(standard)).count();
-    assert_eq!((count("MQTT5 "), count("MQTT3 ")), (251, 141));
+    assert_eq!((count("MQTT5 "), count("MQTT3 ")), COUNTS);
 }
 
 /// The numbered clauses in a text: `MQTT5 3.3.1-4`.
@@ -95,16 +151,18 @@ fn cited(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_numbered_clause_that_the_code_cites_is_listed() {
-    // These are the machines'; the table of faults only holds the answer.
-    let elsewhere = ["MQTT5 3.1.0-2", "MQTT3 3.1.0-2", "MQTT5 3.3.4-7"];
-    let listed: BTreeSet<&str> = statements().iter().map(|columns| columns[0]).collect();
+    // The client's and the broker's: the server machine holds the clients to them, or cites what
+    // it leaves to the broker.
+    let elsewhere =
+        ["MQTT5 3.3.4-7", "MQTT5 4.12.0-7", "MQTT5 4.12.1-1", "MQTT5 3.14.4-3", "MQTT5 3.1.2-10"];
+    let listed: BTreeSet<String> = own().into_iter().map(|statement| statement.id).collect();
     let mut seen = 0;
-    for (path, text) in all_sources() {
-        if path.contains("/tests/") {
+    for (path, text) in sources("proto-mqtt") {
+        if path.contains("/tests/") || path.contains("/client") {
             continue;
         }
         for clause in cited(&text) {
-            let is_known = listed.contains(clause.as_str()) || elsewhere.contains(&&*clause);
+            let is_known = listed.contains(&clause) || elsewhere.contains(&&*clause);
             assert!(is_known, "{path} cites {clause}, which statements.txt does not have");
             seen += 1;
         }
@@ -117,15 +175,73 @@ fn a_fault_that_a_vector_shows_for_a_statement_cites_it_or_a_kin() {
     // The statement's chapter, at least, is that of the fault's clause, where both are numbered.
     let vectors = malformed();
     let mut compared = 0;
-    for columns in statements() {
-        let Some(case) = columns.get(4).and_then(|v| vectors.iter().find(|c| c.name == *v)) else {
+    for statement in own() {
+        let vector = statement.vector.as_ref();
+        let Some(case) = vector.and_then(|v| vectors.iter().find(|c| c.name == *v)) else {
             continue;
         };
         let Err(fault) = case.decode(&case.bytes, &case.rules) else { continue };
-        let is_new = columns[0].starts_with("MQTT5");
+        let is_new = statement.id.starts_with("MQTT5");
         let clause = fault.clause(if is_new { Version::V5 } else { Version::V311 });
-        compared += usize::from(clause == columns[0]);
-        assert!(!clause.is_empty() || fault == Fault::PasswordAlone, "{}", columns[0]);
+        compared += usize::from(clause == statement.id);
+        assert!(!clause.is_empty() || fault == Fault::PasswordAlone, "{}", statement.id);
     }
     assert!(compared > 50, "{compared} statements are cited by the fault that shows them");
+}
+
+/// A statement's standard and number, so that they can be put in order.
+fn order(id: &str) -> (bool, Vec<u16>) {
+    let (standard, number) = id.split_once(' ').expect("a standard and a number");
+    let parts = number.split(['.', '-']).map(|part| part.parse().expect("a number"));
+    (standard != "MQTT5", parts.collect())
+}
+
+/// The page that shows every statement with who keeps it.
+fn page() -> String {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let (mut kept, mut not_applicable) = (BTreeSet::new(), BTreeSet::new());
+    for Statement { room, id, asks, place, test, vector } in statements() {
+        let shown = vector.map(|vector| format!(" (`{vector}`)")).unwrap_or_default();
+        let line = if place == "-" {
+            not_applicable.insert(id.clone());
+            format!("| {id} | {asks} | does not apply: {test} | |")
+        } else {
+            kept.insert(id.clone());
+            format!("| {id} | {asks} | {room}: {place} | {test}{shown} |")
+        };
+        lines.push((id, line));
+    }
+    let mut waiting = 0;
+    for (id, (owner, asks)) in later() {
+        if !kept.contains(&id) && !not_applicable.contains(&id) {
+            waiting += 1;
+            lines.push((id.clone(), format!("| {id} | {asks} | **{owner}, later** | |")));
+        }
+    }
+    lines.sort_by_key(|(id, _)| order(id));
+    let mut page = format!(
+        "# The numbered statements of MQTT\n\nGenerated from the `statements.txt` of every crate: \
+         `cargo test -p proto-mqtt -- --ignored writes_the_page`. In our own words; of 5.0 (MQTT5) \
+         and of 3.1.1 (MQTT3).\n\n{} are kept and tested, {} do not apply, {waiting} wait.\n\n\
+         | statement | what it asks | kept by | shown by |\n| --- | --- | --- | --- |\n",
+        kept.len(),
+        not_applicable.len()
+    );
+    lines.iter().for_each(|(_, line)| writeln!(page, "{line}").expect("text"));
+    page
+}
+
+#[test]
+#[ignore = "writes docs/mqtt-statements.md"]
+fn writes_the_page() {
+    let docs = crates().parent().expect("the root").join("docs");
+    std::fs::write(docs.join("mqtt-statements.md"), page()).expect("docs can be written");
+}
+
+#[test]
+fn the_page_has_a_line_for_every_statement() {
+    let page = page();
+    let ids: BTreeSet<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("| MQTT")?.split(" | ").next()).collect();
+    assert_eq!(ids.len(), COUNTS.0 + COUNTS.1);
 }

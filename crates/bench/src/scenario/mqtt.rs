@@ -1,0 +1,26 @@
+//! MQTT: Holdline beside the brokers that the registries give, in the same run, by the same swarm.
+//!
+//! Figures are the server's CPU a delivery and its memory a connection, so that a shared machine
+//! does not decide; rounds of all brokers take turns. A broker that is not installed is left out
+//! and the plan says so. Invariant: a shape whose deliveries do not all arrive has no figure.
+
+mod kept;
+mod memory;
+mod shapes;
+
+pub use kept::{kept, retained};
+pub use memory::{connect, memory};
+pub use shapes::{latency, shapes};
+
+use crate::peers::Kind;
+use serde_json::{Value, json};
+
+/// The brokers that can be started here.
+fn present() -> Vec<Kind> {
+    Kind::ALL.into_iter().filter(|kind| kind.program().is_some()).collect()
+}
+
+/// What each broker says it is.
+fn versions() -> Value {
+    Kind::ALL.iter().map(|kind| (kind.name().to_owned(), json!(kind.version()))).collect()
+}

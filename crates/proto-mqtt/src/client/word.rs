@@ -1,0 +1,347 @@
+//! What a client says to whoever drives it, and what it is told.
+//!
+//! The machine says [`Heard`], which borrows from the packet; a [`Word`] is what its driver makes
+//! of that: an [`Event`] that owns everything, or the laboratory's `Observation`, which keeps
+//! next to nothing. Messages that were sent and received are known by tokens of the driver's or of
+//! the machine's, never by packet identifiers.
+
+use crate::codec::ReasonCode;
+use crate::codec::ack::Reasons;
+use crate::codec::block::{Block, Properties};
+use crate::codec::property::Property;
+use crate::codec::publish::Publish;
+use base::time::Now;
+use model::topic::{Publication, Qos, Wish};
+use std::sync::Arc;
+
+/// Something that a client has seen, as it was read.
+pub enum Heard<'a> {
+    /// The server accepted it.
+    Connected {
+        /// It goes on with an earlier session.
+        session_present: bool,
+        /// The keep-alive that holds, seconds; 0: none.
+        keep_alive_s: u16,
+        /// What else the server said.
+        properties: Properties<'a>,
+    },
+    /// The server refused it.
+    Refused {
+        /// Why.
+        reason: ReasonCode,
+        /// What else the server said.
+        properties: Properties<'a>,
+    },
+    /// A message.
+    Message {
+        /// By which it is acknowledged, if that is told.
+        token: u32,
+        /// Where it was published.
+        topic: &'a str,
+        /// The packet.
+        publish: &'a Publish<'a>,
+    },
+    /// What became of a message that was to be published.
+    Published {
+        /// Which.
+        token: u32,
+        /// Nothing up to this token is under way any more.
+        up_to: Option<u32>,
+        /// What became of it.
+        result: Result<ReasonCode, Unpublished>,
+    },
+    /// The session ended with this message on the way: it may have come, or not.
+    Lost {
+        /// Which.
+        token: u32,
+        /// The message, if it was kept.
+        message: Option<Arc<Publication>>,
+    },
+    /// The answer to a subscription.
+    Subscribed {
+        /// Which.
+        token: u32,
+        /// One for each filter.
+        reasons: Reasons<'a>,
+    },
+    /// The answer to its end; before 5.0 without reasons.
+    Unsubscribed {
+        /// Which.
+        token: u32,
+        /// One for each filter.
+        reasons: Reasons<'a>,
+    },
+    /// The server wants the next step of the exchange.
+    Challenge {
+        /// What the method says.
+        data: &'a [u8],
+    },
+    /// The server has authenticated it again.
+    Authenticated {
+        /// The method's last word.
+        data: &'a [u8],
+    },
+    /// PINGREQ was answered.
+    Pong,
+    /// The server said farewell.
+    Disconnected {
+        /// Why.
+        reason: ReasonCode,
+        /// What else it said.
+        properties: Properties<'a>,
+    },
+}
+
+/// What a driver makes of what a client has seen.
+pub trait Word: Sized {
+    /// The word for it; `None`: of no interest.
+    fn of(now: Now, heard: Heard<'_>) -> Option<Self>;
+}
+
+/// Why a message was not published.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Unpublished {
+    /// The server said no.
+    Refused(ReasonCode),
+    /// Too many wait.
+    QueueFull,
+    /// It is larger than the server takes (MQTT5 3.1.2-25).
+    TooLarge,
+    /// The server does not serve its QoS (MQTT5 3.2.2-11).
+    QosNotServed,
+    /// The server keeps no messages (MQTT5 3.2.2-14).
+    RetainNotServed,
+    /// Its time was over before it could be sent.
+    Expired,
+    /// It has QoS 0, and there is no connection.
+    Offline,
+}
+
+/// Something that a client has seen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The server accepted it.
+    Connected(Box<Accepted>),
+    /// The server refused it.
+    Refused(Box<Farewell>),
+    /// A message.
+    Message {
+        /// By which it is acknowledged, if that is told.
+        token: u32,
+        /// QoS of this delivery.
+        qos: Qos,
+        /// The server had kept it; or, where retain is left as published, so it was published.
+        retain: bool,
+        /// It may have been sent before.
+        again: bool,
+        /// Identifiers of the subscriptions it is for.
+        ids: Vec<u32>,
+        /// The packet identifier; 0 at QoS 0.
+        packet_id: u16,
+        /// The message; QoS and retain are those of the delivery.
+        message: Arc<Publication>,
+    },
+    /// What became of a message.
+    Published {
+        /// Which.
+        token: u32,
+        /// What became of it.
+        result: Result<ReasonCode, Unpublished>,
+    },
+    /// The session ended with this message on the way.
+    Lost {
+        /// Which.
+        token: u32,
+        /// The message.
+        message: Option<Arc<Publication>>,
+    },
+    /// The answer to a subscription, one reason for each filter.
+    Subscribed {
+        /// Which.
+        token: u32,
+        /// One for each filter.
+        reasons: Vec<ReasonCode>,
+    },
+    /// The answer to the end of one; before 5.0 without reasons.
+    Unsubscribed {
+        /// Which.
+        token: u32,
+        /// One for each filter.
+        reasons: Vec<ReasonCode>,
+    },
+    /// The next step of the exchange, please.
+    Challenge(Box<[u8]>),
+    /// It has been authenticated again.
+    Authenticated(Box<[u8]>),
+    /// PINGREQ was answered.
+    Pong,
+    /// The server said farewell.
+    Disconnected(Box<Farewell>),
+}
+
+/// The server's yes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Accepted {
+    /// It goes on with an earlier session.
+    pub session_present: bool,
+    /// The keep-alive that holds, seconds; 0: none.
+    pub keep_alive_s: u16,
+    /// The client identifier that the server gave.
+    pub client_id: Option<Box<str>>,
+    /// How long the session is kept, when the server says so; seconds.
+    pub expiry_s: Option<u32>,
+    /// What response topics are made of.
+    pub response_information: Option<Box<str>>,
+    /// The method's last word.
+    pub auth_data: Option<Box<[u8]>>,
+}
+
+/// The server's no, or its farewell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Farewell {
+    /// Why.
+    pub reason: ReasonCode,
+    /// Why, in words.
+    pub text: Option<Box<str>>,
+    /// Another server.
+    pub elsewhere: Option<Box<str>>,
+}
+
+impl Farewell {
+    fn of(reason: ReasonCode, properties: Properties<'_>) -> Box<Farewell> {
+        Box::new(Farewell {
+            reason,
+            text: properties.reason_string().map(Box::from),
+            elsewhere: properties.server_reference().map(Box::from),
+        })
+    }
+}
+
+impl Word for Event {
+    fn of(now: Now, heard: Heard<'_>) -> Option<Event> {
+        Some(match heard {
+            Heard::Connected { session_present, keep_alive_s, properties } => {
+                Event::Connected(Box::new(Accepted {
+                    session_present,
+                    keep_alive_s,
+                    client_id: properties.assigned_client_id().map(Box::from),
+                    expiry_s: properties.session_expiry(),
+                    response_information: properties.response_information().map(Box::from),
+                    auth_data: properties.auth_data().map(Box::from),
+                }))
+            }
+            Heard::Refused { reason, properties } => {
+                Event::Refused(Farewell::of(reason, properties))
+            }
+            Heard::Message { token, topic, publish } => message(now, token, topic, publish),
+            Heard::Published { token, result, .. } => Event::Published { token, result },
+            Heard::Lost { token, message } => Event::Lost { token, message },
+            Heard::Subscribed { token, reasons } => {
+                Event::Subscribed { token, reasons: reasons.iter().collect() }
+            }
+            Heard::Unsubscribed { token, reasons } => {
+                Event::Unsubscribed { token, reasons: reasons.iter().collect() }
+            }
+            Heard::Challenge { data } => Event::Challenge(data.into()),
+            Heard::Authenticated { data } => Event::Authenticated(data.into()),
+            Heard::Pong => Event::Pong,
+            Heard::Disconnected { reason, properties } => {
+                Event::Disconnected(Farewell::of(reason, properties))
+            }
+        })
+    }
+}
+
+/// The properties of a message.
+pub fn properties_of(message: &Publication) -> impl Iterator<Item = Property<'_>> {
+    Properties::of_message(message.properties()).iter()
+}
+
+/// What belongs to one delivery and not to the message.
+const OWN: [u8; 3] = [0x02, 0x0b, 0x23]; // expiry, subscription identifier, topic alias
+
+/// A message with these properties; an expiry becomes a time, and what belongs to one delivery is
+/// left out.
+pub fn publication(
+    unix_s: u32,
+    topic: &str,
+    properties: Properties<'_>,
+    payload: &[u8],
+) -> Publication {
+    let mut made = if OWN.iter().any(|&id| properties.has(id)) {
+        let kept = crate::codec::writer::without(properties, &OWN);
+        Publication::new(topic, kept.properties().block(), payload)
+    } else {
+        Publication::new(topic, properties.block(), payload)
+    };
+    made.at_s = unix_s;
+    made.expire_at = properties.message_expiry().map_or(0, |s| unix_s.saturating_add(s).max(1));
+    made
+}
+
+fn message(now: Now, token: u32, topic: &str, publish: &Publish<'_>) -> Event {
+    let (properties, qos) = (publish.properties, publish.qos);
+    let unix_s = u32::try_from(now.wall_ms / 1_000).unwrap_or(u32::MAX);
+    let mut made = publication(unix_s, topic, properties, publish.payload);
+    (made.qos, made.retain) = (qos, publish.retain);
+    Event::Message {
+        token,
+        qos,
+        retain: publish.retain,
+        again: publish.dup,
+        ids: properties.subscription_ids().collect(),
+        packet_id: publish.id,
+        message: Arc::new(made),
+    }
+}
+
+/// What a client is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Publish this, at its own QoS. Answered by [`Event::Published`], at QoS 0 when it has been
+    /// handed to the link.
+    Publish {
+        /// By which it is known.
+        token: u32,
+        /// The message.
+        message: Arc<Publication>,
+    },
+    /// Answered by [`Event::Subscribed`].
+    Subscribe {
+        /// By which it is known.
+        token: u32,
+        /// At least one.
+        wishes: Vec<Wish>,
+        /// The subscription identifier and user properties, for 5.0.
+        properties: Block,
+    },
+    /// Answered by [`Event::Unsubscribed`].
+    Unsubscribe {
+        /// By which it is known.
+        token: u32,
+        /// At least one.
+        filters: Vec<Box<str>>,
+        /// User properties, for 5.0.
+        properties: Block,
+    },
+    /// Acknowledges a message, where that is told. Before 5.0 a failure cannot be said.
+    Ack {
+        /// Of which message.
+        token: u32,
+        /// Success, or why it was not taken.
+        reason: ReasonCode,
+    },
+    /// The answer to a [`Event::Challenge`].
+    Prove(Box<[u8]>),
+    /// Begins the exchange again on a connection that is up, by the same method (MQTT5 4.12.1-1).
+    Reauthenticate(Box<[u8]>),
+    /// Send PINGREQ.
+    Ping,
+    /// Say farewell and end the connection.
+    Disconnect {
+        /// Why; 5.0 only.
+        reason: ReasonCode,
+        /// The session's new expiry, seconds, and user properties; 5.0 only.
+        properties: Block,
+    },
+}

@@ -1,0 +1,53 @@
+//! How fast a client may publish: a rate, and twice as many at once.
+//!
+//! Kept as the two moments at which what was taken so far is paid for, one for messages and one
+//! for bytes; nothing is counted down. A client beyond its rate is not read for a while.
+
+use base::time::{Instant, Now};
+use model::limits::TopicLimits;
+use std::time::Duration;
+
+/// What may be owed: as much as two seconds allow.
+const DEBT_MAX: Duration = Duration::from_secs(2);
+/// What must be paid before a client that was held is read again.
+const PAID: Duration = Duration::from_secs(1);
+
+/// What a client owes.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Pace {
+    messages_paid_at: Instant,
+    bytes_paid_at: Instant,
+    /// When it is read again, if it is held.
+    pub(super) resume_at: Option<Instant>,
+}
+
+impl Pace {
+    /// Whether the rates are limited at all.
+    pub(super) fn is_set(limits: &TopicLimits) -> bool {
+        limits.publishes_per_s != 0 || limits.publish_bytes_per_s != 0
+    }
+
+    /// Takes a message of so many bytes, or says when the client is to be read again.
+    pub(super) fn take(
+        &mut self,
+        now: Now,
+        bytes: usize,
+        limits: &TopicLimits,
+    ) -> Result<(), Instant> {
+        let owed = self.messages_paid_at.max(self.bytes_paid_at);
+        if owed - now.mono >= DEBT_MAX {
+            return Err(Instant::from_nanos(owed.nanos() - PAID.as_nanos() as u64));
+        }
+        let messages = cost(1, limits.publishes_per_s);
+        let bytes = cost(bytes as u64, limits.publish_bytes_per_s);
+        self.messages_paid_at = self.messages_paid_at.max(now.mono) + messages;
+        self.bytes_paid_at = self.bytes_paid_at.max(now.mono) + bytes;
+        Ok(())
+    }
+}
+
+/// The time in which so many are allowed; none where the rate is 0: any.
+fn cost(count: u64, per_s: u32) -> Duration {
+    let nanos = (count * 1_000_000_000).checked_div(u64::from(per_s));
+    Duration::from_nanos(nanos.unwrap_or(0))
+}

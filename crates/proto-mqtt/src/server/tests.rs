@@ -1,0 +1,15 @@
+//! The server machine against a scripted broker.
+
+mod acks;
+mod aliases;
+mod auth;
+mod begin;
+mod bytes;
+mod deliver;
+pub(crate) mod desk;
+mod end;
+mod malformed;
+mod order;
+mod pace;
+mod size;
+mod speed;

@@ -1,0 +1,114 @@
+//! Topic aliases, both ways.
+
+use super::acks::publish;
+use super::deliver::{arrives, outgoing};
+use super::desk::{Desk, connected};
+use crate::codec::block::Block;
+use crate::codec::connect::Connect;
+use crate::codec::property::Property;
+use crate::codec::publish::Publish;
+use crate::codec::{Packet, Qos, Version};
+use model::session::{SessionDelivery as Down, SessionRequest as Up};
+
+fn says(desk: &mut Desk, topic: &'static str, alias: u16) -> Option<String> {
+    let block = Block::of(&[Property::TopicAlias(alias)]).expect("short");
+    let properties = block.properties();
+    desk.packet(&Packet::Publish(Publish { topic, properties, ..publish(Qos::AtMostOnce, 0) }));
+    desk.take_words().into_iter().find_map(|word| match word {
+        Up::Publish { message, .. } => {
+            assert!(message.properties().is_empty(), "the alias does not go on");
+            Some(message.topic().to_owned())
+        }
+        _ => None,
+    })
+}
+
+#[test]
+fn an_alias_stands_for_the_topic_that_came_with_it_last() {
+    let mut desk = Desk::strict().bound(Version::V5);
+    assert_eq!(says(&mut desk, "a", 1).as_deref(), Some("a"));
+    assert_eq!(says(&mut desk, "b", 16).as_deref(), Some("b"), "every alias up to the maximum");
+    assert_eq!(says(&mut desk, "", 1).as_deref(), Some("a"));
+    assert_eq!(says(&mut desk, "", 16).as_deref(), Some("b"));
+    assert_eq!(says(&mut desk, "c", 1).as_deref(), Some("c"));
+    assert_eq!(says(&mut desk, "", 1).as_deref(), Some("c"));
+    assert_eq!(desk.ended, None);
+}
+
+#[test]
+fn an_alias_that_is_not_known_not_allowed_or_0_ends_the_connection() {
+    let known = |desk: &mut Desk| assert!(says(desk, "a", 2).is_some());
+    for (topic, alias) in [("", 1), ("", 17), ("a", 17), ("a", 65_535), ("", 0), ("a", 0)] {
+        let mut desk = Desk::strict().bound(Version::V5);
+        known(&mut desk);
+        assert_eq!(says(&mut desk, topic, alias), None);
+        let line = "disconnect reason=topic_alias_invalid";
+        assert!(desk.sent[0].starts_with(line), "{topic} {alias}: {:?}", desk.sent);
+    }
+    let mut desk = Desk::strict().bound(Version::V5);
+    assert_eq!(says(&mut desk, "", 1), None, "another connection's are not known");
+    assert!(desk.ended.is_some());
+    let mut desk = Desk::strict();
+    desk.limits.topics.topic_alias_max = 0;
+    let mut desk = desk.bound(Version::V5);
+    assert_eq!(says(&mut desk, "a", 1), None);
+    assert!(desk.ended.is_some(), "a server that takes none has said so");
+}
+
+/// A client that takes so many aliases.
+fn takes(most: u16) -> Desk {
+    let block = Block::of(&[Property::TopicAliasMaximum(most)]).expect("short");
+    let properties = block.properties();
+    let mut desk = Desk::strict();
+    desk.limits.topics.topic_alias_out_max = 3;
+    desk.connect(&Connect { properties, ..Connect::of(Version::V5, "d") });
+    desk.tell(Down::Connected(Box::new(connected())));
+    desk.take_sent();
+    desk
+}
+
+#[test]
+fn the_server_says_a_topic_once_and_then_its_alias() {
+    let mut desk = takes(9);
+    let mut gets = |topic: &str| arrives(&mut desk, outgoing(topic, b"x", Qos::AtMostOnce));
+    let first = "publish qos=0 topic=\"some/topic\" {topic_alias=1} payload=78";
+    assert_eq!(gets("some/topic"), first);
+    assert_eq!(gets("some/topic"), "publish qos=0 topic=\"\" {topic_alias=1} payload=78");
+    assert!(gets("other/2").contains("topic=\"other/2\" {topic_alias=2}"));
+    assert!(gets("other/3").contains("topic=\"other/3\" {topic_alias=3}"));
+    assert!(gets("some/topic").contains("topic=\"\" {topic_alias=1}"));
+    assert!(gets("other/4").contains("topic=\"other/4\" {topic_alias=2}"), "the oldest goes");
+    assert!(gets("other/2").contains("topic=\"other/2\" {topic_alias=3}"));
+    assert!(gets("other/4").contains("topic=\"\" {topic_alias=2}"));
+    assert_eq!(gets("abc"), "publish qos=0 topic=\"abc\" payload=78", "it would save nothing");
+}
+
+#[test]
+fn no_alias_above_the_clients_maximum_is_sent() {
+    let mut desk = takes(1);
+    for topic in ["topic/1", "topic/2", "topic/1"] {
+        let line = arrives(&mut desk, outgoing(topic, b"x", Qos::AtMostOnce));
+        assert!(line.contains(&format!("topic=\"{topic}\" {{topic_alias=1}}")), "{line}");
+    }
+    for mut desk in [takes(0), Desk::strict().bound(Version::V5)] {
+        for _ in 0..3 {
+            let line = arrives(&mut desk, outgoing("topic/1", b"x", Qos::AtMostOnce));
+            assert_eq!(line, "publish qos=0 topic=\"topic/1\" payload=78");
+        }
+        assert!(desk.machine.is_idle());
+    }
+}
+
+#[test]
+fn an_alias_whose_announcement_was_not_sent_is_not_known() {
+    let block = Block::of(&[Property::TopicAliasMaximum(9), Property::MaximumPacketSize(60)]);
+    let block = block.expect("short");
+    let mut desk = Desk::strict();
+    desk.connect(&Connect { properties: block.properties(), ..Connect::of(Version::V5, "d") });
+    desk.tell(Down::Connected(Box::new(connected())));
+    desk.take_sent();
+    desk.tell(Down::Publish(outgoing("some/topic", &[7; 60], Qos::AtMostOnce)));
+    assert!(desk.take_sent().is_empty(), "it is too large");
+    let line = arrives(&mut desk, outgoing("some/topic", b"x", Qos::AtMostOnce));
+    assert!(line.contains("topic=\"some/topic\" {topic_alias=1}"), "{line}");
+}

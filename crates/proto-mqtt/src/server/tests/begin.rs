@@ -1,0 +1,425 @@
+//! CONNECT, what the broker is asked, and CONNACK in the words of each version.
+
+use super::desk::{BIND_MS, Desk, SESSION, connected, denied};
+use crate::codec::block::Block;
+use crate::codec::connect::{Connect, Will};
+use crate::codec::property::Property;
+use crate::codec::{Qos, Terms, Version};
+use crate::server::{Profile, Server};
+use base::hash::HashKey;
+use base::time::Now;
+use model::close::CloseReason;
+use model::event::Counter;
+use model::limits::Limits;
+use model::link::{Link, Protocol, TlsFacts};
+use model::machine::{Input, Machine, Outbox, TurnAway};
+use model::request::Refusal;
+use model::session::{Connected, Denial, Denied, SessionDelivery as Down, SessionRequest as Up};
+use std::time::Duration;
+
+fn asked(desk: &mut Desk) -> model::session::Connect {
+    match desk.word() {
+        Up::Connect(connect) => *connect,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn yes() -> Down {
+    Down::Connected(Box::new(connected()))
+}
+
+#[test]
+fn a_plain_connect_is_asked_at_home_and_answered() {
+    for version in Version::ALL {
+        let mut desk = Desk::strict();
+        desk.connect(&Connect { keep_alive_s: 60, ..Connect::of(version, "d") });
+        assert_eq!(desk.homes.len(), 1, "it asks for its home once");
+        let words = asked(&mut desk);
+        assert_eq!((words.protocol, &*words.client_id), (version.name(), "d"));
+        assert_eq!((words.clean_start, words.expiry_s), (true, 0));
+        assert_eq!((words.keep_alive_s, words.receive_max), (60, 65_535));
+        assert_eq!((words.will, words.user, words.password), (None, None, None));
+        assert!(desk.sent.is_empty(), "nothing is said before the broker has answered");
+        desk.tell(Down::Connected(Box::new(Connected { keep_alive_s: 60, ..connected() })));
+        let line = match version {
+            Version::V5 => {
+                "connack reason=success {receive_maximum=1000, maximum_packet_size=1048576, \
+                 topic_alias_maximum=16}"
+            }
+            _ => "connack reason=success",
+        };
+        assert_eq!(desk.sent, [line]);
+        assert_eq!(desk.silence_s, Some(90), "one and a half keep-alives");
+        desk.close(CloseReason::PeerReset);
+        let reason = CloseReason::PeerReset;
+        assert_eq!(desk.word(), Up::Closed { session: SESSION, reason });
+        assert_eq!(desk.packets, (1, 1));
+    }
+}
+
+#[test]
+fn a_session_that_is_kept_before_5_lasts_for_ever() {
+    let mut desk = Desk::strict();
+    desk.connect(&Connect { clean_start: false, ..Connect::of(Version::V311, "d") });
+    let words = asked(&mut desk);
+    assert_eq!((words.clean_start, words.expiry_s), (false, u32::MAX));
+    desk.tell(Down::Connected(Box::new(Connected { present: true, ..connected() })));
+    assert_eq!(desk.sent, ["connack session_present reason=success"]);
+    let mut old = Desk::strict();
+    old.connect(&Connect { clean_start: false, ..Connect::of(Version::V31, "d") });
+    old.tell(Down::Connected(Box::new(Connected { present: true, ..connected() })));
+    assert_eq!(old.sent, ["connack reason=success"], "3.1 has no Session Present");
+}
+
+#[test]
+fn a_session_of_5_lasts_as_long_as_is_said() {
+    for (said, expiry_s) in [(None, 0), (Some(0), 0), (Some(30), 30), (Some(u32::MAX), u32::MAX)] {
+        let said: Vec<_> = said.map(Property::SessionExpiry).into_iter().collect();
+        let block = Block::of(&said).expect("short");
+        let mut desk = Desk::strict();
+        let properties = block.properties();
+        let connect = Connect { clean_start: false, properties, ..Connect::of(Version::V5, "d") };
+        desk.connect(&connect);
+        assert_eq!(asked(&mut desk).expiry_s, expiry_s);
+    }
+}
+
+#[test]
+fn everything_in_a_connect_reaches_the_broker() {
+    let will = Block::of(&[
+        Property::WillDelay(7),
+        Property::PayloadFormat(1),
+        Property::MessageExpiry(9),
+        Property::UserProperty(("a", "b")),
+        Property::UserProperty(("a", "a")),
+    ]);
+    let block = Block::of(&[
+        Property::ReceiveMaximum(20),
+        Property::AuthMethod("m"),
+        Property::AuthData(b"first"),
+        Property::RequestResponse(1),
+    ]);
+    let (will, block) = (will.expect("short"), block.expect("short"));
+    let mut desk = Desk::strict();
+    desk.link.tls = Some(TlsFacts { identity: Some("cn".into()) });
+    desk.link.door = 3;
+    desk.link.crowded = true;
+    desk.connect(&Connect {
+        user_name: Some("u"),
+        password: Some(b"p"),
+        properties: block.properties(),
+        will: Some(Will {
+            qos: Qos::ExactlyOnce,
+            retain: true,
+            properties: will.properties(),
+            topic: "w",
+            payload: b"gone",
+        }),
+        ..Connect::of(Version::V5, "d")
+    });
+    let words = asked(&mut desk);
+    assert_eq!((words.user.as_deref(), words.password.as_deref()), (Some("u"), Some(&b"p"[..])));
+    assert_eq!((words.receive_max, words.wants_response_information), (20, true));
+    assert_eq!(words.method, Some(("m".into(), b"first"[..].into())));
+    assert_eq!((words.certificate.as_deref(), words.tls), (Some("cn"), true));
+    assert_eq!((words.door, words.crowded), (3, true));
+    let will = words.will.expect("it has one");
+    assert_eq!((will.delay_s, will.expiry_s), (7, 9));
+    let message = &*will.message;
+    assert_eq!((message.topic(), message.payload()), ("w", &b"gone"[..]));
+    assert_eq!((message.qos, message.retain, message.expire_at), (Qos::ExactlyOnce, true, 0));
+    let passed = b"\x01\x01\x26\x00\x01a\x00\x01b\x26\x00\x01a\x00\x01a";
+    assert_eq!(message.properties(), passed, "in order, without delay and expiry");
+}
+
+#[test]
+fn a_connack_tells_what_differs_from_what_was_asked() {
+    let block = Block::of(&[Property::SessionExpiry(100), Property::RequestResponse(1)]);
+    let block = block.expect("short");
+    let properties = block.properties();
+    let mut desk = Desk::strict();
+    desk.limits.topics.topic_alias_max = 0;
+    desk.limits.topics.packet_bytes_max = 5_000;
+    desk.connect(&Connect { keep_alive_s: 600, properties, ..Connect::of(Version::V5, "") });
+    assert!(desk.homes.is_empty(), "one without a name has its home where it is");
+    assert!(asked(&mut desk).clean_start);
+    desk.tell(Down::Connected(Box::new(Connected {
+        assigned: Some("given".into()),
+        keep_alive_s: 60,
+        expiry_s: 50,
+        receive_max: 65_535,
+        response_information: Some("answers/".into()),
+        ..connected()
+    })));
+    let line = "connack reason=success {session_expiry=50, maximum_packet_size=5000, \
+                assigned_client_id=\"given\", server_keep_alive=60, \
+                response_information=\"answers/\"}";
+    assert_eq!(desk.sent, [line]);
+    assert_eq!(desk.silence_s, Some(90), "the server's keep-alive holds");
+}
+
+#[test]
+fn nobody_is_told_of_responses_who_did_not_ask() {
+    let mut desk = Desk::strict();
+    desk.connect(&Connect::of(Version::V5, "d"));
+    let response_information = Some("answers/".into());
+    desk.tell(Down::Connected(Box::new(Connected { response_information, ..connected() })));
+    assert!(!desk.sent[0].contains("response_information"), "{:?}", desk.sent);
+}
+
+#[test]
+fn a_keep_alive_of_zero_means_any_silence() {
+    let mut desk = Desk::strict();
+    desk.connect(&Connect::of(Version::V311, "d"));
+    desk.tell(yes());
+    assert_eq!(desk.silence_s, Some(0));
+    for (keep_alive_s, silence_s) in [(1, 2), (65_535, 65_535), (45_000, 65_535)] {
+        let mut desk = Desk::strict();
+        desk.connect(&Connect { keep_alive_s, ..Connect::of(Version::V311, "d") });
+        desk.tell(Down::Connected(Box::new(Connected { keep_alive_s, ..connected() })));
+        assert_eq!(desk.silence_s, Some(silence_s));
+    }
+}
+
+#[test]
+fn what_is_sent_behind_a_connect_waits_for_its_answer() {
+    let mut desk = Desk::strict();
+    desk.connect(&Connect::of(Version::V311, "d"));
+    desk.hear(b"\x30\x05\x00\x01axy\xc0\x00\x82\x06\x00\x01\x00\x01a");
+    assert_eq!(desk.take_words().len(), 1, "nothing but Connect is said");
+    assert!(desk.held && desk.sent.is_empty());
+    desk.hear(b"\x01");
+    desk.tell(yes());
+    assert!(!desk.held);
+    let words = desk.take_words();
+    assert!(matches!(words[..], [Up::Publish { .. }, Up::Subscribe(_)]), "{words:?}");
+    assert_eq!(desk.sent, ["connack reason=success", "pingresp"]);
+    assert_eq!((desk.untaken(), desk.packets), (0, (4, 2)));
+}
+
+#[test]
+fn what_is_sent_behind_a_refused_connect_is_not_processed() {
+    for version in Version::ALL {
+        let mut desk = Desk::strict();
+        desk.connect(&Connect::of(version, "d"));
+        desk.hear(b"\xc0\x00\x30\x05\x00\x01axy\xe0\x00");
+        desk.take_words();
+        desk.tell(Down::Refused(denied(Denial::NotAuthorized)));
+        assert_eq!(desk.sent, ["connack reason=not_authorized"]);
+        assert!(desk.words.is_empty() && desk.ended.is_some());
+    }
+}
+
+#[test]
+fn a_refusal_is_told_in_the_words_of_the_version() {
+    let table = [
+        (Denial::BadCredentials, 4, "bad_user_name_or_password"),
+        (Denial::NotAuthorized, 5, "not_authorized"),
+        (Denial::ClientIdInvalid, 2, "client_identifier_not_valid"),
+        (Denial::Unavailable, 3, "server_unavailable"),
+        (Denial::Busy, 3, "server_busy"),
+        (Denial::Full, 3, "quota_exceeded"),
+        (Denial::Banned, 5, "banned"),
+        (Denial::BadMethod, 5, "bad_authentication_method"),
+        (Denial::ShuttingDown, 3, "server_unavailable"),
+        (Denial::UseAnother, 3, "use_another_server"),
+    ];
+    for (why, code, name) in table {
+        let mut desk = Desk::strict();
+        desk.connect(&Connect::of(Version::V311, "d"));
+        desk.tell(Down::Refused(denied(why)));
+        assert_eq!(desk.wire, [0x20, 2, 0, code], "{why:?}");
+        assert_eq!(desk.ended, Some(CloseReason::AuthFailed));
+        assert_eq!(desk.take_words().len(), 1, "the broker knows how it ended");
+        let mut desk = Desk::strict();
+        desk.connect(&Connect::of(Version::V5, "d"));
+        desk.tell(Down::Refused(denied(why)));
+        assert_eq!(desk.sent, [format!("connack reason={name}")], "{why:?}");
+    }
+    let mut desk = Desk::strict();
+    desk.connect(&Connect::of(Version::V311, "d"));
+    desk.tell(Down::Refused(denied(Denial::Unspecified)));
+    assert!(desk.wire.is_empty(), "3.1.1 has no code for it: the connection just ends");
+}
+
+#[test]
+fn a_refusal_may_have_words_and_another_server() {
+    let mut desk = Desk::strict();
+    desk.connect(&Connect::of(Version::V5, "d"));
+    desk.tell(Down::Refused(Box::new(Denied {
+        text: Some("not here".into()),
+        server: Some("b:1883".into()),
+        ..Denied::of(Denial::Moved, CloseReason::Redirected)
+    })));
+    let line = "connack reason=server_moved {server_reference=\"b:1883\", \
+                reason_string=\"not here\"}";
+    assert_eq!(desk.sent, [line]);
+    assert_eq!(desk.ended, Some(CloseReason::Redirected));
+}
+
+#[test]
+fn one_who_says_nothing_ends_and_hears_nothing() {
+    let mut desk = Desk::strict();
+    desk.pass(Duration::from_millis(u64::from(BIND_MS) - 1));
+    assert_eq!(desk.ended, None);
+    desk.hear(b"\x10");
+    desk.pass(Duration::from_millis(1));
+    assert_eq!((desk.ended, desk.wire.len()), (Some(CloseReason::BindTimeout), 0));
+    assert!(desk.words.is_empty());
+}
+
+#[test]
+fn a_wake_after_a_move_asks_again() {
+    let mut desk = Desk::strict();
+    assert_eq!(desk.wakes().len(), 1);
+    desk.wake();
+    assert_eq!((desk.ended, desk.wakes().len()), (None, 2));
+    let mut desk = Desk::strict().bound(Version::V5);
+    let before = desk.wakes().len();
+    desk.wake();
+    assert_eq!((desk.ended, desk.wakes().len()), (None, before), "one who is bound waits for none");
+}
+
+#[test]
+fn a_broker_that_does_not_answer_is_not_waited_for_for_ever() {
+    for (version, wire) in
+        [(Version::V5, &[0x20, 3, 0, 0x88, 0][..]), (Version::V311, &[0x20, 2, 0, 3])]
+    {
+        let mut desk = Desk::strict();
+        desk.connect(&Connect::of(version, "d"));
+        desk.take_words();
+        desk.pass(Duration::from_secs(3_600));
+        assert_eq!((desk.ended, &*desk.wire), (Some(CloseReason::BindTimeout), wire));
+        assert_eq!(desk.word(), Up::Gone);
+    }
+}
+
+#[test]
+fn one_who_goes_while_the_broker_thinks_is_gone() {
+    let mut desk = Desk::strict();
+    desk.connect(&Connect::of(Version::V5, "d"));
+    desk.take_words();
+    desk.close(CloseReason::PeerClosed);
+    assert_eq!(desk.word(), Up::Gone);
+}
+
+#[test]
+fn one_who_is_turned_away_is_told_so() {
+    let away = |why| TurnAway { why, retry_after_ms: 1_000 };
+    let mut desk = Desk::strict();
+    desk.turn_away(away(Refusal::Busy), CloseReason::Busy);
+    assert!(desk.wire.is_empty(), "before CONNECT nothing is said");
+    let mut desk = Desk::strict();
+    desk.connect(&Connect::of(Version::V311, "d"));
+    desk.turn_away(away(Refusal::Draining), CloseReason::Draining);
+    assert_eq!(desk.wire, [0x20, 2, 0, 3]);
+    let mut desk = Desk::strict().bound(Version::V5);
+    desk.turn_away(away(Refusal::Draining), CloseReason::Draining);
+    assert_eq!(desk.sent, ["disconnect reason=server_shutting_down"]);
+    let mut desk = Desk::strict().bound(Version::V5);
+    desk.turn_away(away(Refusal::Busy), CloseReason::Busy);
+    assert_eq!(desk.sent, ["disconnect reason=server_busy"]);
+    let mut desk = Desk::strict().bound(Version::V311);
+    desk.turn_away(away(Refusal::Draining), CloseReason::Draining);
+    assert!(desk.wire.is_empty(), "before 5.0 a server has no such packet");
+}
+
+#[test]
+fn one_whose_shard_has_no_room_is_told_in_its_own_words() {
+    for (version, wire) in
+        [(Version::V5, &[0x20, 3, 0, 0x89, 0][..]), (Version::V31, &[0x20, 2, 0, 3])]
+    {
+        let mut bytes = Vec::new();
+        Connect::of(version, "d").write(&Terms::of(version), &mut bytes).expect("it fits");
+        let (now, link, limits) =
+            (Now::default(), Link::loopback(Protocol::Mqtt), Limits::default());
+        let mut machine = Server::new(Profile::strict(BIND_MS));
+        let mut out = Outbox::new(HashKey::new(1, 2));
+        machine.opened(now, &link, &mut out).expect("it waits");
+        let mut input = Input::new(&bytes, &link, &limits);
+        machine.receive(now, &mut input, &mut out).expect("it asks for its home");
+        assert_eq!((input.taken(), out.take_home().is_some()), (0, true));
+        let away = TurnAway { why: Refusal::Busy, retry_after_ms: 1_000 };
+        machine.turn_away(now, away, &mut out);
+        machine.closed(now, CloseReason::Busy, &mut out);
+        assert_eq!(out.bytes(), wire);
+        assert!(!out.has_words(), "the broker never heard of it");
+    }
+}
+
+#[test]
+fn an_old_device_is_let_pass_and_counted() {
+    let mut desk = Desk::lenient();
+    let connect = Connect { clean_start: false, ..Connect::of(Version::V311, "") };
+    desk.connect(&connect);
+    let words = asked(&mut desk);
+    assert_eq!((words.clean_start, words.expiry_s), (true, 0), "nobody can come back to it");
+    assert_eq!(desk.counts, [Counter::TolerateClientId]);
+    let mut desk = Desk::lenient();
+    desk.connect(&Connect::of(Version::V31, "a-client-identifier-of-27-b"));
+    desk.tell(yes());
+    assert_eq!(desk.counts, [Counter::TolerateClientId], "counted once, though decoded twice");
+    let mut desk = Desk::lenient();
+    desk.connect(&Connect { is_bridge: true, ..Connect::of(Version::V311, "b") });
+    assert!(asked(&mut desk).is_bridge);
+    assert_eq!(desk.counts, [Counter::TolerateBridgeBit]);
+    let mut desk = Desk::strict();
+    desk.connect(&connect);
+    assert_eq!(desk.wire, [0x20, 2, 0, 2]);
+    assert_eq!(desk.ended, Some(CloseReason::AuthFailed));
+}
+
+#[test]
+fn a_will_that_is_not_what_it_says_is_refused_unless_lenient() {
+    let block = Block::of(&[Property::PayloadFormat(1)]).expect("short");
+    let (qos, properties) = (Qos::AtMostOnce, block.properties());
+    let will = Will { qos, retain: false, properties, topic: "w", payload: b"\xff" };
+    let connect = Connect { will: Some(will), ..Connect::of(Version::V5, "") };
+    let mut desk = Desk::strict();
+    desk.connect(&connect);
+    assert_eq!(desk.sent, ["connack reason=payload_format_invalid"]);
+    let mut desk = Desk::lenient();
+    desk.connect(&connect);
+    assert!(asked(&mut desk).will.is_some());
+}
+
+#[test]
+fn a_connect_has_a_size_of_its_own() {
+    let password = vec![7; 40_000];
+    let connect = Connect {
+        user_name: Some("u"),
+        password: Some(&password),
+        ..Connect::of(Version::V5, "d")
+    };
+    let mut desk = Desk::strict();
+    desk.limits.topics.connect_bytes_max = 32 * 1024;
+    desk.connect(&connect);
+    assert_eq!((desk.ended, desk.untaken()), (Some(CloseReason::TooLarge), 40_023));
+    assert_eq!(desk.sent, ["connack reason=packet_too_large"]);
+    let mut desk = Desk::strict();
+    desk.limits.topics.connect_bytes_max = 50_000;
+    desk.connect(&connect);
+    assert_eq!(asked(&mut desk).password.map(|p| p.len()), Some(40_000));
+}
+
+#[test]
+fn a_client_that_does_not_take_its_own_connack_cannot_be_served() {
+    let block = Block::of(&[Property::MaximumPacketSize(8)]).expect("short");
+    let properties = block.properties();
+    let mut desk = Desk::strict();
+    desk.connect(&Connect { properties, ..Connect::of(Version::V5, "d") });
+    desk.tell(yes());
+    assert_eq!((desk.ended, desk.wire.len()), (Some(CloseReason::TooLarge), 0));
+    let session = Some(Up::Closed { session: SESSION, reason: CloseReason::TooLarge });
+    assert_eq!(desk.take_words().pop(), session, "the broker thinks that it is bound");
+}
+
+#[test]
+fn strict_text_is_a_listeners_choice() {
+    let mut desk = Desk::open(Profile { strict_text: true, ..Profile::strict(BIND_MS) });
+    desk.connect(&Connect { user_name: Some("a\u{7}"), ..Connect::of(Version::V5, "d") });
+    assert_eq!(desk.sent, ["connack reason=malformed_packet"]);
+    let mut desk = Desk::strict();
+    desk.connect(&Connect { user_name: Some("a\u{7}"), ..Connect::of(Version::V5, "d") });
+    assert_eq!(asked(&mut desk).user.as_deref(), Some("a\u{7}"));
+}

@@ -1,0 +1,196 @@
+//! Messages to the client.
+
+use super::desk::{Desk, SESSION, connected};
+use crate::codec::block::Block;
+use crate::codec::connect::Connect;
+use crate::codec::property::Property;
+use crate::codec::{Qos, Version};
+use model::session::{AckStep, Drop, Outgoing, SessionDelivery as Down, SessionRequest as Up};
+use model::topic::Publication;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A message for one receiver; its identifier is 5 above QoS 0.
+pub fn outgoing(topic: &str, payload: &[u8], qos: Qos) -> Outgoing {
+    let mut message = Publication::new(topic, &[], payload);
+    (message.id, message.qos) = (1_000, qos);
+    let id = if qos == Qos::AtMostOnce { 0 } else { 5 };
+    let (again, retain, shared, subscription_ids) = (false, false, false, None);
+    Outgoing { message: Arc::new(message), id, qos, again, retain, shared, subscription_ids }
+}
+
+/// Delivers a message, which must be sent as one packet.
+pub fn arrives(desk: &mut Desk, outgoing: Outgoing) -> String {
+    desk.tell(Down::Publish(outgoing));
+    let sent = desk.take_sent();
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    sent.into_iter().next().expect("one")
+}
+
+fn with(outgoing: Outgoing, change: impl FnOnce(&mut Publication)) -> Outgoing {
+    let mut message = (*outgoing.message).clone();
+    change(&mut message);
+    Outgoing { message: Arc::new(message), ..outgoing }
+}
+
+#[test]
+fn a_shared_frame_says_the_same_as_one_of_its_own() {
+    for version in Version::ALL {
+        for length in [0, 1, 100, 200, 1_023, 1_024, 20_000] {
+            let mut desk = Desk::strict().bound(version);
+            let payload = vec![7; length];
+            let mut message = 0;
+            for qos in [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce] {
+                for (again, retain) in [(false, false), (true, false), (false, true)] {
+                    message += 1;
+                    let alone = Outgoing { again, retain, ..outgoing("a/topic", &payload, qos) };
+                    let alone = with(alone, |publication| publication.id = message);
+                    let shared = Outgoing { shared: true, ..alone.clone() };
+                    let line = arrives(&mut desk, alone);
+                    assert_eq!(line.contains("dup"), again && qos != Qos::AtMostOnce);
+                    assert_eq!(line.contains("retain"), retain);
+                    assert_eq!(arrives(&mut desk, shared.clone()), line);
+                    assert_eq!(arrives(&mut desk, shared), line, "from the cache");
+                }
+            }
+            assert_eq!(desk.shared > 0, length >= 1_024, "short frames are copied");
+            assert_eq!(desk.packets, (0, 27));
+        }
+    }
+}
+
+#[test]
+fn each_receiver_of_a_shared_frame_has_its_own_identifier() {
+    let mut desk = Desk::strict().bound(Version::V5);
+    let one = Outgoing { shared: true, ..outgoing("a/topic", b"x", Qos::AtLeastOnce) };
+    for id in [1, 500, 65_535] {
+        let line = arrives(&mut desk, Outgoing { id, ..one.clone() });
+        assert_eq!(line, format!("publish qos=1 id={id} topic=\"a/topic\" payload=78"));
+    }
+}
+
+#[test]
+fn properties_go_on_as_they_came() {
+    let block = Block::of(&[
+        Property::UserProperty(("b", "1")),
+        Property::ContentType("t"),
+        Property::UserProperty(("a", "1")),
+    ]);
+    let block = block.expect("short");
+    let mut message = Publication::new("a/topic", block.properties().block(), b"x");
+    message.id = 9;
+    let message = Arc::new(message);
+    for shared in [false, true] {
+        let one = outgoing("", b"", Qos::AtMostOnce);
+        let one = Outgoing { message: message.clone(), shared, ..one };
+        let mut desk = Desk::strict().bound(Version::V5);
+        let line = "publish qos=0 topic=\"a/topic\" {user_property=\"b\":\"1\", \
+                    content_type=\"t\", user_property=\"a\":\"1\"} payload=78";
+        assert_eq!(arrives(&mut desk, one.clone()), line);
+        let mut desk = Desk::strict().bound(Version::V311);
+        assert_eq!(arrives(&mut desk, one), "publish qos=0 topic=\"a/topic\" payload=78");
+    }
+}
+
+#[test]
+fn what_is_left_of_the_expiry_is_told() {
+    let now_s = 1_700_000_000;
+    for (shared, length) in [(false, 1), (true, 1), (true, 5_000)] {
+        let mut desk = Desk::strict().bound(Version::V5);
+        let payload = vec![7; length];
+        let one = Outgoing { shared, ..outgoing("a/topic", &payload, Qos::AtLeastOnce) };
+        let one = with(one, |message| message.expire_at = now_s + 60);
+        assert!(arrives(&mut desk, one.clone()).contains("{message_expiry=60}"));
+        desk.pass(Duration::from_secs(1));
+        assert!(arrives(&mut desk, one.clone()).contains("{message_expiry=59}"), "no old frame");
+        desk.pass(Duration::from_secs(200));
+        let late = arrives(&mut desk, one);
+        assert!(late.contains("{message_expiry=0}"), "what is sent again does not expire: {late}");
+    }
+}
+
+#[test]
+fn subscription_identifiers_are_told_to_5_alone() {
+    for (shared, length) in [(false, 1), (true, 1), (true, 5_000)] {
+        let payload = vec![7; length];
+        let ids: Arc<[u32]> = Arc::from([1, 268_435_455]);
+        let one = outgoing("a/topic", &payload, Qos::AtMostOnce);
+        let one = Outgoing { shared, subscription_ids: Some(ids), ..one };
+        let mut desk = Desk::strict().bound(Version::V5);
+        let line = arrives(&mut desk, one.clone());
+        assert!(line.contains("{subscription_id=1, subscription_id=268435455}"), "{line}");
+        let mut desk = Desk::strict().bound(Version::V311);
+        assert!(!arrives(&mut desk, one).contains("subscription"));
+    }
+}
+
+#[test]
+fn a_message_above_the_clients_size_is_never_sent() {
+    for (shared, length) in [(false, 200), (true, 200), (true, 5_000)] {
+        let block = Block::of(&[Property::MaximumPacketSize(199)]).expect("short");
+        let properties = block.properties();
+        let mut desk = Desk::strict();
+        desk.connect(&Connect { properties, ..Connect::of(Version::V5, "d") });
+        desk.tell(Down::Connected(Box::new(connected())));
+        desk.take_sent();
+        desk.take_words();
+        let one = |qos| Outgoing { shared, ..outgoing("a/topic", &vec![7; length], qos) };
+        desk.tell(Down::Publish(one(Qos::AtMostOnce)));
+        let why = Drop::TooLarge;
+        assert_eq!(desk.word(), Up::Dropped { session: SESSION, count: 1, why });
+        for qos in [Qos::AtLeastOnce, Qos::ExactlyOnce] {
+            desk.tell(Down::Publish(one(qos)));
+            let step = AckStep::Unsendable;
+            assert_eq!(desk.word(), Up::Acked { session: SESSION, id: 5, step });
+        }
+        assert!(desk.sent.is_empty());
+        let fits = outgoing("a/topic", &[7; 184], Qos::AtLeastOnce);
+        let fits = with(fits, |message| message.id = 1_001);
+        arrives(&mut desk, Outgoing { shared, ..fits });
+    }
+}
+
+#[test]
+fn a_reader_who_is_too_slow_misses_qos_0_and_the_broker_is_told_in_batches() {
+    let mut desk = Desk::strict().bound(Version::V311);
+    let most = 256 * 1024;
+    desk.set_backlog(most / 2);
+    arrives(&mut desk, outgoing("a", b"x", Qos::AtMostOnce));
+    assert!(!desk.tell_drained);
+    desk.set_backlog(most);
+    arrives(&mut desk, outgoing("a", b"x", Qos::AtMostOnce));
+    assert!(desk.tell_drained);
+    desk.set_backlog(most + 1);
+    for _ in 0..100 {
+        desk.tell(Down::Publish(outgoing("a", b"x", Qos::AtMostOnce)));
+    }
+    assert!(desk.sent.is_empty() && desk.words.is_empty());
+    arrives(&mut desk, outgoing("a", b"x", Qos::AtLeastOnce));
+    let dropped = |count| Up::Dropped { session: SESSION, count, why: Drop::SlowReader };
+    assert_eq!(desk.word(), dropped(100));
+    for _ in 0..1_500 {
+        desk.tell(Down::Publish(outgoing("a", b"x", Qos::AtMostOnce)));
+    }
+    assert_eq!(desk.word(), dropped(1_024));
+    desk.drain();
+    assert_eq!(desk.take_words(), [dropped(476), Up::Ready { session: SESSION }]);
+    assert!(desk.machine.is_idle());
+    arrives(&mut desk, outgoing("a", b"x", Qos::AtMostOnce));
+    desk.set_backlog(most + 1);
+    desk.tell(Down::Publish(outgoing("a", b"x", Qos::AtMostOnce)));
+    desk.close(model::close::CloseReason::PeerReset);
+    assert_eq!(desk.words[0], dropped(1), "told before the end");
+}
+
+#[test]
+fn more_retained_messages_are_asked_for_when_these_are_written() {
+    let mut desk = Desk::strict().bound(Version::V5);
+    let one = outgoing("a", b"x", Qos::AtMostOnce);
+    arrives(&mut desk, Outgoing { retain: true, ..one });
+    assert!(desk.tell_drained);
+    desk.drain();
+    assert_eq!(desk.word(), Up::Ready { session: SESSION });
+    let one = outgoing("a", b"x", Qos::AtLeastOnce);
+    arrives(&mut desk, Outgoing { retain: true, ..one });
+    assert!(!desk.tell_drained, "the window paces these");
+}

@@ -1,0 +1,147 @@
+//! How connections end, and what is said of it.
+
+use super::desk::{Desk, SESSION, connected, denied};
+use crate::codec::auth::Disconnect;
+use crate::codec::block::Block;
+use crate::codec::connect::Connect;
+use crate::codec::property::Property;
+use crate::codec::{Packet, ReasonCode, Version};
+use model::close::CloseReason;
+use model::session::{Denial, Denied, SessionDelivery as Down, SessionRequest as Up};
+
+fn left(desk: &mut Desk) -> (bool, Option<u32>) {
+    assert_eq!(desk.ended, Some(CloseReason::Unbound));
+    assert!(desk.sent.is_empty(), "a farewell is not answered");
+    let [Up::Leave { session, with_will, expiry_s }, Up::Closed { reason, .. }] = desk.words[..]
+    else {
+        panic!("{:?}", desk.words)
+    };
+    assert_eq!((session, reason), (SESSION, CloseReason::Unbound));
+    (with_will, expiry_s)
+}
+
+#[test]
+fn a_farewell_says_what_becomes_of_will_and_session() {
+    for version in Version::ALL {
+        let mut desk = Desk::strict().bound(version);
+        desk.hear(&[0xe0, 0, 0xc0, 0]);
+        assert_eq!(left(&mut desk), (false, None), "what comes behind it is not heard");
+    }
+    for (reason, with_will) in [
+        (ReasonCode::Success, false),
+        (ReasonCode::DisconnectWithWill, true),
+        (ReasonCode::UnspecifiedError, true),
+    ] {
+        let mut desk = Desk::strict().bound(Version::V5);
+        desk.packet(&Packet::Disconnect(Disconnect::of(reason)));
+        assert_eq!(left(&mut desk), (with_will, None), "only the plain one discards the will");
+    }
+}
+
+#[test]
+fn a_farewell_may_change_the_expiry_but_not_from_0() {
+    for (asked, said) in [(Some(60), 0), (Some(60), 90), (Some(60), u32::MAX), (None, 0)] {
+        let before: Vec<_> = asked.map(Property::SessionExpiry).into_iter().collect();
+        let before = Block::of(&before).expect("short");
+        let mut desk = Desk::strict();
+        desk.connect(&Connect { properties: before.properties(), ..Connect::of(Version::V5, "") });
+        desk.tell(Down::Connected(Box::new(connected())));
+        desk.take_words();
+        desk.take_sent();
+        let block = Block::of(&[Property::SessionExpiry(said)]).expect("short");
+        let (reason, properties) = (ReasonCode::Success, block.properties());
+        desk.packet(&Packet::Disconnect(Disconnect { reason, properties }));
+        assert_eq!(left(&mut desk), (false, Some(said)));
+    }
+    let mut desk = Desk::strict().bound(Version::V5);
+    let block = Block::of(&[Property::SessionExpiry(1)]).expect("short");
+    let (reason, properties) = (ReasonCode::Success, block.properties());
+    desk.packet(&Packet::Disconnect(Disconnect { reason, properties }));
+    assert!(desk.sent[0].starts_with("disconnect reason=protocol_error"), "{:?}", desk.sent);
+    assert!(matches!(desk.words[..], [Up::Closed { .. }]), "it has not left: {:?}", desk.words);
+}
+
+#[test]
+fn an_end_is_told_to_5_and_just_comes_to_others() {
+    let table = [
+        (Denial::TakenOver, "session_taken_over"),
+        (Denial::AdminKick, "administrative_action"),
+        (Denial::ShuttingDown, "server_shutting_down"),
+        (Denial::Expired, "not_authorized"),
+        (Denial::Quota, "quota_exceeded"),
+        (Denial::Rate, "message_rate_too_high"),
+        (Denial::UseAnother, "use_another_server"),
+        (Denial::Moved, "server_moved"),
+        (Denial::ReceiveMax, "receive_maximum_exceeded"),
+        (Denial::Protocol, "protocol_error"),
+        (Denial::BadMethod, "not_authorized"),
+        (Denial::Unspecified, "unspecified_error"),
+    ];
+    for (why, word) in table {
+        let mut desk = Desk::strict().bound(Version::V5);
+        desk.tell(Down::End(denied(why)));
+        assert_eq!(
+            desk.sent,
+            [format!("disconnect reason={word}")
+                .replace("reason=success", "reason=normal_disconnection")]
+        );
+        assert_eq!(desk.ended, Some(CloseReason::AuthFailed), "as the broker said");
+        let mut desk = Desk::strict().bound(Version::V311);
+        desk.tell(Down::End(denied(why)));
+        assert_eq!((desk.wire.len(), desk.ended), (0, Some(CloseReason::AuthFailed)));
+        let reason = CloseReason::AuthFailed;
+        assert_eq!(desk.word(), Up::Closed { session: SESSION, reason });
+    }
+}
+
+#[test]
+fn an_end_may_name_another_server_and_fits_the_client() {
+    let denied = || {
+        Box::new(Denied {
+            text: Some("for a while".into()),
+            server: Some("b:1883".into()),
+            ..Denied::of(Denial::UseAnother, CloseReason::Redirected)
+        })
+    };
+    let mut desk = Desk::strict().bound(Version::V5);
+    desk.tell(Down::End(denied()));
+    let line = "disconnect reason=use_another_server {server_reference=\"b:1883\", \
+                reason_string=\"for a while\"}";
+    assert_eq!(desk.sent, [line]);
+    let block = Block::of(&[Property::MaximumPacketSize(20)]).expect("short");
+    let mut desk = Desk::strict();
+    desk.connect(&Connect { properties: block.properties(), ..Connect::of(Version::V5, "d") });
+    desk.tell(Down::Connected(Box::new(connected())));
+    desk.take_sent();
+    desk.tell(Down::End(denied()));
+    let line = "disconnect reason=use_another_server {server_reference=\"b:1883\"}";
+    assert_eq!(desk.sent, [line], "without the words, which do not fit");
+}
+
+#[test]
+fn a_silent_client_is_told_so() {
+    let mut desk = Desk::strict().bound(Version::V5);
+    desk.fall_silent();
+    assert_eq!(desk.sent, ["disconnect reason=keep_alive_timeout"]);
+    let reason = CloseReason::KeepAliveTimeout;
+    assert_eq!(desk.word(), Up::Closed { session: SESSION, reason });
+    let mut desk = Desk::strict().bound(Version::V311);
+    desk.fall_silent();
+    assert_eq!((desk.ended, desk.wire.len()), (Some(reason), 0));
+}
+
+#[test]
+fn a_connection_that_ended_says_nothing_more() {
+    let mut desk = Desk::strict();
+    desk.close(CloseReason::PeerReset);
+    assert!(desk.words.is_empty(), "the broker never heard of it");
+    let mut desk = Desk::strict().bound(Version::V5);
+    desk.close(CloseReason::PeerReset);
+    assert_eq!(desk.take_words().len(), 1);
+    desk.ended = None;
+    desk.wake();
+    desk.tell(Down::Release { id: 1, unknown: false });
+    desk.hear(&[0xc0, 0]);
+    desk.close(CloseReason::PeerReset);
+    assert!(desk.words.is_empty() && desk.sent.is_empty());
+}
