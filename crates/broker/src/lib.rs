@@ -2,23 +2,66 @@
 //!
 //! A [`Broker`] is pure and synchronous: it is told the time, takes one request, letter, command,
 //! admission or completion, and says in [`Effects`] what is to be done. It knows no packet,
-//! socket, file or clock.
+//! socket, file or clock. Its invariants, looked at by [`Broker::audit`] and by tests:
+//!
+//! - One connection a session; what an older one says changes nothing.
+//! - An answer that says "taken" is given when the message is on stable storage, wherever a session
+//!   that outlives its connection wants it at QoS 1 or 2.
+//! - A message is in at most one copy on its way to a session, and leaves the log when it is over.
+//! - Every message that is not delivered is counted under its reason.
+//!
+//! Read `session` (who is here), `message` (what goes from one to the other), `durable` (what
+//! outlives the process), `office` (what operators want).
 
+mod durable;
 mod effects;
+pub mod group;
+pub mod later;
 mod letter;
+mod message;
+mod office;
+pub mod retained;
+pub mod rewrite;
+pub mod routes;
+mod session;
 
+pub use durable::restore::home_of;
 pub use effects::Effects;
-pub use letter::Letter;
+pub use letter::{GroupWhat, GroupWord, Letter, MemberWord, PageWanted, RetainedPage};
+pub use office::Exclusives;
 
+use crate::durable::chores::Chores;
+use crate::durable::restore::Restoring;
+use crate::durable::tickets::Tickets;
+use crate::later::Later;
+use crate::message::filters::Filters;
+use crate::message::letters::Outgoing;
+use crate::message::publish::Deferred;
+use crate::message::queue::Totals;
+use crate::message::shared::Groups;
+use crate::message::subscribe::{GRANTINGS_MAX, Granting};
+use crate::message::waits::{WAITS_MAX, Wait};
+use crate::message::will::Wills;
+use crate::retained::Retained;
+use crate::rewrite::{AutoSubscribes, Rewrites};
+use crate::session::access::Askings;
+use crate::session::allowed::Allowed;
+use crate::session::pace::Pace;
+use crate::session::principals::Principals;
+use crate::session::registry::Registry;
+use crate::session::renew::Renewal;
+use crate::session::timers::Late;
 use base::hash::HashKey;
+use base::prng::Prng;
+use base::slab::{Key, Slab};
 use base::time::{Instant, Now};
-use model::id::{ConnRef, ShardId};
+use base::wheel::Wheel;
+use model::close::CloseReason;
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
-use model::ports::access::{Access, Admission};
-use model::ports::control::Status;
-use model::ports::log::{Completion, Restored};
-use model::ports::topics::TopicCommand;
-use model::session::{SessionDelivery, SessionRequest};
+use model::ports::access::Access;
+use model::session::{Drop, SessionDelivery, SessionRequest};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What a broker is told once. Where `limits` speak of the process, it takes its shard's share.
@@ -37,75 +80,236 @@ pub struct Settings {
     pub home: HashKey,
     /// Who may do what.
     pub access: Arc<dyn Access>,
+    /// What all shards know of each other's subscriptions: one a process.
+    pub summary: Arc<routes::Summary>,
+    /// Filters that one session alone may have: one a process.
+    pub exclusives: Arc<Exclusives>,
+    /// Topics that are written otherwise.
+    pub rewrites: Option<Arc<Rewrites>>,
+    /// What every new session is subscribed to.
+    pub auto_subscribes: Option<Arc<AutoSubscribes>>,
     /// For identifiers that are given to clients, and for jitter.
     pub seed: u64,
 }
 
 /// The broker of one shard.
 pub struct Broker {
-    _settings: Settings,
+    settings: Settings,
+    sessions: Registry,
+    principals: Principals,
+    filters: Filters,
+    groups: Groups,
+    retained: Retained,
+    later: Later,
+    pace: Pace,
+    askings: Askings,
+    late: Late,
+    renewal: Renewal,
+    allowed: Allowed,
+    wheel: Wheel,
+    rng: Prng,
+    /// Answers that wait for logs and other shards.
+    waits: Slab<Wait>,
+    /// Messages of QoS 2 that other shards get when they are marked here.
+    deferred: BTreeMap<(Key, u16), Deferred>,
+    /// Answers to subscribers that wait for rows.
+    grantings: Slab<Granting>,
+    /// Sessions whose clients are not told yet that they are connected.
+    welcomes: BTreeMap<ConnRef, Key>,
+    /// Identifiers that were given and are not in use yet.
+    assigned: BTreeSet<Box<str>>,
+    /// How often each client came in this window of time, by hash.
+    flap_counts: BTreeMap<u64, u16>,
+    flap_window: u32,
+    tickets: Tickets,
+    chores: Chores,
+    restoring: Restoring,
+    /// Places that are over, to be removed from the log in batches.
+    removals: Vec<(Key, u64)>,
+    /// Sessions that wait for bodies which could not be read.
+    pullers: Vec<(Instant, Key)>,
+    /// Sessions whose walks took enough for one turn.
+    walkers: Vec<Key>,
+    outgoing: Outgoing,
+    /// Receipts that this shard owes itself: letters that were given up, sessions that went.
+    refusals: Vec<Letter>,
+    wills: Wills,
+    totals: Totals,
+    /// The last publisher, and what stands for it.
+    publisher: (Option<Key>, u64),
+    last_id: u64,
+    hits: Vec<u64>,
+    due: Vec<u64>,
+    online: u64,
+    sessions_max: usize,
+    subscriptions_max: u64,
+    queues_bytes_max: u64,
+    log_failed: bool,
+    draining: bool,
 }
 
 impl Broker {
     /// A broker that knows no session.
     pub fn new(settings: Settings) -> Broker {
-        Broker { _settings: settings }
+        let limits = &settings.limits.topics;
+        let shards = u64::from(settings.shards.max(1));
+        // Identities do not spread evenly: a little more than an even share.
+        let share = |all: u64| if shards == 1 { all } else { all / shards + all / shards / 8 + 16 };
+        let sessions_max = share(limits.sessions_max.into()) as usize;
+        let retained_max = share(limits.retained_max.into()).min(u32::MAX.into()) as u32;
+        let retained_bytes_max = share(limits.retained_bytes_max);
+        let connects = share(settings.limits.binds_per_s.into()) as u32;
+        Broker {
+            sessions: Registry::new(settings.hash_key, sessions_max),
+            principals: Principals::default(),
+            filters: Filters::new(&settings.summary, settings.shard),
+            groups: Groups::default(),
+            retained: Retained::new(settings.hash_key, retained_max, retained_bytes_max),
+            later: Later::new(share(limits.delayed_max.into()) as u32),
+            pace: Pace::new(connects),
+            askings: Askings::default(),
+            late: Late::default(),
+            renewal: Renewal::of(settings.access.version()),
+            allowed: Allowed::new(settings.hash_key),
+            wheel: Wheel::default(),
+            rng: Prng::new(settings.seed),
+            waits: Slab::new(WAITS_MAX),
+            deferred: BTreeMap::new(),
+            grantings: Slab::new(GRANTINGS_MAX),
+            welcomes: BTreeMap::new(),
+            assigned: BTreeSet::new(),
+            flap_counts: BTreeMap::new(),
+            flap_window: 0,
+            tickets: Tickets::default(),
+            chores: Chores::default(),
+            restoring: Restoring::default(),
+            removals: Vec::new(),
+            pullers: Vec::new(),
+            walkers: Vec::new(),
+            outgoing: Outgoing::default(),
+            refusals: Vec::new(),
+            wills: Wills::default(),
+            totals: Totals::default(),
+            publisher: (None, 0),
+            last_id: 0,
+            hits: Vec::new(),
+            due: Vec::new(),
+            online: 0,
+            sessions_max,
+            subscriptions_max: share(limits.subscriptions_max),
+            queues_bytes_max: share(limits.queues_bytes_max),
+            log_failed: false,
+            draining: false,
+            settings,
+        }
     }
 
-    /// Takes in what the log gives back (tables `Sessions` to `Delayed`, space `Sessions`), before
-    /// anything else is asked. False when it could not be read; it stays in the log then.
-    pub fn restore(&mut self, _now: Now, _restored: Restored<'_>) -> bool {
-        true
+    /// A machine asks. What comes from a connection that the session is not (or no longer) bound to
+    /// changes nothing.
+    pub fn request(&mut self, now: Now, from: ConnRef, word: SessionRequest, fx: &mut Effects) {
+        match word {
+            SessionRequest::Connect(connect) => self.connect(now, from, connect, fx),
+            SessionRequest::Proceed(proceed) => self.proceed(now, from, *proceed, fx),
+            SessionRequest::Gone => self.gone(now, from, fx),
+            SessionRequest::Publish { session, id, again: _, message } => {
+                if let Some(key) = self.bound(from, session) {
+                    self.publish_in(now, key, (id, message), fx);
+                }
+            }
+            SessionRequest::Release { session, id } => {
+                if let Some(key) = self.bound(from, session) {
+                    self.release_in(now, key, id, fx);
+                }
+            }
+            SessionRequest::Acked { session, id, step } => {
+                if let Some(key) = self.bound(from, session) {
+                    self.acked(now, key, (id, step), fx);
+                }
+            }
+            SessionRequest::Subscribe(packet) => {
+                if let Some(key) = self.bound(from, packet.session) {
+                    self.subscribe(now, key, *packet, fx);
+                }
+            }
+            SessionRequest::Unsubscribe(packet) => {
+                if let Some(key) = self.bound(from, packet.session) {
+                    self.unsubscribe(now, key, *packet, fx);
+                }
+            }
+            SessionRequest::Ready { session } => {
+                if let Some(key) = self.bound(from, session) {
+                    self.ready(now, key, fx);
+                }
+            }
+            SessionRequest::Dropped { session, count, why } => {
+                if let Some(key) = self.bound(from, session) {
+                    self.dropped(now, key, (why, count.into()), fx);
+                }
+            }
+            SessionRequest::Leave { session, with_will, expiry_s } => {
+                if let Some(key) = self.bound(from, session) {
+                    self.leave(now, key, (with_will, expiry_s), fx);
+                }
+            }
+            SessionRequest::Closed { session, reason } => {
+                if let Some(key) = self.bound(from, session) {
+                    self.detach(now, key, reason, fx);
+                }
+            }
+        }
     }
-
-    /// Everything has come.
-    pub fn restored(&mut self, _now: Now, _fx: &mut Effects) {}
-
-    /// A machine asks.
-    pub fn request(&mut self, _now: Now, _from: ConnRef, _word: SessionRequest, _fx: &mut Effects) {
-    }
-
-    /// The broker of another shard says something.
-    pub fn letter(&mut self, _now: Now, _letter: Letter, _fx: &mut Effects) {}
-
-    /// The answer to a question that was handed out.
-    pub fn admitted(&mut self, _now: Now, _question: u64, _answer: Admission, _fx: &mut Effects) {}
-
-    /// The log has completed a call.
-    pub fn complete(&mut self, _now: Now, _completion: Completion, _fx: &mut Effects) {}
-
-    /// The API asks; the answer comes in `fx.answers` under `ask`.
-    pub fn command(&mut self, _now: Now, _ask: u64, _command: TopicCommand, _fx: &mut Effects) {}
 
     /// A delivery found its connection gone.
     pub fn undelivered(
         &mut self,
-        _now: Now,
-        _to: ConnRef,
-        _delivery: SessionDelivery,
-        _fx: &mut Effects,
+        now: Now,
+        to: ConnRef,
+        delivery: SessionDelivery,
+        fx: &mut Effects,
     ) {
+        match delivery {
+            SessionDelivery::Connected(connected) => {
+                if let Some(key) = self.bound(to, connected.session) {
+                    self.detach(now, key, CloseReason::PeerClosed, fx);
+                }
+            }
+            SessionDelivery::Publish(outgoing) if outgoing.id == 0 => {
+                fx.counters.dropped(Drop::Offline, 1);
+            }
+            // What else was meant for the connection is said again when the client is back.
+            _ => {}
+        }
     }
 
     /// Goes on with whatever goes on, a slice of each, and says when it wants to be called again at
-    /// the latest.
-    pub fn turn(&mut self, _now: Now, _fx: &mut Effects) -> Option<Instant> {
-        None
+    /// the latest. To be called in every turn of the loop: removals from the log are gathered.
+    pub fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let timers = self.turn_timers(now, fx);
+        let wills = self.turn_wills(now, fx);
+        let renewal = self.turn_renewal(now, fx);
+        let later = self.turn_later(now, fx);
+        let retained = self.turn_retained(now, fx);
+        let walks = self.turn_walks(now, fx);
+        let bodies = self.turn_bodies(now, fx);
+        let chores = self.turn_chores(now, fx);
+        let letters = self.turn_letters(now, fx);
+        self.turn_removals(fx);
+        let grows = self.filters.grow(4_096).then_some(now.mono);
+        let all = [timers, wills, renewal, later, retained, walks, bodies, chores, letters, grows];
+        all.into_iter().flatten().min()
     }
 
     /// From now on clients are told that the server is going.
-    pub fn drain(&mut self) {}
-
-    /// Calls to the log that are not completed, and rows that are not written.
-    pub fn unsettled(&self) -> usize {
-        0
+    pub fn drain(&mut self) {
+        self.draining = true;
     }
 
-    /// Adds this shard's gauges.
-    pub fn status(&self, _status: &mut Status) {}
-}
-
-/// The hash that chooses the shard of what a log gives back, if it is the broker's.
-pub fn home_of(_home: HashKey, _restored: &Restored<'_>) -> Option<u64> {
-    None
+    /// The session's key, if it is bound to this connection.
+    fn bound(&self, from: ConnRef, session: SessionRef) -> Option<Key> {
+        if session.shard() != self.settings.shard {
+            return None;
+        }
+        let conn = self.sessions.at(session.key())?.conn()?;
+        (conn == from).then_some(session.key())
+    }
 }

@@ -1,0 +1,160 @@
+//! What the log has to do some time: nobody waits for it, and a refusal is no reason to forget it.
+//!
+//! A refused write is asked for again after a pause. Rows are written in the order in which they
+//! are handed over; one that is asked for again must not undo a newer one, so it is written as it
+//! is by then. Messages that are
+//! over are removed in batches, one call a session and turn.
+
+use super::entries::timeline_of;
+use super::rows::{self, SubscriptionRow};
+use super::tickets::Promise;
+use crate::Broker;
+use crate::effects::Effects;
+use crate::session::record::{Session, Share};
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::event::Counter;
+use model::ports::log::{Call, Done, REMOVE_SEQS_MAX, StoreError, Table, Write};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Writes that may wait to be asked for again, a shard. One more is left to the next start.
+const WAITING_MAX: usize = 65_536;
+
+/// Writes asked for again in one turn.
+const SLICE: usize = 256;
+
+/// How long a refusal is taken to last.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Writes that were refused.
+#[derive(Default)]
+pub(crate) struct Chores {
+    waiting: VecDeque<Write>,
+    due: Instant,
+}
+
+impl Chores {
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+impl Broker {
+    /// Has the log write something that nobody waits for.
+    pub(crate) fn chore(&mut self, write: Write, fx: &mut Effects) {
+        if !self.log_failed {
+            self.ask_log(Promise::Chore(Box::new(write.clone())), Call::Write(write), fx);
+        }
+    }
+
+    pub(crate) fn chore_done(
+        &mut self,
+        now: Now,
+        write: Write,
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        match result {
+            Ok(_) => {}
+            Err(StoreError::Busy | StoreError::Full) if self.chores.len() < WAITING_MAX => {
+                self.chores.due = now.after(PAUSE);
+                self.chores.waiting.push_back(write);
+            }
+            Err(_) => fx.counters.count(Counter::RemovalsGivenUp),
+        }
+    }
+
+    /// Asks again for a slice of what was refused, if it is time.
+    pub(crate) fn turn_chores(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        if self.chores.waiting.is_empty() {
+            return None;
+        }
+        if now.mono < self.chores.due {
+            return Some(self.chores.due);
+        }
+        for _ in 0..SLICE {
+            let write = self.chores.waiting.pop_front()?;
+            if let Some(write) = self.as_it_is(write) {
+                self.chore(write, fx);
+            }
+        }
+        Some(now.mono)
+    }
+
+    /// What a refused write has become meanwhile: a row is written as it is now, or deleted.
+    fn as_it_is(&self, write: Write) -> Option<Write> {
+        let (Write::Put { table, key, .. } | Write::Delete { table, key }) = &write else {
+            return Some(write);
+        };
+        let (table, key) = (*table, key.clone());
+        let value = match table {
+            Table::Sessions => self.session_row_of(&key),
+            Table::Wills => self.will_row_of(&key),
+            Table::Subscriptions => self.subscription_row_of(&key),
+            // Those that were refused with an answer are not chores; the others are as they were.
+            _ => return Some(write),
+        };
+        Some(match value {
+            Some(value) => Write::Put { table, key, value },
+            None => Write::Delete { table, key },
+        })
+    }
+
+    fn session_of(&self, key: &[u8]) -> Option<(Key, &Session)> {
+        let key = self.sessions.find(std::str::from_utf8(key).ok()?)?;
+        Some((key, self.sessions.at(key)?))
+    }
+
+    fn session_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {
+        let (_, session) = self.session_of(key).filter(|(_, session)| session.is_durable())?;
+        let user = self.principals.at(session.principal).user.as_deref();
+        Some(rows::session_row(session, user, self.sessions.protocol_name(session.protocol)))
+    }
+
+    fn will_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {
+        let (will, due_s) = &**self.session_of(key)?.1.more.as_ref()?.will.as_ref()?;
+        Some(rows::will_row(will, *due_s))
+    }
+
+    fn subscription_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {
+        let id = rows::subscriber(key)?;
+        let (owner, session) = self.session_of(id.as_bytes())?;
+        if !session.is_durable() {
+            return None;
+        }
+        let home = self.settings.home;
+        let is_it = |filter: &str| *rows::subscription_key(home, id, filter) == *key;
+        let own = session.filters().map(|filter| (filter, self.filters.text(filter, id)));
+        if let Some((filter, text)) = own.into_iter().find(|(_, text)| is_it(text)) {
+            let options = self.filters.options(filter, owner.slot)?;
+            let subscription_id = session.subscription_id(filter);
+            let row = SubscriptionRow { options, subscription_id, filter: text.into() };
+            return Some(row.encode());
+        }
+        let share = session.more.as_ref()?.shares.iter().find(|share| is_it(&share.filter))?;
+        let Share { filter, options, subscription_id } = share;
+        let (filter, options) = (filter.clone(), *options);
+        Some(SubscriptionRow { options, subscription_id: *subscription_id, filter }.encode())
+    }
+
+    /// Takes what is over out of the log.
+    pub(crate) fn turn_removals(&mut self, fx: &mut Effects) {
+        if self.removals.is_empty() {
+            return;
+        }
+        let mut removals = std::mem::take(&mut self.removals);
+        removals.sort_unstable();
+        for of_one in removals.chunk_by(|(a, _), (b, _)| a == b) {
+            // What was a session's that is gone was forgotten with it.
+            let Some(session) = self.sessions.at(of_one[0].0) else { continue };
+            let timeline = timeline_of(self.settings.home, &session.id);
+            for some in of_one.chunks(REMOVE_SEQS_MAX) {
+                let seqs = some.iter().map(|&(_, seq)| seq).collect();
+                self.chore(Write::Remove { timeline, seqs }, fx);
+            }
+        }
+        removals.clear();
+        self.removals = removals;
+    }
+}

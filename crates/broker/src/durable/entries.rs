@@ -1,0 +1,148 @@
+//! What stands in the timeline of a session: messages, and what it has to remember of exchanges.
+//!
+//! ```text
+//!  label of a message   1 | 0 | flags | bytes 4 | expire_at 4 | publisher's timeline 8 |
+//!                       its packet identifier 2 | share 4 | subscription identifiers, 4 each
+//!  of an exchange in    1 | 1 | packet identifier 2
+//!  of a release         1 | 2 | packet identifier 2 | place of the message 8
+//! ```
+//! Little endian. One message may stand in many timelines; in the publisher's own it is no message
+//! for the publisher but the mark that its packet identifier is taken. Labels are read back at the
+//! start; what makes no sense is `None`.
+
+use super::bytes::Reader;
+use base::hash::HashKey;
+use model::timeline::{Space, TimelineId};
+use model::topic::{Qos, SubscriptionIds};
+use std::sync::Arc;
+
+const VERSION: u8 = 1;
+const QOS: u8 = 3;
+const RETAIN: u8 = 4;
+
+/// Subscription identifiers that one delivery of a durable session names; more are left out.
+pub(crate) const IDS_MAX: usize = 56;
+
+/// How a message stands in timelines.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Label {
+    pub qos: Qos,
+    pub retain: bool,
+    /// What it weighs, bytes.
+    pub bytes: u32,
+    pub expire_at: u32,
+    /// The lower half of its publisher's timeline, and the packet identifier there; zeros: none.
+    pub origin: (u64, u16),
+    /// Hash of the shared group it came through; 0: none.
+    pub share: u32,
+    pub ids: SubscriptionIds,
+}
+
+/// What a label says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Said {
+    /// A message.
+    Message(Label),
+    /// A packet identifier of QoS 2 that the client has not released.
+    Inbound(u16),
+    /// A message of QoS 2 that the client has: identifier, and the place it had.
+    Released(u16, u64),
+}
+
+/// The timeline of a session.
+pub(crate) fn timeline_of(home: HashKey, client_id: &str) -> TimelineId {
+    TimelineId::of(Space::Sessions, home, &[b"mqtt", client_id.as_bytes()])
+}
+
+/// What tells a timeline from others in a label.
+pub(crate) fn low_half(timeline: TimelineId) -> u64 {
+    let bytes = timeline.to_bytes();
+    u64::from_be_bytes(*bytes.last_chunk().expect("sixteen bytes end in eight"))
+}
+
+impl Said {
+    pub fn encode(&self) -> Box<[u8]> {
+        let mut out = vec![VERSION];
+        match self {
+            Said::Message(label) => {
+                let flags = label.qos as u8 | if label.retain { RETAIN } else { 0 };
+                out.extend([0, flags]);
+                out.extend(label.bytes.to_le_bytes());
+                out.extend(label.expire_at.to_le_bytes());
+                out.extend(label.origin.0.to_le_bytes());
+                out.extend(label.origin.1.to_le_bytes());
+                out.extend(label.share.to_le_bytes());
+                let ids = label.ids.iter().flat_map(|ids| ids.iter().take(IDS_MAX));
+                ids.for_each(|id| out.extend(id.to_le_bytes()));
+            }
+            Said::Inbound(id) => {
+                out.push(1);
+                out.extend(id.to_le_bytes());
+            }
+            Said::Released(id, seq) => {
+                out.push(2);
+                out.extend(id.to_le_bytes());
+                out.extend(seq.to_le_bytes());
+            }
+        }
+        out.into_boxed_slice()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Said> {
+        let mut from = Reader::of(VERSION, bytes)?;
+        match from.byte()? {
+            0 => {
+                let flags = from.flags(QOS | RETAIN)?;
+                let (bytes, expire_at) = (from.u32()?, from.u32()?);
+                let origin = (from.u64()?, from.u16()?);
+                let share = from.u32()?;
+                let (ids, rest) = from.rest().as_chunks::<4>();
+                let numbers = ids.iter().map(|id| u32::from_le_bytes(*id)).collect::<Arc<[u32]>>();
+                rest.is_empty().then_some(Said::Message(Label {
+                    qos: Qos::of(flags & QOS)?,
+                    retain: flags & RETAIN != 0,
+                    bytes,
+                    expire_at,
+                    origin,
+                    share,
+                    ids: (!numbers.is_empty()).then_some(numbers),
+                }))
+            }
+            1 => {
+                let id = from.u16()?;
+                from.ends(Said::Inbound(id))
+            }
+            2 => {
+                let (id, seq) = (from.u16()?, from.u64()?);
+                from.ends(Said::Released(id, seq))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_read_back() {
+        let label = Label {
+            qos: Qos::ExactlyOnce,
+            retain: true,
+            bytes: 77,
+            expire_at: 5,
+            origin: (9, 3),
+            share: 4,
+            ids: Some(Arc::from([7, 1 << 27])),
+        };
+        let all = [Said::Message(label), Said::Inbound(7), Said::Released(65_535, u64::MAX)];
+        for said in all {
+            let bytes = said.encode();
+            assert_eq!(Said::decode(&bytes), Some(said));
+            let cut = Said::decode(&bytes[..bytes.len() - 1]);
+            assert_eq!(cut, None, "a part makes no sense");
+        }
+        assert_eq!(Said::decode(&[9, 1, 0, 0]), None);
+    }
+}

@@ -1,0 +1,244 @@
+//! The start: what the log kept becomes the broker's memory again.
+//!
+//! Rows come first, then entries, which know their sessions by their timelines. Every connection
+//! was lost: wills are published, with their delay. What was sent before is sent again with DUP
+//! where it may have been sent, under the packet identifier it had. What cannot be read stays in
+//! the log.
+
+use super::entries::{Said, low_half, timeline_of};
+use super::rows::{self, SessionRow, SubscriptionRow};
+use crate::Broker;
+use crate::effects::Effects;
+use crate::message::keep::stub_of;
+use crate::message::queue::{Release, id_of};
+use crate::message::subscribe::SHARE;
+use crate::retained::decode;
+use crate::session::record::{Inbound, InboundState, Share};
+use base::slab::Key;
+use base::time::Now;
+use model::ports::access::Grant;
+use model::ports::log::{Restored, Table, Write};
+use model::session::Will;
+use model::timeline::{Seq, Space, TimelineId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What is known of a session until everything is restored.
+struct Owner {
+    key: Key,
+    /// It was connected when the process died.
+    online: bool,
+    /// The highest place that was sent, as far as it was known.
+    sent_upto: Seq,
+    /// Messages taken in as sent.
+    sent: usize,
+}
+
+/// What is needed until everything is restored.
+#[derive(Default)]
+pub(crate) struct Restoring {
+    owners: BTreeMap<TimelineId, Owner>,
+    /// Wills of sessions that did not outlive their connections.
+    wills: Vec<(Box<str>, Will)>,
+    /// Rows that belong to nobody.
+    strays: Vec<Write>,
+    /// Timelines that belong to nobody.
+    lost: BTreeSet<TimelineId>,
+    over: Vec<(Key, Seq)>,
+    /// A row could not be read: what belongs to nobody may be its session's.
+    unreadable: bool,
+}
+
+impl Broker {
+    /// Takes in what the log gives back (tables `Sessions` to `Delayed`, space `Sessions`), before
+    /// anything else is asked. False when it could not be read; it stays in the log then.
+    pub fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
+        let taken = match restored {
+            Restored::Row { table: Table::Sessions, key, value } => {
+                self.restore_session(now, key, value)
+            }
+            Restored::Row { table: Table::Subscriptions, key, value } => {
+                self.restore_subscription(key, value)
+            }
+            Restored::Row { table: Table::Retained, value, .. } => self.restore_retained(value),
+            Restored::Row { table: Table::Wills, key, value } => self.restore_will(key, value),
+            Restored::Row { table: Table::Delayed, key, value } => {
+                self.later.restore(key, value).then_some(())
+            }
+            Restored::Entry { timeline, seq, id, label } if timeline.space() == Space::Sessions => {
+                self.last_id = self.last_id.max(id);
+                self.restore_entry(timeline, seq, label)
+            }
+            Restored::Row { .. } | Restored::Entry { .. } => return false,
+        };
+        self.restoring.unreadable |= taken.is_none();
+        taken.is_some()
+    }
+
+    /// Everything has come.
+    pub fn restored(&mut self, now: Now, fx: &mut Effects) {
+        let restoring = std::mem::take(&mut self.restoring);
+        if !restoring.unreadable {
+            restoring.strays.into_iter().for_each(|write| self.chore(write, fx));
+            for timeline in restoring.lost {
+                self.chore(Write::Forget(timeline), fx);
+            }
+        }
+        self.removals.extend(restoring.over);
+        for (id, will) in restoring.wills {
+            let message = self.will_message(now, &id, &will);
+            self.wills.push(id, message);
+        }
+        let keys: Vec<Key> = self.sessions.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.regrant_restored(now, key, fx);
+            self.share_presence(now, key, false, fx);
+            self.will_due(now, key, fx);
+            self.time_end(now, key);
+            self.rest(key);
+        }
+        self.turn_removals(fx);
+    }
+
+    fn restore_session(&mut self, now: Now, key: &[u8], value: &[u8]) -> Option<()> {
+        let id = std::str::from_utf8(key).ok()?;
+        let row = SessionRow::decode(value)?;
+        let principal = self.principals.hold(&Grant {
+            user: row.user.as_deref().map(Arc::from),
+            rules: None,
+            until_s: 0,
+        });
+        let protocol = self.sessions.protocol(match &*row.protocol {
+            "mqtt31" => "mqtt31",
+            "mqtt311" => "mqtt311",
+            "mqtt5" => "mqtt5",
+            _ => "",
+        });
+        let Some(key) = self.sessions.insert(id) else {
+            self.principals.let_go(principal);
+            return None;
+        };
+        let session = self.sessions.at_mut(key)?;
+        session.principal = principal;
+        session.protocol = protocol;
+        session.expiry_s = row.expiry_s;
+        session.since_s = if row.online { now.unix_s() } else { row.since_s };
+        session.set_durable(true);
+        session.set_bridge(row.bridge);
+        session.set_reason(Some(model::close::CloseReason::ServerStopped));
+        let timeline = timeline_of(self.settings.home, id);
+        let (online, sent_upto) = (row.online, row.sent_upto);
+        self.restoring.owners.insert(timeline, Owner { key, online, sent_upto, sent: 0 });
+        Some(())
+    }
+
+    fn restore_subscription(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
+        let row = SubscriptionRow::decode(value)?;
+        let id = rows::subscriber(key)?;
+        let Some(owner) = self.sessions.find(id) else {
+            let key = key.into();
+            self.restoring.strays.push(Write::Delete { table: Table::Subscriptions, key });
+            return Some(());
+        };
+        let SubscriptionRow { options, subscription_id, filter } = row;
+        if filter.starts_with(SHARE) {
+            let session = self.sessions.at_mut(owner)?;
+            session.more().shares.push(Share { filter, options, subscription_id });
+            return Some(());
+        }
+        if options & crate::message::filters::option::EXCLUSIVE != 0 {
+            self.settings.exclusives.claim(&filter, id);
+        }
+        let held = self.filters.hold((&filter, id), (owner.slot, options), true, None);
+        let number = held.ok()?;
+        let session = self.sessions.at_mut(owner)?;
+        session.add_filter(number);
+        if let Some(id) = subscription_id {
+            session.more().ids.push((number, id));
+        }
+        Some(())
+    }
+
+    fn restore_retained(&mut self, value: &[u8]) -> Option<()> {
+        let message = decode(value)?;
+        self.last_id = self.last_id.max(message.id);
+        self.retained.set(Arc::new(message)).ok()?;
+        Some(())
+    }
+
+    fn restore_will(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
+        let id = std::str::from_utf8(key).ok()?;
+        let (will, due_s) = rows::will_of(value)?;
+        match self.sessions.find(id).and_then(|key| self.sessions.at_mut(key)) {
+            Some(session) => session.more().will = Some(Box::new((will, due_s))),
+            None => self.restoring.wills.push((id.into(), will)),
+        }
+        Some(())
+    }
+
+    fn restore_entry(&mut self, timeline: TimelineId, seq: Seq, label: &[u8]) -> Option<()> {
+        let said = Said::decode(label)?;
+        let window = usize::from(self.settings.limits.topics.inflight_max);
+        let Some(owner) = self.restoring.owners.get_mut(&timeline) else {
+            self.restoring.lost.insert(timeline);
+            return Some(());
+        };
+        let key = owner.key;
+        let totals = &mut self.totals;
+        let more = self.sessions.at_mut(key)?.more();
+        let inbound = |id, alone| {
+            let state = InboundState::Restored { alone };
+            Inbound { id, marker: seq, state }
+        };
+        match said {
+            Said::Message(label) if label.origin.1 != 0 && label.origin.0 == low_half(timeline) => {
+                more.inbound.push(inbound(label.origin.1, false));
+            }
+            Said::Message(label) => {
+                let mut entry = stub_of(&label, seq);
+                let may_be_sent = seq <= owner.sent_upto || owner.online && owner.sent < window;
+                let id = id_of(seq);
+                if may_be_sent && more.queue.is_free(id) {
+                    owner.sent += 1;
+                    (entry.again, entry.id) = (true, id);
+                    more.queue.push_sent(entry, totals);
+                } else {
+                    more.queue.push(entry, totals);
+                }
+            }
+            Said::Inbound(id) => more.inbound.push(inbound(id, true)),
+            Said::Released(id, of) => {
+                if more.queue.lose(of, totals).is_some() {
+                    self.restoring.over.push((key, of));
+                }
+                more.queue.add_release(Release { id, seq, marking: false });
+            }
+        }
+        Some(())
+    }
+}
+
+/// The hash that chooses the shard of what a log gives back, if it is the broker's.
+pub fn home_of(home: base::hash::HashKey, restored: &Restored<'_>) -> Option<u64> {
+    match restored {
+        Restored::Row { table: Table::Sessions | Table::Wills, key, .. } => {
+            Some(home.of(&[b"mqtt", key]))
+        }
+        Restored::Row { table: Table::Subscriptions, key, .. } => {
+            Some(match rows::subscriber(key) {
+                Some(id) => home.of(&[b"mqtt", id.as_bytes()]),
+                None => home.of(&[key]),
+            })
+        }
+        Restored::Row { table: Table::Retained | Table::Delayed, key, value } => {
+            Some(match decode(value) {
+                Some(message) => home.of(&[b"mqtt-topic", message.topic().as_bytes()]),
+                None => home.of(&[key]),
+            })
+        }
+        Restored::Entry { timeline, .. } if timeline.space() == Space::Sessions => {
+            Some(timeline.home_hash())
+        }
+        Restored::Row { .. } | Restored::Entry { .. } => None,
+    }
+}

@@ -1,0 +1,113 @@
+//! What was asked of the log, until it answers.
+//!
+//! Every call bears a ticket, every ticket holds a promise: what is to happen when the call is
+//! completed. The log completes every ticket once.
+
+use crate::Broker;
+use crate::effects::Effects;
+use crate::message::keep::Kept;
+use crate::session::connect::Welcome;
+use base::never;
+use base::slab::Key;
+use base::time::Now;
+use model::event::Counter;
+use model::ports::log::{Call, Completion, StoreError, Ticket, Write};
+use std::collections::VecDeque;
+
+/// What a call was for.
+pub(crate) enum Promise {
+    /// A message stands in the timelines of sessions.
+    Kept(Box<Kept>),
+    /// Something that an answer waits for.
+    Counted(Key),
+    /// The mark that a packet identifier of QoS 2 is taken: session, identifier, wait.
+    Marked(Key, u16, Key),
+    /// That the client has a message of QoS 2.
+    Released(Key, u16),
+    /// That the client has released its own: session, identifier.
+    Unmarked(Key, u16),
+    /// A new durable session's row.
+    Welcome(Box<Welcome>),
+    /// The row of a subscription: the answer that waits, and which of its results.
+    Granted(Key, usize),
+    /// A page of bodies, beginning with this place.
+    Bodies(Key, u64),
+    /// Something nobody waits for; refused, it is tried again.
+    Chore(Box<Write>),
+}
+
+/// Tickets given and not completed.
+#[derive(Default)]
+pub(crate) struct Tickets {
+    first: Ticket,
+    open: VecDeque<Option<Promise>>,
+    len: usize,
+}
+
+impl Tickets {
+    /// Calls that may wait for the log; beyond, what needs it is refused as Busy.
+    pub const MAX: usize = 262_144;
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn have_room(&self) -> bool {
+        self.len < Tickets::MAX
+    }
+
+    fn give(&mut self, promise: Promise) -> Ticket {
+        self.len += 1;
+        self.open.push_back(Some(promise));
+        self.first + self.open.len() as Ticket - 1
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Option<Promise> {
+        let at = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
+        let promise = self.open.get_mut(at)?.take()?;
+        self.len -= 1;
+        while matches!(self.open.front(), Some(None)) {
+            self.open.pop_front();
+            self.first += 1;
+        }
+        Some(promise)
+    }
+}
+
+impl Broker {
+    /// Hands a call to the log.
+    pub(crate) fn ask_log(&mut self, promise: Promise, call: Call, fx: &mut Effects) {
+        let ticket = self.tickets.give(promise);
+        fx.calls.push((ticket, call));
+    }
+
+    /// The log has completed a call.
+    pub fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
+        let (ticket, result) = completion;
+        let promise = self.tickets.take(ticket);
+        if never!(promise.is_none(), "ticket {ticket} was completed twice or never given") {
+            return;
+        }
+        let Some(promise) = promise else { return };
+        if result.is_err() {
+            fx.counters.count(Counter::StoreFailures);
+        }
+        self.log_failed |= result == Err(StoreError::Failed);
+        match promise {
+            Promise::Kept(kept) => self.kept(now, *kept, result, fx),
+            Promise::Counted(wait) => {
+                let result = result.map(|_| ()).map_err(crate::message::waits::denial);
+                self.arrived(now, wait, result, fx);
+            }
+            Promise::Marked(key, id, wait) => self.marked(now, (key, id, wait), result, fx),
+            Promise::Released(key, id) => self.release_written(now, (key, id), result, fx),
+            Promise::Unmarked(key, id) => self.unmarked(now, (key, id), result, fx),
+            Promise::Welcome(welcome) => self.welcome_written(now, *welcome, result.is_ok(), fx),
+            Promise::Granted(granting, at) => self.granted(now, (granting, at), result, fx),
+            Promise::Bodies(key, seq) => self.bodies_came(now, (key, seq), result, fx),
+            Promise::Chore(write) => self.chore_done(now, *write, result, fx),
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Promise>() <= 40);

@@ -1,0 +1,327 @@
+//! Who shares a shared subscription, and who gets the next message (MQTT5 4.8.2).
+//!
+//! A [`Group`] lives on the shard that owns it and picks one member for each message: members that
+//! are online, in turn, passing over those whose window is full as long as another has room; when
+//! all are full, the one with the least before it. Only when none is online a durable one that is
+//! away. It knows no filter, message or connection; its member is a session's reference.
+//!
+//! The invariant: the first `online` members are those with a connection.
+
+use model::id::SessionRef;
+use std::collections::HashMap;
+
+/// Members of one group. One more is refused.
+pub const MEMBERS_MAX: usize = 65_536;
+
+/// The members of one group.
+#[derive(Default)]
+pub struct Group {
+    /// Those with a connection, and behind them the others.
+    members: Vec<Member>,
+    /// How many have a connection.
+    online: usize,
+    /// Whose turn it is: a place among those with a connection, and one behind the others' first.
+    turn: usize,
+    turn_away: usize,
+    /// Where a member is.
+    places: HashMap<SessionRef, u32>,
+}
+
+/// 16 bytes.
+struct Member {
+    session: SessionRef,
+    /// Messages sent and not answered.
+    load: u32,
+    is_durable: bool,
+}
+
+const _: () = assert!(size_of::<Member>() == 16);
+
+/// What a session is as a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// It has a connection.
+    pub online: bool,
+    /// Messages wait for it while it is away.
+    pub durable: bool,
+}
+
+/// The member that gets a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pick {
+    /// Who.
+    pub member: SessionRef,
+    /// Whether it has a connection.
+    pub online: bool,
+}
+
+impl Group {
+    /// Adds a member, or changes what is known of it. False: the group has [`MEMBERS_MAX`].
+    pub fn join(&mut self, session: SessionRef, standing: Standing) -> bool {
+        let place = match self.place(session) {
+            Some(place) => place,
+            None if self.members.len() >= MEMBERS_MAX => return false,
+            None => {
+                let place = self.members.len();
+                self.members.push(Member { session, load: 0, is_durable: false });
+                self.places.insert(session, place as u32);
+                place
+            }
+        };
+        self.members[place].is_durable = standing.durable;
+        match (place < self.online, standing.online) {
+            (true, false) => self.go_away(place),
+            (false, true) => self.come(place),
+            _ => {}
+        }
+        true
+    }
+
+    /// Takes a member out. False: it was none.
+    pub fn leave(&mut self, session: SessionRef) -> bool {
+        let Some(mut place) = self.place(session) else { return false };
+        if place < self.online {
+            self.go_away(place);
+            place = self.online;
+        }
+        self.swap(place, self.members.len() - 1);
+        self.members.pop();
+        self.places.remove(&session);
+        true
+    }
+
+    /// A member's connection came or went. False: it is none.
+    pub fn online(&mut self, session: SessionRef, online: bool) -> bool {
+        let Some(place) = self.place(session) else { return false };
+        let durable = self.members[place].is_durable;
+        self.join(session, Standing { online, durable })
+    }
+
+    /// A member has answered so many messages, or they went elsewhere.
+    pub fn done(&mut self, session: SessionRef, count: u32) {
+        if let Some(place) = self.place(session) {
+            let load = &mut self.members[place].load;
+            *load = load.saturating_sub(count);
+        }
+    }
+
+    /// Chooses who gets the next message, and counts it. `window` is how many unanswered ones a
+    /// member takes before others are preferred (for QoS 0, which is not answered, `None`: nothing
+    /// is counted). `except`: who had it and left; it gets it again only if nobody else can.
+    pub fn pick(&mut self, window: Option<u32>, except: Option<SessionRef>) -> Option<Pick> {
+        let is_other = |member: &Member| Some(member.session) != except;
+        let room = window.unwrap_or(u32::MAX);
+        let place = self
+            .next_online(|member| is_other(member) && member.load < room)
+            .or_else(|| self.least(is_other))
+            .or_else(|| self.next_away(is_other))
+            .or_else(|| self.next_online(|_| true))
+            .or_else(|| self.next_away(|_| true))?;
+        let online = place < self.online;
+        let member = &mut self.members[place];
+        if online {
+            self.turn = place + 1;
+            member.load = member.load.saturating_add(u32::from(window.is_some()));
+        } else {
+            self.turn_away = place - self.online + 1;
+        }
+        Some(Pick { member: member.session, online })
+    }
+
+    /// Members.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Whether a message can go to nobody.
+    pub fn is_deaf(&self) -> bool {
+        self.online == 0 && !self.members.iter().any(|member| member.is_durable)
+    }
+
+    /// Each member.
+    pub fn members(&self) -> impl Iterator<Item = SessionRef> + '_ {
+        self.members.iter().map(|member| member.session)
+    }
+
+    /// The first online one from the one whose turn it is.
+    fn next_online(&self, is_it: impl Fn(&Member) -> bool) -> Option<usize> {
+        in_turn(self.turn, self.online).find(|&place| is_it(&self.members[place]))
+    }
+
+    /// Of those online the one with the least load.
+    fn least(&self, is_it: impl Fn(&Member) -> bool) -> Option<usize> {
+        let places = (0..self.online).filter(|&place| is_it(&self.members[place]));
+        places.min_by_key(|&place| self.members[place].load)
+    }
+
+    /// The same among the durable ones that are away.
+    fn next_away(&self, is_it: impl Fn(&Member) -> bool) -> Option<usize> {
+        let places = in_turn(self.turn_away, self.members.len() - self.online);
+        let mut places = places.map(|place| place + self.online);
+        places.find(|&place| self.members[place].is_durable && is_it(&self.members[place]))
+    }
+
+    /// One that was online is not: it changes places so that nobody loses a turn.
+    fn go_away(&mut self, mut place: usize) {
+        self.members[place].load = 0; // what it has not answered goes to others, or waits for it
+        if place < self.turn {
+            self.turn -= 1;
+            self.swap(place, self.turn);
+            place = self.turn;
+        }
+        self.online -= 1;
+        self.swap(place, self.online);
+    }
+
+    /// One that was away is online, and the last of them.
+    fn come(&mut self, place: usize) {
+        self.swap(place, self.online);
+        self.online += 1;
+    }
+
+    fn swap(&mut self, one: usize, other: usize) {
+        self.members.swap(one, other);
+        for place in [one, other] {
+            self.places.insert(self.members[place].session, place as u32);
+        }
+    }
+
+    fn place(&self, session: SessionRef) -> Option<usize> {
+        self.places.get(&session).map(|&place| place as usize)
+    }
+}
+
+/// All of `count` places, from `first` on.
+fn in_turn(first: usize, count: usize) -> impl Iterator<Item = usize> {
+    let first = first.min(count);
+    (first..count).chain(0..first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+    use base::slab::Key;
+    use model::id::ShardId;
+
+    const ONLINE: Standing = Standing { online: true, durable: false };
+    const AWAY: Standing = Standing { online: false, durable: true };
+
+    fn who(slot: u32) -> SessionRef {
+        SessionRef::new(ShardId((slot % 3) as u16), Key { slot, generation: 0 })
+    }
+
+    fn slots(group: &mut Group, window: Option<u32>, count: usize) -> Vec<u32> {
+        let pick = |_| group.pick(window, None).map_or(u32::MAX, |pick| pick.member.key().slot);
+        (0..count).map(pick).collect()
+    }
+
+    #[test]
+    fn members_that_are_online_take_turns() {
+        let mut group = Group::default();
+        assert_eq!(group.pick(None, None), None);
+        (0..3).for_each(|slot| assert!(group.join(who(slot), ONLINE)));
+        assert!(group.join(who(9), AWAY));
+        assert_eq!(slots(&mut group, None, 6), [0, 1, 2, 0, 1, 2]);
+        assert!(group.leave(who(1)) && !group.leave(who(1)));
+        assert_eq!(slots(&mut group, None, 4), [0, 2, 0, 2]);
+        assert!(group.online(who(9), true));
+        assert_eq!(slots(&mut group, None, 3), [9, 0, 2]);
+    }
+
+    #[test]
+    fn one_who_leaves_costs_nobody_a_turn() {
+        let mut group = Group::default();
+        (0..4).for_each(|slot| assert!(group.join(who(slot), ONLINE)));
+        assert_eq!(slots(&mut group, None, 2), [0, 1]);
+        assert!(group.leave(who(0)));
+        let mut rest = slots(&mut group, None, 3);
+        assert_eq!(rest.pop(), Some(1), "the one who had its turn is the last");
+        rest.sort_unstable();
+        assert_eq!(rest, [2, 3]);
+    }
+
+    #[test]
+    fn a_full_window_is_passed_over_until_all_are_full() {
+        let mut group = Group::default();
+        (0..2).for_each(|slot| assert!(group.join(who(slot), ONLINE)));
+        assert_eq!(slots(&mut group, Some(2), 4), [0, 1, 0, 1]);
+        group.done(who(1), 1);
+        assert_eq!(slots(&mut group, Some(2), 1), [1]);
+        group.done(who(0), 2);
+        assert_eq!(slots(&mut group, Some(2), 2), [0, 0]);
+        group.done(who(1), 1);
+        assert_eq!(slots(&mut group, Some(1), 2), [1, 0], "the least load");
+        assert!(group.online(who(0), false) && group.online(who(0), true));
+        assert_eq!(slots(&mut group, Some(2), 2), [0, 0], "it came back with nothing");
+    }
+
+    #[test]
+    fn only_when_nobody_is_online_one_that_is_away_gets_it() {
+        let mut group = Group::default();
+        group.join(who(1), AWAY);
+        group.join(who(2), Standing { online: false, durable: false });
+        group.join(who(3), AWAY);
+        assert_eq!(slots(&mut group, Some(9), 3), [1, 3, 1]);
+        group.join(who(4), ONLINE);
+        assert_eq!(slots(&mut group, Some(9), 2), [4, 4]);
+        assert_eq!(group.pick(None, Some(who(4))), Some(Pick { member: who(3), online: false }));
+        for slot in [4, 3, 1] {
+            assert!(!group.is_deaf());
+            group.leave(who(slot));
+        }
+        assert!(group.is_deaf() && group.pick(None, None).is_none() && group.len() == 1);
+    }
+
+    #[test]
+    fn who_had_it_gets_it_again_only_if_nobody_else_is_left() {
+        let mut group = Group::default();
+        group.join(who(1), ONLINE);
+        group.join(who(2), ONLINE);
+        for _ in 0..3 {
+            let pick = group.pick(Some(1), Some(who(1))).expect("two are online");
+            assert_eq!(pick.member, who(2));
+        }
+        group.leave(who(2));
+        let pick = group.pick(Some(1), Some(who(1))).expect("one is online");
+        assert_eq!(pick, Pick { member: who(1), online: true });
+    }
+
+    #[test]
+    fn whatever_comes_and_goes_the_pick_is_online_if_anybody_is() {
+        for seed in 0..20 {
+            let (mut rng, mut group) = (Prng::new(seed), Group::default());
+            let mut known = std::collections::BTreeMap::new();
+            for _ in 0..500 {
+                let slot = rng.below(12) as u32;
+                let standing = Standing { online: rng.one_in(3), durable: rng.one_in(2) };
+                match rng.below(4) {
+                    0 => assert_eq!(group.leave(who(slot)), known.remove(&slot).is_some()),
+                    1 => {
+                        assert!(group.join(who(slot), standing));
+                        known.insert(slot, standing);
+                    }
+                    2 => {
+                        let was = known.get_mut(&slot);
+                        assert_eq!(group.online(who(slot), standing.online), was.is_some());
+                        was.into_iter().for_each(|was| was.online = standing.online);
+                    }
+                    _ => group.done(who(slot), 1),
+                }
+                let any_online = known.values().any(|standing| standing.online);
+                let any = any_online || known.values().any(|standing| standing.durable);
+                let places = group.members().enumerate();
+                assert!(places.into_iter().all(|(at, who)| group.place(who) == Some(at)));
+                let pick = group.pick(Some(2), None);
+                assert_eq!(pick.is_some(), any, "seed {seed}");
+                assert_eq!(pick.is_some_and(|pick| pick.online), any_online, "seed {seed}");
+                assert_eq!((group.len(), group.is_deaf()), (known.len(), !any));
+            }
+        }
+    }
+}

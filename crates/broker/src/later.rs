@@ -1,0 +1,142 @@
+//! Publications for later, in the order of their time.
+//!
+//! A shard keeps those whose topics are at home on it; each has a row whose key is its time and
+//! id, so that it comes back after a restart. Their time is the wall clock's, for that is what
+//! survives. Nothing is published here: whoever has the time asks for what is due.
+
+use crate::retained::decode;
+use model::topic::Publication;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The publications of a shard that wait.
+pub struct Later {
+    waiting: BTreeMap<(u32, u64), Arc<Publication>>,
+    count_max: u32,
+}
+
+/// As many wait as may; it was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+/// One whose time has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Due {
+    /// The key of its row, which is to be deleted.
+    pub row_key: [u8; 12],
+    /// What is to be published.
+    pub message: Arc<Publication>,
+}
+
+impl Later {
+    /// None yet, and at most so many.
+    pub fn new(count_max: u32) -> Later {
+        Later { waiting: BTreeMap::new(), count_max }
+    }
+
+    /// Publications that wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Keeps one until this Unix second. Those of the same second are published in the order of
+    /// their ids, which name them in the whole process. Gives the key of its row; the value is
+    /// [`crate::retained::encode`]'s.
+    pub fn add(&mut self, at_s: u32, message: Arc<Publication>) -> Result<[u8; 12], Full> {
+        if self.waiting.len() >= self.count_max as usize {
+            return Err(Full);
+        }
+        let id = message.id;
+        let same = self.waiting.insert((at_s, id), message);
+        debug_assert!(same.is_none(), "an id is given once");
+        Ok(row_key(at_s, id))
+    }
+
+    /// Takes in a row, beyond the limit too: it was promised. False: it is none.
+    pub fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let (Ok(key), Some(message)) = (<&[u8; 12]>::try_from(key), decode(value)) else {
+            return false;
+        };
+        let (at_s, id) = key.split_at(4);
+        let at_s = u32::from_be_bytes(at_s.try_into().expect("four of twelve"));
+        let id = u64::from_be_bytes(id.try_into().expect("eight of twelve"));
+        self.waiting.insert((at_s, id), Arc::new(message));
+        true
+    }
+
+    /// When the next is due, Unix seconds.
+    pub fn next_at(&self) -> Option<u32> {
+        self.waiting.first_key_value().map(|(&(at_s, _), _)| at_s)
+    }
+
+    /// Takes out one whose time has come.
+    pub fn pop(&mut self, unix_s: u32) -> Option<Due> {
+        let first = self.waiting.first_entry().filter(|first| first.key().0 <= unix_s)?;
+        let (at_s, id) = *first.key();
+        Some(Due { row_key: row_key(at_s, id), message: first.remove() })
+    }
+}
+
+/// The key of a row in `Table::Delayed`: rows lie in the order of their time.
+fn row_key(at_s: u32, id: u64) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..4].copy_from_slice(&at_s.to_be_bytes());
+    key[4..].copy_from_slice(&id.to_be_bytes());
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retained::encode;
+
+    fn message(id: u64, topic: &str) -> Arc<Publication> {
+        let mut message = Publication::new(topic, &[], b"x");
+        message.id = id;
+        Arc::new(message)
+    }
+
+    fn due(later: &mut Later, unix_s: u32) -> Vec<String> {
+        std::iter::from_fn(|| later.pop(unix_s)).map(|due| due.message.topic().into()).collect()
+    }
+
+    #[test]
+    fn they_come_out_in_the_order_of_their_time() {
+        let mut later = Later::new(4);
+        for (id, (at_s, topic)) in (1..).zip([(30, "c"), (10, "a"), (20, "b"), (10, "a2")]) {
+            assert!(later.add(at_s, message(id, topic)).is_ok());
+        }
+        assert_eq!(later.add(5, message(9, "d")), Err(Full));
+        assert_eq!((later.next_at(), later.pop(9)), (Some(10), None));
+        assert_eq!(due(&mut later, 20), ["a", "a2", "b"]);
+        assert_eq!((later.next_at(), later.len()), (Some(30), 1));
+        assert_eq!(due(&mut later, u32::MAX), ["c"]);
+        assert!(later.is_empty() && later.next_at().is_none());
+    }
+
+    #[test]
+    fn rows_bring_them_back_in_order() {
+        let mut before = Later::new(9);
+        let mut rows = Vec::new();
+        for (id, topic) in (300..).zip(["a", "b", "c"]) {
+            let key = before.add(7, message(id, topic)).expect("room");
+            rows.push((key, encode(&message(id, topic))));
+        }
+        assert!(rows.is_sorted());
+        let mut after = Later::new(1);
+        for (key, value) in rows.iter().rev() {
+            assert!(after.restore(key, value));
+        }
+        assert!(!after.restore(&rows[0].0[..11], &rows[0].1) && !after.restore(&rows[0].0, &[9]));
+        assert_eq!(after.add(7, message(400, "d")), Err(Full), "no new ones beyond the limit");
+        let first = after.pop(7).expect("due");
+        assert_eq!((first.row_key, first.message.topic()), (rows[0].0, "a"));
+        assert_eq!(due(&mut after, 7), ["b", "c"]);
+        assert!(after.add(7, message(400, "d")).expect("room") > rows[2].0);
+    }
+}

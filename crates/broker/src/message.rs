@@ -1,0 +1,20 @@
+//! How a message comes in, finds who wants it, and goes out.
+//!
+//! Read `publish` (it is taken), `route` (it finds its receivers), `deliver` and `acks` (it goes
+//! out and is acknowledged), `queue` (where it waits); `waits` holds the answers that logs and
+//! other shards have to allow.
+
+pub(crate) mod acks;
+pub(crate) mod deliver;
+pub(crate) mod filters;
+pub(crate) mod keep;
+pub(crate) mod letters;
+pub(crate) mod publish;
+pub(crate) mod queue;
+pub(crate) mod retain;
+pub(crate) mod route;
+pub(crate) mod shared;
+pub(crate) mod subscribe;
+pub(crate) mod waits;
+pub(crate) mod walk;
+pub(crate) mod will;

@@ -1,0 +1,143 @@
+//! The client answers what it was sent.
+//!
+//! A message of the log is removed from it when the client has it, in batches: one that is removed
+//! too late is sent once more after a crash, which QoS 1 allows. At QoS 2 the log is told first
+//! that the client has the message, and only then the client that it is released, so it is never
+//! sent again (MQTT5 4.3.3-6).
+
+use super::queue::Release;
+use crate::Broker;
+use crate::durable::entries::{Said, timeline_of};
+use crate::durable::tickets::Promise;
+use crate::effects::Effects;
+use base::slab::Key;
+use base::time::Now;
+use model::event::Counter;
+use model::ports::log::{Append, Call, Done, StoreError, Write};
+use model::session::{AckStep, Drop, SessionDelivery};
+use model::timeline::Message;
+use model::topic::Qos;
+use std::sync::Arc;
+
+impl Broker {
+    /// An answer to a delivery.
+    pub(crate) fn acked(
+        &mut self,
+        now: Now,
+        key: Key,
+        (id, step): (u16, AckStep),
+        fx: &mut Effects,
+    ) {
+        match step {
+            AckStep::Puback(refused) => {
+                self.end_delivery(now, key, (id, Qos::AtLeastOnce, refused), fx)
+            }
+            AckStep::Pubrec(true) => self.end_delivery(now, key, (id, Qos::ExactlyOnce, true), fx),
+            AckStep::Pubrec(false) => self.received(now, key, id, fx),
+            AckStep::Pubcomp => self.completed_out(key, id, fx),
+            AckStep::Unsendable => {
+                let totals = &mut self.totals;
+                let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+                let entry = more.and_then(|more| more.queue.cancel(id, totals));
+                let Some(entry) = entry else { return };
+                self.over(key, &entry);
+                self.share_over(key, &entry, fx);
+                self.dropped(now, key, (Drop::TooLarge, 1), fx);
+            }
+        }
+        self.pump(now, key, fx);
+    }
+
+    fn end_delivery(
+        &mut self,
+        now: Now,
+        key: Key,
+        (id, qos, refused): (u16, Qos, bool),
+        fx: &mut Effects,
+    ) {
+        let totals = &mut self.totals;
+        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let Some(entry) = more.and_then(|more| more.queue.acknowledge(id, qos, totals)) else {
+            return;
+        };
+        self.over(key, &entry);
+        self.share_over(key, &entry, fx);
+        match refused {
+            true => self.dropped(now, key, (Drop::ClientRefused, 1), fx),
+            false => fx.counters.count(Counter::DeliveredAcked),
+        }
+    }
+
+    /// The client has a message of QoS 2.
+    fn received(&mut self, now: Now, key: Key, id: u16, fx: &mut Effects) {
+        let totals = &mut self.totals;
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let Some(conn) = session.online() else { return };
+        let queue = &mut session.more().queue;
+        if let Some(entry) = queue.acknowledge(id, Qos::ExactlyOnce, totals) {
+            fx.counters.count(Counter::DeliveredAcked);
+            let marking = entry.seq != 0;
+            queue.add_release(Release { id, seq: 0, marking });
+            self.share_over(key, &entry, fx);
+            match marking {
+                true => self.mark_received(now, key, (id, entry.seq), fx),
+                false => {
+                    fx.deliveries.push((conn, SessionDelivery::Release { id, unknown: false }))
+                }
+            }
+            return;
+        }
+        let known = queue.release_mut(id).map(|release| release.marking);
+        if known != Some(true) {
+            let unknown = known.is_none();
+            fx.deliveries.push((conn, SessionDelivery::Release { id, unknown }));
+        }
+    }
+
+    /// The log is told that the client has a message, and loses the message.
+    fn mark_received(&mut self, now: Now, key: Key, (id, seq): (u16, u64), fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let timeline = timeline_of(self.settings.home, &session.id);
+        let message = Arc::new(Message {
+            id: u64::from(id),
+            at_s: now.unix_s(),
+            label: Said::Released(id, seq).encode(),
+            body: Box::default(),
+        });
+        let append = Write::Append(Append { message, to: vec![timeline], once: None });
+        self.ask_log(Promise::Released(key, id), Call::Write(append), fx);
+        self.removals.push((key, seq));
+    }
+
+    /// The log knows that the client has it, or does not: the exchange goes on either way.
+    pub(crate) fn release_written(
+        &mut self,
+        _now: Now,
+        (key, id): (Key, u16),
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let conn = session.online();
+        let seq = match result {
+            Ok(Done::Appended(appended)) => appended.seqs.first().copied().unwrap_or(0),
+            _ => 0,
+        };
+        match session.more().queue.release_mut(id) {
+            Some(release) => (release.seq, release.marking) = (seq, false),
+            None if seq != 0 => self.removals.push((key, seq)),
+            None => {}
+        }
+        if let Some(conn) = conn {
+            fx.deliveries.push((conn, SessionDelivery::Release { id, unknown: false }));
+        }
+    }
+
+    fn completed_out(&mut self, key: Key, id: u16, _fx: &mut Effects) {
+        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let Some(release) = more.and_then(|more| more.queue.drop_release(id)) else { return };
+        if release.seq != 0 {
+            self.removals.push((key, release.seq));
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The subscriptions of a shard's sessions, by filter and by session.
+//!
+//! In the table a subscription is a number: the session's slot, and eight bits of options, so a
+//! match leads straight to its session. A session knows its subscriptions by the numbers of their
+//! filters. Filters that differ only in their client's name, as `dev/%c/in`, are kept once: the
+//! session's own record has the form's number and the options, and a match names the client.
+//! Invariant: a session holds a filter once.
+
+use crate::routes::{Elsewhere, FilterRef, FormId, Hit, Place, Refused, Routes, Summary};
+use crate::session::record::Session;
+use crate::session::registry::Registry;
+use model::id::ShardId;
+use model::topic::{Qos, Wish};
+use std::sync::Arc;
+
+/// Bits of options.
+pub(crate) mod option {
+    /// The highest QoS.
+    pub const QOS: u8 = 3;
+    /// Nothing that the session published itself.
+    pub const NO_LOCAL: u8 = 1 << 2;
+    /// Retain flags stay.
+    pub const AS_PUBLISHED: u8 = 1 << 3;
+    /// Each message is looked at, whether it may be read.
+    pub const PARTLY: u8 = 1 << 4;
+    /// Deliveries name it.
+    pub const HAS_ID: u8 = 1 << 5;
+    /// Nobody else may have it.
+    pub const EXCLUSIVE: u8 = 1 << 6;
+}
+
+/// The bit of a shared group's number.
+const GROUP: u64 = 1 << 62;
+
+/// Who a match is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holder {
+    /// The session in this slot, with these options.
+    Session(u32, u8),
+    /// The shared group with this number.
+    Group(u32),
+}
+
+/// The options of a wish.
+pub(crate) fn options_of(wish: &Wish) -> u8 {
+    let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+    wish.qos as u8
+        | bit(wish.no_local, option::NO_LOCAL)
+        | bit(wish.retain_as_published, option::AS_PUBLISHED)
+}
+
+/// The QoS in options.
+pub(crate) fn qos_of(options: u8) -> Qos {
+    Qos::of(options & option::QOS).unwrap_or(Qos::ExactlyOnce)
+}
+
+/// Who a number is.
+pub(crate) fn holder(number: u64) -> Holder {
+    match number & GROUP {
+        0 => Holder::Session((number >> 8) as u32, number as u8),
+        _ => Holder::Group(number as u32),
+    }
+}
+
+/// Forms of filters, as `dev/%c/in`, that a shard keeps; beyond, filters are ordinary ones.
+const FORMS_MAX: u16 = 256;
+
+/// The bit of a number that is a form and the options with which it is held.
+const FORM: u32 = 1 << 31;
+
+/// Filters and who holds them.
+pub(crate) struct Filters {
+    routes: Routes,
+    groups: usize,
+    forms: usize,
+}
+
+impl Filters {
+    pub fn new(summary: &Arc<Summary>, shard: ShardId) -> Filters {
+        let routes = Routes::new(summary, shard, FORMS_MAX);
+        Filters { routes, groups: 0, forms: 0 }
+    }
+
+    /// The number under which a session holds a filter, and its options.
+    pub fn known(&self, session: &Session, slot: u32, filter: &str) -> Option<(u32, u8)> {
+        if let Some(form) = self.routes.form(filter, &session.id)
+            && let Some(options) = form_options(session, form)
+        {
+            return Some((number_of_form(form, options), options));
+        }
+        let FilterRef(number) = self.routes.find(filter)?;
+        Some((number, self.options(number, slot)?))
+    }
+
+    /// The text of a filter that a session with this identifier holds.
+    pub fn text(&self, number: u32, client_id: &str) -> String {
+        match form_of(number) {
+            Some(form) => self.routes.filter(form, client_id),
+            None => self.routes.filter_of(FilterRef(number)),
+        }
+    }
+
+    /// The options with which a session holds a filter.
+    pub fn options(&self, number: u32, slot: u32) -> Option<u8> {
+        if form_of(number).is_some() {
+            return Some(number as u8);
+        }
+        let (first, last) = (number_of(slot, 0), number_of(slot, u8::MAX));
+        self.routes.held(FilterRef(number), first, last).map(|number| number as u8)
+    }
+
+    /// The session holds the filter from now on, so; `known`: how it held it before. The number
+    /// under which it holds it.
+    pub fn hold(
+        &mut self,
+        (filter, client_id): (&str, &str),
+        (slot, options): (u32, u8),
+        durable: bool,
+        known: Option<(u32, u8)>,
+    ) -> Result<u32, Refused> {
+        let lasting = lasts(options, durable);
+        let Some((number, before)) = known else {
+            let place =
+                self.routes.subscribe(filter, client_id, number_of(slot, options), lasting)?;
+            return Ok(self.enter(place, options));
+        };
+        if before == options {
+            return Ok(number);
+        }
+        let lasted = lasts(before, durable);
+        if let Some(form) = form_of(number) {
+            // Others see at most a moment without it, and nobody looks in between.
+            if lasted != lasting {
+                self.routes.unsubscribe_form(form, client_id, lasted);
+                self.forms -= 1;
+                let of = number_of(slot, options);
+                let place = self.routes.subscribe(filter, client_id, of, lasting)?;
+                return Ok(self.enter(place, options));
+            }
+            return Ok(number_of_form(form, options));
+        }
+        // The new one is in before the old one goes: none is lost between (MQTT5 3.8.4-4).
+        let place = self.routes.subscribe(filter, "", number_of(slot, options), lasting)?;
+        self.routes.unsubscribe(filter, number_of(slot, before), lasted);
+        Ok(self.enter(place, options))
+    }
+
+    /// The session holds it no more.
+    pub fn let_go(&mut self, (number, client_id): (u32, &str), slot: u32, durable: bool) -> bool {
+        let Some(options) = self.options(number, slot) else { return false };
+        let lasted = lasts(options, durable);
+        match form_of(number) {
+            Some(form) => {
+                self.routes.unsubscribe_form(form, client_id, lasted);
+                self.forms -= 1;
+                true
+            }
+            None => {
+                let of = number_of(slot, options);
+                self.routes.unsubscribe_ref(FilterRef(number), of, lasted)
+            }
+        }
+    }
+
+    /// The session outlives its connection from now on: others have to know. Its filter's number
+    /// may be another one now.
+    pub fn set_durable(&mut self, (number, client_id): (u32, &str), slot: u32) -> u32 {
+        let Some(options) = self.options(number, slot) else { return number };
+        let filter = self.text(number, client_id);
+        self.let_go((number, client_id), slot, false);
+        let held = self.hold((&filter, client_id), (slot, options), true, None);
+        held.unwrap_or(number)
+    }
+
+    /// A shared group wants what matches.
+    pub fn hold_group(&mut self, filter: &str, group: u32) -> Result<(), Refused> {
+        let number = GROUP | u64::from(group);
+        self.routes.subscribe(filter, "", number, true)?;
+        self.groups += 1;
+        Ok(())
+    }
+
+    pub fn let_go_group(&mut self, filter: &str, group: u32) {
+        self.groups -= 1;
+        self.routes.unsubscribe(filter, GROUP | u64::from(group), true);
+    }
+
+    /// Adds the numbers of all that match to a list.
+    pub fn matches(&self, topic: &str, sessions: &Registry, to: &mut Vec<u64>) {
+        self.routes.each_match(topic, &mut |hit| match hit {
+            Hit::Number(number) => to.push(number),
+            Hit::Form(form, name) => {
+                let key = sessions.find(name);
+                let session = key.and_then(|key| Some((key, sessions.at(key)?)));
+                if let Some((key, session)) = session
+                    && let Some(options) = form_options(session, form)
+                {
+                    to.push(number_of(key.slot, options));
+                }
+            }
+        });
+    }
+
+    /// The other shards where somebody may match.
+    pub fn elsewhere(&mut self, topic: &str) -> Elsewhere {
+        self.routes.elsewhere(topic)
+    }
+
+    pub fn grow(&mut self, most: usize) -> bool {
+        self.routes.grow(most)
+    }
+
+    /// Subscriptions of sessions.
+    pub fn len(&self) -> usize {
+        self.routes.subscriptions() - self.groups + self.forms
+    }
+
+    fn enter(&mut self, place: Place, options: u8) -> u32 {
+        match place {
+            Place::Table(FilterRef(number)) => {
+                debug_assert!(number & FORM == 0, "the table has room for fewer");
+                number
+            }
+            Place::Form(form) => {
+                self.forms += 1;
+                number_of_form(form, options)
+            }
+        }
+    }
+}
+
+fn number_of_form(form: FormId, options: u8) -> u32 {
+    FORM | u32::from(form) << 8 | u32::from(options)
+}
+
+fn form_of(number: u32) -> Option<FormId> {
+    (number & FORM != 0).then_some((number >> 8) as FormId)
+}
+
+/// The options with which a session holds a form.
+fn form_options(session: &Session, form: FormId) -> Option<u8> {
+    session.filters().find(|&number| form_of(number) == Some(form)).map(|number| number as u8)
+}
+
+fn number_of(slot: u32, options: u8) -> u64 {
+    u64::from(slot) << 8 | u64::from(options)
+}
+
+/// Whether what a subscription is sent may outlive a connection.
+fn lasts(options: u8, durable: bool) -> bool {
+    durable && options & option::QOS != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+
+    #[test]
+    fn a_filter_with_ones_own_name_is_a_form_and_leads_to_its_session() {
+        let key = HashKey::new(1, 2);
+        let mut filters = Filters::new(&Summary::new(1, key), ShardId(0));
+        let mut sessions = Registry::new(key, 10);
+        for id in ["c1", "c2"] {
+            let at = sessions.insert(id).expect("there is room");
+            let filter = format!("dev/{id}/in");
+            let number = filters.hold((&filter, id), (at.slot, 1), false, None).expect("room");
+            assert_eq!(form_of(number), Some(0), "one form for all");
+            assert_eq!(filters.text(number, id), filter);
+            let session = sessions.at_mut(at).expect("it was inserted");
+            session.add_filter(number);
+            assert_eq!(filters.known(session, at.slot, &filter), Some((number, 1)));
+        }
+        let mut hits = Vec::new();
+        filters.matches("dev/c2/in", &sessions, &mut hits);
+        filters.matches("dev/c3/in", &sessions, &mut hits);
+        let slot = sessions.find("c2").expect("it is there").slot;
+        assert_eq!(
+            hits.iter().map(|&hit| holder(hit)).collect::<Vec<_>>(),
+            [Holder::Session(slot, 1)]
+        );
+        assert_eq!(filters.len(), 2);
+    }
+}

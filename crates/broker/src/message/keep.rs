@@ -1,0 +1,258 @@
+//! Messages of QoS 1 and 2 for durable sessions go through the log.
+//!
+//! One append for all sessions that get a message in the same shape. When it is on stable storage
+//! every session has its place in its timeline, and only then is the message sent: what a client
+//! has seen once is not lost. The publisher's own timeline is in the same append when the message
+//! is of QoS 2, as the mark that its packet identifier is taken; so both are there or neither.
+
+use super::queue::Entry;
+use super::waits::denial;
+use crate::Broker;
+use crate::durable::entries::{Label, Said, low_half, timeline_of};
+use crate::durable::tickets::Promise;
+use crate::effects::Effects;
+use crate::letter::Letter;
+use crate::retained::row;
+use base::slab::Key;
+use base::time::Now;
+use model::event::Counter;
+use model::ports::log::{
+    APPEND_TIMELINES_MAX, Append, Appended, Call, Done, OnceKey, StoreError, Write,
+};
+use model::session::Drop;
+use model::timeline::Message;
+use model::topic::Publication;
+use std::sync::Arc;
+
+/// Bodies of the log that a queue has in memory, of those that wait.
+pub(crate) const BODIES_NEAR: usize = 128;
+
+/// An append of a message.
+pub(crate) struct Kept {
+    pub message: Arc<Publication>,
+    pub label: Label,
+    pub to: Vec<Key>,
+    /// The publisher's own timeline is the last: its session and packet identifier.
+    pub mark: Option<(Key, u16)>,
+    pub wait: Option<Key>,
+}
+
+impl Broker {
+    /// The message takes its place in timelines. With `once` a repetition is harmless, for each
+    /// session by itself: what it subscribed to may have changed meanwhile.
+    pub(crate) fn keep(&mut self, mut kept: Kept, once: u128, fx: &mut Effects) {
+        kept.to.retain(|&key| self.sessions.at(key).is_some());
+        let message = Arc::new(Message {
+            id: kept.message.id,
+            at_s: kept.message.at_s,
+            label: Said::Message(kept.label.clone()).encode(),
+            body: row::encode(&kept.message),
+        });
+        if once == 0 {
+            return self.append(kept, (message, None), fx);
+        }
+        let to = std::mem::take(&mut kept.to);
+        if let Some(open) = kept.wait.and_then(|wait| self.waits.at_mut(wait)) {
+            // One stood for all of them.
+            open.left += (to.len() as u32 + u32::from(kept.mark.is_some())).saturating_sub(1);
+        }
+        if let (true, None, Some(wait)) = (to.is_empty(), kept.mark, kept.wait) {
+            let number = super::waits::receipt_of(wait);
+            self.refusals.push(Letter::Receipt { number, result: Ok(false) });
+        }
+        for key in to {
+            let Some(session) = self.sessions.at(key) else { continue };
+            let own = timeline_of(self.settings.home, &session.id).to_bytes();
+            let once = OnceKey(once ^ u128::from_be_bytes(own).rotate_left(64));
+            let (publication, label) = (kept.message.clone(), kept.label.clone());
+            let (to, wait) = (vec![key], kept.wait);
+            let one = Kept { message: publication, label, to, mark: None, wait };
+            self.append(one, (message.clone(), Some(once)), fx);
+        }
+        if kept.mark.is_some() {
+            self.append(kept, (message, None), fx);
+        }
+    }
+
+    fn append(
+        &mut self,
+        kept: Kept,
+        (message, once): (Arc<Message>, Option<OnceKey>),
+        fx: &mut Effects,
+    ) {
+        let home = self.settings.home;
+        let all = kept.to.iter().copied().chain(kept.mark.map(|(key, _)| key));
+        let timelines = all.filter_map(|key| Some(timeline_of(home, &self.sessions.at(key)?.id)));
+        let to: Vec<_> = timelines.collect();
+        debug_assert!(to.len() <= APPEND_TIMELINES_MAX, "shapes are split before");
+        for &key in &kept.to {
+            if let Some(session) = self.sessions.at_mut(key) {
+                session.more().asked += 1;
+            }
+        }
+        let append = Write::Append(Append { message, to, once });
+        self.ask_log(Promise::Kept(Box::new(kept)), Call::Write(append), fx);
+    }
+
+    /// The label of a message in this shape.
+    pub(crate) fn label_origin(&self, mark: Option<(Key, u16)>) -> (u64, u16) {
+        let of = mark.and_then(|(key, id)| Some((self.sessions.at(key)?, id)));
+        of.map_or((0, 0), |(session, id)| {
+            (low_half(timeline_of(self.settings.home, &session.id)), id)
+        })
+    }
+
+    /// An append was answered.
+    pub(crate) fn kept(
+        &mut self,
+        now: Now,
+        kept: Kept,
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        let answer = match result {
+            Ok(Done::Appended(appended)) => Ok(appended),
+            // Another message had that number before: it is there.
+            Err(StoreError::Conflict) => {
+                Ok(Appended { new: false, id: 0, seqs: vec![0; kept.to.len() + 1] })
+            }
+            Ok(_) => Err(StoreError::Failed),
+            Err(error) => Err(error),
+        };
+        for (at, &key) in kept.to.iter().enumerate() {
+            // Whoever is gone was forgotten after the append, and the message with it.
+            let Some(session) = self.sessions.at_mut(key) else { continue };
+            session.more().asked -= 1;
+            match &answer {
+                Ok(appended) if appended.new => {
+                    let seq = appended.seqs.get(at).copied().unwrap_or(0);
+                    let entry = entry_of(&kept.message, &kept.label, seq);
+                    self.enqueue(now, key, entry, fx);
+                }
+                Ok(_) => {}
+                Err(_) => self.dropped(now, key, (Drop::StoreFull, 1), fx),
+            }
+            self.rest(key);
+        }
+        match (kept.mark, &answer) {
+            (Some((key, id)), Ok(appended)) => {
+                self.set_marker(key, id, appended.seqs.last().copied().unwrap_or(0), fx);
+            }
+            (Some(mark), Err(error)) => self.not_marked(now, mark, denial(*error), fx),
+            (None, _) => {}
+        }
+        if let Some(wait) = kept.wait {
+            self.arrived(now, wait, answer.map(|_| ()).map_err(denial), fx);
+        }
+    }
+
+    /// Whether there is room in a session's queue for one more; the policy makes room or drops it.
+    pub(crate) fn make_room(
+        &mut self,
+        now: Now,
+        key: Key,
+        weight: usize,
+        fx: &mut Effects,
+    ) -> bool {
+        let limits = self.settings.limits.clone();
+        let limits = &limits.topics;
+        let shard_full = self.totals.bytes > self.queues_bytes_max;
+        let Some(more) = self.sessions.at(key).and_then(|session| session.more.as_ref()) else {
+            return !shard_full;
+        };
+        let (count, asked) = (more.queue.waiting(), more.asked as usize);
+        let over_count = count + asked >= limits.queue_count_max as usize;
+        let over_bytes = more.queue.bytes() + weight as u64 > u64::from(limits.queue_bytes_max)
+            && count + asked > 0;
+        if !over_count && !over_bytes && !shard_full {
+            return true;
+        }
+        let why = if over_count { Drop::QueueCount } else { Drop::QueueBytes };
+        let oldest = match limits.queue_drops_oldest && !shard_full {
+            true => {
+                let totals = &mut self.totals;
+                let session = self.sessions.at_mut(key);
+                session.and_then(|session| session.more().queue.drop_oldest(totals))
+            }
+            false => None,
+        };
+        let found = oldest.is_some();
+        if let Some(entry) = oldest {
+            self.over(key, &entry);
+        }
+        self.dropped(now, key, (why, 1), fx);
+        found
+    }
+
+    /// An entry is over: it leaves the log, if it is there.
+    pub(crate) fn over(&mut self, key: Key, entry: &Entry) {
+        if entry.seq != 0 {
+            self.removals.push((key, entry.seq));
+        }
+    }
+
+    /// Messages for a session are dropped.
+    pub(crate) fn dropped(
+        &mut self,
+        now: Now,
+        key: Key,
+        (why, count): (Drop, u64),
+        fx: &mut Effects,
+    ) {
+        if count == 0 {
+            return;
+        }
+        fx.counters.dropped(why, count);
+        if let Some(session) = self.sessions.at_mut(key) {
+            session.more().dropped += count;
+        }
+        self.event(now, key, || model::event::ClientWhat::Dropped { why, count }, fx);
+    }
+
+    /// A message waits for a session, and goes out when it can.
+    pub(crate) fn enqueue(&mut self, now: Now, key: Key, entry: Entry, fx: &mut Effects) {
+        let totals = &mut self.totals;
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let online = session.online().is_some();
+        let queue = &mut session.more().queue;
+        queue.push(entry, totals);
+        match online {
+            true => {
+                self.pump(now, key, fx);
+                let totals = &mut self.totals;
+                let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+                if let Some(more) = more
+                    && more.queue.waiting() > BODIES_NEAR
+                {
+                    more.queue.shed_last(totals);
+                    fx.counters.count(Counter::Queued);
+                }
+            }
+            false => {
+                queue.shed_last(totals);
+                fx.counters.count(Counter::Queued);
+            }
+        }
+    }
+}
+
+/// A message at its place in a timeline.
+pub(crate) fn entry_of(message: &Arc<Publication>, label: &Label, seq: u64) -> Entry {
+    Entry { message: Some(message.clone()), ..stub_of(label, seq) }
+}
+
+/// The same, without its body.
+pub(crate) fn stub_of(label: &Label, seq: u64) -> Entry {
+    Entry {
+        message: None,
+        ids: label.ids.clone(),
+        seq,
+        expire_at: label.expire_at,
+        bytes: label.bytes,
+        share: label.share,
+        id: 0,
+        qos: label.qos,
+        retain: label.retain,
+        again: false,
+    }
+}

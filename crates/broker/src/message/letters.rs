@@ -1,0 +1,131 @@
+//! What the brokers of other shards say.
+//!
+//! Letters go out in their order. One that found a mailbox full comes back; it and all that follow
+//! to the same shard wait here, within a limit. What nobody promised anything about (QoS 0) is
+//! dropped then and counted.
+
+use super::route::Opening;
+use super::waits::{Origin, wait_of};
+use crate::Broker;
+use crate::effects::Effects;
+use crate::letter::Letter;
+use base::time::{Instant, Now};
+use model::id::ShardId;
+use model::session::{Denial, Drop};
+use model::topic::Qos;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// Letters that may wait for full mailboxes, a shard.
+const WAITING_MAX: usize = 262_144;
+
+/// How long a mailbox is taken to be full.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Letters that wait.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    waiting: VecDeque<(ShardId, Letter)>,
+    /// Shards that some of them are for.
+    shards: BTreeSet<ShardId>,
+    due: Instant,
+}
+
+impl Outgoing {
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+impl Broker {
+    /// The broker of another shard says something.
+    pub fn letter(&mut self, now: Now, letter: Letter, fx: &mut Effects) {
+        match letter {
+            Letter::Publish { message, from, receipt, once, keep, route } => {
+                let origin =
+                    if receipt == 0 { Origin::Server } else { Origin::Shard(from, receipt) };
+                if receipt != 0 && !self.has_room_to_wait() {
+                    return self.answer(now, (None, origin), Err(Denial::Quota), fx);
+                }
+                let mut opening = Opening::of(origin);
+                opening.once = once;
+                let matched = route && self.route_here(now, &message, &mut opening, fx);
+                if keep {
+                    self.retain_here(now, &message, &mut opening, fx);
+                }
+                self.close(now, opening, matched, fx);
+            }
+            Letter::Receipt { number, result } => {
+                let wait = wait_of(number);
+                if let (Some(open), Ok(matched)) = (self.waits.at_mut(wait), result) {
+                    open.matched |= matched;
+                }
+                if self.waits.at(wait).is_some() {
+                    self.arrived(now, wait, result.map(|_| ()), fx);
+                }
+            }
+            Letter::Group(word) => self.group_word(now, *word, fx),
+            Letter::Member(word) => self.member_word(now, *word, fx),
+            Letter::PageWanted(wanted) => self.page_wanted(now, &wanted, fx),
+            Letter::Page(page) => self.page_came(now, *page, fx),
+        }
+    }
+
+    /// A letter found a full mailbox and did not go.
+    pub fn unsent(&mut self, now: Now, to: ShardId, letter: Letter, fx: &mut Effects) {
+        self.outgoing.due = now.after(PAUSE);
+        // Those that were sent after it to the same shard have come back before or wait behind it.
+        self.wait_in_line((to, letter), fx);
+    }
+
+    /// Sends a letter, or lets it wait behind others to the same shard.
+    pub(crate) fn post(&mut self, to: ShardId, letter: Letter, fx: &mut Effects) {
+        match self.outgoing.shards.contains(&to) {
+            true => self.wait_in_line((to, letter), fx),
+            false => fx.letters.push((to, letter)),
+        }
+    }
+
+    /// Sends a letter, or carries it out if it is to this shard.
+    pub(crate) fn tell(&mut self, now: Now, to: ShardId, letter: Letter, fx: &mut Effects) {
+        match to == self.settings.shard {
+            true => self.letter(now, letter, fx),
+            false => self.post(to, letter, fx),
+        }
+    }
+
+    fn wait_in_line(&mut self, (to, letter): (ShardId, Letter), fx: &mut Effects) {
+        let is_loose = match &letter {
+            Letter::Publish { message, .. } => message.qos == Qos::AtMostOnce,
+            _ => false,
+        };
+        if is_loose || self.outgoing.len() >= WAITING_MAX {
+            fx.counters.dropped(Drop::Busy, 1);
+            if let Letter::Publish { receipt, .. } = letter
+                && receipt != 0
+            {
+                let result = Err(Denial::Quota);
+                self.refusals.push(Letter::Receipt { number: receipt, result });
+            }
+            return;
+        }
+        self.outgoing.shards.insert(to);
+        self.outgoing.waiting.push_back((to, letter));
+    }
+
+    /// Sends what waits, if it is time.
+    pub(crate) fn turn_letters(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        for receipt in std::mem::take(&mut self.refusals) {
+            self.letter(now, receipt, fx);
+        }
+        if self.outgoing.waiting.is_empty() {
+            return None;
+        }
+        if now.mono < self.outgoing.due {
+            return Some(self.outgoing.due);
+        }
+        self.outgoing.shards.clear();
+        fx.letters.extend(self.outgoing.waiting.drain(..));
+        None
+    }
+}

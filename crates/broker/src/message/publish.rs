@@ -1,0 +1,452 @@
+//! A client publishes.
+//!
+//! What is refused is refused before anything is done. A message of QoS 2 is known by its packet
+//! identifier until the client releases it: whatever comes under the same one meanwhile is
+//! answered and not delivered again (MQTT5 4.3.3-10). The answer is given when the message is
+//! where it has to be; an answer that a log refused says so.
+
+use super::keep::Kept;
+use super::route::Opening;
+use super::waits::{Origin, receipt_of};
+use crate::Broker;
+use crate::durable::entries::{Label, Said, timeline_of};
+use crate::durable::tickets::Promise;
+use crate::effects::Effects;
+use crate::letter::Letter;
+use crate::rewrite::Names;
+use crate::session::record::{Inbound, InboundState, Pending, Stage};
+use base::slab::Key;
+use base::time::Now;
+use model::event::{ClientWhat, Counter};
+use model::id::{MessageId, ShardId};
+use model::ports::access::Act;
+use model::ports::log::{Append, Call, Done, StoreError, Write};
+use model::session::{Denial, Routed, SessionDelivery};
+use model::timeline::Message;
+use model::topic::{Publication, Qos};
+use std::sync::Arc;
+
+/// A message of QoS 2 that goes on when its packet identifier is marked as taken.
+pub(crate) struct Deferred {
+    pub message: Arc<Publication>,
+    pub shards: Vec<ShardId>,
+    /// And sessions of this shard, when the publisher is one of them.
+    pub appends: Vec<(Label, Vec<Key>)>,
+    pub wait: Key,
+}
+
+/// In front of a topic: seconds, and the topic to publish to then.
+const DELAYED: &str = "$delayed/";
+
+impl Broker {
+    /// A message came from a client.
+    pub(crate) fn publish_in(
+        &mut self,
+        now: Now,
+        key: Key,
+        (id, message): (u16, Arc<Publication>),
+        fx: &mut Effects,
+    ) {
+        fx.counters.count(Counter::Publishes);
+        match message.qos {
+            Qos::AtMostOnce => {}
+            Qos::AtLeastOnce => fx.counters.count(Counter::PublishesQos1),
+            Qos::ExactlyOnce => {
+                fx.counters.count(Counter::PublishesQos2);
+                if self.repeated(now, key, id, &message, fx) {
+                    return;
+                }
+            }
+        }
+        let qos = message.qos;
+        let message = match self.admit_message(now, key, message) {
+            Ok(message) => message,
+            Err(why) if qos == Qos::AtMostOnce => {
+                let _ = why;
+                return fx.counters.count(Counter::PublishesRefused);
+            }
+            Err(why) => {
+                let origin = Origin::Client(key, id, qos);
+                return self.answer(now, (None, origin), Err(why), fx);
+            }
+        };
+        if fx.events_wanted && fx.messages_wanted {
+            let message = message.clone();
+            self.event(now, key, || ClientWhat::Published(message), fx);
+        }
+        self.accept(now, key, (id, message), fx);
+    }
+
+    /// A message of the server itself: no rule is asked, nobody is answered.
+    pub fn publish(&mut self, now: Now, mut message: Publication, fx: &mut Effects) {
+        message.publisher = 0;
+        self.stamp(now, &mut message);
+        self.publish_for(now, Arc::new(message), Opening::of(Origin::Server), fx);
+    }
+
+    /// A message of somebody without a packet identifier: a command, a will, one that was delayed.
+    pub(crate) fn publish_for(
+        &mut self,
+        now: Now,
+        message: Arc<Publication>,
+        mut opening: Opening,
+        fx: &mut Effects,
+    ) {
+        let stores = message.retain;
+        let matched = self.route(now, &message, &mut opening, fx);
+        if stores {
+            self.retain(now, &message, &mut opening, fx);
+        }
+        self.close(now, opening, matched, fx);
+    }
+
+    /// Gives a message its number and its time.
+    pub(crate) fn stamp(&mut self, now: Now, message: &mut Publication) {
+        self.last_id = MessageId::after(self.last_id, now.wall_ms, self.settings.shard).0;
+        message.id = self.last_id;
+        message.at_s = now.unix_s();
+    }
+
+    /// An admitted message is on its way.
+    fn accept(
+        &mut self,
+        now: Now,
+        key: Key,
+        (id, message): (u16, Arc<Publication>),
+        fx: &mut Effects,
+    ) {
+        let qos = message.qos;
+        if qos == Qos::AtMostOnce {
+            let mut opening = Opening::of(Origin::Server);
+            let matched = self.take_in(now, &message, &mut opening, fx);
+            if !matched {
+                fx.counters.count(Counter::PublishesUnmatched);
+            }
+            return;
+        }
+        let origin = Origin::Client(key, id, qos);
+        if !self.has_room_to_wait() {
+            return self.answer(now, (None, origin), Err(Denial::Quota), fx);
+        }
+        let mut opening = Opening::of(origin);
+        let durable = self.sessions.at(key).is_some_and(|session| session.is_durable());
+        if qos == Qos::ExactlyOnce {
+            opening.mark = durable.then_some((key, id));
+            opening.defer = (durable && self.settings.shards > 1).then(Vec::new);
+            if let Some(session) = self.sessions.at_mut(key) {
+                let state = InboundState::Taken(Routed::NoSubscriber);
+                session.more().inbound.push(Inbound { id, marker: 0, state });
+            }
+        }
+        let matched = self.take_in(now, &message, &mut opening, fx);
+        if let Some(mark) = opening.mark.take() {
+            self.write_mark(now, mark, &mut opening, fx);
+        }
+        self.defer((key, id), &message, &mut opening);
+        if !matched {
+            fx.counters.count(Counter::PublishesUnmatched);
+        }
+        if opening.wait.is_some() && qos != Qos::AtMostOnce {
+            self.expect_answer(key, (id, qos), &opening);
+        }
+        self.close(now, opening, matched, fx);
+    }
+
+    /// What has to wait until the packet identifier is marked as taken waits.
+    fn defer(&mut self, mark: (Key, u16), message: &Arc<Publication>, opening: &mut Opening) {
+        let shards = opening.defer.take().unwrap_or_default();
+        let appends = std::mem::take(&mut opening.deferred);
+        let waits = (0..shards.len() + appends.len()).filter_map(|_| self.one_more(opening));
+        if let Some(wait) = waits.last() {
+            let message = message.clone();
+            self.deferred.insert(mark, Deferred { message, shards, appends, wait });
+        }
+    }
+
+    /// Routes a message and keeps it if it is to be retained, or puts it by for later.
+    fn take_in(
+        &mut self,
+        now: Now,
+        message: &Arc<Publication>,
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) -> bool {
+        if message.topic().starts_with(DELAYED) {
+            return self.put_by(now, message, opening, fx);
+        }
+        let matched = self.route(now, message, opening, fx);
+        if message.retain {
+            self.retain(now, message, opening, fx);
+        }
+        matched
+    }
+
+    /// The client waits for the answer of this opening.
+    fn expect_answer(&mut self, key: Key, (id, qos): (u16, Qos), opening: &Opening) {
+        let Some(wait) = opening.wait else { return };
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let more = session.more();
+        more.pending.push_back(Pending { id, qos, stage: Stage::Waits(wait) });
+        if let Some(inbound) = more.inbound.iter_mut().rfind(|inbound| inbound.id == id)
+            && qos == Qos::ExactlyOnce
+        {
+            inbound.state = InboundState::Storing(wait);
+        }
+    }
+
+    /// Checks and stamps a message: who it is from, whether it may, and under which topic.
+    fn admit_message(
+        &mut self,
+        now: Now,
+        key: Key,
+        mut message: Arc<Publication>,
+    ) -> Result<Arc<Publication>, Denial> {
+        let topic = message.topic();
+        if topic.starts_with("$SYS") || topic.starts_with("$share") {
+            return Err(Denial::TopicInvalid);
+        }
+        let bare = match topic.strip_prefix(DELAYED) {
+            Some(rest) => rest.split_once('/').map(|(_, topic)| topic).unwrap_or_default(),
+            None => topic,
+        };
+        if bare.is_empty() {
+            return Err(Denial::TopicInvalid);
+        }
+        let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
+        let principal = self.principals.at(session.principal);
+        if principal.rules.is_some() && !self.allowed.has(key, session.principal, bare) {
+            if !principal.may(&session.id, Act::Publish, bare) {
+                return Err(Denial::NotAuthorized);
+            }
+            self.allowed.put(key, session.principal, bare);
+        }
+        let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
+        if let Some(rewrites) = &self.settings.rewrites {
+            let user = self.principals.at(session.principal).user.as_deref();
+            let names = Names { client: &session.id, user };
+            if let Some(other) = rewrites.published(message.topic(), names) {
+                if other.len() > usize::from(self.settings.limits.topics.topic_bytes_max) {
+                    return Err(Denial::TopicInvalid);
+                }
+                message = Arc::new(message.renamed(&other));
+            }
+        }
+        let publisher = match self.publisher {
+            (known, hash) if known == Some(key) => hash,
+            _ => {
+                let hash = self.publisher_of(&session.id);
+                self.publisher = (Some(key), hash);
+                hash
+            }
+        };
+        if Arc::get_mut(&mut message).is_none() {
+            message = Arc::new((*message).clone());
+        }
+        let own = Arc::get_mut(&mut message).expect("nobody else has it yet");
+        own.publisher = publisher;
+        self.stamp(now, own);
+        Ok(message)
+    }
+
+    /// A message of QoS 2 whose identifier is not released: answered, and not delivered again.
+    fn repeated(
+        &mut self,
+        now: Now,
+        key: Key,
+        id: u16,
+        message: &Arc<Publication>,
+        fx: &mut Effects,
+    ) -> bool {
+        let Some(session) = self.sessions.at_mut(key) else { return true };
+        let Some(more) = &mut session.more else { return false };
+        let Some(inbound) = more.inbound.iter().find(|inbound| inbound.id == id) else {
+            return false;
+        };
+        fx.counters.count(Counter::PublishesRepeated);
+        let origin = Origin::Client(key, id, Qos::ExactlyOnce);
+        let (state, marker) = (inbound.state, inbound.marker);
+        match state {
+            InboundState::Taken(routed) => self.answer(now, (None, origin), Ok(routed), fx),
+            InboundState::Releasing => {}
+            InboundState::Storing(wait) => {
+                let waits =
+                    |pending: &Pending| matches!(pending.stage, Stage::Waits(of) if of == wait);
+                if !more.pending.iter().any(waits) {
+                    let (qos, stage) = (Qos::ExactlyOnce, Stage::Waits(wait));
+                    more.pending.push_back(Pending { id, qos, stage });
+                }
+            }
+            InboundState::Restored { alone } => {
+                self.go_on(now, key, (id, marker, alone), message, fx);
+            }
+        }
+        true
+    }
+
+    /// The client has released a message of QoS 2 of its own.
+    pub(crate) fn release_in(&mut self, now: Now, key: Key, id: u16, fx: &mut Effects) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let Some(conn) = session.online() else { return };
+        let inbound = match &mut session.more {
+            Some(more) => more.inbound.iter_mut().find(|inbound| inbound.id == id),
+            None => None,
+        };
+        let Some(inbound) = inbound else {
+            fx.deliveries.push((conn, SessionDelivery::Completed { id, unknown: true }));
+            return;
+        };
+        match inbound.marker {
+            0 => self.completed(now, key, id, fx),
+            seq => {
+                // Were the mark still there after a crash, the next message under this identifier
+                // would be taken for this one: the client hears of it when the mark is gone.
+                inbound.state = InboundState::Releasing;
+                let timeline = timeline_of(self.settings.home, &session.id);
+                let remove = Write::Remove { timeline, seqs: vec![seq] };
+                self.ask_log(Promise::Unmarked(key, id), Call::Write(remove), fx);
+            }
+        }
+    }
+
+    /// The mark of a packet identifier is gone, or could not be removed.
+    pub(crate) fn unmarked(
+        &mut self,
+        now: Now,
+        (key, id): (Key, u16),
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        match result {
+            Ok(_) => self.completed(now, key, id, fx),
+            // The client asks again when it reconnects.
+            Err(_) => {
+                let Some(session) = self.sessions.at_mut(key) else { return };
+                let inbound = session.more().inbound.iter_mut().find(|inbound| inbound.id == id);
+                if let Some(inbound) = inbound {
+                    inbound.state = InboundState::Taken(Routed::Matched);
+                }
+            }
+        }
+    }
+
+    fn completed(&mut self, _now: Now, key: Key, id: u16, fx: &mut Effects) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        session.more().inbound.retain(|inbound| inbound.id != id);
+        if let Some(conn) = session.online() {
+            fx.deliveries.push((conn, SessionDelivery::Completed { id, unknown: false }));
+        }
+        session.rest();
+    }
+
+    /// Nobody durable is on this shard: the mark that an identifier is taken is written by itself.
+    fn write_mark(
+        &mut self,
+        _now: Now,
+        (key, id): (Key, u16),
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) {
+        let Some(wait) = self.one_more(opening) else { return };
+        let Some(session) = self.sessions.at(key) else { return };
+        let message = Arc::new(Message {
+            id: self.last_id,
+            at_s: _now.unix_s(),
+            label: Said::Inbound(id).encode(),
+            body: Box::default(),
+        });
+        let to = vec![timeline_of(self.settings.home, &session.id)];
+        let append = Write::Append(Append { message, to, once: None });
+        self.ask_log(Promise::Marked(key, id, wait), Call::Write(append), fx);
+    }
+
+    /// The mark was written.
+    pub(crate) fn marked(
+        &mut self,
+        now: Now,
+        (key, id, wait): (Key, u16, Key),
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        let result = match result {
+            Ok(Done::Appended(appended)) => {
+                self.set_marker(key, id, appended.seqs.first().copied().unwrap_or(0), fx);
+                Ok(())
+            }
+            Ok(_) => Err(Denial::StoreFull),
+            Err(error) => Err(super::waits::denial(error)),
+        };
+        if let Err(why) = result {
+            self.not_marked(now, (key, id), why, fx);
+        }
+        self.arrived(now, wait, result, fx);
+    }
+
+    /// The mark of an identifier was refused: nobody else gets the message.
+    pub(crate) fn not_marked(&mut self, now: Now, mark: (Key, u16), why: Denial, fx: &mut Effects) {
+        let Some(deferred) = self.deferred.remove(&mark) else { return };
+        let Deferred { shards, appends, wait, .. } = deferred;
+        for _ in 0..shards.len() + appends.len() {
+            self.arrived(now, wait, Err(why), fx);
+        }
+    }
+
+    /// The mark of an identifier is written: others get the message, in a way that makes a
+    /// repetition after a crash harmless.
+    pub(crate) fn set_marker(&mut self, key: Key, id: u16, seq: u64, fx: &mut Effects) {
+        if let Some(deferred) = self.deferred.remove(&(key, id)) {
+            let once = self.once_of(key, seq);
+            let Deferred { message, shards, appends, wait } = deferred;
+            for (label, to) in appends {
+                let (message, mark, wait) = (message.clone(), None, Some(wait));
+                self.keep(Kept { message, label, to, mark, wait }, once, fx);
+            }
+            for shard in shards {
+                let (message, from, receipt) =
+                    (message.clone(), self.settings.shard, receipt_of(wait));
+                let letter =
+                    Letter::Publish { message, from, receipt, once, keep: false, route: true };
+                self.send(shard, letter, fx);
+            }
+        }
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let more = session.more();
+        match more.inbound.iter_mut().find(|inbound| inbound.id == id && inbound.marker == 0) {
+            Some(inbound) => inbound.marker = seq,
+            None => self.removals.push((key, seq)),
+        }
+    }
+
+    /// A message that came before a restart, and whose mark was written: the sessions of this shard
+    /// have it, those of others may not.
+    fn go_on(
+        &mut self,
+        now: Now,
+        key: Key,
+        (id, marker, alone): (u16, u64, bool),
+        message: &Arc<Publication>,
+        fx: &mut Effects,
+    ) {
+        let origin = Origin::Client(key, id, Qos::ExactlyOnce);
+        let message = match self.admit_message(now, key, message.clone()) {
+            Ok(message) => message,
+            Err(why) => return self.answer(now, (None, origin), Err(why), fx),
+        };
+        let mut opening = Opening::of(origin);
+        opening.once = self.once_of(key, marker);
+        let is_later = message.topic().starts_with(DELAYED);
+        let here = alone && !is_later && self.route_here(now, &message, &mut opening, fx);
+        let matched = !is_later && self.route_there(&message, &mut opening, fx) || here;
+        if message.retain && !is_later {
+            self.retain(now, &message, &mut opening, fx);
+        }
+        self.expect_answer(key, (id, Qos::ExactlyOnce), &opening);
+        self.close(now, opening, matched, fx);
+    }
+
+    /// What names a message by the place of its mark.
+    fn once_of(&self, key: Key, marker: u64) -> u128 {
+        let Some(session) = self.sessions.at(key) else { return 0 };
+        let timeline = timeline_of(self.settings.home, &session.id).to_bytes();
+        u128::from_le_bytes(timeline).rotate_left(32) ^ u128::from(marker)
+    }
+}

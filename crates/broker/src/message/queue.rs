@@ -1,0 +1,426 @@
+//! What is on the way to one client, and what waits for it.
+//!
+//! ```text
+//!  waiting ──sent──► inflight ──PUBACK──► over
+//!                        └────PUBREC──► releases ──PUBCOMP──► over
+//! ```
+//! After a reconnect `inflight` is sent again from its front, with the identifiers it had: `live`
+//! counts those that were sent over this connection. An entry of the log (`seq` not 0) may be
+//! without its body. Invariant: an identifier is in use once, in `inflight` or in `releases`.
+
+use model::topic::{Publication, Qos, SubscriptionIds};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What all queues of a shard hold.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Totals {
+    /// Messages, those on the way included.
+    pub count: u64,
+    /// Bytes of those whose bodies are in memory.
+    pub bytes: u64,
+}
+
+/// A message for one client.
+pub(crate) struct Entry {
+    /// `None`: its body is in the log.
+    pub message: Option<Arc<Publication>>,
+    pub ids: SubscriptionIds,
+    /// Its place in the session's timeline; 0: it is in memory alone.
+    pub seq: u64,
+    /// Unix second after which it is not sent for the first time; 0: any.
+    pub expire_at: u32,
+    /// What it weighs, bytes.
+    pub bytes: u32,
+    /// Hash of the shared group it came through; 0: none.
+    pub share: u32,
+    /// Its packet identifier; 0: none yet.
+    pub id: u16,
+    pub qos: Qos,
+    pub retain: bool,
+    /// It may have been sent before.
+    pub again: bool,
+}
+
+/// A message of QoS 2 that the client has, and does not know to be released.
+pub(crate) struct Release {
+    pub id: u16,
+    /// The place of its marker in the timeline; 0: none.
+    pub seq: u64,
+    /// The marker is being written: nothing was said yet.
+    pub marking: bool,
+}
+
+/// The queue of one session.
+#[derive(Default)]
+pub(crate) struct Queue {
+    inflight: VecDeque<Entry>,
+    live: usize,
+    /// What those weigh that were sent over this connection.
+    live_bytes: u64,
+    releases: VecDeque<Release>,
+    waiting: VecDeque<Entry>,
+    bytes: u64,
+    /// The last identifier given that is not a place's.
+    last_id: u16,
+    /// How many after it are known to be free.
+    free_ids: u16,
+}
+
+/// The packet identifier of what stands at a place: the same after a restart.
+pub(crate) fn id_of(seq: u64) -> u16 {
+    ((seq - 1) % 65_535 + 1) as u16
+}
+
+impl Queue {
+    /// Whether nothing is in it.
+    pub fn is_idle(&self) -> bool {
+        self.inflight.is_empty() && self.waiting.is_empty() && self.releases.is_empty()
+    }
+
+    /// Messages, those on the way included.
+    pub fn count(&self) -> usize {
+        self.inflight.len() + self.waiting.len()
+    }
+
+    /// What they weigh.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Sent, and not answered to the end.
+    pub fn on_way(&self) -> usize {
+        self.live + self.releases.len()
+    }
+
+    pub fn releases(&self) -> impl Iterator<Item = &Release> {
+        self.releases.iter()
+    }
+
+    /// A new message at the end.
+    pub fn push(&mut self, entry: Entry, totals: &mut Totals) {
+        self.enter(&entry, totals);
+        self.waiting.push_back(entry);
+    }
+
+    /// A message that was on the way before a restart.
+    pub fn push_sent(&mut self, entry: Entry, totals: &mut Totals) {
+        self.enter(&entry, totals);
+        self.free_ids = 0;
+        self.inflight.push_back(entry);
+    }
+
+    /// Whether nothing has this identifier.
+    pub fn is_free(&self, id: u16) -> bool {
+        !self.ids().any(|used| used == id)
+    }
+
+    /// The next to be sent, whatever the window says.
+    pub fn next(&self) -> Option<&Entry> {
+        self.inflight.get(self.live).or_else(|| self.waiting.front())
+    }
+
+    /// Takes out the next to be sent, when it was never on its way.
+    pub fn take_next(&mut self, totals: &mut Totals) -> Option<Entry> {
+        if self.live < self.inflight.len() {
+            return None;
+        }
+        let entry = self.waiting.pop_front()?;
+        self.leave(&entry, totals);
+        Some(entry)
+    }
+
+    /// The next goes out, at QoS 1 or 2. `None`: there is no identifier for it now.
+    pub fn send_next(&mut self) -> Option<&Entry> {
+        if self.live == self.inflight.len() {
+            let seq = self.waiting.front()?.seq;
+            let id = self.id_for(seq)?;
+            let mut entry = self.waiting.pop_front()?;
+            entry.id = id;
+            self.inflight.push_back(entry);
+        }
+        self.live += 1;
+        self.live_bytes += u64::from(self.inflight.get(self.live - 1)?.bytes);
+        self.inflight.get(self.live - 1)
+    }
+
+    /// What those weigh that are on the way.
+    pub fn bytes_on_way(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// A message of this QoS was acknowledged: it leaves.
+    pub fn acknowledge(&mut self, id: u16, qos: Qos, totals: &mut Totals) -> Option<Entry> {
+        let at = self.inflight.iter().position(|entry| entry.id == id)?;
+        if self.inflight[at].qos != qos {
+            return None;
+        }
+        let entry = self.take_sent_at(at)?;
+        self.leave(&entry, totals);
+        Some(entry)
+    }
+
+    /// The same, whatever its QoS.
+    pub fn cancel(&mut self, id: u16, totals: &mut Totals) -> Option<Entry> {
+        let qos = self.inflight.iter().find(|entry| entry.id == id)?.qos;
+        self.acknowledge(id, qos, totals)
+    }
+
+    pub fn add_release(&mut self, release: Release) {
+        self.free_ids = 0;
+        self.releases.push_back(release);
+    }
+
+    pub fn release_mut(&mut self, id: u16) -> Option<&mut Release> {
+        self.releases.iter_mut().find(|release| release.id == id)
+    }
+
+    pub fn drop_release(&mut self, id: u16) -> Option<Release> {
+        let at = self.releases.iter().position(|release| release.id == id)?;
+        self.releases.remove(at)
+    }
+
+    /// The connection is gone: all that was on the way is to be sent again.
+    pub fn rewind(&mut self, totals: &mut Totals) {
+        (self.live, self.live_bytes) = (0, 0);
+        for entry in &mut self.inflight {
+            entry.again = true;
+        }
+        self.shed(0, totals);
+    }
+
+    /// Bodies of what is in the log go, but those of the first so many that wait.
+    pub fn shed(&mut self, keep: usize, totals: &mut Totals) {
+        let sent = self.inflight.iter_mut().filter(|_| keep == 0);
+        for entry in sent.chain(self.waiting.iter_mut().skip(keep)) {
+            if entry.seq != 0 && entry.message.take().is_some() {
+                totals.bytes -= u64::from(entry.bytes);
+            }
+        }
+    }
+
+    /// The body of the last one goes, if it is in the log.
+    pub fn shed_last(&mut self, totals: &mut Totals) {
+        if let Some(entry) = self.waiting.back_mut()
+            && entry.seq != 0
+            && entry.message.take().is_some()
+        {
+            totals.bytes -= u64::from(entry.bytes);
+        }
+    }
+
+    /// A body came from the log; false when nothing waits for it.
+    pub fn attach(&mut self, seq: u64, message: &Arc<Publication>, totals: &mut Totals) -> bool {
+        let all = self.inflight.iter_mut().chain(self.waiting.iter_mut());
+        let mut away = all.filter(|entry| entry.message.is_none());
+        let Some(entry) = away.find(|entry| entry.seq == seq) else { return false };
+        entry.message = Some(message.clone());
+        totals.bytes += u64::from(entry.bytes);
+        true
+    }
+
+    /// The place of the next body that has to be fetched, of those so near.
+    pub fn missing(&self, near: usize) -> Option<u64> {
+        let ahead = self.inflight.iter().skip(self.live).chain(self.waiting.iter());
+        ahead.take(near).find(|entry| entry.message.is_none()).map(|entry| entry.seq)
+    }
+
+    /// A body that cannot be had: its entry goes.
+    pub fn lose(&mut self, seq: u64, totals: &mut Totals) -> Option<Entry> {
+        let entry = match self.inflight.iter().position(|entry| entry.seq == seq) {
+            Some(at) => self.take_sent_at(at)?,
+            None => {
+                let at = self.waiting.iter().position(|entry| entry.seq == seq)?;
+                self.waiting.remove(at)?
+            }
+        };
+        self.leave(&entry, totals);
+        Some(entry)
+    }
+
+    /// Drops the oldest that waits, to make room.
+    pub fn drop_oldest(&mut self, totals: &mut Totals) -> Option<Entry> {
+        let entry = self.waiting.pop_front()?;
+        self.leave(&entry, totals);
+        Some(entry)
+    }
+
+    /// Takes out what waits and meets a condition.
+    pub fn take_waiting(
+        &mut self,
+        goes: impl Fn(&Entry) -> bool,
+        totals: &mut Totals,
+    ) -> Vec<Entry> {
+        if !self.waiting.iter().any(&goes) {
+            return Vec::new();
+        }
+        let (gone, rest) = self.waiting.drain(..).partition::<Vec<_>, _>(goes);
+        self.waiting = rest.into();
+        gone.iter().for_each(|entry| self.leave(entry, totals));
+        gone
+    }
+
+    /// Takes out what is on the way and meets a condition.
+    pub fn take_sent(&mut self, goes: impl Fn(&Entry) -> bool, totals: &mut Totals) -> Vec<Entry> {
+        if !self.inflight.iter().any(&goes) {
+            return Vec::new();
+        }
+        let live = self.inflight.iter().take(self.live).filter(|entry| !goes(entry));
+        let bytes = live.clone().map(|entry| u64::from(entry.bytes)).sum();
+        (self.live_bytes, self.live) = (bytes, live.count());
+        let (gone, rest) = self.inflight.drain(..).partition::<Vec<_>, _>(goes);
+        self.inflight = rest.into();
+        gone.iter().for_each(|entry| self.leave(entry, totals));
+        gone
+    }
+
+    /// Takes everything out; what is not over is returned.
+    pub fn clear(&mut self, totals: &mut Totals) -> Vec<Entry> {
+        let mut all: Vec<_> = self.inflight.drain(..).collect();
+        all.extend(self.waiting.drain(..));
+        all.iter().for_each(|entry| self.leave(entry, totals));
+        (self.live, self.live_bytes, self.releases) = (0, 0, VecDeque::new());
+        all
+    }
+
+    /// All messages, in order.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.inflight.iter().chain(self.waiting.iter())
+    }
+
+    /// The highest place that was sent.
+    pub fn sent_upto(&self) -> u64 {
+        self.inflight.iter().map(|entry| entry.seq).max().unwrap_or(0)
+    }
+
+    /// Panics when an invariant does not hold.
+    pub fn audit(&self, totals: &mut Totals) {
+        let mut ids: Vec<_> = self.inflight.iter().map(|entry| entry.id).collect();
+        ids.extend(self.releases.iter().map(|release| release.id));
+        ids.sort_unstable();
+        assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "an identifier is in use once");
+        assert!(!ids.contains(&0), "identifiers are not zero");
+        assert!(self.waiting.iter().all(|entry| entry.id == 0), "what waits has none");
+        assert!(self.live <= self.inflight.len(), "what is sent is there");
+        assert_eq!(self.entries().map(|entry| u64::from(entry.bytes)).sum::<u64>(), self.bytes);
+        totals.count += self.count() as u64;
+        let here = self.entries().filter(|entry| entry.message.is_some());
+        totals.bytes += here.map(|entry| u64::from(entry.bytes)).sum::<u64>();
+    }
+
+    fn enter(&mut self, entry: &Entry, totals: &mut Totals) {
+        self.bytes += u64::from(entry.bytes);
+        totals.count += 1;
+        totals.bytes += if entry.message.is_some() { u64::from(entry.bytes) } else { 0 };
+    }
+
+    fn leave(&mut self, entry: &Entry, totals: &mut Totals) {
+        self.bytes -= u64::from(entry.bytes);
+        totals.count -= 1;
+        totals.bytes -= if entry.message.is_some() { u64::from(entry.bytes) } else { 0 };
+    }
+
+    fn take_sent_at(&mut self, at: usize) -> Option<Entry> {
+        let entry = self.inflight.remove(at)?;
+        if at < self.live {
+            self.live -= 1;
+            self.live_bytes -= u64::from(entry.bytes);
+        }
+        Some(entry)
+    }
+
+    fn ids(&self) -> impl Iterator<Item = u16> {
+        let inflight = self.inflight.iter().map(|entry| entry.id);
+        inflight.chain(self.releases.iter().map(|release| release.id))
+    }
+
+    fn id_for(&mut self, seq: u64) -> Option<u16> {
+        if seq != 0 {
+            let id = id_of(seq);
+            self.free_ids = 0;
+            return (!self.ids().any(|used| used == id)).then_some(id);
+        }
+        let after = |id: u16| if id == u16::MAX { 1 } else { id + 1 };
+        while self.free_ids == 0 {
+            if self.inflight.len() + self.releases.len() >= usize::from(u16::MAX) {
+                return None;
+            }
+            // How far it is to the next one in use; at 0 the very next is.
+            let first = u32::from(after(self.last_id));
+            let ahead = self.ids().map(|id| (u32::from(id) + 65_535 - first) % 65_535).min();
+            match ahead.unwrap_or(65_534) {
+                0 => self.last_id = after(self.last_id),
+                free => self.free_ids = free as u16,
+            }
+        }
+        self.free_ids -= 1;
+        self.last_id = after(self.last_id);
+        Some(self.last_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(seq: u64) -> Entry {
+        Entry {
+            message: Some(Arc::new(Publication::new("t", &[], b""))),
+            ids: None,
+            seq,
+            expire_at: 0,
+            bytes: 10,
+            share: 0,
+            id: 0,
+            qos: Qos::AtLeastOnce,
+            retain: false,
+            again: false,
+        }
+    }
+
+    #[test]
+    fn identifiers_come_round_and_pass_those_in_use_by() {
+        let (mut queue, mut totals) = (Queue::default(), Totals::default());
+        queue.push(entry(0), &mut totals);
+        assert_eq!(queue.send_next().map(|entry| entry.id), Some(1));
+        for round in 0..70_000u32 {
+            queue.push(entry(0), &mut totals);
+            let id = queue.send_next().expect("there is room").id;
+            assert_ne!(id, 1, "round {round}");
+            assert!(queue.acknowledge(id, Qos::AtLeastOnce, &mut totals).is_some());
+        }
+        assert!(queue.acknowledge(1, Qos::AtLeastOnce, &mut totals).is_some());
+        assert_eq!(totals, Totals::default());
+    }
+
+    #[test]
+    fn a_place_of_the_log_has_its_identifier_or_waits() {
+        let (mut queue, mut totals) = (Queue::default(), Totals::default());
+        queue.push(entry(0), &mut totals);
+        assert_eq!(queue.send_next().map(|entry| entry.id), Some(1));
+        queue.push(entry(65_536), &mut totals);
+        assert!(queue.send_next().is_none(), "65,536 is identifier 1, and that is in use");
+        assert!(queue.acknowledge(1, Qos::AtLeastOnce, &mut totals).is_some());
+        assert_eq!(queue.send_next().map(|entry| entry.id), Some(1));
+        queue.push(entry(65_535), &mut totals);
+        assert_eq!(queue.send_next().map(|entry| entry.id), Some(65_535));
+        queue.audit(&mut Totals::default());
+    }
+
+    #[test]
+    fn what_was_sent_is_sent_again_in_its_order() {
+        let (mut queue, mut totals) = (Queue::default(), Totals::default());
+        (0..4).for_each(|_| queue.push(entry(0), &mut totals));
+        let ids = |queue: &mut Queue| (0..3).map(|_| queue.send_next().unwrap().id).collect();
+        let first: Vec<u16> = ids(&mut queue);
+        queue.rewind(&mut totals);
+        let second: Vec<u16> = ids(&mut queue);
+        assert_eq!((first, queue.on_way()), (second, 3));
+        assert!(queue.entries().take(3).all(|entry| entry.again));
+        assert!(!queue.next().expect("one more").again);
+    }
+}

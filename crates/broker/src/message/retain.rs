@@ -1,0 +1,210 @@
+//! Retained messages: kept by the owner of their topic, for whoever subscribes later.
+//!
+//! The newest message of a topic wins, by its number. A message of QoS 1 or 2 is answered when its
+//! row is on stable storage. An empty payload clears (MQTT5 3.3.1-6).
+
+use super::route::Opening;
+use super::waits::receipt_of;
+use crate::Broker;
+use crate::durable::tickets::Promise;
+use crate::effects::Effects;
+use crate::letter::Letter;
+use crate::retained::{encode, is_own, row_key};
+use base::hash::home;
+use base::time::{Instant, Now};
+use model::event::Counter;
+use model::id::ShardId;
+use model::ports::log::{Call, Table, Write};
+use model::session::Denial;
+use model::topic::{Publication, Qos};
+use std::sync::Arc;
+
+/// In front of a topic: seconds, and the topic to publish to then.
+const DELAYED: &str = "$delayed/";
+
+/// Retained messages whose time is looked at in one turn.
+const EXPIRE_SLICE: usize = 256;
+
+/// Delayed messages that are published in one turn.
+const DUE_SLICE: usize = 256;
+
+impl Broker {
+    /// The shard that owns a topic.
+    pub(crate) fn owner_of_topic(&self, topic: &str) -> ShardId {
+        let hash = self.settings.home.of(&[b"mqtt-topic", topic.as_bytes()]);
+        ShardId(home(hash, self.settings.shards.max(1)))
+    }
+
+    /// A message is to be kept by the owner of its topic.
+    pub(crate) fn retain(
+        &mut self,
+        now: Now,
+        message: &Arc<Publication>,
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) {
+        let owner = self.owner_of_topic(message.topic());
+        if owner == self.settings.shard {
+            return self.retain_here(now, message, opening, fx);
+        }
+        let receipt = match message.qos {
+            Qos::AtMostOnce => 0,
+            _ => self.one_more(opening).map_or(0, receipt_of),
+        };
+        let (message, from, once) = (message.clone(), self.settings.shard, 0);
+        let letter = Letter::Publish { message, from, receipt, once, keep: true, route: false };
+        self.send(owner, letter, fx);
+    }
+
+    /// A message whose topic is at home here is kept.
+    pub(crate) fn retain_here(
+        &mut self,
+        now: Now,
+        message: &Arc<Publication>,
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) {
+        let topic = message.topic();
+        if self.retained.get(topic).is_some_and(|known| known.id > message.id) {
+            return;
+        }
+        let key: Box<[u8]> = row_key(topic).into();
+        let write = if message.payload().is_empty() {
+            if self.retained.clear(topic).is_none() {
+                return;
+            }
+            fx.counters.count(Counter::RetainedCleared);
+            Write::Delete { table: Table::Retained, key }
+        } else {
+            let max_s = self.settings.limits.topics.retained_expiry_s_max;
+            let kept = match max_s {
+                0 => message.clone(),
+                max_s => {
+                    let last = now.unix_s().saturating_add(max_s);
+                    let expire_at = match message.expire_at {
+                        0 => last,
+                        other => other.min(last),
+                    };
+                    let mut kept = (**message).clone();
+                    kept.expire_at = expire_at;
+                    Arc::new(kept)
+                }
+            };
+            let value = encode(&kept);
+            if self.retained.set(kept).is_err() {
+                fx.counters.count(Counter::RetainedRefused);
+                opening.error = Some(Denial::Quota);
+                return;
+            }
+            fx.counters.count(Counter::RetainedSet);
+            Write::Put { table: Table::Retained, key, value }
+        };
+        if is_own(topic) {
+            // What the server says of itself is not true any more after a restart.
+            return;
+        }
+        match message.qos {
+            Qos::AtMostOnce => self.chore(write, fx),
+            _ => {
+                if let Some(wait) = self.one_more(opening) {
+                    self.ask_log(Promise::Counted(wait), Call::Write(write), fx);
+                }
+            }
+        }
+    }
+
+    /// An operator clears a topic; whether there was something.
+    pub(crate) fn clear_retained(&mut self, topic: &str, fx: &mut Effects) -> bool {
+        let was_there = self.retained.clear(topic).is_some();
+        if was_there {
+            fx.counters.count(Counter::RetainedCleared);
+            let key = row_key(topic).into();
+            self.chore(Write::Delete { table: Table::Retained, key }, fx);
+        }
+        was_there
+    }
+
+    /// Takes out retained messages whose time is over, a slice of them.
+    pub(crate) fn turn_retained(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let mut gone = Vec::new();
+        let more = self.retained.expire(now.unix_s(), EXPIRE_SLICE, &mut gone);
+        for message in gone {
+            fx.counters.count(Counter::RetainedCleared);
+            let key = row_key(message.topic()).into();
+            self.chore(Write::Delete { table: Table::Retained, key }, fx);
+        }
+        match more {
+            true => Some(now.mono),
+            false => self.retained.next_expiry().map(|at_s| wall(now, at_s)),
+        }
+    }
+
+    /// A message is put by until its time: `$delayed/seconds/topic`.
+    pub(crate) fn put_by(
+        &mut self,
+        now: Now,
+        message: &Arc<Publication>,
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) -> bool {
+        let rest = message.topic().strip_prefix(DELAYED).and_then(|rest| rest.split_once('/'));
+        let delay_s = rest.and_then(|(seconds, _)| seconds.parse::<u32>().ok());
+        let (Some((_, topic)), Some(delay_s)) = (rest, delay_s) else {
+            opening.error = Some(Denial::TopicInvalid);
+            return false;
+        };
+        let renamed = message.renamed(topic);
+        self.put_by_for(now, (Arc::new(renamed), delay_s), opening, fx);
+        false
+    }
+
+    /// A message is put by for so many seconds.
+    pub(crate) fn put_by_for(
+        &mut self,
+        now: Now,
+        (message, delay_s): (Arc<Publication>, u32),
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) {
+        if delay_s > self.settings.limits.topics.delay_s_max {
+            opening.error = Some(Denial::Quota);
+            return;
+        }
+        let at_s = now.unix_s().saturating_add(delay_s);
+        let value = encode(&message);
+        let Ok(key) = self.later.add(at_s, message) else {
+            opening.error = Some(Denial::Quota);
+            return;
+        };
+        let write = Write::Put { table: Table::Delayed, key: key.into(), value };
+        match opening.origin {
+            super::waits::Origin::Server => self.chore(write, fx),
+            _ => {
+                if let Some(wait) = self.one_more(opening) {
+                    self.ask_log(Promise::Counted(wait), Call::Write(write), fx);
+                }
+            }
+        }
+    }
+
+    /// Publishes what was put by and is due, a slice of it.
+    pub(crate) fn turn_later(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        for _ in 0..DUE_SLICE {
+            let Some(due) = self.later.pop(now.unix_s()) else { break };
+            let mut message = (*due.message).clone();
+            self.stamp(now, &mut message);
+            let opening = Opening::of(super::waits::Origin::Server);
+            self.publish_for(now, Arc::new(message), opening, fx);
+            // Behind the appends of the message: a crash between publishes it again.
+            let key = due.row_key.into();
+            self.chore(Write::Delete { table: Table::Delayed, key }, fx);
+        }
+        self.later.next_at().map(|at_s| wall(now, at_s))
+    }
+}
+
+/// When it will be this Unix second, if the wall clock does not step; within an hour.
+pub(crate) fn wall(now: Now, at_s: u32) -> Instant {
+    let left_ms = (u64::from(at_s) * 1_000).saturating_sub(now.wall_ms).min(3_600_000);
+    now.after(std::time::Duration::from_millis(left_ms))
+}

@@ -1,0 +1,401 @@
+//! A message finds its receivers: those of this shard at once, those of others by letter.
+//!
+//! Matches are numbers that lead straight to sessions. A session whose subscriptions overlap gets
+//! one copy, with the highest QoS of them and all their identifiers (MQTT5 3.3.4-2, 3.3.4-4; the
+//! same for MQTT 3). At QoS 0 nothing is allocated here.
+
+use super::filters::{Holder, holder, option, qos_of};
+use super::keep::Kept;
+use super::queue::Entry;
+use super::waits::{Origin, WAITS_MAX, Wait, receipt_of};
+use crate::Broker;
+use crate::durable::entries::Label;
+use crate::durable::tickets::Tickets;
+use crate::effects::Effects;
+use crate::letter::Letter;
+use base::slab::Key;
+use base::time::Now;
+use model::event::Counter;
+use model::id::ShardId;
+use model::ports::access::Act;
+use model::ports::log::APPEND_TIMELINES_MAX;
+use model::session::{Denial, Drop, Outgoing, Routed, SessionDelivery};
+use model::topic::{Publication, Qos, SubscriptionIds};
+use std::sync::Arc;
+
+/// An answer that may have to wait, while it is found out for what.
+pub(crate) struct Opening {
+    pub origin: Origin,
+    pub wait: Option<Key>,
+    /// The packet identifier that is to be marked as taken with the message.
+    pub mark: Option<(Key, u16)>,
+    /// Makes a repetition harmless; 0: it is none.
+    pub once: u128,
+    /// Other shards get it when the mark is written: all of them, for whoever
+    /// subscribes until the letter comes gets it too.
+    pub defer: Option<Vec<ShardId>>,
+    /// Why it is not taken.
+    pub error: Option<Denial>,
+    /// Appends: sessions by the shape in which they get it.
+    appends: Vec<(Label, Vec<Key>)>,
+    /// Those that are made when the mark is written.
+    pub deferred: Vec<(Label, Vec<Key>)>,
+}
+
+impl Opening {
+    pub fn of(origin: Origin) -> Opening {
+        let (wait, mark, once, defer, error) = (None, None, 0, None, None);
+        let (appends, deferred) = (Vec::new(), Vec::new());
+        Opening { origin, wait, mark, once, defer, error, appends, deferred }
+    }
+}
+
+/// One session's share of a message.
+struct Copy {
+    options: u8,
+    qos: Qos,
+    as_published: bool,
+    ids: SubscriptionIds,
+    /// Others get it too.
+    shared: bool,
+}
+
+impl Broker {
+    /// The wait of an answer waits for one more.
+    pub(crate) fn one_more(&mut self, opening: &mut Opening) -> Option<Key> {
+        let key = match opening.wait {
+            Some(key) => key,
+            None => {
+                let wait = Wait { origin: opening.origin, left: 0, matched: false, error: None };
+                let Ok(key) = self.waits.insert(wait) else {
+                    opening.error = Some(Denial::Quota);
+                    return None;
+                };
+                opening.wait = Some(key);
+                key
+            }
+        };
+        self.waits.at_mut(key)?.left += 1;
+        Some(key)
+    }
+
+    /// Whether logs and answers have room for what a message may cause.
+    pub(crate) fn has_room_to_wait(&self) -> bool {
+        self.waits.len() < WAITS_MAX && self.tickets.have_room()
+    }
+
+    /// Routes a message to everybody; whether anybody may want it.
+    pub(crate) fn route(
+        &mut self,
+        now: Now,
+        message: &Arc<Publication>,
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) -> bool {
+        let here = self.route_here(now, message, opening, fx);
+        let there = self.route_there(message, opening, fx);
+        here || there
+    }
+
+    /// The answer is given, or waits.
+    pub(crate) fn close(
+        &mut self,
+        now: Now,
+        opening: Opening,
+        matched: bool,
+        fx: &mut Effects,
+    ) -> Option<Key> {
+        match opening.wait {
+            Some(wait) => {
+                if let Some(open) = self.waits.at_mut(wait) {
+                    open.matched |= matched;
+                    open.error = open.error.or(opening.error);
+                }
+                Some(wait)
+            }
+            None => {
+                let routed = if matched { Routed::Matched } else { Routed::NoSubscriber };
+                let result = opening.error.map_or(Ok(routed), Err);
+                self.answer(now, (None, opening.origin), result, fx);
+                None
+            }
+        }
+    }
+
+    /// The other shards.
+    pub(crate) fn route_there(
+        &mut self,
+        message: &Arc<Publication>,
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) -> bool {
+        if self.settings.shards < 2 {
+            return false;
+        }
+        let elsewhere = self.filters.elsewhere(message.topic());
+        if elsewhere.any.is_empty() {
+            return false;
+        }
+        for shard in elsewhere.any.iter() {
+            let waits = message.qos != Qos::AtMostOnce && elsewhere.durable.has(shard);
+            if let Some(shards) = &mut opening.defer {
+                shards.push(shard);
+                continue;
+            }
+            let receipt = match waits {
+                true => self.one_more(opening).map_or(0, receipt_of),
+                false => 0,
+            };
+            let (message, from, once) = (message.clone(), self.settings.shard, opening.once);
+            let letter = Letter::Publish { message, from, receipt, once, keep: false, route: true };
+            self.send(shard, letter, fx);
+        }
+        true
+    }
+
+    /// Whether a message of this publisher waits for its mark.
+    fn defers(&self, key: Key) -> bool {
+        self.deferred.range((key, 0)..=(key, u16::MAX)).next().is_some()
+    }
+
+    /// The sessions and groups of this shard.
+    pub(crate) fn route_here(
+        &mut self,
+        now: Now,
+        message: &Arc<Publication>,
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) -> bool {
+        let mut hits = std::mem::take(&mut self.hits);
+        hits.clear();
+        self.filters.matches(message.topic(), &self.sessions, &mut hits);
+        if hits.len() > 1 {
+            hits.sort_unstable();
+        }
+        let mut at = 0;
+        while let Some(&hit) = hits.get(at) {
+            match holder(hit) {
+                Holder::Group(group) => {
+                    at += 1;
+                    self.share_out(now, group, (message, None), opening, fx);
+                }
+                Holder::Session(slot, options) => {
+                    let same = hits[at..].iter().take_while(
+                        |&&other| matches!(holder(other), Holder::Session(of, _) if of == slot),
+                    );
+                    let count = same.count();
+                    let shared = hits.len() > count;
+                    if let Some(copy) = self.copy(slot, (message, options), &hits[at..at + count]) {
+                        let copy = Copy { shared, ..copy };
+                        self.hand(now, slot, (message, copy), opening, fx);
+                    }
+                    at += count;
+                }
+            }
+        }
+        let matched = !hits.is_empty();
+        self.hits = hits;
+        self.write_appends(message, opening, fx);
+        matched
+    }
+
+    /// What one session gets, of all its subscriptions that match; `None`: nothing.
+    fn copy(&self, slot: u32, (message, first): (&Publication, u8), hits: &[u64]) -> Option<Copy> {
+        let mut copy = Copy {
+            options: first,
+            qos: Qos::AtMostOnce,
+            as_published: false,
+            ids: None,
+            shared: false,
+        };
+        if hits.len() == 1 && first & (option::NO_LOCAL | option::HAS_ID | option::PARTLY) == 0 {
+            copy.qos = qos_of(first).min(message.qos);
+            copy.as_published = first & option::AS_PUBLISHED != 0;
+            return Some(copy);
+        }
+        let (_, session) = self.sessions.tenant(slot)?;
+        let mut any = false;
+        let mut ids = Vec::new();
+        for &hit in hits {
+            let Holder::Session(_, options) = holder(hit) else { continue };
+            if options & option::NO_LOCAL != 0
+                && message.publisher == self.publisher_of(&session.id)
+            {
+                continue;
+            }
+            any = true;
+            copy.qos = copy.qos.max(qos_of(options).min(message.qos));
+            copy.as_published |= options & option::AS_PUBLISHED != 0;
+            copy.options |= options;
+        }
+        if !any {
+            return None;
+        }
+        if copy.options & option::PARTLY != 0 {
+            let principal = self.principals.at(session.principal);
+            if !principal.may(&session.id, Act::Read, message.topic()) {
+                return None;
+            }
+        }
+        if copy.options & option::HAS_ID != 0 {
+            self.collect_ids(session, message.topic(), &mut ids);
+            copy.ids = (!ids.is_empty()).then(|| ids.into());
+        }
+        Some(copy)
+    }
+
+    /// The message goes to one session: at once, into its queue, or into the log.
+    fn hand(
+        &mut self,
+        now: Now,
+        slot: u32,
+        (message, copy): (&Arc<Publication>, Copy),
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) {
+        let Some((key, session)) = self.sessions.tenant(slot) else { return };
+        let retain = copy.as_published && message.retain;
+        if copy.qos == Qos::AtMostOnce {
+            if let Some(conn) = session.online() {
+                fx.counters.count(Counter::Delivered);
+                let outgoing = Outgoing {
+                    message: message.clone(),
+                    id: 0,
+                    qos: Qos::AtMostOnce,
+                    again: false,
+                    retain,
+                    shared: copy.shared,
+                    subscription_ids: copy.ids,
+                };
+                fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
+            } else {
+                self.hand_away(now, key, message, (retain, copy.ids), fx);
+            }
+            return self.note_live(key, message);
+        }
+        let entry = Entry {
+            message: Some(message.clone()),
+            ids: copy.ids,
+            seq: 0,
+            expire_at: message.expire_at,
+            bytes: message.weight() as u32,
+            share: 0,
+            id: 0,
+            qos: copy.qos,
+            retain,
+            again: false,
+        };
+        self.hand_entry(now, key, entry, opening, fx);
+        self.note_live(key, message);
+    }
+
+    /// A message of QoS 1 or 2 for one session.
+    pub(crate) fn hand_entry(
+        &mut self,
+        now: Now,
+        key: Key,
+        entry: Entry,
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let durable = session.is_durable();
+        let straight = !durable && session.online().is_some();
+        let in_window = session.queue().is_none_or(|queue| queue.waiting() == 0);
+        let goes = straight && in_window;
+        if !goes && !self.make_room(now, key, entry.bytes as usize, fx) {
+            return;
+        }
+        if !durable {
+            return self.enqueue(now, key, entry, fx);
+        }
+        let label = Label {
+            qos: entry.qos,
+            retain: entry.retain,
+            bytes: entry.bytes,
+            expire_at: entry.expire_at,
+            origin: (0, 0),
+            share: entry.share,
+            ids: entry.ids,
+        };
+        let same = |(other, to): &&mut (Label, Vec<Key>)| {
+            *other == label && to.len() + 1 < APPEND_TIMELINES_MAX
+        };
+        match opening.appends.iter_mut().find(same) {
+            Some((_, to)) => to.push(key),
+            None => opening.appends.push((label, vec![key])),
+        }
+    }
+
+    /// Hands what durable sessions get to the log.
+    pub(crate) fn write_appends(
+        &mut self,
+        message: &Arc<Publication>,
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) {
+        if opening.appends.is_empty() {
+            return;
+        }
+        if let Some((key, _)) = opening.mark
+            && (self.defers(key)
+                || opening.appends.len() > 1
+                || opening.appends.iter().any(|(_, to)| to.contains(&key)))
+        {
+            // Mark and message are one append or the mark comes first, and the message so that a
+            // repetition is harmless. What comes behind such a message stays behind it.
+            opening.deferred = std::mem::take(&mut opening.appends);
+            return;
+        }
+        for (mut label, to) in std::mem::take(&mut opening.appends) {
+            let mark = opening.mark.take();
+            label.origin = self.label_origin(mark);
+            let wait = self.one_more(opening);
+            let once = opening.once;
+            let message = message.clone();
+            self.keep(Kept { message, label, to, mark, wait }, once, fx);
+        }
+    }
+
+    /// A message of QoS 0 for a session that is away.
+    fn hand_away(
+        &mut self,
+        now: Now,
+        key: Key,
+        message: &Arc<Publication>,
+        (retain, ids): (bool, SubscriptionIds),
+        fx: &mut Effects,
+    ) {
+        if !self.settings.limits.topics.queue_qos0 {
+            return self.dropped(now, key, (Drop::Offline, 1), fx);
+        }
+        if self.make_room(now, key, message.weight(), fx) {
+            let entry = Entry {
+                message: Some(message.clone()),
+                ids,
+                seq: 0,
+                expire_at: message.expire_at,
+                bytes: message.weight() as u32,
+                share: 0,
+                id: 0,
+                qos: Qos::AtMostOnce,
+                retain,
+                again: false,
+            };
+            self.enqueue(now, key, entry, fx);
+        }
+    }
+
+    /// Sends a letter, or keeps it until those before it have gone.
+    pub(crate) fn send(&mut self, to: ShardId, letter: Letter, fx: &mut Effects) {
+        debug_assert!(to != self.settings.shard, "nobody writes to himself");
+        self.post(to, letter, fx);
+    }
+
+    /// What stands for a client in what it publishes.
+    pub(crate) fn publisher_of(&self, client_id: &str) -> u64 {
+        self.settings.home.of(&[b"mqtt", client_id.as_bytes()])
+    }
+}
+
+const _: () = assert!(Tickets::MAX <= WAITS_MAX);

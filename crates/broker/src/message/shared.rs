@@ -1,0 +1,422 @@
+//! Shared subscriptions (MQTT5 4.8.2).
+//!
+//! A group lives on the shard that its name and filter choose. That shard has the filter in its
+//! table, picks a member for each message and forwards it; members are told apart by their
+//! sessions. What a member has not answered when it goes (QoS 1), or was not sent, comes back and
+//! goes to another one; a QoS 2 delivery that began stays with its member.
+
+use super::filters::{option, qos_of};
+use super::queue::Entry;
+use super::route::Opening;
+use super::subscribe::shared_filter;
+use super::waits::{Origin, receipt_of};
+use crate::Broker;
+use crate::durable::rows::subscription_key;
+use crate::effects::Effects;
+use crate::group::{Group, Standing};
+use crate::letter::{GroupWhat, GroupWord, Letter, MemberWord};
+use crate::session::record::Share;
+use base::hash::home;
+use base::slab::Key;
+use base::time::Now;
+use model::event::Counter;
+use model::id::{SessionRef, ShardId};
+use model::ports::access::{Act, Reach};
+use model::ports::log::{Table, Write};
+use model::session::{Drop, Outgoing, SessionDelivery};
+use model::topic::{Publication, Qos};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How often a message goes from one member to the next before it is dropped.
+const HOPS_MAX: u8 = 16;
+
+/// The groups that this shard owns.
+#[derive(Default)]
+pub(crate) struct Groups {
+    open: Vec<Option<(Arc<str>, Group)>>,
+    free: Vec<u32>,
+    numbers: BTreeMap<Arc<str>, u32>,
+}
+
+impl Groups {
+    /// Members of all of them.
+    pub fn members(&self) -> u64 {
+        self.open.iter().flatten().map(|(_, group)| group.len() as u64).sum()
+    }
+
+    fn at(&mut self, number: u32) -> Option<&mut (Arc<str>, Group)> {
+        self.open.get_mut(number as usize)?.as_mut()
+    }
+}
+
+/// What tells a shared subscription from others in a queue; never 0.
+pub(crate) fn share_of(group: &str) -> u32 {
+    let hash = base::hash::HashKey::new(0x7368, 0x6172).of(&[group.as_bytes()]);
+    (hash as u32).max(1)
+}
+
+impl Broker {
+    fn owner_of_group(&self, filter: &str) -> ShardId {
+        let rest = filter.strip_prefix(super::subscribe::SHARE).unwrap_or(filter);
+        let (group, plain) = rest.split_once('/').unwrap_or((rest, ""));
+        let hash = self.settings.home.of(&[b"mqtt-share", group.as_bytes(), plain.as_bytes()]);
+        ShardId(home(hash, self.settings.shards.max(1)))
+    }
+
+    fn tell_group(
+        &mut self,
+        now: Now,
+        group: &str,
+        (key, what): (Key, GroupWhat),
+        fx: &mut Effects,
+    ) {
+        let owner = self.owner_of_group(group);
+        let member = SessionRef::new(self.settings.shard, key);
+        let word = GroupWord { group: group.into(), member, what };
+        self.tell(now, owner, Letter::Group(Box::new(word)), fx);
+    }
+
+    /// A session shares a subscription from now on, so.
+    pub(crate) fn join_group(
+        &mut self,
+        now: Now,
+        key: Key,
+        (filter, options, subscription_id): (&str, u8, Option<u32>),
+        fx: &mut Effects,
+    ) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let (online, durable) = (session.online().is_some(), session.is_durable());
+        let shares = &mut session.more().shares;
+        shares.retain(|share| *share.filter != *filter);
+        shares.push(Share { filter: filter.into(), options, subscription_id });
+        self.tell_group(now, filter, (key, GroupWhat::Join { online, durable }), fx);
+    }
+
+    /// A session shares it no more; false: it did not.
+    pub(crate) fn leave_group(
+        &mut self,
+        now: Now,
+        key: Key,
+        filter: &str,
+        fx: &mut Effects,
+    ) -> bool {
+        let Some(more) = self.sessions.at_mut(key).and_then(|session| session.more.as_mut()) else {
+            return false;
+        };
+        let before = more.shares.len();
+        more.shares.retain(|share| *share.filter != *filter);
+        if more.shares.len() == before {
+            return false;
+        }
+        self.tell_group(now, filter, (key, GroupWhat::Leave), fx);
+        self.rest(key);
+        true
+    }
+
+    /// The session ends: what it did not answer goes to others.
+    pub(crate) fn leave_groups(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        for filter in self.shares_of(key) {
+            self.tell_group(now, &filter, (key, GroupWhat::Leave), fx);
+            self.give_back(now, key, &filter, fx);
+            self.drop_share_row(key, &filter, fx);
+        }
+        if let Some(more) = self.sessions.at_mut(key).and_then(|session| session.more.as_mut()) {
+            more.shares.clear();
+        }
+    }
+
+    /// A member's connection came or went.
+    pub(crate) fn share_presence(&mut self, now: Now, key: Key, online: bool, fx: &mut Effects) {
+        for filter in self.shares_of(key) {
+            let durable = self.sessions.at(key).is_some_and(|session| session.is_durable());
+            let what = GroupWhat::Join { online, durable };
+            self.tell_group(now, &filter, (key, what), fx);
+            if !online {
+                self.give_back(now, key, &filter, fx);
+            }
+        }
+    }
+
+    /// How far shared subscriptions reach by the rules that hold now.
+    pub(crate) fn reach_groups_again(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let principal = self.principals.at(session.principal).clone();
+        let id = session.id.clone();
+        for filter in self.shares_of(key) {
+            let reach = principal.reach(&id, shared_filter(&filter).unwrap_or_default());
+            if reach == Reach::Nothing {
+                self.leave_group(now, key, &filter, fx);
+                self.drop_share_row(key, &filter, fx);
+                continue;
+            }
+            let Some(more) = self.sessions.at_mut(key).and_then(|s| s.more.as_mut()) else {
+                return;
+            };
+            for share in more.shares.iter_mut().filter(|share| share.filter == filter) {
+                share.options &= !option::PARTLY;
+                share.options |= if reach == Reach::Partly { option::PARTLY } else { 0 };
+            }
+        }
+    }
+
+    fn drop_share_row(&mut self, key: Key, filter: &str, fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key).filter(|session| session.is_durable()) else {
+            return;
+        };
+        let row = subscription_key(self.settings.home, &session.id, filter);
+        self.chore(Write::Delete { table: Table::Subscriptions, key: row }, fx);
+    }
+
+    fn shares_of(&self, key: Key) -> Vec<Box<str>> {
+        let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+        let shares = more.map_or(&[][..], |more| &more.shares);
+        shares.iter().map(|share| share.filter.clone()).collect()
+    }
+
+    /// What a member that goes has not answered, and what it was not sent, goes back.
+    fn give_back(&mut self, now: Now, key: Key, filter: &str, fx: &mut Effects) {
+        let share = share_of(filter);
+        let totals = &mut self.totals;
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        // What is in the log stays with a durable member: it has it when it comes back.
+        let Some(more) = session.more.as_mut() else { return };
+        let sent = |entry: &Entry| {
+            entry.share == share && entry.qos == Qos::AtLeastOnce && entry.message.is_some()
+        };
+        let waits = |entry: &Entry| entry.share == share && entry.message.is_some();
+        let mut back = more.queue.take_sent(sent, totals);
+        back.extend(more.queue.take_waiting(waits, totals));
+        for entry in back {
+            self.over(key, &entry);
+            let Some(message) = entry.message else { continue };
+            let what = GroupWhat::Back { message, from: self.settings.shard, receipt: 0 };
+            self.tell_group(now, filter, (key, what), fx);
+        }
+    }
+
+    /// A delivery of a shared subscription is over.
+    pub(crate) fn share_over(&mut self, key: Key, entry: &Entry, fx: &mut Effects) {
+        if entry.share == 0 {
+            return;
+        }
+        let shares = self.shares_of(key);
+        let Some(filter) = shares.iter().find(|filter| share_of(filter) == entry.share) else {
+            return;
+        };
+        let owner = self.owner_of_group(filter);
+        let member = SessionRef::new(self.settings.shard, key);
+        let (group, what) = (Arc::from(&**filter), GroupWhat::Done(1));
+        match owner == self.settings.shard {
+            true => self.group_done(&group, member, 1),
+            false => {
+                self.post(owner, Letter::Group(Box::new(GroupWord { group, member, what })), fx)
+            }
+        }
+    }
+
+    fn group_done(&mut self, group: &str, member: SessionRef, count: u32) {
+        let number = self.groups.numbers.get(group).copied();
+        if let Some((_, group)) = number.and_then(|number| self.groups.at(number)) {
+            group.done(member, count);
+        }
+    }
+
+    /// Somebody says something about a group of this shard.
+    pub(crate) fn group_word(&mut self, now: Now, word: GroupWord, fx: &mut Effects) {
+        let GroupWord { group, member, what } = word;
+        let number = self.groups.numbers.get(&group).copied();
+        match what {
+            GroupWhat::Join { online, durable } => {
+                let number = match number {
+                    Some(number) => number,
+                    None => match self.open_group(&group) {
+                        Some(number) => number,
+                        None => return,
+                    },
+                };
+                if let Some((_, group)) = self.groups.at(number) {
+                    group.join(member, Standing { online, durable });
+                }
+            }
+            GroupWhat::Leave => {
+                let Some(number) = number else { return };
+                let Some((_, members)) = self.groups.at(number) else { return };
+                members.leave(member);
+                if members.is_empty() {
+                    self.close_group(number, &group);
+                }
+            }
+            GroupWhat::Done(count) => self.group_done(&group, member, count),
+            GroupWhat::Back { message, .. } => {
+                let mut opening = Opening::of(Origin::Server);
+                match number {
+                    Some(number) => {
+                        self.share_out(now, number, (&message, Some(member)), &mut opening, fx);
+                    }
+                    None => fx.counters.dropped(Drop::NoMember, 1),
+                }
+                self.write_appends(&message, &mut opening, fx);
+                self.close(now, opening, true, fx);
+            }
+        }
+    }
+
+    fn open_group(&mut self, group: &Arc<str>) -> Option<u32> {
+        let number = self.groups.free.pop().unwrap_or_else(|| {
+            self.groups.open.push(None);
+            (self.groups.open.len() - 1) as u32
+        });
+        let plain = shared_filter(group)?;
+        if self.filters.hold_group(plain, number).is_err() {
+            self.groups.free.push(number);
+            return None;
+        }
+        self.groups.open[number as usize] = Some((group.clone(), Group::default()));
+        self.groups.numbers.insert(group.clone(), number);
+        Some(number)
+    }
+
+    fn close_group(&mut self, number: u32, group: &Arc<str>) {
+        if let Some(plain) = shared_filter(group) {
+            self.filters.let_go_group(plain, number);
+        }
+        self.groups.open[number as usize] = None;
+        self.groups.numbers.remove(group);
+        self.groups.free.push(number);
+    }
+
+    /// A message of a group goes to one of its members, but not to `except` if there is another.
+    pub(crate) fn share_out(
+        &mut self,
+        now: Now,
+        number: u32,
+        (message, except): (&Arc<Publication>, Option<SessionRef>),
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) {
+        let window = u32::from(self.settings.limits.topics.inflight_max);
+        let Some((group, members)) = self.groups.at(number) else { return };
+        let window = (message.qos != Qos::AtMostOnce).then_some(window);
+        let Some(pick) = members.pick(window, except) else {
+            fx.counters.dropped(Drop::NoMember, 1);
+            return;
+        };
+        let group = group.clone();
+        let shard = pick.member.shard();
+        if shard == self.settings.shard {
+            return self.hand_member(now, pick.member.key(), (&group, message), opening, fx);
+        }
+        let receipt = match message.qos {
+            Qos::AtMostOnce => 0,
+            _ => self.one_more(opening).map_or(0, receipt_of),
+        };
+        let word = MemberWord {
+            group,
+            member: pick.member,
+            message: message.clone(),
+            from: self.settings.shard,
+            receipt,
+            hops: 0,
+        };
+        self.send(shard, Letter::Member(Box::new(word)), fx);
+    }
+
+    /// A member of this shard was picked by another one.
+    pub(crate) fn member_word(&mut self, now: Now, word: MemberWord, fx: &mut Effects) {
+        let MemberWord { group, member, message, from, receipt, hops } = word;
+        let origin = if receipt == 0 { Origin::Server } else { Origin::Shard(from, receipt) };
+        let mut opening = Opening::of(origin);
+        let key = member.key();
+        if self.sessions.at(key).is_none() && hops < HOPS_MAX {
+            // It has left meanwhile: somebody else shall have it.
+            let what = GroupWhat::Back { message, from, receipt: 0 };
+            let word = GroupWord { group, member, what };
+            self.tell(now, from, Letter::Group(Box::new(word)), fx);
+            self.close(now, opening, true, fx);
+            return;
+        }
+        self.hand_member(now, key, (&group, &message), &mut opening, fx);
+        self.write_appends(&message, &mut opening, fx);
+        self.close(now, opening, true, fx);
+    }
+
+    /// A member gets a message.
+    fn hand_member(
+        &mut self,
+        now: Now,
+        key: Key,
+        (group, message): (&Arc<str>, &Arc<Publication>),
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) {
+        let Some(session) = self.sessions.at(key) else {
+            fx.counters.dropped(Drop::NoMember, 1);
+            return;
+        };
+        let shares = session.more.as_ref().map_or(&[][..], |more| &more.shares);
+        let Some(share) = shares.iter().find(|share| *share.filter == **group) else {
+            fx.counters.dropped(Drop::NoMember, 1);
+            return;
+        };
+        if share.options & option::PARTLY != 0 {
+            let principal = self.principals.at(session.principal);
+            if !principal.may(&session.id, Act::Read, message.topic()) {
+                return self.dropped(now, key, (Drop::NotAuthorized, 1), fx);
+            }
+        }
+        let qos = qos_of(share.options).min(message.qos);
+        let retain = share.options & option::AS_PUBLISHED != 0 && message.retain;
+        let ids = share.subscription_id.map(|id| Arc::from([id]));
+        if qos == Qos::AtMostOnce {
+            self.group_done_if(message.qos, group, key, fx);
+            let session = self.sessions.at(key);
+            let Some(conn) = session.and_then(|session| session.online()) else {
+                return self.dropped(now, key, (Drop::Offline, 1), fx);
+            };
+            fx.counters.count(Counter::Delivered);
+            let outgoing = Outgoing {
+                message: message.clone(),
+                id: 0,
+                qos,
+                again: false,
+                retain,
+                shared: false,
+                subscription_ids: ids,
+            };
+            fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
+            return;
+        }
+        let entry = Entry {
+            message: Some(message.clone()),
+            ids,
+            seq: 0,
+            expire_at: message.expire_at,
+            bytes: message.weight() as u32,
+            share: share_of(group),
+            id: 0,
+            qos,
+            retain,
+            again: false,
+        };
+        self.hand_entry(now, key, entry, opening, fx);
+    }
+
+    /// A message that was counted as on its way is not answered by a member of QoS 0.
+    fn group_done_if(&mut self, qos: Qos, group: &Arc<str>, key: Key, fx: &mut Effects) {
+        if qos != Qos::AtMostOnce {
+            let entry_share = share_of(group);
+            let owner = self.owner_of_group(group);
+            let member = SessionRef::new(self.settings.shard, key);
+            debug_assert_ne!(entry_share, 0);
+            match owner == self.settings.shard {
+                true => self.group_done(group, member, 1),
+                false => {
+                    let (group, what) = (group.clone(), GroupWhat::Done(1));
+                    let word = GroupWord { group, member, what };
+                    self.post(owner, Letter::Group(Box::new(word)), fx);
+                }
+            }
+        }
+    }
+}

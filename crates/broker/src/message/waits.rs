@@ -1,0 +1,189 @@
+//! Answers that have to wait until logs, or other shards, have said that they have it.
+//!
+//! A wait counts what it waits for; the last one that comes has the answer given. Answers to one
+//! client are given in the order of its messages (MQTT5 4.6.0-2, 4.6.0-3), so one that has to wait
+//! holds those behind it.
+
+use crate::Broker;
+use crate::effects::Effects;
+use crate::letter::Letter;
+use crate::session::record::{InboundState, Pending, Stage};
+use base::never;
+use base::slab::Key;
+use base::time::Now;
+use model::event::Counter;
+use model::id::ShardId;
+use model::ports::log::StoreError;
+use model::ports::topics::TopicAnswer;
+use model::session::{Denial, Routed, SessionDelivery};
+use model::topic::Qos;
+
+/// Waits that a shard may have; beyond, a message is refused as Busy.
+pub(crate) const WAITS_MAX: usize = 1 << 20;
+
+/// Who is answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// Nobody.
+    Server,
+    /// The publisher: session, packet identifier, QoS.
+    Client(Key, u16, Qos),
+    /// A command.
+    Command(u64),
+    /// The broker of another shard, under its number.
+    Shard(ShardId, u64),
+}
+
+/// One answer that waits.
+pub(crate) struct Wait {
+    pub origin: Origin,
+    pub left: u32,
+    pub matched: bool,
+    pub error: Option<Denial>,
+}
+
+impl Wait {
+    fn result(&self) -> Result<Routed, Denial> {
+        match (self.error, self.matched) {
+            (Some(why), _) => Err(why),
+            (None, true) => Ok(Routed::Matched),
+            (None, false) => Ok(Routed::NoSubscriber),
+        }
+    }
+}
+
+/// What a client is told about a refusal of the log.
+pub(crate) fn denial(error: StoreError) -> Denial {
+    match error {
+        StoreError::Busy => Denial::Quota,
+        _ => Denial::StoreFull,
+    }
+}
+
+impl Broker {
+    /// One of those that a wait waits for has come.
+    pub(crate) fn arrived(
+        &mut self,
+        now: Now,
+        wait: Key,
+        result: Result<(), Denial>,
+        fx: &mut Effects,
+    ) {
+        let Some(open) = self.waits.at_mut(wait) else {
+            never!(true, "a wait is there until all have come");
+            return;
+        };
+        open.left -= 1;
+        open.error = open.error.or(result.err());
+        if open.left == 0
+            && let Some(open) = self.waits.remove(wait)
+        {
+            self.answer(now, (Some(wait), open.origin), open.result(), fx);
+        }
+    }
+
+    /// Gives an answer, to whoever it is for.
+    pub(crate) fn answer(
+        &mut self,
+        now: Now,
+        (wait, origin): (Option<Key>, Origin),
+        result: Result<Routed, Denial>,
+        fx: &mut Effects,
+    ) {
+        match origin {
+            Origin::Server => {}
+            Origin::Client(key, id, qos) => self.taken(now, (key, wait), (id, qos), result, fx),
+            Origin::Command(ask) => {
+                let answer = match result {
+                    Ok(routed) => TopicAnswer::Published { matched: routed == Routed::Matched },
+                    Err(why) => TopicAnswer::Refused(why.name()),
+                };
+                fx.answers.push((ask, answer));
+            }
+            Origin::Shard(shard, number) => {
+                let result = result.map(|routed| routed == Routed::Matched);
+                self.send(shard, Letter::Receipt { number, result }, fx);
+            }
+        }
+    }
+
+    /// A message of a client is where it has to be, or will not be.
+    fn taken(
+        &mut self,
+        _now: Now,
+        (key, wait): (Key, Option<Key>),
+        (id, qos): (u16, Qos),
+        result: Result<Routed, Denial>,
+        fx: &mut Effects,
+    ) {
+        if result.is_err() {
+            fx.counters.count(Counter::PublishesRefused);
+        }
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        if qos == Qos::ExactlyOnce {
+            let more = session.more();
+            let at = more.inbound.iter().position(|inbound| inbound.id == id);
+            match (at, result) {
+                (Some(at), Ok(routed)) => more.inbound[at].state = InboundState::Taken(routed),
+                // The exchange is over: the identifier is a new message's (MQTT5 4.3.3-9).
+                (Some(at), Err(_)) => {
+                    let inbound = more.inbound.swap_remove(at);
+                    if inbound.marker != 0 {
+                        self.removals.push((key, inbound.marker));
+                    }
+                }
+                (None, _) => {}
+            }
+        }
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let conn = session.online();
+        match (wait, session.more.as_mut()) {
+            (Some(wait), Some(more)) => {
+                for pending in &mut more.pending {
+                    if matches!(pending.stage, Stage::Waits(of) if of == wait) {
+                        pending.stage = Stage::Ready(result);
+                    }
+                }
+                self.give_ready(key, fx);
+            }
+            (None, Some(more)) if !more.pending.is_empty() => {
+                more.pending.push_back(Pending { id, qos, stage: Stage::Ready(result) });
+            }
+            (None, _) => give(conn, (id, qos), result, fx),
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Gives the answers at the front that are ready.
+    fn give_ready(&mut self, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let conn = session.online();
+        let Some(more) = session.more.as_mut() else { return };
+        while let Some(Pending { stage: Stage::Ready(result), id, qos }) = more.pending.front() {
+            give(conn, (*id, *qos), *result, fx);
+            more.pending.pop_front();
+        }
+        session.rest();
+    }
+}
+
+fn give(
+    conn: Option<model::id::ConnRef>,
+    (id, qos): (u16, Qos),
+    result: Result<Routed, Denial>,
+    fx: &mut Effects,
+) {
+    if let Some(conn) = conn {
+        fx.deliveries.push((conn, SessionDelivery::Taken { id, qos, result }));
+    }
+}
+
+/// The number under which a wait is receipted; never 0.
+pub(crate) fn receipt_of(wait: Key) -> u64 {
+    wait.pack() + 1
+}
+
+/// The wait of a receipt.
+pub(crate) fn wait_of(receipt: u64) -> Key {
+    Key::unpack(receipt.saturating_sub(1))
+}

@@ -1,0 +1,45 @@
+//! The invariants, looked at one by one: for tests and the simulation.
+
+use crate::Broker;
+use crate::message::queue::Totals;
+use crate::session::record::Stage;
+
+impl Broker {
+    /// Panics when an invariant does not hold. Visits all sessions: not for a server at work.
+    pub fn audit(&self) {
+        let (mut online, mut totals, mut filters, mut users) = (0, Totals::default(), 0, 0);
+        for (key, session) in self.sessions.iter() {
+            assert_eq!(self.sessions.find(&session.id), Some(key), "a session is found by name");
+            online += u64::from(session.online().is_some());
+            users += 1;
+            for filter in session.filters() {
+                filters += 1;
+                assert!(self.filters.options(filter, key.slot).is_some(), "it holds its filters");
+            }
+            let away = session.conn().is_none();
+            assert!(!away || session.expiry_s > 0, "what does not outlive its connection is gone");
+            assert!(!away || session.is_durable(), "who is away is in the log");
+            let Some(more) = &session.more else { continue };
+            more.queue.audit(&mut totals);
+            assert!(
+                !away || more.queue.on_way() <= more.queue.releases().count(),
+                "nothing goes out"
+            );
+            assert!(!away || more.pending.is_empty(), "nobody waits for an answer");
+            for pending in &more.pending {
+                if let Stage::Waits(wait) = pending.stage {
+                    assert!(self.waits.at(wait).is_some(), "an answer waits for something");
+                }
+            }
+            let front = more.pending.front().map(|pending| &pending.stage);
+            assert!(!matches!(front, Some(Stage::Ready(_))), "what is ready is given");
+        }
+        assert_eq!(online, self.online, "online");
+        assert_eq!(totals, self.totals, "queues");
+        assert_eq!(filters, self.filters.len(), "subscriptions");
+        assert_eq!(users, self.principals.holders(), "principals");
+        for (_, wait) in self.waits.iter() {
+            assert!(wait.left > 0, "a wait waits for something");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Slots in the order of their topics, to walk from any place.
+//!
+//! Topics are ordered level by level: what lies below a topic comes directly behind it. Slots lie
+//! in chunks of some hundreds, so that inserting moves little; who asks says what topic a slot
+//! has. Five bytes a topic.
+
+use std::cmp::Ordering;
+
+const CHUNK_MAX: usize = 512;
+const CHUNK_MIN: usize = CHUNK_MAX / 8;
+
+/// The order.
+#[derive(Default)]
+pub(super) struct Order {
+    /// None is empty.
+    chunks: Vec<Chunk>,
+}
+
+/// Neighbours.
+struct Chunk {
+    /// Not behind any of its topics and behind all of the chunk before, so that a chunk is found
+    /// without a look at messages. That of the first chunk means nothing.
+    from: Box<str>,
+    slots: Vec<u32>,
+}
+
+/// A place in the order; good until something is inserted or removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct At {
+    chunk: usize,
+    index: usize,
+}
+
+impl Order {
+    /// The slot at a place; `None`: the end.
+    pub fn at(&self, at: At) -> Option<u32> {
+        self.chunks.get(at.chunk).map(|chunk| chunk.slots[at.index])
+    }
+
+    /// The place behind.
+    pub fn next(&self, at: At) -> At {
+        self.settle(At { index: at.index + 1, ..at })
+    }
+
+    /// The first place whose topic is not before `bound`.
+    pub fn seek<'t>(&self, bound: &str, topic: impl Fn(u32) -> &'t str) -> At {
+        self.settle(self.find(bound, topic))
+    }
+
+    /// The same from a place that is before: what is asked for is often the next one.
+    pub fn seek_from<'t>(&self, at: At, bound: &str, topic: impl Fn(u32) -> &'t str) -> At {
+        let next = self.next(at);
+        match self.at(next) {
+            Some(slot) if compare(topic(slot), bound).is_lt() => self.seek(bound, topic),
+            _ => next,
+        }
+    }
+
+    /// Puts in a slot whose topic is not there.
+    pub fn insert<'t>(&mut self, slot: u32, topic: impl Fn(u32) -> &'t str) {
+        let At { chunk, index } = self.find(topic(slot), &topic);
+        let chunk_of = |slots: Vec<u32>| Chunk { from: topic(slots[0]).into(), slots };
+        let Some(Chunk { slots, .. }) = self.chunks.get_mut(chunk) else {
+            self.chunks.push(chunk_of(vec![slot]));
+            return;
+        };
+        if slots.len() < CHUNK_MAX {
+            slots.insert(index, slot);
+        } else if index == slots.len() {
+            // They come in order, it seems: what is full stays full.
+            self.chunks.insert(chunk + 1, chunk_of(vec![slot]));
+        } else {
+            let mut upper = slots.split_off(CHUNK_MAX / 2);
+            match index.checked_sub(slots.len()) {
+                Some(index) => upper.insert(index, slot),
+                None => slots.insert(index, slot),
+            }
+            slots.shrink_to_fit();
+            self.chunks.insert(chunk + 1, chunk_of(upper));
+        }
+    }
+
+    /// Takes out a slot that is there.
+    pub fn remove<'t>(&mut self, slot: u32, topic: impl Fn(u32) -> &'t str) {
+        let At { chunk, index } = self.find(topic(slot), topic);
+        let slots = &mut self.chunks[chunk].slots;
+        let was = slots.remove(index);
+        debug_assert_eq!(was, slot);
+        if slots.is_empty() {
+            self.chunks.remove(chunk);
+            return;
+        }
+        let len = slots.len();
+        if len < CHUNK_MIN {
+            let has_room = |chunk: &Chunk| chunk.slots.len() + len < CHUNK_MAX * 3 / 4;
+            if self.chunks.get(chunk + 1).is_some_and(has_room) {
+                let next = self.chunks.remove(chunk + 1);
+                self.chunks[chunk].slots.extend(next.slots);
+            } else if chunk > 0 && has_room(&self.chunks[chunk - 1]) {
+                let last = self.chunks.remove(chunk);
+                self.chunks[chunk - 1].slots.extend(last.slots);
+            }
+        }
+    }
+
+    /// Where `bound` is or would be, in the chunk it would be put into.
+    fn find<'t>(&self, bound: &str, topic: impl Fn(u32) -> &'t str) -> At {
+        let is_before = |chunk: &Chunk| compare(&chunk.from, bound).is_le();
+        let chunk = self.chunks.partition_point(is_before).saturating_sub(1);
+        let slots = self.chunks.get(chunk).map_or(&[][..], |chunk| &chunk.slots);
+        let index = slots.partition_point(|&slot| compare(topic(slot), bound).is_lt());
+        At { chunk, index }
+    }
+
+    fn settle(&self, at: At) -> At {
+        match self.chunks.get(at.chunk) {
+            Some(chunk) if at.index >= chunk.slots.len() => At { chunk: at.chunk + 1, index: 0 },
+            _ => at,
+        }
+    }
+}
+
+/// Level by level, and bytes within a level: as if `/` were before every other byte.
+pub(super) fn compare(left: &str, right: &str) -> Ordering {
+    let (left, right) = (left.as_bytes(), right.as_bytes());
+    let Some(at) = left.iter().zip(right).position(|(one, other)| one != other) else {
+        return left.len().cmp(&right.len());
+    };
+    match (left[at], right[at]) {
+        (b'/', _) => Ordering::Less,
+        (_, b'/') => Ordering::Greater,
+        (one, other) => one.cmp(&other),
+    }
+}

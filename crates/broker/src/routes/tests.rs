@@ -1,0 +1,5 @@
+//! The table against a matcher that looks at every filter, the summary against the tables.
+
+pub(crate) mod measure;
+mod routing;
+mod table;

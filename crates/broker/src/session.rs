@@ -1,0 +1,15 @@
+//! Who is here: sessions, how they come, go and end.
+//!
+//! A session is a record of 64 bytes; whatever an idle one does not need is boxed beside it. What
+//! a connection says counts only while the session is bound to it.
+
+pub(crate) mod access;
+pub(crate) mod allowed;
+pub(crate) mod connect;
+pub(crate) mod leave;
+pub(crate) mod pace;
+pub(crate) mod principals;
+pub(crate) mod record;
+pub(crate) mod registry;
+pub(crate) mod renew;
+pub(crate) mod timers;

@@ -1,0 +1,263 @@
+//! Who may come in: asked at once, or handed out and answered later.
+//!
+//! A question that takes a while is kept with its connection; when the connection goes, the answer
+//! finds nobody. A client that is bound may prove itself again (MQTT5 4.12.1); it stays who it was.
+
+use crate::Broker;
+use crate::effects::Effects;
+use base::slab::Key;
+use base::time::Now;
+use model::close::CloseReason;
+use model::event::{ClientEvent, ClientWhat, Counter};
+use model::id::ConnRef;
+use model::ports::access::{Admission, Grant, Question};
+use model::session::{Connect, Denial, Denied, Proceed, SessionDelivery};
+use std::collections::BTreeMap;
+
+/// Questions that may be out, a shard. One more is refused as Busy.
+const ASKING_MAX: usize = 65_536;
+
+/// Steps of one authentication.
+const STEPS_MAX: u8 = 8;
+
+/// For whom a question is.
+enum For {
+    /// Somebody who wants to come in.
+    Connect(Box<Connect>),
+    /// A client that proves itself again.
+    Session(Key),
+}
+
+/// A question that is out, or waits for the client's next step.
+struct Asking {
+    conn: ConnRef,
+    whose: For,
+    method: Option<Box<str>>,
+    dialogue: Option<Box<[u8]>>,
+    steps: u8,
+}
+
+/// All of a shard.
+#[derive(Default)]
+pub(crate) struct Askings {
+    open: BTreeMap<u64, Asking>,
+    of: BTreeMap<ConnRef, u64>,
+    last: u64,
+}
+
+impl Askings {
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    fn put(&mut self, asking: Asking) -> u64 {
+        self.last += 1;
+        self.of.insert(asking.conn, self.last);
+        self.open.insert(self.last, asking);
+        self.last
+    }
+
+    fn take(&mut self, number: u64) -> Option<Asking> {
+        let asking = self.open.remove(&number)?;
+        self.of.remove(&asking.conn);
+        Some(asking)
+    }
+
+    fn take_of(&mut self, conn: ConnRef) -> Option<Asking> {
+        let number = *self.of.get(&conn)?;
+        self.take(number)
+    }
+}
+
+impl Broker {
+    /// Asks whether this client may come in.
+    pub(crate) fn ask_in(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        connect: Box<Connect>,
+        fx: &mut Effects,
+    ) {
+        if self.askings.len() >= ASKING_MAX {
+            return self.turn_away(now, from, &connect.client_id, Denial::Busy, fx);
+        }
+        let question = question_of(&connect);
+        let method = connect.method.as_ref().map(|(method, _)| method.clone());
+        let asking =
+            Asking { conn: from, whose: For::Connect(connect), method, dialogue: None, steps: 0 };
+        self.ask(now, asking, question, fx);
+    }
+
+    fn ask(&mut self, now: Now, asking: Asking, question: Question, fx: &mut Effects) {
+        match self.settings.access.admit(now.unix_s(), &question) {
+            Admission::Later => {
+                fx.counters.count(Counter::AccessAsked);
+                let number = self.askings.put(asking);
+                fx.questions.push((number, Box::new(question)));
+            }
+            answer => self.answered(now, asking, answer, fx),
+        }
+    }
+
+    /// The answer to a question that was handed out.
+    pub fn admitted(&mut self, now: Now, question: u64, answer: Admission, fx: &mut Effects) {
+        if let Some(asking) = self.askings.take(question) {
+            self.answered(now, asking, answer, fx);
+        }
+    }
+
+    fn answered(&mut self, now: Now, mut asking: Asking, answer: Admission, fx: &mut Effects) {
+        match answer {
+            Admission::Granted(grant, data) => self.granted_in(now, asking, (grant, data), fx),
+            Admission::Continue { data, dialogue } => {
+                let method = asking.method.clone().unwrap_or_default();
+                fx.deliveries.push((asking.conn, SessionDelivery::Challenge { method, data }));
+                asking.dialogue = Some(dialogue);
+                self.askings.put(asking);
+            }
+            Admission::Refused(why) => self.refused_in(now, asking, why, fx),
+            Admission::Later => self.refused_in(now, asking, Denial::Unavailable, fx),
+        }
+    }
+
+    fn granted_in(
+        &mut self,
+        now: Now,
+        asking: Asking,
+        (grant, data): (Grant, Option<Box<[u8]>>),
+        fx: &mut Effects,
+    ) {
+        let method = asking.method.map(|method| (method, data.unwrap_or_default()));
+        match asking.whose {
+            For::Connect(connect) => self.attach(now, asking.conn, (*connect, method), grant, fx),
+            For::Session(key) => {
+                let Some(session) = self.sessions.at(key) else { return };
+                if session.conn() != Some(asking.conn) {
+                    return;
+                }
+                if self.principals.at(session.principal).user != grant.user {
+                    let denied = Denied::of(Denial::NotAuthorized, CloseReason::AuthFailed);
+                    return self.end(now, key, denied, fx);
+                }
+                self.regrant(now, key, &grant, fx);
+                let (method, data) = method.unwrap_or_default();
+                let word = SessionDelivery::Authenticated { method, data };
+                fx.deliveries.push((asking.conn, word));
+            }
+        }
+    }
+
+    fn refused_in(&mut self, now: Now, asking: Asking, why: Denial, fx: &mut Effects) {
+        match asking.whose {
+            For::Connect(connect) => {
+                self.turn_away(now, asking.conn, &connect.client_id, why, fx);
+            }
+            For::Session(key) => {
+                let session = self.sessions.at(key);
+                if session.is_some_and(|session| session.conn() == Some(asking.conn)) {
+                    self.end(now, key, Denied::of(why, CloseReason::AuthFailed), fx);
+                }
+            }
+        }
+    }
+
+    /// The next step of an authentication, or the first of a new one.
+    pub(crate) fn proceed(&mut self, now: Now, from: ConnRef, proceed: Proceed, fx: &mut Effects) {
+        let Proceed { session, method, data } = proceed;
+        let waiting = self.askings.take_of(from);
+        let asking = match (waiting, session) {
+            (Some(asking), _) if asking.method.as_ref() == Some(&method) => {
+                Asking { steps: asking.steps + 1, ..asking }
+            }
+            (Some(asking), _) => return self.refused_in(now, asking, Denial::BadMethod, fx),
+            (None, Some(session)) => {
+                let Some(key) = self.bound(from, session) else { return };
+                let whose = For::Session(key);
+                Asking { conn: from, whose, method: Some(method.clone()), dialogue: None, steps: 0 }
+            }
+            (None, None) => return,
+        };
+        if asking.steps > STEPS_MAX {
+            return self.refused_in(now, asking, Denial::BadCredentials, fx);
+        }
+        let mut question = match &asking.whose {
+            For::Connect(connect) => question_of(connect),
+            For::Session(key) => match self.question_again(*key) {
+                Some(question) => question,
+                None => return,
+            },
+        };
+        question.method = Some((method, data));
+        question.dialogue = asking.dialogue.clone();
+        self.ask(now, asking, question, fx);
+    }
+
+    /// A connection went before it was answered.
+    pub(crate) fn gone(&mut self, now: Now, from: ConnRef, fx: &mut Effects) {
+        self.askings.take_of(from);
+        self.late.forget(from);
+        if let Some(key) = self.welcomes.remove(&from) {
+            let session = self.sessions.at(key);
+            if session.is_some_and(|session| session.conn() == Some(from)) {
+                self.detach(now, key, CloseReason::PeerClosed, fx);
+            }
+        }
+    }
+
+    /// Somebody is not let in.
+    pub(crate) fn turn_away(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        client_id: &str,
+        why: Denial,
+        fx: &mut Effects,
+    ) {
+        fx.counters.count(Counter::SessionsRefused);
+        if fx.events_wanted {
+            let what = ClientWhat::Refused { why };
+            let client_id = client_id.into();
+            fx.events.push(ClientEvent { at_ms: now.wall_ms, client_id, user: None, what });
+        }
+        let reason = match why {
+            Denial::Busy | Denial::Rate => CloseReason::Busy,
+            Denial::Full => CloseReason::Full,
+            Denial::Quota | Denial::StoreFull => CloseReason::Quota,
+            Denial::ShuttingDown => CloseReason::Draining,
+            Denial::UseAnother | Denial::Moved => CloseReason::Redirected,
+            _ => CloseReason::AuthFailed,
+        };
+        fx.deliveries.push((from, SessionDelivery::Refused(Box::new(Denied::of(why, reason)))));
+    }
+
+    fn question_again(&self, key: Key) -> Option<Question> {
+        let session = self.sessions.at(key)?;
+        Some(Question {
+            client_id: session.id.clone(),
+            user: self.principals.at(session.principal).user.as_deref().map(Box::from),
+            password: None,
+            certificate: None,
+            method: None,
+            dialogue: None,
+            peer: session.peer()?,
+            door: 0,
+            tls: false,
+            protocol: self.sessions.protocol_name(session.protocol),
+        })
+    }
+}
+
+fn question_of(connect: &Connect) -> Question {
+    Question {
+        client_id: connect.client_id.clone(),
+        user: connect.user.clone(),
+        password: connect.password.clone(),
+        certificate: connect.certificate.clone(),
+        method: connect.method.clone(),
+        dialogue: None,
+        peer: connect.peer,
+        door: connect.door,
+        tls: connect.tls,
+        protocol: connect.protocol,
+    }
+}

@@ -1,0 +1,334 @@
+//! A client comes: it is looked at, bound to its session, and welcomed.
+//!
+//! Cheapest questions first; nothing is kept for whoever is refused. One connection a session: a
+//! newer one takes over at once, and what the older one says afterwards changes nothing. A new
+//! session that outlives its connection is welcomed when its row is on stable storage.
+
+use super::record::NEVER_S;
+use crate::Broker;
+use crate::durable::rows;
+use crate::durable::tickets::Promise;
+use crate::effects::Effects;
+use base::hash::home;
+use base::prng::scramble;
+use base::slab::Key;
+use base::time::Now;
+use model::close::CloseReason;
+use model::event::{ClientWhat, Counter};
+use model::id::{ConnRef, SessionRef};
+use model::ports::access::{Act, Grant};
+use model::ports::log::{Call, Table, Write};
+use model::session::{Connect, Connected, Denial, Denied, SessionDelivery};
+
+/// Seconds over which the connections of a client are counted.
+pub(crate) const FLAP_S: u32 = 10;
+
+/// A client that is let in, before it is told.
+pub(crate) struct Welcome {
+    pub key: Key,
+    pub conn: ConnRef,
+    pub connected: Connected,
+}
+
+/// The last word of an exchange: method and data.
+type LastWord = Option<(Box<str>, Box<[u8]>)>;
+
+impl Broker {
+    /// Somebody wants to come in.
+    pub(crate) fn connect(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        mut connect: Box<Connect>,
+        fx: &mut Effects,
+    ) {
+        let why = if self.draining {
+            Some(Denial::ShuttingDown)
+        } else if connect.crowded {
+            Some(Denial::Full)
+        } else if self.pace.admit(now).is_err() {
+            Some(Denial::Busy)
+        } else if connect.client_id.len()
+            > usize::from(self.settings.limits.topics.client_id_bytes_max)
+        {
+            Some(Denial::ClientIdInvalid)
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            return self.turn_away(now, from, &connect.client_id, why, fx);
+        }
+        if connect.client_id.is_empty() {
+            self.assign(&mut connect);
+        } else if self.flaps(now, &connect.client_id) {
+            fx.counters.count(Counter::SessionsDelayed);
+            return self.connect_late(now, from, connect, fx);
+        }
+        self.ask_in(now, from, connect, fx);
+    }
+
+    /// Gives an identifier that is new and at home on this shard.
+    fn assign(&mut self, connect: &mut Connect) {
+        loop {
+            let number = scramble(self.rng.draw());
+            let id = format!("{ASSIGNED}{number:016x}");
+            let hash = self.settings.home.of(&[b"mqtt", id.as_bytes()]);
+            let here = home(hash, self.settings.shards.max(1)) == self.settings.shard.0;
+            if here && self.sessions.find(&id).is_none() {
+                connect.client_id = id.into();
+                self.assigned.insert(connect.client_id.clone());
+                return;
+            }
+        }
+    }
+
+    /// Whether this client comes too often.
+    fn flaps(&mut self, now: Now, client_id: &str) -> bool {
+        let window = now.secs() / FLAP_S;
+        if self.flap_window != window {
+            self.flap_window = window;
+            self.flap_counts = std::collections::BTreeMap::new();
+        }
+        let hash = self.settings.hash_key.of(&[client_id.as_bytes()]);
+        let count = self.flap_counts.entry(hash).or_insert(0);
+        *count = count.saturating_add(1);
+        *count > self.settings.limits.topics.flaps_max
+    }
+
+    /// The client was let in: its session is found or made.
+    pub(crate) fn attach(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        (connect, method): (Connect, LastWord),
+        grant: Grant,
+        fx: &mut Effects,
+    ) {
+        let assigned = self.assigned.remove(&connect.client_id);
+        if let Err(why) = self.may_attach(&connect, &grant) {
+            return self.turn_away(now, from, &connect.client_id, why, fx);
+        }
+        if let Some(key) = self.sessions.find(&connect.client_id) {
+            self.take_over(now, (key, from), connect.clean_start, fx);
+        }
+        let known = self.sessions.find(&connect.client_id);
+        let present = known.is_some();
+        let key = known.or_else(|| self.sessions.insert(&connect.client_id));
+        let Some(key) = key else {
+            return self.turn_away(now, from, &connect.client_id, Denial::Full, fx);
+        };
+        let is_new_row = self.bind(now, (key, from), &connect, (&grant, present), fx);
+        let connected = self.connected(key, &connect, (present, assigned), method);
+        let welcome = Welcome { key, conn: from, connected };
+        if let Some(will) = connect.will {
+            self.set_will(key, will, fx);
+        }
+        match is_new_row {
+            true => {
+                self.welcomes.insert(from, key);
+                self.put_session_row(key, Some(Box::new(welcome)), fx);
+            }
+            false => {
+                if self.sessions.at(key).is_some_and(|session| session.is_durable()) {
+                    self.put_session_row(key, None, fx);
+                }
+                self.welcome(now, welcome, fx);
+            }
+        }
+    }
+
+    fn may_attach(&self, connect: &Connect, grant: &Grant) -> Result<(), Denial> {
+        let known = self.sessions.find(&connect.client_id).and_then(|key| self.sessions.at(key));
+        if let Some(session) = known {
+            // A session belongs to its user: nobody else goes on with it, or ends it.
+            if self.principals.at(session.principal).user != grant.user {
+                return Err(Denial::NotAuthorized);
+            }
+        } else if self.sessions.len() >= self.sessions_max {
+            return Err(Denial::Full);
+        }
+        let Some(will) = &connect.will else { return Ok(()) };
+        let principal =
+            super::principals::Principal { user: grant.user.clone(), rules: grant.rules.clone() };
+        match principal.may(&connect.client_id, Act::Publish, will.message.topic()) {
+            true => Ok(()),
+            false => Err(Denial::NotAuthorized),
+        }
+    }
+
+    /// Ends the connection before this one, and the session with it where the client wants a clean
+    /// start, or where it does not outlive its connection.
+    fn take_over(&mut self, now: Now, (key, from): (Key, ConnRef), clean: bool, fx: &mut Effects) {
+        if let Some(conn) = self.sessions.at(key).and_then(|session| session.conn()) {
+            fx.counters.count(Counter::SessionsTakenOver);
+            if conn != from {
+                let denied = Denied::of(Denial::TakenOver, CloseReason::Replaced);
+                fx.deliveries.push((conn, SessionDelivery::End(Box::new(denied))));
+            }
+            self.welcomes.remove(&conn);
+            self.detach(now, key, CloseReason::Replaced, fx);
+        }
+        if clean {
+            self.end_session(now, key, fx);
+        }
+    }
+
+    /// Binds the session to the connection; whether it has to get a row before it is welcomed.
+    fn bind(
+        &mut self,
+        now: Now,
+        (key, from): (Key, ConnRef),
+        connect: &Connect,
+        (grant, present): (&Grant, bool),
+        fx: &mut Effects,
+    ) -> bool {
+        let limits = self.settings.limits.topics.clone();
+        let principal = self.principals.hold(grant);
+        let protocol = self.sessions.protocol(connect.protocol);
+        let expiry_s = match (connect.expiry_s, limits.session_expiry_s_max) {
+            (wish, NEVER_S) => wish,
+            (wish, max) => wish.min(max),
+        };
+        let Some(session) = self.sessions.at_mut(key) else { return false };
+        let before = std::mem::replace(&mut session.principal, principal);
+        session.set_conn(Some(from));
+        session.since_s = now.unix_s();
+        session.set_expiry_s(expiry_s);
+        session.window = connect.receive_max.min(limits.inflight_max).max(1);
+        session.keep_alive_s = keep_alive(connect.keep_alive_s, limits.keep_alive_s_max);
+        session.protocol = protocol;
+        session.set_reason(None);
+        session.set_bridge(connect.is_bridge);
+        session.set_peer(connect.peer);
+        let was_durable = session.is_durable();
+        if grant.until_s != 0 || session.more.as_ref().is_some_and(|more| more.until_s != 0) {
+            session.more().until_s = grant.until_s;
+        }
+        if let Some(more) = &mut session.more {
+            // The client is back before its will was due (MQTT5 3.1.3-9), with a new one or none.
+            more.walks.resume();
+        }
+        // A new record began with everybody's number, which a session holds like any other.
+        debug_assert!(present || before == 0, "a new record belongs to everybody");
+        if present && self.principals.let_go(before) {
+            self.allowed.clear();
+        }
+        self.cancel_will(key, fx);
+        if grant.until_s != 0 {
+            self.time_grant(now, key, grant.until_s);
+        }
+        if present {
+            self.reach_again(now, key, fx);
+        }
+        let durable = expiry_s > 0;
+        if durable && !was_durable {
+            self.make_durable(key, fx);
+            return true;
+        }
+        false
+    }
+
+    fn connected(
+        &self,
+        key: Key,
+        connect: &Connect,
+        (present, assigned): (bool, bool),
+        method: LastWord,
+    ) -> Connected {
+        let session = self.sessions.at(key);
+        let limits = &self.settings.limits.topics;
+        let information = format!("{RESPONSES}{}/", connect.client_id);
+        Connected {
+            session: SessionRef::new(self.settings.shard, key),
+            present,
+            assigned: assigned.then(|| connect.client_id.clone()),
+            keep_alive_s: session.map_or(0, |session| session.keep_alive_s),
+            expiry_s: session.map_or(0, |session| session.expiry_s),
+            receive_max: limits.receive_max,
+            response_information: connect.wants_response_information.then(|| information.into()),
+            method,
+            is_bridge: connect.is_bridge,
+        }
+    }
+
+    /// The row of a new durable session was answered.
+    pub(crate) fn welcome_written(
+        &mut self,
+        now: Now,
+        welcome: Welcome,
+        is_written: bool,
+        fx: &mut Effects,
+    ) {
+        self.welcomes.remove(&welcome.conn);
+        let Some(session) = self.sessions.at(welcome.key) else { return };
+        if session.conn() != Some(welcome.conn) {
+            return;
+        }
+        if is_written {
+            return self.welcome(now, welcome, fx);
+        }
+        let id = session.id.clone();
+        self.cancel_will(welcome.key, fx);
+        self.drop_session(now, welcome.key, fx);
+        self.turn_away(now, welcome.conn, &id, Denial::StoreFull, fx);
+    }
+
+    /// The client is told that it is connected, and gets what waited for it.
+    fn welcome(&mut self, now: Now, welcome: Welcome, fx: &mut Effects) {
+        let Welcome { key, conn, connected } = welcome;
+        let present = connected.present;
+        fx.counters.count(Counter::SessionsConnected);
+        fx.counters.count_by(Counter::SessionsResumed, u64::from(present));
+        fx.deliveries.push((conn, SessionDelivery::Connected(Box::new(connected))));
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        session.welcome();
+        self.online += 1;
+        if fx.events_wanted
+            && let Some(session) = self.sessions.at(key)
+            && let Some(peer) = session.peer()
+        {
+            let protocol = self.sessions.protocol_name(session.protocol);
+            let what = ClientWhat::Connected { protocol, peer, resumed: present };
+            self.event(now, key, || what, fx);
+        }
+        self.share_presence(now, key, true, fx);
+        if !present {
+            self.auto_subscribe(now, key, fx);
+        }
+        self.resume(now, key, fx);
+    }
+
+    /// Writes the row of a session; with a welcome, the client is told when it is written.
+    pub(crate) fn put_session_row(
+        &mut self,
+        key: Key,
+        welcome: Option<Box<Welcome>>,
+        fx: &mut Effects,
+    ) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let user = self.principals.at(session.principal).user.as_deref();
+        let protocol = self.sessions.protocol_name(session.protocol);
+        let value = rows::session_row(session, user, protocol);
+        let key = rows::session_key(&session.id);
+        let write = Write::Put { table: Table::Sessions, key, value };
+        match welcome {
+            Some(welcome) => self.ask_log(Promise::Welcome(welcome), Call::Write(write), fx),
+            None => self.chore(write, fx),
+        }
+    }
+}
+
+/// How identifiers begin that the broker gives.
+const ASSIGNED: &str = "auto-";
+
+/// How response topics begin that clients are told.
+const RESPONSES: &str = "$response/";
+
+/// The silence in force, seconds.
+fn keep_alive(wish_s: u16, max_s: u16) -> u16 {
+    match (wish_s, max_s) {
+        (wish_s, 0) => wish_s,
+        (0, max_s) => max_s,
+        (wish_s, max_s) => wish_s.min(max_s),
+    }
+}

@@ -1,0 +1,118 @@
+//! A client goes, and a session ends.
+//!
+//! What was on the way waits for the client's return if the session outlives the connection. The
+//! will belongs to the connection it came with: a farewell discards it, everything else has it
+//! published, after its delay or at the session's end.
+
+use super::record::NEVER_S;
+use crate::Broker;
+use crate::durable::entries::timeline_of;
+use crate::durable::rows;
+use crate::effects::Effects;
+use base::slab::Key;
+use base::time::Now;
+use model::close::CloseReason;
+use model::event::ClientWhat;
+use model::ports::log::{Table, Write};
+use model::session::{Denied, Drop, SessionDelivery};
+use model::topic::Qos;
+
+impl Broker {
+    /// The client says farewell.
+    pub(crate) fn leave(
+        &mut self,
+        now: Now,
+        key: Key,
+        (with_will, expiry_s): (bool, Option<u32>),
+        fx: &mut Effects,
+    ) {
+        if !with_will {
+            self.cancel_will(key, fx);
+        }
+        let max_s = self.settings.limits.topics.session_expiry_s_max;
+        if let (Some(session), Some(expiry_s)) = (self.sessions.at_mut(key), expiry_s)
+            && session.expiry_s != 0
+        {
+            let cut = if max_s == NEVER_S { expiry_s } else { expiry_s.min(max_s) };
+            session.set_expiry_s(cut);
+        }
+        self.detach(now, key, CloseReason::Unbound, fx);
+    }
+
+    /// The session has no connection any more.
+    pub(crate) fn detach(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
+        self.event(now, key, || ClientWhat::Disconnected { reason }, fx);
+        let totals = &mut self.totals;
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        self.online -= u64::from(session.online().is_some());
+        session.set_conn(None);
+        session.set_reason(Some(reason));
+        session.since_s = now.unix_s();
+        let ends = session.expiry_s == 0;
+        if let Some(more) = &mut session.more {
+            more.pending.clear();
+            more.dialogue = None;
+            more.walks.pause();
+            more.queue.rewind(totals);
+        }
+        if !ends && !self.settings.limits.topics.queue_qos0 {
+            let totals = &mut self.totals;
+            let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+            let none = |entry: &super::super::message::queue::Entry| entry.qos == Qos::AtMostOnce;
+            let gone = more.map_or(0, |more| more.queue.take_waiting(none, totals).len());
+            self.dropped(now, key, (Drop::Offline, gone as u64), fx);
+        }
+        self.share_presence(now, key, false, fx);
+        if ends {
+            return self.end_session(now, key, fx);
+        }
+        self.will_due(now, key, fx);
+        self.put_session_row(key, None, fx);
+        self.time_end(now, key);
+        self.rest(key);
+    }
+
+    /// The session is over, and its will is published if it is still there.
+    pub(crate) fn end_session(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        self.publish_will(now, key, fx);
+        self.event(now, key, || ClientWhat::SessionEnded, fx);
+        self.drop_session(now, key, fx);
+    }
+
+    /// Takes a session out, with all that is its own.
+    pub(crate) fn drop_session(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        self.leave_groups(now, key, fx);
+        let totals = &mut self.totals;
+        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let left = more.map_or(0, |more| more.queue.clear(totals).len());
+        fx.counters.dropped(Drop::SessionEnded, left as u64);
+        let Some(session) = self.sessions.at(key) else { return };
+        let durable = session.is_durable();
+        let filters: Vec<u32> = session.filters().collect();
+        for filter in filters {
+            self.let_go_filter((key, filter), durable, fx);
+        }
+        let Some(session) = self.sessions.remove(key) else { return };
+        self.online -= u64::from(session.online().is_some());
+        if self.principals.let_go(session.principal) {
+            self.allowed.clear();
+        }
+        if self.publisher.0 == Some(key) {
+            self.publisher = (None, 0);
+        }
+        if durable {
+            let row = rows::session_key(&session.id);
+            self.chore(Write::Delete { table: Table::Sessions, key: row }, fx);
+            self.chore(Write::Forget(timeline_of(self.settings.home, &session.id)), fx);
+        }
+    }
+
+    /// The server ends a connection.
+    pub(crate) fn end(&mut self, now: Now, key: Key, denied: Denied, fx: &mut Effects) {
+        let Some(conn) = self.sessions.at(key).and_then(|session| session.conn()) else { return };
+        let reason = denied.reason;
+        fx.deliveries.push((conn, SessionDelivery::End(Box::new(denied))));
+        self.welcomes.remove(&conn);
+        self.detach(now, key, reason, fx);
+    }
+}

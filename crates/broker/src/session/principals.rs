@@ -1,0 +1,94 @@
+//! Who sessions belong to: user and rules, held once for all sessions that share them.
+//!
+//! Number 0 is everybody: no name, every right. A number lives while a session has it.
+
+use model::ports::access::{Act, Grant, Reach, Rules, Who};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A user with its rules.
+#[derive(Clone, Default)]
+pub(crate) struct Principal {
+    pub user: Option<Arc<str>>,
+    pub rules: Option<Arc<dyn Rules>>,
+}
+
+struct Held {
+    principal: Principal,
+    count: u64,
+}
+
+/// All of a shard.
+pub(crate) struct Principals {
+    held: Vec<Held>,
+    free: Vec<u32>,
+    /// By name and the address of the rules.
+    numbers: BTreeMap<(Option<Arc<str>>, usize), u32>,
+}
+
+impl Default for Principals {
+    fn default() -> Principals {
+        let everybody = Held { principal: Principal::default(), count: 1 };
+        let numbers = BTreeMap::from([((None, 0), 0)]);
+        Principals { held: vec![everybody], free: Vec::new(), numbers }
+    }
+}
+
+impl Principals {
+    /// The number of whoever has this grant, held once more.
+    pub fn hold(&mut self, grant: &Grant) -> u32 {
+        let name = (grant.user.clone(), address(grant.rules.as_ref()));
+        let number = *self.numbers.entry(name).or_insert_with(|| match self.free.pop() {
+            Some(number) => number,
+            None => {
+                self.held.push(Held { principal: Principal::default(), count: 0 });
+                (self.held.len() - 1) as u32
+            }
+        });
+        let held = &mut self.held[number as usize];
+        if held.count == 0 {
+            held.principal = Principal { user: grant.user.clone(), rules: grant.rules.clone() };
+        }
+        held.count += 1;
+        number
+    }
+
+    /// One session fewer has this number; true: it is free, and may be somebody else's.
+    pub fn let_go(&mut self, number: u32) -> bool {
+        let held = &mut self.held[number as usize];
+        held.count -= 1;
+        if held.count == 0 {
+            let Principal { user, rules } = std::mem::take(&mut held.principal);
+            self.numbers.remove(&(user, address(rules.as_ref())));
+            self.free.push(number);
+        }
+        held.count == 0
+    }
+
+    pub fn at(&self, number: u32) -> &Principal {
+        &self.held[number as usize].principal
+    }
+
+    /// How many sessions have a number, everybody's own one aside.
+    pub fn holders(&self) -> u64 {
+        self.held.iter().map(|held| held.count).sum::<u64>() - 1
+    }
+}
+
+impl Principal {
+    /// Whether it may do this.
+    pub fn may(&self, client_id: &str, act: Act, topic: &str) -> bool {
+        let who = Who { client_id, user: self.user.as_deref() };
+        self.rules.as_ref().is_none_or(|rules| rules.may(&who, act, topic))
+    }
+
+    /// How far a filter reaches.
+    pub fn reach(&self, client_id: &str, filter: &str) -> Reach {
+        let who = Who { client_id, user: self.user.as_deref() };
+        self.rules.as_ref().map_or(Reach::All, |rules| rules.reach(&who, filter))
+    }
+}
+
+fn address(rules: Option<&Arc<dyn Rules>>) -> usize {
+    rules.map_or(0, |rules| Arc::as_ptr(rules).cast::<()>() as usize)
+}

@@ -1,0 +1,341 @@
+//! One session's record.
+//!
+//! 64 bytes, and the text of its identifier; [`More`] holds what only a busy session has, and goes
+//! when there is nothing in it. The record knows no other session and decides nothing.
+
+use crate::message::queue::Queue;
+use crate::message::walk::Walks;
+use base::slab::Key;
+use model::close::CloseReason;
+use model::id::ConnRef;
+use model::session::{Denial, Routed, Will};
+use model::topic::Qos;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Bits of [`Session::flags`].
+mod flag {
+    /// It outlives its connection, and is in the log.
+    pub const DURABLE: u16 = 1;
+    /// The client knows that it is connected.
+    pub const WELCOME: u16 = 1 << 1;
+    /// A bridge that marked itself.
+    pub const BRIDGE: u16 = 1 << 2;
+    /// A timer for its end is set, that comes no later than the end.
+    pub const TIMED: u16 = 1 << 3;
+}
+
+const NO_CONN: u64 = u64::MAX;
+/// No subscription.
+pub(crate) const NO_FILTER: u32 = u32::MAX;
+/// An expiry of never.
+pub(crate) const NEVER_S: u32 = u32::MAX;
+
+/// One session.
+pub(crate) struct Session {
+    /// The client identifier.
+    pub id: Box<str>,
+    conn: u64,
+    pub more: Option<Box<More>>,
+    /// Whose, as [`super::principals::Principals`] numbers them.
+    pub principal: u32,
+    /// Unix second since when it is online or away.
+    pub since_s: u32,
+    /// Seconds it outlives its connection; [`NEVER_S`]: for ever.
+    pub expiry_s: u32,
+    /// The filter of its first subscription, or [`NO_FILTER`].
+    pub filter: u32,
+    peer_ip: u32,
+    peer_port: u16,
+    /// Deliveries of QoS 1 and 2 that may be on the way.
+    pub window: u16,
+    /// Seconds.
+    pub keep_alive_s: u16,
+    flags: u16,
+    /// Number of its protocol's name.
+    pub protocol: u8,
+    /// How its last connection ended; 255: it has not.
+    reason: u8,
+}
+
+const _: () = assert!(size_of::<Option<Session>>() <= 64);
+
+/// What a session has only while it is busy.
+#[derive(Default)]
+pub(crate) struct More {
+    /// What is on the way to the client, and what waits.
+    pub queue: Queue,
+    /// Messages of QoS 1 and 2 that the client waits to hear of, in order.
+    pub pending: VecDeque<Pending>,
+    /// Identifiers of QoS 2 that the client has not released.
+    pub inbound: Vec<Inbound>,
+    /// Filters after the first.
+    pub filters: Vec<u32>,
+    /// Identifiers of subscriptions: filter, number.
+    pub ids: Vec<(u32, u32)>,
+    /// Memberships of shared groups.
+    pub shares: Vec<Share>,
+    /// Retained messages on their way.
+    pub walks: Walks,
+    /// What is published when it goes without farewell, with the moment (Unix s, 0: not yet).
+    pub will: Option<Box<(Will, u32)>>,
+    /// Its address, when that is not of IPv4.
+    pub peer: Option<SocketAddr>,
+    /// Unix second at which what it may do is over; 0: never.
+    pub until_s: u32,
+    /// An authentication that goes on: where it stands.
+    pub dialogue: Option<Box<[u8]>>,
+    /// The method it authenticated with.
+    pub method: Option<Box<str>>,
+    /// Messages dropped since it began.
+    pub dropped: u64,
+    /// Appends to its timeline that are not answered.
+    pub asked: u32,
+    /// A page of bodies is on its way.
+    pub pulling: bool,
+}
+
+/// A message of QoS 1 or 2 whose answer waits.
+pub(crate) struct Pending {
+    pub id: u16,
+    pub qos: Qos,
+    pub stage: Stage,
+}
+
+/// How far an answer is.
+pub(crate) enum Stage {
+    /// Logs have to say so.
+    Waits(Key),
+    /// Those before it have to be given.
+    Ready(Result<Routed, Denial>),
+}
+
+/// A packet identifier of QoS 2 that the client has not released.
+pub(crate) struct Inbound {
+    pub id: u16,
+    /// The place of its marker in the timeline; 0: none.
+    pub marker: u64,
+    pub state: InboundState,
+}
+
+/// How far a message of QoS 2 is on its way in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum InboundState {
+    /// Logs are asked.
+    Storing(Key),
+    /// It is taken.
+    Taken(Routed),
+    /// It came before a restart, and other shards may not have it; nor this one, where the mark
+    /// stands alone.
+    Restored { alone: bool },
+    /// Its release is being written.
+    Releasing,
+}
+
+/// A subscription of a shared group.
+pub(crate) struct Share {
+    /// `$share/group/filter`.
+    pub filter: Box<str>,
+    pub options: u8,
+    pub subscription_id: Option<u32>,
+}
+
+impl Session {
+    /// A session that nobody is bound to.
+    pub fn new(id: &str) -> Session {
+        Session {
+            id: id.into(),
+            conn: NO_CONN,
+            more: None,
+            principal: 0,
+            since_s: 0,
+            expiry_s: 0,
+            filter: NO_FILTER,
+            peer_ip: 0,
+            peer_port: 0,
+            window: 1,
+            keep_alive_s: 0,
+            flags: 0,
+            protocol: 0,
+            reason: u8::MAX,
+        }
+    }
+
+    /// The connection it is bound to.
+    pub fn conn(&self) -> Option<ConnRef> {
+        (self.conn != NO_CONN).then(|| ConnRef::from_bits(self.conn))
+    }
+
+    /// The connection it may be sent something over.
+    pub fn online(&self) -> Option<ConnRef> {
+        self.conn().filter(|_| self.flags & flag::WELCOME != 0)
+    }
+
+    /// Binds it, or unbinds it; either way it is not welcome yet.
+    pub fn set_conn(&mut self, conn: Option<ConnRef>) {
+        self.conn = conn.map_or(NO_CONN, ConnRef::bits);
+        self.set(flag::WELCOME, false);
+    }
+
+    pub fn welcome(&mut self) {
+        self.set(flag::WELCOME, true);
+    }
+
+    pub fn is_durable(&self) -> bool {
+        self.flags & flag::DURABLE != 0
+    }
+
+    pub fn set_durable(&mut self, durable: bool) {
+        self.set(flag::DURABLE, durable);
+    }
+
+    pub fn is_bridge(&self) -> bool {
+        self.flags & flag::BRIDGE != 0
+    }
+
+    pub fn set_bridge(&mut self, bridge: bool) {
+        self.set(flag::BRIDGE, bridge);
+    }
+
+    /// How long it outlives its connection from now on.
+    pub fn set_expiry_s(&mut self, expiry_s: u32) {
+        if expiry_s < self.expiry_s {
+            // The timer that is set would come too late.
+            self.set_timed(false);
+        }
+        self.expiry_s = expiry_s;
+    }
+
+    /// Whether a timer for its end is set.
+    pub fn is_timed(&self) -> bool {
+        self.flags & flag::TIMED != 0
+    }
+
+    pub fn set_timed(&mut self, timed: bool) {
+        self.set(flag::TIMED, timed);
+    }
+
+    pub fn reason(&self) -> Option<CloseReason> {
+        CloseReason::ALL.get(usize::from(self.reason)).copied()
+    }
+
+    pub fn set_reason(&mut self, reason: Option<CloseReason>) {
+        self.reason = reason.map_or(u8::MAX, |reason| reason as u8);
+    }
+
+    /// Its client's address, as far as it is known.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.conn()?;
+        let more = self.more.as_ref().and_then(|more| more.peer);
+        more.or(Some(SocketAddr::new(
+            IpAddr::V4(Ipv4Addr::from_bits(self.peer_ip)),
+            self.peer_port,
+        )))
+    }
+
+    pub fn set_peer(&mut self, peer: SocketAddr) {
+        if let Some(more) = &mut self.more {
+            more.peer = None;
+        }
+        match peer.ip() {
+            IpAddr::V4(ip) => (self.peer_ip, self.peer_port) = (ip.to_bits(), peer.port()),
+            IpAddr::V6(_) => self.more().peer = Some(peer),
+        }
+    }
+
+    /// What only a busy session has.
+    pub fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    /// Its queue, if it has one.
+    pub fn queue(&self) -> Option<&Queue> {
+        self.more.as_ref().map(|more| &more.queue)
+    }
+
+    /// Frees what it does not need.
+    pub fn rest(&mut self) {
+        if self.more.as_ref().is_some_and(|more| more.is_idle()) {
+            self.more = None;
+        }
+    }
+
+    /// Seconds until it ends, when it is away since `since_s`.
+    pub fn ends_at_s(&self) -> u64 {
+        match self.expiry_s {
+            NEVER_S => u64::MAX,
+            expiry_s => u64::from(self.since_s) + u64::from(expiry_s),
+        }
+    }
+
+    /// The filters it is subscribed to, shared ones not among them.
+    pub fn filters(&self) -> impl Iterator<Item = u32> {
+        let first = Some(self.filter).filter(|&filter| filter != NO_FILTER);
+        let others = self.more.iter().flat_map(|more| more.filters.iter().copied());
+        first.into_iter().chain(others)
+    }
+
+    pub fn add_filter(&mut self, filter: u32) {
+        match self.filter {
+            NO_FILTER => self.filter = filter,
+            _ => self.more().filters.push(filter),
+        }
+    }
+
+    /// A filter has another number from now on.
+    pub fn change_filter(&mut self, before: u32, number: u32) {
+        if self.filter == before {
+            self.filter = number;
+        }
+        let Some(more) = &mut self.more else { return };
+        let filters = more.filters.iter_mut().chain(more.ids.iter_mut().map(|(filter, _)| filter));
+        filters.filter(|filter| **filter == before).for_each(|filter| *filter = number);
+    }
+
+    pub fn drop_filter(&mut self, filter: u32) {
+        if let Some(more) = &mut self.more {
+            more.ids.retain(|&(of, _)| of != filter);
+            more.filters.retain(|&other| other != filter);
+        }
+        if self.filter == filter {
+            let next = self.more.as_mut().and_then(|more| more.filters.pop());
+            self.filter = next.unwrap_or(NO_FILTER);
+        }
+    }
+
+    /// Subscriptions, shared ones among them.
+    pub fn subscriptions(&self) -> usize {
+        let more = self.more.as_ref().map_or(0, |more| more.filters.len() + more.shares.len());
+        more + usize::from(self.filter != NO_FILTER)
+    }
+
+    /// The number that deliveries for a filter name.
+    pub fn subscription_id(&self, filter: u32) -> Option<u32> {
+        let more = self.more.as_ref()?;
+        more.ids.iter().find(|&&(of, _)| of == filter).map(|&(_, id)| id)
+    }
+
+    fn set(&mut self, bit: u16, on: bool) {
+        self.flags = if on { self.flags | bit } else { self.flags & !bit };
+    }
+}
+
+impl More {
+    fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+            && self.pending.is_empty()
+            && self.inbound.is_empty()
+            && self.filters.is_empty()
+            && self.ids.is_empty()
+            && self.shares.is_empty()
+            && self.walks.is_empty()
+            && self.will.is_none()
+            && self.peer.is_none()
+            && self.until_s == 0
+            && self.dialogue.is_none()
+            && self.method.is_none()
+            && self.dropped == 0
+            && self.asked == 0
+            && !self.pulling
+    }
+}

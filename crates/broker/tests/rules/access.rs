@@ -1,0 +1,297 @@
+//! Who may do what.
+
+use crate::world::{World, access, connect, durable, message, will, wish};
+use model::ports::access::*;
+use model::session::*;
+use model::topic::Qos;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Reads and publishes what begins with one of these.
+#[derive(Debug)]
+struct Prefixes(Vec<&'static str>);
+
+impl Rules for Prefixes {
+    fn may(&self, _: &Who<'_>, _: Act, topic: &str) -> bool {
+        self.0.iter().any(|prefix| topic.starts_with(prefix))
+    }
+
+    fn reach(&self, who: &Who<'_>, filter: &str) -> Reach {
+        match filter.find(['+', '#']) {
+            None if self.may(who, Act::Read, filter) => Reach::All,
+            None => Reach::Nothing,
+            Some(_) if self.0.iter().any(|prefix| filter.starts_with(prefix)) => Reach::All,
+            Some(at) if self.0.iter().any(|prefix| prefix.starts_with(&filter[..at])) => {
+                Reach::Partly
+            }
+            Some(_) => Reach::Nothing,
+        }
+    }
+}
+
+/// The same, as a token brings them.
+#[derive(Debug)]
+struct Token(Prefixes);
+
+impl Rules for Token {
+    fn may(&self, who: &Who<'_>, act: Act, topic: &str) -> bool {
+        self.0.may(who, act, topic)
+    }
+
+    fn reach(&self, who: &Who<'_>, filter: &str) -> Reach {
+        self.0.reach(who, filter)
+    }
+
+    fn fixed(&self) -> bool {
+        true
+    }
+}
+
+/// An access that the test turns.
+#[derive(Default)]
+struct Door {
+    prefixes: Mutex<Vec<&'static str>>,
+    version: AtomicU64,
+    until_s: AtomicU32,
+}
+
+impl Door {
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    fn grant(&self, user: Option<&str>) -> Grant {
+        let prefixes = self.prefixes.lock().expect("nobody panics").clone();
+        let rules: Option<Arc<dyn Rules>> = match prefixes.is_empty() {
+            true => None,
+            false => Some(Arc::new(Prefixes(prefixes))),
+        };
+        let until_s = self.until_s.load(Ordering::Relaxed);
+        Grant { user: user.map(Arc::from), rules, until_s }
+    }
+}
+
+struct Key(Arc<Door>);
+
+impl Access for Key {
+    fn admit(&self, _: u32, question: &Question) -> Admission {
+        let user = question.user.as_deref();
+        if let Some((method, data)) = &question.method {
+            return match (&**method, &**data, &question.dialogue) {
+                ("SCRAM", b"first", _) => {
+                    Admission::Continue { data: (*b"nonce").into(), dialogue: (*b"1").into() }
+                }
+                ("SCRAM", b"proof", Some(dialogue)) if **dialogue == *b"1" => {
+                    Admission::Granted(self.0.grant(user), Some((*b"done").into()))
+                }
+                ("SCRAM", ..) => Admission::Refused(Denial::BadCredentials),
+                _ => Admission::Refused(Denial::BadMethod),
+            };
+        }
+        match user {
+            Some("bad") => Admission::Refused(Denial::BadCredentials),
+            Some("slow") => Admission::Later,
+            Some("token") => {
+                let rules: Arc<dyn Rules> = Arc::new(Token(Prefixes(vec!["open/"])));
+                let until_s = self.0.until_s.load(Ordering::Relaxed);
+                let (user, rules) = (user.map(Arc::from), Some(rules));
+                Admission::Granted(Grant { user, rules, until_s }, None)
+            }
+            _ => Admission::Granted(self.0.grant(user), None),
+        }
+    }
+
+    fn renew(&self, who: &Who<'_>) -> Option<Grant> {
+        Some(Grant { until_s: 0, ..self.0.grant(who.user) }).filter(|_| self.0.version() != 9).map(
+            |grant| match self.0.version() {
+                2 => Grant { until_s: 1, ..grant },
+                _ => grant,
+            },
+        )
+    }
+
+    fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Relaxed)
+    }
+}
+
+fn world(prefixes: &[&'static str]) -> (World, Arc<Door>) {
+    let door = Arc::new(Door::default());
+    *door.prefixes.lock().expect("nobody panics") = prefixes.to_vec();
+    let own = door.clone();
+    (World::with(1, move |settings| settings.access = access(Key(own.clone()))), door)
+}
+
+fn user(id: &str, name: &str) -> Connect {
+    Connect { user: Some(name.into()), ..durable(id) }
+}
+
+#[test]
+fn a_refusal_says_why_and_a_slow_answer_comes_later() {
+    let (mut world, _) = world(&[]);
+    assert_eq!(world.refused(user("a", "bad")), Denial::BadCredentials);
+    let (conn, heard) = world.try_connect(user("b", "slow"));
+    assert_eq!(heard, []);
+    let (gone, _) = world.try_connect(user("c", "slow"));
+    world.ask(gone, SessionRequest::Gone);
+    for (shard, number, question) in std::mem::take(&mut world.questions) {
+        assert_eq!(question.user.as_deref(), Some("slow"));
+        let node = &mut world.nodes[usize::from(shard)];
+        let grant = Grant { user: question.user.as_deref().map(Arc::from), ..Grant::OPEN };
+        node.broker.admitted(world.now, number, Admission::Granted(grant, None), &mut node.fx);
+    }
+    world.run();
+    assert!(matches!(&world.heard(conn)[..], [SessionDelivery::Connected(_)]));
+    assert_eq!(world.heard(gone), []);
+    assert_eq!(world.status().sessions, 1);
+    world.audit();
+}
+
+#[test]
+fn an_exchange_goes_step_by_step_and_may_be_repeated() {
+    let (mut world, _) = world(&[]);
+    let method = |data: &[u8]| Some(("SCRAM".into(), data.into()));
+    let begin = Connect { method: method(b"first"), ..user("a", "ann") };
+    let (conn, heard) = world.try_connect(begin.clone());
+    let challenge =
+        || SessionDelivery::Challenge { method: "SCRAM".into(), data: Box::from(*b"nonce") };
+    assert_eq!(heard, [challenge()]);
+    let proceed = |data: &[u8], session| {
+        let (method, data) = ("SCRAM".into(), data.into());
+        SessionRequest::Proceed(Box::new(Proceed { session, method, data }))
+    };
+    world.ask(conn, proceed(b"proof", None));
+    let session = match &world.heard(conn)[..] {
+        [SessionDelivery::Connected(connected)] => {
+            assert_eq!(connected.method, Some(("SCRAM".into(), Box::from(*b"done"))));
+            connected.session
+        }
+        other => panic!("{other:?}"),
+    };
+    world.ask(conn, proceed(b"first", Some(session)));
+    assert_eq!(world.heard(conn), [challenge()]);
+    world.ask(conn, proceed(b"proof", None));
+    assert!(matches!(&world.heard(conn)[..], [SessionDelivery::Authenticated { .. }]));
+    world.ask(conn, proceed(b"wrong", Some(session)));
+    match &world.heard(conn)[..] {
+        [SessionDelivery::End(denied)] => assert_eq!(denied.why, Denial::BadCredentials),
+        other => panic!("{other:?}"),
+    }
+    let other = Connect { method: Some(("X".into(), Box::default())), ..begin.clone() };
+    assert_eq!(world.refused(other), Denial::BadMethod);
+    let (conn, _) = world.try_connect(begin);
+    world.ask(conn, proceed(b"wrong", None));
+    assert!(matches!(&world.heard(conn)[..], [SessionDelivery::Refused(_)]));
+    world.audit();
+}
+
+#[test]
+fn a_session_belongs_to_its_user() {
+    let (mut world, _) = world(&[]);
+    let a = world.client(user("a", "ann"));
+    assert_eq!(world.refused(user("a", "bob")), Denial::NotAuthorized);
+    let clean = Connect { clean_start: true, ..user("a", "bob") };
+    assert_eq!(world.refused(clean), Denial::NotAuthorized, "nobody else ends it either");
+    assert_eq!(world.heard(a.conn), []);
+    world.cut(&a);
+    world.crash();
+    assert_eq!(world.refused(durable("a")), Denial::NotAuthorized);
+    assert!(world.client(user("a", "ann")).connected.present);
+}
+
+#[test]
+fn rules_are_asked_at_publish_subscribe_and_where_a_filter_reaches_beyond() {
+    let (mut world, door) = world(&["open/"]);
+    let a = world.client(user("a", "ann"));
+    let answer = world.publish_at(&a, 1, message("shut/x", Qos::AtLeastOnce, "x"));
+    assert_eq!(answer, Some(Err(Denial::NotAuthorized)));
+    for _ in 0..2 {
+        let answer = world.publish_at(&a, 1, message("open/x", Qos::AtLeastOnce, "x"));
+        assert_eq!(answer, Some(Ok(Routed::NoSubscriber)));
+    }
+    let wishes = ["shut/x", "#", "open/#"].map(|filter| wish(filter, Qos::AtMostOnce));
+    let results = world.subscribe_with(&a, wishes[..2].to_vec(), None);
+    assert_eq!(results, [Err(Denial::NotAuthorized), Ok(Qos::AtMostOnce)]);
+    door.prefixes.lock().expect("nobody panics").clear();
+    let free = world.client(user("free", "bob"));
+    world.publish(&free, "shut/x", "no");
+    world.publish(&free, "open/x", "yes");
+    assert_eq!(world.payloads(&a), ["yes"]);
+    door.prefixes.lock().expect("nobody panics").push("shut/");
+    let refused = Connect { will: Some(will("open/x", "w", 0)), ..user("w", "ann") };
+    assert_eq!(world.refused(refused), Denial::NotAuthorized, "a will is a message");
+    world.audit();
+}
+
+#[test]
+fn rules_that_change_hold_for_sessions_that_are_here() {
+    let (mut world, door) = world(&["open/"]);
+    let a = world.client(user("a", "ann"));
+    world.subscribe(&a, "open/#", Qos::AtLeastOnce);
+    world.subscribe(&a, "#", Qos::AtMostOnce);
+    *door.prefixes.lock().expect("nobody panics") = vec!["shut/"];
+    door.version.store(1, Ordering::Relaxed);
+    world.run();
+    assert_eq!(world.status().subscriptions, 1, "what reaches nothing goes");
+    let answer = world.publish_at(&a, 1, message("open/x", Qos::AtLeastOnce, "x"));
+    assert_eq!(answer, Some(Err(Denial::NotAuthorized)), "nothing is remembered");
+    world.publish(&a, "shut/x", "yes");
+    assert_eq!(world.payloads(&a), ["yes"]);
+    door.version.store(2, Ordering::Relaxed);
+    world.run();
+    match &world.heard(a.conn)[..] {
+        [SessionDelivery::End(denied)] => assert_eq!(denied.why, Denial::NotAuthorized),
+        other => panic!("{other:?}"),
+    }
+    door.version.store(3, Ordering::Relaxed);
+    world.crash();
+    assert_eq!(world.status().subscriptions, 1);
+    world.audit();
+}
+
+#[test]
+fn what_is_granted_for_a_time_ends_with_it() {
+    let (mut world, door) = world(&[]);
+    door.until_s.store(world.now.unix_s() + 60, Ordering::Relaxed);
+    let a = world.client(connect("a"));
+    world.pass_s(59);
+    assert_eq!(world.heard(a.conn), []);
+    world.pass_s(2);
+    match &world.heard(a.conn)[..] {
+        [SessionDelivery::End(denied)] => assert_eq!(denied.why, Denial::Expired),
+        other => panic!("{other:?}"),
+    }
+    world.audit();
+}
+
+#[test]
+fn what_a_token_brought_is_not_widened_and_ends_with_it() {
+    let (mut world, door) = world(&[]);
+    door.until_s.store(world.now.unix_s() + 60, Ordering::Relaxed);
+    let a = world.client(user("a", "token"));
+    let b = world.client(user("b", "ann"));
+    door.version.store(1, Ordering::Relaxed);
+    world.run();
+    let answer = world.publish_at(&a, 1, message("shut/x", Qos::AtLeastOnce, "x"));
+    assert_eq!(answer, Some(Err(Denial::NotAuthorized)));
+    world.pass_s(61);
+    for client in [&a, &b] {
+        let heard = world.heard(client.conn);
+        assert!(
+            matches!(&heard[..], [SessionDelivery::End(denied)] if denied.why == Denial::Expired)
+        );
+    }
+    let c = world.client(Connect { clean_start: true, ..user("c", "token") });
+    world.subscribe(&c, "#", Qos::AtLeastOnce);
+    door.version.store(9, Ordering::Relaxed);
+    world.crash();
+    door.until_s.store(0, Ordering::Relaxed);
+    let free = world.client(user("free", "ann"));
+    for topic in ["shut/x", "open/x"] {
+        world.send(&free, 1, message(topic, Qos::AtLeastOnce, topic));
+    }
+    let c = world.client(user("c", "token"));
+    world.send(&free, 1, message("open/y", Qos::AtLeastOnce, "open/y"));
+    assert_eq!(world.payloads(&c), ["open/y"], "while its rules were not known nothing was kept");
+    world.audit();
+}

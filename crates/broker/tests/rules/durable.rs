@@ -1,0 +1,192 @@
+//! What outlives the process, and what is promised about it.
+
+use crate::world::{World, connect, durable, message, payload, wish};
+use broker::home_of;
+use model::event::Counter;
+use model::ports::log::{Restored, StoreError, Table};
+use model::session::*;
+use model::topic::Qos;
+
+#[test]
+fn what_was_taken_for_an_away_session_comes_after_a_crash() {
+    for shards in [1, 3] {
+        let mut world = World::new(shards);
+        let away = world.client(durable("away"));
+        world.subscribe_with(&away, vec![wish("t/#", Qos::ExactlyOnce)], Some(9));
+        world.cut(&away);
+        let source = world.client(connect("source"));
+        for n in 0..5u16 {
+            let qos = if n % 2 == 0 { Qos::AtLeastOnce } else { Qos::ExactlyOnce };
+            let answer = world.publish_at(&source, n + 1, message("t/x", qos, &n.to_string()));
+            assert_eq!(answer, Some(Ok(Routed::Matched)));
+        }
+        world.audit();
+        assert_eq!(world.status().queued_bytes, 0, "bodies are not kept in memory");
+        world.crash();
+        let back = world.client(durable("away"));
+        assert!(back.connected.present);
+        let messages = world.messages(&back);
+        assert_eq!(messages.iter().map(payload).collect::<Vec<_>>(), ["0", "1", "2", "3", "4"]);
+        assert!(messages.iter().all(|o| o.subscription_ids.as_deref() == Some(&[9])));
+        world.audit();
+    }
+}
+
+#[test]
+fn nothing_is_answered_before_it_is_on_stable_storage_and_clean_receivers_are_not_waited_for() {
+    for shards in [1, 2] {
+        let mut world = World::new(shards);
+        let name = world.name_on(usize::from(shards) - 1, "kept");
+        let kept = world.client(durable(&name));
+        world.subscribe(&kept, "kept", Qos::AtLeastOnce);
+        let name = world.name_on(0, "source");
+        let source = world.client(connect(&name));
+        let loose = world.client(connect("loose"));
+        world.subscribe(&loose, "+", Qos::AtLeastOnce);
+        world.keeps = false;
+        assert_eq!(world.publish_at(&source, 1, message("kept", Qos::AtLeastOnce, "x")), None);
+        assert_eq!(world.payloads(&loose), ["x"], "who keeps nothing has it at once");
+        assert_eq!(world.payloads(&kept), [""; 0]);
+        world.complete(usize::MAX, |_| Ok(()));
+        world.complete(usize::MAX, |_| Ok(()));
+        assert_eq!(world.taken(&source), Some((1, Ok(Routed::Matched))));
+        assert_eq!(world.payloads(&kept), ["x"]);
+        let answer = world.publish_at(&source, 2, message("other", Qos::AtLeastOnce, "y"));
+        assert_eq!(answer, Some(Ok(Routed::Matched)), "nobody durable wants it");
+        world.audit();
+    }
+}
+
+#[test]
+fn a_message_that_the_log_refuses_is_not_taken() {
+    for (error, why) in [
+        (StoreError::Full, Denial::StoreFull),
+        (StoreError::Busy, Denial::Quota),
+        (StoreError::Failed, Denial::StoreFull),
+    ] {
+        for qos in [Qos::AtLeastOnce, Qos::ExactlyOnce] {
+            let mut world = World::new(2);
+            let kept = world.client(durable("kept"));
+            world.subscribe(&kept, "t", Qos::ExactlyOnce);
+            let source = world.client(connect("source"));
+            world.keeps = false;
+            world.send(&source, 1, message("t", qos, "x"));
+            world.complete(usize::MAX, |_| Err(error));
+            assert_eq!(world.taken(&source), Some((1, Err(why))));
+            assert_eq!(world.dropped(Drop::StoreFull), 1);
+            world.keeps = true;
+            let answer = world.publish_at(&source, 1, message("t", qos, "y"));
+            assert_eq!(answer, Some(Ok(Routed::Matched)), "the identifier is a new message's");
+            assert_eq!(world.payloads(&kept), ["y"]);
+            assert!(world.count(Counter::StoreFailures) > 0);
+            world.audit();
+        }
+    }
+}
+
+#[test]
+fn an_identifier_of_qos_2_is_remembered_over_a_crash() {
+    for shards in [1, 3] {
+        let mut world = World::new(shards);
+        let kept = world.client(durable("kept"));
+        world.subscribe(&kept, "t", Qos::ExactlyOnce);
+        let source = world.client(durable("source"));
+        let first = world.publish_at(&source, 5, message("t", Qos::ExactlyOnce, "x"));
+        assert_eq!(first, Some(Ok(Routed::Matched)));
+        world.crash();
+        let source = world.client(durable("source"));
+        let again = world.publish_at(&source, 5, message("t", Qos::ExactlyOnce, "x"));
+        assert!(matches!(again, Some(Ok(_))));
+        world.keeps = false;
+        world.release(&source, 5);
+        assert_eq!(world.heard(source.conn), [], "the mark has to go first");
+        world.keeps = true;
+        world.run();
+        let done = SessionDelivery::Completed { id: 5, unknown: false };
+        assert_eq!(world.heard(source.conn), [done]);
+        let kept = world.client(durable("kept"));
+        assert_eq!(world.payloads(&kept), ["x"], "once");
+        world.send(&source, 5, message("t", Qos::ExactlyOnce, "y"));
+        assert_eq!(world.payloads(&kept), ["y"]);
+        world.audit();
+    }
+}
+
+#[test]
+fn a_new_durable_session_is_told_when_its_row_is_written_or_refused() {
+    let mut world = World::new(1);
+    world.keeps = false;
+    let (conn, heard) = world.try_connect(durable("a"));
+    assert_eq!(heard, []);
+    world.complete(usize::MAX, |_| Err(StoreError::Full));
+    match &world.heard(conn)[..] {
+        [SessionDelivery::Refused(denied)] => assert_eq!(denied.why, Denial::StoreFull),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.status().sessions, 0);
+    world.keeps = true;
+    world.pass_s(3);
+    assert!(!world.client(durable("a")).connected.present);
+    world.audit();
+}
+
+#[test]
+fn an_ended_session_leaves_nothing_behind() {
+    let mut world = World::new(1);
+    let a = world.client(Connect { expiry_s: 10, ..durable("a") });
+    world.subscribe(&a, "t", Qos::AtLeastOnce);
+    world.subscribe(&a, "$share/g/u", Qos::AtLeastOnce);
+    let source = world.client(connect("source"));
+    world.send(&source, 1, message("t", Qos::AtLeastOnce, "x"));
+    world.cut(&a);
+    world.crash();
+    world.pass_s(11);
+    assert_eq!(world.status().sessions, 0);
+    let left = world.nodes[0].log.restoration();
+    let left: Vec<_> = left.keys().map(|(table, key)| (table, key.to_vec())).collect();
+    assert_eq!(left, [], "no row");
+    assert_eq!(world.nodes[0].log.restoration().entries(), 0);
+    world.audit();
+}
+
+#[test]
+fn delayed_messages_wait_over_a_crash() {
+    let mut world = World::new(2);
+    let a = world.client(durable("a"));
+    world.subscribe(&a, "t", Qos::AtLeastOnce);
+    let answer = world.publish_at(&a, 1, message("$delayed/60/t", Qos::AtLeastOnce, "late"));
+    assert_eq!(answer, Some(Ok(Routed::NoSubscriber)));
+    assert_eq!(world.status().delayed, 1);
+    world.crash();
+    let a = world.client(durable("a"));
+    world.pass_s(59);
+    assert_eq!(world.payloads(&a), [""; 0]);
+    world.pass_s(2);
+    assert_eq!(world.payloads(&a), ["late"]);
+    world.crash();
+    assert_eq!(world.status().delayed, 0);
+}
+
+#[test]
+fn everything_of_a_client_has_one_home() {
+    let mut world = World::new(3);
+    let mut wish = durable("a");
+    wish.will = Some(crate::world::will("gone", "x", 0));
+    let a = world.client(wish);
+    world.subscribe(&a, "t", Qos::AtLeastOnce);
+    let source = world.client(connect("source"));
+    let mut kept = message("t", Qos::AtLeastOnce, "x");
+    kept.retain = true;
+    world.send(&source, 1, kept);
+    let mut seen = 0;
+    for (at, node) in world.nodes.iter().enumerate() {
+        node.log.restoration().each(|restored: Restored<'_>| {
+            let hash = home_of(crate::world::HOME, &restored).expect("it is the broker's");
+            assert_eq!(usize::from(base::hash::home(hash, 3)), at, "{restored:?}");
+            seen += 1;
+        });
+    }
+    assert_eq!(seen, 5, "session, subscription, will, retained message, entry");
+    let other = Restored::Row { table: Table::Products, key: b"p", value: b"v" };
+    assert_eq!(home_of(crate::world::HOME, &other), None);
+}

@@ -1,0 +1,16 @@
+//! The broker's rules, one behaviour a test, through its public door only.
+
+mod access;
+mod commands;
+mod crowds;
+mod durable;
+mod flow;
+mod publish;
+mod random;
+mod session;
+mod shared;
+mod speed;
+mod statements;
+mod subscribe;
+mod will;
+mod world;

@@ -1,0 +1,254 @@
+//! Clients come, go, and take over.
+
+use crate::world::{World, connect, durable, limits, message, wish};
+use model::close::CloseReason;
+use model::event::{ClientWhat, Counter};
+use model::limits::Limits;
+use model::session::*;
+use model::topic::Qos;
+use std::sync::Arc;
+
+#[test]
+fn a_newer_connection_takes_over() {
+    let mut world = World::new(1);
+    let old = world.client(durable("a"));
+    world.subscribe(&old, "t", Qos::AtLeastOnce);
+    let new = world.client(durable("a"));
+    assert!(new.connected.present);
+    match &world.heard(old.conn)[..] {
+        [SessionDelivery::End(denied)] => {
+            assert_eq!((denied.why, denied.reason), (Denial::TakenOver, CloseReason::Replaced));
+        }
+        other => panic!("{other:?}"),
+    }
+    world.cut(&old);
+    let c = world.client(connect("c"));
+    world.send(&c, 1, message("t", Qos::AtLeastOnce, "x"));
+    assert_eq!(world.payloads(&new), ["x"], "what the old connection says changes nothing");
+    world.publish(&old, "t", "ghost");
+    assert_eq!(world.payloads(&new), [""; 0]);
+    world.audit();
+}
+
+#[test]
+fn clean_start_discards_the_session_and_no_other_does() {
+    let mut world = World::new(1);
+    let first = world.client(durable("a"));
+    assert!(!first.connected.present, "without a session a new one begins");
+    world.subscribe(&first, "t", Qos::AtLeastOnce);
+    world.cut(&first);
+    let second = world.client(durable("a"));
+    assert!(second.connected.present, "it goes on");
+    world.cut(&second);
+    let source = world.client(connect("source"));
+    world.send(&source, 1, message("t", Qos::AtLeastOnce, "x"));
+    let third = world.client(Connect { clean_start: true, ..durable("a") });
+    assert!(!third.connected.present);
+    assert_eq!(world.payloads(&third), [""; 0]);
+    world.send(&source, 2, message("t", Qos::AtLeastOnce, "y"));
+    assert_eq!(world.payloads(&third), [""; 0], "its subscriptions went too");
+    assert_eq!(world.status().subscriptions, 0);
+    assert_eq!(world.dropped(Drop::SessionEnded), 1);
+    world.audit();
+}
+
+#[test]
+fn a_session_without_expiry_ends_with_its_connection() {
+    let mut world = World::new(1);
+    let a = world.client(connect("a"));
+    world.subscribe(&a, "t", Qos::AtLeastOnce);
+    world.cut(&a);
+    assert_eq!((world.status().sessions, world.status().subscriptions), (0, 0));
+    let again = world.client(Connect { clean_start: false, ..connect("a") });
+    assert!(!again.connected.present);
+    let third = world.client(Connect { clean_start: false, ..connect("a") });
+    assert!(!third.connected.present, "nor does it survive a take-over");
+    world.audit();
+}
+
+#[test]
+fn a_session_lasts_as_long_as_its_expiry_and_as_its_connection() {
+    let mut world = World::new(1);
+    let a = world.client(Connect { expiry_s: 10, ..durable("a") });
+    world.pass_s(100);
+    assert_eq!(world.status().sessions, 1, "it is not discarded while it is connected");
+    world.cut(&a);
+    world.pass_s(9);
+    assert_eq!(world.status().sessions, 1);
+    world.pass_s(2);
+    assert_eq!(world.status().sessions, 0);
+    assert_eq!(world.count(Counter::SessionsExpired), 1);
+    assert!(world.happened("a").contains(&ClientWhat::SessionEnded));
+    assert!(!world.client(durable("a")).connected.present);
+    world.audit();
+}
+
+#[test]
+fn a_farewell_may_change_the_expiry_but_not_give_one() {
+    let mut world = World::new(1);
+    for (expiry_s, change, lasts) in [(60, Some(0), false), (60, None, true), (0, Some(60), false)]
+    {
+        let a = world.client(Connect { expiry_s, clean_start: true, ..durable("a") });
+        let (session, with_will) = (a.session, false);
+        world.ask(a.conn, SessionRequest::Leave { session, with_will, expiry_s: change });
+        assert_eq!(world.status().sessions, u64::from(lasts), "{expiry_s} {change:?}");
+        world.audit();
+    }
+}
+
+#[test]
+fn the_expiry_and_the_keep_alive_are_cut_and_told() {
+    let mut world = World::with(1, |settings| {
+        let mut limits = limits();
+        (limits.topics.session_expiry_s_max, limits.topics.keep_alive_s_max) = (100, 30);
+        settings.limits = Arc::new(limits);
+    });
+    let a = world.client(Connect { expiry_s: u32::MAX, keep_alive_s: 0, ..durable("a") });
+    assert_eq!((a.connected.expiry_s, a.connected.keep_alive_s), (100, 30));
+    let b = world.client(Connect { keep_alive_s: 10, ..durable("b") });
+    assert_eq!(b.connected.keep_alive_s, 10);
+}
+
+#[test]
+fn an_empty_identifier_is_replaced_by_a_new_one_at_home_here() {
+    let mut world = World::new(3);
+    let mut names = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        let client = world.client(connect(""));
+        let name = client.connected.assigned.clone().expect("a name was given");
+        let (home, here) = (world.home(&name), usize::from(client.conn.shard().0));
+        assert_eq!(home, here);
+        assert!(names.insert(name));
+    }
+    let a = world.client(Connect { wants_response_information: true, ..connect("a") });
+    assert_eq!(a.connected.assigned, None);
+    assert!(a.connected.response_information.is_some_and(|prefix| prefix.contains('a')));
+    let b = world.client(connect("b"));
+    assert_eq!(b.connected.response_information, None);
+}
+
+#[test]
+fn a_client_that_comes_too_often_is_answered_late_and_not_banned() {
+    let mut world = World::new(1);
+    for _ in 0..10 {
+        let client = world.client(connect("a"));
+        world.leave(&client);
+    }
+    let (conn, heard) = world.try_connect(connect("a"));
+    assert_eq!(heard, [], "it has to wait");
+    assert_eq!(world.count(Counter::SessionsDelayed), 1);
+    let (gone, _) = world.try_connect(connect("a"));
+    world.ask(gone, SessionRequest::Gone);
+    world.client(connect("b"));
+    world.pass_ms(5_100);
+    assert!(matches!(&world.heard(conn)[..], [SessionDelivery::Connected(_)]));
+    assert_eq!(world.heard(gone), [], "who went is not answered");
+    world.pass_s(10);
+    world.client(connect("a"));
+    world.audit();
+}
+
+#[test]
+fn the_pace_the_crowd_the_drain_and_the_number_of_sessions_have_their_answers() {
+    let mut world = World::with(1, |settings| {
+        let mut limits = Limits { binds_per_s: 3, ..limits() };
+        limits.topics.sessions_max = 2;
+        settings.limits = Arc::new(limits);
+    });
+    assert_eq!(world.refused(Connect { crowded: true, ..connect("x") }), Denial::Full);
+    let a = world.client(durable("a"));
+    world.client(connect("b"));
+    assert_eq!(world.refused(connect("c")), Denial::Full);
+    assert_eq!(world.refused(connect("c")), Denial::Busy);
+    world.pass_s(2);
+    let new = world.client(durable("a"));
+    assert!(new.connected.present, "who has a session needs no room");
+    world.cut(&a);
+    world.nodes[0].broker.drain();
+    assert_eq!(world.refused(connect("d")), Denial::ShuttingDown);
+    let long = "x".repeat(257);
+    let mut world = World::new(1);
+    assert_eq!(world.refused(connect(&long)), Denial::ClientIdInvalid);
+    assert_eq!(world.count(Counter::SessionsRefused), 1);
+    assert_eq!(world.happened(&long).len(), 1);
+}
+
+#[test]
+fn a_connection_that_went_before_the_answer_leaves_no_session_bound() {
+    let mut world = World::new(1);
+    world.keeps = false;
+    let (conn, heard) = world.try_connect(durable("a"));
+    assert_eq!(heard, [], "the row has to be written first");
+    world.ask(conn, SessionRequest::Gone);
+    world.complete(usize::MAX, |_| Ok(()));
+    assert_eq!(world.heard(conn), []);
+    world.complete(usize::MAX, |_| Ok(()));
+    assert_eq!(world.status().sessions_online, 0);
+    world.keeps = true;
+    assert!(world.client(durable("a")).connected.present);
+    world.audit();
+}
+
+#[test]
+fn a_connection_that_cannot_be_told_that_it_is_connected_is_gone() {
+    let mut world = World::new(1);
+    let conn = world.conn("a");
+    world.tell(conn, SessionRequest::Connect(Box::new(connect("a"))));
+    let node = &mut world.nodes[0];
+    let (_, delivery) = node.fx.deliveries.pop().expect("an answer");
+    node.broker.undelivered(world.now, conn, delivery, &mut node.fx);
+    assert_eq!(world.status().sessions, 0);
+    world.audit();
+}
+
+#[test]
+fn a_session_may_begin_to_outlive_its_connections() {
+    let mut world = World::new(2);
+    let name = world.name_on(1, "late");
+    let a = world.client(durable(&name));
+    world.subscribe_with(&a, vec![wish("t/#", Qos::AtLeastOnce)], Some(7));
+    // It goes on without an expiry, and is as safe as it was until it ends.
+    let b = world.client(Connect { expiry_s: 0, clean_start: false, ..connect(&name) });
+    assert!(b.connected.present);
+    let c = world.client(durable(&name));
+    assert!(!c.connected.present, "the session without expiry ended with its connection");
+    world.audit();
+    world.crash();
+    let d = world.client(durable(&name));
+    assert!(d.connected.present);
+    world.audit();
+}
+
+#[test]
+fn events_tell_what_happened_to_a_client() {
+    let mut world = World::new(1);
+    let a = world.client(connect("a"));
+    world.subscribe(&a, "t", Qos::AtMostOnce);
+    assert_eq!(world.unsubscribe(&a, "t"), Ok(true));
+    world.leave(&a);
+    let happened = world.happened("a");
+    let names: Vec<_> = happened.iter().map(|what| what.name()).collect();
+    assert_eq!(
+        names,
+        [
+            "client_connected",
+            "client_subscribed",
+            "client_unsubscribed",
+            "client_disconnected",
+            "session_ended"
+        ]
+    );
+}
+
+#[test]
+fn a_shorter_expiry_holds_though_a_longer_one_was_timed_before() {
+    let mut world = World::new(1);
+    let first = world.client(Connect { expiry_s: 50_000, ..durable("a") });
+    world.cut(&first);
+    let second = world.client(Connect { expiry_s: 60, ..durable("a") });
+    world.cut(&second);
+    world.pass_s(61);
+    assert_eq!(world.status().sessions, 0);
+    world.pass_s(100_000);
+    world.audit();
+}
