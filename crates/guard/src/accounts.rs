@@ -1,0 +1,141 @@
+//! Files of users and passwords: mosquitto_passwd's, and the same with words behind.
+//!
+//! ```text
+//! # a comment
+//! ann:$7$20000$…$…
+//! bob:$argon2id$v=19$m=19456,t=2,p=1$…$… $scram-sha-256$4096$…$…$… super
+//! eve:$plain$open-sesame disabled
+//! ```
+//! Behind the name and a colon stands a hash (`passwords.rs`), then, each after a space: keys for
+//! SCRAM if the hash itself is not plain or SCRAM's, `super` for who may do everything, `disabled`
+//! for who is refused. It reads no files. Invariant: a file with a line that is not understood is
+//! refused as a whole.
+
+use crate::passwords::{self, Hash, Kept};
+use crate::problems::Problems;
+use std::collections::HashMap;
+
+/// Users in a file, at most.
+pub const ACCOUNTS_MAX: usize = 5_000_000;
+
+/// What is known of a user.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Account {
+    /// Its password.
+    pub kept: Kept,
+    /// It may do everything.
+    pub is_super: bool,
+    /// It is refused.
+    pub is_disabled: bool,
+}
+
+/// The users of a file.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    users: HashMap<Box<str>, Account>,
+}
+
+impl Accounts {
+    /// Reads the text of a file; `file` is its name in messages.
+    pub fn parse(file: &str, text: &str) -> Result<Accounts, Problems> {
+        let (mut problems, mut users) = (Problems::of(file), HashMap::new());
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            match account(line) {
+                Ok(_) if users.len() == ACCOUNTS_MAX => {
+                    problems.add(number, format!("more than {ACCOUNTS_MAX} users"));
+                }
+                Ok((name, account)) => {
+                    if users.insert(name.into(), account).is_some() {
+                        problems.add(number, format!("the user `{name}` stands here twice"));
+                    }
+                }
+                Err(problem) => problems.add(number, problem),
+            }
+        }
+        problems.or(Accounts { users })
+    }
+
+    /// A user.
+    pub fn user(&self, name: &str) -> Option<&Account> {
+        self.users.get(name)
+    }
+
+    /// All their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.users.keys().map(|name| &**name)
+    }
+
+    /// How many users.
+    pub fn len(&self) -> usize {
+        self.users.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.users.is_empty()
+    }
+}
+
+fn account(line: &str) -> Result<(&str, Account), String> {
+    let (name, rest) = line.split_once(':').ok_or("a line is a name, a colon and a hash")?;
+    passwords::check_name(name)?;
+    let mut words = rest.split_ascii_whitespace();
+    let hash = Hash::parse(words.next().unwrap_or_default())?;
+    let mut account = Account::default();
+    for word in words {
+        match word {
+            "super" => account.is_super = true,
+            "disabled" => account.is_disabled = true,
+            word => match Hash::parse(word) {
+                Ok(Hash::Scram(keys)) => account.kept.scram = Some(keys),
+                _ => {
+                    return Err("behind the hash stand $scram-sha-256$…, super and disabled".into());
+                }
+            },
+        }
+    }
+    if let Hash::Scram(keys) = &hash {
+        account.kept.scram = Some(keys.clone());
+    }
+    account.kept.hash = Some(hash);
+    Ok((name, account))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "$6$ZqheiioDwOXS0kKh$yJTts6G8eYpyP17SEcJY7EGwR+GBYV9ZkoT6+liMhOpygESU7ykRZE\
+                        gTaVcJxRyU2G5hk+O7/NVSEy41s/DZDQ==";
+
+    #[test]
+    fn a_file_names_users_and_what_they_are() {
+        let keys = Hash::Scram(crate::scram::ScramKeys::derive(b"x", b"salt", 1)).text();
+        let text = format!(
+            "# users\n\nbob:{HASH}\r\nann b:{HASH} {keys} super\neve:$plain$x disabled\nsc:{keys}\n"
+        );
+        let file = Accounts::parse("pw", &text).expect("right");
+        assert_eq!(file.len(), 4);
+        let bob = file.user("bob").expect("there");
+        assert!(bob.kept.scram.is_none() && !bob.is_super && !bob.is_disabled);
+        assert!(bob.kept.hash.as_ref().is_some_and(|hash| hash.is_of("pässword: $x".as_bytes())));
+        let ann = file.user("ann b").expect("there");
+        assert!(ann.kept.scram.is_some() && ann.is_super);
+        assert!(file.user("eve").is_some_and(|eve| eve.is_disabled));
+        assert!(file.user("sc").is_some_and(|user| user.kept.scram.is_some()));
+        assert!(file.user("nobody").is_none());
+    }
+
+    #[test]
+    fn every_wrong_line_is_named() {
+        let text = format!("bob\nann:secret\n:{HASH}\nbob:{HASH} admin\nx:{HASH}\nx:{HASH}\n");
+        let problems = Accounts::parse("pw", &text).expect_err("wrong").to_string();
+        let lines: Vec<_> = problems.lines().map(|line| line.split(' ').next()).collect();
+        assert_eq!(lines, ["pw:1:", "pw:2:", "pw:3:", "pw:4:", "pw:6:"].map(Some));
+        assert!(!problems.contains("secret"), "{problems}");
+    }
+}

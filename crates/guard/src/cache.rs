@@ -1,0 +1,97 @@
+//! What was found out a short while ago, so that a storm of clients that come back does not find
+//! it out again.
+//!
+//! Kept under a keyed hash, so that nothing can be read out of it. Two generations: when the
+//! young one holds half of what may be held it becomes the old one, whose entries are gone at the
+//! next time unless they were wanted. It tells no time and knows no meaning. Invariant: never more
+//! than `count_max` entries, and none is given after its second.
+
+use std::collections::HashMap;
+
+/// How much is remembered, and how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CacheLimits {
+    /// Entries of each kind; 0: nothing is remembered. Beyond, the oldest is forgotten.
+    pub count_max: u32,
+    /// Seconds a right password is remembered; 0: it is not.
+    pub positive_s: u32,
+    /// Seconds a wrong one is; likewise.
+    pub negative_s: u32,
+}
+
+impl Default for CacheLimits {
+    fn default() -> Self {
+        CacheLimits { count_max: 100_000, positive_s: 600, negative_s: 5 }
+    }
+}
+
+/// Under which something is remembered.
+pub(crate) type CacheKey = [u8; 16];
+
+type Entries<V> = HashMap<CacheKey, (u32, V)>;
+
+/// What is remembered.
+pub(crate) struct Cache<V> {
+    young: Entries<V>,
+    old: Entries<V>,
+}
+
+impl<V: Clone> Cache<V> {
+    pub(crate) fn new() -> Cache<V> {
+        Cache { young: HashMap::new(), old: HashMap::new() }
+    }
+
+    /// What is known, if its time is not over.
+    pub(crate) fn find(&self, now_s: u32, key: &CacheKey) -> Option<V> {
+        let (until_s, value) = self.young.get(key).or_else(|| self.old.get(key))?;
+        (now_s < *until_s).then(|| value.clone())
+    }
+
+    /// Remembers something until a Unix second.
+    pub(crate) fn put(&mut self, count_max: u32, key: CacheKey, until_s: u32, value: V) {
+        if count_max == 0 {
+            return;
+        }
+        if self.young.len() >= (count_max as usize).div_ceil(2) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, (until_s, value));
+    }
+
+    /// Entries, those that are over included.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.young.len() + self.old.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u32) -> CacheKey {
+        u128::from(number).to_be_bytes()
+    }
+
+    #[test]
+    fn nothing_is_given_after_its_time() {
+        let mut cache = Cache::new();
+        cache.put(10, key(1), 100, "x");
+        assert_eq!((cache.find(99, &key(1)), cache.find(100, &key(1))), (Some("x"), None));
+        assert_eq!(cache.find(0, &key(2)), None);
+    }
+
+    #[test]
+    fn the_newest_half_at_least_is_there_and_never_more_than_allowed() {
+        let mut cache = Cache::new();
+        for number in 0..1_000 {
+            cache.put(100, key(number), 10, number);
+            assert!(cache.len() <= 100);
+            let known =
+                (number.saturating_sub(49)..=number).all(|n| cache.find(0, &key(n)) == Some(n));
+            assert!(known, "{number}");
+        }
+        cache.put(0, key(5_000), 10, 1);
+        assert_eq!(cache.find(0, &key(5_000)), None);
+    }
+}

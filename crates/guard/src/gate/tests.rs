@@ -1,0 +1,450 @@
+//! The gate as a shard and as a thread meet it, with each method alone and in order.
+
+use super::*;
+use crate::accounts::Accounts;
+use crate::acl::AclFile;
+use crate::book::EVERYBODY;
+use crate::cache::CacheLimits;
+use crate::passwords::{Cost, Hashing, Scheme};
+use crate::settings::Anonymous;
+use model::ports::access::{Act, Reach};
+use model::ports::users::{Rule, UserOrder};
+
+const NOW_S: u32 = 1_700_000_000;
+
+/// `ann`'s password is `secret` ($7$ of mosquitto_passwd), `bob`'s `open` in plain.
+const USERS: &str = "ann:$7$1500$XsNhmaJQbwoQ0338$elcFYitfYWqzDObxjSJMEZLfXOLykN4adlXD+tMdmeRLpHwI\
++qpsJhG3eSHUur1vDQcoP0AbpvM2dhGkSWwe4w==
+bob:$plain$open
+off:$plain$open disabled
+root:$plain$open super
+";
+
+const ACL: &str = "topic read public/#\nuser ann\ntopic home/#\npattern dev/%c/#\n";
+
+/// What a thread of the roof would do.
+#[derive(Default)]
+struct Thread {
+    hashes: bool,
+    verdict: Option<Result<Verdict, NoVerdict>>,
+    asked: Vec<String>,
+}
+
+impl Errands for Thread {
+    fn may_hash(&self) -> bool {
+        self.hashes
+    }
+
+    fn ask(&mut self, question: &str) -> Option<Result<Verdict, NoVerdict>> {
+        self.asked.push(question.into());
+        self.verdict.clone()
+    }
+
+    fn fetch_keys(&mut self) -> Option<bool> {
+        Some(false)
+    }
+}
+
+fn hashing_thread() -> Thread {
+    Thread { hashes: true, ..Thread::default() }
+}
+
+fn files(users: &str, acl: Option<&str>) -> Files {
+    Files {
+        accounts: Accounts::parse("pw", users).expect("right"),
+        acl: acl.map(|acl| AclFile::parse("acl", acl).expect("right")),
+        ..Files::default()
+    }
+}
+
+fn gate(settings: Settings, acl: Option<&str>) -> Gate {
+    Gate::new(settings, files(USERS, acl), [1; 32])
+}
+
+fn question(user: Option<&str>, password: Option<&str>) -> Question {
+    Question {
+        client_id: "d7".into(),
+        user: user.map(Box::from),
+        password: password.map(|password| password.as_bytes().into()),
+        certificate: None,
+        method: None,
+        dialogue: None,
+        peer: "10.0.0.7:4711".parse().expect("an address"),
+        door: 0,
+        tls: false,
+        protocol: "mqtt5",
+    }
+}
+
+/// In a word: the user, `-` without a name, or why not.
+fn word(admission: Admission) -> String {
+    match admission {
+        Admission::Granted(grant, _) => grant.user.map_or("-".into(), |user| user.to_string()),
+        Admission::Refused(why) => format!("{why:?}"),
+        Admission::Continue { .. } => "continue".into(),
+        Admission::Later => "later".into(),
+    }
+}
+
+fn granted(admission: Admission) -> Grant {
+    match admission {
+        Admission::Granted(grant, _) => grant,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn at_once(gate: &Gate, user: Option<&str>, password: Option<&str>) -> String {
+    word(gate.admit(NOW_S, &question(user, password)))
+}
+
+#[test]
+fn anonymous_is_a_choice() {
+    let settings = |anonymous| Settings {
+        doors: vec![Door { anonymous, ..Door::default() }],
+        ..Settings::default()
+    };
+    let local = Question { peer: "[::1]:1".parse().expect("one"), ..question(None, None) };
+    let mapped = Question { peer: "[::ffff:127.0.0.1]:1".parse().expect("one"), ..local.clone() };
+    for (anonymous, near, far) in [
+        (Anonymous::No, "NotAuthorized", "NotAuthorized"),
+        (Anonymous::Loopback, "-", "NotAuthorized"),
+        (Anonymous::Yes, "-", "-"),
+    ] {
+        let gate = gate(settings(anonymous), None);
+        assert_eq!(word(gate.admit(NOW_S, &local)), near, "{anonymous:?}");
+        assert_eq!(word(gate.admit(NOW_S, &mapped)), near, "{anonymous:?}");
+        assert_eq!(word(gate.admit(NOW_S, &question(None, None))), far, "{anonymous:?}");
+        let named = Question { user: Some("eve".into()), ..local.clone() };
+        assert_eq!(word(gate.admit(NOW_S, &named)), "BadCredentials", "a name must be proved");
+        let other_door = Question { door: 7, ..local.clone() };
+        assert_eq!(word(gate.admit(NOW_S, &other_door)), "NotAuthorized", "nothing is said of it");
+    }
+    let door = Door { anonymous: Anonymous::Yes, methods: vec![], believe_names: true };
+    let gate = gate(Settings { doors: vec![door], ..Settings::default() }, Some(ACL));
+    let grant = granted(gate.admit(NOW_S, &question(Some("ann"), None)));
+    let rules = grant.rules.expect("an ACL");
+    let who = Who { client_id: "d7", user: Some("ann") };
+    assert!(rules.may(&who, Act::Publish, "home/x"), "as mosquitto has it");
+}
+
+#[test]
+fn slow_hashes_are_for_threads_and_are_remembered() {
+    let gate = gate(Settings::default(), None);
+    assert_eq!(at_once(&gate, Some("bob"), Some("open")), "bob");
+    assert_eq!(at_once(&gate, Some("bob"), Some("shut")), "BadCredentials");
+    assert_eq!(at_once(&gate, Some("bob"), None), "BadCredentials");
+    assert_eq!(at_once(&gate, Some("eve"), Some("open")), "BadCredentials");
+    for (password, answer) in [("secret", "ann"), ("guess", "BadCredentials")] {
+        let asked = question(Some("ann"), Some(password));
+        assert_eq!(word(gate.admit(NOW_S, &asked)), "later");
+        assert_eq!(word(gate.resolve(NOW_S, &asked, &mut hashing_thread())), answer);
+        assert_eq!(word(gate.admit(NOW_S, &asked)), answer, "it is remembered");
+    }
+    let CacheLimits { positive_s, negative_s, .. } = CacheLimits::default();
+    let asked = question(Some("ann"), Some("guess"));
+    assert_eq!(word(gate.admit(NOW_S + negative_s, &asked)), "later");
+    let asked = question(Some("ann"), Some("secret"));
+    assert_eq!(word(gate.admit(NOW_S + positive_s - 1, &asked)), "ann");
+    assert_eq!(word(gate.admit(NOW_S + positive_s, &asked)), "later");
+    assert_eq!(gate.remembered(), 3);
+}
+
+#[test]
+fn a_changed_password_is_not_the_one_remembered() {
+    let gate = gate(Settings::default(), None);
+    let asked = question(Some("ann"), Some("secret"));
+    gate.resolve(NOW_S, &asked, &mut hashing_thread());
+    assert_eq!(word(gate.admit(NOW_S, &asked)), "ann");
+    put(&gate, "ann", Some("other"), |_| {});
+    assert_eq!(word(gate.admit(NOW_S, &asked)), "later");
+    assert_eq!(word(gate.resolve(NOW_S, &asked, &mut hashing_thread())), "BadCredentials");
+}
+
+fn put(gate: &Gate, name: &str, password: Option<&str>, change: impl Fn(&mut UserOrder)) {
+    let mut order = UserOrder {
+        name: name.into(),
+        password: password.map(String::from),
+        is_super: false,
+        is_disabled: false,
+        rules: None,
+    };
+    change(&mut order);
+    let hashing = Hashing { scheme: Scheme::Pbkdf2, cost: Cost::Light, scram_iterations: 4_096 };
+    let entry = Entry::ordered(gate.entry(name).as_ref(), &order, &hashing, [9; 32]);
+    gate.put(name, entry.expect("right"));
+}
+
+fn rule(allow: bool, filter: &str) -> Rule {
+    Rule { allow, publish: true, read: true, filter: filter.into() }
+}
+
+#[test]
+fn whoever_is_disabled_stays_out() {
+    let door = Door { methods: Method::ALL.into(), ..Door::default() };
+    let gate = gate(Settings { doors: vec![door], ..Settings::default() }, None);
+    assert_eq!(at_once(&gate, Some("off"), Some("open")), "NotAuthorized");
+    let by_certificate = Question { certificate: Some("off".into()), ..question(None, None) };
+    assert_eq!(word(gate.admit(NOW_S, &by_certificate)), "NotAuthorized");
+    put(&gate, "bob", None, |order| order.is_disabled = true);
+    assert_eq!(at_once(&gate, Some("bob"), Some("open")), "NotAuthorized");
+    let who = Who { client_id: "d7", user: Some("bob") };
+    assert_eq!(gate.renew(&who).map(|grant| grant.until_s), Some(1), "it is over");
+}
+
+#[test]
+fn a_certificate_names_its_user_where_the_listener_says_so() {
+    let door = Door { methods: vec![Method::Certificate], ..Door::default() };
+    let settings = Settings { doors: vec![door, Door::default()], ..Settings::default() };
+    let gate = gate(settings, Some(ACL));
+    let asked = Question { certificate: Some("ann".into()), ..question(Some("bob"), None) };
+    let grant = granted(gate.admit(NOW_S, &asked));
+    assert_eq!(grant.user.as_deref(), Some("ann"), "the name that was proved holds");
+    let who = Who { client_id: "d7", user: Some("ann") };
+    assert!(grant.rules.is_some_and(|rules| rules.may(&who, Act::Publish, "home/x")));
+    let other = Question { door: 1, ..asked };
+    assert_eq!(word(gate.admit(NOW_S, &other)), "BadCredentials");
+}
+
+#[test]
+fn rules_are_the_books_and_then_the_files() {
+    let gate = gate(Settings { superusers: vec!["bob".into()], ..Settings::default() }, Some(ACL));
+    let rules = |user: &str| {
+        let who = Who { client_id: "d7", user: Some(user) };
+        gate.renew(&who).expect("known").rules
+    };
+    assert!(rules("bob").is_none() && rules("root").is_none(), "superusers are above rules");
+    let may = |user: &str, topic| {
+        let who = Who { client_id: "d7", user: Some(user) };
+        rules(user).is_some_and(|rules| rules.may(&who, Act::Read, topic))
+    };
+    assert!(may("ann", "home/x") && may("ann", "dev/d7/x") && !may("ann", "else"));
+    put(&gate, "ann", None, |order| {
+        order.rules = Some(vec![rule(false, "home/attic"), rule(true, "x")])
+    });
+    assert!(!may("ann", "home/attic") && may("ann", "home/x") && may("ann", "x"));
+    put(&gate, EVERYBODY, None, |order| {
+        order.rules = Some(vec![rule(false, "x"), rule(true, "news")])
+    });
+    assert!(may("ann", "x") && may("ann", "news"), "everybody's come behind one's own");
+    let anonymous = gate.renew(&Who { client_id: "d7", user: None }).expect("always");
+    let (anonymous, who) = (anonymous.rules.expect("some"), Who { client_id: "d7", user: None });
+    assert!(anonymous.may(&who, Act::Read, "news") && anonymous.may(&who, Act::Read, "public/x"));
+    assert_eq!(anonymous.reach(&who, "home/#"), Reach::Nothing);
+    assert!(gate.remove("ann") && !gate.remove("ann"));
+    assert!(may("ann", "home/attic") && !may("ann", "x"), "the file's user is still there");
+}
+
+#[test]
+fn without_any_rule_everything_is_allowed_and_with_one_nothing_else_is() {
+    let gate = gate(Settings::default(), None);
+    let bob = Who { client_id: "d7", user: Some("bob") };
+    assert!(gate.renew(&bob).expect("known").rules.is_none());
+    put(&gate, "ann", None, |order| order.rules = Some(vec![rule(true, "a")]));
+    let rules = gate.renew(&bob).expect("known").rules.expect("there are rules");
+    assert!(!rules.may(&bob, Act::Read, "a"));
+    assert!(gate.remove("ann"));
+    assert!(gate.renew(&bob).expect("known").rules.is_none());
+}
+
+#[test]
+fn strangers_share_their_rules() {
+    let gate = gate(Settings::default(), Some(ACL));
+    let rules = |user: &str, password: &str| {
+        granted(gate.admit(NOW_S, &question(Some(user), Some(password)))).rules
+    };
+    put(&gate, "eve", None, |_| {});
+    let (one, other) = (rules("bob", "open").expect("some"), rules("bob", "open").expect("some"));
+    assert!(Arc::ptr_eq(&one, &other));
+    let eve = gate.renew(&Who { client_id: "e", user: Some("eve") }).expect("known").rules;
+    assert!(Arc::ptr_eq(&one, &eve.expect("some")));
+}
+
+#[test]
+fn who_was_removed_is_over_and_versions_rise() {
+    let only_passwords = Door { methods: vec![Method::Passwords], ..Door::default() };
+    for door in [Door::default(), only_passwords] {
+        let gate = gate(Settings { doors: vec![door], ..Settings::default() }, None);
+        let eve = Who { client_id: "d7", user: Some("eve") };
+        let before = gate.version();
+        put(&gate, "eve", Some("x"), |_| {});
+        assert!(gate.version() > before);
+        assert_eq!(gate.renew(&eve).map(|grant| grant.until_s), Some(0));
+        gate.remove("eve");
+        assert_eq!(gate.renew(&eve).map(|grant| grant.until_s), Some(1));
+        put(&gate, "eve", Some("x"), |_| {});
+        assert_eq!(gate.renew(&eve).map(|grant| grant.until_s), Some(0));
+        let bob = Who { user: Some("bob"), ..eve };
+        gate.replace(gate.settings().as_ref().clone(), files("", None));
+        assert_eq!(gate.renew(&bob).map(|grant| grant.until_s), Some(1), "the file lost it");
+    }
+    let gate = gate(Settings::default(), None);
+    let stranger = Who { client_id: "d7", user: Some("by-certificate") };
+    assert_eq!(gate.renew(&stranger).map(|grant| grant.until_s), Some(0));
+    let token = Some(token::TokenPolicy::default());
+    gate.replace(Settings { token, ..Settings::default() }, files("", None));
+    assert!(gate.renew(&stranger).is_none(), "its token may have said what it may do");
+}
+
+#[test]
+fn a_service_is_asked_and_what_it_allows_is_remembered() {
+    let door = Door { methods: vec![Method::Passwords, Method::Http], ..Door::default() };
+    let settings = Settings { doors: vec![door], http_cache_s: Some(60), ..Settings::default() };
+    let gate = gate(settings, None);
+    let allow = Verdict::Allow { is_super: false, rules: None, expires_s: None };
+    let asked = question(Some("eve"), Some("x"));
+    assert_eq!(word(gate.admit(NOW_S, &asked)), "later");
+    let mut thread = Thread { verdict: Some(Ok(allow)), ..hashing_thread() };
+    assert_eq!(word(gate.resolve(NOW_S, &asked, &mut thread)), "eve");
+    assert!(thread.asked[0].contains("\"user\":\"eve\""));
+    let again = Question { peer: "10.0.0.7:5".parse().expect("one"), ..asked.clone() };
+    assert_eq!(word(gate.admit(NOW_S + 59, &again)), "eve");
+    assert_eq!(word(gate.admit(NOW_S + 60, &asked)), "later");
+    let other = Question { client_id: "d8".into(), ..asked.clone() };
+    assert_eq!(word(gate.admit(NOW_S, &other)), "later", "it was not asked about that one");
+    assert_eq!(at_once(&gate, Some("bob"), Some("open")), "bob", "passwords come first");
+    let short = Verdict::Allow { is_super: true, rules: None, expires_s: Some(9) };
+    for (verdict, answer) in [
+        (Ok(short), "eve"),
+        (Ok(Verdict::Deny), "BadCredentials"),
+        (Ok(Verdict::Ignore), "BadCredentials"),
+        (Err(NoVerdict("gone".into())), "Unavailable"),
+    ] {
+        let mut thread = Thread { verdict: Some(verdict), ..hashing_thread() };
+        let admission = gate.resolve(NOW_S, &other, &mut thread);
+        if let Admission::Granted(grant, _) = &admission {
+            assert_eq!((grant.until_s, grant.rules.is_none()), (NOW_S + 9, true));
+        }
+        assert_eq!(word(admission), answer);
+        assert_eq!(word(gate.admit(NOW_S, &other)), "later", "only what holds is remembered");
+    }
+}
+
+#[test]
+fn an_exchange_proves_a_user_without_its_password() {
+    let gate = gate(Settings::default(), None);
+    put(&gate, "ann", Some("pencil"), |_| {});
+    for (user, password, answer) in [
+        ("ann", "pencil", "ann"),
+        ("ann", "pen", "BadCredentials"),
+        ("bob", "open", "bob"),
+        ("nobody", "x", "BadCredentials"),
+    ] {
+        assert_eq!(word(exchange(&gate, user, password)), answer, "{user}");
+    }
+    let asked = |method: &str, data: &[u8]| Question {
+        method: Some((method.into(), data.into())),
+        ..question(None, None)
+    };
+    assert_eq!(word(gate.admit(NOW_S, &asked("SCRAM-SHA-1", b"n,,n=ann,r=x"))), "BadMethod");
+    let bound = asked("SCRAM-SHA-256", b"p=tls-exporter,,n=ann,r=x");
+    assert_eq!(word(gate.admit(NOW_S, &bound)), "BadCredentials");
+    assert_eq!(word(gate.admit(NOW_S, &asked("SCRAM-SHA-256", b"n,,n=bob,r=x"))), "later");
+    let silent = gate.admit(NOW_S, &asked("SCRAM-SHA-256", b""));
+    let Admission::Continue { data, dialogue } = silent else { panic!("it is asked on") };
+    assert!(data.is_empty());
+    let first = Question { dialogue: Some(dialogue), ..asked("SCRAM-SHA-256", b"n,,n=ann,r=x") };
+    assert_eq!(word(gate.admit(NOW_S, &first)), "continue");
+    let salts = ["nobody", "nobody"].map(|user| {
+        let first = format!("n,,n={user},r=x");
+        let answer = gate.admit(NOW_S, &asked("SCRAM-SHA-256", first.as_bytes()));
+        let Admission::Continue { data, .. } = answer else { panic!("it is asked on") };
+        String::from_utf8(data.into()).expect("text")
+    });
+    let parts = salts.each_ref().map(|text| text.split_once(",s=").expect("a salt"));
+    assert_eq!(parts[0].1, parts[1].1, "nobody's salt stays the same");
+    assert_ne!(parts[0].0, parts[1].0, "a nonce does not");
+    let door = Door { methods: vec![Method::Passwords], ..Door::default() };
+    gate.replace(Settings { doors: vec![door], ..Settings::default() }, files("", None));
+    assert_eq!(word(gate.admit(NOW_S, &asked("SCRAM-SHA-256", b"n,,n=ann,r=x"))), "BadMethod");
+}
+
+/// The client's side (RFC 5802 3).
+fn exchange(gate: &Gate, user: &str, password: &str) -> Admission {
+    use base64::prelude::{BASE64_STANDARD, Engine};
+    use sha2::{Digest, Sha256};
+    let mut thread = hashing_thread();
+    let bare = format!("n={user},r=abc");
+    let mut asked = Question {
+        method: Some(("SCRAM-SHA-256".into(), format!("n,,{bare}").into_bytes().into())),
+        ..question(None, None)
+    };
+    let answer = gate.resolve(NOW_S, &asked, &mut thread);
+    let Admission::Continue { data, dialogue } = answer else { panic!("{answer:?}") };
+    let first = String::from_utf8(data.into()).expect("text");
+    let field = |number: usize| first.split(',').nth(number).expect("three fields");
+    let salt = BASE64_STANDARD.decode(&field(1)[2..]).expect("base64");
+    let rounds = field(2)[2..].parse().expect("a number");
+    let mut salted = [0; 32];
+    let algorithm = ring::pbkdf2::PBKDF2_HMAC_SHA256;
+    ring::pbkdf2::derive(algorithm, rounds, &salt, password.as_bytes(), &mut salted);
+    let key = mac(&salted, &[b"Client Key"]);
+    let stored = Sha256::digest(key);
+    let without_proof = format!("c=biws,{}", field(0));
+    let signature = mac(&stored, &[format!("{bare},{first},{without_proof}").as_bytes()]);
+    let proof: Vec<u8> = key.iter().zip(signature).map(|(one, other)| one ^ other).collect();
+    let last = format!("{without_proof},p={}", BASE64_STANDARD.encode(proof));
+    asked.method = Some(("SCRAM-SHA-256".into(), last.into_bytes().into()));
+    asked.dialogue = Some(dialogue);
+    gate.resolve(NOW_S, &asked, &mut thread)
+}
+
+/// A thread that fetches keys, or fails to.
+struct Fetcher<'a> {
+    gate: &'a Gate,
+    set: Option<String>,
+    fetched: u32,
+}
+
+impl Errands for Fetcher<'_> {
+    fn may_hash(&self) -> bool {
+        true
+    }
+
+    fn ask(&mut self, _: &str) -> Option<Result<Verdict, NoVerdict>> {
+        None
+    }
+
+    fn fetch_keys(&mut self) -> Option<bool> {
+        self.fetched += 1;
+        if let Some(set) = &self.set {
+            let mut keys = Keys::default();
+            keys.add_set(set).expect("keys");
+            self.gate.learn(keys);
+        }
+        Some(self.set.is_some())
+    }
+}
+
+#[test]
+fn a_token_is_let_in_when_its_key_is_known() {
+    let vectors: serde_json::Value =
+        serde_json::from_str(include_str!("../token/vectors.json")).expect("JSON");
+    let token = |at: usize| vectors["tokens"][at]["token"].as_str().expect("text");
+    let policy = token::TokenPolicy { fetches_keys: true, ..token::TokenPolicy::default() };
+    let settings = Settings { token: Some(policy), ..Settings::default() };
+    let gate = gate(settings, Some(ACL));
+    let (rs256, unknown) = (question(None, Some(token(3))), question(None, Some(token(12))));
+    assert_eq!(word(gate.admit(NOW_S, &rs256)), "later", "there are no keys yet");
+    let mut thread = Fetcher { gate: &gate, set: None, fetched: 0 };
+    assert_eq!(word(gate.resolve(NOW_S, &rs256, &mut thread)), "Unavailable");
+    assert_eq!(word(gate.admit(NOW_S + 1, &rs256)), "Unavailable", "it was asked just now");
+    let set = Some(vectors["jwks"].to_string());
+    let mut thread = Fetcher { gate: &gate, set, fetched: 0 };
+    assert_eq!(word(gate.resolve(NOW_S + 10, &rs256, &mut thread)), "ann");
+    let grant = granted(gate.admit(NOW_S, &rs256));
+    let other = granted(gate.admit(NOW_S, &rs256));
+    assert_eq!(grant.until_s, 1_700_000_630);
+    let (rules, others) = (grant.rules.expect("its own"), other.rules.expect("the same"));
+    let who = Who { client_id: "d7", user: Some("ann") };
+    assert!(rules.may(&who, Act::Read, "dev/d7/x") && !rules.may(&who, Act::Read, "home/x"));
+    assert!(rules.fixed() && Arc::ptr_eq(&rules, &others), "what is said alike is shared");
+    assert_eq!(word(gate.admit(NOW_S + 11, &unknown)), "BadCredentials");
+    assert_eq!(word(gate.admit(NOW_S + 20, &unknown)), "later", "its key may be new");
+    assert_eq!(word(gate.resolve(NOW_S + 20, &unknown, &mut thread)), "BadCredentials");
+    assert_eq!(thread.fetched, 2);
+    assert_eq!(word(gate.admit(1_700_000_630, &rs256)), "BadCredentials", "it is over");
+    let named = Question { user: Some("bob".into()), ..rs256 };
+    assert_eq!(word(gate.admit(NOW_S, &named)), "BadCredentials", "bob's password it is not");
+    put(&gate, "ann", None, |order| order.is_disabled = true);
+    assert_eq!(word(gate.admit(NOW_S, &question(None, Some(token(3))))), "NotAuthorized");
+}

@@ -1,0 +1,207 @@
+//! What another service is asked about somebody, and what its answers mean.
+//!
+//! Asked with a JSON object, answered with one:
+//! ```text
+//! {"client_id":"d7","user":"ann","password":"…","certificate":null,"peer":"10.0.0.7:4711",
+//!  "listener":0,"tls":true,"protocol":"mqtt5"}
+//! {"result":"allow","super":false,"expires_s":3600,
+//!  "acl":[{"permission":"allow","action":"publish","topic":"dev/%c/#"}]}
+//! ```
+//! A password that is no text is sent as `password_base64`. It sends nothing itself. Invariant:
+//! an answer that is not understood lets nobody in.
+
+use crate::rules::{Line, List, UserRules};
+use base64::prelude::{BASE64_STANDARD, Engine};
+use model::ports::access::Question;
+use model::ports::users::{Rule, UserOrder};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Longest answer that is read, bytes.
+pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
+
+/// What a service says of somebody.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// Come in.
+    Allow {
+        /// It may do everything.
+        is_super: bool,
+        /// All that it may do; absent: what is known here holds.
+        rules: Option<Arc<UserRules>>,
+        /// For how long, seconds; absent: for good.
+        expires_s: Option<u32>,
+    },
+    /// Stay out.
+    Deny,
+    /// Somebody else has to decide.
+    Ignore,
+}
+
+/// The service did not answer, or not what it should: in words for the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoVerdict(pub String);
+
+/// The body that a service is sent.
+pub fn question(question: &Question) -> String {
+    let password = question.password.as_deref();
+    let text = password.and_then(|password| std::str::from_utf8(password).ok());
+    let mut body = json!({
+        "client_id": question.client_id,
+        "user": question.user,
+        "password": text,
+        "certificate": question.certificate,
+        "peer": question.peer.to_string(),
+        "listener": question.door,
+        "tls": question.tls,
+        "protocol": question.protocol,
+    });
+    if let (Some(bytes), None) = (password, text) {
+        body["password_base64"] = json!(BASE64_STANDARD.encode(bytes));
+    }
+    body.to_string()
+}
+
+/// What an answer means: 200 with an object, 204 for `allow`, 401 and 403 for `deny`; any other
+/// status is no answer.
+pub fn verdict(status: u16, body: &[u8]) -> Result<Verdict, NoVerdict> {
+    match status {
+        200 => read(body).map_err(|problem| NoVerdict(format!("its answer: {problem}"))),
+        204 => Ok(Verdict::Allow { is_super: false, rules: None, expires_s: None }),
+        401 | 403 => Ok(Verdict::Deny),
+        other => Err(NoVerdict(format!("it answered with status {other}"))),
+    }
+}
+
+fn read(body: &[u8]) -> Result<Verdict, String> {
+    let fields: Value = serde_json::from_slice(body).map_err(|_| "it is no JSON")?;
+    match fields.get("result").and_then(Value::as_str) {
+        Some("allow") => {}
+        Some("deny") => return Ok(Verdict::Deny),
+        Some("ignore") => return Ok(Verdict::Ignore),
+        _ => return Err("result is neither allow, deny nor ignore".into()),
+    }
+    let expires_s = match fields.get("expires_s").unwrap_or(&Value::Null) {
+        Value::Null => None,
+        value => {
+            let seconds = value.as_u64().filter(|&seconds| seconds > 0);
+            let seconds = seconds.ok_or("expires_s is no number of seconds above 0")?;
+            Some(u32::try_from(seconds).unwrap_or(u32::MAX))
+        }
+    };
+    let is_super = match fields.get("super").unwrap_or(&Value::Null) {
+        Value::Null => false,
+        value => value.as_bool().ok_or("super is neither true nor false")?,
+    };
+    let rules = match fields.get("acl").unwrap_or(&Value::Null) {
+        Value::Null => None,
+        Value::Array(lines) => Some(Arc::new(UserRules::fixed(acl(lines)?))),
+        _ => return Err("acl is no list".into()),
+    };
+    Ok(Verdict::Allow { is_super, rules, expires_s })
+}
+
+fn acl(lines: &[Value]) -> Result<List, String> {
+    if lines.len() > UserOrder::RULES_MAX {
+        return Err(format!("acl has more than {} rules", UserOrder::RULES_MAX));
+    }
+    let lines = lines.iter().map(|line| Line::of(&rule(line)?)).collect::<Result<_, String>>()?;
+    Ok(List::new(lines))
+}
+
+fn rule(line: &Value) -> Result<Rule, String> {
+    let text = |key| line.get(key).and_then(Value::as_str);
+    let allow = match text("permission") {
+        Some("allow") => true,
+        Some("deny") => false,
+        _ => return Err("permission is neither allow nor deny".into()),
+    };
+    let (publish, read) = match text("action") {
+        Some("publish") => (true, false),
+        Some("subscribe") => (false, true),
+        Some("all") => (true, true),
+        _ => return Err("action is neither publish, subscribe nor all".into()),
+    };
+    let filter = text("topic").ok_or("topic is no text")?.into();
+    Ok(Rule { allow, publish, read, filter })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::ports::access::{Act, Reach, Rules, Who};
+
+    fn asked(password: &[u8]) -> Value {
+        let question = Question {
+            client_id: "d7".into(),
+            user: Some("ann".into()),
+            password: Some(password.into()),
+            certificate: None,
+            method: None,
+            dialogue: None,
+            peer: "10.0.0.7:4711".parse().expect("an address"),
+            door: 3,
+            tls: true,
+            protocol: "mqtt5",
+        };
+        serde_json::from_str(&super::question(&question)).expect("JSON")
+    }
+
+    #[test]
+    fn the_service_is_told_what_the_client_brings() {
+        let body = asked(b"secret\"");
+        assert_eq!((&body["client_id"], &body["user"]), (&json!("d7"), &json!("ann")));
+        assert_eq!((&body["password"], &body["listener"]), (&json!("secret\""), &json!(3)));
+        assert_eq!((&body["peer"], &body["certificate"]), (&json!("10.0.0.7:4711"), &Value::Null));
+        let body = asked(&[0xff, 0]);
+        assert_eq!((&body["password"], &body["password_base64"]), (&Value::Null, &json!("/wA=")));
+    }
+
+    #[test]
+    fn answers_mean_what_is_written() {
+        let body = br#"{"result":"allow","super":true,"expires_s":60,"acl":[
+            {"permission":"deny","action":"all","topic":"a/b"},
+            {"permission":"allow","action":"subscribe","topic":"a/#"}]}"#;
+        let Ok(Verdict::Allow { is_super, rules, expires_s }) = verdict(200, body) else {
+            panic!("it allows")
+        };
+        assert!(is_super && expires_s == Some(60));
+        let (rules, who) = (rules.expect("there"), Who { client_id: "c", user: None });
+        assert!(rules.fixed() && rules.may(&who, Act::Read, "a/c"));
+        assert!(!rules.may(&who, Act::Read, "a/b") && !rules.may(&who, Act::Publish, "a/c"));
+        assert_eq!(rules.reach(&who, "a/+"), Reach::Partly);
+        let nothing = verdict(200, br#"{"result":"allow","acl":[]}"#);
+        let Ok(Verdict::Allow { rules: Some(rules), .. }) = nothing else { panic!("it allows") };
+        assert!(!rules.may(&who, Act::Read, "a"), "an empty list allows nothing");
+        assert!(matches!(verdict(204, b""), Ok(Verdict::Allow { rules: None, .. })));
+        assert!(matches!(verdict(200, br#"{"result":"deny"}"#), Ok(Verdict::Deny)));
+        assert!(matches!(verdict(200, br#"{"result":"ignore"}"#), Ok(Verdict::Ignore)));
+        assert!(matches!(
+            (verdict(401, b""), verdict(403, b"")),
+            (Ok(Verdict::Deny), Ok(Verdict::Deny))
+        ));
+    }
+
+    #[test]
+    fn an_answer_that_is_not_understood_lets_nobody_in() {
+        for body in [
+            "",
+            "allow",
+            "{}",
+            r#"{"result":"yes"}"#,
+            r#"{"result":"allow","super":"false"}"#,
+            r#"{"result":"allow","expires_s":0}"#,
+            r#"{"result":"allow","expires_s":-1}"#,
+            r#"{"result":"allow","acl":{}}"#,
+            r#"{"result":"allow","acl":[{"permission":"deny","action":"all"}]}"#,
+            r#"{"result":"allow","acl":[{"permission":"deny","action":"x","topic":"a"}]}"#,
+            r#"{"result":"allow","acl":[{"permission":"deny","action":"all","topic":"a#"}]}"#,
+        ] {
+            assert!(verdict(200, body.as_bytes()).is_err(), "{body}");
+        }
+        let many = json!({"result": "allow", "acl":
+            vec![json!({"permission": "deny", "action": "all", "topic": "a"}); 257]});
+        assert!(verdict(200, many.to_string().as_bytes()).is_err());
+        assert!([302, 404, 500].into_iter().all(|status| verdict(status, b"").is_err()));
+    }
+}

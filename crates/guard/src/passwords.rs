@@ -1,0 +1,320 @@
+//! Passwords as they are kept: hashed, each kind with its own mark.
+//!
+//! ```text
+//! $7$ROUNDS$SALT$HASH                     PBKDF2-SHA512, ours and mosquitto_passwd's
+//! $6$SALT$HASH                            SHA-512 of password and salt, mosquitto_passwd's of old
+//! $argon2id$v=19$m=…,t=…,p=…$SALT$HASH    Argon2id, ours and mosquitto_passwd's
+//! $scram-sha-256$ROUNDS$SALT$STORED$SERVER
+//! $plain$PASSWORD
+//! ```
+//! It knows no users and draws no random numbers: salts are given. Invariant: nothing here prints
+//! a password or a hash by `Debug`.
+
+use crate::scram::{ITERATIONS_MAX, ITERATIONS_MIN, ScramKeys};
+use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{PasswordHash, PasswordHasher, PasswordVerifier};
+use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD, Engine};
+use model::ports::users::UserOrder;
+use ring::pbkdf2;
+use sha2::{Digest, Sha512};
+use std::num::NonZeroU32;
+use subtle::ConstantTimeEq;
+
+/// Memory that one check may take, KiB.
+const ARGON2_KIB_MAX: u32 = 1 << 20;
+
+/// How often it may go over it.
+const ARGON2_PASSES_MAX: u32 = 64;
+
+/// Bytes of a new salt under PBKDF2: mosquitto 2.0 reads no other.
+const PBKDF2_SALT_BYTES: usize = 12;
+
+/// How new passwords are hashed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Scheme {
+    /// PBKDF2 with HMAC-SHA-512, as mosquitto_passwd writes it: cheap in memory.
+    Pbkdf2,
+    /// Argon2id: dear in memory, for whoever guesses too.
+    Argon2id,
+}
+
+impl Scheme {
+    /// Every scheme.
+    pub const ALL: [Scheme; 2] = [Scheme::Pbkdf2, Scheme::Argon2id];
+
+    /// The word in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scheme::Pbkdf2 => "pbkdf2",
+            Scheme::Argon2id => "argon2id",
+        }
+    }
+}
+
+/// What a check costs whoever makes it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Cost {
+    /// For passwords that are long and random, as devices have them: 1,000 rounds, or 4 MiB once.
+    Light,
+    /// 20,000 rounds, or 19 MiB twice.
+    Normal,
+    /// For passwords that people choose: 210,000 rounds, or 64 MiB three times.
+    Strong,
+}
+
+impl Cost {
+    /// Every cost.
+    pub const ALL: [Cost; 3] = [Cost::Light, Cost::Normal, Cost::Strong];
+
+    /// The word in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cost::Light => "light",
+            Cost::Normal => "normal",
+            Cost::Strong => "strong",
+        }
+    }
+
+    fn rounds(self) -> NonZeroU32 {
+        let rounds = match self {
+            Cost::Light => 1_000,
+            Cost::Normal => 20_000,
+            Cost::Strong => 210_000,
+        };
+        NonZeroU32::new(rounds).expect("none of them is zero")
+    }
+
+    fn argon2(self) -> Argon2<'static> {
+        let (kib, passes) = match self {
+            Cost::Light => (4 * 1024, 1),
+            Cost::Normal => (19 * 1024, 2),
+            Cost::Strong => (64 * 1024, 3),
+        };
+        let params = Params::new(kib, passes, 1, None).expect("they are within Argon2's bounds");
+        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+    }
+}
+
+/// How new passwords are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hashing {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Its cost.
+    pub cost: Cost,
+    /// Rounds of the SCRAM keys that are kept besides, at least [`ITERATIONS_MIN`]; 0: none are,
+    /// and the user cannot authenticate by SCRAM. They are only as hard to guess from as their
+    /// rounds make them, whatever the other hash costs.
+    pub scram_iterations: u32,
+}
+
+impl Default for Hashing {
+    /// One hash that mosquitto reads too.
+    fn default() -> Self {
+        Hashing { scheme: Scheme::Pbkdf2, cost: Cost::Normal, scram_iterations: 0 }
+    }
+}
+
+impl Hashing {
+    /// A new password as it is kept. Slow. The salts are made of `random`.
+    pub fn hash(&self, password: &[u8], random: [u8; 32]) -> Kept {
+        let (salt, other) = random.split_at(16);
+        let hash = match self.scheme {
+            Scheme::Pbkdf2 => {
+                let (rounds, mut hash) = (self.cost.rounds(), vec![0; 64]);
+                let salt = &salt[..PBKDF2_SALT_BYTES];
+                pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA512, rounds, salt, password, &mut hash);
+                Hash::Pbkdf2 { rounds, salt: salt.into(), hash: hash.into() }
+            }
+            Scheme::Argon2id => {
+                let salt = BASE64_STANDARD_NO_PAD.encode(salt);
+                let salt = argon2::password_hash::Salt::from_b64(&salt).expect("it is base64");
+                let hash = self.cost.argon2().hash_password(password, salt);
+                let hash = hash.expect("password and salt are within Argon2's bounds");
+                Hash::Argon2id(hash.to_string().into())
+            }
+        };
+        let scram = (self.scram_iterations > 0).then(|| {
+            let rounds = self.scram_iterations.clamp(ITERATIONS_MIN, ITERATIONS_MAX);
+            ScramKeys::derive(password, other, rounds)
+        });
+        Kept { hash: Some(hash), scram }
+    }
+}
+
+/// All that is kept of a password.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Kept {
+    /// What a password is checked with.
+    pub hash: Option<Hash>,
+    /// What an exchange is checked with.
+    pub scram: Option<ScramKeys>,
+}
+
+/// What a password is checked with.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Hash {
+    /// `$6$`.
+    Sha512 {
+        /// Put behind the password.
+        salt: Box<[u8]>,
+        /// 64 bytes.
+        hash: Box<[u8]>,
+    },
+    /// `$7$`.
+    Pbkdf2 {
+        /// How often.
+        rounds: NonZeroU32,
+        /// Any length.
+        salt: Box<[u8]>,
+        /// 64 bytes.
+        hash: Box<[u8]>,
+    },
+    /// `$argon2id$`, whole.
+    Argon2id(Box<str>),
+    /// `$scram-sha-256$`.
+    Scram(ScramKeys),
+    /// `$plain$`.
+    Plain(Box<str>),
+}
+
+impl Hash {
+    /// Reads one; in words, why it is none.
+    pub fn parse(text: &str) -> Result<Hash, &'static str> {
+        let (kind, rest) = text.strip_prefix('$').and_then(|text| text.split_once('$')).ok_or(
+            "this is no hashed password: hash it with `mosquitto_passwd -U` or `holdline user \
+             passwd`",
+        )?;
+        match kind {
+            "6" => sha512(rest).ok_or("not $6$SALT$HASH with 64 bytes of hash, in base64"),
+            "7" => pbkdf2(rest).ok_or("not $7$ROUNDS$SALT$HASH with 64 bytes of hash, in base64"),
+            "argon2id" => argon2id(text),
+            "scram-sha-256" => ScramKeys::parse(rest)
+                .map(Hash::Scram)
+                .ok_or("not $scram-sha-256$ROUNDS$SALT$STORED$SERVER, in base64"),
+            "plain" if rest.is_empty() => Err("$plain$ wants a password behind it"),
+            "plain" => Ok(Hash::Plain(rest.into())),
+            _ => Err("this kind of hash is not known: $7$, $6$, $argon2id$, $scram-sha-256$ and \
+                      $plain$ are"),
+        }
+    }
+
+    /// As it is kept.
+    pub fn text(&self) -> String {
+        let base64 = |bytes| BASE64_STANDARD.encode::<&[u8]>(bytes);
+        match self {
+            Hash::Sha512 { salt, hash } => format!("$6${}${}", base64(salt), base64(hash)),
+            Hash::Pbkdf2 { rounds, salt, hash } => {
+                format!("$7${rounds}${}${}", base64(salt), base64(hash))
+            }
+            Hash::Argon2id(text) => text.to_string(),
+            Hash::Scram(keys) => format!("$scram-sha-256${}", keys.text()),
+            Hash::Plain(password) => format!("$plain${password}"),
+        }
+    }
+
+    /// Whether a check is for a thread that may take its time.
+    pub fn is_slow(&self) -> bool {
+        !matches!(self, Hash::Sha512 { .. } | Hash::Plain(_))
+    }
+
+    /// Whether it is this password's.
+    pub fn is_of(&self, password: &[u8]) -> bool {
+        match self {
+            Hash::Sha512 { salt, hash } => {
+                let own = Sha512::new().chain_update(password).chain_update(salt).finalize();
+                bool::from(own.as_slice().ct_eq(hash))
+            }
+            Hash::Pbkdf2 { rounds, salt, hash } => {
+                pbkdf2::verify(pbkdf2::PBKDF2_HMAC_SHA512, *rounds, salt, password, hash).is_ok()
+            }
+            Hash::Argon2id(text) => PasswordHash::new(text)
+                .is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok()),
+            Hash::Scram(keys) => keys.is_of(password),
+            Hash::Plain(plain) => bool::from(plain.as_bytes().ct_eq(password)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Hash {
+    /// Without what it is.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Hash::Sha512 { .. } => "Hash($6$…)",
+            Hash::Pbkdf2 { .. } => "Hash($7$…)",
+            Hash::Argon2id(_) => "Hash($argon2id$…)",
+            Hash::Scram(_) => "Hash($scram-sha-256$…)",
+            Hash::Plain(_) => "Hash($plain$…)",
+        })
+    }
+}
+
+/// A line of a password file, for a new password. Slow. In words, why there is none.
+pub fn line(
+    user: &str,
+    password: &str,
+    hashing: &Hashing,
+    random: [u8; 32],
+) -> Result<String, String> {
+    check_name(user)?;
+    if password.is_empty() || password.len() > UserOrder::PASSWORD_BYTES_MAX {
+        let most = UserOrder::PASSWORD_BYTES_MAX;
+        return Err(format!("a password has 1 to {most} bytes"));
+    }
+    let kept = hashing.hash(password.as_bytes(), random);
+    let mut line = format!("{user}:{}", kept.hash.expect("one was made").text());
+    if let Some(keys) = kept.scram {
+        line += " ";
+        line += &Hash::Scram(keys).text();
+    }
+    Ok(line)
+}
+
+/// Whether a user can be called so; in words, why not.
+pub fn check_name(user: &str) -> Result<(), String> {
+    let most = UserOrder::NAME_BYTES_MAX;
+    let rules = [
+        (!user.is_empty() && user.len() <= most, "has 1 to 256 bytes"),
+        (!user.contains(':'), "has no colon"),
+        (!user.chars().any(char::is_control), "has no control characters"),
+        (!user.starts_with('#') && user.trim() == user, "begins with no # and has no space around"),
+        (user != "*", "is not *, which stands for everybody"),
+    ];
+    match rules.into_iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(format!("a user's name {rule}")),
+        None => Ok(()),
+    }
+}
+
+fn sha512(text: &str) -> Option<Hash> {
+    let (salt, hash) = text.split_once('$')?;
+    let hash: [u8; 64] = BASE64_STANDARD.decode(hash).ok()?.try_into().ok()?;
+    let salt = BASE64_STANDARD.decode(salt).ok()?;
+    Some(Hash::Sha512 { salt: salt.into(), hash: hash.into() })
+}
+
+fn pbkdf2(text: &str) -> Option<Hash> {
+    let (rounds, rest) = text.split_once('$')?;
+    let (salt, hash) = rest.split_once('$')?;
+    let rounds: NonZeroU32 =
+        rounds.parse().ok().filter(|r: &NonZeroU32| r.get() <= ITERATIONS_MAX)?;
+    let hash: [u8; 64] = BASE64_STANDARD.decode(hash).ok()?.try_into().ok()?;
+    let salt = BASE64_STANDARD.decode(salt).ok()?;
+    Some(Hash::Pbkdf2 { rounds, salt: salt.into(), hash: hash.into() })
+}
+
+fn argon2id(text: &str) -> Result<Hash, &'static str> {
+    let wrong = "not $argon2id$v=19$m=…,t=…,p=…$SALT$HASH";
+    let hash = PasswordHash::new(text).map_err(|_| wrong)?;
+    let params = Params::try_from(&hash).map_err(|_| wrong)?;
+    if hash.salt.is_none() || hash.hash.is_none() {
+        return Err(wrong);
+    }
+    if params.m_cost() > ARGON2_KIB_MAX || params.t_cost() > ARGON2_PASSES_MAX {
+        return Err("a check of this hash would take more than 1 GiB or 64 passes");
+    }
+    Ok(Hash::Argon2id(text.into()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! Everybody who is known, and what they may do: files and the book, compiled.
+//!
+//! Whoever has lines of its own has rules of its own; all others share one set, and those without
+//! a name another. Rules are, in order: the user's in the book, everybody's in the book, the
+//! user's in the file, the file's patterns. As soon as there is one rule anywhere, what no rule
+//! speaks of is forbidden (or not, if the operator says so); without any rule everything is
+//! allowed. It proves nothing and tells no time.
+
+use crate::accounts::{Account, Accounts};
+use crate::acl::AclFile;
+use crate::book::{EVERYBODY, Entry};
+use crate::rules::{List, UserRules};
+use crate::settings::{Door, Method, Settings};
+use crate::token::Keys;
+use model::ports::access::Rules;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Names of removed users that are remembered until their sessions were renewed.
+const GONE_MAX: usize = 65_536;
+
+/// What was read from files.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// Users and passwords.
+    pub accounts: Accounts,
+    /// Rules; absent: there is no such file.
+    pub acl: Option<AclFile>,
+    /// Keys of tokens.
+    pub keys: Keys,
+}
+
+/// A listener of which nothing is said.
+static CLOSED: Door = Door::CLOSED;
+
+/// Rules as they are granted; `None`: everything.
+pub(crate) type Granted = Option<Arc<dyn Rules>>;
+
+/// Everybody who is known.
+pub(crate) struct People {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) files: Arc<Files>,
+    book: BTreeMap<Box<str>, Entry>,
+    /// Entries of the book with rules.
+    ruled: usize,
+    /// Who has lines of its own.
+    compiled: HashMap<Box<str>, Arc<UserRules>>,
+    /// The others; absent: they may do everything.
+    strangers: Option<Arc<UserRules>>,
+    anonymous: Option<Arc<UserRules>>,
+    /// Who was removed, and when, by the count of changes.
+    gone: HashMap<Box<str>, u64>,
+    changes: u64,
+}
+
+impl People {
+    pub(crate) fn new(settings: Settings, files: Files) -> People {
+        let mut people = People {
+            settings: Arc::new(settings),
+            files: Arc::new(files),
+            book: BTreeMap::new(),
+            ruled: 0,
+            compiled: HashMap::new(),
+            strangers: None,
+            anonymous: None,
+            gone: HashMap::new(),
+            changes: 0,
+        };
+        people.compile();
+        people
+    }
+
+    /// New settings and files.
+    pub(crate) fn replace(&mut self, settings: Settings, files: Files) {
+        let before = std::mem::replace(&mut self.files, Arc::new(files));
+        self.settings = Arc::new(settings);
+        self.changes += 1;
+        let lost = before.accounts.names().filter(|name| self.account(name).is_none());
+        let lost: Vec<Box<str>> = lost.map(Box::from).collect();
+        lost.into_iter().for_each(|name| self.went(name));
+        self.compile();
+    }
+
+    /// An entry of the book, new or changed.
+    pub(crate) fn put(&mut self, name: &str, entry: Entry) {
+        let is_ruled = entry.rules.is_some();
+        let before = self.book.insert(name.into(), entry);
+        self.gone.remove(name);
+        self.changed(name, before, is_ruled);
+    }
+
+    /// False: there was none.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let Some(before) = self.book.remove(name) else { return false };
+        self.changed(name, Some(before), false);
+        if self.account(name).is_none() {
+            self.went(name.into());
+        }
+        true
+    }
+
+    /// The book.
+    pub(crate) fn book(&self) -> &BTreeMap<Box<str>, Entry> {
+        &self.book
+    }
+
+    /// Who somebody is by the book, and otherwise by the file. Whatever either forbids holds.
+    pub(crate) fn account(&self, name: &str) -> Option<Account> {
+        let (booked, filed) = (self.book.get(name), self.files.accounts.user(name));
+        let Some(entry) = booked.filter(|_| name != EVERYBODY) else { return filed.cloned() };
+        let mut account = entry.account.clone();
+        if let Some(filed) = filed {
+            if account.kept.hash.is_none() {
+                account.kept = filed.kept.clone();
+            }
+            account.is_disabled |= filed.is_disabled;
+            account.is_super |= filed.is_super;
+        }
+        Some(account)
+    }
+
+    /// Whether the operator says that somebody may do everything.
+    pub(crate) fn is_super(&self, name: &str) -> bool {
+        self.settings.superusers.iter().any(|other| other == name)
+    }
+
+    /// What somebody may do who is not above rules.
+    pub(crate) fn rules(&self, user: Option<&str>) -> Granted {
+        let rules = match user {
+            Some(name) => self.compiled.get(name).or(self.strangers.as_ref()),
+            None => self.anonymous.as_ref(),
+        };
+        rules.map(|rules| rules.clone() as Arc<dyn Rules>)
+    }
+
+    /// Whether a name that is not known was known and is so no more.
+    pub(crate) fn is_gone(&self, name: &str) -> bool {
+        self.gone.contains_key(name) || !self.settings.doors.iter().any(lets_strangers_in)
+    }
+
+    /// Whether a token or a service may say what its user may do.
+    pub(crate) fn proofs_bring_rules(&self) -> bool {
+        let token = self.settings.token.as_ref();
+        self.settings.http_cache_s.is_some()
+            || token.is_some_and(|token| !token.acl_claim.is_empty())
+    }
+
+    pub(crate) fn door(&self, number: u8) -> &Door {
+        self.settings.doors.get(usize::from(number)).unwrap_or(&CLOSED)
+    }
+
+    fn changed(&mut self, name: &str, before: Option<Entry>, is_ruled: bool) {
+        self.changes += 1;
+        let was_ruled = before.is_some_and(|entry| entry.rules.is_some());
+        self.ruled = self.ruled - usize::from(was_ruled) + usize::from(is_ruled);
+        // What concerns others too is rare; the rest of the book is not gone through.
+        match name == EVERYBODY && (was_ruled || is_ruled) {
+            true => self.compile(),
+            false => {
+                self.compile_user(name);
+                self.compile_others();
+            }
+        }
+    }
+
+    fn compile(&mut self) {
+        let booked = self.book.iter().filter(|(_, entry)| entry.rules.is_some());
+        let filed = self.files.acl.iter().flat_map(AclFile::users).map(Box::from);
+        let names: Vec<Box<str>> = booked.map(|(name, _)| name.clone()).chain(filed).collect();
+        self.compiled.clear();
+        names.iter().for_each(|name| self.compile_user(name));
+        self.compile_others();
+    }
+
+    fn compile_user(&mut self, name: &str) {
+        let booked = self.book.get(name).and_then(|entry| entry.rules.clone());
+        let filed = self.files.acl.as_ref().and_then(|acl| acl.own(Some(name)).cloned());
+        if name == EVERYBODY || booked.is_none() && filed.is_none() {
+            self.compiled.remove(name);
+            return;
+        }
+        let rules = self.join(booked, filed);
+        self.compiled.insert(name.into(), Arc::new(rules));
+    }
+
+    fn compile_others(&mut self) {
+        let acl = self.files.acl.as_ref();
+        let has_rules = acl.is_some() || self.ruled > 0;
+        let unnamed = acl.and_then(|acl| acl.own(None).cloned());
+        self.strangers = has_rules.then(|| Arc::new(self.join(None, None)));
+        self.anonymous = has_rules.then(|| Arc::new(self.join(None, unnamed)));
+    }
+
+    fn join(&self, booked: Option<Arc<List>>, filed: Option<Arc<List>>) -> UserRules {
+        let everybody = self.book.get(EVERYBODY).and_then(|entry| entry.rules.clone());
+        let patterns = self.files.acl.as_ref().and_then(|acl| acl.patterns().cloned());
+        let lists = [booked, everybody, filed, patterns].into_iter().flatten();
+        UserRules::new(lists.collect(), self.settings.allow_unmatched)
+    }
+
+    /// Remembers that somebody is no more. The oldest half is forgotten when there are too many:
+    /// by then their sessions were renewed.
+    fn went(&mut self, name: Box<str>) {
+        if self.gone.len() >= GONE_MAX {
+            let mut when: Vec<u64> = self.gone.values().copied().collect();
+            when.sort_unstable();
+            let middle = when[when.len() / 2];
+            self.gone.retain(|_, at| *at > middle);
+        }
+        self.gone.insert(name, self.changes);
+    }
+}
+
+/// Whether somebody may come in by a name that neither the book nor a file knows.
+fn lets_strangers_in(door: &Door) -> bool {
+    let proves = |method| matches!(method, Method::Certificate | Method::Token | Method::Http);
+    door.believe_names || door.methods.iter().copied().any(proves)
+}

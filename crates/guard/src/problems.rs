@@ -1,0 +1,54 @@
+//! What is wrong with a file, line by line, in words for the operator.
+//!
+//! It knows no files: a name is given, and text. At most [`PROBLEMS_MAX`] are kept; the number of
+//! the others is told.
+
+use std::fmt;
+
+/// Problems that are told of one file.
+pub const PROBLEMS_MAX: usize = 20;
+
+/// Everything that is wrong with a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problems {
+    file: String,
+    lines: Vec<(usize, String)>,
+    more: usize,
+}
+
+impl Problems {
+    /// None so far.
+    pub(crate) fn of(file: &str) -> Problems {
+        Problems { file: file.into(), lines: Vec::new(), more: 0 }
+    }
+
+    /// One more; `line` counts from 1.
+    pub(crate) fn add(&mut self, line: usize, text: impl Into<String>) {
+        if self.lines.len() < PROBLEMS_MAX {
+            self.lines.push((line, text.into()));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// What was read, if nothing is wrong.
+    pub(crate) fn or<T>(self, read: T) -> Result<T, Problems> {
+        if self.lines.is_empty() { Ok(read) } else { Err(self) }
+    }
+}
+
+impl fmt::Display for Problems {
+    /// `FILE:LINE: words`, one a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = self.lines.len().saturating_sub(1);
+        for (number, (line, text)) in self.lines.iter().enumerate() {
+            write!(f, "{}:{line}: {text}", self.file)?;
+            if number < last {
+                writeln!(f)?;
+            }
+        }
+        if self.more > 0 { write!(f, "\nand {} more", self.more) } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for Problems {}

@@ -1,0 +1,222 @@
+//! What somebody may do: lines in lists, lists in order, and an answer for what no line speaks of.
+//!
+//! The first line that is about the act and matches the topic decides. Lists are shared by all
+//! whom they are about, with their own names put in while matching; nothing is allocated there.
+//! They know no users. Invariant: [`UserRules::reach`] never says more than `may` says of each
+//! topic: `All` only if every topic of the filter may be read, `Nothing` only if none may.
+
+use crate::pattern::{Pattern, Relation};
+use model::ports::access::{Act, Reach, Rules, Who};
+use model::ports::users::Rule;
+use std::sync::Arc;
+
+/// From so many lines on a list is sorted for looking up.
+const SORTED_FROM: usize = 9;
+
+/// One line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// Allowed, or forbidden.
+    pub allow: bool,
+    /// It is about publishing.
+    pub publish: bool,
+    /// It is about reading.
+    pub read: bool,
+    /// Of which topics.
+    pub pattern: Pattern,
+}
+
+impl Line {
+    /// The line that a rule says; in words, why it is none.
+    pub fn of(rule: &Rule) -> Result<Line, String> {
+        let Rule { allow, publish, read, ref filter } = *rule;
+        if !publish && !read {
+            return Err(format!("the rule for `{filter}` is neither about publish nor about read"));
+        }
+        Ok(Line { allow, publish, read, pattern: Pattern::parse(filter)? })
+    }
+
+    fn is_about(&self, act: Act) -> bool {
+        match act {
+            Act::Publish => self.publish,
+            Act::Read => self.read,
+        }
+    }
+}
+
+/// Lines in order.
+#[derive(Debug, Default)]
+pub struct List {
+    lines: Box<[Line]>,
+    /// Lines without wildcards and names, by their text; of long lists only.
+    exact: Box<[u32]>,
+    /// The others that have a first level, by it; likewise.
+    headed: Box<[u32]>,
+    /// The rest, in order; likewise.
+    open: Box<[u32]>,
+    /// Somebody whose name has a wildcard is forbidden everything.
+    wants_plain_names: bool,
+}
+
+impl List {
+    /// A list of these lines.
+    pub fn new(lines: Vec<Line>) -> List {
+        let mut list = List { lines: lines.into(), ..List::default() };
+        if list.lines.len() >= SORTED_FROM {
+            list.sort();
+        }
+        list
+    }
+
+    /// The same, and whoever has a wildcard in its name is forbidden everything that was not
+    /// decided before: as mosquitto holds it with patterns.
+    pub fn for_plain_names(lines: Vec<Line>) -> List {
+        List { wants_plain_names: true, ..List::new(lines) }
+    }
+
+    /// How many lines.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The lines as rules.
+    pub fn rules(&self) -> Vec<Rule> {
+        let rule = |line: &Line| Rule {
+            allow: line.allow,
+            publish: line.publish,
+            read: line.read,
+            filter: line.pattern.text().into(),
+        };
+        self.lines.iter().map(rule).collect()
+    }
+
+    fn sort(&mut self) {
+        let (mut exact, mut headed, mut open) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, line) in (0_u32..).zip(&self.lines) {
+            match line.pattern.first_level() {
+                _ if line.pattern.is_exact() => exact.push(number),
+                Some(_) => headed.push(number),
+                None => open.push(number),
+            }
+        }
+        // Lines of one key stay in order: the sort is stable.
+        exact.sort_by_key(|&number| self.pattern(number).text());
+        headed.sort_by_key(|&number| self.pattern(number).first_level());
+        (self.exact, self.headed, self.open) = (exact.into(), headed.into(), open.into());
+    }
+
+    fn pattern(&self, number: u32) -> &Pattern {
+        &self.lines[number as usize].pattern
+    }
+
+    /// What the first line says that is about it.
+    fn decide(&self, who: &Who<'_>, act: Act, topic: &str) -> Option<bool> {
+        if self.forbids_name(who) {
+            return Some(false);
+        }
+        let holds = |line: &Line| line.is_about(act) && line.pattern.matches(who, topic);
+        if self.lines.len() < SORTED_FROM {
+            return self.lines.iter().find(|line| holds(line)).map(|line| line.allow);
+        }
+        let first_of = |numbers: &[u32]| {
+            numbers.iter().copied().find(|&number| holds(&self.lines[number as usize]))
+        };
+        let exact = equal(&self.exact, |number| self.pattern(number).text().cmp(topic));
+        let level = topic.split('/').next();
+        let headed = equal(&self.headed, |number| self.pattern(number).first_level().cmp(&level));
+        let found = [exact, headed, &self.open].into_iter().filter_map(first_of).min();
+        found.map(|number| self.lines[number as usize].allow)
+    }
+
+    /// How the lines stand to a filter that is to be read. `None`: they leave something undecided.
+    fn walk(&self, who: &Who<'_>, filter: &str, walk: &mut Walk) -> Option<Reach> {
+        if self.forbids_name(who) {
+            return Some(walk.rest(false));
+        }
+        for line in self.lines.iter().filter(|line| line.read) {
+            match line.pattern.relation(who, filter) {
+                Relation::Covers => return Some(walk.rest(line.allow)),
+                Relation::Overlaps if line.allow => walk.some_may = true,
+                Relation::Overlaps => walk.some_may_not = true,
+                Relation::Apart => {}
+            }
+        }
+        None
+    }
+
+    fn forbids_name(&self, who: &Who<'_>) -> bool {
+        let is_wild = |name: &str| name.contains(['+', '#']);
+        self.wants_plain_names && (is_wild(who.client_id) || who.user.is_some_and(is_wild))
+    }
+}
+
+/// The numbers whose key is the one looked for.
+fn equal(numbers: &[u32], order: impl Fn(u32) -> std::cmp::Ordering) -> &[u32] {
+    let from = numbers.partition_point(|&number| order(number).is_lt());
+    let count = numbers[from..].partition_point(|&number| order(number).is_eq());
+    &numbers[from..from + count]
+}
+
+/// What a walk over lines has found of a filter's topics.
+#[derive(Default)]
+struct Walk {
+    some_may: bool,
+    some_may_not: bool,
+}
+
+impl Walk {
+    /// All that is undecided is so.
+    fn rest(&self, allow: bool) -> Reach {
+        match (allow, self.some_may, self.some_may_not) {
+            (true, _, false) => Reach::All,
+            (false, false, _) => Reach::Nothing,
+            _ => Reach::Partly,
+        }
+    }
+}
+
+/// All that holds for somebody.
+#[derive(Debug)]
+pub struct UserRules {
+    lists: Box<[Arc<List>]>,
+    /// What no line speaks of is allowed.
+    allow_unmatched: bool,
+    fixed: bool,
+}
+
+impl UserRules {
+    /// Lists in order, and what holds where none of them decides.
+    pub fn new(lists: Vec<Arc<List>>, allow_unmatched: bool) -> UserRules {
+        UserRules { lists: lists.into(), allow_unmatched, fixed: false }
+    }
+
+    /// A list that came with the proof itself, and is all there is.
+    pub fn fixed(list: List) -> UserRules {
+        UserRules { lists: [Arc::new(list)].into(), allow_unmatched: false, fixed: true }
+    }
+}
+
+impl Rules for UserRules {
+    fn may(&self, who: &Who<'_>, act: Act, topic: &str) -> bool {
+        let decided = self.lists.iter().find_map(|list| list.decide(who, act, topic));
+        decided.unwrap_or(self.allow_unmatched)
+    }
+
+    fn reach(&self, who: &Who<'_>, filter: &str) -> Reach {
+        let mut walk = Walk::default();
+        let decided = self.lists.iter().find_map(|list| list.walk(who, filter, &mut walk));
+        decided.unwrap_or_else(|| walk.rest(self.allow_unmatched))
+    }
+
+    fn fixed(&self) -> bool {
+        self.fixed
+    }
+}
+
+#[cfg(test)]
+mod tests;

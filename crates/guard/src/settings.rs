@@ -1,0 +1,138 @@
+//! What an operator chooses of who comes in, and how it is proved.
+//!
+//! Values that were checked by whoever read them; nothing is read here. Invariant: the default
+//! lets nobody in from another machine who has not proved who it is.
+
+use crate::cache::CacheLimits;
+use crate::passwords::Hashing;
+use crate::token::TokenPolicy;
+use std::net::IpAddr;
+
+/// Everything that is chosen, besides files and the book.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Users who may do everything.
+    pub superusers: Vec<String>,
+    /// What no rule speaks of is allowed, where there are rules.
+    pub allow_unmatched: bool,
+    /// By listener; one that is not there is [`Door::CLOSED`].
+    pub doors: Vec<Door>,
+    /// How the book keeps new passwords.
+    pub hashing: Hashing,
+    /// Users of the book. One more is refused.
+    pub users_max: u32,
+    /// What is remembered of checks.
+    pub cache: CacheLimits,
+    /// What a token must say; absent: none is taken.
+    pub token: Option<TokenPolicy>,
+    /// Seconds an answer of the service is remembered; absent: there is no service.
+    pub http_cache_s: Option<u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            superusers: Vec::new(),
+            allow_unmatched: false,
+            doors: vec![Door::default()],
+            hashing: Hashing::default(),
+            users_max: 1_000_000,
+            cache: CacheLimits::default(),
+            token: None,
+            http_cache_s: None,
+        }
+    }
+}
+
+/// How one comes in by a listener.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Door {
+    /// Who may come in without a name.
+    pub anonymous: Anonymous,
+    /// Proofs, in the order in which they are tried.
+    pub methods: Vec<Method>,
+    /// With `anonymous`: a name that no method knows is believed without proof.
+    pub believe_names: bool,
+}
+
+impl Door {
+    /// Nobody comes in.
+    pub const CLOSED: Door =
+        Door { anonymous: Anonymous::No, methods: Vec::new(), believe_names: false };
+}
+
+impl Default for Door {
+    fn default() -> Self {
+        Door {
+            anonymous: Anonymous::Loopback,
+            methods: vec![Method::Passwords, Method::Scram, Method::Token, Method::Http],
+            believe_names: false,
+        }
+    }
+}
+
+/// Who may come in without a name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Anonymous {
+    /// Nobody.
+    No,
+    /// Who comes from this machine.
+    Loopback,
+    /// Everybody.
+    Yes,
+}
+
+impl Anonymous {
+    /// Every choice.
+    pub const ALL: [Anonymous; 3] = [Anonymous::No, Anonymous::Loopback, Anonymous::Yes];
+
+    /// The word in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Anonymous::No => "no",
+            Anonymous::Loopback => "loopback",
+            Anonymous::Yes => "yes",
+        }
+    }
+
+    /// Whether somebody from there may.
+    pub fn admits(self, peer: IpAddr) -> bool {
+        match self {
+            Anonymous::No => false,
+            Anonymous::Loopback => peer.to_canonical().is_loopback(),
+            Anonymous::Yes => true,
+        }
+    }
+}
+
+/// A way to prove who one is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Method {
+    /// The identity in a verified certificate, or of a pre-shared key, is the user.
+    Certificate,
+    /// Name and password, of the book and the password file.
+    Passwords,
+    /// SCRAM-SHA-256, of the same users.
+    Scram,
+    /// A JSON Web Token as password.
+    Token,
+    /// Another service is asked.
+    Http,
+}
+
+impl Method {
+    /// Every method.
+    pub const ALL: [Method; 5] =
+        [Method::Certificate, Method::Passwords, Method::Scram, Method::Token, Method::Http];
+
+    /// The word in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Method::Certificate => "certificate",
+            Method::Passwords => "passwords",
+            Method::Scram => "scram",
+            Method::Token => "token",
+            Method::Http => "http",
+        }
+    }
+}
