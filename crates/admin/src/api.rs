@@ -58,6 +58,14 @@ impl Shared {
         Arc::new(Shared { settings, control, feed, boot, tallies, streams, backups, lock })
     }
 
+    /// Asks the shards; the answer comes by what is returned.
+    pub(crate) fn pose(&self, command: Command) -> oneshot::Receiver<Answer> {
+        let (tell, told) = oneshot::channel();
+        // Nobody is there to hear it when the request was given up.
+        self.control.ask(command, Box::new(move |answer| drop(tell.send(answer))));
+        told
+    }
+
     /// Asks the shards; an answer that refuses is a fault.
     pub(crate) async fn ask(&self, command: Command) -> Result<Answer, Fault> {
         self.ask_within(command, Duration::ZERO).await
@@ -69,9 +77,14 @@ impl Shared {
         command: Command,
         more: Duration,
     ) -> Result<Answer, Fault> {
-        let (tell, told) = oneshot::channel();
-        // Nobody is there to hear it when the request was given up.
-        self.control.ask(command, Box::new(move |answer| drop(tell.send(answer))));
+        Shared::hear(self.pose(command), more).await
+    }
+
+    /// Waits for the answer to a command that was asked, and that may itself wait for `more`.
+    pub(crate) async fn hear(
+        told: oneshot::Receiver<Answer>,
+        more: Duration,
+    ) -> Result<Answer, Fault> {
         match tokio::time::timeout(ANSWER + more, told).await {
             Err(_) => Err(Fault::no_answer()),
             // The server is going, and may have done it.
@@ -84,9 +97,13 @@ impl Shared {
         }
     }
 
-    /// The largest body: a push whose every byte is an escape of six, to a full list of devices.
-    fn body_bytes_max(&self) -> usize {
+    /// The largest body: a push whose every byte is an escape of six, to a full list of devices;
+    /// or a packet whose payload is one in base64 with as much again for everything else.
+    fn body_bytes_max(&self, path: &str) -> usize {
         let limits = &self.settings.limits;
+        if path == "/v1/publish" {
+            return limits.topics.packet_bytes_max as usize * 7 / 3 + 16 * 1024;
+        }
         limits.push_bytes_max as usize * 6 + limits.push_devices_max as usize * 70 + 16 * 1024
     }
 }
@@ -119,7 +136,7 @@ type Route = (&'static str, &'static str, MethodRouter<Arc<Shared>>);
 
 /// Every route: method, path, handler.
 pub(crate) fn table() -> Vec<Route> {
-    use routes::{devices, operations, products, pushes, stream};
+    use routes::{clients, devices, messages, operations, products, pushes, stream, users};
     vec![
         ("get", "/", get(operations::index)),
         ("get", "/healthz", get(operations::healthz)),
@@ -142,6 +159,20 @@ pub(crate) fn table() -> Vec<Route> {
         ("delete", "/v1/products/{product}/devices/{device}/block", delete(devices::unblock)),
         ("put", "/v1/products/{product}/devices/{device}/tags", put(devices::tags)),
         ("post", "/v1/products/{product}/devices/{device}/token", post(devices::token)),
+        ("get", "/v1/clients", get(clients::list)),
+        ("get", "/v1/clients/{client}", get(clients::one)),
+        ("delete", "/v1/clients/{client}", delete(clients::kick)),
+        ("get", "/v1/clients/{client}/subscriptions", get(clients::subscriptions)),
+        ("post", "/v1/clients/{client}/subscriptions", post(clients::subscribe)),
+        ("delete", "/v1/clients/{client}/subscriptions", delete(clients::unsubscribe)),
+        ("post", "/v1/publish", post(messages::publish)),
+        ("get", "/v1/retained", get(messages::retained)),
+        ("get", "/v1/retained/{topic}", get(messages::retained_one)),
+        ("delete", "/v1/retained/{topic}", delete(messages::clear)),
+        ("get", "/v1/users", get(users::list)),
+        ("get", "/v1/users/{user}", get(users::one)),
+        ("put", "/v1/users/{user}", put(users::put)),
+        ("delete", "/v1/users/{user}", delete(users::remove)),
     ]
 }
 
@@ -167,7 +198,7 @@ async fn guard(State(shared): Api, request: Request, next: Next) -> Response {
         return Fault::unauthorized().into_response();
     }
     let (head, stream) = request.into_parts();
-    match body::whole(stream, shared.body_bytes_max()).await {
+    match body::whole(stream, shared.body_bytes_max(head.uri.path())).await {
         Ok(bytes) => next.run(Request::from_parts(head, Body::from(bytes))).await,
         Err(fault) => fault.into_response(),
     }

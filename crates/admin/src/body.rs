@@ -94,11 +94,13 @@ fn wrong(path: &str, error: &serde_json::Error) -> Fault {
 /// What a value may be, in JSON's words.
 fn allowed(expected: &str) -> String {
     match expected {
+        "u8" => format!("a whole number from 0 to {}", u8::MAX),
         "u16" => format!("a whole number from 0 to {}", u16::MAX),
         "u32" => format!("a whole number from 0 to {}", u32::MAX),
         "u64" => "a whole number".into(),
         "a boolean" => "true or false".into(),
         "a sequence" => "a list".into(),
+        "a tuple of size 2" => "a name and a value".into(),
         order if order.starts_with("struct ") => "an object".into(),
         other => other.into(),
     }

@@ -1,25 +1,49 @@
-//! Events as JSON, and which of them somebody wants.
+//! Happenings as JSON, and which of them somebody wants.
 //!
 //! The same words serve the stream and the webhooks. 64-bit numbers are text, for many a reader of
 //! JSON keeps only 53 bits. Invariant: an id made by [`id`] names a place in this process's feed
-//! and no other's.
+//! and no other's, and [`message_id`] never makes the same one.
 
+use crate::answers;
+use crate::feed::{Happening, Wish, topic};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use model::event::{Event, What};
+use model::event::{ClientEvent, ClientWhat, Event, What};
 use model::id::ProductKey;
 use model::push::Outcome;
 use serde_json::{Value, json};
 
-/// The words for types of events.
-pub(crate) const TYPES: [&str; 4] = ["online", "offline", "report", "pushed"];
+/// The words for types of events: of devices, then of clients, then of messages.
+pub(crate) const TYPES: [&str; 12] = [
+    "online",
+    "offline",
+    "report",
+    "pushed",
+    "client_connected",
+    "client_disconnected",
+    "client_refused",
+    "session_ended",
+    "client_subscribed",
+    "client_unsubscribed",
+    "messages_dropped",
+    MESSAGE,
+];
 
-/// Which events somebody wants.
+/// Those of [`TYPES`] that are about devices come first.
+const DEVICE_TYPES: usize = 4;
+
+/// The type of a published message. It is only told to those who name it.
+pub(crate) const MESSAGE: &str = "message_published";
+
+/// Which happenings somebody wants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Filter {
+    /// Of devices of this product alone, and none of clients, which have no product.
     pub(crate) product: Option<ProductKey>,
-    /// All when empty.
+    /// All but [`MESSAGE`] when empty.
     types: Vec<&'static str>,
+    /// Messages on topics that match one of these; all when empty.
+    topics: Vec<String>,
 }
 
 impl Filter {
@@ -27,31 +51,68 @@ impl Filter {
     pub(crate) fn new<'a>(
         product: Option<ProductKey>,
         types: impl Iterator<Item = &'a str>,
+        topics: Vec<String>,
     ) -> Result<Filter, &'a str> {
         let known = |name: &'a str| TYPES.into_iter().find(|known| *known == name).ok_or(name);
-        Ok(Filter { product, types: types.map(known).collect::<Result<_, _>>()? })
+        Ok(Filter { product, types: types.map(known).collect::<Result<_, _>>()?, topics })
     }
 
-    pub(crate) fn wants(&self, event: &Event) -> bool {
-        self.product.as_ref().is_none_or(|product| *product == event.product)
-            && self.wants_type(event.what.name())
+    pub(crate) fn wants(&self, happening: &Happening) -> bool {
+        let of_product = match (happening, &self.product) {
+            (_, None) => true,
+            (Happening::Device(event), Some(product)) => *product == event.product,
+            (Happening::Client(_), Some(_)) => false,
+        };
+        of_product && self.wants_type(happening.name()) && self.wants_topic(happening)
+    }
+
+    /// The lane keeps what any reader wants: each takes its own.
+    fn wants_topic(&self, happening: &Happening) -> bool {
+        match happening {
+            Happening::Client(ClientEvent { what: ClientWhat::Published(message), .. }) => {
+                let wanted = |filter: &String| topic::matches(filter, message.topic());
+                self.topics.is_empty() || self.topics.iter().any(wanted)
+            }
+            _ => true,
+        }
     }
 
     pub(crate) fn wants_type(&self, name: &str) -> bool {
-        self.types.is_empty() || self.types.contains(&name)
+        self.types.contains(&name) || self.types.is_empty() && name != MESSAGE
     }
 
     /// The same without one type; nothing if no other is left.
     pub(crate) fn without(&self, name: &str) -> Option<Filter> {
         let left = TYPES.into_iter().filter(|known| *known != name && self.wants_type(known));
         let types: Vec<_> = left.collect();
-        (!types.is_empty()).then(|| Filter { product: self.product.clone(), types })
+        (!types.is_empty()).then(|| Filter { types, ..self.clone() })
+    }
+
+    /// What has to be kept of events.
+    pub(crate) fn wish(&self) -> Wish {
+        let (of_devices, others) = TYPES.split_at(DEVICE_TYPES);
+        let of_clients = &others[..others.len() - 1];
+        let any = |types: &[&str]| types.iter().any(|name| self.wants_type(name));
+        let clients = self.product.is_none() && any(of_clients);
+        Wish { devices: any(of_devices), clients, topics: Vec::new() }
+    }
+
+    /// The messages it wants, if any.
+    pub(crate) fn messages(&self) -> Option<Vec<String>> {
+        let all = || vec!["#".to_owned()];
+        self.wants_type(MESSAGE)
+            .then(|| if self.topics.is_empty() { all() } else { self.topics.clone() })
     }
 }
 
 /// The id of the event at this place: the boot's number tells one process's places from another's.
 pub(crate) fn id(boot: u64, place: u64) -> String {
     format!("{boot}-{place}")
+}
+
+/// The id of the message at this place.
+pub(crate) fn message_id(boot: u64, place: u64) -> String {
+    format!("{boot}-m{place}")
 }
 
 /// The place after the event with this id; `None` for an id of another process.
@@ -61,8 +122,16 @@ pub(crate) fn place_after(boot: u64, id: &str) -> Option<u64> {
     (of.parse() == Ok(boot)).then(|| place.saturating_add(1))
 }
 
-/// An event as JSON, under this id.
-pub(crate) fn json(id: &str, event: &Event) -> Value {
+/// A happening as JSON, under this id.
+pub(crate) fn json(id: &str, happening: &Happening) -> Value {
+    match happening {
+        Happening::Device(event) => device(id, event),
+        Happening::Client(event) => client(id, event),
+    }
+}
+
+/// An event of a device as JSON.
+pub(crate) fn device(id: &str, event: &Event) -> Value {
     let mut told = json!({
         "id": id,
         "type": event.what.name(),
@@ -90,6 +159,39 @@ pub(crate) fn json(id: &str, event: &Event) -> Value {
             if let Outcome::Rejected(why) = outcome {
                 told["reason"] = json!(why.name());
             }
+        }
+    }
+    told
+}
+
+fn client(id: &str, event: &ClientEvent) -> Value {
+    let mut told = json!({
+        "id": id,
+        "type": event.what.name(),
+        "at_ms": event.at_ms,
+        "client_id": &*event.client_id,
+        "user": event.user.as_deref(),
+    });
+    match &event.what {
+        ClientWhat::Connected { protocol, peer, resumed } => {
+            told["protocol"] = json!(protocol);
+            told["peer"] = json!(peer.to_string());
+            told["resumed"] = json!(resumed);
+        }
+        ClientWhat::Disconnected { reason } => told["reason"] = json!(reason.name()),
+        ClientWhat::Refused { why } => told["reason"] = json!(why.name()),
+        ClientWhat::SessionEnded => {}
+        ClientWhat::Subscribed { filter, qos } => {
+            told["filter"] = json!(&**filter);
+            told["qos"] = json!(*qos as u8);
+        }
+        ClientWhat::Unsubscribed { filter } => told["filter"] = json!(&**filter),
+        ClientWhat::Published(message) => {
+            told["message"] = answers::message(message);
+        }
+        ClientWhat::Dropped { why, count } => {
+            told["reason"] = json!(why.name());
+            told["count"] = json!(count);
         }
     }
     told

@@ -7,7 +7,7 @@
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +38,10 @@ impl Fault {
             "product" => ("unknown_product", "the product is not known"),
             "device" => ("unknown_device", "the device is not known"),
             "push" => ("unknown_push", "the push is not remembered"),
+            "client" => ("unknown_client", "no client with this identifier has a session"),
+            "subscription" => ("unknown_subscription", "the client has no such subscription"),
+            "retained" => ("unknown_retained", "no message is retained on this topic"),
+            "user" => ("unknown_user", "the book has no such user"),
             _ => ("unknown_path", "there is nothing here: GET /openapi.json lists what there is"),
         };
         Fault::new(StatusCode::NOT_FOUND, code, message)
@@ -72,6 +76,21 @@ impl Fault {
         Fault::new(StatusCode::CONFLICT, "idempotency_conflict", message)
     }
 
+    /// The broker says no; the message says why, in its words.
+    pub(crate) fn refused(why: &str) -> Fault {
+        Fault::new(StatusCode::CONFLICT, "refused", why)
+    }
+
+    pub(crate) fn users_full() -> Fault {
+        let message = "the book holds as many users as it may: remove one";
+        Fault::new(StatusCode::CONFLICT, "users_full", message)
+    }
+
+    /// As one of many in an answer that is none itself.
+    pub(crate) fn told(&self) -> Value {
+        json!({ "code": self.code, "message": self.message })
+    }
+
     /// The message says why, in the roof's words.
     pub(crate) fn backup(message: String) -> Fault {
         Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "backup_failed", message)
@@ -90,7 +109,7 @@ impl Fault {
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
-        let body = json!({ "error": { "code": self.code, "message": self.message } });
+        let body = json!({ "error": self.told() });
         let mut response = (self.status, Json(body)).into_response();
         let headers = response.headers_mut();
         if let Some(seconds) = self.retry_after_s {

@@ -1,220 +1,149 @@
-//! The feed: a bounded ring of events between the shards and whoever listens.
+//! The feed: what happened, on its way from the shards to whoever listens.
 //!
-//! Shards publish and never wait; each reader has its own place in the ring, so a slow one costs
-//! nobody else anything: it loses the oldest events and is told how many. Places are numbers that
-//! rise by one; together with the boot's number they are the ids of the event stream. It knows no
-//! HTTP. Invariant: a reader sees every event from its place on, in order, or the count of those
-//! it has lost.
+//! Two [lanes](lane): events of devices and clients, numbered together so that a stream can go on
+//! where it was; and published messages, of which only those are kept that some reader's filters
+//! match, so that a flood of them pushes no event out and costs nothing while nobody wants any.
+//! Shards publish and never wait. It knows no HTTP. Invariant: what one lane loses, the other
+//! does not notice.
 
-use model::event::Event;
+pub(crate) mod lane;
+pub(crate) mod topic;
+
+pub(crate) use lane::{Reader, Taken};
+
+use lane::Lane;
+use model::event::{ClientEvent, ClientWhat, Event};
 use model::limits::Limits;
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 
-/// The ring of events, shared by shards, streams and webhooks.
+/// Bytes of published messages that wait for readers. Beyond, the oldest are dropped, and the
+/// readers that have not taken them are told.
+pub const MESSAGES_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Something that somebody may want to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Happening {
+    /// To a device.
+    Device(Event),
+    /// To a client.
+    Client(ClientEvent),
+}
+
+impl Happening {
+    /// The word in streams and webhooks.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Happening::Device(event) => event.what.name(),
+            Happening::Client(event) => event.what.name(),
+        }
+    }
+
+    /// Unix milliseconds.
+    pub(crate) fn at_ms(&self) -> u64 {
+        match self {
+            Happening::Device(event) => event.at_ms,
+            Happening::Client(event) => event.at_ms,
+        }
+    }
+
+    /// What counts against the bytes of its lane: events are bounded by their number alone.
+    fn weight(&self) -> usize {
+        match self {
+            Happening::Client(ClientEvent { what: ClientWhat::Published(message), .. }) => {
+                message.weight()
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// What a reader wants to be kept for it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Wish {
+    /// Events of devices.
+    pub(crate) devices: bool,
+    /// Events of clients.
+    pub(crate) clients: bool,
+    /// Messages whose topics match one of these filters.
+    pub(crate) topics: Vec<String>,
+}
+
+impl Wish {
+    fn wants(&self, happening: &Happening) -> bool {
+        match happening {
+            Happening::Device(_) => self.devices,
+            Happening::Client(ClientEvent { what: ClientWhat::Published(message), .. }) => {
+                self.topics.iter().any(|filter| topic::matches(filter, message.topic()))
+            }
+            Happening::Client(_) => self.clients,
+        }
+    }
+}
+
+/// The way from the shards to streams and webhooks.
 pub struct Feed {
-    ring: Mutex<Ring>,
-    /// Tells threads (webhooks) of events and of the end.
-    came: Condvar,
-    /// Tells tasks (streams) of the same.
-    woken: Notify,
-    wanted: AtomicBool,
-}
-
-struct Ring {
-    events: VecDeque<Arc<Event>>,
-    /// Place of the next event.
-    next: u64,
-    events_max: usize,
-    /// What each reader takes next.
-    readers: HashMap<u64, u64>,
-    next_reader: u64,
-    /// Events still kept after the last reader left, so that it can come back to where it was.
-    linger: usize,
-    closed: bool,
-}
-
-/// What a reader takes.
-pub(crate) struct Taken {
-    /// Events that were overwritten before it came for them.
-    pub(crate) lost: u64,
-    /// Each with its place.
-    pub(crate) events: Vec<(u64, Arc<Event>)>,
-}
-
-/// A reader's place in the feed, given up when it is dropped.
-pub(crate) struct Reader {
-    feed: Arc<Feed>,
-    number: u64,
+    events: Arc<Lane>,
+    messages: Arc<Lane>,
 }
 
 impl Feed {
-    /// An empty feed of `events_waiting_max` events.
+    /// An empty feed of `events_waiting_max` events, and as many messages.
     pub fn new(limits: &Limits) -> Arc<Feed> {
-        let events_max = (limits.events_waiting_max as usize).max(1);
-        let ring = Ring {
-            events: VecDeque::new(),
-            next: 1,
-            events_max,
-            readers: HashMap::new(),
-            next_reader: 0,
-            linger: 0,
-            closed: false,
-        };
-        let (came, woken) = (Condvar::new(), Notify::new());
-        Arc::new(Feed { ring: Mutex::new(ring), came, woken, wanted: AtomicBool::new(false) })
+        let count_max = (limits.events_waiting_max as usize).max(1);
+        let events = Lane::new(count_max, usize::MAX, count_max);
+        // Nobody can come back to messages: those of the time between were not kept.
+        let messages = Lane::new(count_max, MESSAGES_BYTES_MAX, 0);
+        Arc::new(Feed { events, messages })
     }
 
-    /// Puts events in. The answer is how many, old or new, some reader will never see.
+    /// Puts events of devices in. The answer is how many, old or new, some reader will never see.
     pub fn publish(&self, events: Vec<Event>) -> usize {
-        let mut ring = self.lock();
-        if events.is_empty() || !ring.is_wanted() {
-            return 0;
-        }
-        if ring.closed {
-            return events.len();
-        }
-        let slowest = ring.readers.values().copied().min();
-        let mut lost = 0;
-        for event in events {
-            if ring.events.len() == ring.events_max {
-                lost += usize::from(slowest.is_some_and(|at| at <= ring.oldest()));
-                ring.events.pop_front();
-            }
-            ring.events.push_back(Arc::new(event));
-            ring.next += 1;
-            if ring.readers.is_empty() {
-                ring.linger -= 1;
-                if ring.linger == 0 {
-                    ring.forget();
-                    break;
-                }
-            }
-        }
-        self.show(&ring);
-        drop(ring);
-        self.came.notify_all();
-        self.woken.notify_waiters();
-        lost
+        self.events.publish(events.into_iter().map(Happening::Device).collect())
     }
 
-    /// Whether anybody listens, or may come back to where it was: worth making events for.
+    /// The same for events of clients, messages among them.
+    pub fn publish_clients(&self, events: Vec<ClientEvent>) -> usize {
+        let is_message = |event: &ClientEvent| matches!(event.what, ClientWhat::Published(_));
+        let (messages, events): (Vec<_>, Vec<_>) = events.into_iter().partition(is_message);
+        let happenings = |events: Vec<_>| events.into_iter().map(Happening::Client).collect();
+        self.events.publish(happenings(events)) + self.messages.publish(happenings(messages))
+    }
+
+    /// Whether anybody listens to events of devices, or may come back to where it was: worth
+    /// making them for.
     pub fn wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed)
+        self.events.wanted().devices()
     }
 
-    /// A reader from place `from` on; from now on when absent.
-    pub(crate) fn reader(self: &Arc<Feed>, from: Option<u64>) -> Reader {
-        let mut ring = self.lock();
-        let number = ring.next_reader;
-        ring.next_reader += 1;
-        let at = from.unwrap_or(ring.next).min(ring.next);
-        ring.readers.insert(number, at);
-        self.show(&ring);
-        Reader { feed: Arc::clone(self), number }
+    /// The same for events of clients, without their messages.
+    pub fn clients_wanted(&self) -> bool {
+        self.events.wanted().clients()
+    }
+
+    /// Whether anybody listens to some messages.
+    pub fn messages_wanted(&self) -> bool {
+        self.messages.wanted().messages()
+    }
+
+    /// A reader of events from place `from` on; from now on when absent.
+    pub(crate) fn reader(&self, wish: Wish, from: Option<u64>) -> Reader {
+        self.events.reader(Wish { topics: Vec::new(), ..wish }, from)
+    }
+
+    /// A reader of messages from now on.
+    pub(crate) fn message_reader(&self, topics: Vec<String>) -> Reader {
+        self.messages.reader(Wish { topics, ..Wish::default() }, None)
     }
 
     /// Ends the feed: readers take what is left, then their ends.
     pub(crate) fn close(&self) {
-        self.lock().closed = true;
-        self.came.notify_all();
-        self.woken.notify_waiters();
+        self.events.close();
+        self.messages.close();
     }
 
     /// Waits so long, or less when the feed is closed. Whether it is still open.
     pub(crate) fn pause(&self, span: Duration) -> bool {
-        let ring = self.lock();
-        let waited = self.came.wait_timeout_while(ring, span, |ring| !ring.closed);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.closed
-    }
-
-    fn show(&self, ring: &Ring) {
-        self.wanted.store(ring.is_wanted(), Ordering::Relaxed);
-    }
-
-    /// Nothing panics half way through a change of the ring.
-    fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Ring {
-    fn oldest(&self) -> u64 {
-        self.next - self.events.len() as u64
-    }
-
-    fn is_wanted(&self) -> bool {
-        !self.readers.is_empty() || self.linger > 0
-    }
-
-    /// Nobody came back in time: whoever does later has lost something, and the skipped place
-    /// tells it so even if nothing more happens.
-    fn forget(&mut self) {
-        self.events.clear();
-        self.next += 1;
-    }
-
-    fn take(&mut self, number: u64, count: usize) -> Taken {
-        let oldest = self.oldest();
-        let at = self.readers.get_mut(&number).expect("a reader keeps its place until dropped");
-        let lost = oldest.saturating_sub(*at);
-        let first = (*at).max(oldest);
-        let events = self.events.iter().skip((first - oldest) as usize).take(count);
-        let events: Vec<_> = (first..).zip(events.map(Arc::clone)).collect();
-        *at = first + events.len() as u64;
-        Taken { lost, events }
-    }
-}
-
-impl Reader {
-    /// Takes up to `count` events at once, without waiting. `None` at the end of a closed feed.
-    pub(crate) fn take(&self, count: usize) -> Option<Taken> {
-        let mut ring = self.feed.lock();
-        let taken = ring.take(self.number, count);
-        let empty = taken.lost == 0 && taken.events.is_empty();
-        (!(empty && ring.closed)).then_some(taken)
-    }
-
-    /// Waits until there is something to take, then takes it. For tasks.
-    pub(crate) async fn next(&self, count: usize) -> Option<Taken> {
-        loop {
-            // Asked for before looking, so that what comes between the two is not missed.
-            let woken = self.feed.woken.notified();
-            let mut woken = std::pin::pin!(woken);
-            woken.as_mut().enable();
-            let taken = self.take(count)?;
-            if taken.lost > 0 || !taken.events.is_empty() {
-                return Some(taken);
-            }
-            woken.await;
-        }
-    }
-
-    /// Waits for a first event, then up to `gather` for `count` of them. For threads.
-    pub(crate) fn next_batch(&self, count: usize, gather: Duration) -> Option<Taken> {
-        let feed = &self.feed;
-        let ready = |ring: &Ring, wanted: u64| {
-            let at = ring.readers.get(&self.number).expect("as in take()");
-            ring.next - at >= wanted || ring.closed
-        };
-        let ring = feed.came.wait_while(feed.lock(), |ring| !ready(ring, 1));
-        let ring = ring.unwrap_or_else(PoisonError::into_inner);
-        let full = feed.came.wait_timeout_while(ring, gather, |ring| !ready(ring, count as u64));
-        drop(full.unwrap_or_else(PoisonError::into_inner));
-        self.take(count)
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        let mut ring = self.feed.lock();
-        ring.readers.remove(&self.number);
-        if ring.readers.is_empty() {
-            ring.linger = ring.events_max;
-        }
-        self.feed.show(&ring);
+        self.events.pause(span)
     }
 }

@@ -24,16 +24,17 @@ mod start_error;
 mod tests;
 mod webhook;
 
-pub use feed::Feed;
+pub use feed::{Feed, MESSAGES_BYTES_MAX};
 pub use start_error::StartError;
 pub use webhook::{BATCH_EVENTS_MAX, Retry, WallClock, Webhook};
 
 use api::Shared;
-use events::Filter;
+use events::{Filter, MESSAGE};
 use listener::Limited;
-use model::limits::Limits;
+use model::limits::{Limits, TopicLimits};
 use model::ports::backlog::Backlog;
 use model::ports::control::Control;
+use model::ports::users::Users;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
@@ -84,6 +85,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The server's version, for `/v1/status`.
     pub version: &'static str,
+    /// The book of users.
+    pub users: Arc<dyn Users>,
     /// Where events are posted.
     pub webhooks: Vec<Webhook>,
     /// The Reports that wait for them, by their number in `webhooks`. Without it, Reports reach
@@ -138,17 +141,38 @@ impl Running {
             tally: Arc::clone(&tally),
         };
         let backlog = settings.backlog.clone().filter(|_| filter.wants_type("report"));
-        let of_feed = if backlog.is_some() { filter.without("report") } else { Some(filter) };
+        if let Some(topics) = filter.messages() {
+            let reader = self.feed.message_reader(topics);
+            let (address, filter, id) = (address(), filter.clone(), events::message_id as _);
+            let courier = FeedCourier { address, filter, boot, id };
+            self.carry("holdline-words", courier, reader)?;
+        }
+        let of_events = filter.without(MESSAGE);
+        let of_feed = match backlog {
+            Some(_) => of_events.and_then(|filter| filter.without("report")),
+            None => of_events,
+        };
         if let Some(filter) = of_feed {
-            let (feed, reader) = (Arc::clone(&self.feed), self.feed.reader(None));
-            let courier = FeedCourier { address: address(), filter, boot };
-            self.threads.push(thread("holdline-hook", move || courier.run(&feed, &reader))?);
+            let reader = self.feed.reader(filter.wish(), None);
+            let courier = FeedCourier { address: address(), filter, boot, id: events::id };
+            self.carry("holdline-hook", courier, reader)?;
         }
         if let Some(backlog) = backlog {
             let feed = Arc::clone(&self.feed);
             let courier = ReportCourier::new(address(), backlog, hook, boot);
             self.threads.push(thread("holdline-report", move || courier.run(&feed))?);
         }
+        Ok(())
+    }
+
+    fn carry(
+        &mut self,
+        name: &'static str,
+        courier: FeedCourier,
+        reader: feed::Reader,
+    ) -> Result<(), StartError> {
+        let feed = Arc::clone(&self.feed);
+        self.threads.push(thread(name, move || courier.run(&feed, &reader))?);
         Ok(())
     }
 
@@ -178,7 +202,8 @@ pub fn start(
     if settings.token.is_empty() {
         return Err(StartError::NoToken);
     }
-    let filters = settings.webhooks.iter().map(filter).collect::<Result<Vec<_>, _>>()?;
+    let filters = settings.webhooks.iter().map(|hook| filter(hook, &settings.limits.topics));
+    let filters = filters.collect::<Result<Vec<_>, _>>()?;
     let mut listeners = Vec::new();
     let mut addrs = Vec::new();
     for &addr in &settings.addrs {
@@ -202,9 +227,16 @@ pub fn start(
     Ok(running)
 }
 
-fn filter(hook: &Webhook) -> Result<Filter, StartError> {
+fn filter(hook: &Webhook, limits: &TopicLimits) -> Result<Filter, StartError> {
+    for found in &hook.topics {
+        let lonely = !hook.types.iter().any(|name| name == MESSAGE);
+        let lonely = lonely.then(|| format!("needs the type {MESSAGE}"));
+        if let Some(why) = lonely.or_else(|| feed::topic::wrong_filter(found, limits)) {
+            return Err(StartError::BadTopic { found: found.clone(), why });
+        }
+    }
     let types = hook.types.iter().map(String::as_str);
-    Filter::new(hook.product.clone(), types)
+    Filter::new(hook.product.clone(), types, hook.topics.clone())
         .map_err(|found| StartError::UnknownType { found: found.to_owned() })
 }
 

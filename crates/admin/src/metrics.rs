@@ -8,6 +8,7 @@ use crate::webhook::Tally;
 use model::close::CloseReason;
 use model::event::Counter;
 use model::ports::control::Status;
+use model::session::Drop;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +26,21 @@ pub(crate) fn text(status: &Status, tallies: &[Arc<Tally>], readings: &[Reading]
         let labels = format!("{{reason=\"{}\"}}", reason.name());
         sample(&mut out, closed, &labels, status.counters.closed_of(*reason));
     }
+    let dropped = "messages_dropped_total";
+    head(&mut out, dropped, "counter", "Messages not delivered to a session, by reason.");
+    for why in Drop::ALL {
+        let labels = format!("{{reason=\"{}\"}}", why.name());
+        sample(&mut out, dropped, &labels, status.counters.dropped_of(why));
+    }
+    for reading in gauges(status).iter().chain(&resident()).chain(readings) {
+        head(&mut out, reading.name, "gauge", reading.help);
+        sample(&mut out, reading.name, "", reading.value);
+    }
+    hooks(&mut out, tallies);
+    out
+}
+
+fn gauges(status: &Status) -> Vec<Reading> {
     let gauges = [
         ("connections", "Connections open.", status.connections),
         ("devices", "Devices with a record.", status.devices),
@@ -33,18 +49,23 @@ pub(crate) fn text(status: &Status, tallies: &[Arc<Tally>], readings: &[Reading]
         ("pushes_waiting_bytes", "Their weight in bytes.", status.waiting_bytes),
         ("shards", "Shards that answered.", u64::from(status.shards)),
         ("turn_us_max", "Longest turn of a shard since the last look.", status.turn_us_max),
+        ("sessions", "Sessions, online or not.", status.sessions),
+        ("sessions_online", "Sessions with a connection.", status.sessions_online),
+        ("subscriptions", "Subscriptions, shared ones included.", status.subscriptions),
+        ("retained_messages", "Retained messages.", status.retained),
+        ("retained_bytes", "Their bytes.", status.retained_bytes),
+        ("queued_messages", "Messages that wait for sessions.", status.queued),
+        ("queued_bytes", "Their bytes in memory.", status.queued_bytes),
+        ("delayed_messages", "Publications for later.", status.delayed),
     ];
-    let gauges = gauges.map(|(name, help, value)| Reading { name, help, value });
-    let resident = resident_bytes().map(|value| {
+    gauges.into_iter().map(|(name, help, value)| Reading { name, help, value }).collect()
+}
+
+fn resident() -> Option<Reading> {
+    resident_bytes().map(|value| {
         let help = "Memory of the process in RAM.";
         Reading { name: "process_resident_memory_bytes", help, value }
-    });
-    for reading in gauges.iter().chain(&resident).chain(readings) {
-        head(&mut out, reading.name, "gauge", reading.help);
-        sample(&mut out, reading.name, "", reading.value);
-    }
-    hooks(&mut out, tallies);
-    out
+    })
 }
 
 fn hooks(out: &mut String, tallies: &[Arc<Tally>]) {

@@ -3,6 +3,10 @@
 //! Unknown fields are errors. Names are checked here and nowhere later. Invariant: a value that
 //! leaves this file is within every limit that can be known without asking the shards.
 
+pub(crate) mod messages;
+pub(crate) mod properties;
+pub(crate) mod users;
+
 use crate::fault::Fault;
 use crate::hex;
 use axum::http::HeaderMap;
@@ -230,6 +234,7 @@ pub(crate) struct EventsQuery {
     pub(crate) product: Option<String>,
     #[serde(rename = "type")]
     pub(crate) types: Option<String>,
+    pub(crate) topic: Option<String>,
     pub(crate) last_event_id: Option<String>,
 }
 
@@ -250,6 +255,14 @@ pub(crate) struct ProductBody {
     ttl_max_s: Option<u32>,
     store_for_unknown: Option<bool>,
     reports_per_s: Option<u16>,
+    /// `null` and absent differ: the one takes the topic away, the other keeps it.
+    #[serde(default, deserialize_with = "given")]
+    topic: Option<Option<String>>,
+}
+
+/// What was given, `null` included.
+fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -314,6 +327,12 @@ impl ProductBody {
         set(&mut product.time_to_live_max_s, self.ttl_max_s);
         set(&mut product.store_for_unknown, self.store_for_unknown);
         set(&mut product.reports_per_s, self.reports_per_s);
+        if let Some(topic) = self.topic {
+            if let Some(why) = topic.as_deref().and_then(Product::topic_fault) {
+                return Err(Fault::bad(format!("`topic` {why}")));
+            }
+            product.topic = topic.map(Into::into);
+        }
         check(&product)?;
         Ok((product, made))
     }

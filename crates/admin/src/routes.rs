@@ -2,8 +2,56 @@
 //!
 //! A handler holds no state between requests and knows no other handler.
 
+pub(crate) mod clients;
 pub(crate) mod devices;
+pub(crate) mod messages;
 pub(crate) mod operations;
 pub(crate) mod products;
 pub(crate) mod pushes;
 pub(crate) mod stream;
+pub(crate) mod users;
+
+use crate::api::Shared;
+use crate::fault::Fault;
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
+use model::ports::control::{Answer, Command};
+use model::ports::topics::{TopicAnswer, TopicCommand};
+
+/// A percent-decoded part of a path; one that is not UTF-8 is refused like all that makes no sense.
+type Part = Result<Path<String>, PathRejection>;
+
+fn part(part: Part) -> Result<String, Fault> {
+    part.map(|Path(text)| text).map_err(|error| Fault::bad(error.body_text()))
+}
+
+/// Asks about topics and sessions; a refusal is a fault.
+async fn ask(api: &Shared, command: TopicCommand) -> Result<TopicAnswer, Fault> {
+    topics(api.ask(Command::Topics(command)).await?)
+}
+
+fn topics(answer: Answer) -> Result<TopicAnswer, Fault> {
+    match answer {
+        Answer::Topics(TopicAnswer::Refused(why)) => Err(Fault::refused(why)),
+        Answer::Topics(answer) => Ok(answer),
+        _ => Err(Fault::internal()),
+    }
+}
+
+/// The same where the answer is whether it was done.
+async fn done(api: &Shared, command: TopicCommand) -> Result<bool, Fault> {
+    match ask(api, command).await? {
+        TopicAnswer::Done(done) => Ok(done),
+        _ => Err(Fault::internal()),
+    }
+}
+
+/// Entries on a page: what the query wishes for, or the usual.
+fn page(limit: Option<u32>) -> Result<u32, Fault> {
+    const PAGE_MAX: u32 = 1_000;
+    const PAGE_DEFAULT: u32 = 100;
+    match limit.unwrap_or(PAGE_DEFAULT) {
+        count @ 1..=PAGE_MAX => Ok(count),
+        _ => Err(Fault::bad(format!("`limit` is 1 to {PAGE_MAX}"))),
+    }
+}

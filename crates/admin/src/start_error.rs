@@ -21,6 +21,13 @@ pub enum StartError {
         /// The type.
         found: String,
     },
+    /// A webhook's filter of topics is none, or stands without the type it is for.
+    BadTopic {
+        /// The filter.
+        found: String,
+        /// What holds for it.
+        why: String,
+    },
     /// A thread could not be started.
     Thread(io::Error),
 }
@@ -45,6 +52,9 @@ impl fmt::Display for StartError {
                 "a webhook wants events of the type {found:?}; allowed are {}",
                 crate::events::TYPES.join(", ")
             ),
+            StartError::BadTopic { found, why } => {
+                write!(f, "a webhook's topic filter {found:?} {why}")
+            }
             StartError::Thread(error) => write!(f, "a thread of the API does not start: {error}"),
         }
     }

@@ -5,6 +5,8 @@ mod description;
 mod hook;
 mod http;
 mod stream;
+mod topics;
+mod users;
 
 use super::*;
 use model::close::CloseReason;
@@ -122,6 +124,7 @@ fn settings() -> Settings {
         token: TOKEN.into(),
         limits: Limits::default(),
         version: "0.0.0",
+        users: Arc::new(users::Book::default()),
         webhooks: Vec::new(),
         backlog: None,
         retry: Retry { wait_ms_min: 0, wait_ms_max: 0, ..Retry::default() },

@@ -1,11 +1,11 @@
 //! Webhooks: events posted to an application, in order, until it has taken them.
 //!
-//! A thread for the events of the feed ([`feed_courier`]) and, where Reports are wanted and there
-//! is a backlog of them, one for Reports ([`report_courier`]), so that neither waits for the
-//! other's source. A batch that is not taken (no 2xx) is posted again after a growing, jittered
-//! wait, until it is older than the operator allows; then it is dropped and counted. They know
-//! neither shards nor the API. Invariant: what an application gets of either is in order, with
-//! gaps only where it is told `lost`.
+//! A thread for the events of the feed ([`feed_courier`]), another for published messages where
+//! they are wanted and, where Reports are wanted and there is a backlog of them, one for Reports
+//! ([`report_courier`]), so that none waits for another's source. A batch that is not taken (no
+//! 2xx) is posted again after a growing, jittered wait, until it is older than the operator allows;
+//! then it is dropped and counted. They know neither shards nor the API. Invariant: what an
+//! application gets of each is in order, with gaps only where it is told `lost`.
 
 pub(crate) mod feed_courier;
 pub(crate) mod report_courier;
@@ -37,8 +37,12 @@ pub struct Webhook {
     pub secret: Vec<u8>,
     /// Only of this product.
     pub product: Option<model::id::ProductKey>,
-    /// Only these: `online`, `offline`, `report`, `pushed`. All when empty.
+    /// Only these, by their names in `model::event`. When empty: all but `message_published`,
+    /// which has to be named.
     pub types: Vec<String>,
+    /// Published messages on topics that match one of these filters; all of them when empty. Only
+    /// with `message_published`.
+    pub topics: Vec<String>,
 }
 
 impl std::fmt::Debug for Webhook {

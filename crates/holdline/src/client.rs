@@ -51,6 +51,11 @@ impl Server {
         let bearer = format!("Bearer {token}");
         let answer = match (method, body) {
             ("GET", _) => agent.get(&url).header("Authorization", &bearer).call(),
+            ("DELETE", _) => agent.delete(&url).header("Authorization", &bearer).call(),
+            ("PUT", body) => {
+                let body = body.cloned().unwrap_or_else(|| serde_json::json!({}));
+                agent.put(&url).header("Authorization", &bearer).send_json(body)
+            }
             (_, Some(body)) => agent.post(&url).header("Authorization", &bearer).send_json(body),
             (_, None) => agent.post(&url).header("Authorization", &bearer).send_empty(),
         };
@@ -67,6 +72,25 @@ impl Server {
         Err(format!("the server answered {status}: {message}"))
     }
 
+    /// Asks for page after page, up to `limit` entries of the list with this name; `query` begins
+    /// with `?` and goes on with `&`.
+    pub fn pages(&self, query: &str, list: &str, limit: u32) -> Result<Vec<Value>, String> {
+        let mut found = Vec::new();
+        let mut after = String::new();
+        while (found.len() as u32) < limit {
+            let left = (limit - found.len() as u32).min(1_000);
+            let mut page = self.call("GET", &format!("{query}limit={left}{after}"), None)?;
+            if let Some(entries) = page[list].as_array_mut() {
+                found.append(entries);
+            }
+            match page["next"].as_str() {
+                Some(next) => after = format!("&after={}", encoded(next)),
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+
     fn token(&self) -> Result<String, String> {
         if let Some(token) = &self.token {
             return Ok(token.clone());
@@ -79,5 +103,34 @@ impl Server {
                 path.display()
             )
         })
+    }
+}
+
+/// A text as a part of a path or query: percent-encoded (RFC 3986 2.1) but for what is unreserved.
+pub fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let part = |byte: u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(part).collect()
+}
+
+/// A query that begins with `?` and is open for more, of those filters that have a value.
+pub fn query(path: &str, filters: &[(&str, Option<String>)]) -> String {
+    let given = filters.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let parts: String = given.map(|(name, value)| format!("{name}={}&", encoded(value))).collect();
+    format!("{path}?{parts}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_plain_is_percent_encoded() {
+        assert_eq!(encoded("a/+ü#-._~"), "a%2F%2B%C3%BC%23-._~");
+        let filters = [("user", Some("a&b".to_owned())), ("prefix", None)];
+        assert_eq!(query("/v1/clients", &filters), "/v1/clients?user=a%26b&");
     }
 }

@@ -1,15 +1,20 @@
 //! The one binary.
 //!
-//! `serve` is the server, `check` reads a configuration, `push` and `devices` speak to a running
-//! server's API, `store` works on a data folder, `wrk` is the load tool; called as `wrk`, the
-//! binary is that at once. What each does lives in its room; here words of the command line are
-//! turned into calls.
+//! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `devices`,
+//! `clients`, `retained` and `user` speak to a running server's API, `pub` and `sub` to any broker,
+//! `store` works on a data folder, `wrk` is the load tool; called as `wrk`, the binary is that at
+//! once. What each does lives in its room; here words of the command line are turned into calls.
 
 mod client;
+mod clients;
+mod config;
 mod devices;
+mod mqtt;
 mod push;
+mod retained;
 mod serve;
 mod store;
+mod user;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -32,6 +37,12 @@ enum Command {
         /// Configuration file; without one, the defaults hold
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Configuration of mosquitto instead: what it cannot have here is told
+        #[arg(long, value_name = "FILE", conflicts_with = "config")]
+        mosquitto_conf: Option<PathBuf>,
+        /// Do not start when something in it would be lost
+        #[arg(long, requires = "mosquitto_conf")]
+        strict: bool,
         /// Data folder, instead of server.data
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
@@ -42,10 +53,22 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
+    /// Write a configuration of this server from another one's
+    Config(config::Arguments),
     /// Push a message to devices of a running server
     Push(push::Arguments),
     /// List or look up devices of a running server
     Devices(devices::Arguments),
+    /// List, show or kick clients of topics of a running server
+    Clients(clients::Arguments),
+    /// List, show or clear retained messages of a running server
+    Retained(retained::Arguments),
+    /// List, show, make or remove users, of a running server or in a password file
+    User(user::Arguments),
+    /// Publish to an MQTT broker, with the flags of mosquitto_pub
+    Pub(Box<mqtt::publish::Arguments>),
+    /// Subscribe at an MQTT broker, with the flags of mosquitto_sub
+    Sub(Box<mqtt::subscribe::Arguments>),
     /// Check, count, export, import, compact or copy a data folder
     Store(store::Arguments),
     /// Load a server, with the command line of wrk
@@ -64,10 +87,22 @@ fn main() -> ExitCode {
         return code(load::wrk::run(words.collect()));
     }
     match Arguments::parse().command {
-        Command::Serve { config, data } => serve::serve(config, data),
+        Command::Serve { config, mosquitto_conf, strict, data } => {
+            let source = match mosquitto_conf {
+                Some(file) => serve::Source::Mosquitto { file, strict },
+                None => serve::Source::Own(config),
+            };
+            serve::serve(source, data)
+        }
         Command::Check { config } => serve::check(config),
+        Command::Config(arguments) => config::config(arguments),
+        Command::Clients(arguments) => clients::clients(arguments),
+        Command::Retained(arguments) => retained::retained(arguments),
+        Command::User(arguments) => user::user(arguments),
         Command::Push(arguments) => push::push(arguments),
         Command::Devices(arguments) => devices::devices(arguments),
+        Command::Pub(arguments) => mqtt::publish::publish(*arguments),
+        Command::Sub(arguments) => mqtt::subscribe::subscribe(*arguments),
         Command::Store(arguments) => store::store(arguments),
         Command::Wrk { arguments } => code(load::wrk::run(arguments)),
     }

@@ -1,15 +1,40 @@
 //! `holdline serve` and `holdline check`.
 
+use server::config::mosquitto::{self, Fate, Note};
 use server::config::{Config, ConfigError, environment};
 use server::signals;
 use server::start::Running;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// Where the configuration is.
+pub enum Source {
+    /// In a file of ours; without one, the defaults hold.
+    Own(Option<PathBuf>),
+    /// In a file of mosquitto.
+    Mosquitto {
+        /// The file.
+        file: PathBuf,
+        /// What would be lost is a problem.
+        strict: bool,
+    },
+}
+
+impl Source {
+    /// The configuration, and what became of options that are not its own.
+    fn load(&self) -> Result<(Config, Vec<Note>), ConfigError> {
+        match self {
+            Source::Own(file) => Ok((Config::load(file.as_deref(), environment())?, Vec::new())),
+            Source::Mosquitto { file, strict } => mosquitto::load(file, *strict, environment()),
+        }
+    }
+}
+
 /// Runs the server until it is told to stop.
-pub fn serve(file: Option<PathBuf>, data: Option<PathBuf>) -> ExitCode {
+pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
     let load = || {
-        let mut config = Config::load(file.as_deref(), environment())?;
+        let (mut config, notes) = source.load()?;
+        notes.iter().filter(|note| note.fate != Fate::Becomes).for_each(|n| eprintln!("{n}"));
         if let Some(data) = &data {
             config.server.data = data.clone();
         }
@@ -68,10 +93,26 @@ fn welcome(running: &Running) -> String {
     if let Some(file) = running.token_file() {
         text += &format!("  {:<8} {}\n", "token", file.display());
     }
-    let product = config.products.first().map_or("demo", |product| product.key.as_str());
-    let port = running.listening().first().map_or(7000, |(_, address)| address.port());
+    if let Some(product) = config.products.first() {
+        text += &tries(running, product.key.as_str(), &data);
+    }
+    let named = config.listen.iter().filter(|listener| listener.name.starts_with("mqtt"));
+    let mut ports = named.filter_map(|listener| running.port(&listener.name));
+    let mqtt = ports.next().unwrap_or(1883);
+    text += &format!(
+        "\nTry, with any client of MQTT, each in a terminal of its own:\n\
+         \x20 mosquitto_sub -p {mqtt} -v -t 'room/#'\n\
+         \x20 mosquitto_pub -p {mqtt} -q 1 -t room/1 -m Hello\n\n\
+         Stop with Ctrl-C. SIGHUP reads the configuration again.\n\n"
+    );
+    text
+}
+
+/// Commands that push to devices of this product.
+fn tries(running: &Running, product: &str, data: &str) -> String {
+    let port = running.port("any").unwrap_or(7000);
     let program = program();
-    let folder = if Path::new(&data) == Path::new("data") {
+    let folder = if Path::new(data) == Path::new("data") {
         String::new()
     } else {
         format!(" --data {data}")
@@ -80,14 +121,12 @@ fn welcome(running: &Running) -> String {
         Some(address) if address.port() != 7080 => format!(" --url http://{address}"),
         _ => String::new(),
     };
-    text += &format!(
+    format!(
         "\nTry, in another terminal, the last two while the first one runs:\n\
          \x20 {program} wrk miop://tom:{product}@127.0.0.1:{port}/ -t 2 -c 1000 --latency -d 30s\n\
          \x20 {program} devices{folder}{api} --product {product} --online\n\
-         \x20 {program} push{folder}{api} --product {product} --device tom-1 'Hello'\n\n\
-         Stop with Ctrl-C. SIGHUP reads the configuration again.\n\n"
-    );
-    text
+         \x20 {program} push{folder}{api} --product {product} --device tom-1 'Hello'\n"
+    )
 }
 
 /// How this program was called, for commands that can be copied.

@@ -254,7 +254,7 @@ impl PilotHouse {
             match action {
                 Action::Ping => self.ping(pilot, now.mono, desk),
                 Action::Report(body) => self.report(pilot, now.mono, body.clone(), desk),
-                Action::Pull(_) => {
+                Action::Pull(_) | Action::Publish { .. } | Action::Subscribe(_) => {
                     desk.deliver(ConnRef::from_bits(self.at(pilot).conn), action.clone());
                 }
                 Action::Unbind => {
@@ -275,11 +275,16 @@ impl PilotHouse {
     }
 
     fn message(&mut self, now: Now, body: &[u8], again: bool) {
+        self.heard(now, (body, body.len() as u32), again);
+    }
+
+    /// A message with this front of so many bytes.
+    fn heard(&mut self, now: Now, (front, bytes): (&[u8], u32), again: bool) {
         self.log.messages += 1;
         self.log.repeated_messages += u64::from(again);
-        self.log.message_bytes += body.len() as u64;
+        self.log.message_bytes += u64::from(bytes);
         let wall_us = self.share.origin_us + now.mono.nanos() / 1_000;
-        if let Some(latency_us) = stamp::since_stamp(body, wall_us) {
+        if let Some(latency_us) = stamp::since_stamp(front, wall_us) {
             note(&mut self.log.push_us, latency_us);
         }
     }
@@ -312,6 +317,11 @@ impl House for PilotHouse {
                 self.go_away(now, pilot, retry_after_ms, desk);
             }
             Observation::Pulled { .. } => self.log.pulled += 1,
+            Observation::Heard { bytes, head, again } => {
+                let front = head.len().min(bytes as usize);
+                self.heard(now, (&head[..front], bytes), again);
+            }
+            Observation::Subscribed { .. } => {}
         }
     }
 

@@ -8,8 +8,8 @@ use model::limits::Limits;
 use model::link::Link;
 use model::request::{Bound, Delivery, Request};
 use net::epoll::Epoll;
-use net::layer::Door;
 use net::layer::tls::{ClientCertificates, TlsServer};
+use net::layer::{Address, Door};
 use net::mailbox::Mailbox;
 use net::shard::LetterOf;
 use net::{Desk, House, Opened, Settings, Shard, listen};
@@ -74,10 +74,11 @@ fn certificate() -> Arc<TlsServer> {
 fn server() -> SocketAddr {
     let door = Door {
         name: "test".into(),
-        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        address: Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))),
         protocol: None,
         tls: Some(certificate()),
-        path: "/miop".into(),
+        paths: vec!["/miop".into()],
+        origins: Vec::new(),
         proxy: false,
     };
     let mut open = listen::open(std::slice::from_ref(&door), 1, 5_000).expect("a free port");
@@ -95,7 +96,10 @@ fn server() -> SocketAddr {
     };
     let mut shard = Shard::new(settings, net.expect("a poller"), Host);
     std::thread::Builder::new().spawn(move || shard.run()).expect("a thread");
-    open.addresses[0]
+    match open.addresses[0] {
+        Address::Tcp(address) => address,
+        Address::Unix(..) => unreachable!("it has a port"),
+    }
 }
 
 fn check(to: SocketAddr, version: Version, encrypted: bool, web_socket: bool) {

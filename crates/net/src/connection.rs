@@ -19,7 +19,7 @@ pub struct Record<M, S> {
     /// Silence allowed, in seconds; 0: any.
     pub(crate) silence_s: u16,
     /// See the constants of [`Record`].
-    pub(crate) flags: u8,
+    pub(crate) flags: u16,
     /// The listener it came through.
     pub(crate) door: u8,
     /// The protocol's side; absent while layers open.
@@ -37,21 +37,33 @@ const _: () =
 
 impl<M, S> Record<M, S> {
     /// It stands in the list of connections to flush.
-    pub(crate) const DIRTY: u8 = 1;
+    pub(crate) const DIRTY: u16 = 1;
     /// Its bytes travel in WebSocket messages.
-    pub(crate) const WEB_SOCKET: u8 = 2;
+    pub(crate) const WEB_SOCKET: u16 = 2;
     /// We called.
-    pub(crate) const DIALLED: u8 = 4;
+    pub(crate) const DIALLED: u16 = 4;
     /// The call has not come through yet.
-    pub(crate) const CONNECTING: u8 = 8;
+    pub(crate) const CONNECTING: u16 = 8;
     /// Unread bytes wait for an answer of the inside; see `Shard::feed`.
-    pub(crate) const REFEED: u8 = 16;
+    pub(crate) const REFEED: u16 = 16;
     /// The peer is on this machine.
-    pub(crate) const LOOPBACK: u8 = 32;
+    pub(crate) const LOOPBACK: u16 = 32;
     /// It was only let in to be told BUSY.
-    pub(crate) const CROWDED: u8 = 64;
+    pub(crate) const CROWDED: u16 = 64;
+    /// Nothing is read and nothing shown until its machine says so; see `Outbox::hold`.
+    pub(crate) const HELD: u16 = 128;
+    /// Its machine wants to know when all is written.
+    pub(crate) const TELLS: u16 = 256;
+    /// The protocol is MQTT, with limits of its own.
+    pub(crate) const MQTT: u16 = 512;
+    /// Its machine has agreed on a silence: whoever it is, it was let in.
+    pub(crate) const BOUND: u16 = 1_024;
+    /// The socket did not take all of the last write: it tells when it takes more.
+    pub(crate) const BLOCKED: u16 = 2_048;
+    /// A read of it was put off.
+    pub(crate) const DEFERRED: u16 = 4_096;
 
-    pub(crate) fn new(socket: S, now_s: u32, flags: u8, door: u8, extra: Box<Extra>) -> Self {
+    pub(crate) fn new(socket: S, now_s: u32, flags: u16, door: u8, extra: Box<Extra>) -> Self {
         let (silence_s, machine, extra) = (0, None, Some(extra));
         Record { socket, last_s: now_s, silence_s, flags, door, machine, extra }
     }
@@ -62,7 +74,7 @@ impl<M, S> Record<M, S> {
         self.extra.get_or_insert_with(|| pool.pop().unwrap_or_default())
     }
 
-    pub(crate) fn has(&self, flag: u8) -> bool {
+    pub(crate) fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 
@@ -74,16 +86,24 @@ impl<M, S> Record<M, S> {
         if link.crowded {
             self.flags |= Self::CROWDED;
         }
+        if link.protocol == Protocol::Mqtt {
+            self.flags |= Self::MQTT;
+        }
+    }
+
+    /// Bytes that wait for the socket.
+    pub(crate) fn backlog(&self) -> usize {
+        self.extra.as_ref().map_or(0, |extra| extra.out.bytes())
     }
 
     /// What is still known of the connection. The peer's address has shrunk to whether it is of
-    /// this machine, and the protocol is the machine's own.
+    /// this machine: a machine that wants more remembers it when it is opened.
     pub(crate) fn link(&self) -> Link {
         let near = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::LOCALHOST)];
         let layers = self.extra.as_ref().and_then(|extra| extra.layers.as_ref());
         Link {
             peer: SocketAddr::new(near[usize::from(self.has(Self::LOOPBACK))], 0),
-            protocol: Protocol::Miop,
+            protocol: if self.has(Self::MQTT) { Protocol::Mqtt } else { Protocol::Miop },
             tls: layers.and_then(|layers| layers.tls.as_ref()).map(|tls| tls.facts()),
             web_socket: self.has(Self::WEB_SOCKET),
             crowded: self.has(Self::CROWDED),

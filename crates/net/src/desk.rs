@@ -31,6 +31,15 @@ pub trait House: Sized {
     /// Work of its own: a slice of it. Returns when it wants its next turn at the latest.
     fn turn(&mut self, now: Now, desk: &mut Desk<Self>) -> Option<Instant>;
 
+    /// The turn is over: what was gathered during it for others goes out now.
+    fn turned(&mut self, _now: Now, _desk: &mut Desk<Self>) {}
+
+    /// There is more to do than this shard, or one it works for, can do: until this is over its
+    /// connections are not read, and their peers' windows fill.
+    fn congested(&self) -> bool {
+        false
+    }
+
     /// A delivery found its connection gone.
     fn undelivered(&mut self, now: Now, to: ConnRef, down: Down<Self>, desk: &mut Desk<Self>);
 

@@ -31,6 +31,8 @@ pub struct Epoll<L> {
     shard: ShardId,
     poller: OwnedFd,
     doors: Vec<Option<OwnedFd>>,
+    /// Which of them are socket files: whoever comes through is on this machine.
+    files: Vec<bool>,
     mailboxes: Arc<[Arc<Mailbox<L>>]>,
     /// Shards posted to in this turn.
     posted: Vec<bool>,
@@ -53,10 +55,17 @@ impl<L: Send> Epoll<L> {
         epoll::add(&poller, bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
         for (door, socket) in doors.iter().enumerate() {
             let token = epoll::EventData::new_u64(DOOR | door as u64);
-            epoll::add(&poller, socket, token, epoll::EventFlags::IN)?;
+            // Of several shards at one socket file, one is woken for each caller.
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+            epoll::add(&poller, socket, token, flags)?;
         }
+        let is_file = |door: &OwnedFd| {
+            net::getsockname(door)
+                .is_ok_and(|name| name.address_family() == net::AddressFamily::UNIX)
+        };
         Ok(Epoll {
             shard,
+            files: doors.iter().map(is_file).collect(),
             spare: rustix::io::fcntl_dupfd_cloexec(&poller, 0).ok(),
             poller,
             doors: doors.into_iter().map(Some).collect(),
@@ -134,7 +143,10 @@ impl<L: Send> Net for Epoll<L> {
             match net::acceptfrom_with(listener, FLAGS) {
                 Ok((socket, peer)) => {
                     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                    let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+                    let nowhere = match self.files[door as usize] {
+                        true => SocketAddr::from(([127, 0, 0, 1], 0)),
+                        false => SocketAddr::from(([0, 0, 0, 0], 0)),
+                    };
                     return Accepted::Socket(socket, peer.unwrap_or(nowhere));
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -242,6 +254,13 @@ impl<L: Send> Net for Epoll<L> {
     fn letters(&mut self, into: &mut Vec<L>) {
         self.mailboxes[self.shard.0 as usize].take(into);
     }
+}
+
+/// The beginning of a test's process.
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test has no roof to tell it")]
+pub(crate) fn began() -> std::time::Instant {
+    std::time::Instant::now()
 }
 
 /// Resets a connection: the other end learns at once that it was not served.

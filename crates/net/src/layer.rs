@@ -12,7 +12,9 @@ pub mod websocket;
 
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
+use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tls::{ClientTls, Tls, TlsServer};
 use websocket::WebSocket;
@@ -23,15 +25,55 @@ pub struct Door {
     /// Its name in the configuration.
     pub name: String,
     /// Its address.
-    pub address: SocketAddr,
-    /// `None`: told apart by the first bytes.
+    pub address: Address,
+    /// `None`: told apart by the first bytes. `Http`: whatever comes in a WebSocket.
     pub protocol: Option<Protocol>,
     /// With it, what protocol there is may (or, when one is named, must) come in TLS.
     pub tls: Option<Arc<TlsServer>>,
-    /// The path of WebSocket upgrades.
-    pub path: String,
+    /// The paths of WebSocket upgrades, `*` for any; none: HTTP is not served. What is inside is
+    /// what `protocol` says, or is told by the subprotocol, else by its first bytes.
+    pub paths: Vec<String>,
+    /// Origins that a browser's upgrade may come from; none: any.
+    pub origins: Vec<String>,
     /// Every connection begins with a PROXY header, version 1 or 2.
     pub proxy: bool,
+}
+
+impl Door {
+    /// Whether this protocol is served inside of WebSockets.
+    fn carries(&self, protocol: Protocol) -> bool {
+        match self.protocol {
+            None | Some(Protocol::Http) => matches!(protocol, Protocol::Miop | Protocol::Mqtt),
+            Some(only) => only == protocol,
+        }
+    }
+
+    /// Whether a connection may begin with this protocol, below a WebSocket if there is one.
+    fn takes(&self, protocol: Protocol) -> bool {
+        match protocol {
+            Protocol::Tls => false,
+            Protocol::Http => !self.paths.is_empty(),
+            other => self.protocol.is_none_or(|only| only == other),
+        }
+    }
+}
+
+/// Where a listener listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// An address and port.
+    Tcp(SocketAddr),
+    /// A socket file, and its permissions.
+    Unix(PathBuf, u32),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => write!(f, "{address}"),
+            Address::Unix(path, _) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// What a call wraps around its protocol.
@@ -80,6 +122,8 @@ enum Stage {
     Handshake,
     Inner,
     Upgrade,
+    /// In a WebSocket whose subprotocol does not say what is inside.
+    Wrapped,
     Open,
 }
 
@@ -144,23 +188,39 @@ impl Layers {
             }
         }
         self.advance(outer)?;
-        let open = self.opening.as_ref().is_some_and(|opening| opening.stage == Stage::Open);
-        if !open {
-            return Ok(Flow::Opening);
-        }
-        let opening = self.opening.as_mut().expect("it was there a line ago");
+        let Some(opening) = &mut self.opening else { return Ok(Flow::Open) };
+        let mut flow = match opening.stage {
+            Stage::Open | Stage::Wrapped => Flow::Open,
+            _ => return Ok(Flow::Opening),
+        };
         let rest = std::mem::take(&mut opening.pending);
         match &mut self.web_socket {
             Some(web_socket) => {
                 let mut answers = Vec::new();
-                let flow = web_socket.unwrap(&rest, inner, &mut answers)?;
+                flow = web_socket.unwrap(&rest, inner, &mut answers)?;
                 self.encrypt(&answers, outer)?;
+            }
+            None => inner.extend_from_slice(&rest),
+        }
+        self.wrapped(inner, flow)
+    }
+
+    /// The first bytes in a WebSocket say what they are, when its subprotocol did not.
+    fn wrapped(&mut self, inner: &[u8], flow: Flow) -> Result<Flow, CloseReason> {
+        let Some(opening) = self.opening.as_mut().filter(|o| o.stage == Stage::Wrapped) else {
+            return Ok(flow);
+        };
+        let Side::Accepted(door) = &opening.side else { return Ok(flow) };
+        if inner.is_empty() {
+            return Ok(if flow == Flow::Ended { flow } else { Flow::Opening });
+        }
+        match sniff::protocol_of(door.protocol, inner)? {
+            Some(found) if door.carries(found) => {
+                opening.link.protocol = found;
+                opening.stage = Stage::Open;
                 Ok(flow)
             }
-            None => {
-                inner.extend_from_slice(&rest);
-                Ok(Flow::Open)
-            }
+            _ => Err(CloseReason::ProtocolNotServed),
         }
     }
 
@@ -206,7 +266,8 @@ impl Layers {
     pub fn has_begun(&self) -> bool {
         self.tls.is_some()
             || self.opening.as_ref().is_some_and(|opening| {
-                !opening.pending.is_empty() || opening.stage == Stage::Upgrade
+                !opening.pending.is_empty()
+                    || matches!(opening.stage, Stage::Upgrade | Stage::Wrapped)
             })
     }
 
@@ -260,7 +321,7 @@ impl Layers {
                 Stage::Handshake => self.handshake(),
                 Stage::Inner => self.inner(outer)?,
                 Stage::Upgrade => self.upgrade(outer)?,
-                Stage::Open => None,
+                Stage::Wrapped | Stage::Open => None,
             };
             let Some(next) = next else { break };
             self.opening.as_mut().expect("a stage does not end the opening").stage = next;
@@ -271,7 +332,8 @@ impl Layers {
     fn first(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
         let opening = self.opening.as_mut().expect("the opening is under way");
         let Side::Accepted(door) = &opening.side else { return Ok(Some(Stage::Inner)) };
-        let Some(protocol) = sniff::protocol(&opening.pending)? else { return Ok(None) };
+        let found = sniff::protocol_of(door.protocol, &opening.pending)?;
+        let Some(protocol) = found else { return Ok(None) };
         match (protocol, &door.tls) {
             (Protocol::Tls, Some(server)) => {
                 let mut session = Box::new(Tls::server(server)?);
@@ -304,55 +366,67 @@ impl Layers {
             Side::Dialled(ClientLayers { web_socket: None, .. }) => return Ok(Some(Stage::Open)),
             Side::Dialled(ClientLayers { web_socket: Some(target), .. }) => {
                 let target = target.clone();
-                let request = websocket::request(&target.0, &target.1);
+                let request = websocket::request(&target.0, &target.1, opening.link.protocol);
                 self.encrypt(request.as_bytes(), outer)?;
                 return Ok(Some(Stage::Upgrade));
             }
         };
-        let Some(found) = sniff::protocol(&opening.pending)? else { return Ok(None) };
-        match (door.protocol, found) {
-            (None | Some(Protocol::Http), Protocol::Http) => Ok(Some(Stage::Upgrade)),
-            (None, Protocol::Tls) => Err(CloseReason::ProtocolNotServed),
-            (None, found) => {
-                opening.link.protocol = found;
-                Ok(Some(Stage::Open))
-            }
-            (Some(only), found) if only == found => Ok(Some(Stage::Open)),
-            _ => Err(CloseReason::ProtocolNotServed),
+        let found = sniff::protocol_of(door.protocol, &opening.pending)?;
+        let Some(found) = found else { return Ok(None) };
+        if !door.takes(found) {
+            return Err(CloseReason::ProtocolNotServed);
         }
+        if found == Protocol::Http {
+            return Ok(Some(Stage::Upgrade));
+        }
+        opening.link.protocol = found;
+        Ok(Some(Stage::Open))
     }
 
     fn upgrade(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
         let opening = self.opening.as_mut().expect("the opening is under way");
+        let said;
         let (head, answer, web_socket) = match &opening.side {
-            Side::Accepted(door) => match websocket::answer(&opening.pending, &door.path) {
-                websocket::Upgrade::More if opening.pending.len() > HEAD_BYTES_MAX => {
-                    return Err(CloseReason::WebSocketFailed);
+            Side::Accepted(door) => {
+                let serves = |protocol| door.carries(protocol);
+                let offer = websocket::Offer {
+                    paths: &door.paths,
+                    origins: &door.origins,
+                    serves: &serves,
+                };
+                match websocket::answer(&opening.pending, &offer) {
+                    websocket::Upgrade::More if opening.pending.len() > HEAD_BYTES_MAX => {
+                        return Err(CloseReason::WebSocketFailed);
+                    }
+                    websocket::Upgrade::More => return Ok(None),
+                    websocket::Upgrade::Refuse(answer) => {
+                        // The answer is sent with what `receive` was given, then it ends.
+                        self.encrypt(answer.as_bytes(), outer)?;
+                        return Err(CloseReason::WebSocketFailed);
+                    }
+                    websocket::Upgrade::Accept { head, answer, protocol } => {
+                        said = protocol;
+                        (head, answer, WebSocket::server())
+                    }
                 }
-                websocket::Upgrade::More => return Ok(None),
-                websocket::Upgrade::Refuse(answer) => {
-                    // The answer is sent with what `receive` was given, then the connection ends.
-                    self.encrypt(answer.as_bytes(), outer)?;
-                    return Err(CloseReason::WebSocketFailed);
+            }
+            Side::Dialled(layers) => {
+                said = Some(layers.protocol);
+                match websocket::accepted(&opening.pending)? {
+                    None if opening.pending.len() > HEAD_BYTES_MAX => {
+                        return Err(CloseReason::WebSocketFailed);
+                    }
+                    None => return Ok(None),
+                    Some(head) => (head, String::new(), WebSocket::client()),
                 }
-                websocket::Upgrade::Accept { head, answer } => {
-                    opening.link.protocol = Protocol::Miop;
-                    (head, answer, WebSocket::server())
-                }
-            },
-            Side::Dialled(_) => match websocket::accepted(&opening.pending)? {
-                None if opening.pending.len() > HEAD_BYTES_MAX => {
-                    return Err(CloseReason::WebSocketFailed);
-                }
-                None => return Ok(None),
-                Some(head) => (head, String::new(), WebSocket::client()),
-            },
+            }
         };
         opening.pending.drain(..head);
         opening.link.web_socket = true;
+        opening.link.protocol = said.unwrap_or(opening.link.protocol);
         self.web_socket = Some(web_socket);
         self.encrypt(answer.as_bytes(), outer)?;
-        Ok(Some(Stage::Open))
+        Ok(Some(if said.is_some() { Stage::Open } else { Stage::Wrapped }))
     }
 }
 
@@ -387,3 +461,6 @@ impl Flow {
         if self == Flow::Ended { Err(CloseReason::PeerClosed) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests;

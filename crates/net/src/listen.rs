@@ -1,11 +1,17 @@
-//! Listeners: one socket a shard for every address, sharing its port.
+//! Listeners: for an address, one socket a shard that share its port; for a path, one socket that
+//! all shards share, since its file has room for no second.
+//!
+//! Invariant: a socket file is replaced only when nobody listens at it, and removed by whoever
+//! made it.
 
-use crate::layer::Door;
+use crate::layer::{Address, Door};
 use rustix::fd::OwnedFd;
+use rustix::fs::{self, FileType, Mode};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 /// Connections that may wait to be accepted. The kernel clips it to `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
@@ -16,13 +22,16 @@ pub struct ListenError {
     /// The listener's name in the configuration.
     pub name: String,
     /// Its address.
-    pub address: SocketAddr,
+    pub address: Address,
     errno: Errno,
 }
 
 impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, address) = (&self.name, self.address);
+        let (name, address) = (&self.name, &self.address);
+        if let Address::Unix(path, _) = address {
+            return self.about_file(path, f);
+        }
         match self.errno {
             Errno::ADDRINUSE => write!(
                 f,
@@ -48,21 +57,62 @@ impl fmt::Display for ListenError {
 
 impl std::error::Error for ListenError {}
 
+impl ListenError {
+    fn about_file(&self, path: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, path) = (&self.name, path.display());
+        match self.errno {
+            Errno::ADDRINUSE => write!(
+                f,
+                "listen.{name}: another program listens at {path}. Stop it, or name another file \
+                 in listen.{name}.address"
+            ),
+            Errno::EXIST => write!(
+                f,
+                "listen.{name}: {path} is there and is no socket. Take it away, or name another \
+                 file in listen.{name}.address"
+            ),
+            Errno::NAMETOOLONG | Errno::INVAL => write!(
+                f,
+                "listen.{name}: the path {path} is longer than a socket's may be (107 bytes)"
+            ),
+            errno => write!(f, "listen.{name}: cannot listen at {path}: {errno}"),
+        }
+    }
+}
+
 /// Opens `count` sockets for each door, one a shard. The first of a door is opened without sharing,
 /// so that an address another server holds (even one that shares its ports) is told as in use.
 /// Port 0 is resolved once, for all shards: the address that came out is in the result.
 pub fn open(doors: &[Door], count: usize, user_timeout_ms: u32) -> Result<Open, ListenError> {
-    let mut shards: Vec<Vec<OwnedFd>> = (0..count).map(|_| Vec::new()).collect();
-    let mut addresses = Vec::new();
+    let mut open = Open {
+        shards: (0..count).map(|_| Vec::new()).collect(),
+        addresses: Vec::new(),
+        files: Files::default(),
+    };
     for door in doors {
-        let failed = |errno| ListenError { name: door.name.clone(), address: door.address, errno };
-        let address = probe(door.address).map_err(failed)?;
-        for shard in &mut shards {
-            shard.push(listener(address, user_timeout_ms).map_err(failed)?);
+        let failed = |errno| {
+            let (name, address) = (door.name.clone(), door.address.clone());
+            ListenError { name, address, errno }
+        };
+        match &door.address {
+            Address::Tcp(address) => {
+                let address = probe(*address).map_err(failed)?;
+                for shard in &mut open.shards {
+                    shard.push(listener(address, user_timeout_ms).map_err(failed)?);
+                }
+                open.addresses.push(Address::Tcp(address));
+            }
+            Address::Unix(path, mode) => {
+                let socket = unix_listener(path, *mode, &mut open.files).map_err(failed)?;
+                for shard in &mut open.shards {
+                    let again = rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(failed)?;
+                    shard.push(again);
+                }
+                open.addresses.push(door.address.clone());
+            }
         }
-        addresses.push(address);
     }
-    Ok(Open { shards, addresses })
+    Ok(open)
 }
 
 /// Listeners that are open.
@@ -70,7 +120,25 @@ pub struct Open {
     /// For each shard, its socket of each door.
     pub shards: Vec<Vec<OwnedFd>>,
     /// The address of each door.
-    pub addresses: Vec<SocketAddr>,
+    pub addresses: Vec<Address>,
+    /// Socket files.
+    pub files: Files,
+}
+
+/// Socket files that were made here. They are removed with this, unless another program has put
+/// its own in their place.
+#[derive(Default)]
+pub struct Files(Vec<(PathBuf, u64)>);
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        for (path, inode) in self.0.drain(..) {
+            if fs::lstat(&path).is_ok_and(|found| found.st_ino == inode) {
+                // If it cannot be removed, the next start finds that nobody listens at it.
+                let _ = fs::unlink(&path);
+            }
+        }
+    }
 }
 
 /// Finds out whether the address is free, and which port it is if none was named.
@@ -94,8 +162,33 @@ fn listener(address: SocketAddr, user_timeout_ms: u32) -> Result<OwnedFd, Errno>
     Ok(socket)
 }
 
+fn unix_listener(path: &Path, mode: u32, files: &mut Files) -> Result<OwnedFd, Errno> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    if let Ok(found) = fs::lstat(path) {
+        if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
+            return Err(Errno::EXIST);
+        }
+        let caller = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        match net::connect(&caller, &address) {
+            Err(Errno::CONNREFUSED) => fs::unlink(path)?,
+            Ok(()) | Err(Errno::AGAIN) => return Err(Errno::ADDRINUSE),
+            Err(errno) => return Err(errno),
+        }
+    }
+    net::bind(&socket, &address)?;
+    files.0.push((path.to_path_buf(), fs::lstat(path)?.st_ino));
+    fs::chmod(path, Mode::from_raw_mode(mode))?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
 fn socket_for(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     net::socket_with(family, SocketType::STREAM, flags, None)
 }
+
+#[cfg(test)]
+mod tests;

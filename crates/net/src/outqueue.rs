@@ -51,6 +51,11 @@ impl OutQueue {
         self.frames
     }
 
+    /// Shared frames that wait.
+    pub fn shared_frames(&self) -> usize {
+        self.shared.len()
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.bytes() == 0

@@ -36,6 +36,8 @@ use std::time::Duration;
 
 /// Bytes read at once: the one read buffer of the shard.
 const READ_BYTES: usize = 64 * 1024;
+/// Time after which a house that was congested is asked again.
+const CONGESTED: Duration = Duration::from_millis(1);
 /// Extras kept for reuse.
 const POOL_MAX: usize = 128;
 
@@ -108,6 +110,10 @@ pub struct Shard<N: Net, H: House> {
     refeed: Vec<Key>,
     /// Reads put off to the next turn, with whether the peer's end was seen.
     deferred: VecDeque<(Key, bool)>,
+    /// Connections whose machines wanted to know that all is written, and it is.
+    drained: Vec<Key>,
+    /// The house has more to do than it can: nothing is read in this turn.
+    congested: bool,
     /// Letters that found a full mailbox.
     unposted: VecDeque<(ShardId, N::Letter)>,
     #[expect(clippy::vec_box, reason = "they move between here and records, which hold a box")]
@@ -142,6 +148,8 @@ where
             dirty: Vec::new(),
             refeed: Vec::new(),
             deferred: VecDeque::new(),
+            drained: Vec::new(),
+            congested: false,
             unposted: VecDeque::new(),
             pool: Vec::new(),
             buffer: vec![0; READ_BYTES],
@@ -172,7 +180,9 @@ where
         self.net.wait(timeout, &mut ready);
         self.now = self.net.now();
         self.handshakes_left = read::HANDSHAKES_PER_TURN;
+        self.congested = self.house.congested();
         self.read_deferred();
+        self.feed_again();
         for event in ready.drain(..) {
             match event {
                 Ready::Socket { token, readable, writable, ended } => {
@@ -190,6 +200,9 @@ where
         self.settle();
         self.drain_slice();
         self.flush_dirty();
+        self.tell_drained();
+        self.house.turned(self.now, &mut self.desk);
+        self.settle();
         self.post_again();
         self.net.wake_posted();
         let spent = self.net.now().mono - self.now.mono;
@@ -229,15 +242,19 @@ where
 
     /// How long the next wait may take.
     fn timeout(&self) -> Option<Duration> {
-        let busy = !self.deferred.is_empty()
+        let reads = !self.deferred.is_empty();
+        let busy = (reads && !self.congested)
             || !self.unposted.is_empty()
             || !self.refeed.is_empty()
+            || !self.drained.is_empty()
+            || !self.dirty.is_empty()
             || !self.desk.dials.is_empty();
         if busy {
             return Some(Duration::ZERO);
         }
+        let again = reads.then(|| self.now.mono + CONGESTED);
         let next = [self.house_next, self.wheel.next(), self.next_sweep(), self.next_drain()];
-        let next = next.into_iter().flatten().min()?;
+        let next = next.into_iter().chain([again]).flatten().min()?;
         Some(next - self.now.mono)
     }
 
@@ -257,6 +274,7 @@ where
         ) -> Result<(), CloseReason>,
     ) {
         let Some(conn) = self.conns.at_mut(key) else { return };
+        self.outbox.set_backlog(conn.backlog());
         let Some(machine) = conn.machine.as_mut() else { return };
         let result = act(machine, self.now, &mut self.outbox);
         self.carry_out(key, result);
@@ -272,10 +290,20 @@ where
             && let Some(conn) = self.conns.at_mut(key)
         {
             conn.silence_s = silence_s;
+            conn.flags |= Conn::<N, H>::BOUND;
         }
         let beats = self.outbox.take_beats();
         self.desk.counters.count_by(Counter::Pings, beats);
+        for counter in self.outbox.counts() {
+            self.desk.counters.count(counter);
+        }
+        if let Some(hold) = self.outbox.take_hold() {
+            self.hold(key, hold);
+        }
         let queued = self.queue_wire(key);
+        if self.outbox.take_tell_drained() {
+            self.tell_when_drained(key);
+        }
         for word in self.outbox.words() {
             self.house.word(self.now, from, word, &mut self.desk);
         }
@@ -380,7 +408,7 @@ where
     fn move_out(&mut self, key: Key, to: ShardId, unread: &[u8]) {
         let Some(mut record) = self.conns.remove(key) else { return };
         self.net.release(&record.socket);
-        record.flags &= !(Conn::<N, H>::DIRTY | Conn::<N, H>::REFEED);
+        record.flags &= !(Conn::<N, H>::DIRTY | Conn::<N, H>::REFEED | Conn::<N, H>::DEFERRED);
         let moved = Moved { record, unread: unread.to_vec() };
         match self.net.post(to, Letter::Moved(Box::new(moved))) {
             Ok(()) => self.desk.counters.count(Counter::MovedOut),
@@ -413,12 +441,14 @@ where
                 return self.desk.counters.closed(CloseReason::Full);
             }
         };
-        let conn = self.conns.at_mut(key).expect("it was just put in");
+        let conn = self.conns.at(key).expect("it was just put in");
         if let Err(reason) = self.net.adopt(&conn.socket, key.pack()) {
             return self.end(key, reason);
         }
         if conn.extra.as_ref().is_some_and(|extra| !extra.out.is_empty()) {
             self.mark_dirty(key);
+        } else if conn.has(Conn::<N, H>::TELLS) {
+            self.tell_when_drained(key);
         }
         self.drive(key, |machine, now, out| machine.wake(now, out));
         self.feed(key, &unread);
@@ -435,6 +465,11 @@ where
             self.outbox.drain_wire(|_| {});
             self.outbox.take_wake();
             self.outbox.take_silence();
+            self.outbox.take_hold();
+            self.outbox.take_tell_drained();
+            for counter in self.outbox.counts() {
+                self.desk.counters.count(counter);
+            }
             for word in self.outbox.words() {
                 self.house.word(self.now, from, word, &mut self.desk);
             }
@@ -481,3 +516,6 @@ where
         self.stopped = true;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,14 +6,19 @@
 //! whether a certificate exists or an address can be bound. Invariant: a [`Config`] that exists
 //! holds to every range and every rule. Read next: `config/key.rs`, `config/sections.rs`.
 
+mod access;
+mod bridges;
 mod key;
 mod limits;
+mod listeners;
+pub mod mosquitto;
 mod print;
 mod problem;
 mod products;
 mod reader;
 mod rules;
 mod sections;
+mod topics;
 
 #[cfg(test)]
 mod tests;
@@ -26,13 +31,17 @@ use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
 use toml_edit::{Document, TableLike};
 
+pub use access::{Access, Hash, HashCost, HiddenList, Http, Token};
+pub use bridges::{Bridge, BridgeProtocol};
 pub use key::Hidden;
+pub use listeners::{
+    Anonymous, ClientCertificates, Identity, ListenAddress, Listener, ListenerProtocol,
+    ProxyHeader, TlsMin, WebSocketAt,
+};
 pub use print::{Change, Changes};
 pub use problem::{ConfigError, Problem};
-pub use sections::{
-    Api, ClientCertificates, Fsync, Listener, ListenerProtocol, LogFormat, ProxyHeader, Server,
-    Store, Tls, Webhook,
-};
+pub use sections::{Api, Fsync, LogFormat, Server, Store, Tls, Webhook};
+pub use topics::{Mqtt, Rewrite, Subscribe};
 
 use key::Section;
 pub(crate) use sections::SHARDS_MAX;
@@ -49,20 +58,27 @@ pub const PRODUCTS_MAX: usize = 1_024;
 pub const SECRETS_MAX: usize = 8;
 /// Most webhooks. One more is refused.
 pub const WEBHOOKS_MAX: usize = 16;
-/// The path of WebSocket upgrades where none is chosen.
-pub const WEB_SOCKET_PATH: &str = "/miop";
+/// Most bridges. One more is refused.
+pub const BRIDGES_MAX: usize = 64;
+/// Most rules of rewriting, and most subscriptions that every client gets. One more is refused.
+pub const REWRITES_MAX: usize = 256;
+/// The paths of WebSocket upgrades where none is chosen: one for each protocol.
+pub const WEB_SOCKET_PATHS: [&str; 2] = ["/miop", "/mqtt"];
 
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 8] = [
+const SECTIONS: [(&str, &str); 11] = [
     ("server", "the process."),
     (
         "listen",
-        "where devices come in, one section for each address. With any [listen.NAME] in a file \
-         only the listeners of the file are opened; without, the ones below.",
+        "where devices and clients come in, one section for each address. With any \
+         [listen.NAME] in a file only the listeners of the file are opened; without, the ones \
+         below.",
     ),
     ("tls", "who the server is, and whom it trusts."),
     ("api", "the HTTP API, for applications and operators."),
     ("limits", "what bounds memory and work, and what happens there."),
+    ("mqtt", "topics and sessions: what bounds them, and what happens there."),
+    ("access", "who may come in over MQTT, and do what."),
     ("store", "what survives a crash."),
     (
         "products",
@@ -70,6 +86,7 @@ const SECTIONS: [(&str, &str); 8] = [
          there is demo, for trying out from this machine only: take it away before you let \
          others in.",
     ),
+    ("bridge", "other MQTT brokers, one section for each. There are none at first."),
     ("webhook", "addresses that are told of events, at most 16. There are none at first."),
 ];
 
@@ -84,12 +101,18 @@ pub struct Config {
     pub tls: Tls,
     /// `[api]`.
     pub api: Api,
-    /// `[limits]`.
+    /// `[limits]`, with those of `[mqtt]` in their place.
     pub limits: Limits,
+    /// `[mqtt]`.
+    pub mqtt: Mqtt,
+    /// `[access]`.
+    pub access: Access,
     /// `[store]`.
     pub store: Store,
     /// `[products.KEY]`, in the file's order.
     pub products: Vec<Product>,
+    /// `[bridge.NAME]`, in the file's order.
+    pub bridges: Vec<Bridge>,
     /// `[[webhook]]`.
     pub webhooks: Vec<Webhook>,
     /// What is allowed but should be known, a sentence each. To be logged at the start.
@@ -177,17 +200,58 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
     let server = reader.single(root, "server");
     // Before the listeners: whether there is a certificate decides which there are by default.
     let tls: Tls = reader.single(root, "tls");
+    let listen = listeners(root, &tls, reader);
+    let api = reader.single(root, "api");
+    let limits: Limits = reader.single(root, "limits");
+    let mqtt = mqtt(root, reader);
+    let mut topics = mqtt.limits.clone();
+    // The first packet is a packet too: whoever lowers the one lowers both.
+    topics.connect_bytes_max = topics.connect_bytes_max.min(topics.packet_bytes_max);
     Config {
         server,
-        listen: listeners(root, &tls, reader),
+        listen,
         tls,
-        api: reader.single(root, "api"),
-        limits: reader.single(root, "limits"),
+        api,
+        limits: Limits { topics, ..limits },
+        mqtt,
+        access: access(root, reader),
         store: reader.single(root, "store"),
         products: products(root, reader),
+        bridges: bridges(root, reader),
         webhooks: reader.list(root, None, "webhook", WEBHOOKS_MAX),
         warnings: Vec::new(),
     }
+}
+
+fn mqtt(root: &dyn TableLike, reader: &mut Reader<'_>) -> Mqtt {
+    let (sheet, table) = reader.outer(root, "mqtt");
+    let mut mqtt = Mqtt::blank("").expect("a single section needs no name");
+    reader.fill(&sheet, table, &["rewrite", "auto_subscribe"], &mut mqtt);
+    if let Some(table) = table {
+        mqtt.rewrites = reader.list(table, Some(&sheet), "rewrite", REWRITES_MAX);
+        mqtt.auto_subscribes = reader.list(table, Some(&sheet), "auto_subscribe", REWRITES_MAX);
+    }
+    mqtt
+}
+
+fn access(root: &dyn TableLike, reader: &mut Reader<'_>) -> Access {
+    let (sheet, table) = reader.outer(root, "access");
+    let mut access = Access::blank("").expect("a single section needs no name");
+    reader.fill(&sheet, table, &["token", "http"], &mut access);
+    access.token = reader.inner(&sheet, table, "token");
+    access.http = reader.inner(&sheet, table, "http");
+    access
+}
+
+fn bridges(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<Bridge> {
+    let mut bridges = Vec::new();
+    for (name, sheet, table) in reader.named(root, "bridge", BRIDGES_MAX) {
+        if let Some(mut bridge) = reader.blank(&name, &sheet) {
+            reader.fill(&sheet, Some(table), &[], &mut bridge);
+            bridges.push(bridge);
+        }
+    }
+    bridges
 }
 
 fn listeners(root: &dyn TableLike, tls: &Tls, reader: &mut Reader<'_>) -> Vec<Listener> {
@@ -211,18 +275,26 @@ fn listeners(root: &dyn TableLike, tls: &Tls, reader: &mut Reader<'_>) -> Vec<Li
 /// The listeners of a server that was told of none.
 fn usual_listeners(has_certificate: bool) -> Vec<Listener> {
     let on = |name: &str, port: u16, protocol: ListenerProtocol| {
-        let blank = Listener::blank(name).expect("a plain word names a listener");
-        Listener { address: ([127, 0, 0, 1], port).into(), protocol, ..blank }
+        let address = ListenAddress::Tcp(([127, 0, 0, 1], port).into());
+        Listener { address, protocol, ..Listener::named(name) }
     };
-    let path = Some(WEB_SOCKET_PATH.to_string());
-    let any = Listener { web_socket: path.clone(), ..on("any", 7000, ListenerProtocol::Any) };
-    let miop = on("miop", 7001, ListenerProtocol::Miop);
-    let ws = Listener { web_socket: path.clone(), ..on("ws", 7003, ListenerProtocol::Http) };
-    let mut listeners = vec![any, miop, ws];
+    let with = |listener: Listener, web_socket| Listener { web_socket, ..listener };
+    let at = |path: &str| WebSocketAt::Path(path.into());
+    let mut listeners = vec![
+        with(on("any", 7000, ListenerProtocol::Any), WebSocketAt::Usual),
+        on("miop", 7001, ListenerProtocol::Miop),
+        with(on("ws", 7003, ListenerProtocol::Http), at("/miop")),
+        on("mqtt", 1883, ListenerProtocol::Mqtt),
+        with(on("mqtt-ws", 8083, ListenerProtocol::Mqtt), at("/mqtt")),
+    ];
     if has_certificate {
-        let miops = Listener { tls: true, ..on("miops", 7002, ListenerProtocol::Miop) };
-        let wss = on("wss", 7004, ListenerProtocol::Http);
-        listeners.extend([miops, Listener { tls: true, web_socket: path, ..wss }]);
+        let tls = |listener: Listener| Listener { tls: true, ..listener };
+        listeners.extend([
+            tls(on("miops", 7002, ListenerProtocol::Miop)),
+            tls(with(on("wss", 7004, ListenerProtocol::Http), at("/miop"))),
+            tls(on("mqtts", 8883, ListenerProtocol::Mqtt)),
+            tls(with(on("mqtt-wss", 8084, ListenerProtocol::Mqtt), at("/mqtt"))),
+        ]);
     }
     listeners
 }

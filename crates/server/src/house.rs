@@ -1,26 +1,33 @@
-//! One shard's inside: machines on one side, the hub on the other.
+//! One shard's inside: machines on one side, the hub and the broker on the other.
 //!
 //! Requests go to the hub of the shard that owns the device, deliveries to the shard where the
-//! connection lives; mostly both are this one. The house carries out what the hub wants and has no
-//! opinion of its own.
+//! connection lives; mostly both are this one. What is about topics goes to the broker, always of
+//! this shard ([`topics`]). The house carries out what the two want and has no opinion of its own.
 
-use crate::machines::ServerMachine;
-use crate::outside::Outside;
+pub mod homes;
+mod topics;
+
+use crate::machines::{Profile, ServerMachine};
+use crate::outside::{Outside, Room};
 use crate::switchboard::Part;
 use base::hash::{self, HashKey};
 use base::slab::{Key, Slab};
 use base::time::{Instant, Now};
+use broker::Broker;
 use hub::{Effects, Hub};
 use model::close::CloseReason;
 use model::event::Counter;
 use model::id::{ConnRef, DeviceId, ProductKey, ShardId};
 use model::link::Link;
+use model::ports::access::Admission;
 use model::ports::control::{Answer, Command};
 use model::ports::log::{Completion, StoreError, Ticket};
 use model::product::Product;
 use model::request::{Delivery, Request};
 use net::{Desk, House, Opened};
 use std::sync::Arc;
+use topics::Topics;
+pub use topics::{Letters, Waiting};
 
 /// Commands that may wait for their answers on one shard. More are told that it is busy.
 const ASKS_MAX: usize = 65_536;
@@ -31,8 +38,12 @@ pub enum Mail {
     Request(ConnRef, Request),
     /// From the API.
     Ask(Command, Part),
-    /// From the shard's log.
-    Completions(Vec<Completion>),
+    /// From the shard's log, for one of the two rooms.
+    Completions(Room, Vec<Completion>),
+    /// From the broker of another shard: what it had to say in a turn.
+    Letters(Letters),
+    /// The answer to a question about access.
+    Admitted(u64, Admission),
     /// From configuration: these products are so from now on.
     Install(Vec<Arc<Product>>),
     /// Let everybody go, then end.
@@ -44,23 +55,38 @@ pub struct ServerHouse<O: Outside> {
     shard: ShardId,
     shards: u16,
     hash_key: HashKey,
-    bind_ms_max: u32,
+    profiles: Arc<[Profile]>,
     hub: Hub,
     effects: Effects,
+    topics: Topics,
     asks: Slab<Part>,
     outside: O,
 }
 
+/// What a house joins.
+pub struct Rooms {
+    /// Pushes and devices.
+    pub hub: Hub,
+    /// Topics and sessions.
+    pub broker: Broker,
+    /// Letters on their way to each shard.
+    pub waiting: Waiting,
+    /// How each listener takes MQTT, by its place; the last holds for those behind it.
+    pub profiles: Arc<[Profile]>,
+}
+
 impl<O: Outside> ServerHouse<O> {
-    /// A house over `hub`, one of `shards`.
-    pub fn new(hub: Hub, settings: &net::Settings, outside: O) -> Self {
+    /// A house over these rooms, one of `settings.shards`.
+    pub fn new(rooms: Rooms, settings: &net::Settings, outside: O) -> Self {
+        let Rooms { hub, broker, waiting, profiles } = rooms;
         ServerHouse {
             shard: settings.shard,
             shards: settings.shards,
             hash_key: settings.hash_key,
-            bind_ms_max: settings.limits.bind_ms_max,
+            profiles,
             hub,
             effects: Effects::default(),
+            topics: Topics::new(broker, settings.shard, waiting),
             asks: Slab::new(ASKS_MAX),
             outside,
         }
@@ -80,9 +106,35 @@ impl<O: Outside> ServerHouse<O> {
     /// its log before anything else: until they are completed it admits nobody.
     pub fn restored(&mut self, now: Now) -> usize {
         self.hub.restored(now, &mut self.effects);
-        let calls = self.effects.calls.len();
+        self.topics.restored(now);
+        let calls = self.effects.calls.len() + self.topics.calls();
         self.call(now);
+        self.carry_out_alone(now);
         calls
+    }
+
+    /// What its broker has to say to those of other shards, before the shards run.
+    pub fn said(&mut self, send: impl FnMut(ShardId, Letters)) {
+        self.topics.post(send);
+    }
+
+    /// What another shard's broker says then; how many calls it hands to its log for it.
+    pub fn told(&mut self, now: Now, letters: Letters) -> usize {
+        self.topics.letters(now, letters);
+        let calls = self.topics.calls();
+        self.call(now);
+        self.carry_out_alone(now);
+        calls
+    }
+
+    /// The broker, to look at.
+    pub fn broker(&self) -> &Broker {
+        &self.topics.broker
+    }
+
+    /// The broker, to prepare it before the first turn.
+    pub fn broker_mut(&mut self) -> &mut Broker {
+        &mut self.topics.broker
     }
 
     /// Before the shard's first turn and after its last one: what the log has completed. Gives how
@@ -90,21 +142,26 @@ impl<O: Outside> ServerHouse<O> {
     pub fn completed(&mut self, now: Now, mail: impl Iterator<Item = Mail>) -> usize {
         let mut count = 0;
         for mail in mail {
-            if let Mail::Completions(completions) = mail {
-                count += completions.len();
-                self.complete(now, completions.into_iter());
+            match mail {
+                Mail::Completions(room, completions) => {
+                    count += completions.len();
+                    self.complete(now, room, completions.into_iter());
+                }
+                Mail::Letters(letters) => self.topics.letters(now, letters),
+                _ => {}
             }
         }
         self.carry_out_alone(now);
         count
     }
 
-    /// After the shard's last turn: lets the hub say what it still has to say to its log. True when
-    /// that is all.
+    /// After the shard's last turn: lets hub and broker say what they still have to say to their
+    /// log. True when that is all.
     pub fn wind_up(&mut self, now: Now) -> bool {
         self.hub.turn(now, &mut self.effects);
+        self.topics.turn(now);
         self.carry_out_alone(now);
-        self.hub.unsettled() == 0
+        self.hub.unsettled() == 0 && self.topics.broker.unsettled() == 0
     }
 
     /// What the hub has counted.
@@ -130,34 +187,48 @@ impl<O: Outside> ServerHouse<O> {
             | Request::Pull { device, .. }
             | Request::Report { device, .. }
             | Request::Closed { device, .. } => device.shard(),
-            Request::Session(_) => return,
+            // A machine lives where its session does.
+            Request::Session(_) => self.shard,
         };
-        if owner == self.shard {
-            self.look_outside();
-            self.hub.request(now, from, request, &mut self.effects);
-            self.carry_out(now, desk);
-        } else {
-            desk.post(owner, Mail::Request(from, request));
+        if owner != self.shard {
+            return desk.post(owner, Mail::Request(from, request));
+        }
+        self.look_outside();
+        match request {
+            Request::Session(word) => {
+                self.topics.request(now, from, word);
+                self.carry_out_topics(now, desk);
+            }
+            request => {
+                self.hub.request(now, from, request, &mut self.effects);
+                self.carry_out(now, desk);
+            }
         }
     }
 
     /// Somebody may have begun to listen a moment ago: the hub is told before each of its acts.
     fn look_outside(&mut self) {
         self.effects.events_wanted = self.outside.events_wanted();
+        let effects = &mut self.topics.effects;
+        effects.events_wanted = self.outside.clients_wanted();
+        effects.messages_wanted = self.outside.messages_wanted();
     }
 
     fn ask(&mut self, now: Now, command: Command, part: Part, desk: &mut Desk<Self>) {
         match self.asks.insert(part) {
             Ok(key) => {
                 self.look_outside();
-                self.hub.control(now, key.pack(), command, &mut self.effects);
+                match command {
+                    Command::Topics(command) => self.topics.command(now, key.pack(), command),
+                    command => self.hub.control(now, key.pack(), command, &mut self.effects),
+                }
                 self.carry_out(now, desk);
             }
             Err(part) => part.answer(Answer::Busy),
         }
     }
 
-    /// Empties the hub's effects; carrying them out may make new ones.
+    /// Empties the effects of both; carrying them out may make new ones.
     fn carry_out(&mut self, now: Now, desk: &mut Desk<Self>) {
         while !self.effects.is_empty() {
             for (to, delivery) in self.effects.deliveries.drain(..) {
@@ -167,21 +238,49 @@ impl<O: Outside> ServerHouse<O> {
                 self.answer(ask, answer, desk);
             }
             self.publish();
+            self.mirror(now);
             self.call(now);
+        }
+        self.carry_out_topics(now, desk);
+    }
+
+    /// Empties the broker's effects.
+    fn carry_out_topics(&mut self, now: Now, desk: &mut Desk<Self>) {
+        while !self.topics.effects.is_empty() {
+            for (to, delivery) in self.topics.effects.deliveries.drain(..) {
+                desk.deliver(to, Delivery::Session(delivery));
+            }
+            for (ask, answer) in std::mem::take(&mut self.topics.effects.answers) {
+                self.answer(ask, Answer::Topics(answer), desk);
+            }
+            self.topics.carry_out(now, &mut self.outside);
+        }
+    }
+
+    /// Pushes that are published on a topic too.
+    fn mirror(&mut self, now: Now) {
+        for (topic, push) in std::mem::take(&mut self.effects.mirrors) {
+            self.topics.mirror(now, &topic, &push);
         }
     }
 
     /// The same without connections to deliver to.
     fn carry_out_alone(&mut self, now: Now) {
-        while !self.effects.is_empty() {
+        while !(self.effects.is_empty() && self.topics.effects.is_empty()) {
             self.effects.deliveries.clear();
-            for (ask, answer) in std::mem::take(&mut self.effects.answers) {
+            self.topics.effects.deliveries.clear();
+            let mut answers = std::mem::take(&mut self.effects.answers);
+            let others = std::mem::take(&mut self.topics.effects.answers);
+            answers.extend(others.into_iter().map(|(ask, answer)| (ask, Answer::Topics(answer))));
+            for (ask, answer) in answers {
                 if let Some(part) = self.asks.remove(Key::unpack(ask)) {
                     part.answer(answer);
                 }
             }
             self.publish();
+            self.mirror(now);
             self.call(now);
+            self.topics.carry_out(now, &mut self.outside);
         }
     }
 
@@ -196,15 +295,17 @@ impl<O: Outside> ServerHouse<O> {
     fn call(&mut self, now: Now) {
         if !self.effects.calls.is_empty() {
             let calls = std::mem::take(&mut self.effects.calls);
-            let refused = self.outside.call(calls);
-            let busy = |ticket: Ticket| (ticket, Err(StoreError::Busy));
-            self.complete(now, refused.into_iter().map(busy));
+            let refused = self.outside.call(Room::Hub, calls);
+            self.complete(now, Room::Hub, refused.into_iter().map(busy));
         }
     }
 
-    fn complete(&mut self, now: Now, completions: impl Iterator<Item = Completion>) {
+    fn complete(&mut self, now: Now, room: Room, completions: impl Iterator<Item = Completion>) {
         for completion in completions {
-            self.hub.complete(now, completion, &mut self.effects);
+            match room {
+                Room::Hub => self.hub.complete(now, completion, &mut self.effects),
+                Room::Broker => self.topics.complete(now, completion),
+            }
         }
     }
 
@@ -212,6 +313,8 @@ impl<O: Outside> ServerHouse<O> {
         if let Answer::Status(status) = &mut answer {
             status.counters.add(&desk.counters);
             status.counters.add(&self.effects.counters);
+            status.counters.add(&self.topics.effects.counters);
+            self.topics.broker.status(status);
             status.connections = desk.connections as u64;
             status.turn_us_max = std::mem::take(&mut desk.turn_us_max);
         }
@@ -219,6 +322,11 @@ impl<O: Outside> ServerHouse<O> {
             part.answer(answer);
         }
     }
+}
+
+/// What becomes of a call that was not taken.
+fn busy(ticket: Ticket) -> Completion {
+    (ticket, Err(StoreError::Busy))
 }
 
 /// Which of `shards` owns a device: what `Outbox::home` computes from the same two names.
@@ -232,7 +340,8 @@ impl<O: Outside> House for ServerHouse<O> {
     type Mail = Mail;
 
     fn machine(&mut self, _: Now, link: &Link, _: Opened) -> Option<ServerMachine> {
-        ServerMachine::new(link, self.bind_ms_max)
+        let profile = self.profiles.get(usize::from(link.door)).or(self.profiles.last())?;
+        ServerMachine::new(link, *profile)
     }
 
     fn word(&mut self, now: Now, from: ConnRef, word: Request, desk: &mut Desk<Self>) {
@@ -243,11 +352,23 @@ impl<O: Outside> House for ServerHouse<O> {
         match mail {
             Mail::Request(from, request) => self.request(now, from, request, desk),
             Mail::Ask(command, part) => self.ask(now, command, part, desk),
-            Mail::Completions(completions) => {
-                self.outside.completed(&completions);
+            Mail::Completions(room, completions) => {
+                if room == Room::Hub {
+                    self.outside.completed(&completions);
+                }
                 self.look_outside();
-                self.complete(now, completions.into_iter());
+                self.complete(now, room, completions.into_iter());
                 self.carry_out(now, desk);
+            }
+            Mail::Letters(letters) => {
+                self.look_outside();
+                self.topics.letters(now, letters);
+                self.carry_out_topics(now, desk);
+            }
+            Mail::Admitted(number, answer) => {
+                self.look_outside();
+                self.topics.admitted(now, number, answer);
+                self.carry_out_topics(now, desk);
             }
             Mail::Install(products) => {
                 for product in products {
@@ -256,6 +377,7 @@ impl<O: Outside> House for ServerHouse<O> {
             }
             Mail::Drain => {
                 self.hub.drain();
+                self.topics.broker.drain();
                 desk.drain();
             }
         }
@@ -263,17 +385,33 @@ impl<O: Outside> House for ServerHouse<O> {
 
     fn turn(&mut self, now: Now, desk: &mut Desk<Self>) -> Option<Instant> {
         self.look_outside();
-        let next = self.hub.turn(now, &mut self.effects);
+        let hub = self.hub.turn(now, &mut self.effects);
+        let broker = self.topics.turn(now);
         self.carry_out(now, desk);
-        next
+        hub.into_iter().chain(broker).min()
+    }
+
+    fn turned(&mut self, _: Now, desk: &mut Desk<Self>) {
+        self.topics.post(|to, letters| desk.post(to, Mail::Letters(letters)));
+    }
+
+    fn congested(&self) -> bool {
+        self.topics.congested()
     }
 
     fn undelivered(&mut self, now: Now, to: ConnRef, down: Delivery, desk: &mut Desk<Self>) {
-        // A Bind was answered from another shard after its connection had ended: nobody else will
-        // tell the owner that the device is gone.
-        if let Delivery::Bound(bound) = down {
-            let (device, reason) = (bound.device, CloseReason::PeerClosed);
-            self.request(now, to, Request::Closed { device, reason }, desk);
+        match down {
+            // A Bind was answered from another shard after its connection had ended: nobody else
+            // will tell the owner that the device is gone.
+            Delivery::Bound(bound) => {
+                let (device, reason) = (bound.device, CloseReason::PeerClosed);
+                self.request(now, to, Request::Closed { device, reason }, desk);
+            }
+            Delivery::Session(delivery) => {
+                self.topics.undelivered(now, to, delivery);
+                self.carry_out_topics(now, desk);
+            }
+            _ => {}
         }
     }
 }

@@ -10,6 +10,7 @@ use model::link::{Link, Protocol};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::request::{Delivery, Request};
 use net::connection::{RECORD_BYTES_MAX, Record};
+pub use proto_mqtt::server::Profile;
 use std::mem::size_of;
 use std::os::fd::OwnedFd;
 
@@ -17,18 +18,23 @@ use std::os::fd::OwnedFd;
 pub enum ServerMachine {
     /// MIOP 5, 6 and 7.
     Miop(proto_miop::server::Server),
+    /// MQTT 3.1, 3.1.1 and 5.
+    Mqtt(proto_mqtt::server::Server),
 }
 
 const _: () = assert!(size_of::<Option<Record<ServerMachine, OwnedFd>>>() <= RECORD_BYTES_MAX);
 
 impl ServerMachine {
-    /// The machine for a connection, `None` when its protocol is not served.
-    pub fn new(link: &Link, bind_ms_max: u32) -> Option<ServerMachine> {
+    /// The machine for a connection, `None` when its protocol is not served. `profile` is its
+    /// listener's.
+    pub fn new(link: &Link, profile: Profile) -> Option<ServerMachine> {
         match link.protocol {
             Protocol::Miop => {
-                Some(ServerMachine::Miop(proto_miop::server::Server::new(bind_ms_max)))
+                let machine = proto_miop::server::Server::new(profile.bind_ms_max);
+                Some(ServerMachine::Miop(machine))
             }
-            Protocol::Mqtt | Protocol::Xmpp | Protocol::Http | Protocol::Tls => None,
+            Protocol::Mqtt => Some(ServerMachine::Mqtt(proto_mqtt::server::Server::new(profile))),
+            Protocol::Xmpp | Protocol::Http | Protocol::Tls => None,
         }
     }
 }
@@ -42,6 +48,7 @@ impl Machine for ServerMachine {
     fn opened(&mut self, now: Now, link: &Link, out: &mut Out) -> Result<(), CloseReason> {
         match self {
             ServerMachine::Miop(machine) => machine.opened(now, link, out),
+            ServerMachine::Mqtt(machine) => machine.opened(now, link, out),
         }
     }
 
@@ -53,36 +60,49 @@ impl Machine for ServerMachine {
     ) -> Result<(), CloseReason> {
         match self {
             ServerMachine::Miop(machine) => machine.receive(now, input, out),
+            ServerMachine::Mqtt(machine) => machine.receive(now, input, out),
         }
     }
 
     fn command(&mut self, now: Now, down: Delivery, out: &mut Out) -> Result<(), CloseReason> {
         match self {
             ServerMachine::Miop(machine) => machine.command(now, down, out),
+            ServerMachine::Mqtt(machine) => machine.command(now, down, out),
         }
     }
 
     fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
         match self {
             ServerMachine::Miop(machine) => machine.wake(now, out),
+            ServerMachine::Mqtt(machine) => machine.wake(now, out),
+        }
+    }
+
+    fn drained(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
+        match self {
+            ServerMachine::Miop(machine) => machine.drained(now, out),
+            ServerMachine::Mqtt(machine) => machine.drained(now, out),
         }
     }
 
     fn silent(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
         match self {
             ServerMachine::Miop(machine) => machine.silent(now, out),
+            ServerMachine::Mqtt(machine) => machine.silent(now, out),
         }
     }
 
     fn turn_away(&mut self, now: Now, away: TurnAway, out: &mut Out) {
         match self {
             ServerMachine::Miop(machine) => machine.turn_away(now, away, out),
+            ServerMachine::Mqtt(machine) => machine.turn_away(now, away, out),
         }
     }
 
     fn closed(&mut self, now: Now, reason: CloseReason, out: &mut Out) {
         match self {
             ServerMachine::Miop(machine) => machine.closed(now, reason, out),
+            ServerMachine::Mqtt(machine) => machine.closed(now, reason, out),
         }
     }
 }

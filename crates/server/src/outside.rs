@@ -1,7 +1,18 @@
-//! What a house needs of the world outside its shard: its log and the event feed.
+//! What a house needs of the world outside its shard: its log, the event feed, and whoever answers
+//! slow questions about access.
 
-use model::event::Event;
+use model::event::{ClientEvent, Event};
+use model::ports::access::{Admission, Question};
 use model::ports::log::{Call, Completion, Ticket};
+
+/// Which room of a house calls its log. Each has tickets of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// Pushes and devices.
+    Hub,
+    /// Topics and sessions.
+    Broker,
+}
 
 /// The log and the feed, as one shard sees them. Implemented by the real ones (`start`) and by
 /// the simulated world.
@@ -9,7 +20,7 @@ pub trait Outside {
     /// Hands calls to the shard's log. Completions come by mail. The tickets that come back are
     /// those of calls that were not taken, because too much waits: there will be no completion for
     /// them.
-    fn call(&mut self, calls: Vec<(Ticket, Call)>) -> Vec<Ticket>;
+    fn call(&mut self, room: Room, calls: Vec<(Ticket, Call)>) -> Vec<Ticket>;
 
     /// The log has completed these, and the hub is told next.
     fn completed(&mut self, completions: &[Completion]);
@@ -19,4 +30,16 @@ pub trait Outside {
 
     /// Publishes events; returns how many were dropped.
     fn publish(&mut self, events: Vec<Event>) -> usize;
+
+    /// Whether somebody listens to what happens to clients.
+    fn clients_wanted(&self) -> bool;
+
+    /// Whether somebody listens to what they publish.
+    fn messages_wanted(&self) -> bool;
+
+    /// Publishes what happened to clients; returns how many were dropped.
+    fn publish_clients(&mut self, events: Vec<ClientEvent>) -> usize;
+
+    /// Has a question answered, by mail; or at once, when it cannot be taken.
+    fn resolve(&mut self, number: u64, question: Box<Question>) -> Result<(), Admission>;
 }

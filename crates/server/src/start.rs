@@ -4,39 +4,49 @@
 //! then the shards, the API last, so that nobody is served by half a server. [`Running::join`]
 //! returns when all shards have let their connections go.
 
+mod bridges;
+mod doors;
 mod folder;
 mod rooms;
 mod storage;
+mod sys;
+mod topics;
 mod world;
 
 pub(crate) use storage::home_key;
 pub use world::World;
 
+use crate::access::Entrance;
+use crate::bridge::Bridges;
 use crate::clock;
-use crate::config::{self, Config, ListenerProtocol, ProxyHeader};
-use crate::house::{Mail, ServerHouse};
+use crate::config::{self, Config};
+use crate::house::{Mail, Rooms, ServerHouse, Waiting};
+use crate::machines::Profile;
 use crate::switchboard::{Mailboxes, ServerLetter, Switchboard};
 use admin::Feed;
 use base::hash::HashKey;
+use bridges::Inside;
+use broker::Broker;
 use hub::{Hub, ReportHook};
 use model::id::ShardId;
 use model::limits::Limits;
-use model::link::Protocol;
 use model::ports::control::Control;
 use model::product::Product;
 use net::epoll::Epoll;
-use net::layer::Door;
 use net::layer::tls::TlsServer;
+use net::layer::{Address, Door};
 use net::mailbox::Mailbox;
 use net::shard::{Census, Letter};
 use net::{Shard, descriptors, listen};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use storage::Storage;
+use sys::SysTopics;
+use topics::Topics;
 
 /// Why a server did not start, in words for the operator.
 #[derive(Debug)]
@@ -62,7 +72,13 @@ pub struct Running {
     storage: Arc<Storage>,
     tls: Vec<(String, Arc<TlsServer>)>,
     config: Config,
-    listening: Vec<(String, SocketAddr)>,
+    listening: Vec<(String, Address)>,
+    /// Socket files; removed when this ends.
+    _files: listen::Files,
+    entrance: Arc<Entrance>,
+    counts: SysTopics,
+    bridges: Mutex<Bridges>,
+    inside: Option<Inside>,
     token_file: Option<PathBuf>,
 }
 
@@ -73,10 +89,13 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
     let limits = Arc::new(config.limits.clone());
     let count = shard_count(config.server.shards);
     let mut folder = storage::open(&config, count)?;
+    let inside = Inside::of(&config, folder.home)?;
+    let config = inside.iter().fold(config, |config, inside| inside.in_front_of(config));
     let data = config.server.data.clone();
     let (token, token_file) = folder::api_token(&data, config.api.token.reveal())?;
-    let tls = rooms::load_tls(&config)?;
-    let doors = doors(&config, &tls);
+    let tls = doors::load_tls(&config)?;
+    let doors = doors::doors(&config, &tls);
+    let topics = Topics::new(&config, random()?)?;
     let open = listen::open(&doors, count, limits.tcp_user_timeout_ms).map_err(failed)?;
 
     let hooks = rooms::webhooks(&config);
@@ -91,27 +110,61 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
         limits: limits.clone(),
         count,
     };
-    let hubs = restored(&config, &seeds, &mut folder)?;
+    let rooms = restored(&config, (&seeds, &topics), &mut folder)?;
     folder.forget_others(&timelines)?;
-    let last_id = hubs.iter().map(|hub| hub.id_floor().0).fold(folder.last_id, u64::max);
+    let last_id = rooms.iter().map(|(hub, _)| hub.id_floor().0).fold(folder.last_id, u64::max);
     let boxes = boxes(count, &limits)?;
-    let storage = Arc::new(folder.start(boxes.clone(), timelines)?);
+    let storage = Arc::new(folder.start(boxes.clone(), timelines, topics.entrance.clone())?);
+    topics.begin(&storage, &boxes)?;
     let feed = Feed::new(&limits);
-    let houses = houses(&seeds, hubs, (&storage, &feed), &boxes);
+    let joined = Joined { waiting: Waiting::new(count as u16), profiles: doors::profiles(&config) };
+    let outward = Outward { storage: &storage, feed: &feed, entrance: &topics.entrance };
+    let houses = houses(&seeds, (rooms, joined), &outward, &boxes);
     let shards = spawn(&config, &seeds, (houses, open.shards), &boxes, &doors)?;
 
     let switchboard = Switchboard::new(boxes, home, last_id);
-    let parts = rooms::Parts { switchboard: switchboard.clone(), feed, storage: storage.clone() };
+    let parts = rooms::Parts {
+        switchboard: switchboard.clone(),
+        feed,
+        storage: storage.clone(),
+        users: topics.entrance.users(),
+    };
     let api = rooms::start_api(&config, token, hooks, parts)?;
-    let names = config.listen.iter().filter(|listener| served(&config, listener));
+    let counts = SysTopics::start(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
+    let names = config.listen.iter().filter(|listener| doors::served(&config, listener));
     let listening = names.map(|listener| listener.name.clone()).zip(open.addresses).collect();
-    Ok(Running { switchboard, shards, api, storage, tls, config: asked, listening, token_file })
+    Ok(Running {
+        switchboard,
+        shards,
+        api,
+        storage,
+        tls,
+        listening,
+        _files: open.files,
+        counts: counts.map_err(failed)?,
+        bridges: Mutex::new(match &inside {
+            Some(inside) => inside.start(&asked)?,
+            None => Bridges::default(),
+        }),
+        inside,
+        entrance: topics.entrance,
+        token_file,
+        config: asked,
+    })
 }
 
 impl Running {
     /// Where it listens: the name of each listener with its address.
-    pub fn listening(&self) -> &[(String, SocketAddr)] {
+    pub fn listening(&self) -> &[(String, Address)] {
         &self.listening
+    }
+
+    /// The port of the listener with this name, if it has one.
+    pub fn port(&self, name: &str) -> Option<u16> {
+        self.listening.iter().find_map(|(found, address)| match address {
+            Address::Tcp(address) if found == name => Some(address.port()),
+            _ => None,
+        })
     }
 
     /// Where the API listens.
@@ -129,6 +182,11 @@ impl Running {
         &self.config
     }
 
+    /// How the bridges are.
+    pub fn bridges(&self) -> Vec<crate::bridge::Status> {
+        self.bridges.lock().unwrap_or_else(PoisonError::into_inner).status()
+    }
+
     /// The way to the shards.
     pub fn control(&self) -> &impl Control {
         &self.switchboard
@@ -136,6 +194,7 @@ impl Running {
 
     /// Stops listening and lets the connections go at the configured pace.
     pub fn drain(&self) {
+        self.bridges.lock().unwrap_or_else(PoisonError::into_inner).stop();
         if !self.switchboard.tell_all(|| Mail::Drain) {
             tracing::error!("a shard's mailbox is full: it was not told to drain");
         }
@@ -175,8 +234,15 @@ impl Running {
         if !self.switchboard.tell_all(|| Mail::Install(products.clone())) {
             tracing::error!("a shard's mailbox is full: reload again");
         }
+        let asked = Config { listen: self.config.listen.clone(), ..new.clone() };
+        let asked = self.inside.iter().fold(asked, |asked, inside| inside.in_front_of(asked));
+        match self.entrance.reload(topics::access_settings(&asked)) {
+            Ok(()) => tracing::info!("users and rules were read again"),
+            Err(error) => tracing::error!(error, "the old users and rules stay in use"),
+        }
         crate::log::change(&new.server.log);
         self.config.products = new.products;
+        self.config.access = new.access;
         self.config.server.log = new.server.log;
     }
 
@@ -187,7 +253,9 @@ impl Running {
                 tracing::error!("a shard panicked");
             }
         }
+        self.counts.stop();
         self.storage.let_couriers_go();
+        self.entrance.close();
         if let Some(api) = self.api.take() {
             api.stop();
         }
@@ -246,40 +314,14 @@ fn boxes(count: usize, limits: &Limits) -> Result<Mailboxes<World>, StartError> 
     Ok(boxes.collect::<Result<Vec<_>, _>>().map_err(failed)?.into())
 }
 
-/// Whether a listener is opened: one that needs a certificate waits until there is one.
-fn served(config: &Config, listener: &config::Listener) -> bool {
-    listener.enabled && (!listener.tls || config.tls.certificate.is_some())
-}
-
-fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Door> {
-    let served = config.listen.iter().filter(|listener| served(config, listener));
-    let door = |listener: &config::Listener| {
-        let certificates = tls.iter().find(|(name, _)| *name == listener.name);
-        Door {
-            name: listener.name.clone(),
-            address: listener.address,
-            protocol: match listener.protocol {
-                ListenerProtocol::Any => None,
-                ListenerProtocol::Miop if listener.web_socket.is_some() => Some(Protocol::Http),
-                ListenerProtocol::Miop => Some(Protocol::Miop),
-                ListenerProtocol::Http => Some(Protocol::Http),
-            },
-            tls: certificates.map(|(_, tls)| tls.clone()),
-            path: listener.web_socket.clone().unwrap_or_default(),
-            proxy: listener.proxy == ProxyHeader::V1V2,
-        }
-    };
-    served.map(door).collect()
-}
-
-/// The hubs, with everything that the logs kept.
+/// Hubs and brokers, with everything that the logs kept.
 fn restored(
     config: &Config,
-    seeds: &Seeds,
+    (seeds, topics): (&Seeds, &Topics),
     folder: &mut storage::Folder,
-) -> Result<Vec<Hub>, StartError> {
+) -> Result<Vec<(Hub, Broker)>, StartError> {
     let products: Vec<Arc<Product>> = config.products.iter().cloned().map(Arc::new).collect();
-    let mut hubs = Vec::new();
+    let mut rooms = Vec::new();
     for number in 0..seeds.count {
         let mut hub = Hub::new(hub_settings(seeds, ShardId(number as u16)));
         for product in &products {
@@ -287,21 +329,34 @@ fn restored(
                 return Err(StartError(format!("too many products: {} was one more", product.key)));
             }
         }
-        hubs.push(hub);
+        rooms.push((hub, topics.broker(seeds, ShardId(number as u16))));
     }
-    folder.restore(now(), &mut hubs)?;
-    Ok(hubs)
+    folder.restore(now(), &mut rooms, &topics.entrance)?;
+    Ok(rooms)
 }
 
-/// A house for each hub.
+/// What houses have outside.
+struct Outward<'a> {
+    storage: &'a Arc<Storage>,
+    feed: &'a Arc<Feed>,
+    entrance: &'a Arc<Entrance>,
+}
+
+/// What houses have in common.
+struct Joined {
+    waiting: Waiting,
+    profiles: Arc<[Profile]>,
+}
+
+/// A house for each hub and broker.
 fn houses(
     seeds: &Seeds,
-    hubs: Vec<Hub>,
-    (storage, feed): (&Arc<Storage>, &Arc<Feed>),
+    (rooms, joined): (Vec<(Hub, Broker)>, Joined),
+    outward: &Outward<'_>,
     boxes: &Mailboxes<World>,
 ) -> Houses {
     let census = Arc::new(Census::default());
-    let house = |(number, hub): (usize, Hub)| {
+    let house = |(number, (hub, broker)): (usize, (Hub, Broker))| {
         let settings = net::Settings {
             shard: ShardId(number as u16),
             shards: seeds.count as u16,
@@ -311,12 +366,24 @@ fn houses(
             census: census.clone(),
             seed: seeds.seed,
         };
-        let world = World::new(settings.shard, storage.clone(), feed.clone());
-        let mut house = ServerHouse::new(hub, &settings, world);
+        let world = World::new(settings.shard, outward);
+        let Joined { waiting, profiles } = &joined;
+        let (waiting, profiles) = (waiting.clone(), profiles.clone());
+        let rooms = Rooms { hub, broker, waiting, profiles };
+        let mut house = ServerHouse::new(rooms, &settings, world);
         let calls = house.restored(now());
         (settings, house, calls)
     };
-    let houses = hubs.into_iter().enumerate().map(house).collect::<Vec<_>>();
+    let mut houses = rooms.into_iter().enumerate().map(house).collect::<Vec<_>>();
+    // Members of shared groups join before anybody publishes.
+    for from in 0..houses.len() {
+        let mut said = Vec::new();
+        houses[from].1.said(|to, letters| said.push((to, letters)));
+        for (to, letters) in said {
+            let (_, house, calls) = &mut houses[usize::from(to.0)];
+            *calls += house.told(now(), letters);
+        }
+    }
     let begin = |(settings, mut house, mut calls): (net::Settings, ServerHouse<World>, usize)| {
         let mailbox = &boxes[usize::from(settings.shard.0)];
         for _ in 0..LOOKS {

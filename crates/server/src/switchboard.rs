@@ -5,6 +5,8 @@
 //! is answered as busy. Every command is answered exactly once: a part that is lost on the way (a
 //! shard that has ended) answers busy as it is dropped.
 
+mod topics;
+
 use crate::clock;
 use crate::house::{Mail, ServerHouse, owner};
 use crate::outside::Outside;
@@ -187,7 +189,7 @@ impl<O: Outside + Send> Control for Switchboard<O> {
             Command::Products | Command::Token { .. } => {
                 self.gather(vec![(ShardId(0), command)], reply);
             }
-            Command::Topics(_) => reply(Answer::Busy),
+            Command::Topics(command) => self.ask_topics(command, reply),
             Command::PushCounts(_)
             | Command::Configure { .. }
             | Command::PutProduct(_)
@@ -267,13 +269,13 @@ pub fn part(reply: Reply) -> Part {
     parts.next().expect("one part was asked for")
 }
 
-/// Two shards' answers as one.
 /// An order for each shard's part of its devices.
 fn parts_of(order: &PushOrder, split: BTreeMap<ShardId, Vec<DeviceId>>) -> Vec<(ShardId, Command)> {
     let part = |devices| PushOrder { target: Target::Devices(devices), ..order.clone() };
     split.into_iter().map(|(shard, devices)| (shard, Command::Push(part(devices)))).collect()
 }
 
+/// Two shards' answers as one.
 fn merge(one: Answer, other: Answer) -> Answer {
     match (one, other) {
         (
@@ -300,6 +302,7 @@ fn merge(one: Answer, other: Answer) -> Answer {
             Answer::Status(status)
         }
         (Answer::Done(one), Answer::Done(other)) => Answer::Done(one || other),
+        (Answer::Topics(one), Answer::Topics(other)) => Answer::Topics(topics::merge(one, other)),
         // What went wrong somewhere is told, whatever went well elsewhere.
         (
             wrong

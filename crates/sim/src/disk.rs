@@ -11,9 +11,10 @@ use base::hash::HashKey;
 use base::prng::Prng;
 use model::id::ShardId;
 use model::ports::log::{
-    Call, Completion, Done, PAGE_MESSAGES_MAX, Pull, Read, Restored, Ticket, Write,
+    Call, Completion, Done, PAGE_MESSAGES_MAX, Pull, Read, Restored, StoreError, Ticket, Write,
 };
 use model::timeline::{Space, TimelineId};
+use server::outside::Room;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,11 +46,14 @@ pub struct Disk {
     posted: BTreeSet<Posted>,
 }
 
+/// A call's number, and whose it is.
+type Asked = (Room, Ticket);
+
 struct Log {
     engine: Engine,
     state: Arc<MemoryState>,
-    calls: VecDeque<(Ticket, Call)>,
-    reads: VecDeque<(Ticket, Planned)>,
+    calls: VecDeque<(Asked, Call)>,
+    reads: VecDeque<(Asked, Planned)>,
     chore: Option<Chore>,
     finished: Option<Finished>,
 }
@@ -84,17 +88,18 @@ impl Disk {
     }
 
     /// Takes a shard's calls, or none of them: then their tickets come back.
-    pub fn take(&mut self, shard: ShardId, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+    pub fn take(&mut self, shard: ShardId, room: Room, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
         let refuse_in = self.faults.refuse_in;
         if refuse_in != 0 && self.rng.one_in(refuse_in) {
             return calls.into_iter().map(|(ticket, _)| ticket).collect();
         }
+        let calls = calls.into_iter().map(|(ticket, call)| ((room, ticket), call));
         self.logs[usize::from(shard.0)].calls.extend(calls);
         Vec::new()
     }
 
     /// Carries out the first few calls of a shard, answers some reads, and does some upkeep.
-    pub fn work(&mut self, now_s: u32, shard: ShardId) -> Vec<Completion> {
+    pub fn work(&mut self, now_s: u32, shard: ShardId) -> Vec<(Room, Vec<Completion>)> {
         let at = usize::from(shard.0);
         if self.rng.one_in(2) {
             self.logs[at].keep_up(now_s, &mut self.rng);
@@ -102,7 +107,13 @@ impl Disk {
         if self.rng.one_in(20) {
             self.post(now_s, at);
         }
-        self.logs[at].work(now_s, &mut self.rng)
+        let (mut hub, mut broker) = (Vec::new(), Vec::new());
+        for ((room, ticket), result) in self.logs[at].work(now_s, &mut self.rng) {
+            let completions = if room == Room::Hub { &mut hub } else { &mut broker };
+            completions.push((ticket, result));
+        }
+        let both = [(Room::Hub, hub), (Room::Broker, broker)];
+        both.into_iter().filter(|(_, completions)| !completions.is_empty()).collect()
     }
 
     /// The process died, or the machine did; both begin again, and every log is read.
@@ -190,7 +201,7 @@ impl Disk {
 }
 
 impl Log {
-    fn work(&mut self, now_s: u32, rng: &mut Prng) -> Vec<Completion> {
+    fn work(&mut self, now_s: u32, rng: &mut Prng) -> Vec<(Asked, Result<Done, StoreError>)> {
         let waiting = self.calls.len() as u64;
         let count = rng.below(waiting + 1).max(waiting.min(1)) as usize;
         let (mut tickets, mut writes) = (Vec::new(), Vec::new());

@@ -5,6 +5,9 @@
 //! is one turn of one shard. After the steps the checks say whether every promise was kept; a
 //! failure prints the seed and how to run it again.
 //!
+//! A [`topics::TopicWorld`] is the same with clients of MQTT: publish and subscribe instead of
+//! pushes.
+//!
 //! Read [`fabric`] (the network) and [`world`] first; [`hold`] is something else, a measurement of
 //! memory over a network that owns nothing.
 
@@ -15,5 +18,6 @@ pub mod hold;
 pub mod net;
 pub mod pilots;
 pub mod post;
+pub mod topics;
 pub mod weather;
 pub mod world;

@@ -5,10 +5,11 @@
 //! holds devices and prints JSON.
 
 use sim::hold::{Held, Stage, hold};
+use sim::topics::TopicWorld;
 use sim::world::World;
 use std::panic::catch_unwind;
 use std::process::{Command, ExitCode};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -18,9 +19,11 @@ const STEPS: u64 = 3_000;
 
 /// The world that runs: a release build ends at the first failure, having said which it was.
 static SEED: AtomicU64 = AtomicU64::new(0);
+/// Worlds of topics, and not of pushes.
+static TOPICS: AtomicBool = AtomicBool::new(false);
 
-const USAGE: &str = "usage: sim --seed N [--steps M]
-       sim --seeds N [--from S] [--steps M]
+const USAGE: &str = "usage: sim --seed N [--steps M] [--topics]
+       sim --seeds N [--from S] [--steps M] [--topics]
        sim hold --devices N [--shards K]";
 
 fn main() -> ExitCode {
@@ -40,11 +43,16 @@ fn main() -> ExitCode {
         };
     }
     let steps = number("--steps").unwrap_or(STEPS);
+    let topics = args.iter().any(|arg| arg == "--topics");
+    TOPICS.store(topics, Ordering::Relaxed);
     tell_seed(steps);
     match (number("--seed"), number("--seeds")) {
         (Some(seed), _) => {
             SEED.store(seed, Ordering::Relaxed);
-            println!("{:#?}", World::run(seed, steps));
+            match topics {
+                true => println!("{:#?}", TopicWorld::run(seed, steps)),
+                false => println!("{:#?}", World::run(seed, steps)),
+            }
             ExitCode::SUCCESS
         }
         (None, Some(seeds)) => run_many(number("--from").unwrap_or(0), seeds, steps),
@@ -61,7 +69,11 @@ fn run_many(from: u64, seeds: u64, steps: u64) -> ExitCode {
     let mut failed = 0;
     for seed in from..from + seeds {
         SEED.store(seed, Ordering::Relaxed);
-        failed += u64::from(catch_unwind(|| World::run(seed, steps)).is_err());
+        let ended = catch_unwind(|| match TOPICS.load(Ordering::Relaxed) {
+            true => drop(TopicWorld::run(seed, steps)),
+            false => drop(World::run(seed, steps)),
+        });
+        failed += u64::from(ended.is_err());
     }
     println!("{seeds} worlds of {steps} steps from seed {from}: {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -72,7 +84,8 @@ fn tell_seed(steps: u64) {
     std::panic::set_hook(Box::new(move |panic| {
         told(panic);
         let seed = SEED.load(Ordering::Relaxed);
-        eprintln!("failed: cargo run -p sim -- --seed {seed} --steps {steps}");
+        let topics = if TOPICS.load(Ordering::Relaxed) { " --topics" } else { "" };
+        eprintln!("failed: cargo run -p sim -- --seed {seed} --steps {steps}{topics}");
     }));
 }
 

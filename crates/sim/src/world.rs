@@ -9,6 +9,8 @@ mod checks;
 mod outside;
 
 pub use build::{ADDRESS, Plan, product};
+pub(crate) use build::{Parts, raise};
+pub(crate) use outside::Feed;
 pub use outside::SimOutside;
 
 use crate::application::{Application, Question};
@@ -24,6 +26,7 @@ use model::ports::control::{Answer, Command, DeviceState, Target};
 use net::Shard;
 use net::shard::{Census, Letter, LetterOf};
 use server::house::{Mail, ServerHouse, owner};
+use server::outside::Room;
 use server::switchboard;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -41,11 +44,11 @@ type PostOf<H> = Rc<RefCell<Post<LetterFor<H>>>>;
 /// Steps between two audits.
 const AUDIT_EVERY: u64 = 40;
 
-struct Server {
-    hosts: Vec<HostId>,
-    shards: Vec<SimShard<SimHouse>>,
+pub(crate) struct Server {
+    pub(crate) hosts: Vec<HostId>,
+    pub(crate) shards: Vec<SimShard<SimHouse>>,
     running: Vec<bool>,
-    post: PostOf<SimHouse>,
+    pub(crate) post: PostOf<SimHouse>,
     census: Arc<Census>,
 }
 
@@ -63,7 +66,7 @@ pub struct World {
     pilots_census: Arc<Census>,
     application: Application,
     /// Completions that found a full mailbox.
-    completed: Vec<(ShardId, Vec<model::ports::log::Completion>)>,
+    completed: Vec<(ShardId, Room, Vec<model::ports::log::Completion>)>,
     names: BTreeMap<DeviceId, u32>,
     steps: u64,
     crashes: u64,
@@ -317,15 +320,14 @@ impl World {
         let shard = ShardId(self.rng.below(u64::from(self.plan.shards)) as u16);
         let now_s = self.fabric.borrow().now().unix_s();
         let completions = self.disk.borrow_mut().work(now_s, shard);
-        if !completions.is_empty() {
-            self.completed.push((shard, completions));
-        }
-        for (shard, completions) in std::mem::take(&mut self.completed) {
+        let completions = completions.into_iter();
+        self.completed.extend(completions.map(|(room, completions)| (shard, room, completions)));
+        for (shard, room, completions) in std::mem::take(&mut self.completed) {
             // Like a log, it does not give up: a completion must not be lost.
-            if self.mail(shard, Mail::Completions(completions.clone())) {
+            if self.mail(shard, Mail::Completions(room, completions.clone())) {
                 self.ring(shard);
             } else {
-                self.completed.push((shard, completions));
+                self.completed.push((shard, room, completions));
             }
         }
     }

@@ -23,6 +23,10 @@ const INDEX: &str = "Holdline, the API for applications.
   GET  /openapi.json     all of it, for programs (OpenAPI 3.1)
   POST /v1/pushes        push to a device, a list, a tag or a product
   GET  /v1/devices       who is there
+  POST /v1/publish       publish to a topic
+  GET  /v1/clients       clients, their sessions and subscriptions
+  GET  /v1/retained      retained messages
+  GET  /v1/users         who may do what
   GET  /v1/events        online, offline, reports and outcomes as a stream
   GET  /v1/status        counters and gauges
   GET  /metrics          the same for Prometheus

@@ -5,10 +5,10 @@
 //! Invariant: between two events of a stream there is either nothing missing or a `gap`.
 
 use crate::api::{Api, Shared};
-use crate::events::{self, Filter};
+use crate::events::{self, Filter, MESSAGE};
 use crate::fault::Fault;
 use crate::feed::{Reader, Taken};
-use crate::orders::{self, EventsQuery};
+use crate::orders::{self, EventsQuery, messages};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::HeaderMap;
@@ -33,19 +33,38 @@ pub(crate) async fn events(
     let product = query.product.as_deref().map(orders::product).transpose()?;
     let types = query.types.as_deref().unwrap_or("");
     let types = types.split(',').filter(|name| !name.is_empty());
-    let filter = Filter::new(product, types).map_err(|found| {
+    let limits = &api.settings.limits.topics;
+    let topic = query.topic.as_deref().map(|text| messages::filter(text, limits)).transpose()?;
+    let has_topic = topic.is_some();
+    let topics = topic.into_iter().map(String::from).collect();
+    let filter = Filter::new(product, types, topics).map_err(|found| {
         let allowed = events::TYPES.join(", ");
         Fault::bad(format!("`type` has {found:?}; allowed are {allowed}, with commas between"))
     })?;
+    let of_messages = filter.messages();
+    if of_messages.is_some() && filter.without(MESSAGE).is_some() {
+        return Err(Fault::bad(format!("`type` has `{MESSAGE}` alone or not at all")));
+    }
+    if has_topic && of_messages.is_none() {
+        return Err(Fault::bad(format!("`topic` goes with `type={MESSAGE}` only")));
+    }
     let permit = Arc::clone(&api.streams).try_acquire_owned().map_err(|_| Fault::busy())?;
     let header = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let last = header.or(query.last_event_id.as_deref());
     let from = last.map(|id| events::place_after(api.boot, id));
     // An id of another process: nobody knows how much was missed; what this one has is all sent.
     let foreign = (from == Some(None)).then(|| gap(None));
-    let reader = api.feed.reader(from.map(|place| place.unwrap_or(1)));
+    // Nor is it known of messages: those of the time between were not kept.
+    let foreign = foreign.or_else(|| (from.is_some() && of_messages.is_some()).then(|| gap(None)));
+    let (reader, id): (_, fn(u64, u64) -> String) = match of_messages {
+        Some(topics) => (api.feed.message_reader(topics), events::message_id),
+        None => {
+            let from = from.map(|place| place.unwrap_or(1));
+            (api.feed.reader(filter.wish(), from), events::id)
+        }
+    };
     let heartbeat = Duration::from_millis(api.settings.heartbeat_ms.max(1));
-    let source = Source { api, filter, reader, _permit: permit };
+    let source = Source { api, filter, reader, id, _permit: permit };
     let told = stream::unfold(source, |source| async {
         let taken = source.reader.next(BATCH).await?;
         let told = source.tell(taken);
@@ -60,6 +79,8 @@ struct Source {
     api: Arc<Shared>,
     filter: Filter,
     reader: Reader,
+    /// Makes ids of boot and place.
+    id: fn(u64, u64) -> String,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -67,11 +88,11 @@ impl Source {
     fn tell(&self, taken: Taken) -> Vec<Event> {
         let boot = self.api.boot;
         let gap = (taken.lost > 0).then(|| gap(Some(taken.lost)));
-        let wanted = taken.events.iter().filter(|(_, event)| self.filter.wants(event));
+        let wanted = taken.happenings.iter().filter(|(_, event)| self.filter.wants(event));
         let told = wanted.map(|(place, event)| {
-            let id = events::id(boot, *place);
+            let id = (self.id)(boot, *place);
             let told = events::json(&id, event).to_string();
-            Event::default().id(id).event(event.what.name()).data(told)
+            Event::default().id(id).event(event.name()).data(told)
         });
         gap.into_iter().chain(told).collect()
     }

@@ -1,6 +1,8 @@
 //! The description against the routes, the orders and the answers.
 
 use super::*;
+use crate::orders::messages::{PublishBody, SubscribeBody};
+use crate::orders::users::UserBody;
 use crate::orders::{BackupBody, KickBody, ProductBody, PushBody, QueryBody, TagsBody, TokenBody};
 use std::collections::BTreeSet;
 
@@ -164,11 +166,24 @@ fn every_example_of_an_order_is_one() {
                 Some("TokenOrder") => {
                     body::read::<TokenBody>(&body).and_then(|token| token.until(NOW_MS)).map(drop)
                 }
+                Some("PublishOrder") if body[0] == b'[' => body::read::<Vec<PublishBody>>(&body)
+                    .and_then(|list| {
+                        list.into_iter().try_for_each(|one| one.order(&limits, 1, "").map(drop))
+                    }),
+                Some("PublishOrder") => body::read::<PublishBody>(&body)
+                    .and_then(|one| one.order(&limits, 1, ""))
+                    .map(drop),
+                Some("SubscribeOrder") => body::read::<SubscribeBody>(&body)
+                    .and_then(|wish| wish.wish(&limits.topics))
+                    .map(drop),
+                Some("UserChange") => body::read::<UserBody>(&body)
+                    .and_then(|user| user.order("u".into(), None, &limits.topics))
+                    .map(drop),
                 other => panic!("{path}: no order is read from {other:?}"),
             };
             read.unwrap_or_else(|fault| panic!("{path}, {name}: {fault:?}"));
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 7);
+    assert_eq!(seen.len(), 10);
 }

@@ -43,7 +43,8 @@ impl Application {
     }
 
     fn hook(&self) -> Webhook {
-        Webhook { url: self.url.clone(), secret: b"key".into(), product: None, types: Vec::new() }
+        let (url, secret) = (self.url.clone(), b"key".into());
+        Webhook { url, secret, product: None, types: Vec::new(), topics: Vec::new() }
     }
 }
 

@@ -440,6 +440,11 @@ fn products_are_made_and_changed_and_their_secrets_stay_inside() {
     let kept = products.lock().expect("no panic")[0].clone();
     assert_eq!((kept.proofs.anonymous, kept.proofs.hmac), (AnonymousFrom::Loopback, false));
     assert!(kept.proofs.token, "what is left out keeps its value");
+    let topic = r#"{"topic": "push/%p/%d"}"#;
+    assert_eq!(desk.json("PUT", "/v1/products/shop", topic).1["topic"], "push/%p/%d");
+    assert_eq!(desk.json("PUT", "/v1/products/shop", "{}").1["topic"], "push/%p/%d");
+    let none = r#"{"topic": null}"#;
+    assert_eq!(desk.json("PUT", "/v1/products/shop", none).1["topic"], json!(null));
     let secrets = r#"{"secrets": [{"key_id": 9, "hex": "000102030405060708090a0b0c0d0e0f"}]}"#;
     assert_eq!(desk.json("PUT", "/v1/products/shop", secrets).1["key_ids"], json!([9]));
     let kept = products.lock().expect("no panic")[0].secrets.clone();
@@ -454,6 +459,7 @@ fn products_are_made_and_changed_and_their_secrets_stay_inside() {
         (r#"{"secrets": [{"key_id": 1, "hex": "00"}]}"#, "16 to 64 bytes"),
         (r#"{"heartbeat": {"min_s": 5, "default_s": 2, "max_s": 3}}"#, "min_s <= default_s"),
         (r#"{"inflight_max": 0}"#, "at least 1"),
+        (r#"{"topic": "push/%p"}"#, "`topic` must have %d"),
         (r#"{"proofs": {"hmak": true}}"#, "unknown field `proofs.hmak`"),
     ] {
         let (status, told) = desk.json("PUT", "/v1/products/shop", body);
@@ -473,7 +479,8 @@ fn status_and_metrics_tell_every_counter() {
         ..settings()
     };
     let desk = Desk::with(settings, |_| {
-        let mut status = Status { connections: 5, ..Status::default() };
+        let mut status = Status { connections: 5, retained_bytes: 9, ..Status::default() };
+        status.counters.dropped(model::session::Drop::QueueBytes, 3);
         status.counters.count_by(Counter::Binds, 12);
         status.counters.closed(CloseReason::Replaced);
         Answer::Status(Box::new(status))
@@ -490,6 +497,9 @@ fn status_and_metrics_tell_every_counter() {
         "holdline_binds_total 12",
         "holdline_connections_closed_total{reason=\"replaced\"} 1",
         "holdline_connections 5",
+        "# TYPE holdline_sessions gauge",
+        "holdline_retained_bytes 9",
+        "holdline_messages_dropped_total{reason=\"queue_bytes\"} 3",
         "# HELP holdline_journal_bytes Bytes.",
         "holdline_journal_bytes 77",
     ] {
@@ -518,11 +528,18 @@ fn a_port_in_use_is_named_with_the_remedy() {
     let told = refused(Settings { addrs: vec![addr], ..settings() });
     assert!(told.contains(&addr.to_string()) && told.contains("in use"), "{told}");
     assert!(refused(Settings { token: String::new(), ..settings() }).contains("token"));
-    let webhooks = vec![Webhook {
-        url: "http://127.0.0.1:1".into(),
-        secret: Vec::new(),
-        product: None,
-        types: vec!["reprot".into()],
-    }];
-    assert!(refused(Settings { webhooks, ..settings() }).contains("\"reprot\""));
+    let hook = |types: &[&str], topics: &[&str]| {
+        let words = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        let (types, topics) = (words(types), words(topics));
+        let (url, secret) = ("http://127.0.0.1:1".to_owned(), Vec::new());
+        vec![Webhook { url, secret, product: None, types, topics }]
+    };
+    for (webhooks, expected) in [
+        (hook(&["reprot"], &[]), "\"reprot\""),
+        (hook(&["online"], &["a"]), "needs the type message_published"),
+        (hook(&["message_published"], &["a#"]), "\"a#\" has + only as"),
+    ] {
+        let told = refused(Settings { webhooks, ..settings() });
+        assert!(told.contains(expected), "{told}");
+    }
 }

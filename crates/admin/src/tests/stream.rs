@@ -2,6 +2,7 @@
 
 use super::description::check_named;
 use super::*;
+use crate::feed::{Happening, Wish};
 use model::push::{Outcome, Rejection};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read};
@@ -11,17 +12,21 @@ fn few(events_waiting_max: u32) -> Arc<Feed> {
 }
 
 fn seqs(taken: &feed::Taken) -> Vec<u32> {
-    let seq = |event: &Event| match event.what {
-        What::Report { seq, .. } => seq,
+    let seq = |happening: &Happening| match happening {
+        Happening::Device(Event { what: What::Report { seq, .. }, .. }) => *seq,
         _ => 0,
     };
-    taken.events.iter().map(|(_, event)| seq(event)).collect()
+    taken.happenings.iter().map(|(_, happening)| seq(happening)).collect()
+}
+
+fn all() -> Wish {
+    Wish { devices: true, clients: true, topics: Vec::new() }
 }
 
 #[test]
 fn a_slow_reader_loses_the_oldest_and_is_told_how_many() {
     let feed = few(4);
-    let (slow, fast) = (feed.reader(None), feed.reader(None));
+    let (slow, fast) = (feed.reader(all(), None), feed.reader(all(), None));
     assert_eq!(feed.publish((0..4).map(report).collect()), 0);
     assert_eq!(seqs(&fast.take(10).expect("open")), [0, 1, 2, 3]);
     assert_eq!(feed.publish((4..6).map(report).collect()), 2);
@@ -38,26 +43,26 @@ fn events_are_wanted_while_somebody_listens_or_may_come_back() {
     let feed = few(3);
     assert!(!feed.wanted());
     assert_eq!(feed.publish(vec![report(0)]), 0, "lost to nobody");
-    let reader = feed.reader(None);
+    let reader = feed.reader(all(), None);
     assert!(feed.wanted());
     feed.publish(vec![report(1)]);
     drop(reader);
     assert!(feed.wanted(), "it may come back");
     feed.publish(vec![report(2)]);
-    let back = feed.reader(Some(2));
+    let back = feed.reader(all(), Some(2));
     let taken = back.take(10).expect("open");
     assert_eq!((taken.lost, seqs(&taken)), (0, vec![2]));
     drop(back);
     feed.publish((3..9).map(report).collect());
     assert!(!feed.wanted(), "it did not come back in time");
-    let taken = feed.reader(Some(3)).take(10).expect("open");
-    assert!(taken.lost > 0 && taken.events.is_empty());
+    let taken = feed.reader(all(), Some(3)).take(10).expect("open");
+    assert!(taken.lost > 0 && taken.happenings.is_empty());
 }
 
 #[test]
 fn a_closed_feed_gives_what_is_left_and_ends() {
     let feed = few(3);
-    let reader = feed.reader(None);
+    let reader = feed.reader(all(), None);
     feed.publish(vec![report(1)]);
     feed.close();
     assert_eq!(feed.publish(vec![report(2)]), 1);
@@ -67,10 +72,10 @@ fn a_closed_feed_gives_what_is_left_and_ends() {
 }
 
 /// A stream as a client reads it.
-struct Client(BufReader<Box<dyn Read + Send + Sync>>);
+pub(super) struct Client(BufReader<Box<dyn Read + Send + Sync>>);
 
 impl Client {
-    fn open(desk: &Desk, query: &str, last: Option<&str>) -> Client {
+    pub(super) fn open(desk: &Desk, query: &str, last: Option<&str>) -> Client {
         let mut request = desk
             .agent
             .get(format!("{}/v1/events{query}", desk.url))
@@ -85,7 +90,7 @@ impl Client {
     }
 
     /// The next event: its name, id and data. Comments come as `:`.
-    fn next(&mut self) -> Option<(String, String, Value)> {
+    pub(super) fn next(&mut self) -> Option<(String, String, Value)> {
         let (mut name, mut id, mut data) = (String::new(), String::new(), Value::Null);
         loop {
             let mut line = String::new();
@@ -147,7 +152,7 @@ fn a_stream_carries_only_what_was_asked_for() {
 fn a_stream_goes_on_where_it_was_or_tells_the_gap() {
     let limits = Limits { events_waiting_max: 4, ..Limits::default() };
     let desk = Desk::with(Settings { limits, ..settings() }, |_| Answer::Busy);
-    let hold = desk.feed.reader(None);
+    let hold = desk.feed.reader(all(), None);
     desk.feed.publish((1..4).map(report).collect());
     let id = |place: u64| format!("{NOW_MS}-{place}");
     let mut client = Client::open(&desk, "", Some(&id(1)));

@@ -1,4 +1,4 @@
-//! Posts the events of the feed to one webhook.
+//! Posts the events of the feed, or its messages, to one webhook.
 //!
 //! The feed's ring is in memory: what was not posted when the server stops is tried once more,
 //! and a webhook that is a whole ring behind loses the oldest. It takes no Reports where there is
@@ -7,18 +7,19 @@
 
 use super::{Address, BATCH_EVENTS_MAX, Backoff, GATHER};
 use crate::events::{self, Filter};
-use crate::feed::{Feed, Reader};
-use model::event::Event;
+use crate::feed::{Feed, Happening, Reader};
 use std::sync::Arc;
 
 /// Events lost since the last batch that was taken, and the events to post.
-type Batch<'a> = (&'a mut u64, &'a [(u64, Arc<Event>)]);
+type Batch<'a> = (&'a mut u64, &'a [(u64, Arc<Happening>)]);
 
-/// One webhook's courier for events of the feed.
+/// One webhook's courier for one lane of the feed.
 pub(crate) struct FeedCourier {
     pub(crate) address: Address,
     pub(crate) filter: Filter,
     pub(crate) boot: u64,
+    /// Makes ids of boot and place: [`events::id`] or [`events::message_id`].
+    pub(crate) id: fn(u64, u64) -> String,
 }
 
 impl FeedCourier {
@@ -31,11 +32,15 @@ impl FeedCourier {
             self.address.dropped(taken.lost, "the webhook was too far behind");
             lost += taken.lost;
             let events: Vec<_> =
-                taken.events.into_iter().filter(|(_, event)| self.filter.wants(event)).collect();
+                taken.happenings.into_iter().filter(|(_, event)| self.wants(event)).collect();
             if !self.deliver(&agent, &mut backoff, feed, (&mut lost, &events)) {
                 return;
             }
         }
+    }
+
+    fn wants(&self, event: &Happening) -> bool {
+        self.filter.wants(event)
     }
 
     /// Whether to go on: false when the feed was closed and the batch was not taken.
@@ -49,11 +54,11 @@ impl FeedCourier {
         let Some((_, newest)) = events.last() else { return true };
         let told: Vec<_> = events
             .iter()
-            .map(|(place, event)| events::json(&events::id(self.boot, *place), event))
+            .map(|(place, event)| events::json(&(self.id)(self.boot, *place), event))
             .collect();
         backoff.reset();
         while self.address.post(agent, *lost, &told).is_err() {
-            let too_old = self.address.age_ms(newest.at_ms) > self.address.retry.age_ms_max;
+            let too_old = self.address.age_ms(newest.at_ms()) > self.address.retry.age_ms_max;
             if too_old || !feed.pause(backoff.wait()) {
                 *lost += told.len() as u64;
                 let why = if too_old { "they are too old" } else { "the server stops" };

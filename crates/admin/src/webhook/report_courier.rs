@@ -126,7 +126,7 @@ impl ReportCourier {
             match self.backlog.event(&placed.message.body) {
                 Some(event) => {
                     let id = id(&event, shard, placed.seq);
-                    batch.told.push(events::json(&id, &event));
+                    batch.told.push(events::device(&id, &event));
                     seqs.push(placed.seq);
                 }
                 None if seqs.is_empty() => {

@@ -21,6 +21,17 @@ pub fn protocol(bytes: &[u8]) -> Result<Option<Protocol>, CloseReason> {
     }
 }
 
+/// The same where one protocol alone is served, which knows better than this what is wrong with its
+/// first byte: MQTT has flags in it.
+pub fn protocol_of(only: Option<Protocol>, bytes: &[u8]) -> Result<Option<Protocol>, CloseReason> {
+    match (only, bytes) {
+        (Some(Protocol::Mqtt), [0x16]) => Ok(None),
+        (Some(Protocol::Mqtt), [0x16, 0x03, ..]) => Ok(Some(Protocol::Tls)),
+        (Some(Protocol::Mqtt), [0x10..=0x1f, ..]) => Ok(Some(Protocol::Mqtt)),
+        _ => protocol(bytes),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,5 +54,17 @@ mod tests {
         for bytes in [&b"\x16\x04"[..], b"\xff", b"get /", b"\x20"] {
             assert_eq!(protocol(bytes), Err(CloseReason::UnknownProtocol), "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn a_listener_of_mqtt_alone_leaves_the_flags_to_it() {
+        let only = Some(Protocol::Mqtt);
+        for first in 0x10..=0x1f {
+            assert_eq!(protocol_of(only, &[first, 0x0c]), Ok(only), "{first:#x}");
+        }
+        assert_eq!(protocol_of(only, &[0x16, 0x03]), Ok(Some(Protocol::Tls)));
+        assert_eq!(protocol_of(only, &[0x16]), Ok(None));
+        assert_eq!(protocol_of(None, &[0x11, 0x0c]), Err(CloseReason::UnknownProtocol));
+        assert_eq!(protocol_of(only, b"GET /"), Ok(Some(Protocol::Http)));
     }
 }

@@ -10,9 +10,10 @@ use arc_swap::ArcSwap;
 use model::close::CloseReason;
 use model::link::TlsFacts;
 use rustls::client::UnbufferedClientConnection;
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{UnbufferedServerConnection, WebPkiClientVerifier};
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
@@ -23,8 +24,21 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Protocols that may be inside, for clients that ask by ALPN: MIOP, and WebSocket's upgrade.
-const ALPN: [&[u8]; 2] = [b"miop/7", b"http/1.1"];
+/// Protocols that may be inside, for clients that ask by ALPN: MIOP, MQTT (as IANA lists it), and
+/// WebSocket's upgrade.
+const ALPN: [&[u8]; 3] = [b"miop/7", b"mqtt", b"http/1.1"];
+
+/// Which name of a client's certificate is its identity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Identity {
+    /// The first DNS name or URI among its alternative names, else the common name.
+    #[default]
+    Alternative,
+    /// The common name of its subject.
+    CommonName,
+    /// Its whole subject, as RFC 4514 writes it.
+    Subject,
+}
 
 /// Whether clients show certificates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,13 +51,27 @@ pub enum ClientCertificates {
     Required,
 }
 
+/// What a listener's TLS is made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// PEM file of the certificate and its chain.
+    pub certificate: PathBuf,
+    /// PEM file of its private key.
+    pub key: PathBuf,
+    /// PEM file of the authorities whose client certificates are believed.
+    pub client_ca: Option<PathBuf>,
+    /// PEM file of certificates of clients that were revoked.
+    pub revoked: Option<PathBuf>,
+    /// TLS 1.2 is not spoken.
+    pub only_1_3: bool,
+}
+
 /// A server's side: certificates and what is asked of clients.
 pub struct TlsServer {
     config: ArcSwap<ServerConfig>,
-    certificate: PathBuf,
-    key: PathBuf,
-    client_ca: Option<PathBuf>,
+    files: Files,
     clients: ClientCertificates,
+    identity: Identity,
 }
 
 /// A calling side.
@@ -77,56 +105,50 @@ impl TlsServer {
         client_ca: Option<&Path>,
         clients: ClientCertificates,
     ) -> Result<TlsServer, TlsError> {
-        let config = read(certificate, key, client_ca, clients)?;
-        Ok(TlsServer {
-            config: ArcSwap::from_pointee(config),
+        let files = Files {
             certificate: certificate.into(),
             key: key.into(),
             client_ca: client_ca.map(Path::to_path_buf),
-            clients,
-        })
+            revoked: None,
+            only_1_3: false,
+        };
+        TlsServer::of(files, clients)
+    }
+
+    /// Reads these files.
+    pub fn of(files: Files, clients: ClientCertificates) -> Result<TlsServer, TlsError> {
+        let config = ArcSwap::from_pointee(read(&files, clients)?);
+        Ok(TlsServer { config, files, clients, identity: Identity::default() })
+    }
+
+    /// The same with another name of a client's certificate as its identity.
+    pub fn identity(self, identity: Identity) -> TlsServer {
+        TlsServer { identity, ..self }
     }
 
     /// Reads them again, for connections to come. On an error the old ones stay in use.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let config = read(&self.certificate, &self.key, self.client_ca.as_deref(), self.clients)?;
-        self.config.store(Arc::new(config));
+        self.config.store(Arc::new(read(&self.files, self.clients)?));
         Ok(())
     }
 }
 
-fn read(
-    certificate: &Path,
-    key: &Path,
-    client_ca: Option<&Path>,
-    clients: ClientCertificates,
-) -> Result<ServerConfig, TlsError> {
+fn read(files: &Files, clients: ClientCertificates) -> Result<ServerConfig, TlsError> {
+    let (certificate, key) = (&files.certificate, &files.key);
     let chain = certificates(certificate)?;
     let secret = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| wrong(key, format!("no private key in PEM can be read: {error}")))?;
     let provider = Arc::new(ring::default_provider());
+    let versions: &[_] = match files.only_1_3 {
+        true => &[&rustls::version::TLS13],
+        false => &[&rustls::version::TLS13, &rustls::version::TLS12],
+    };
     let builder = ServerConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .map_err(|error| wrong(certificate, error.to_string()))?;
-    let builder = match (clients, client_ca) {
-        (ClientCertificates::Off, _) => builder.with_no_client_auth(),
-        (_, None) => {
-            let what = "client certificates are asked for, but tls.client_ca is not set";
-            return Err(wrong(certificate, what.into()));
-        }
-        (clients, Some(path)) => {
-            let mut roots = RootCertStore::empty();
-            for root in certificates(path)? {
-                roots.add(root).map_err(|error| wrong(path, error.to_string()))?;
-            }
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
-            let verifier = match clients {
-                ClientCertificates::Required => verifier,
-                _ => verifier.allow_unauthenticated(),
-            };
-            let verifier = verifier.build().map_err(|error| wrong(path, error.to_string()))?;
-            builder.with_client_cert_verifier(verifier)
-        }
+    let builder = match clients {
+        ClientCertificates::Off => builder.with_no_client_auth(),
+        clients => builder.with_client_cert_verifier(verifier(files, clients, provider)?),
     };
     let mut config = builder.with_single_cert(chain, secret).map_err(|error| {
         let what = format!("certificate and key ({}) do not fit: {error}", key.display());
@@ -138,6 +160,34 @@ fn read(
     config.send_tls13_tickets = 1;
     config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
     Ok(config)
+}
+
+/// Who looks at the certificates of clients.
+fn verifier(
+    files: &Files,
+    clients: ClientCertificates,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let Some(path) = &files.client_ca else {
+        let what = "client certificates are asked for, but tls.client_ca is not set";
+        return Err(wrong(&files.certificate, what.into()));
+    };
+    let mut roots = RootCertStore::empty();
+    for root in certificates(path)? {
+        roots.add(root).map_err(|error| wrong(path, error.to_string()))?;
+    }
+    let mut verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+    if let Some(path) = &files.revoked {
+        let lists = CertificateRevocationListDer::pem_file_iter(path)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| wrong(path, format!("no list in PEM can be read: {error}")))?;
+        // Authorities between, whose own state no list tells, are believed.
+        verifier = verifier.with_crls(lists).allow_unknown_revocation_status();
+    }
+    if clients != ClientCertificates::Required {
+        verifier = verifier.allow_unauthenticated();
+    }
+    verifier.build().map_err(|error| wrong(path, error.to_string()))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -159,6 +209,8 @@ pub struct Tls {
     /// A record that is not whole.
     pending: Vec<u8>,
     open: bool,
+    /// Which name is the identity, until there is one.
+    names: Identity,
     identity: Option<Box<str>>,
 }
 
@@ -171,18 +223,18 @@ impl Tls {
     /// The accepting side.
     pub fn server(server: &TlsServer) -> Result<Tls, CloseReason> {
         let session = UnbufferedServerConnection::new(server.config.load_full());
-        Self::begin(session.map(Session::Server))
+        Self::begin(session.map(Session::Server), server.identity)
     }
 
     /// The calling side.
     pub fn client(client: &ClientTls) -> Result<Tls, CloseReason> {
         let session = UnbufferedClientConnection::new(client.config.clone(), client.name.clone());
-        Self::begin(session.map(Session::Client))
+        Self::begin(session.map(Session::Client), Identity::default())
     }
 
-    fn begin(session: Result<Session, rustls::Error>) -> Result<Tls, CloseReason> {
+    fn begin(session: Result<Session, rustls::Error>, names: Identity) -> Result<Tls, CloseReason> {
         let session = session.map_err(|_| CloseReason::TlsFailed)?;
-        Ok(Tls { session, pending: Vec::new(), open: false, identity: None })
+        Ok(Tls { session, pending: Vec::new(), open: false, names, identity: None })
     }
 
     /// Whether the handshake is not finished.
@@ -190,8 +242,7 @@ impl Tls {
         !self.open
     }
 
-    /// What was established. The identity is the first DNS name or URI of the client's
-    /// certificate, else its common name.
+    /// What was established, with the identity that the listener wants to know.
     pub fn facts(&self) -> TlsFacts {
         TlsFacts { identity: self.identity.clone() }
     }
@@ -238,7 +289,9 @@ impl Tls {
             && let Session::Server(session) = &self.session
         {
             let chain = session.peer_certificates();
-            self.identity = chain.and_then(|chain| chain.first()).and_then(identity);
+            self.identity = chain
+                .and_then(|chain| chain.first())
+                .and_then(|certificate| identity(certificate, self.names));
         }
         self.open = true;
     }
@@ -385,16 +438,22 @@ fn step<Data>(
 }
 
 /// The name in a verified certificate.
-fn identity(certificate: &CertificateDer<'_>) -> Option<Box<str>> {
+fn identity(certificate: &CertificateDer<'_>, which: Identity) -> Option<Box<str>> {
     use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    let names = parsed.subject_alternative_name().ok().flatten();
-    let first = names.and_then(|names| {
-        names.value.general_names.iter().find_map(|name| match name {
-            GeneralName::DNSName(name) | GeneralName::URI(name) => Some(*name),
-            _ => None,
-        })
-    });
     let common = || parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
-    first.or_else(common).map(Box::from)
+    match which {
+        Identity::CommonName => common().map(Box::from),
+        Identity::Subject => Some(parsed.subject().to_string().into()),
+        Identity::Alternative => {
+            let names = parsed.subject_alternative_name().ok().flatten();
+            let first = names.and_then(|names| {
+                names.value.general_names.iter().find_map(|name| match name {
+                    GeneralName::DNSName(name) | GeneralName::URI(name) => Some(*name),
+                    _ => None,
+                })
+            });
+            first.or_else(common).map(Box::from)
+        }
+    }
 }

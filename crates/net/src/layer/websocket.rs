@@ -8,10 +8,13 @@ use crate::layer::Flow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::close::CloseReason;
+use model::link::Protocol;
 use sha1::{Digest, Sha1};
 
-/// Subprotocols served, as they stand in `Sec-WebSocket-Protocol`.
-const SUBPROTOCOL: &str = "miop";
+/// Subprotocols, as they stand in `Sec-WebSocket-Protocol`, with what is inside. MQTT 3.1 has a
+/// name of its own with some clients; MQTT5 6.0.0-4 and later have one for all versions.
+const SUBPROTOCOLS: [(&str, Protocol); 3] =
+    [("miop", Protocol::Miop), ("mqtt", Protocol::Mqtt), ("mqttv3.1", Protocol::Mqtt)];
 
 /// Framing of one connection.
 pub struct WebSocket {
@@ -33,6 +36,8 @@ pub enum Upgrade {
         head: usize,
         /// The answer.
         answer: String,
+        /// What is inside, when the caller named a subprotocol.
+        protocol: Option<Protocol>,
     },
 }
 
@@ -189,8 +194,19 @@ fn unmask(payload: &[u8], mask: [u8; 4], into: &mut Vec<u8>) {
     into.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
 }
 
-/// Looks at a request head: is it an upgrade to `path`?
-pub fn answer(bytes: &[u8], path: &str) -> Upgrade {
+/// What upgrades are taken.
+pub struct Offer<'a> {
+    /// To these paths; `*`: to any.
+    pub paths: &'a [String],
+    /// From these origins, if the caller names one; none: from any.
+    pub origins: &'a [String],
+    /// For these protocols.
+    pub serves: &'a dyn Fn(Protocol) -> bool,
+}
+
+/// Looks at a request head: is it an upgrade that is taken? Of the subprotocols that the caller
+/// offers, the first one that is served is chosen; one that offers none is told by what it sends.
+pub fn answer(bytes: &[u8], offer: &Offer<'_>) -> Upgrade {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
     let head = match request.parse(bytes) {
@@ -203,8 +219,9 @@ pub fn answer(bytes: &[u8], path: &str) -> Upgrade {
         found.and_then(|h| std::str::from_utf8(h.value).ok()).unwrap_or("")
     };
     let asked = request.path.unwrap_or("").split('?').next().unwrap_or("");
-    if asked != path {
-        let hint = format!("WebSocket is at {path}; the HTTP API has its own address");
+    if !offer.paths.iter().any(|path| path == asked || path == "*") {
+        let at = offer.paths.join(" and ");
+        let hint = format!("WebSocket is at {at}; the HTTP API has its own address");
         return Upgrade::Refuse(refusal("404 Not Found", &hint));
     }
     if !header("upgrade").eq_ignore_ascii_case("websocket") {
@@ -213,26 +230,39 @@ pub fn answer(bytes: &[u8], path: &str) -> Upgrade {
     if header("sec-websocket-version") != "13" || header("sec-websocket-key").len() != 24 {
         return Upgrade::Refuse(refusal("400 Bad Request", "RFC 6455, version 13, is spoken here"));
     }
+    let origin = header("origin");
+    let known = offer.origins.iter().any(|known| known.eq_ignore_ascii_case(origin));
+    if !origin.is_empty() && !offer.origins.is_empty() && !known {
+        return Upgrade::Refuse(refusal("403 Forbidden", "not from this origin"));
+    }
     let offered = header("sec-websocket-protocol");
-    let ours = offered.split(',').any(|word| word.trim() == SUBPROTOCOL);
-    if !offered.is_empty() && !ours {
-        return Upgrade::Refuse(refusal("400 Bad Request", "the subprotocol served here is miop"));
+    let served = SUBPROTOCOLS.into_iter().filter(|(_, inside)| (offer.serves)(*inside));
+    let served: Vec<(&str, Protocol)> = served.collect();
+    let chosen = offered.split(',').find_map(|word| {
+        served.iter().find(|(name, _)| name.eq_ignore_ascii_case(word.trim())).copied()
+    });
+    if !offered.trim().is_empty() && chosen.is_none() {
+        let names: Vec<&str> = served.iter().map(|(name, _)| *name).collect();
+        let why = format!("the subprotocols served here: {}", names.join(", "));
+        return Upgrade::Refuse(refusal("400 Bad Request", &why));
     }
     let accept = accept_key(header("sec-websocket-key"));
-    let protocol = if ours { "Sec-WebSocket-Protocol: miop\r\n" } else { "" };
+    let name = chosen.map(|(name, _)| format!("Sec-WebSocket-Protocol: {name}\r\n"));
     let answer = format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Accept: {accept}\r\n{protocol}\r\n"
+         Sec-WebSocket-Accept: {accept}\r\n{}\r\n",
+        name.unwrap_or_default()
     );
-    Upgrade::Accept { head, answer }
+    Upgrade::Accept { head, answer, protocol: chosen.map(|(_, protocol)| protocol) }
 }
 
-/// The request of a calling side.
-pub fn request(host: &str, path: &str) -> String {
+/// The request of a calling side that speaks `protocol`.
+pub fn request(host: &str, path: &str, protocol: Protocol) -> String {
+    let subprotocol = if protocol == Protocol::Mqtt { "mqtt" } else { "miop" };
     format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n"
+         Sec-WebSocket-Protocol: {subprotocol}\r\n\r\n"
     )
 }
 
@@ -333,22 +363,68 @@ mod tests {
 
     #[test]
     fn an_upgrade_is_answered_or_refused_with_a_reason() {
-        let good = request("h", "/miop");
-        let Upgrade::Accept { head, answer: text } = answer(good.as_bytes(), "/miop") else {
+        let good = request("h", "/miop", Protocol::Miop);
+        let paths = ["/miop".to_owned(), "/mqtt".to_owned()];
+        let offer = Offer { paths: &paths, origins: &[], serves: &|_| true };
+        let answered = |bytes: &[u8]| answer(bytes, &offer);
+        let Upgrade::Accept { head, answer: text, protocol } = answered(good.as_bytes()) else {
             panic!("a good request")
         };
-        assert_eq!(head, good.len());
+        assert_eq!((head, protocol), (good.len(), Some(Protocol::Miop)));
         assert_eq!(accepted(text.as_bytes()), Ok(Some(text.len())));
-        assert!(matches!(answer(&good.as_bytes()[..40], "/miop"), Upgrade::More));
+        assert!(matches!(answered(&good.as_bytes()[..40]), Upgrade::More));
         let cases = [
-            (request("h", "/other"), "404"),
+            (request("h", "/other", Protocol::Miop), "404"),
             ("GET /miop HTTP/1.1\r\nHost: h\r\n\r\n".to_string(), "426"),
             (good.replace("Version: 13", "Version: 8"), "400"),
             (good.replace(": miop", ": soap"), "400"),
         ];
         for (bad, status) in cases {
-            let Upgrade::Refuse(text) = answer(bad.as_bytes(), "/miop") else { panic!("{bad}") };
+            let Upgrade::Refuse(text) = answered(bad.as_bytes()) else { panic!("{bad}") };
             assert!(text.starts_with(&format!("HTTP/1.1 {status}")), "{text}");
         }
+    }
+
+    #[test]
+    fn the_first_subprotocol_that_is_served_is_chosen() {
+        let good = request("h", "/mqtt", Protocol::Mqtt);
+        let paths = ["/mqtt".to_owned()];
+        let mqtt = |protocol| protocol == Protocol::Mqtt;
+        let offer = Offer { paths: &paths, origins: &[], serves: &mqtt };
+        let chosen = |names: &str| {
+            let request = good.replace("Protocol: mqtt", &format!("Protocol: {names}"));
+            match answer(request.as_bytes(), &offer) {
+                Upgrade::Accept { answer, protocol, .. } => Some((answer, protocol)),
+                _ => None,
+            }
+        };
+        for names in ["mqtt", "mqttv3.1", "soap, MQTTv3.1 , mqtt", "miop,mqtt"] {
+            let (text, protocol) = chosen(names).expect("served");
+            let name = if names.contains("v3.1") { "mqttv3.1" } else { "mqtt" };
+            assert!(text.contains(&format!("Sec-WebSocket-Protocol: {name}\r\n")), "{text}");
+            assert_eq!(protocol, Some(Protocol::Mqtt));
+        }
+        assert!(chosen("miop").is_none(), "it is not served here");
+        let silent = good.replace("Sec-WebSocket-Protocol: mqtt\r\n", "");
+        let Upgrade::Accept { answer: text, protocol, .. } = answer(silent.as_bytes(), &offer)
+        else {
+            panic!("a client that names none is told by what it sends")
+        };
+        assert!(protocol.is_none() && !text.contains("WebSocket-Protocol"));
+    }
+
+    #[test]
+    fn a_browser_comes_from_an_origin_that_is_known() {
+        let (paths, origins) = (["*".to_owned()], ["https://app.example".to_owned()]);
+        let offer = Offer { paths: &paths, origins: &origins, serves: &|_| true };
+        let request = request("h", "/any/where", Protocol::Mqtt);
+        let from = |origin: &str| {
+            let line = format!("Host: h\r\nOrigin: {origin}\r\n");
+            answer(request.replace("Host: h\r\n", &line).as_bytes(), &offer)
+        };
+        assert!(matches!(from("https://APP.example"), Upgrade::Accept { .. }));
+        assert!(matches!(answer(request.as_bytes(), &offer), Upgrade::Accept { .. }));
+        let Upgrade::Refuse(text) = from("https://other.example") else { panic!("not known") };
+        assert!(text.starts_with("HTTP/1.1 403"), "{text}");
     }
 }

@@ -34,7 +34,7 @@ where
                 return;
             }
             self.on_dialled(key);
-        } else if writable && conn.extra.as_ref().is_some_and(|extra| !extra.out.is_empty()) {
+        } else if writable && conn.backlog() > 0 {
             self.mark_dirty(key);
         }
         if readable {
@@ -45,23 +45,35 @@ where
 
     /// Reads that were put off.
     pub(super) fn read_deferred(&mut self) {
+        if self.congested {
+            return;
+        }
         for _ in 0..self.deferred.len() {
             let Some((key, ended)) = self.deferred.pop_front() else { break };
+            let Some(conn) = self.conns.at_mut(key) else { continue };
+            conn.flags &= !Conn::<N, H>::DEFERRED;
             self.read(key, ended);
             self.feed_again();
         }
     }
 
     fn read(&mut self, key: Key, ended: bool) {
+        if self.congested {
+            return self.defer(key, ended);
+        }
         let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..READS_PER_TURN {
             let Some(conn) = self.conns.at_mut(key) else { break };
+            if conn.has(Conn::<N, H>::HELD) {
+                // What the socket has is read when it is held no more.
+                self.buffer = buffer;
+                return;
+            }
             let layers = conn.extra.as_ref().and_then(|extra| extra.layers.as_ref());
             if layers.is_some_and(|layers| layers.handshaking()) {
                 if self.handshakes_left == 0 {
-                    self.deferred.push_back((key, ended));
                     self.buffer = buffer;
-                    return;
+                    return self.defer(key, ended);
                 }
                 self.handshakes_left -= 1;
             }
@@ -99,7 +111,14 @@ where
             }
         }
         self.buffer = buffer;
-        if self.conns.at(key).is_some() {
+        self.defer(key, ended);
+    }
+
+    /// Puts a read off to the next turn. Once is enough, unless the end was seen since.
+    fn defer(&mut self, key: Key, ended: bool) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        if ended || !conn.has(Conn::<N, H>::DEFERRED) {
+            conn.flags |= Conn::<N, H>::DEFERRED;
             self.deferred.push_back((key, ended));
         }
     }
@@ -125,8 +144,21 @@ where
             Some(extra) => {
                 let mut joined = std::mem::take(&mut extra.partial);
                 joined.extend_from_slice(bytes);
-                self.feed(key, &joined);
+                self.feed_kept(key, joined);
             }
+        }
+    }
+
+    /// Shows the machine bytes that stand in a buffer of their own; what it leaves stays there. A
+    /// large packet that comes in many pieces is not copied for each of them.
+    fn feed_kept(&mut self, key: Key, mut bytes: Vec<u8>) {
+        let Some(taken) = self.show(key, &bytes) else { return };
+        let left = bytes.len() - taken;
+        if taken == 0 || (left > 0 && left >= bytes.len() / 2) {
+            bytes.drain(..taken);
+            self.keep(key, bytes);
+        } else {
+            self.keep(key, bytes[taken..].to_vec());
         }
     }
 
@@ -169,11 +201,27 @@ where
     /// What a WebSocket frame may carry: little before the Bind, which is all that is sent then;
     /// afterwards several frames may share one.
     fn payload_max(&self, key: Key) -> u64 {
+        let Some(conn) = self.conns.at(key) else { return 0 };
+        let trusted = conn.has(Conn::<N, H>::BOUND) || conn.has(Conn::<N, H>::DIALLED);
+        (self.frame_max(conn) + READ_BYTES * usize::from(trusted)) as u64
+    }
+
+    /// The largest frame (or packet) that this connection may send now, bytes. While the layers
+    /// open nobody knows what is in them.
+    fn frame_max(&self, conn: &Conn<N, H>) -> usize {
         let limits = &self.settings.limits;
-        let trusted = |conn: &Conn<N, H>| conn.silence_s != 0 || conn.has(Conn::<N, H>::DIALLED);
-        let bound = self.conns.at(key).is_some_and(trusted);
-        let most = if bound { limits.frame_bytes_max } else { limits.frame_bytes_unbound_max };
-        u64::from(most) + READ_BYTES as u64 * u64::from(bound)
+        let (mqtt, topics) = (conn.has(Conn::<N, H>::MQTT), &limits.topics);
+        let trusted = conn.has(Conn::<N, H>::BOUND) || conn.has(Conn::<N, H>::DIALLED);
+        let most = match (mqtt, trusted) {
+            (true, true) => topics.packet_bytes_max,
+            (true, false) => topics.packet_bytes_max.min(topics.connect_bytes_max),
+            (false, true) => limits.frame_bytes_max,
+            (false, false) if conn.machine.is_none() => {
+                limits.frame_bytes_unbound_max.max(topics.connect_bytes_max)
+            }
+            (false, false) => limits.frame_bytes_unbound_max,
+        };
+        most as usize
     }
 
     /// The layers of a connection. Those of a plain WebSocket connection are two flags.
@@ -202,11 +250,23 @@ where
 
     /// Shows bytes to the machine until it takes no more; keeps the rest.
     pub(super) fn feed(&mut self, key: Key, bytes: &[u8]) {
+        if let Some(taken) = self.show(key, bytes) {
+            self.keep(key, bytes[taken..].to_vec());
+        }
+    }
+
+    /// Shows bytes to the machine until it takes no more. Gives how many it took; `None` when the
+    /// connection is not here any more.
+    fn show(&mut self, key: Key, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         let mut homed = false;
         while at < bytes.len() || bytes.is_empty() {
-            let Some(conn) = self.conns.at_mut(key) else { return };
+            let conn = self.conns.at_mut(key)?;
+            if conn.has(Conn::<N, H>::HELD) {
+                break;
+            }
             let link = conn.link();
+            self.outbox.set_backlog(conn.backlog());
             let Some(machine) = conn.machine.as_mut() else { break };
             let mut input = Input::new(&bytes[at..], &link, &self.settings.limits);
             let result = machine.receive(self.now, &mut input, &mut self.outbox);
@@ -219,10 +279,12 @@ where
             if let Some(hash) = home {
                 let owner = ShardId(hash::home(hash, self.settings.shards));
                 if owner != self.settings.shard {
-                    return self.move_out(key, owner, &bytes[at..]);
+                    self.move_out(key, owner, &bytes[at..]);
+                    return None;
                 }
                 if base::never!(homed, "a machine asks for its home once") {
-                    return self.end(key, CloseReason::Internal);
+                    self.end(key, CloseReason::Internal);
+                    return None;
                 }
                 homed = true;
                 continue;
@@ -231,10 +293,10 @@ where
                 break;
             }
         }
-        self.keep(key, &bytes[at..]);
+        self.conns.at(key).map(|_| at)
     }
 
-    /// Feeds connections again whose machine has been answered.
+    /// Feeds connections again whose machine has been answered, or that are held no more.
     pub(super) fn feed_again(&mut self) {
         while let Some(key) = self.refeed.pop() {
             let Some(conn) = self.conns.at_mut(key) else { continue };
@@ -242,22 +304,43 @@ where
             let Some(extra) = conn.extra.as_mut() else { continue };
             let partial = std::mem::take(&mut extra.partial);
             if !partial.is_empty() {
-                self.feed(key, &partial);
+                self.feed_kept(key, partial);
             }
         }
     }
 
-    fn keep(&mut self, key: Key, rest: &[u8]) {
+    /// Stops reading a connection, or goes on with it. The socket tells of what comes only once,
+    /// so whatever came meanwhile, its end included, is looked for.
+    pub(super) fn hold(&mut self, key: Key, hold: bool) {
         let Some(conn) = self.conns.at_mut(key) else { return };
+        if conn.has(Conn::<N, H>::HELD) == hold {
+            return;
+        }
+        conn.flags ^= Conn::<N, H>::HELD;
+        if hold {
+            return;
+        }
+        conn.last_s = self.now.secs();
+        let waits = conn.extra.as_ref().is_some_and(|extra| !extra.partial.is_empty());
+        if waits && !conn.has(Conn::<N, H>::REFEED) {
+            conn.flags |= Conn::<N, H>::REFEED;
+            self.refeed.push(key);
+        }
+        self.defer(key, true);
+    }
+
+    fn keep(&mut self, key: Key, rest: Vec<u8>) {
+        let Some(conn) = self.conns.at(key) else { return };
         if rest.is_empty() {
             return self.rest_if_idle(key);
         }
         // A frame that is too large has been refused by its header. This much can only pile up
-        // behind a question that the inside has not answered yet.
-        let most = self.settings.limits.frame_bytes_max as usize + READ_BYTES;
-        if rest.len() > most {
+        // behind a question that the inside has not answered yet, or while the connection is held.
+        let most = self.frame_max(conn).max(self.settings.limits.frame_bytes_max as usize);
+        if rest.len() > most + READ_BYTES {
             return self.end(key, CloseReason::TooLarge);
         }
-        conn.extra_from(&mut self.pool).partial = rest.to_vec();
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        conn.extra_from(&mut self.pool).partial = rest;
     }
 }

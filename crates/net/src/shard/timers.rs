@@ -109,7 +109,9 @@ where
             self.sweep.slot += 1;
             let Some((key, conn)) = self.conns.tenant(slot) else { continue };
             let silent_s = now_s.saturating_sub(conn.last_s);
-            if conn.silence_s != 0 && silent_s > u32::from(conn.silence_s) {
+            // One that is not read is silent by our own will.
+            let due = conn.silence_s != 0 && !conn.has(Conn::<N, H>::HELD);
+            if due && silent_s > u32::from(conn.silence_s) {
                 self.drive(key, |machine, now, out| machine.silent(now, out));
                 self.settle();
             }

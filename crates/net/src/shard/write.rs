@@ -11,7 +11,10 @@ use crate::transport::{Got, Net};
 use base::slab::Key;
 use model::close::CloseReason;
 use model::event::Counter;
-use model::machine::Piece;
+use model::machine::{Machine, Piece};
+
+/// Bytes gathered for a connection that are not kept until the end of the turn.
+const FLUSH_BYTES: usize = 64 * 1024;
 
 impl<N, S, H> Shard<N, H>
 where
@@ -69,20 +72,31 @@ where
         self.mark_dirty(key);
     }
 
+    /// Writes early what is much, and says when too much is left: many frames in one turn are not
+    /// a slow reader, so the socket has its say first.
     fn check_out(&mut self, key: Key) -> Result<(), CloseReason> {
-        let limits = &self.settings.limits;
-        let (bytes_max, frames_max) = (limits.out_bytes_max as usize, limits.out_frames_max);
-        let over =
-            |out: &crate::outqueue::OutQueue| out.bytes() > bytes_max || out.frames() > frames_max;
-        let queue = |this: &Self| {
-            let extra = this.conns.at(key).and_then(|conn| conn.extra.as_ref());
-            extra.is_some_and(|extra| over(&extra.out))
-        };
-        if queue(self) {
-            // Many frames in one turn are not a slow reader: let the socket say so.
+        let Some(conn) = self.conns.at(key) else { return Ok(()) };
+        let blocked = conn.has(Conn::<N, H>::BLOCKED);
+        if self.over(key) || (!blocked && conn.backlog() >= FLUSH_BYTES) {
             self.flush(key);
         }
-        if queue(self) { Err(CloseReason::SlowConsumer) } else { Ok(()) }
+        if self.over(key) { Err(CloseReason::SlowConsumer) } else { Ok(()) }
+    }
+
+    /// Whether more waits for the socket than may.
+    fn over(&self, key: Key) -> bool {
+        let limits = &self.settings.limits;
+        let (bytes_max, frames_max) = (limits.out_bytes_max as usize, limits.out_frames_max);
+        let Some(conn) = self.conns.at(key) else { return false };
+        let Some(extra) = conn.extra.as_ref() else { return false };
+        let (bytes, frames) = (extra.out.bytes(), extra.out.frames());
+        if conn.has(Conn::<N, H>::MQTT) {
+            // Its machine goes by the backlog and may add one packet to it; small packets are
+            // nothing but bytes.
+            let room = bytes_max + limits.topics.packet_bytes_max as usize;
+            return bytes > room || extra.out.shared_frames() > frames_max as usize;
+        }
+        bytes > bytes_max || frames > frames_max
     }
 
     pub(super) fn mark_dirty(&mut self, key: Key) {
@@ -111,9 +125,35 @@ where
         self.dirty.clear();
     }
 
+    /// Its machine wants to know when all is written: noted, or due at once.
+    pub(super) fn tell_when_drained(&mut self, key: Key) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        if conn.backlog() > 0 {
+            conn.flags |= Conn::<N, H>::TELLS;
+        } else {
+            conn.flags &= !Conn::<N, H>::TELLS;
+            self.drained.push(key);
+        }
+    }
+
+    /// Tells those machines that wanted to know that all is written. What they say now is written
+    /// at once; those it drains again wait for the next turn, so that nobody is alone with a fast
+    /// reader.
+    pub(super) fn tell_drained(&mut self) {
+        if self.drained.is_empty() {
+            return;
+        }
+        for key in std::mem::take(&mut self.drained) {
+            self.drive(key, |machine, now, out| machine.drained(now, out));
+            self.settle();
+        }
+        self.flush_dirty();
+    }
+
     fn flush(&mut self, key: Key) {
         let Some(conn) = self.conns.at_mut(key) else { return };
         let Some(extra) = conn.extra.as_mut() else { return };
+        conn.flags &= !Conn::<N, H>::BLOCKED;
         let mut failed = None;
         while !extra.out.is_empty() {
             let waiting = extra.out.bytes();
@@ -135,13 +175,17 @@ where
                 counters.count(Counter::ShortWrites);
             }
             if taken == 0 {
+                conn.flags |= Conn::<N, H>::BLOCKED;
                 break;
             }
         }
-        match failed {
-            Some(reason) => self.end(key, reason),
-            None => self.rest_if_idle(key),
+        if let Some(reason) = failed {
+            return self.end(key, reason);
         }
+        if conn.has(Conn::<N, H>::TELLS) {
+            self.tell_when_drained(key);
+        }
+        self.rest_if_idle(key);
     }
 
     /// The last write of a connection that ends: farewells and what still waits.

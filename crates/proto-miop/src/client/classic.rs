@@ -131,7 +131,7 @@ impl Client {
                 let code = u32::from(ResultCode::BadFrame.number());
                 out.say(Observation::NotTaken { seq: self.report_seq, code });
             }
-            Action::Pull(_) => {}
+            Action::Pull(_) | Action::Publish { .. } | Action::Subscribe(_) => {}
         }
     }
 }

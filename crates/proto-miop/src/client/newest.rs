@@ -220,6 +220,8 @@ impl Client {
                 frame.props.last_msg_id = (in_order && self.last_id != 0).then_some(self.last_id);
             }
             Action::Unbind => frame.opcode = Opcode::Unbind,
+            // A device of a push server has no topics.
+            Action::Publish { .. } | Action::Subscribe(_) => return,
         }
         frame.write(out.bytes());
     }

@@ -311,6 +311,9 @@ text_field! {
     SocketAddr, |from| from.to_string(), |text| text.parse().ok();
     Hidden, |from| from.0.clone(), |text| Some(Hidden(text.clone()));
     Box<[u8]>, |from| from.iter().map(|b| format!("{b:02x}")).collect(), |text| unhex(text);
+    Option<Box<str>>,
+        |from| from.as_deref().unwrap_or_default().to_owned(),
+        |text| Some((!text.is_empty()).then(|| text.as_str().into()));
     Option<PathBuf>,
         |from| from.as_ref().map_or(String::new(), |path| path.display().to_string()),
         |text| Some((!text.is_empty()).then(|| text.into()));
@@ -324,21 +327,6 @@ impl Field for bool {
     fn take(value: &Value) -> Option<Self> {
         match value {
             Value::Bool(yes) => Some(*yes),
-            _ => None,
-        }
-    }
-}
-
-/// The path of WebSocket upgrades where there are any; `true` stands for the usual one.
-impl Field for Option<String> {
-    fn show(&self) -> Value {
-        self.as_ref().map_or(Value::Bool(false), |path| Value::Text(path.clone()))
-    }
-
-    fn take(value: &Value) -> Option<Self> {
-        match value {
-            Value::Bool(on) => Some(on.then(|| super::WEB_SOCKET_PATH.into())),
-            Value::Text(path) => Some(Some(path.clone())),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! `[limits]`: every field of `model::limits::Limits`, under its own name.
+//! `[limits]`: every field of `model::limits::Limits`, under its own name, but for those of topics.
 //!
 //! The defaults are the model's, but for `connections_max`; ranges and answers stand here. A test
 //! holds the two lists against each other, so that a limit cannot be added to one of them alone.

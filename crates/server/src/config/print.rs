@@ -6,8 +6,7 @@
 use super::key::{Key, Kind, Reload, Section, Value};
 use super::problem::quoted;
 use super::reader::{HIDDEN, Sheet};
-use super::sections::Webhook;
-use super::{Config, SECTIONS};
+use super::{Bridge, Config, Rewrite, SECTIONS, Subscribe, Webhook};
 use model::product::Secret;
 
 /// Columns of the documentation's lines.
@@ -35,6 +34,8 @@ pub struct Change {
 
 /// A section with its values.
 struct Page {
+    /// Which keys it has.
+    sort: &'static str,
     sheet: Sheet,
     reload: Reload,
     entries: Vec<Entry>,
@@ -54,8 +55,13 @@ struct Entry {
 
 impl Entry {
     fn shown(&self) -> String {
-        let empty = self.value == Value::Text(String::new());
-        if self.secret && !empty { quoted(HIDDEN) } else { self.value.to_string() }
+        match &self.value {
+            Value::Text(text) if self.secret && !text.is_empty() => quoted(HIDDEN),
+            Value::List(texts) if self.secret => {
+                Value::List(texts.iter().map(|_| HIDDEN.to_owned()).collect()).to_string()
+            }
+            value => value.to_string(),
+        }
     }
 }
 
@@ -114,25 +120,31 @@ pub(super) fn documented() -> String {
         out.push('\n');
         out.push_str(&format!("# {}\n", "=".repeat(COLUMNS - 2)));
         comment(&mut out, &format!("{name}: {doc}"));
-        let mut explained = false;
+        let mut explained: Option<&str> = None;
         while let Some(page) = pages.next_if(|page| page.sheet.path.split('.').next() == Some(name))
         {
-            if explained {
+            if explained.is_some() {
                 out.push('\n');
             }
+            let known = explained == Some(page.sort);
             out.push_str(&format!("{}\n", page.sheet.header));
             for entry in &page.entries {
-                if !explained {
+                if !known {
                     out.push('\n');
                     explain(&mut out, entry);
                 }
                 let mark = if entry.usual.as_ref() == Some(&entry.value) { "#" } else { "" };
                 out.push_str(&format!("{mark}{} = {}\n", entry.name, entry.value));
             }
-            explained = true;
+            explained = Some(page.sort);
         }
         match name {
             "products" => example::<Secret>(&mut out, "[[products.demo.secrets]]", SECRET_EXAMPLE),
+            "mqtt" => {
+                example::<Rewrite>(&mut out, "[[mqtt.rewrite]]", REWRITE_EXAMPLE);
+                example::<Subscribe>(&mut out, "[[mqtt.auto_subscribe]]", SUBSCRIBE_EXAMPLE);
+            }
+            "bridge" => example::<Bridge>(&mut out, "[bridge.up]", BRIDGE_EXAMPLE),
             "webhook" => example::<Webhook>(&mut out, "[[webhook]]", WEBHOOK_EXAMPLE),
             "listen" => out.push_str(TLS_LISTENERS),
             _ => {}
@@ -152,7 +164,7 @@ const PREFACE: &str = "\
 ";
 
 const TLS_LISTENERS: &str = "
-# Without any [listen.NAME] and with a certificate in [tls] there are two more:
+# Without any [listen.NAME] and with a certificate in [tls] there are four more:
 #     [listen.miops]
 #     address = \"127.0.0.1:7002\"
 #     protocol = \"miop\"
@@ -162,16 +174,29 @@ const TLS_LISTENERS: &str = "
 #     protocol = \"http\"
 #     tls = true
 #     websocket = \"/miop\"
+#     [listen.mqtts]
+#     address = \"127.0.0.1:8883\"
+#     protocol = \"mqtt\"
+#     tls = true
+#     [listen.mqtt-wss]
+#     address = \"127.0.0.1:8084\"
+#     protocol = \"mqtt\"
+#     tls = true
+#     websocket = \"/mqtt\"
 ";
 
 const SECRET_EXAMPLE: &[(&str, &str)] = &[("key_id", "1"), ("hex", "\"…\"")];
+const REWRITE_EXAMPLE: &[(&str, &str)] = &[("filter", "\"old/+/#\""), ("to", "\"new/$1/$2\"")];
+const SUBSCRIBE_EXAMPLE: &[(&str, &str)] = &[("filter", "\"dev/%c/in\"")];
+const BRIDGE_EXAMPLE: &[(&str, &str)] =
+    &[("addresses", "[\"broker.example:1883\"]"), ("topics", "[\"sensors/# out 1\"]")];
 const WEBHOOK_EXAMPLE: &[(&str, &str)] = &[("url", "\"https://app.example/events\"")];
 
 fn example<S: Section>(out: &mut String, header: &str, values: &[(&str, &str)]) {
     out.push('\n');
     comment(out, "As many of these as needed:");
     out.push_str(&format!("#     {header}\n#\n"));
-    for entry in entries(&S::blank("").expect("a section of a list needs no name")) {
+    for entry in entries(&S::blank("any").expect("a plain word names a section of any sort")) {
         explain(out, &entry);
         let value = values.iter().find(|(name, _)| *name == entry.name);
         let value = value.map_or(entry.value.to_string(), |(_, value)| (*value).into());
@@ -210,6 +235,20 @@ fn pages(config: &Config) -> Vec<Page> {
     pages.push(page(Sheet::single("tls"), &config.tls));
     pages.push(page(Sheet::single("api"), &config.api));
     pages.push(page(Sheet::single("limits"), &config.limits));
+    let mqtt = Sheet::single("mqtt");
+    let rewrites = config.mqtt.rewrites.iter().enumerate();
+    let subscribes = config.mqtt.auto_subscribes.iter().enumerate();
+    pages.push(page(mqtt.clone(), &config.mqtt));
+    pages.extend(
+        rewrites
+            .map(|(index, rewrite)| page(Sheet::nth(Some(&mqtt), "rewrite", index + 1), rewrite)),
+    );
+    pages.extend(subscribes.map(|(index, subscribe)| {
+        page(Sheet::nth(Some(&mqtt), "auto_subscribe", index + 1), subscribe)
+    }));
+    pages.push(page(Sheet::single("access"), &config.access));
+    pages.push(page(Sheet::named("access", "token"), &config.access.token));
+    pages.push(page(Sheet::named("access", "http"), &config.access.http));
     pages.push(page(Sheet::single("store"), &config.store));
     for product in &config.products {
         let sheet = Sheet::named("products", product.key.as_str());
@@ -220,6 +259,9 @@ fn pages(config: &Config) -> Vec<Page> {
         pages.push(page(sheet, product));
         pages.extend(secrets);
     }
+    for bridge in &config.bridges {
+        pages.push(page(Sheet::named("bridge", &bridge.name), bridge));
+    }
     for (index, webhook) in config.webhooks.iter().enumerate() {
         pages.push(page(Sheet::nth(None, "webhook", index + 1), webhook));
     }
@@ -227,7 +269,8 @@ fn pages(config: &Config) -> Vec<Page> {
 }
 
 fn page<S: Section>(sheet: Sheet, section: &S) -> Page {
-    Page { sheet, reload: S::RELOAD, entries: entries(section) }
+    let sort = std::any::type_name::<S>();
+    Page { sort, sheet, reload: S::RELOAD, entries: entries(section) }
 }
 
 fn entries<S: Section>(section: &S) -> Vec<Entry> {

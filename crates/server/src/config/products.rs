@@ -105,6 +105,16 @@ impl Section for Product {
             "Store pushes for devices that never bound. Otherwise they are rejected."
         ),
         key!(
+            topic,
+            Kind::Text {
+                what: "a topic of MQTT with %p and %d, or empty for none",
+                fits: |text| text.is_empty() || Product::topic_fault(text).is_none()
+            },
+            Live,
+            "The topic of MQTT on which every push of the product is published too; %p stands for \
+             the product, %d for the device. \"\": on none."
+        ),
+        key!(
             reports_per_s,
             Kind::whole(0, 10_000, "Reports a second"),
             Live,

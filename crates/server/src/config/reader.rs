@@ -147,11 +147,37 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The section `[name]`.
-    pub(super) fn single<S: Section>(&mut self, root: &dyn TableLike, name: &str) -> S {
+    /// The section `[name]`, not yet read.
+    pub(super) fn outer<'t>(
+        &mut self,
+        root: &'t dyn TableLike,
+        name: &str,
+    ) -> (Sheet, Option<&'t dyn TableLike>) {
         let mut sheet = Sheet::single(name);
         sheet.span = span_of(root, name);
         let table = root.get(name).and_then(|item| self.table(item, &sheet));
+        (sheet, table)
+    }
+
+    /// The section `[outer.name]`.
+    pub(super) fn inner<S: Section>(
+        &mut self,
+        outer: &Sheet,
+        within: Option<&dyn TableLike>,
+        name: &str,
+    ) -> S {
+        let mut sheet = Sheet::named(&outer.path, name);
+        sheet.span = within.and_then(|table| span_of(table, name));
+        let item = within.and_then(|table| table.get(name));
+        let table = item.and_then(|item| self.table(item, &sheet));
+        let mut section = S::blank("").expect("a single section needs no name");
+        self.fill(&sheet, table, &[], &mut section);
+        section
+    }
+
+    /// The section `[name]`.
+    pub(super) fn single<S: Section>(&mut self, root: &dyn TableLike, name: &str) -> S {
+        let (sheet, table) = self.outer(root, name);
         let mut section = S::blank("").expect("a single section needs no name");
         self.fill(&sheet, table, &[], &mut section);
         section

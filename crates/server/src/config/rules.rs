@@ -4,15 +4,16 @@
 //! that whoever changed one end of it is sent to that end. Knows no text and no line numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
 
-use super::Config;
-use super::key::Section;
+use super::key::{Key, Section};
 use super::reader::{Reader, Sheet};
-use super::sections::{ClientCertificates, Listener, ListenerProtocol, ProxyHeader};
+use super::{
+    Anonymous, ClientCertificates, Config, ListenAddress, Listener, ListenerProtocol, Mqtt,
+    ProxyHeader, WebSocketAt,
+};
 
 pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     limits(&config.limits, reader);
@@ -22,6 +23,16 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     }
     addresses(config, reader);
     store(config, reader);
+    webhooks(config, reader);
+    topics(config, reader);
+    access(config, reader);
+    for bridge in &config.bridges {
+        let bytes = config.mqtt.limits.packet_bytes_max.max(1_024);
+        if let Err(fault) = bridge.settings(bytes) {
+            let sheet = Sheet::named("bridge", &bridge.name);
+            reader.broken(&[(&sheet, "topics"), (&sheet, "addresses")], &fault, "correct it");
+        }
+    }
     for product in &config.products {
         admits(product, reader);
     }
@@ -40,11 +51,42 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         }
     }
     for listener in config.listen.iter().filter(|listener| listener.enabled) {
-        if listener.proxy == ProxyHeader::V1V2 && !listener.address.ip().is_loopback() {
+        if listener.anonymous == Anonymous::Yes
+            && takes_mqtt(listener)
+            && !listener.address.is_near()
+        {
+            warnings.push(format!(
+                "[listen.{}] anonymous = \"yes\" on {}: whoever reaches it can connect without a \
+                 name",
+                listener.name, listener.address
+            ));
+        }
+        if listener.proxy == ProxyHeader::V1V2 && !listener.address.is_near() {
             warnings.push(format!(
                 "[listen.{}] proxy = \"v1v2\" on {}: whoever reaches it can claim any address; \
                  let only the proxy reach it",
                 listener.name, listener.address
+            ));
+        }
+    }
+    for bridge in config.bridges.iter().filter(|bridge| bridge.enabled && bridge.insecure) {
+        warnings.push(format!(
+            "[bridge.{}] insecure = true: whoever answers at its address is believed to be it",
+            bridge.name
+        ));
+    }
+    let urls = [
+        ("http] url", &config.access.http.url),
+        ("token] jwks_url", &config.access.token.jwks_url),
+    ];
+    for (key, url) in urls {
+        let near = ["127.", "localhost", "[::1]"]
+            .iter()
+            .any(|host| url.strip_prefix("http://").is_some_and(|rest| rest.starts_with(host)));
+        if url.starts_with("http://") && !near {
+            warnings.push(format!(
+                "[access.{key} = \"{url}\": it is asked without TLS, and whoever is on the way can \
+                 answer for it"
             ));
         }
     }
@@ -57,14 +99,84 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     warnings
 }
 
+fn takes_mqtt(listener: &Listener) -> bool {
+    listener.protocol != ListenerProtocol::Miop
+}
+
 /// The model knows its own rules; the keys that a rule names tell where to point.
 fn limits(limits: &Limits, reader: &mut Reader<'_>) {
     let Err(rule) = limits.check() else { return };
-    let sheet = Sheet::single("limits");
+    let (sheet, topics) = (Sheet::single("limits"), Sheet::single("mqtt"));
     let words: Vec<&str> = rule.split(|c: char| !c.is_ascii_lowercase() && c != '_').collect();
-    let named = words.iter().filter_map(|word| Limits::KEYS.iter().find(|key| key.name == *word));
-    let keys: Vec<(&Sheet, &'static str)> = named.map(|key| (&sheet, key.name)).collect();
+    let named = words.iter().filter_map(|word| {
+        let limit = named(Limits::KEYS, word).map(|name| (&sheet, name));
+        limit.or_else(|| named(Mqtt::KEYS, word).map(|name| (&topics, name)))
+    });
+    let keys: Vec<(&Sheet, &'static str)> = named.collect();
     reader.broken(&keys, rule, "change one of them");
+}
+
+fn named<S>(keys: &[Key<S>], word: &str) -> Option<&'static str> {
+    keys.iter().find(|key| key.name == word).map(|key| key.name)
+}
+
+/// What the broker's own tables say of filters.
+fn topics(config: &Config, reader: &mut Reader<'_>) {
+    let outer = Sheet::single("mqtt");
+    let rewrites = config.mqtt.rewrites.iter().map(|rewrite| rewrite.fault());
+    let subscribes = config.mqtt.auto_subscribes.iter().map(|subscribe| subscribe.fault());
+    let both =
+        [("rewrite", rewrites.collect::<Vec<_>>()), ("auto_subscribe", subscribes.collect())];
+    for (list, faults) in both {
+        for (index, fault) in faults.into_iter().enumerate() {
+            if let Some(fault) = fault {
+                let sheet = Sheet::nth(Some(&outer), list, index + 1);
+                reader.broken(&[(&sheet, "filter"), (&sheet, "to")], &fault, "correct it");
+            }
+        }
+    }
+}
+
+fn access(config: &Config, reader: &mut Reader<'_>) {
+    for listener in &config.listen {
+        let only = |method: &str| listener.methods.len() == 1 && listener.methods[0] == method;
+        let sheet = Sheet::named("listen", &listener.name);
+        let named = |method: &str| listener.methods.iter().any(|name| name == method);
+        let rules = [
+            (
+                only("token") && !config.access.token.is_set(),
+                "no token can be checked",
+                "set secret, key_files or jwks_url in [access.token]",
+            ),
+            (
+                only("http") && config.access.http.url.is_empty(),
+                "there is nobody to ask",
+                "set url in [access.http]",
+            ),
+            (
+                named("certificate") && listener.client_certificates == ClientCertificates::Off,
+                "this listener asks for no certificate",
+                "set client_certificates = \"required\" for it",
+            ),
+        ];
+        for (_, rule, remedy) in rules.into_iter().filter(|(broken, ..)| *broken) {
+            reader.broken(&[(&sheet, "methods")], rule, remedy);
+        }
+    }
+}
+
+fn webhooks(config: &Config, reader: &mut Reader<'_>) {
+    for (index, hook) in config.webhooks.iter().enumerate() {
+        let messages = hook.events.iter().any(|name| name == "message_published");
+        if messages == hook.topics.is_empty() {
+            let sheet = Sheet::nth(None, "webhook", index + 1);
+            reader.broken(
+                &[(&sheet, "topics"), (&sheet, "events")],
+                "\"message_published\" in events and filters in topics go together",
+                "name both or neither",
+            );
+        }
+    }
 }
 
 fn store(config: &Config, reader: &mut Reader<'_>) {
@@ -105,17 +217,25 @@ fn tls(config: &Config, reader: &mut Reader<'_>) {
 fn listens(listener: &Listener, config: &Config, reader: &mut Reader<'_>) {
     let (sheet, tls) = (Sheet::named("listen", &listener.name), Sheet::single("tls"));
     let has_tls = listener.tls || listener.protocol == ListenerProtocol::Any;
+    let has_certificate = listener.certificate.is_some() || config.tls.certificate.is_some();
+    let web_socket = listener.web_socket != WebSocketAt::Off;
     let asks = listener.client_certificates != ClientCertificates::Off;
     let demands = listener.client_certificates == ClientCertificates::Required;
     let rules = [
         (
-            listener.tls && config.tls.certificate.is_none(),
+            listener.certificate.is_some() != listener.key.is_some(),
+            "certificate",
+            "certificate and key go together",
+            "name both files or neither",
+        ),
+        (
+            listener.tls && !has_certificate,
             "tls",
             "TLS needs a certificate",
             "set certificate and key in [tls]",
         ),
         (
-            asks && config.tls.client_ca.is_none(),
+            asks && config.tls.client_ca.is_none() && listener.client_ca.is_none(),
             "client_certificates",
             "certificates of clients need somebody who vouches for them",
             "set client_ca in [tls]",
@@ -127,16 +247,16 @@ fn listens(listener: &Listener, config: &Config, reader: &mut Reader<'_>) {
             "set tls = true for this listener",
         ),
         (
-            listener.web_socket.is_some() && listener.protocol == ListenerProtocol::Miop,
+            web_socket && listener.protocol == ListenerProtocol::Miop,
             "websocket",
             "a listener of protocol \"miop\" takes no HTTP",
             "set protocol = \"http\" or \"any\", or websocket = false",
         ),
         (
-            listener.web_socket.is_none() && listener.protocol == ListenerProtocol::Http,
+            !web_socket && listener.protocol == ListenerProtocol::Http,
             "protocol",
             "a listener of protocol \"http\" serves WebSockets alone",
-            "set websocket = \"/miop\"",
+            "set websocket = \"/miop\" or \"/mqtt\"",
         ),
     ];
     for (_, key, rule, remedy) in rules.into_iter().filter(|(broken, ..)| *broken) {
@@ -147,18 +267,23 @@ fn listens(listener: &Listener, config: &Config, reader: &mut Reader<'_>) {
 /// No two of the addresses that will be opened are one.
 fn addresses(config: &Config, reader: &mut Reader<'_>) {
     let open = config.listen.iter().filter(|listener| listener.enabled);
-    let open = open.map(|l| (l.address, Sheet::named("listen", &l.name)));
-    let api = config.api.enabled.then(|| (config.api.address, Sheet::single("api")));
-    let mut seen: BTreeMap<SocketAddr, Sheet> = BTreeMap::new();
-    for (address, sheet) in open.chain(api).filter(|(address, _)| address.port() != 0) {
-        if let Some(other) = seen.get(&address) {
+    let open = open.map(|l| (l.address.to_string(), l.address.clone(), l.name.as_str()));
+    let open = open.map(|(text, address, name)| (text, address, Sheet::named("listen", name)));
+    let api = ListenAddress::Tcp(config.api.address);
+    let api = config.api.enabled.then(|| (api.to_string(), api, Sheet::single("api")));
+    let mut seen: BTreeMap<String, Sheet> = BTreeMap::new();
+    for (text, address, sheet) in open.chain(api) {
+        if matches!(address, ListenAddress::Tcp(address) if address.port() == 0) {
+            continue;
+        }
+        if let Some(other) = seen.get(&text) {
             reader.broken(
                 &[(&sheet, "address"), (other, "address")],
                 &format!("{} and {} have one address", other.header, sheet.header),
                 "give one of them another port",
             );
         }
-        seen.insert(address, sheet);
+        seen.insert(text, sheet);
     }
 }
 

@@ -7,6 +7,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use proto_mqtt::codec::{Rules, Sender, Version};
+
 use super::key::{Field, Hidden, Key, Kind, Reload, Section, Value, Words, key, words};
 
 /// Most shards: each has a log, and the names of logs have two digits.
@@ -94,121 +96,6 @@ impl Section for Server {
             log: "info".into(),
             log_format: LogFormat::Text,
             descriptors_spare: 64,
-        })
-    }
-}
-
-/// `[listen.NAME]`: an address where connections come in.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listener {
-    /// Its name in logs and metrics.
-    pub name: String,
-    /// Whether it is opened.
-    pub enabled: bool,
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// What it accepts.
-    pub protocol: ListenerProtocol,
-    /// Whether every connection must begin with TLS.
-    pub tls: bool,
-    /// The path whose upgrades become WebSockets that carry MIOP, if any.
-    pub web_socket: Option<String>,
-    /// Whether a PROXY header comes first.
-    pub proxy: ProxyHeader,
-    /// Whether TLS asks for a client's certificate.
-    pub client_certificates: ClientCertificates,
-}
-
-/// What a listener accepts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ListenerProtocol {
-    /// Whatever the first bytes say: MIOP, TLS if there is a certificate, HTTP if there is a
-    /// WebSocket path.
-    Any,
-    /// MIOP alone.
-    Miop,
-    /// HTTP alone, to be upgraded to a WebSocket.
-    Http,
-}
-words!(ListenerProtocol { Any = "any", Miop = "miop", Http = "http" });
-
-/// Whether a PROXY header comes before everything else on a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ProxyHeader {
-    /// None is expected.
-    Off,
-    /// One of version 1 or 2 is required and believed.
-    V1V2,
-}
-words!(ProxyHeader { Off = "off", V1V2 = "v1v2" });
-
-/// Whether TLS asks for a client's certificate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ClientCertificates {
-    /// It does not.
-    Off,
-    /// It asks; one that is sent must be valid.
-    Optional,
-    /// It asks; without a valid one there is no connection.
-    Required,
-}
-words!(ClientCertificates { Off = "off", Optional = "optional", Required = "required" });
-
-impl Section for Listener {
-    const KEYS: &'static [Key<Self>] = &[
-        key!(address, ADDRESS, Restart, "Where it listens. 0.0.0.0 or [::] is every interface.")
-            .required(),
-        key!(enabled, Kind::Bool, Restart, "Whether it is opened at all."),
-        key!(
-            protocol,
-            Kind::Word(ListenerProtocol::WORDS),
-            Restart,
-            "What it accepts. any: the first bytes tell MIOP, TLS (if [tls] has a certificate) \
-             and HTTP (if websocket is set) apart. miop or http: that alone. Other bytes end the \
-             connection."
-        ),
-        key!(
-            tls,
-            Kind::Bool,
-            Restart,
-            "Every connection must begin with TLS; needs a certificate in [tls]."
-        ),
-        key!(
-            "websocket" => web_socket,
-            Kind::Switch { what: "a path such as \"/miop\"", fits: is_url_path },
-            Restart,
-            "The path whose HTTP upgrades become WebSockets that carry MIOP; true is \"/miop\"."
-        ),
-        key!(
-            proxy,
-            Kind::Word(ProxyHeader::WORDS),
-            Restart,
-            "v1v2: each connection must begin with a PROXY header, whose address is believed. Let \
-             only the proxy reach such a listener: anyone else could claim any address."
-        ),
-        key!(
-            client_certificates,
-            Kind::Word(ClientCertificates::WORDS),
-            Restart,
-            "Whether TLS asks for the client's certificate; needs client_ca in [tls]."
-        ),
-    ];
-    const RELOAD: Reload = Reload::Restart;
-
-    fn blank(name: &str) -> Result<Self, String> {
-        let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-        if name.is_empty() || name.len() > 32 || !name.bytes().all(allowed) {
-            return Err("a listener's name must be 1 to 32 letters, digits, - and _".into());
-        }
-        Ok(Listener {
-            name: name.into(),
-            enabled: true,
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            protocol: ListenerProtocol::Any,
-            tls: false,
-            web_socket: None,
-            proxy: ProxyHeader::Off,
-            client_certificates: ClientCertificates::Off,
         })
     }
 }
@@ -443,12 +330,28 @@ pub struct Webhook {
     pub secret: Hidden,
     /// Keys of the products it hears of; empty: all.
     pub products: Vec<String>,
-    /// Names of the events it hears of (`model::event::What::name`); empty: all.
+    /// Names of the events it hears of (`model::event::What::name` and `ClientWhat::name`); empty:
+    /// all but messages.
     pub events: Vec<String>,
+    /// Filters of the messages it hears of.
+    pub topics: Vec<String>,
 }
 
 /// The events a webhook can choose from, as `model::event::What::name` spells them.
-pub(super) const EVENTS: [&str; 4] = ["online", "offline", "report", "pushed"];
+pub(super) const EVENTS: [&str; 12] = [
+    "online",
+    "offline",
+    "report",
+    "pushed",
+    "client_connected",
+    "client_disconnected",
+    "client_refused",
+    "session_ended",
+    "client_subscribed",
+    "client_unsubscribed",
+    "message_published",
+    "messages_dropped",
+];
 
 impl Section for Webhook {
     const KEYS: &'static [Key<Self>] = &[
@@ -482,12 +385,21 @@ impl Section for Webhook {
         key!(
             events,
             Kind::List {
-                what: "of \"online\", \"offline\", \"report\", \"pushed\"",
+                what: "of \"online\", \"offline\", \"report\", \"pushed\", \"client_connected\", \
+                       \"client_disconnected\", \"client_refused\", \"session_ended\", \
+                       \"client_subscribed\", \"client_unsubscribed\", \"message_published\", \
+                       \"messages_dropped\"",
                 max: EVENTS.len(),
                 fits: |text| EVENTS.contains(&text)
             },
             Restart,
-            "Events it hears of; [] is all."
+            "Events it hears of; [] is all but message_published, which must be named."
+        ),
+        key!(
+            topics,
+            Kind::List { what: "topic filters", max: 64, fits: is_filter },
+            Restart,
+            "Filters of the messages it hears of; needs \"message_published\" in events."
         ),
     ];
 
@@ -499,6 +411,7 @@ impl Section for Webhook {
             secret: Hidden::default(),
             products: Vec::new(),
             events: Vec::new(),
+            topics: Vec::new(),
         })
     }
 }
@@ -508,24 +421,30 @@ const ADDRESS: Kind = Kind::Text {
     fits: |text| text.parse::<SocketAddr>().is_ok(),
 };
 const PATH: Kind = Kind::Text { what: "a path", fits: |text| !text.is_empty() && is_path(text) };
-const PATH_OR_NONE: Kind = Kind::Text { what: "a path, or empty for none", fits: is_path };
+pub(super) const PATH_OR_NONE: Kind =
+    Kind::Text { what: "a path, or empty for none", fits: is_path };
+
+fn is_filter(text: &str) -> bool {
+    let rules = Rules::strict(Sender::Client, Version::V5);
+    proto_mqtt::codec::name::check_filter(text, &rules).is_ok()
+}
 
 fn is_path(text: &str) -> bool {
     text.len() <= 4_096 && !text.contains('\0')
 }
 
-fn is_url_path(text: &str) -> bool {
+pub(super) fn is_url_path(text: &str) -> bool {
     text.starts_with('/') && text.len() <= 256 && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
-fn is_url(text: &str) -> bool {
+pub(super) fn is_url(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
         && text.len() <= 2_048
         && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
-fn is_token(text: &str) -> bool {
+pub(super) fn is_token(text: &str) -> bool {
     text.is_empty()
         || (16..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
 }

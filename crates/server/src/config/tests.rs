@@ -86,11 +86,11 @@ fn a_value_out_of_range_is_told_which_way_to_go() {
         ],
     );
     refused(
-        "[[webhook]]\nurl = \"http://a/\"\nevents = [\"online\", \"online\", \"online\", \
-         \"online\", \"online\"]",
-        &["holdline.toml:3: [[webhook]] events = [\"online\", \"online\", \"online\", \
-             \"online\", \"online\"]: must be a list of at most 4 of \"online\", \"offline\", \
-             \"report\", \"pushed\"; remove 1 of them"],
+        "[products.a]\n[listen.a]\naddress = \"127.0.0.1:1\"\nmethods = [\"http\", \"http\", \
+         \"http\", \"http\", \"http\", \"http\"]",
+        &["holdline.toml:4: [listen.a] methods = [\"http\", \"http\", \"http\", \"http\", \
+             \"http\", \"http\"]: must be a list of at most 5 of \"certificate\", \
+             \"passwords\", \"scram\", \"token\", \"http\"; remove 1 of them"],
     );
 }
 
@@ -109,7 +109,7 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
     refused(
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
-           api, limits, store, products, webhook"],
+           api, limits, mqtt, access, store, products, bridge, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",
@@ -139,7 +139,8 @@ fn the_shape_of_the_tree_is_held() {
         "[listen.any]\nenabled = false\n\n[[webhook]]\nevents = []\n",
         &[
             "holdline.toml:1: [listen.any] address: is missing and has no default; it must be an \
-             IP address and a port, such as \"127.0.0.1:7000\"",
+             IP address and a port, such as \"127.0.0.1:7000\", or \
+             unix: and a path of at most 107 bytes",
             "holdline.toml:4: [[webhook]] url: is missing and has no default; it must be an \
              http:// or https:// address",
         ],
@@ -234,7 +235,7 @@ fn a_listener_that_cannot_work_is_refused() {
             "holdline.toml:7: [listen.b] websocket = true: a listener of protocol \"miop\" takes \
              no HTTP; set protocol = \"http\" or \"any\", or websocket = false",
             "holdline.toml:10: [listen.c] protocol = \"http\": a listener of protocol \"http\" \
-             serves WebSockets alone; set websocket = \"/miop\"",
+             serves WebSockets alone; set websocket = \"/miop\" or \"/mqtt\"",
             "holdline.toml:13: [listen.d] client_certificates = \"optional\": certificates of \
              clients need somebody who vouches for them; set client_ca in [tls]",
             "holdline.toml:5: [listen.b] address = \"127.0.0.1:1\": [listen.a] and [listen.b] \
@@ -314,8 +315,9 @@ fn the_defaults_are_reachable_from_this_machine_only() {
     assert_eq!(config, Config::default());
     assert_eq!(Config::load(None, std::iter::empty()).as_ref(), Ok(&config));
     let names: Vec<&str> = config.listen.iter().map(|l| l.name.as_str()).collect();
-    assert_eq!(names, ["any", "miop", "ws"]);
-    assert!(config.listen.iter().all(|l| l.address.ip().is_loopback() && !l.tls));
+    assert_eq!(names, ["any", "miop", "ws", "mqtt", "mqtt-ws"]);
+    assert!(config.listen.iter().all(|l| l.address.is_near() && !l.tls));
+    assert!(config.listen.iter().all(|l| l.anonymous == Anonymous::Loopback));
     assert!(config.api.address.ip().is_loopback());
     assert_eq!(config.products.len(), 1);
     assert_eq!(config.products[0].proofs.anonymous, AnonymousFrom::Loopback);
@@ -326,13 +328,14 @@ fn the_defaults_are_reachable_from_this_machine_only() {
 #[test]
 fn a_certificate_brings_listeners_for_it() {
     let config = parse("[tls]\ncertificate = \"c.pem\"\nkey = \"k.pem\"").expect("good");
-    let tls: Vec<(&str, u16)> = config
+    let tls: Vec<(&str, String)> = config
         .listen
         .iter()
         .filter(|l| l.tls)
-        .map(|l| (l.name.as_str(), l.address.port()))
+        .map(|l| (l.name.as_str(), l.address.to_string()))
         .collect();
-    assert_eq!(tls, [("miops", 7002), ("wss", 7004)]);
+    let expected = [("miops", 7002), ("wss", 7004), ("mqtts", 8883), ("mqtt-wss", 8084)];
+    assert_eq!(tls, expected.map(|(name, port)| (name, format!("127.0.0.1:{port}"))));
     let none = parse("[listen]\n[products]").expect("none of either is a choice");
     assert!(none.listen.is_empty() && none.products.is_empty());
 }
@@ -379,9 +382,9 @@ fn the_environment_overrides_every_scalar_key() {
     assert_eq!(config.limits.connections_max, 5);
     assert!(!config.server.pin);
     assert_eq!(config.server.log_format, LogFormat::Json);
-    assert_eq!(config.listen[1].address, "[::1]:9".parse().expect("an address"));
-    assert_eq!(config.listen[0].web_socket, None);
-    assert_eq!(config.listen[4].web_socket.as_deref(), Some("/other"));
+    assert_eq!(config.listen[1].address.to_string(), "[::1]:9");
+    assert_eq!(config.listen[0].web_socket, WebSocketAt::Off);
+    assert_eq!(config.listen[6].web_socket, WebSocketAt::Path("/other".into()));
     assert_eq!(config.products[0].proofs.anonymous, AnonymousFrom::Loopback);
     assert_eq!(config.products[0].app_id, 3);
 }
@@ -443,6 +446,8 @@ fn a_reload_is_told_what_it_can_and_cannot_change() {
             "[listen.any]: present -> absent",
             "[listen.miop]: present -> absent",
             "[listen.ws]: present -> absent",
+            "[listen.mqtt]: present -> absent",
+            "[listen.mqtt-ws]: present -> absent",
             "[limits] drain_ms: 10000 -> 1",
             "[listen.x]: absent -> present",
         ]
@@ -504,12 +509,26 @@ fn holdline_toml_is_written() {
 #[test]
 fn the_limits_are_those_of_the_model() {
     let debug = format!("{:?}", Limits::default());
-    let fields = debug.strip_prefix("Limits { ").and_then(|rest| rest.strip_suffix(" }"));
+    // Those of topics have a section of their own.
+    let fields = debug.strip_prefix("Limits { ").and_then(|rest| rest.split(", topics: ").next());
     let keys: Vec<String> = Limits::KEYS
         .iter()
         .map(|key| format!("{}: {}", key.name, (key.read)(&Limits::default())))
         .collect();
     assert_eq!(keys.join(", "), fields.expect("a struct's Debug"));
+}
+
+#[test]
+fn the_limits_of_topics_are_those_of_the_model() {
+    let debug = format!("{:?}", model::limits::TopicLimits::default());
+    let fields = debug.strip_prefix("TopicLimits { ").and_then(|rest| rest.strip_suffix(" }"));
+    let fields = fields.expect("a struct's Debug");
+    let mqtt = Mqtt::blank("").expect("it needs no name");
+    let show = |key: &super::key::Key<Mqtt>| format!("{}: {}", key.name, (key.read)(&mqtt));
+    let keys: Vec<String> = Mqtt::KEYS.iter().map(show).collect();
+    let limits = fields.split(", ").count();
+    assert_eq!(keys[..limits].join(", "), fields);
+    assert_eq!(keys.len(), limits + 2, "strict_text and sys_interval_s");
 }
 
 /// Every key takes its default and both ends of its range, and gives back what it took.
@@ -542,19 +561,44 @@ fn every_key_holds_its_default_and_its_range() {
     holds::<Store>();
     holds::<Product>();
     holds::<model::product::Secret>();
+    holds::<Mqtt>();
+    holds::<Rewrite>();
+    holds::<Subscribe>();
+    holds::<Access>();
+    holds::<Token>();
+    holds::<Http>();
+    holds::<Bridge>();
     holds::<Webhook>();
 }
 
 #[test]
 fn webhooks_choose_among_the_events_of_the_model() {
-    use model::{close::CloseReason, event::What, id::MessageId, push::Outcome};
+    use model::event::{ClientWhat, What};
+    use model::{close::CloseReason, id::MessageId, push::Outcome};
     let all = [
         What::Online { protocol: "miop7", resumed: false },
         What::Offline { reason: CloseReason::PeerClosed },
         What::Report { seq: 0, body: Box::default() },
         What::Pushed { id: MessageId(1), outcome: Outcome::Expired },
     ];
-    assert_eq!(all.map(|what| what.name()), sections::EVENTS);
+    let (filter, message) = ("a".into(), model::topic::Publication::new("a", &[], b""));
+    let (why, count) = (model::session::Drop::Busy, 1);
+    let clients = [
+        ClientWhat::Connected {
+            protocol: "mqtt5",
+            peer: ([127, 0, 0, 1], 1).into(),
+            resumed: false,
+        },
+        ClientWhat::Disconnected { reason: CloseReason::PeerClosed },
+        ClientWhat::Refused { why: model::session::Denial::Busy },
+        ClientWhat::SessionEnded,
+        ClientWhat::Subscribed { filter, qos: model::topic::Qos::AtMostOnce },
+        ClientWhat::Unsubscribed { filter: "a".into() },
+        ClientWhat::Published(std::sync::Arc::new(message)),
+        ClientWhat::Dropped { why, count },
+    ];
+    let names = all.iter().map(What::name).chain(clients.iter().map(ClientWhat::name));
+    assert_eq!(names.collect::<Vec<_>>(), sections::EVENTS);
 }
 
 #[test]
@@ -573,3 +617,5 @@ fn no_text_makes_it_panic() {
         }
     }
 }
+
+mod topics;

@@ -1,14 +1,14 @@
 //! Each room's own start: configuration's words become the room's.
 
 use super::storage::Storage;
-use super::{StartError, World, failed};
+use super::{StartError, World};
 use crate::config::{self, Config};
 use crate::switchboard::Switchboard;
 use crate::{backlog, clock};
 use admin::Feed;
 use base::hash::HashKey;
+use model::ports::users::Users;
 use model::timeline::TimelineId;
-use net::layer::tls::{ClientCertificates, TlsServer};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;
 use store::data::LogSizes;
@@ -16,35 +16,12 @@ use store::data::LogSizes;
 /// Milliseconds between comments on a quiet event stream.
 const STREAM_HEARTBEAT_MS: u64 = 15_000;
 
-/// Reads the certificates of every listener that has TLS.
-pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>, StartError> {
-    let (Some(certificate), Some(key)) = (&config.tls.certificate, &config.tls.key) else {
-        return Ok(Vec::new());
-    };
-    let with_tls = |listener: &&config::Listener| listener.enabled && takes_tls(listener);
-    let load = |listener: &config::Listener| {
-        let clients = match listener.client_certificates {
-            config::ClientCertificates::Off => ClientCertificates::Off,
-            config::ClientCertificates::Optional => ClientCertificates::Optional,
-            config::ClientCertificates::Required => ClientCertificates::Required,
-        };
-        let ca = config.tls.client_ca.as_deref();
-        let tls = TlsServer::load(certificate, key, ca, clients).map_err(failed)?;
-        Ok((listener.name.clone(), Arc::new(tls)))
-    };
-    config.listen.iter().filter(with_tls).map(load).collect()
-}
-
-/// A listener that tells protocols apart takes TLS too, once there is a certificate.
-fn takes_tls(listener: &config::Listener) -> bool {
-    listener.tls || listener.protocol == config::ListenerProtocol::Any
-}
-
 /// What the API is joined to.
 pub(super) struct Parts {
     pub(super) switchboard: Switchboard<World>,
     pub(super) feed: Arc<Feed>,
     pub(super) storage: Arc<Storage>,
+    pub(super) users: Arc<dyn Users>,
 }
 
 /// Starts the HTTP API, if it is enabled.
@@ -57,7 +34,7 @@ pub(super) fn start_api(
     if !config.api.enabled {
         return Ok(None);
     }
-    let Parts { switchboard, feed, storage } = parts;
+    let Parts { switchboard, feed, storage, users } = parts;
     let (read, copied) = (storage.clone(), storage.clone());
     let settings = admin::Settings {
         addrs: vec![config.api.address],
@@ -66,6 +43,7 @@ pub(super) fn start_api(
         version: env!("CARGO_PKG_VERSION"),
         webhooks,
         backlog: Some(storage.backlog.clone()),
+        users,
         retry: admin::Retry {
             report_age_ms_max: u64::from(config.store.reports_age_s_max) * 1_000,
             ..admin::Retry::default()
@@ -108,6 +86,7 @@ fn split(hook: &config::Webhook) -> Vec<admin::Webhook> {
         secret: hook.secret.reveal().as_bytes().to_vec(),
         product,
         types: hook.events.clone(),
+        topics: hook.topics.clone(),
     };
     if hook.products.is_empty() {
         return vec![with(None)];

@@ -1,18 +1,22 @@
 //! The data folder at the start, and the running logs.
 //!
 //! In this order: open it, enter what a folder of format 1 held, rehome it when the number of
-//! shards changed, restore the hubs, start the logs. It has the hub's words for what lives where,
-//! and none of its rules. Invariant: nothing is answered to anybody before all of it is done.
+//! shards changed, restore hubs and brokers, start the logs. It has their words for what lives
+//! where, and none of their rules. Invariant: nothing is answered to anybody before all of it is
+//! done.
 
 use super::{StartError, failed, random};
+use crate::access::Entrance;
 use crate::backlog::{HookBacklog, READER};
 use crate::clock;
 use crate::config::{self, Config};
-use crate::house::Mail;
+use crate::house::{Mail, homes};
+use crate::outside::Room;
 use crate::start::World;
 use crate::switchboard::Mailboxes;
 use base::hash::{self, HashKey};
 use base::time::Now;
+use broker::Broker;
 use hub::{Hub, Upgrade};
 use model::id::ShardId;
 use model::ports::log::{Call, Completion, Party, Restored, Table, Ticket, Write};
@@ -47,7 +51,7 @@ pub struct Storage {
     pub(super) logs: Arc<Logs>,
     pub(super) backlog: Arc<HookBacklog>,
     /// Nobody reads the shards' mailboxes any more.
-    over: Arc<AtomicBool>,
+    pub(super) over: Arc<AtomicBool>,
 }
 
 /// Opens the data folder, with a log for each shard.
@@ -63,7 +67,7 @@ pub(super) fn open(config: &Config, shards: usize) -> Result<Folder, StartError>
     if usize::from(on_disk) != shards {
         tracing::info!(logs = on_disk, shards, "the number of shards changed: everything moves");
         let log = |restored: Restored<'_>| {
-            hub::home_of(home, &restored).map(|hash| hash::home(hash, shards as u16))
+            homes::of(home, &restored).map(|hash| hash::home(hash, shards as u16))
         };
         opened = opened.rehome(clock::unix_s(), &log).map_err(failed)?;
     }
@@ -117,15 +121,26 @@ impl Folder {
         Ok(agreed)
     }
 
-    /// Gives each hub what its log kept.
-    pub(super) fn restore(&mut self, now: Now, hubs: &mut [Hub]) -> Result<(), StartError> {
+    /// Gives each hub and each broker what their log kept.
+    pub(super) fn restore(
+        &mut self,
+        now: Now,
+        rooms: &mut [(Hub, Broker)],
+        entrance: &Entrance,
+    ) -> Result<(), StartError> {
         let began = clock::began();
         let products = self.agree_on_products()?;
         let (mut taken, mut left) = (0_u64, 0_u64);
-        for (log, hub) in hubs.iter_mut().enumerate() {
-            let mut give = |restored: Restored<'_>| match hub.restore(now, restored) {
-                true => taken += 1,
-                false => left += 1,
+        for (log, (hub, broker)) in rooms.iter_mut().enumerate() {
+            let mut give = |restored: Restored<'_>| {
+                let took = match restored {
+                    Restored::Row { table: Table::Users, key, value } => {
+                        entrance.restore(key, value)
+                    }
+                    topics if homes::is_of_topics(&topics) => broker.restore(now, topics),
+                    others => hub.restore(now, others),
+                };
+                if took { taken += 1 } else { left += 1 }
             };
             for (key, value) in &products {
                 give(Restored::Row { table: Table::Products, key, value });
@@ -178,10 +193,12 @@ impl Folder {
         self,
         mailboxes: Mailboxes<World>,
         timelines: Vec<Option<TimelineId>>,
+        entrance: Arc<Entrance>,
     ) -> Result<Storage, StartError> {
         let (over, told) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
         let shards = mailboxes.len() as u16;
-        let post = Arc::new(Post { mailboxes, backlog: told.clone(), over: over.clone() });
+        let post =
+            Arc::new(Post { mailboxes, backlog: told.clone(), entrance, over: over.clone() });
         let on_complete = move |party, completions| post.complete(party, completions);
         let logs = self.opened.start(Arc::new(clock::unix_s), on_complete).map_err(failed)?;
         let logs = Arc::new(logs);
@@ -225,32 +242,44 @@ impl Storage {
 struct Post {
     mailboxes: Mailboxes<World>,
     backlog: Arc<OnceLock<Arc<HookBacklog>>>,
+    entrance: Arc<Entrance>,
     over: Arc<AtomicBool>,
 }
 
 impl Post {
     fn complete(&self, party: Party, completions: Vec<Completion>) {
-        let Party::Shard(shard) = party else {
-            // Nobody asks before it is there.
-            if let Some(backlog) = self.backlog.get() {
-                backlog.complete(completions);
-            }
-            return;
-        };
-        let mailbox = &self.mailboxes[usize::from(shard.0)];
-        let mut letter = Letter::Mail(Mail::Completions(completions));
-        // Completions must not be lost: the log waits for a shard that is this far behind, and
-        // with it whoever waits for the disk. A shard never waits for its log.
-        while let Err(back) = mailbox.put(letter) {
-            if self.over.load(Ordering::Relaxed) {
+        let (shard, room) = match party {
+            Party::Shard(shard) => (shard, Room::Hub),
+            Party::Broker(shard) => (shard, Room::Broker),
+            Party::Users => return self.entrance.complete(completions),
+            Party::Hooks => {
+                // Nobody asks before it is there.
+                if let Some(backlog) = self.backlog.get() {
+                    backlog.complete(completions);
+                }
                 return;
             }
-            letter = back;
-            mailbox.ring();
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        mailbox.ring();
+        };
+        // The log waits for a shard that is this far behind, and with it whoever waits for the
+        // disk. A shard never waits for its log.
+        insist(&self.mailboxes, shard, Mail::Completions(room, completions), &self.over);
     }
+}
+
+/// Puts mail that must not be lost into a shard's mailbox, waiting for room while there is anybody
+/// to read it.
+pub(super) fn insist(mailboxes: &Mailboxes<World>, to: ShardId, mail: Mail, over: &AtomicBool) {
+    let mailbox = &mailboxes[usize::from(to.0)];
+    let mut letter = Letter::Mail(mail);
+    while let Err(back) = mailbox.put(letter) {
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        letter = back;
+        mailbox.ring();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    mailbox.ring();
 }
 
 fn settings(config: &Config, secret: [u8; 32], logs: u16) -> store::data::Settings {
@@ -316,7 +345,7 @@ fn upgrade(opened: &mut Opened, home: HashKey) -> Result<u64, StartError> {
 fn log_of(home: HashKey, logs: u16, write: &Write) -> Option<u16> {
     let hash = match write {
         Write::Put { table, key, value } => {
-            hub::home_of(home, &Restored::Row { table: *table, key, value })?
+            homes::of(home, &Restored::Row { table: *table, key, value })?
         }
         Write::Append(append) => append.to.first()?.home_hash(),
         Write::Remove { timeline, .. }

@@ -1,14 +1,17 @@
-//! The log and the event feed as one shard of a real server sees them.
+//! The log, the event feed and the questions of access as one shard of a real server sees them.
 //!
 //! It notes which appends are Reports, so that the webhooks' couriers are told when one is on
 //! stable storage and not at every push. Invariant: a ticket is noted from its call to its
 //! completion.
 
+use super::Outward;
 use super::storage::Storage;
-use crate::outside::Outside;
+use crate::access::Entrance;
+use crate::outside::{Outside, Room};
 use admin::Feed;
-use model::event::Event;
+use model::event::{ClientEvent, Event};
 use model::id::ShardId;
+use model::ports::access::{Admission, Question};
 use model::ports::log::{Call, Completion, Party, Ticket, Write};
 use model::timeline::Space;
 use std::collections::HashSet;
@@ -19,18 +22,30 @@ pub struct World {
     shard: ShardId,
     storage: Arc<Storage>,
     feed: Arc<Feed>,
+    entrance: Arc<Entrance>,
     /// Tickets of Reports that are on their way to the log.
     reports: HashSet<Ticket>,
 }
 
 impl World {
-    pub(super) fn new(shard: ShardId, storage: Arc<Storage>, feed: Arc<Feed>) -> World {
-        World { shard, storage, feed, reports: HashSet::new() }
+    pub(super) fn new(shard: ShardId, outward: &Outward<'_>) -> World {
+        World {
+            shard,
+            storage: outward.storage.clone(),
+            feed: outward.feed.clone(),
+            entrance: outward.entrance.clone(),
+            reports: HashSet::new(),
+        }
     }
 }
 
 impl Outside for World {
-    fn call(&mut self, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+    fn call(&mut self, room: Room, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+        let Room::Hub = room else {
+            let refused = self.storage.logs.submit(Party::Broker(self.shard), self.shard.0, calls);
+            let refused = refused.err().unwrap_or_default();
+            return refused.into_iter().map(|(ticket, _)| ticket).collect();
+        };
         let reports = calls.iter().filter(|(_, call)| is_report(call));
         self.reports.extend(reports.map(|(ticket, _)| *ticket));
         let refused = self.storage.logs.submit(Party::Shard(self.shard), self.shard.0, calls);
@@ -56,6 +71,22 @@ impl Outside for World {
 
     fn publish(&mut self, events: Vec<Event>) -> usize {
         self.feed.publish(events)
+    }
+
+    fn clients_wanted(&self) -> bool {
+        self.feed.clients_wanted()
+    }
+
+    fn messages_wanted(&self) -> bool {
+        self.feed.messages_wanted()
+    }
+
+    fn publish_clients(&mut self, events: Vec<ClientEvent>) -> usize {
+        self.feed.publish_clients(events)
+    }
+
+    fn resolve(&mut self, number: u64, question: Box<Question>) -> Result<(), Admission> {
+        self.entrance.resolve(self.shard, number, question)
     }
 }
 

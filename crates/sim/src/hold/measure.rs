@@ -7,19 +7,25 @@ use super::network::{Sparse, SparseNet};
 use crate::world::product;
 use base::hash::HashKey;
 use base::index::Index;
+use broker::Broker;
+use broker::routes::Summary;
 use hub::Hub;
-use model::event::{Counter, Event};
+use model::event::{ClientEvent, Counter, Event};
 use model::id::ShardId;
 use model::limits::Limits;
+use model::ports::access::{Admission, Open, Question};
 use model::ports::log::{Appended, Call, Completion, Done, Ticket, Write};
+use model::session::Denial;
 use net::Shard;
 use net::connection::Record;
-use net::layer::Door;
+use net::layer::{Address, Door};
 use net::shard::{Census, LetterOf};
 use net::transport::Net;
 use server::house::{Mail, ServerHouse};
+use server::house::{Rooms, Waiting};
+use server::machines::Profile;
 use server::machines::ServerMachine;
-use server::outside::Outside;
+use server::outside::{Outside, Room};
 use std::cell::RefCell;
 use std::mem::size_of;
 use std::rc::Rc;
@@ -120,7 +126,7 @@ struct Nothing {
 }
 
 impl Outside for Nothing {
-    fn call(&mut self, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+    fn call(&mut self, _: Room, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
         let done = |call| match call {
             Call::Write(Write::Append(append)) => {
                 let seqs = vec![1; append.to.len()];
@@ -142,6 +148,23 @@ impl Outside for Nothing {
     fn publish(&mut self, _: Vec<Event>) -> usize {
         0
     }
+
+    fn clients_wanted(&self) -> bool {
+        false
+    }
+
+    fn messages_wanted(&self) -> bool {
+        false
+    }
+
+    fn publish_clients(&mut self, _: Vec<ClientEvent>) -> usize {
+        0
+    }
+
+    fn resolve(&mut self, _: u64, _: Box<Question>) -> Result<(), Admission> {
+        // Nobody is asked: everybody is let in at once.
+        Err(Admission::Refused(Denial::Unavailable))
+    }
 }
 
 type HoldHouse = ServerHouse<Nothing>;
@@ -161,7 +184,7 @@ fn whole(devices: u32, shards: u16, record_bytes: u64) -> Held {
         for ((shard, completed), number) in all.iter_mut().zip(&completed).zip(0..) {
             let completed = std::mem::take(&mut *completed.borrow_mut());
             if !completed.is_empty() {
-                shard.desk_mut().post(ShardId(number), Mail::Completions(completed));
+                shard.desk_mut().post(ShardId(number), Mail::Completions(Room::Hub, completed));
             }
             shard.turn();
         }
@@ -198,10 +221,11 @@ fn shard(
     let hash_key = HashKey::new(3, 4);
     let door = Door {
         name: "hold".to_owned(),
-        address: crate::world::ADDRESS,
+        address: Address::Tcp(crate::world::ADDRESS),
         protocol: None,
         tls: None,
-        path: "/miop".to_owned(),
+        paths: vec!["/miop".to_owned()],
+        origins: Vec::new(),
         proxy: false,
     };
     let settings = net::Settings {
@@ -226,7 +250,22 @@ fn shard(
         seed: 6,
     });
     hub.install(Arc::new(product()));
-    let mut house = HoldHouse::new(hub, &settings, Nothing { completed });
+    let broker = Broker::new(broker::Settings {
+        shard: settings.shard,
+        shards,
+        limits: settings.limits.clone(),
+        hash_key,
+        home: hash_key,
+        access: Arc::new(Open),
+        summary: Summary::new(shards, hash_key),
+        exclusives: Arc::default(),
+        rewrites: None,
+        auto_subscribes: None,
+        seed: 7,
+    });
+    let profiles = vec![Profile::strict(settings.limits.bind_ms_max)].into();
+    let rooms = Rooms { hub, broker, waiting: Waiting::new(shards), profiles };
+    let mut house = HoldHouse::new(rooms, &settings, Nothing { completed });
     let mut net = SparseNet { shared: shared.clone(), host: number };
     house.restored(net.now());
     Shard::new(settings, net, house)

@@ -11,13 +11,18 @@ use crate::post::Post;
 use crate::weather::Weather;
 use base::hash::HashKey;
 use base::prng::Prng;
+use broker::routes::Summary;
+use broker::{Broker, Exclusives};
 use hub::{Hub, ReportHook};
 use model::id::{DeviceId, ProductKey, ShardId};
 use model::limits::Limits;
+use model::ports::access::Open;
 use model::product::{AnonymousFrom, Product};
 use net::Shard;
-use net::layer::Door;
+use net::layer::{Address, Door};
 use net::shard::Census;
+use server::house::{Rooms, Waiting, homes};
+use server::machines::Profile;
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::rc::Rc;
@@ -155,10 +160,11 @@ impl World {
     }
 }
 
-struct Parts<'a> {
-    fabric: &'a Rc<RefCell<Fabric>>,
-    disk: &'a Rc<RefCell<Disk>>,
-    events: &'a Rc<RefCell<Feed>>,
+/// What a server of a world stands on.
+pub(crate) struct Parts<'a> {
+    pub(crate) fabric: &'a Rc<RefCell<Fabric>>,
+    pub(crate) disk: &'a Rc<RefCell<Disk>>,
+    pub(crate) events: &'a Rc<RefCell<Feed>>,
 }
 
 /// The server's next life, with a new key for its tables. Devices stay with their owners.
@@ -168,7 +174,13 @@ pub(super) fn server(world: &mut World) -> Server {
     raise(&world.plan, &world.limits, hash_key, &parts)
 }
 
-fn raise(plan: &Plan, limits: &Arc<Limits>, hash_key: HashKey, parts: &Parts<'_>) -> Server {
+/// A server over what its disk keeps.
+pub(crate) fn raise(
+    plan: &Plan,
+    limits: &Arc<Limits>,
+    hash_key: HashKey,
+    parts: &Parts<'_>,
+) -> Server {
     let fabric = parts.fabric;
     let hosts: Vec<_> = (0..plan.shards).map(|_| fabric.borrow_mut().add_host()).collect();
     let post = Post::new(&hosts, limits.mailbox_letters_max as usize);
@@ -176,12 +188,18 @@ fn raise(plan: &Plan, limits: &Arc<Limits>, hash_key: HashKey, parts: &Parts<'_>
     let census = Arc::new(Census::default());
     let door = Arc::new(Door {
         name: "sim".to_owned(),
-        address: ADDRESS,
+        address: Address::Tcp(ADDRESS),
         protocol: None,
         tls: None,
-        path: "/miop".to_owned(),
+        paths: vec!["/miop".to_owned(), "/mqtt".to_owned()],
+        origins: Vec::new(),
         proxy: false,
     });
+    let joined = Joined {
+        waiting: Waiting::new(plan.shards),
+        summary: Summary::new(plan.shards, hash_key),
+        exclusives: Arc::default(),
+    };
     let mut shards = Vec::new();
     for (number, &host) in hosts.iter().enumerate() {
         let shard = ShardId(number as u16);
@@ -196,12 +214,25 @@ fn raise(plan: &Plan, limits: &Arc<Limits>, hash_key: HashKey, parts: &Parts<'_>
         };
         let net = SimNet::new(fabric.clone(), post.clone(), shard);
         fabric.borrow_mut().listen(host, 0, ADDRESS);
-        shards.push(Shard::new(settings.clone(), net, house(plan, &settings, hash_key, parts)));
+        let house = house((plan, &joined), &settings, hash_key, parts);
+        shards.push(Shard::new(settings, net, house));
     }
     Server { running: vec![true; hosts.len()], hosts, shards, post, census }
 }
 
-fn house(plan: &Plan, settings: &net::Settings, hash_key: HashKey, parts: &Parts<'_>) -> SimHouse {
+/// What the brokers of a process have in common.
+struct Joined {
+    waiting: Waiting,
+    summary: Arc<Summary>,
+    exclusives: Arc<Exclusives>,
+}
+
+fn house(
+    (plan, joined): (&Plan, &Joined),
+    settings: &net::Settings,
+    hash_key: HashKey,
+    parts: &Parts<'_>,
+) -> SimHouse {
     let limits = &settings.limits;
     let mut hub = Hub::new(hub::Settings {
         shard: settings.shard,
@@ -216,13 +247,32 @@ fn house(plan: &Plan, settings: &net::Settings, hash_key: HashKey, parts: &Parts
         seed: plan.seed ^ u64::from(settings.shard.0),
     });
     hub.install(Arc::new(product()));
+    let mut broker = Broker::new(broker::Settings {
+        shard: settings.shard,
+        shards: settings.shards,
+        limits: limits.clone(),
+        hash_key,
+        home: HOME,
+        access: Arc::new(Open),
+        summary: joined.summary.clone(),
+        exclusives: joined.exclusives.clone(),
+        rewrites: None,
+        auto_subscribes: None,
+        seed: plan.seed ^ u64::from(settings.shard.0),
+    });
     let now = parts.fabric.borrow().now();
     parts.disk.borrow().restore(settings.shard, &mut |restored| {
-        assert!(hub.restore(now, restored), "what is alive is taken in: {restored:?}");
+        let took = match homes::is_of_topics(&restored) {
+            true => broker.restore(now, restored),
+            false => hub.restore(now, restored),
+        };
+        assert!(took, "what is alive is taken in: {restored:?}");
     });
     let (disk, events) = (parts.disk.clone(), parts.events.clone());
     let outside = SimOutside { shard: settings.shard, disk, events };
-    let mut house = SimHouse::new(hub, settings, outside);
+    let profiles = vec![Profile::strict(limits.bind_ms_max)].into();
+    let rooms = Rooms { hub, broker, waiting: joined.waiting.clone(), profiles };
+    let mut house = SimHouse::new(rooms, settings, outside);
     house.restored(now);
     house
 }

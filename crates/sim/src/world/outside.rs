@@ -1,10 +1,12 @@
 //! What a simulated house has outside its shard: the world's logs and its event feed.
 
 use crate::disk::Disk;
-use model::event::Event;
+use model::event::{ClientEvent, Event};
 use model::id::ShardId;
+use model::ports::access::{Admission, Question};
 use model::ports::log::{Call, Completion, Ticket};
-use server::outside::Outside;
+use model::session::Denial;
+use server::outside::{Outside, Room};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -22,8 +24,8 @@ pub struct SimOutside {
 }
 
 impl Outside for SimOutside {
-    fn call(&mut self, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
-        self.disk.borrow_mut().take(self.shard, calls)
+    fn call(&mut self, room: Room, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+        self.disk.borrow_mut().take(self.shard, room, calls)
     }
 
     fn completed(&mut self, _: &[Completion]) {}
@@ -35,5 +37,21 @@ impl Outside for SimOutside {
     fn publish(&mut self, events: Vec<Event>) -> usize {
         self.events.borrow_mut().heard.extend(events);
         0
+    }
+    fn clients_wanted(&self) -> bool {
+        false
+    }
+
+    fn messages_wanted(&self) -> bool {
+        false
+    }
+
+    fn publish_clients(&mut self, _: Vec<ClientEvent>) -> usize {
+        0
+    }
+
+    fn resolve(&mut self, _: u64, _: Box<Question>) -> Result<(), Admission> {
+        // Nobody is asked: everybody is let in at once.
+        Err(Admission::Refused(Denial::Unavailable))
     }
 }

@@ -41,7 +41,25 @@ fn restore(folder: &mut Folder) {
         report_hooks: Vec::new(),
         seed: 3,
     });
-    folder.restore(clock::now(clock::began()), &mut [hub]).expect("readable");
+    let broker = Broker::new(broker::Settings {
+        shard: ShardId(0),
+        shards: 1,
+        limits: Arc::new(Limits::default()),
+        hash_key: HashKey::new(1, 2),
+        home: folder.home,
+        access: Arc::new(model::ports::access::Open),
+        summary: broker::routes::Summary::new(1, HashKey::new(1, 2)),
+        exclusives: Arc::default(),
+        rewrites: None,
+        auto_subscribes: None,
+        seed: 4,
+    });
+    let mut rooms = [(hub, broker)];
+    folder.restore(clock::now(clock::began()), &mut rooms, &entrance()).expect("readable");
+}
+
+fn entrance() -> Arc<Entrance> {
+    Entrance::new(crate::access::Settings::default(), [0; 32]).expect("no file is named")
 }
 
 fn timeline(folder: &Folder) -> TimelineId {
@@ -61,7 +79,7 @@ fn append(folder: &mut Folder, count: u64) {
 fn start(folder: Folder) -> Storage {
     let timelines = vec![Some(timeline(&folder))];
     let boxes: Mailboxes<World> = Arc::new([Mailbox::new(8).expect("a mailbox")]);
-    folder.start(boxes, timelines).expect("starts")
+    folder.start(boxes, timelines, entrance()).expect("starts")
 }
 
 fn close(storage: Storage) {

@@ -1,0 +1,302 @@
+//! A bounded ring of happenings between the shards and whoever listens.
+//!
+//! Each reader has its own place in the ring, so a slow one costs nobody else anything: it loses
+//! the oldest and is told how many. Places are numbers that rise by one. Only what some reader
+//! wants is kept. Invariant: a reader sees everything it wants from its place on, in order, or at
+//! least the count of what it has lost.
+
+use super::{Happening, Wish};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// One ring, shared by shards, streams and webhooks.
+pub(crate) struct Lane {
+    ring: Mutex<Ring>,
+    /// Tells threads (webhooks) of happenings and of the end.
+    came: Condvar,
+    /// Tells tasks (streams) of the same.
+    woken: Notify,
+    wanted: AtomicU8,
+}
+
+/// The sorts of happenings that are worth making.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sorts(u8);
+
+impl Sorts {
+    const DEVICES: u8 = 1;
+    const CLIENTS: u8 = 2;
+    const MESSAGES: u8 = 4;
+
+    fn of(wish: &Wish) -> u8 {
+        let sorts = [
+            (wish.devices, Sorts::DEVICES),
+            (wish.clients, Sorts::CLIENTS),
+            (!wish.topics.is_empty(), Sorts::MESSAGES),
+        ];
+        sorts.into_iter().filter(|(wanted, _)| *wanted).fold(0, |all, (_, sort)| all | sort)
+    }
+
+    pub(crate) fn devices(self) -> bool {
+        self.0 & Sorts::DEVICES != 0
+    }
+
+    pub(crate) fn clients(self) -> bool {
+        self.0 & Sorts::CLIENTS != 0
+    }
+
+    pub(crate) fn messages(self) -> bool {
+        self.0 & Sorts::MESSAGES != 0
+    }
+}
+
+struct Ring {
+    happenings: VecDeque<Arc<Happening>>,
+    /// Their bytes, as far as they count.
+    bytes: usize,
+    /// Place of the next one.
+    next: u64,
+    count_max: usize,
+    bytes_max: usize,
+    readers: HashMap<u64, Place>,
+    next_reader: u64,
+    /// What the last reader wanted, while it can come back to where it was.
+    lingering: Wish,
+    /// How many more are kept for it.
+    linger: usize,
+    linger_max: usize,
+    /// Since which place each sort was kept without a gap, by the number of its bit.
+    since: [Option<u64>; 3],
+    closed: bool,
+}
+
+/// Where a reader stands.
+struct Place {
+    /// What it takes next.
+    at: u64,
+    /// Lost beside what the ring lost: it is told with what it takes next.
+    owed: u64,
+    wish: Wish,
+}
+
+/// What a reader takes.
+pub(crate) struct Taken {
+    /// What was overwritten before it came for it.
+    pub(crate) lost: u64,
+    /// Each with its place.
+    pub(crate) happenings: Vec<(u64, Arc<Happening>)>,
+}
+
+/// A reader's place in a lane, given up when it is dropped.
+pub(crate) struct Reader {
+    lane: Arc<Lane>,
+    number: u64,
+}
+
+impl Lane {
+    /// An empty one that holds so many, with so many bytes; a reader that was the last can come
+    /// back until `linger_max` more have come.
+    pub(super) fn new(count_max: usize, bytes_max: usize, linger_max: usize) -> Arc<Lane> {
+        let ring = Ring {
+            happenings: VecDeque::new(),
+            bytes: 0,
+            next: 1,
+            count_max,
+            bytes_max,
+            readers: HashMap::new(),
+            next_reader: 0,
+            lingering: Wish::default(),
+            linger: 0,
+            linger_max,
+            since: [None; 3],
+            closed: false,
+        };
+        let (came, woken) = (Condvar::new(), Notify::new());
+        Arc::new(Lane { ring: Mutex::new(ring), came, woken, wanted: AtomicU8::new(0) })
+    }
+
+    /// Puts in what somebody wants. The answer is how many, old or new, some reader will never
+    /// see.
+    pub(super) fn publish(&self, mut happenings: Vec<Happening>) -> usize {
+        let mut ring = self.lock();
+        happenings.retain(|happening| ring.wants(happening));
+        if happenings.is_empty() {
+            return 0;
+        }
+        if ring.closed {
+            return happenings.len();
+        }
+        let slowest = ring.readers.values().map(|place| place.at).min();
+        let mut lost = 0;
+        for happening in happenings {
+            let weight = happening.weight();
+            while ring.is_full(weight) {
+                lost += usize::from(slowest.is_some_and(|at| at <= ring.oldest()));
+                let oldest = ring.happenings.pop_front().expect("a full ring is not empty");
+                ring.bytes -= oldest.weight();
+            }
+            ring.happenings.push_back(Arc::new(happening));
+            ring.bytes += weight;
+            ring.next += 1;
+            if ring.readers.is_empty() {
+                ring.linger -= 1;
+                if ring.linger == 0 {
+                    ring.forget();
+                    break;
+                }
+            }
+        }
+        self.show(&mut ring);
+        drop(ring);
+        self.came.notify_all();
+        self.woken.notify_waiters();
+        lost
+    }
+
+    /// What is worth making, because somebody listens or may come back to where it was.
+    pub(super) fn wanted(&self) -> Sorts {
+        Sorts(self.wanted.load(Ordering::Relaxed))
+    }
+
+    /// A reader from place `from` on; from now on when absent.
+    pub(super) fn reader(self: &Arc<Lane>, wish: Wish, from: Option<u64>) -> Reader {
+        let mut ring = self.lock();
+        let number = ring.next_reader;
+        ring.next_reader += 1;
+        let at = from.unwrap_or(ring.next).min(ring.next);
+        let sorts = Sorts::of(&wish);
+        let kept = |since: Option<u64>| since.is_some_and(|since| since <= at);
+        let whole =
+            from.is_none() || (0..3).all(|sort| sorts >> sort & 1 == 0 || kept(ring.since[sort]));
+        // A sort was not kept for a while, and nobody knows how many came: at least one may have.
+        let owed = u64::from(!whole && at >= ring.oldest());
+        ring.readers.insert(number, Place { at, owed, wish });
+        self.show(&mut ring);
+        Reader { lane: Arc::clone(self), number }
+    }
+
+    /// Ends the lane: readers take what is left, then their ends.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.came.notify_all();
+        self.woken.notify_waiters();
+    }
+
+    /// Waits so long, or less when the lane is closed. Whether it is still open.
+    pub(super) fn pause(&self, span: Duration) -> bool {
+        let ring = self.lock();
+        let waited = self.came.wait_timeout_while(ring, span, |ring| !ring.closed);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.closed
+    }
+
+    fn show(&self, ring: &mut Ring) {
+        let wanted = ring.sorts();
+        for sort in 0..3 {
+            let begins = (wanted >> sort & 1 == 1).then(|| ring.since[sort].unwrap_or(ring.next));
+            ring.since[sort] = begins;
+        }
+        self.wanted.store(wanted, Ordering::Relaxed);
+    }
+
+    /// Nothing panics half way through a change of the ring.
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ring {
+    fn oldest(&self) -> u64 {
+        self.next - self.happenings.len() as u64
+    }
+
+    fn is_full(&self, weight: usize) -> bool {
+        let heavy = self.bytes.saturating_add(weight) > self.bytes_max;
+        self.happenings.len() == self.count_max || heavy && !self.happenings.is_empty()
+    }
+
+    fn wants(&self, happening: &Happening) -> bool {
+        self.linger > 0 && self.lingering.wants(happening)
+            || self.readers.values().any(|place| place.wish.wants(happening))
+    }
+
+    fn sorts(&self) -> u8 {
+        let lingering = if self.linger > 0 { Sorts::of(&self.lingering) } else { 0 };
+        self.readers.values().fold(lingering, |sorts, place| sorts | Sorts::of(&place.wish))
+    }
+
+    /// Nobody came back in time: whoever does later has lost something, and the skipped place
+    /// tells it so even if nothing more happens.
+    fn forget(&mut self) {
+        self.happenings.clear();
+        self.bytes = 0;
+        self.next += 1;
+    }
+
+    fn take(&mut self, number: u64, count: usize) -> Taken {
+        let oldest = self.oldest();
+        let place = self.readers.get_mut(&number).expect("a reader keeps its place until dropped");
+        let lost = oldest.saturating_sub(place.at) + std::mem::take(&mut place.owed);
+        let first = place.at.max(oldest);
+        let taken = self.happenings.iter().skip((first - oldest) as usize).take(count);
+        let happenings: Vec<_> = (first..).zip(taken.map(Arc::clone)).collect();
+        place.at = first + happenings.len() as u64;
+        Taken { lost, happenings }
+    }
+}
+
+impl Reader {
+    /// Takes up to `count` at once, without waiting. `None` at the end of a closed lane.
+    pub(crate) fn take(&self, count: usize) -> Option<Taken> {
+        let mut ring = self.lane.lock();
+        let taken = ring.take(self.number, count);
+        let empty = taken.lost == 0 && taken.happenings.is_empty();
+        (!(empty && ring.closed)).then_some(taken)
+    }
+
+    /// Waits until there is something to take, then takes it. For tasks.
+    pub(crate) async fn next(&self, count: usize) -> Option<Taken> {
+        loop {
+            // Asked for before looking, so that what comes between the two is not missed.
+            let woken = self.lane.woken.notified();
+            let mut woken = std::pin::pin!(woken);
+            woken.as_mut().enable();
+            let taken = self.take(count)?;
+            if taken.lost > 0 || !taken.happenings.is_empty() {
+                return Some(taken);
+            }
+            woken.await;
+        }
+    }
+
+    /// Waits for a first one, then up to `gather` for `count` of them. For threads.
+    pub(crate) fn next_batch(&self, count: usize, gather: Duration) -> Option<Taken> {
+        let lane = &self.lane;
+        let ready = |ring: &Ring, wanted: u64| {
+            let at = ring.readers.get(&self.number).expect("as in take()").at;
+            ring.next - at >= wanted || ring.closed
+        };
+        let ring = lane.came.wait_while(lane.lock(), |ring| !ready(ring, 1));
+        let ring = ring.unwrap_or_else(PoisonError::into_inner);
+        let full = lane.came.wait_timeout_while(ring, gather, |ring| !ready(ring, count as u64));
+        drop(full.unwrap_or_else(PoisonError::into_inner));
+        self.take(count)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut ring = self.lane.lock();
+        let left = ring.readers.remove(&self.number);
+        if ring.readers.is_empty() {
+            ring.linger = ring.linger_max;
+            ring.lingering = left.map(|place| place.wish).unwrap_or_default();
+            if ring.linger == 0 {
+                ring.forget();
+            }
+        }
+        self.lane.show(&mut ring);
+    }
+}

@@ -1,0 +1,103 @@
+//! Topic names and filters as far as the API has to understand them (MQTT5 4.7).
+//!
+//! What is checked here is what can be known without asking the broker, so that a slip is answered
+//! with its field; the broker has the last word. It knows neither sessions nor rules. Invariant:
+//! [`matches()`] takes any two texts.
+
+use model::limits::TopicLimits;
+
+/// What is wrong with a topic name, if something is.
+pub(crate) fn wrong_name(name: &str, limits: &TopicLimits) -> Option<String> {
+    if name.contains(['+', '#']) {
+        return Some("is a topic name: + and # stand in filters alone".into());
+    }
+    wrong_text(name, limits)
+}
+
+/// What is wrong with a topic filter, if something is.
+pub(crate) fn wrong_filter(filter: &str, limits: &TopicLimits) -> Option<String> {
+    let levels = || filter.split('/');
+    let last = levels().count() - 1;
+    let hash = levels().enumerate().any(|(at, level)| {
+        level.contains('#') && (level != "#" || at < last) || level.contains('+') && level != "+"
+    });
+    if hash {
+        return Some("has + only as a whole level, and # only as the last one".into());
+    }
+    wrong_text(filter, limits)
+}
+
+fn wrong_text(text: &str, limits: &TopicLimits) -> Option<String> {
+    let (bytes_max, levels_max) = (limits.topic_bytes_max, limits.topic_levels_max);
+    if text.is_empty() || text.len() > usize::from(bytes_max) {
+        return Some(format!("has 1 to {bytes_max} bytes"));
+    }
+    if text.chars().any(char::is_control) {
+        return Some("has no control characters".into());
+    }
+    (text.split('/').count() > usize::from(levels_max))
+        .then(|| format!("has at most {levels_max} levels"))
+}
+
+/// Whether a filter matches a topic name (MQTT5 4.7.1, 4.7.2).
+pub(crate) fn matches(filter: &str, name: &str) -> bool {
+    if name.starts_with('$') && filter.starts_with(['+', '#']) {
+        return false;
+    }
+    let (mut filter, mut name) = (filter.split('/'), name.split('/'));
+    loop {
+        match (filter.next(), name.next()) {
+            (Some("#"), _) => return true,
+            (Some("+"), Some(_)) => {}
+            (Some(wanted), Some(level)) if wanted == level => {}
+            (None, None) => return true,
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_match_as_the_standard_says() {
+        for (filter, name) in [
+            ("sport/tennis/player1/#", "sport/tennis/player1"),
+            ("sport/tennis/player1/#", "sport/tennis/player1/score/wimbledon"),
+            ("#", "a"),
+            ("sport/+", "sport/"),
+            ("+/+", "/finance"),
+            ("/+", "/finance"),
+            ("$SYS/#", "$SYS/a"),
+        ] {
+            assert!(matches(filter, name), "{filter} {name}");
+        }
+        for (filter, name) in [
+            ("sport/+", "sport"),
+            ("+", "/finance"),
+            ("#", "$SYS/a"),
+            ("+/a", "$SYS/a"),
+            ("a/b", "a"),
+            ("a", "a/b"),
+        ] {
+            assert!(!matches(filter, name), "{filter} {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_or_filter_is_told() {
+        let limits = TopicLimits { topic_levels_max: 3, ..TopicLimits::default() };
+        assert_eq!(wrong_name("a/b", &limits), None);
+        assert!(wrong_name("a/+", &limits).is_some_and(|why| why.contains("filters alone")));
+        assert!(wrong_name("", &limits).is_some_and(|why| why.contains("1 to 1024")));
+        assert!(wrong_name("a/b/c/d", &limits).is_some_and(|why| why.contains("3 levels")));
+        assert!(wrong_name("a\0", &limits).is_some_and(|why| why.contains("control")));
+        for filter in ["#", "a/#", "+/a/+", "$share/g/#"] {
+            assert_eq!(wrong_filter(filter, &limits), None, "{filter}");
+        }
+        for filter in ["a#", "#/a", "a+/b", ""] {
+            assert!(wrong_filter(filter, &limits).is_some(), "{filter}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What applications send about users of the book: name, password, rules.
+//!
+//! A field left out keeps its value; a new user begins without a password and without rules.
+//! Invariant: a password is in the order and in no answer, message or log.
+
+use crate::fault::Fault;
+use crate::feed::topic;
+use model::limits::TopicLimits;
+use model::ports::users::{Rule, UserOrder, UserState};
+use serde::Deserialize;
+
+/// Query of `GET /v1/users`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UsersQuery {
+    pub(crate) after: Option<String>,
+    pub(crate) limit: Option<u32>,
+}
+
+/// Body of `PUT /v1/users/{user}`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UserBody {
+    password: Option<String>,
+    superuser: Option<bool>,
+    disabled: Option<bool>,
+    rules: Option<Vec<RuleBody>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleBody {
+    #[serde(default = "allowed")]
+    allow: bool,
+    #[serde(default)]
+    action: Option<String>,
+    filter: String,
+}
+
+fn allowed() -> bool {
+    true
+}
+
+/// The words for what a rule is about: publishing, reading.
+pub(crate) const ACTIONS: [(&str, (bool, bool)); 3] =
+    [("publish", (true, false)), ("read", (false, true)), ("all", (true, true))];
+
+impl UserBody {
+    /// The order; what it leaves out of a user that is there stays.
+    pub(crate) fn order(
+        self,
+        name: String,
+        present: Option<&UserState>,
+        limits: &TopicLimits,
+    ) -> Result<UserOrder, Fault> {
+        let max = UserOrder::PASSWORD_BYTES_MAX;
+        if self.password.as_ref().is_some_and(|text| text.is_empty() || text.len() > max) {
+            return Err(Fault::bad(format!("`password` has 1 to {max} bytes")));
+        }
+        let rules = self.rules.map(|rules| {
+            let max = UserOrder::RULES_MAX;
+            if rules.len() > max {
+                return Err(Fault::bad(format!("`rules` has at most {max}")));
+            }
+            let rule = |(at, rule)| checked(at, rule, limits);
+            rules.into_iter().enumerate().map(rule).collect::<Result<Vec<_>, _>>()
+        });
+        Ok(UserOrder {
+            name,
+            password: self.password,
+            is_super: self.superuser.unwrap_or(present.is_some_and(|user| user.is_super)),
+            is_disabled: self.disabled.unwrap_or(present.is_some_and(|user| user.is_disabled)),
+            rules: rules.transpose()?,
+        })
+    }
+}
+
+fn checked(at: usize, rule: RuleBody, limits: &TopicLimits) -> Result<Rule, Fault> {
+    if let Some(why) = topic::wrong_filter(&rule.filter, limits) {
+        return Err(Fault::bad(format!("`rules[{at}].filter` {why}")));
+    }
+    let word = rule.action.as_deref().unwrap_or("all");
+    let action = ACTIONS.into_iter().find(|(known, _)| *known == word);
+    let (_, (publish, read)) = action.ok_or_else(|| {
+        Fault::bad(format!("`rules[{at}].action` must be `publish`, `read` or `all`"))
+    })?;
+    Ok(Rule { allow: rule.allow, publish, read, filter: rule.filter })
+}
+
+/// A checked name, of a path.
+pub(crate) fn name(text: String) -> Result<String, Fault> {
+    let max = UserOrder::NAME_BYTES_MAX;
+    if text.is_empty() || text.len() > max || text.chars().any(char::is_control) {
+        let why = format!("a user's name has 1 to {max} bytes and no control characters");
+        return Err(Fault::bad(why));
+    }
+    Ok(text)
+}

@@ -1,0 +1,94 @@
+//! Messages on topics: publish them, and look at those that are retained.
+//!
+//! A list is checked whole before its first message is published; then each has its own answer, in
+//! the order of the list. Invariant: the messages of one request reach the shards in their order.
+
+use super::{Part, ask, done, page, part, topics};
+use crate::answers;
+use crate::api::{Api, Shared};
+use crate::body::read;
+use crate::fault::Fault;
+use crate::orders::messages::{self, MESSAGES_MAX, PublishBody, RetainedQuery};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use model::ports::control::{Answer, Command};
+use model::ports::topics::{TopicAnswer, TopicCommand};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+type Told = Result<Json<Value>, Fault>;
+
+/// `POST /v1/publish`
+pub(crate) async fn publish(State(api): Api, body: Bytes) -> Told {
+    let (limits, now_s) = (&api.settings.limits, (api.settings.wall_ms)() / 1_000);
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
+        let command = read::<PublishBody>(&body)?.order(limits, now_s, "")?;
+        return published(api.ask(Command::Topics(command)).await).map(Json);
+    }
+    let list: Vec<PublishBody> = read(&body)?;
+    if list.is_empty() || list.len() > MESSAGES_MAX {
+        return Err(Fault::bad(format!("a list has 1 to {MESSAGES_MAX} messages")));
+    }
+    let order =
+        |(at, message): (usize, PublishBody)| message.order(limits, now_s, &format!("[{at}]."));
+    let commands = list.into_iter().enumerate().map(order).collect::<Result<Vec<_>, _>>()?;
+    let asked = commands.into_iter().map(|command| api.pose(Command::Topics(command)));
+    let mut results = Vec::new();
+    for told in asked.collect::<Vec<_>>() {
+        let told = published(Shared::hear(told, Duration::ZERO).await);
+        results.push(told.unwrap_or_else(|fault| json!({ "error": fault.told() })));
+    }
+    Ok(Json(json!({ "results": results })))
+}
+
+fn published(answer: Result<Answer, Fault>) -> Result<Value, Fault> {
+    match topics(answer?)? {
+        TopicAnswer::Published { matched } => Ok(json!({ "matched": matched })),
+        _ => Err(Fault::internal()),
+    }
+}
+
+/// `GET /v1/retained`
+pub(crate) async fn retained(
+    State(api): Api,
+    query: Result<Query<RetainedQuery>, QueryRejection>,
+) -> Told {
+    let Query(query) = query.map_err(|error| Fault::bad(error.body_text()))?;
+    let filter = query.filter.as_deref().unwrap_or("#");
+    let command = TopicCommand::Retained {
+        filter: messages::filter(filter, &api.settings.limits.topics)?,
+        after: query.after.map(Into::into),
+        count: page(query.limit)?,
+    };
+    match ask(&api, command).await? {
+        TopicAnswer::Retained { messages, more } => {
+            let next = messages.last().filter(|_| more).map(|last| last.topic());
+            let told = messages.iter().map(|message| answers::message(message));
+            Ok(Json(json!({ "messages": told.collect::<Vec<_>>(), "next": next })))
+        }
+        _ => Err(Fault::internal()),
+    }
+}
+
+/// `GET /v1/retained/{topic}`
+pub(crate) async fn retained_one(State(api): Api, path: Part) -> Told {
+    let topic = messages::name(part(path)?, &api.settings.limits.topics)?;
+    match ask(&api, TopicCommand::Retained { filter: topic, after: None, count: 1 }).await? {
+        TopicAnswer::Retained { messages, .. } => {
+            let found = messages.first().map(|message| Json(answers::message(message)));
+            found.ok_or(Fault::unknown("retained"))
+        }
+        _ => Err(Fault::internal()),
+    }
+}
+
+/// `DELETE /v1/retained/{topic}`
+pub(crate) async fn clear(State(api): Api, path: Part) -> Told {
+    let topic = messages::name(part(path)?, &api.settings.limits.topics)?;
+    match done(&api, TopicCommand::ClearRetained(topic)).await? {
+        true => Ok(Json(json!({ "removed": true }))),
+        false => Err(Fault::unknown("retained")),
+    }
+}

@@ -1,0 +1,125 @@
+//! Users of the book over the API.
+
+use super::description::{check_answer, check_named};
+use super::*;
+use model::ports::users::{Rule, UserFault, UserOrder, UserState};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// A book in memory that remembers the orders it was given.
+#[derive(Default)]
+pub(super) struct Book {
+    users: Mutex<BTreeMap<String, UserState>>,
+    passwords: Mutex<Vec<Option<String>>>,
+    says: Mutex<Option<UserFault>>,
+}
+
+impl Users for Book {
+    fn list(&self, after: Option<&str>, count: usize) -> Vec<UserState> {
+        let users = self.users.lock().expect("no panic");
+        let behind = users.values().filter(|user| after.is_none_or(|at| *user.name > *at));
+        behind.take(count).cloned().collect()
+    }
+
+    fn user(&self, name: &str) -> Option<UserState> {
+        self.users.lock().expect("no panic").get(name).cloned()
+    }
+
+    fn put(&self, order: UserOrder) -> Result<(), UserFault> {
+        if let Some(fault) = self.says.lock().expect("no panic").clone() {
+            return Err(fault);
+        }
+        let mut users = self.users.lock().expect("no panic");
+        let before = users.remove(&order.name);
+        let has_password =
+            order.password.is_some() || before.as_ref().is_some_and(|user| user.has_password);
+        self.passwords.lock().expect("no panic").push(order.password);
+        let state = UserState {
+            name: order.name.clone(),
+            has_password,
+            is_super: order.is_super,
+            is_disabled: order.is_disabled,
+            rules: order.rules.or(before.map(|user| user.rules)).unwrap_or_default(),
+        };
+        users.insert(order.name, state);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<bool, UserFault> {
+        Ok(self.users.lock().expect("no panic").remove(name).is_some())
+    }
+}
+
+fn desk() -> (Desk, Arc<Book>) {
+    let book = Arc::new(Book::default());
+    let users = Arc::clone(&book) as Arc<dyn Users>;
+    (Desk::with(Settings { users, ..settings() }, |_| Answer::Busy), book)
+}
+
+#[test]
+fn a_user_is_made_changed_shown_and_removed() {
+    let (desk, book) = desk();
+    let path = "/v1/users/a%2Fb";
+    let body = json!({
+        "password": "s3cret-word", "superuser": true,
+        "rules": [{ "action": "publish", "filter": "a/%c/#" }, { "allow": false, "filter": "x" }],
+    });
+    let (status, told) = desk.json("PUT", path, &body.to_string());
+    assert_eq!((status, &told["name"], &told["superuser"]), (200, &json!("a/b"), &json!(true)));
+    check_answer("put", "/v1/users/{user}", &told);
+    let expected = [
+        Rule { allow: true, publish: true, read: false, filter: "a/%c/#".into() },
+        Rule { allow: false, publish: true, read: true, filter: "x".into() },
+    ];
+    assert_eq!(book.user("a/b").expect("is there").rules, expected);
+    let (_, told) = desk.json("PUT", path, r#"{"disabled": true}"#);
+    assert_eq!((&told["superuser"], &told["disabled"]), (&json!(true), &json!(true)));
+    assert_eq!(told["rules"].as_array().map(Vec::len), Some(2), "what is left out stays");
+    assert_eq!(book.passwords.lock().expect("no panic")[1], None);
+    for name in ["a", "c"] {
+        assert_eq!(desk.json("PUT", &format!("/v1/users/{name}"), "").0, 200);
+    }
+    let (_, told) = desk.json("GET", "/v1/users?limit=2", "");
+    check_answer("get", "/v1/users", &told);
+    assert_eq!((&told["users"][1]["name"], &told["next"]), (&json!("a/b"), &json!("a/b")));
+    let (_, told) = desk.json("GET", "/v1/users?limit=2&after=a%2Fb", "");
+    assert_eq!((&told["users"][0]["name"], &told["next"]), (&json!("c"), &json!(null)));
+    let (_, text, _) = desk.send("GET", path, "");
+    check_answer("get", "/v1/users/{user}", &serde_json::from_str(&text).expect("JSON"));
+    assert!(!text.contains("s3cret"), "{text}");
+    let (_, told) = desk.json("DELETE", path, "");
+    check_answer("delete", "/v1/users/{user}", &told);
+    for method in ["GET", "DELETE"] {
+        let (status, told) = desk.json(method, path, "");
+        assert_eq!((status, &told["error"]["code"]), (404, &json!("unknown_user")));
+    }
+}
+
+#[test]
+fn what_the_book_does_not_take_is_told() {
+    let (desk, book) = desk();
+    let long = "x".repeat(257);
+    for (path, body, expected) in [
+        (&*format!("/v1/users/{long}"), "{}", "1 to 256 bytes"),
+        ("/v1/users/a%0Ab", "{}", "control"),
+        ("/v1/users/u", r#"{"password": ""}"#, "1 to 1024 bytes"),
+        ("/v1/users/u", r#"{"password": 7}"#, "`password` must be a string"),
+        ("/v1/users/u", r#"{"rules": [{"filter": "a#"}]}"#, "`rules[0].filter` has + only"),
+        ("/v1/users/u", r#"{"rules": [{"filter": "a", "action": "x"}]}"#, "`rules[0].action`"),
+        ("/v1/users/u", r#"{"admin": true}"#, "unknown field `admin`"),
+    ] {
+        let (status, told) = desk.json("PUT", path, body);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.contains(expected), "{body}: {status} {message}");
+        check_named("Error", &told);
+    }
+    for (fault, status, code) in [
+        (UserFault::Wrong("not so".into()), 400, "bad_request"),
+        (UserFault::Full, 409, "users_full"),
+        (UserFault::StoreFailed, 503, "store_failed"),
+    ] {
+        *book.says.lock().expect("no panic") = Some(fault);
+        let (found, told) = desk.json("PUT", "/v1/users/u", "{}");
+        assert_eq!((found, &told["error"]["code"]), (status, &json!(code)));
+    }
+}

@@ -1,0 +1,75 @@
+//! Why there is no connection, in words that say what to do.
+
+use model::close::CloseReason;
+use proto_mqtt::codec::ReasonCode;
+
+/// What kind of fault it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// The settings cannot work: a file, an address.
+    Settings,
+    /// Nobody answered at the address.
+    Unreachable,
+    /// TLS did not come about.
+    Tls,
+    /// The WebSocket did not come about, or broke.
+    WebSocket,
+    /// Something took longer than it may.
+    TimedOut,
+    /// The broker said no.
+    Refused(ReasonCode),
+    /// The broker said farewell.
+    Farewell(ReasonCode),
+    /// The connection ended.
+    Ended(CloseReason),
+}
+
+/// Why there is no connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// What kind.
+    pub what: What,
+    /// For people: what happened, and what to do.
+    pub text: String,
+}
+
+impl Fault {
+    pub(crate) fn new(what: What, text: impl Into<String>) -> Fault {
+        Fault { what, text: text.into() }
+    }
+
+    /// Whether trying again as before cannot help.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self.what, What::Settings)
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// What a broker's no means for whoever called it.
+pub(crate) fn advice(reason: ReasonCode) -> &'static str {
+    match reason {
+        ReasonCode::BadUserNameOrPassword | ReasonCode::NotAuthorized => {
+            "Give a user name and its password (-u, -P), or check them."
+        }
+        ReasonCode::ClientIdentifierNotValid => "Give another client identifier (-i).",
+        ReasonCode::UnsupportedProtocolVersion => "Give another version of the protocol (-V).",
+        ReasonCode::BadAuthenticationMethod => "The broker does not know this way to authenticate.",
+        ReasonCode::ServerBusy
+        | ReasonCode::ServerUnavailable
+        | ReasonCode::ConnectionRateExceeded
+        | ReasonCode::QuotaExceeded => "Try again later.",
+        ReasonCode::Banned => "Ask whoever runs the broker.",
+        ReasonCode::UseAnotherServer | ReasonCode::ServerMoved => "Call another broker.",
+        ReasonCode::SessionTakenOver => {
+            "Another client with the same identifier connected: give each its own (-i)."
+        }
+        _ => "The broker's log may say more.",
+    }
+}

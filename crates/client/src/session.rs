@@ -1,0 +1,503 @@
+//! A session over one connection after another.
+
+use crate::fault::{Fault, What, advice};
+use crate::link::Link;
+use crate::scram::{self, Proof};
+use crate::settings::Settings;
+use crate::{Address, clock};
+use base::hash::HashKey;
+use base::prng::Prng;
+use base::time::{Instant, Now};
+use model::close::CloseReason;
+use model::limits::Limits;
+use model::link::{Link as Known, Protocol};
+use model::machine::{Input, Machine, Outbox, Piece};
+use model::topic::{Publication, Wish};
+use proto_mqtt::client::{Accepted, Client, Event, Farewell, Formula, Order, Profile};
+use proto_mqtt::codec::block::Block;
+use proto_mqtt::codec::{PacketKind, ReasonCode};
+use rustls::ClientConfig;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A session with a broker.
+pub struct Session {
+    settings: Settings,
+    tls: Option<Arc<ClientConfig>>,
+    client: Client,
+    out: Outbox<Event>,
+    link: Option<Link>,
+    known: Known,
+    limits: Limits,
+    /// What happened and was not polled yet.
+    events: VecDeque<Event>,
+    /// Subscriptions, made again when the broker has none.
+    wishes: Vec<(Wish, Block)>,
+    /// When the machine wants to be woken.
+    wake_at: Option<Instant>,
+    /// Longest silence, seconds; 0: any.
+    silence_s: u16,
+    heard_at: Instant,
+    proof: Option<Proof>,
+    /// Which address is next, and how often in a row it went wrong.
+    next: usize,
+    tries: u32,
+    /// When to come back.
+    return_at: Instant,
+    token: u32,
+    random: Prng,
+    /// The broker's last words on this connection, and whether they were a refusal.
+    farewell: Option<(Box<Farewell>, bool)>,
+    /// The broker has said yes on this connection.
+    is_accepted: bool,
+}
+
+/// Tokens from here on are the session's own.
+const OWN_TOKENS: u32 = 1 << 31;
+/// Longest that one wait may last, so that a clock that steps or a lost wake does no harm.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+impl Session {
+    /// A session that is not connected. Reads the files of certificates.
+    pub fn new(mut settings: Settings) -> Result<Session, Fault> {
+        if settings.addresses.is_empty() {
+            return Err(Fault::new(What::Settings, "no address to call"));
+        }
+        let wants_tls = settings.addresses.iter().any(|address| address.tls);
+        let tls = if wants_tls { Some(settings.trust.config()?) } else { None };
+        let random = random()?;
+        if settings.scram.is_some() {
+            settings.profile.method = Some((scram::METHOD.into(), Box::default()));
+        }
+        Ok(Session {
+            client: Client::new(Arc::new(settings.profile.clone()), 0),
+            settings,
+            tls,
+            out: Outbox::new(HashKey::new(0, 0)),
+            link: None,
+            known: Known::loopback(Protocol::Mqtt),
+            limits: Limits::default(),
+            events: VecDeque::new(),
+            wishes: Vec::new(),
+            wake_at: None,
+            silence_s: 0,
+            heard_at: Instant::default(),
+            proof: None,
+            next: 0,
+            tries: 0,
+            return_at: Instant::default(),
+            token: 0,
+            random: Prng::new(u64::from_le_bytes(*random.first_chunk().expect("18 bytes"))),
+            farewell: None,
+            is_accepted: false,
+        })
+    }
+
+    /// Whether the broker has accepted it.
+    pub fn is_online(&self) -> bool {
+        self.link.is_some() && self.client.is_online()
+    }
+
+    /// Messages of QoS 1 and 2 that were not completed yet, those that wait included.
+    pub fn under_way(&self) -> usize {
+        self.client.under_way()
+    }
+
+    /// What it is, with the client identifier that the broker gave.
+    pub fn profile(&self) -> &Profile {
+        self.client.profile()
+    }
+
+    /// The address that was called last.
+    pub fn address(&self) -> &Address {
+        &self.settings.addresses[self.next % self.settings.addresses.len()]
+    }
+
+    /// Connects now, trying every address once, and waits for the broker's yes.
+    pub fn connect(&mut self) -> Result<Box<Accepted>, Fault> {
+        let mut last = None;
+        for _ in 0..self.settings.addresses.len() {
+            match self.try_connect() {
+                Ok(accepted) => return Ok(accepted),
+                Err(fault) => last = Some(self.failed(fault)),
+            }
+        }
+        Err(last.expect("there is an address"))
+    }
+
+    /// What has happened, waiting for it no longer than `span`. When the connection was lost, or a
+    /// return failed, the fault is said once; where a return is wished, later polls go on.
+    pub fn poll(&mut self, span: Duration) -> Result<Option<Event>, Fault> {
+        let until = clock::now().after(span);
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
+            }
+            let now = clock::now();
+            if self.link.is_none() {
+                self.come_back(now, until)?;
+                if self.link.is_none() {
+                    return Ok(None);
+                }
+                continue;
+            }
+            self.turn(now)?;
+            if !self.events.is_empty() {
+                continue;
+            }
+            let now = clock::now();
+            if now.mono >= until {
+                return Ok(None);
+            }
+            let mut span = (until - now.mono).min(WAIT_MAX);
+            if let Some(at) = self.wake_at {
+                span = span.min(at - now.mono);
+            }
+            if let Some(link) = &self.link {
+                link.wait(span);
+            }
+        }
+    }
+
+    /// Connects when the time for it has come; else waits for that, or for `until`.
+    fn come_back(&mut self, now: Now, until: Instant) -> Result<(), Fault> {
+        if self.settings.retry.is_none() {
+            return Err(Fault::new(What::Ended(CloseReason::PeerClosed), "not connected"));
+        }
+        if now.mono < self.return_at {
+            let at = self.return_at.min(until);
+            if at > now.mono {
+                std::thread::sleep((at - now.mono).min(WAIT_MAX));
+            }
+            if clock::now().mono < self.return_at {
+                return Ok(());
+            }
+        }
+        match self.try_connect() {
+            Ok(accepted) => {
+                self.events.push_front(Event::Connected(accepted));
+                Ok(())
+            }
+            Err(fault) => Err(self.failed(fault)),
+        }
+    }
+
+    /// Publishes; at QoS 1 and 2 it waits while there is no connection. The token comes back in
+    /// [`Event::Published`].
+    pub fn publish(&mut self, message: impl Into<Arc<Publication>>) -> u32 {
+        let (token, message) = (self.take_token(), message.into());
+        self.order(Order::Publish { token, message });
+        token
+    }
+
+    /// Subscribes, and again whenever the broker has forgotten it. `properties` are those of the
+    /// packet. The token comes back in [`Event::Subscribed`].
+    pub fn subscribe(&mut self, wishes: Vec<Wish>, properties: Block) -> u32 {
+        let token = self.take_token();
+        for wish in &wishes {
+            self.wishes.retain(|(old, _)| old.filter != wish.filter);
+            self.wishes.push((wish.clone(), properties.clone()));
+        }
+        self.order(Order::Subscribe { token, wishes, properties });
+        token
+    }
+
+    /// Ends subscriptions. The token comes back in [`Event::Unsubscribed`].
+    pub fn unsubscribe(&mut self, filters: Vec<Box<str>>, properties: Block) -> u32 {
+        let token = self.take_token();
+        self.wishes.retain(|(wish, _)| !filters.contains(&wish.filter));
+        self.order(Order::Unsubscribe { token, filters, properties });
+        token
+    }
+
+    /// Acknowledges a message, where the profile says that this is told.
+    pub fn acknowledge(&mut self, token: u32, reason: ReasonCode) {
+        self.order(Order::Ack { token, reason });
+    }
+
+    /// Says farewell and closes. It does not come back by itself any more until
+    /// [`Session::connect`] is called.
+    pub fn disconnect(&mut self, reason: ReasonCode, properties: Block) {
+        self.order(Order::Disconnect { reason, properties });
+        self.drop_link(CloseReason::OwnStop); // if it was not accepted yet
+        self.settings.retry = None;
+    }
+
+    /// What can be waited on together with others: the socket, and whether something waits to be
+    /// written.
+    pub fn waits_on(&self) -> Option<(BorrowedFd<'_>, bool)> {
+        self.link.as_ref().map(|link| (link.as_fd(), link.has_pending()))
+    }
+
+    /// Whether a poll has something at once.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// How long it may be left alone: the machine's next wake, or the time of a return.
+    pub fn idle_for(&self) -> Duration {
+        let now = clock::now().mono;
+        match (&self.link, self.wake_at) {
+            (None, _) => self.return_at - now,
+            (Some(_), Some(at)) => (at - now).min(WAIT_MAX),
+            (Some(_), None) => WAIT_MAX,
+        }
+    }
+
+    /// Bytes that the socket has not taken.
+    pub fn backlog(&self) -> usize {
+        self.link.as_ref().map_or(0, Link::backlog)
+    }
+
+    /// Changes what it is; holds from the next connection on.
+    pub fn change_profile(&mut self, change: impl FnOnce(&mut Profile)) {
+        let mut profile = Profile::clone(self.client.profile());
+        change(&mut profile);
+        self.client.set_profile(Arc::new(profile));
+    }
+
+    fn take_token(&mut self) -> u32 {
+        self.token = (self.token + 1) % OWN_TOKENS;
+        self.token
+    }
+
+    fn order(&mut self, order: Order) {
+        let now = clock::now();
+        let told = self.client.command(now, order, &mut self.out);
+        if let Err(reason) = self.drain(now, told) {
+            self.drop_link(reason);
+            self.return_at = now.mono;
+        }
+    }
+
+    /// One connection to the next address, up to the broker's yes.
+    fn try_connect(&mut self) -> Result<Box<Accepted>, Fault> {
+        self.drop_link(CloseReason::OwnStop);
+        (self.farewell, self.is_accepted) = (None, false);
+        self.prepare()?;
+        let until = clock::now().after(self.settings.connect_timeout);
+        let address = self.address().clone();
+        let from = self.settings.from;
+        self.link = Some(Link::open(&address, self.tls.as_ref(), from, until)?);
+        let now = clock::now();
+        self.heard_at = now.mono;
+        let opened = self.client.opened(now, &self.known, &mut self.out);
+        self.drain(now, opened).map_err(|reason| self.ended(reason))?;
+        loop {
+            let now = clock::now();
+            self.turn(now)?;
+            let is_yes = |event: &Event| matches!(event, Event::Connected(_));
+            if let Some(at) = self.events.iter().position(is_yes)
+                && let Some(Event::Connected(accepted)) = self.events.remove(at)
+            {
+                return self.accepted(accepted);
+            }
+            if now.mono >= until {
+                let text = format!("{address}: no CONNACK in time. Does it speak MQTT there?");
+                return Err(Fault::new(What::TimedOut, text));
+            }
+            if let Some(link) = &self.link {
+                link.wait((until - now.mono).min(WAIT_MAX));
+            }
+        }
+    }
+
+    /// The profile of the next connection: a proof is made anew for each.
+    fn prepare(&mut self) -> Result<(), Fault> {
+        let Some(who) = &self.settings.scram else { return Ok(()) };
+        let proof = Proof::new(who, random()?);
+        let first = proof.first();
+        self.change_profile(|profile| profile.method = Some((scram::METHOD.into(), first)));
+        self.proof = Some(proof);
+        Ok(())
+    }
+
+    fn accepted(&mut self, accepted: Box<Accepted>) -> Result<Box<Accepted>, Fault> {
+        if let Some(proof) = self.proof.take()
+            && !accepted.auth_data.as_ref().is_some_and(|last| proof.is_proved(last))
+        {
+            self.drop_link(CloseReason::AuthFailed);
+            let text = "the broker did not prove that it knows the password: is it the right one?";
+            return Err(Fault::new(What::Refused(ReasonCode::NotAuthorized), text));
+        }
+        if let Some(given) = &accepted.client_id {
+            let client_id = Formula::plain(given);
+            self.change_profile(|profile| profile.client_id = client_id);
+        }
+        self.tries = 0;
+        self.is_accepted = true;
+        if !accepted.session_present {
+            for at in 0..self.wishes.len() {
+                let (wish, properties) = self.wishes[at].clone();
+                let token = OWN_TOKENS;
+                self.order(Order::Subscribe { token, wishes: vec![wish], properties });
+            }
+        }
+        Ok(accepted)
+    }
+
+    /// Notes a failure: which address is next, and when.
+    fn failed(&mut self, fault: Fault) -> Fault {
+        self.drop_link(CloseReason::ConnectFailed);
+        let count = self.settings.addresses.len();
+        self.tries = self.tries.saturating_add(1);
+        self.next = (self.next + 1) % count;
+        let now = clock::now();
+        // The other addresses are tried at once.
+        let is_round_over = (self.tries as usize).is_multiple_of(count);
+        self.return_at = now.mono;
+        if is_round_over {
+            self.return_at = now.after(self.pause(self.tries / count as u32));
+        }
+        fault
+    }
+
+    fn pause(&mut self, round: u32) -> Duration {
+        let Some(retry) = self.settings.retry else { return Duration::ZERO };
+        let doubled = retry.min.saturating_mul(1 << round.saturating_sub(1).min(16));
+        let half = doubled.min(retry.max) / 2;
+        half + Duration::from_nanos(self.random.below(half.as_nanos() as u64 + 1))
+    }
+
+    /// One look at the link and the clock.
+    fn turn(&mut self, now: Now) -> Result<(), Fault> {
+        let Some(link) = &mut self.link else { return Ok(()) };
+        let result = link.flush().and_then(|()| link.receive());
+        let taken = self.take_inbox(now);
+        if let Err(reason) = taken.and(result) {
+            return Err(self.ended(reason));
+        }
+        if self.wake_at.is_some_and(|at| at <= now.mono) {
+            self.wake_at = None;
+            let woken = self.client.wake(now, &mut self.out);
+            self.drain(now, woken).map_err(|reason| self.ended(reason))?;
+        }
+        let silence = Duration::from_secs(u64::from(self.silence_s));
+        if !silence.is_zero() && now.mono - self.heard_at > silence {
+            let silent = self.client.silent(now, &mut self.out);
+            self.drain(now, silent).map_err(|reason| self.ended(reason))?;
+        }
+        Ok(())
+    }
+
+    /// Shows the machine what has come.
+    fn take_inbox(&mut self, now: Now) -> Result<(), CloseReason> {
+        let Some(link) = &mut self.link else { return Ok(()) };
+        if link.inbox.is_empty() {
+            return Ok(());
+        }
+        self.heard_at = now.mono;
+        let bytes = std::mem::take(&mut link.inbox);
+        let mut input = Input::new(&bytes, &self.known, &self.limits);
+        let result = self.client.receive(now, &mut input, &mut self.out);
+        let rest = bytes[input.taken()..].to_vec();
+        if let Some(link) = &mut self.link {
+            link.inbox = rest;
+        }
+        self.drain(now, result)
+    }
+
+    /// Does what the machine wants done.
+    fn drain(&mut self, now: Now, result: Result<(), CloseReason>) -> Result<(), CloseReason> {
+        let mut bytes = Vec::new();
+        self.out.drain_wire(|piece| match piece {
+            Piece::Own(own) => bytes.extend_from_slice(own),
+            Piece::Shared(frame) => bytes.extend_from_slice(&frame),
+        });
+        self.wake_at = self.out.take_wake().or(self.wake_at);
+        self.silence_s = self.out.take_silence().unwrap_or(self.silence_s);
+        self.out.take_tell_drained();
+        let words: Vec<Event> = self.out.words().collect();
+        let mut sent = Ok(());
+        if let Some(link) = &mut self.link
+            && !bytes.is_empty()
+        {
+            sent = link.send(&bytes);
+        }
+        words.into_iter().for_each(|word| self.note(now, word));
+        result.and(sent)
+    }
+
+    /// What the session does about a word itself, and what it hands on.
+    fn note(&mut self, now: Now, word: Event) {
+        match word {
+            Event::Challenge(challenge) => {
+                let answer = self.proof.as_mut().and_then(|proof| proof.answer(&challenge));
+                let order = match answer {
+                    Some(answer) => Order::Prove(answer),
+                    None => Order::Disconnect {
+                        reason: ReasonCode::UnspecifiedError,
+                        properties: Block::default(),
+                    },
+                };
+                let told = self.client.command(now, order, &mut self.out);
+                if self.drain(now, told).is_err() {
+                    self.drop_link(CloseReason::AuthFailed);
+                }
+            }
+            // It may have come, or not: at QoS 1 and 2 it is better to send it again.
+            Event::Lost { token, message: Some(message) } => {
+                let told =
+                    self.client.command(now, Order::Publish { token, message }, &mut self.out);
+                let _ = self.drain(now, told);
+            }
+            Event::Subscribed { token: OWN_TOKENS, .. } | Event::Pong => {}
+            Event::Refused(farewell) => self.farewell = Some((farewell, true)),
+            Event::Disconnected(farewell) => self.farewell = Some((farewell, false)),
+            word => self.events.push_back(word),
+        }
+    }
+
+    /// The connection has ended; says why, with what the broker said.
+    fn ended(&mut self, reason: CloseReason) -> Fault {
+        let address = self.address().clone();
+        self.drop_link(reason);
+        let now = clock::now();
+        self.return_at = now.after(self.pause(1));
+        if std::mem::take(&mut self.is_accepted) {
+            self.next = if self.settings.round_robin { self.next + 1 } else { 0 };
+        }
+        let Some((farewell, is_refusal)) = self.farewell.take() else {
+            let text = format!("{address}: the connection ended: {}", reason.meaning());
+            return Fault::new(What::Ended(reason), text);
+        };
+        let code = farewell.reason;
+        let (what, verb, kind) = match is_refusal {
+            true => (What::Refused(code), "refused it", PacketKind::Connack),
+            false => (What::Farewell(code), "ended it", PacketKind::Disconnect),
+        };
+        let name = code.name(kind).replace('_', " ");
+        let said = farewell.text.map_or(String::new(), |text| format!(" ({text})"));
+        let elsewhere = farewell.elsewhere.map_or(String::new(), |to| format!(" Try {to}."));
+        let advice = advice(code);
+        Fault::new(what, format!("{address}: the broker {verb}: {name}{said}. {advice}{elsewhere}"))
+    }
+
+    fn drop_link(&mut self, reason: CloseReason) {
+        let Some(mut link) = self.link.take() else { return };
+        if reason == CloseReason::OwnStop {
+            link.close();
+        }
+        let now = clock::now();
+        self.client.closed(now, reason, &mut self.out);
+        self.wake_at = None;
+        self.silence_s = 0;
+        let _ = self.drain(now, Ok(()));
+    }
+}
+
+impl Drop for Session {
+    /// Without farewell: a will is published.
+    fn drop(&mut self) {
+        self.link = None;
+    }
+}
+
+fn random() -> Result<[u8; 18], Fault> {
+    let mut bytes = [0; 18];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Fault::new(What::Settings, format!("no random numbers: {error}")))?;
+    Ok(bytes)
+}

@@ -1,0 +1,62 @@
+//! What a session is asked for.
+
+use crate::{Address, Trust};
+use proto_mqtt::client::Profile;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// What a session is asked for.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where the broker is; the others are tried when the ones before do not answer.
+    pub addresses: Vec<Address>,
+    /// After a failure the next address is taken, and stayed with; else the first is always tried
+    /// first.
+    pub round_robin: bool,
+    /// Whom to believe.
+    pub trust: Trust,
+    /// What is said in CONNECT, and how messages are acknowledged.
+    pub profile: Profile,
+    /// A proof that does not show the password, in place of the profile's; 5.0 only.
+    pub scram: Option<Scram>,
+    /// Time for name, connection, TLS, WebSocket and CONNACK, each address.
+    pub connect_timeout: Duration,
+    /// When to come back after the connection was lost; `None`: not.
+    pub retry: Option<Retry>,
+    /// The address to call from.
+    pub from: Option<IpAddr>,
+}
+
+impl Settings {
+    /// One address, ten seconds to connect, and no return.
+    pub fn new(address: Address, profile: Profile) -> Settings {
+        Settings {
+            addresses: vec![address],
+            round_robin: false,
+            trust: Trust::default(),
+            profile,
+            scram: None,
+            connect_timeout: Duration::from_secs(10),
+            retry: None,
+            from: None,
+        }
+    }
+}
+
+/// How long to wait before a return: doubled from `min` to `max`, half of it drawn at random.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retry {
+    /// The first wait.
+    pub min: Duration,
+    /// The longest one.
+    pub max: Duration,
+}
+
+/// Who proves by SCRAM-SHA-256 (RFC 5802, RFC 7677).
+#[derive(Clone)]
+pub struct Scram {
+    /// The user.
+    pub user: String,
+    /// The password.
+    pub password: String,
+}

@@ -1,0 +1,192 @@
+//! `holdline clients`: who is connected or has a session, and the end of either.
+
+use crate::client::{Server, encoded, query};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use std::process::ExitCode;
+
+/// What to do with clients.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List clients, one a line
+    List {
+        /// Only those with a connection
+        #[arg(long, conflicts_with = "offline")]
+        online: bool,
+        /// Only those without one
+        #[arg(long)]
+        offline: bool,
+        /// Only those of this user
+        #[arg(long)]
+        user: Option<String>,
+        /// Only those whose identifier begins so
+        #[arg(long)]
+        prefix: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 20)]
+        limit: u32,
+    },
+    /// Show a client and its subscriptions
+    Show {
+        /// Its identifier
+        client: String,
+    },
+    /// End a client's connection; it may come back
+    Kick {
+        /// Its identifier
+        client: String,
+        /// End its session too: subscriptions and what waits are forgotten
+        #[arg(long)]
+        session: bool,
+    },
+}
+
+/// Does it, and prints what came of it.
+pub fn clients(arguments: Arguments) -> ExitCode {
+    match act(&arguments) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn act(arguments: &Arguments) -> Result<String, String> {
+    let (server, json) = (&arguments.server, arguments.json);
+    match &arguments.action {
+        Action::List { online, offline, user, prefix, limit } => {
+            let online = (*online || *offline).then(|| online.to_string());
+            let filters = [("online", online), ("user", user.clone()), ("prefix", prefix.clone())];
+            let found = server.pages(&query("/v1/clients", &filters), "clients", *limit)?;
+            Ok(if json { lines(&found) } else { table(&found) })
+        }
+        Action::Show { client } => {
+            let path = format!("/v1/clients/{}", encoded(client));
+            let mut found = server.call("GET", &path, None)?;
+            let more = server.call("GET", &format!("{path}/subscriptions"), None)?;
+            if json {
+                found["subscriptions"] = more["subscriptions"].clone();
+                return Ok(format!("{found}\n"));
+            }
+            Ok(card(&found, more["subscriptions"].as_array().map_or(&[], Vec::as_slice)))
+        }
+        Action::Kick { client, session } => {
+            let mut path = format!("/v1/clients/{}", encoded(client));
+            if *session {
+                path += "?session=true";
+            }
+            let answer = server.call("DELETE", &path, None)?;
+            if json {
+                return Ok(format!("{answer}\n"));
+            }
+            Ok(match (session, answer["was_online"] == true) {
+                (true, _) => format!("{client}: its session is over\n"),
+                (false, true) => format!("{client}: its connection is over\n"),
+                (false, false) => format!("{client}: it had no connection\n"),
+            })
+        }
+    }
+}
+
+/// JSON, an entry a line.
+pub fn lines(entries: &[Value]) -> String {
+    entries.iter().map(|entry| format!("{entry}\n")).collect()
+}
+
+/// A value as people read it; nothing is a dash.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".into(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn state(client: &Value) -> &'static str {
+    if client["online"] == true { "online" } else { "away" }
+}
+
+fn table(clients: &[Value]) -> String {
+    let mut out = format!(
+        "{:<32} {:<16} {:<6} {:<8} {:>6} {:>7} {:>7}  PEER\n",
+        "CLIENT", "USER", "STATE", "PROTOCOL", "SUBS", "QUEUED", "DROPPED"
+    );
+    for client in clients {
+        let column = |key: &str| text(&client[key]);
+        out += &format!(
+            "{:<32} {:<16} {:<6} {:<8} {:>6} {:>7} {:>7}  {}\n",
+            column("client_id"),
+            column("user"),
+            state(client),
+            column("protocol"),
+            column("subscriptions"),
+            column("queued"),
+            column("dropped"),
+            column("peer"),
+        );
+    }
+    out
+}
+
+fn card(client: &Value, subscriptions: &[Value]) -> String {
+    let mut out = format!("{} is {}\n", text(&client["client_id"]), state(client));
+    let expiry = match &client["expiry_s"] {
+        Value::Null => "for ever".to_owned(),
+        seconds => format!("{seconds} s"),
+    };
+    for (name, value) in [
+        ("user", text(&client["user"])),
+        ("protocol", text(&client["protocol"])),
+        ("peer", text(&client["peer"])),
+        ("last end", text(&client["reason"])),
+        ("keep-alive", format!("{} s", client["keep_alive_s"])),
+        ("session outlives connection", expiry),
+        ("on the way", text(&client["inflight"])),
+        ("waiting", format!("{} ({} bytes)", client["queued"], client["queued_bytes"])),
+        ("dropped", text(&client["dropped"])),
+        ("will", if client["has_will"] == true { "yes" } else { "no" }.to_owned()),
+    ] {
+        out += &format!("  {name:<28} {value}\n");
+    }
+    for subscription in subscriptions {
+        let (filter, granted) = (text(&subscription["filter"]), &subscription["granted"]);
+        out += &format!("  subscribed at QoS {granted}          {filter}\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_client_is_shown_with_what_it_has() {
+        let client = json!({
+            "client_id": "till-7", "user": null, "online": true, "protocol": "mqtt5",
+            "peer": "192.0.2.7:1", "reason": null, "keep_alive_s": 60, "expiry_s": null,
+            "inflight": 0, "queued": 2, "queued_bytes": 9, "dropped": 1, "has_will": false,
+            "subscriptions": 1,
+        });
+        let shown = card(&client, &[json!({ "filter": "a/#", "granted": 1 })]);
+        assert!(shown.starts_with("till-7 is online\n") && shown.contains("2 (9 bytes)"));
+        assert!(shown.contains("for ever") && shown.ends_with("a/#\n"), "{shown}");
+        let listed = table(&[client]);
+        assert!(listed.lines().nth(1).is_some_and(|line| line.ends_with("192.0.2.7:1")));
+    }
+}

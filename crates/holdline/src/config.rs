@@ -1,0 +1,69 @@
+//! `holdline config import`: a configuration of this server, written from another one's.
+
+use clap::{Args, Subcommand};
+use server::config::mosquitto::{self, Fate};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What to do with configurations.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Translate a mosquitto.conf and what it includes; what it cannot have here is told
+    Import {
+        /// The file
+        file: PathBuf,
+        /// Where to write the result, a new file; without it, standard output
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Write nothing when something in it would be lost
+        #[arg(long)]
+        strict: bool,
+    },
+}
+
+/// Does it. Notes are on standard error, for the result may be on standard output.
+pub fn config(arguments: Arguments) -> ExitCode {
+    let Action::Import { file, out, strict } = arguments.action;
+    match import(&file, out.as_deref(), strict) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn import(file: &Path, out: Option<&Path>, strict: bool) -> Result<(), String> {
+    let translated = mosquitto::translate(file).map_err(|error| error.to_string())?;
+    translated.notes.iter().filter(|n| n.fate != Fate::Becomes).for_each(|n| eprintln!("{n}"));
+    let lost = translated.lost().count();
+    if strict && lost > 0 {
+        return Err(format!("nothing is written, for {lost} of these would be lost (--strict)"));
+    }
+    // The variables of this shell are none of that server's.
+    let config = translated.config(std::iter::empty()).map_err(|error| error.to_string())?;
+    config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    match out {
+        None => std::io::stdout().write_all(translated.text.as_bytes()),
+        Some(path) => write_new(path, &translated.text),
+    }
+    .map_err(|error| match out {
+        Some(path) => format!("{}: {error}", path.display()),
+        None => error.to_string(),
+    })
+}
+
+/// A new file that nobody else reads: there may be passwords of bridges in it.
+fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}

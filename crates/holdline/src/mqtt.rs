@@ -1,0 +1,398 @@
+//! What `holdline pub` and `holdline sub` have in common: who calls which broker how.
+//!
+//! The flags are those of mosquitto_pub and mosquitto_sub, so that scripts need no change. What is
+//! refused says which flag to give; exit codes are in [`code`].
+
+pub mod format;
+pub mod property;
+pub mod publish;
+pub mod subscribe;
+
+use clap::Args;
+use client::{
+    Address, Block, Check, Clean, Event, Fault, Formula, Profile, Property, Qos, Scram, Session,
+    Settings, Trust, Version, What, Will,
+};
+use property::Given;
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Flags of both commands.
+#[derive(Args)]
+pub struct Common {
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+    /// Host of the broker
+    #[arg(short = 'h', long, value_name = "HOST", default_value = "localhost")]
+    host: String,
+    /// Port; 1883, or 8883 with TLS
+    #[arg(short, long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Everything in one: mqtt(s)|ws(s)://[USER[:PASSWORD]@]HOST[:PORT]/TOPIC
+    #[arg(short = 'L', long, value_name = "URL", conflicts_with_all = ["host", "port"])]
+    url: Option<String>,
+    /// Unix socket of the broker
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["host", "port", "url"])]
+    unix: Option<PathBuf>,
+    /// Over a WebSocket, at this path
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "/mqtt")]
+    ws: Option<String>,
+    /// Address to call from
+    #[arg(short = 'A', value_name = "ADDRESS")]
+    from: Option<IpAddr>,
+    /// Client identifier; without one the broker gives one
+    #[arg(short, long, value_name = "ID")]
+    id: Option<String>,
+    /// Client identifier: this, followed by the number of this process
+    #[arg(short = 'I', long, value_name = "PREFIX", conflicts_with = "id")]
+    id_prefix: Option<String>,
+    /// Keep the session when this ends (with -i)
+    #[arg(short = 'c', long = "disable-clean-session")]
+    keep: bool,
+    /// Seconds the session is kept (MQTT 5); with -c and without this: for ever
+    #[arg(short = 'x', long, value_name = "SECONDS")]
+    session_expiry_interval: Option<u32>,
+    /// Version of the protocol: 31, 311 or 5
+    #[arg(short = 'V', long, value_name = "VERSION", value_parser = version)]
+    protocol_version: Option<Version>,
+    /// Keep-alive, seconds
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 60)]
+    keepalive: u16,
+    /// User name
+    #[arg(short, long, value_name = "USER")]
+    username: Option<String>,
+    /// Password
+    #[arg(short = 'P', long = "pw", value_name = "PASSWORD")]
+    password: Option<String>,
+    /// Prove the password by SCRAM-SHA-256 instead of showing it (MQTT 5)
+    #[arg(long, requires = "username", requires = "password")]
+    scram: bool,
+    /// QoS: 0, 1 or 2
+    #[arg(short, long, value_name = "QOS", default_value_t = 0,
+        value_parser = clap::value_parser!(u8).range(0..=2))]
+    qos: u8,
+    /// A property (MQTT 5): -D connect|publish|subscribe|unsubscribe|disconnect|will NAME VALUE
+    #[arg(short = 'D', long, num_args = 3..=4, value_names = ["PACKET", "NAME", "VALUE"],
+        action = clap::ArgAction::Append)]
+    property: Vec<String>,
+    /// Say what happens on the way
+    #[arg(short, long)]
+    debug: bool,
+    /// Say nothing of faults
+    #[arg(long)]
+    quiet: bool,
+    #[command(flatten)]
+    tls: Tls,
+    #[command(flatten)]
+    last: LastWill,
+}
+
+#[derive(Args)]
+struct Tls {
+    /// TLS: file with the authority that vouches for the broker
+    #[arg(long, value_name = "FILE")]
+    cafile: Option<PathBuf>,
+    /// TLS: folder with such files
+    #[arg(long, value_name = "DIR")]
+    capath: Option<PathBuf>,
+    /// TLS: our certificate
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// TLS: the key of our certificate
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// TLS with the authorities of the system
+    #[arg(long)]
+    tls_use_os_certs: bool,
+    /// TLS: do not look at the name in the broker's certificate; without --cafile, at nothing of it
+    #[arg(long)]
+    insecure: bool,
+    /// TLS: tlsv1.2 or tlsv1.3 alone
+    #[arg(long, value_name = "VERSION")]
+    tls_version: Option<String>,
+    /// TLS: protocol that is offered by ALPN
+    #[arg(long, value_name = "NAME")]
+    tls_alpn: Option<String>,
+}
+
+#[derive(Args)]
+struct LastWill {
+    /// Topic of the will
+    #[arg(long, value_name = "TOPIC")]
+    will_topic: Option<String>,
+    /// What the will says
+    #[arg(long, value_name = "TEXT", requires = "will_topic")]
+    will_payload: Option<String>,
+    /// QoS of the will
+    #[arg(long, value_name = "QOS", requires = "will_topic", default_value_t = 0,
+        value_parser = clap::value_parser!(u8).range(0..=2))]
+    will_qos: u8,
+    /// The will is retained
+    #[arg(long, requires = "will_topic")]
+    will_retain: bool,
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    match text {
+        "31" | "mqttv31" => Ok(Version::V31),
+        "311" | "mqttv311" => Ok(Version::V311),
+        "5" | "mqttv5" => Ok(Version::V5),
+        _ => Err("31, 311 and 5 are known".to_owned()),
+    }
+}
+
+/// Why a command ends before its work is done: a code and what to tell the user.
+pub struct Failure {
+    code: u8,
+    text: String,
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure { code: 1, text }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        Failure { code: code(&fault), text: fault.to_string() }
+    }
+}
+
+/// Code of a time that has run out, as mosquitto's.
+pub const TIMED_OUT: u8 = 27;
+
+/// The code of a fault: the broker's own where it refused, 1 otherwise.
+fn code(fault: &Fault) -> u8 {
+    match fault.what {
+        What::Refused(reason) => reason.number(),
+        _ => 1,
+    }
+}
+
+/// Ends a command.
+pub fn end(quiet: bool, result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { code, text }) => {
+            if !quiet {
+                say(&text);
+            }
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Says something on standard error, if anybody listens there.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// What the flags come to.
+pub struct Call {
+    pub settings: Settings,
+    pub qos: Qos,
+    /// The topic of a URL.
+    pub topic: Option<String>,
+    pub debug: bool,
+    given: Vec<Given>,
+}
+
+impl Call {
+    /// The properties for a packet.
+    pub fn block(&self, packet: &str) -> Result<Block, String> {
+        property::block(&self.given, packet)
+    }
+
+    /// Connects, and says so when that is wished.
+    pub fn connect(&self) -> Result<Session, Failure> {
+        let mut session = Session::new(self.settings.clone())?;
+        self.note(|| format!("calling {}", session.address()));
+        let version = self.settings.profile.version;
+        let accepted = session.connect().map_err(|fault| {
+            let mut failure = Failure::from(fault.clone());
+            if let (What::Refused(reason), true) = (fault.what, version != Version::V5) {
+                failure.code = reason.return_code().unwrap_or(failure.code); // that of CONNACK
+            }
+            failure
+        })?;
+        let goes_on = if accepted.session_present { ", the session goes on" } else { "" };
+        self.note(|| format!("connected{goes_on}"));
+        Ok(session)
+    }
+
+    /// A line for whoever wants to know.
+    pub fn note(&self, line: impl FnOnce() -> String) {
+        if self.debug {
+            say(&line());
+        }
+    }
+}
+
+impl Common {
+    /// Whether faults are to be said.
+    pub fn quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// What the flags come to, or what is wrong with them.
+    pub fn call(&self) -> Result<Call, String> {
+        let given = property::given(&self.property)?;
+        let wants_5 = !given.is_empty() || self.session_expiry_interval.is_some() || self.scram;
+        let version = match self.protocol_version {
+            Some(version) if wants_5 && version != Version::V5 => {
+                return Err("-D, -x and --scram need MQTT 5: give -V 5, or leave -V out".into());
+            }
+            Some(version) => version,
+            None if wants_5 => Version::V5,
+            None => Version::V311,
+        };
+        let qos = Qos::of(self.qos).expect("the flag's range");
+        let (address, topic) = self.address()?;
+        let mut profile = self.profile(version, &given)?;
+        let user = self.username.clone().or(address.user.clone());
+        let password = self.password.clone().or(address.password.clone());
+        let scram = match (self.scram, &user, &password) {
+            (true, Some(user), Some(password)) => {
+                Some(Scram { user: user.clone(), password: password.clone() })
+            }
+            _ => None,
+        };
+        if scram.is_none() {
+            if user.is_none() && password.is_some() && version != Version::V5 {
+                return Err("a password needs a user name before MQTT 5: give -u".into());
+            }
+            profile.user = user.map(|user| Formula::plain(&user));
+            profile.password = password.map(|password| password.into_bytes().into());
+        }
+        let mut settings = Settings::new(address, profile);
+        settings.trust = self.tls.trust()?;
+        settings.scram = scram;
+        settings.from = self.from;
+        settings.connect_timeout = Duration::from_secs(10);
+        Ok(Call { settings, qos, topic, debug: self.debug, given })
+    }
+
+    fn address(&self) -> Result<(Address, Option<String>), String> {
+        if let Some(path) = &self.unix {
+            return Ok((Address::unix(path), None));
+        }
+        if let Some(url) = &self.url {
+            let mut address = Address::parse(url)?;
+            let topic = Some(address.path.clone()).filter(|path| !path.is_empty());
+            if let (Some(path), Some(_)) = (&self.ws, &address.web_socket) {
+                address.web_socket = Some(path.clone());
+            }
+            return Ok((address, topic));
+        }
+        let tls = self.tls.is_wanted() || self.port == Some(8883);
+        let port = self.port.unwrap_or(if tls { 8883 } else { 1883 });
+        let address =
+            Address { tls, web_socket: self.ws.clone(), ..Address::tcp(&self.host, port) };
+        Ok((address, None))
+    }
+
+    fn profile(&self, version: Version, given: &[Given]) -> Result<Profile, String> {
+        let pid = std::process::id();
+        let id = match (&self.id, &self.id_prefix) {
+            (Some(id), _) => id.clone(),
+            (None, Some(prefix)) => format!("{prefix}{pid}"),
+            (None, None) if self.keep => {
+                return Err("a session that is kept needs a name: give -i with -c".into());
+            }
+            (None, None) if version == Version::V31 => format!("holdline-{pid}"),
+            (None, None) => String::new(),
+        };
+        let mut profile = Profile::new(version, Formula::plain(&id));
+        profile.keep_alive_s = self.keepalive;
+        profile.clean = if self.keep { Clean::Never } else { Clean::Always };
+        let kept = if self.keep { u32::MAX } else { 0 };
+        profile.expiry_s = self.session_expiry_interval.unwrap_or(kept);
+        let connect = property::block(given, "connect")?;
+        for property in connect.properties().iter() {
+            let unsent = |_| "the properties of CONNECT are too long".to_owned();
+            match property {
+                Property::SessionExpiry(seconds) => profile.expiry_s = seconds,
+                Property::ReceiveMaximum(count) => profile.receive_max = count,
+                Property::MaximumPacketSize(bytes) => profile.packet_bytes_max = bytes,
+                Property::TopicAliasMaximum(count) => profile.alias_max = count,
+                Property::RequestProblem(wanted) => profile.wants_problems = wanted == 1,
+                Property::RequestResponse(wanted) => {
+                    profile.wants_response_information = wanted == 1;
+                }
+                other => profile.properties.push(other).map_err(unsent)?,
+            }
+        }
+        profile.will = self.last.will(property::block(given, "will")?);
+        Ok(profile)
+    }
+}
+
+impl LastWill {
+    fn will(&self, properties: Block) -> Option<Will> {
+        let topic = self.will_topic.as_ref()?;
+        Some(Will {
+            topic: Formula::plain(topic),
+            payload: self.will_payload.clone().unwrap_or_default().into_bytes().into(),
+            qos: Qos::of(self.will_qos).expect("the flag's range"),
+            retain: self.will_retain,
+            properties,
+        })
+    }
+}
+
+impl Tls {
+    fn is_wanted(&self) -> bool {
+        self.cafile.is_some()
+            || self.capath.is_some()
+            || self.cert.is_some()
+            || self.tls_use_os_certs
+            || self.tls_version.is_some()
+            || self.tls_alpn.is_some()
+            || self.insecure
+    }
+
+    fn trust(&self) -> Result<Trust, String> {
+        let named = self.cafile.is_some() || self.capath.is_some() || self.tls_use_os_certs;
+        let version = self.tls_version.as_deref().map(|name| {
+            Trust::version_of(name).ok_or(format!("{name}: tlsv1.2 and tlsv1.3 are known"))
+        });
+        Ok(Trust {
+            ca_file: self.cafile.clone(),
+            ca_folder: self.capath.clone(),
+            cert_file: self.cert.clone(),
+            key_file: self.key.clone(),
+            check: match (self.insecure, named) {
+                (false, _) => Check::All,
+                (true, true) => Check::NotTheName,
+                (true, false) => Check::Nothing,
+            },
+            alpn: self.tls_alpn.iter().cloned().collect(),
+            version: version.transpose()?,
+        })
+    }
+}
+
+/// What became of a message, when it was not taken.
+pub fn unpublished(event: &Event) -> Option<String> {
+    let Event::Published { result: Err(why), .. } = event else { return None };
+    use client::Unpublished;
+    Some(match why {
+        Unpublished::Refused(reason) => {
+            let name = reason.name(client::PacketKind::Puback).replace('_', " ");
+            format!("the broker did not take the message: {name}")
+        }
+        Unpublished::QueueFull => "too many messages wait".to_owned(),
+        Unpublished::TooLarge => "the message is larger than the broker takes".to_owned(),
+        Unpublished::QosNotServed => {
+            "the broker does not serve this QoS: give a lower one (-q)".to_owned()
+        }
+        Unpublished::RetainNotServed => "the broker keeps no messages: leave -r out".to_owned(),
+        Unpublished::Expired => "the message expired before it was sent".to_owned(),
+        Unpublished::Offline => "the connection was lost before the message was sent".to_owned(),
+    })
+}

@@ -1,0 +1,186 @@
+//! `holdline pub`: publishes messages and waits until the broker has them.
+
+use super::{Call, Common, Failure, end, unpublished};
+use clap::Args;
+use client::{Block, Event, Publication, ReasonCode, Session, publication};
+use std::io::{BufRead, Read};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What to publish.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// Where to
+    #[arg(short, long, value_name = "TOPIC")]
+    topic: Option<String>,
+    #[command(flatten)]
+    body: Body,
+    /// To be kept for later subscribers
+    #[arg(short, long)]
+    retain: bool,
+    /// So many times the same
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    repeat: u32,
+    /// Seconds between two of them
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    repeat_delay: f64,
+    /// Messages of QoS 1 and 2 on the way at once
+    #[arg(short = 'M', long, value_name = "COUNT", default_value_t = 20)]
+    max_inflight: u16,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct Body {
+    /// The message
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    message: Option<String>,
+    /// The message is in this file
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Each line of standard input is a message
+    #[arg(short = 'l', long)]
+    stdin_line: bool,
+    /// All of standard input is the message
+    #[arg(short = 's', long)]
+    stdin_file: bool,
+    /// An empty message
+    #[arg(short, long)]
+    null_message: bool,
+}
+
+/// Publishes.
+pub fn publish(arguments: Arguments) -> ExitCode {
+    end(arguments.common.quiet(), run(&arguments))
+}
+
+/// Messages that may wait before the next line is read.
+const WAITING_MAX: usize = 200;
+/// Longest look at the connection between two.
+const LOOK: Duration = Duration::from_millis(200);
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut call = arguments.common.call()?;
+    let topic = arguments.topic.clone().or(call.topic.take());
+    let topic = topic.ok_or("where to? give a topic: -t TOPIC".to_owned())?;
+    if topic.is_empty() || topic.contains(['+', '#', '\0']) || topic.len() > 65_535 {
+        return Err(format!("`{topic}` is no topic: it has a wildcard or nothing in it").into());
+    }
+    let profile = &mut call.settings.profile;
+    profile.inflight_max = arguments.max_inflight.max(1);
+    let block = call.block("publish")?;
+    if block.properties().topic_alias().is_some() {
+        call.settings.profile.alias_out_max = 1;
+    }
+    let body = arguments.body.read()?; // before the connection: a fault here needs none
+    let session = call.connect()?;
+    let qos = call.qos;
+    let mut sender =
+        Sender { session, call, topic, block, retain: arguments.retain, failed: None, qos };
+    match body {
+        Some(body) => {
+            for round in 0..arguments.repeat {
+                if round > 0 {
+                    sender.pause(Duration::try_from_secs_f64(arguments.repeat_delay))?;
+                }
+                sender.send(&body)?;
+            }
+        }
+        None => {
+            for line in std::io::stdin().lock().split(b'\n') {
+                let line = line.map_err(|error| format!("standard input: {error}"))?;
+                sender.send(&line)?;
+            }
+        }
+    }
+    sender.finish()
+}
+
+impl Body {
+    /// The one message; `None`: lines of standard input.
+    fn read(&self) -> Result<Option<Vec<u8>>, String> {
+        if let Some(message) = &self.message {
+            return Ok(Some(message.clone().into_bytes()));
+        }
+        if let Some(file) = &self.file {
+            let read = std::fs::read(file);
+            return read.map(Some).map_err(|error| format!("{}: {error}", file.display()));
+        }
+        if self.stdin_file {
+            let mut bytes = Vec::new();
+            let read = std::io::stdin().read_to_end(&mut bytes);
+            return read.map(|_| Some(bytes)).map_err(|error| format!("standard input: {error}"));
+        }
+        Ok(if self.null_message { Some(Vec::new()) } else { None })
+    }
+}
+
+struct Sender {
+    session: Session,
+    call: Call,
+    topic: String,
+    block: Block,
+    retain: bool,
+    qos: client::Qos,
+    /// What became of the first message that was not taken.
+    failed: Option<String>,
+}
+
+impl Sender {
+    fn send(&mut self, body: &[u8]) -> Result<(), Failure> {
+        let unix_s = (client::now().wall_ms / 1_000) as u32;
+        let mut message: Publication =
+            publication(unix_s, &self.topic, self.block.properties(), body);
+        (message.qos, message.retain) = (self.qos, self.retain);
+        let token = self.session.publish(message);
+        self.call.note(|| format!("message {token}, {} bytes, is on its way", body.len()));
+        while self.session.has_events() {
+            self.look(Duration::ZERO)?;
+        }
+        while self.session.under_way() > WAITING_MAX || self.is_writing() {
+            self.look(LOOK)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the socket has not taken everything.
+    fn is_writing(&self) -> bool {
+        self.session.waits_on().is_some_and(|(_, writes)| writes)
+    }
+
+    fn pause(&mut self, span: Result<Duration, impl Sized>) -> Result<(), Failure> {
+        let span = span.map_err(|_| "--repeat-delay: seconds, not below zero".to_owned())?;
+        let until = client::now().after(span);
+        while client::now().mono < until {
+            self.look((until - client::now().mono).min(LOOK))?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, span: Duration) -> Result<(), Failure> {
+        let Some(event) = self.session.poll(span)? else { return Ok(()) };
+        if let Some(text) = unpublished(&event) {
+            self.failed.get_or_insert(text);
+        }
+        if let Event::Published { token, result: Ok(reason) } = &event {
+            let nobody = match reason {
+                ReasonCode::NoMatchingSubscribers => "; nobody is subscribed to it",
+                _ => "",
+            };
+            self.call.note(|| format!("message {token} was taken{nobody}"));
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        while self.session.under_way() > 0 || self.session.has_events() || self.is_writing() {
+            self.look(LOOK)?;
+        }
+        self.session.disconnect(ReasonCode::Success, self.call.block("disconnect")?);
+        self.failed.map_or(Ok(()), |text| Err(text.into()))
+    }
+}

@@ -1,0 +1,254 @@
+//! `holdline sub`: subscribes and prints what comes.
+
+use super::format::{Format, Shown};
+use super::{Call, Common, Failure, TIMED_OUT, end, say};
+use clap::Args;
+use client::{Event, Publication, Qos, ReasonCode, RetainHandling, Retry, Session, Wish};
+use std::collections::HashMap;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What to subscribe to, and how to print it.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// Topic filter; may be given several times
+    #[arg(short, long, value_name = "FILTER")]
+    topic: Vec<String>,
+    /// End this subscription of the session; may be given several times
+    #[arg(short = 'U', long, value_name = "FILTER")]
+    unsubscribe: Vec<String>,
+    /// Do not print messages of topics that this filter matches; may be given several times
+    #[arg(short = 'T', long, value_name = "FILTER")]
+    filter_out: Vec<String>,
+    /// End after so many messages
+    #[arg(short = 'C', value_name = "COUNT")]
+    count: Option<u64>,
+    /// End after so many seconds, with code 27
+    #[arg(short = 'W', value_name = "SECONDS")]
+    wait: Option<u64>,
+    /// End when the subscriptions were answered
+    #[arg(short = 'E')]
+    end_subscribed: bool,
+    /// Print the topic in front of the message
+    #[arg(short, long)]
+    verbose: bool,
+    /// Print no end of line behind the message
+    #[arg(short = 'N')]
+    no_newline: bool,
+    /// How to print a message: %t %p %q %r %j and the like
+    #[arg(short = 'F', value_name = "FORMAT", allow_hyphen_values = true)]
+    format: Option<String>,
+    /// Do not print messages that the broker had kept
+    #[arg(short = 'R', conflicts_with = "retained_only")]
+    no_retained: bool,
+    /// Print only messages that the broker had kept, and end with the first other one
+    #[arg(long)]
+    retained_only: bool,
+    /// Clear what the broker had kept of the topics that come
+    #[arg(long)]
+    remove_retained: bool,
+    /// Leave the retain flag as it was published (MQTT 5)
+    #[arg(long)]
+    retain_as_published: bool,
+    /// When kept messages are sent (MQTT 5): always, new or never
+    #[arg(long, value_name = "WHEN", default_value = "always")]
+    retain_handling: String,
+    /// Nothing that this client published itself (MQTT 5)
+    #[arg(long)]
+    no_local: bool,
+}
+
+/// Subscribes.
+pub fn subscribe(arguments: Arguments) -> ExitCode {
+    end(arguments.common.quiet(), run(&arguments))
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut call = arguments.common.call()?;
+    let mut filters = arguments.topic.clone();
+    filters.extend(call.topic.take());
+    if filters.is_empty() && arguments.unsubscribe.is_empty() {
+        return Err("to what? give a topic filter: -t FILTER".to_owned().into());
+    }
+    let all = filters.iter().chain(&arguments.unsubscribe).chain(&arguments.filter_out);
+    all.into_iter().try_for_each(|filter| check(filter))?;
+    let wishes = wishes(arguments, &filters, call.qos)?;
+    let format = Format::read(&arguments.format())?;
+    let (min, max) = (Duration::from_secs(1), Duration::from_secs(30));
+    let until = arguments.wait.map(|s| client::now().after(Duration::from_secs(s)));
+    if let Some(seconds) = arguments.wait {
+        let most = Duration::from_secs(seconds.max(1));
+        call.settings.connect_timeout = call.settings.connect_timeout.min(most);
+    }
+    call.settings.retry = Some(Retry { min, max });
+    let mut session = call.connect()?;
+    let mut asked = HashMap::new();
+    if !arguments.unsubscribe.is_empty() {
+        let ended = arguments.unsubscribe.iter().map(|filter| filter.as_str().into()).collect();
+        session.unsubscribe(ended, call.block("unsubscribe")?);
+    }
+    if !wishes.is_empty() {
+        asked.insert(session.subscribe(wishes, call.block("subscribe")?), filters.clone());
+    }
+    let mut reader = Reader { arguments, call, session, format, asked, printed: 0, is_over: false };
+    while !reader.is_over {
+        let now = client::now().mono;
+        if until.is_some_and(|until| now >= until) {
+            reader.farewell()?;
+            return Err(Failure { code: TIMED_OUT, text: "timed out".to_owned() });
+        }
+        let span = until.map_or(Duration::from_secs(60), |until| until - now);
+        reader.look(span)?;
+    }
+    reader.farewell()
+}
+
+impl Arguments {
+    /// The format that the flags come to.
+    fn format(&self) -> String {
+        let end = if self.no_newline { "" } else { "\\n" };
+        match &self.format {
+            Some(format) => format!("{format}{end}"),
+            None if self.verbose => format!("%t %p{end}"),
+            None => format!("%p{end}"),
+        }
+    }
+}
+
+fn wishes(arguments: &Arguments, filters: &[String], qos: Qos) -> Result<Vec<Wish>, String> {
+    let retain_handling = match arguments.retain_handling.as_str() {
+        "always" => RetainHandling::Send,
+        "new" => RetainHandling::SendIfNew,
+        "never" => RetainHandling::DoNotSend,
+        other => return Err(format!("--retain-handling {other}: always, new or never")),
+    };
+    let wish = |filter: &String| Wish {
+        filter: filter.as_str().into(),
+        qos,
+        no_local: arguments.no_local,
+        retain_as_published: arguments.retain_as_published,
+        retain_handling,
+    };
+    Ok(filters.iter().map(wish).collect())
+}
+
+/// What is wrong with a filter, before a broker closes the connection for it.
+fn check(filter: &str) -> Result<(), String> {
+    let levels: Vec<&str> = filter.split('/').collect();
+    let last = levels.len() - 1;
+    let is_wrong = |(at, level): (usize, &&str)| {
+        level.contains('#') && (*level != "#" || at != last) || level.contains('+') && *level != "+"
+    };
+    if filter.is_empty() || filter.len() > 65_535 || levels.iter().enumerate().any(is_wrong) {
+        return Err(format!("`{filter}` is no filter: + and # stand alone, # at the end"));
+    }
+    Ok(())
+}
+
+struct Reader<'a> {
+    arguments: &'a Arguments,
+    call: Call,
+    session: Session,
+    format: Format,
+    /// Filters by the token of their subscription.
+    asked: HashMap<u32, Vec<String>>,
+    printed: u64,
+    is_over: bool,
+}
+
+impl Reader<'_> {
+    fn look(&mut self, span: Duration) -> Result<(), Failure> {
+        let event = match self.session.poll(span) {
+            Ok(event) => event,
+            Err(fault) => {
+                if !self.arguments.common.quiet() {
+                    say(&fault.to_string());
+                }
+                return Ok(()); // it comes back
+            }
+        };
+        match event {
+            Some(Event::Message { qos, retain, ids, packet_id, message, .. }) => {
+                let at_ms = client::now().wall_ms;
+                let shown = Shown { message: &message, qos, retain, packet_id, ids: &ids, at_ms };
+                self.message(&shown);
+            }
+            Some(Event::Subscribed { token, reasons }) => self.subscribed(token, &reasons)?,
+            Some(Event::Connected(_)) => self.call.note(|| "connected again".to_owned()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn subscribed(&mut self, token: u32, reasons: &[ReasonCode]) -> Result<(), Failure> {
+        let filters = self.asked.remove(&token).unwrap_or_default();
+        let mut granted = 0;
+        for (filter, reason) in filters.iter().zip(reasons) {
+            let name = reason.name(client::PacketKind::Suback).replace('_', " ");
+            self.call.note(|| format!("{filter}: {name}"));
+            granted += usize::from(!reason.is_failure());
+            if reason.is_failure() && !self.arguments.common.quiet() {
+                say(&format!("{filter}: the broker refused the subscription: {name}"));
+            }
+        }
+        if granted == 0 && !filters.is_empty() {
+            self.farewell()?;
+            let text = "all subscriptions were refused".to_owned();
+            let code = reasons.first().map_or(1, |reason| reason.number());
+            return Err(Failure { code, text });
+        }
+        self.is_over |= self.arguments.end_subscribed && self.asked.is_empty();
+        Ok(())
+    }
+
+    fn message(&mut self, shown: &Shown<'_>) {
+        let arguments = self.arguments;
+        if self.is_over || arguments.no_retained && shown.retain {
+            return;
+        }
+        if arguments.retained_only && !shown.retain {
+            self.is_over = true;
+            return;
+        }
+        let topic = shown.message.topic();
+        if arguments.filter_out.iter().any(|filter| client::matches(filter, topic)) {
+            return;
+        }
+        if arguments.remove_retained && shown.retain {
+            let mut empty = Publication::new(topic, &[], &[]);
+            empty.retain = true;
+            self.session.publish(empty);
+        }
+        let mut line = Vec::new();
+        self.format.print(shown, &mut line);
+        let mut out = std::io::stdout().lock();
+        // Whoever read has gone: there is nothing more to do.
+        self.is_over |= out.write_all(&line).and_then(|()| out.flush()).is_err();
+        self.printed += 1;
+        self.is_over |= arguments.count.is_some_and(|count| self.printed >= count);
+    }
+
+    fn farewell(&mut self) -> Result<(), Failure> {
+        self.session.disconnect(ReasonCode::Success, self.call.block("disconnect")?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_checked_before_the_broker_does() {
+        for good in ["a", "+", "#", "a/+/b", "a/#", "/", "$share/g/a"] {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a+", "#/a", "a/#/b", "a#"] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `holdline retained`: the retained messages of a running server.
+
+use crate::client::{Server, encoded, query};
+use crate::clients::{lines, text};
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use std::process::ExitCode;
+
+/// What to do with retained messages.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List them in the order of their topics, one a line
+    List {
+        /// Only those on topics that match; quote it, for the shell knows # too
+        #[arg(default_value = "#")]
+        filter: String,
+        /// At most so many
+        #[arg(long, default_value_t = 20)]
+        limit: u32,
+    },
+    /// Show the message of a topic
+    Get {
+        /// The topic
+        topic: String,
+    },
+    /// Forget the messages of these topics
+    Clear {
+        /// The topics
+        #[arg(required = true)]
+        topics: Vec<String>,
+    },
+}
+
+/// Does it, and prints what came of it.
+pub fn retained(arguments: Arguments) -> ExitCode {
+    match act(&arguments) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn act(arguments: &Arguments) -> Result<String, String> {
+    let (server, json) = (&arguments.server, arguments.json);
+    let path = |topic: &str| format!("/v1/retained/{}", encoded(topic));
+    match &arguments.action {
+        Action::List { filter, limit } => {
+            let query = query("/v1/retained", &[("filter", Some(filter.clone()))]);
+            let found = server.pages(&query, "messages", *limit)?;
+            let shown = |found: &[Value]| found.iter().map(line).collect();
+            Ok(if json { lines(&found) } else { shown(&found) })
+        }
+        Action::Get { topic } => {
+            let found = server.call("GET", &path(topic), None)?;
+            Ok(if json { format!("{found}\n") } else { format!("{}\n", payload(&found)) })
+        }
+        Action::Clear { topics } => {
+            let mut out = String::new();
+            for topic in topics {
+                let answer = server
+                    .call("DELETE", &path(topic), None)
+                    .map_err(|why| format!("{out}{topic}: {why}"))?;
+                out += &if json { format!("{answer}\n") } else { format!("{topic}: cleared\n") };
+            }
+            Ok(out)
+        }
+    }
+}
+
+fn line(message: &Value) -> String {
+    format!("{} {}\n", text(&message["topic"]), payload(message))
+}
+
+/// The payload as text, or as base64 when it is none.
+fn payload(message: &Value) -> String {
+    match message["payload"].as_str() {
+        Some(text) => text.into(),
+        None => format!("base64:{}", text(&message["payload_base64"])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_payload_is_shown_as_text_if_it_is_one() {
+        let message = json!({ "topic": "a", "payload": "on", "payload_base64": "b24=" });
+        assert_eq!(line(&message), "a on\n");
+        assert_eq!(payload(&json!({ "payload_base64": "/w==" })), "base64:/w==");
+    }
+}

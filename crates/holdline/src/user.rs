@@ -1,0 +1,329 @@
+//! `holdline user`: the book of users of a running server, and lines for password files.
+//!
+//! A password is never an argument, where other users of the machine and the shell's history would
+//! see it: it is read from standard input.
+
+use crate::client::{Server, encoded, query};
+use crate::clients::{lines, text};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What to do with users.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List the users of the book
+    List {
+        /// At most so many
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+    },
+    /// Show a user and what it may do
+    Show {
+        /// Its name; `*` holds the rules of everybody
+        name: String,
+    },
+    /// Make or change a user; what is not given stays
+    Put(Put),
+    /// Remove users
+    Remove {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Write a user's password into a password file, without a server; it is made if it is missing
+    Passwd {
+        /// The file, as mosquitto_passwd makes them
+        file: PathBuf,
+        /// The user's name
+        name: String,
+        /// Take the user out of the file
+        #[arg(long)]
+        remove: bool,
+    },
+}
+
+#[derive(Args)]
+struct Put {
+    /// Its name; `*` holds the rules of everybody
+    name: String,
+    /// Read a new password from standard input
+    #[arg(long)]
+    password: bool,
+    /// It may do everything, or (false) no longer
+    #[arg(long = "super", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    is_super: Option<bool>,
+    /// It is refused, or (false) no longer
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    disabled: Option<bool>,
+    /// May publish and read there: a topic filter with %c for the client, %u for the user. The
+    /// rules given here, in their order, take the place of all that it had
+    #[arg(long, value_name = "FILTER")]
+    allow: Vec<String>,
+    /// May publish there
+    #[arg(long, value_name = "FILTER")]
+    publish: Vec<String>,
+    /// May read there
+    #[arg(long, value_name = "FILTER")]
+    read: Vec<String>,
+    /// May do nothing there; looked at before the others
+    #[arg(long, value_name = "FILTER")]
+    deny: Vec<String>,
+    /// Take all its rules away
+    #[arg(long, conflicts_with_all = ["allow", "publish", "read", "deny"])]
+    no_rules: bool,
+}
+
+/// Does it, and prints what came of it.
+pub fn user(arguments: Arguments) -> ExitCode {
+    match act(&arguments) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn act(arguments: &Arguments) -> Result<String, String> {
+    let (server, json) = (&arguments.server, arguments.json);
+    let path = |name: &str| format!("/v1/users/{}", encoded(name));
+    let shown = |user: &Value| if json { format!("{user}\n") } else { card(user) };
+    match &arguments.action {
+        Action::List { limit } => {
+            let found = server.pages(&query("/v1/users", &[]), "users", *limit)?;
+            Ok(if json { lines(&found) } else { table(&found) })
+        }
+        Action::Show { name } => server.call("GET", &path(name), None).map(|user| shown(&user)),
+        Action::Put(put) => {
+            let password = if put.password { Some(password(&put.name)?) } else { None };
+            let order = put.order(password);
+            server.call("PUT", &path(&put.name), Some(&order)).map(|user| shown(&user))
+        }
+        Action::Remove { names } => {
+            let mut out = String::new();
+            for name in names {
+                let answer = server
+                    .call("DELETE", &path(name), None)
+                    .map_err(|why| format!("{out}{name}: {why}"))?;
+                out += &if json { format!("{answer}\n") } else { format!("{name}: removed\n") };
+            }
+            Ok(out)
+        }
+        Action::Passwd { file, name, remove } => {
+            let line = if *remove { None } else { Some(hashed(name, &password(name)?)?) };
+            passwd(file, name, line.as_deref())
+        }
+    }
+}
+
+impl Put {
+    fn order(&self, password: Option<String>) -> Value {
+        let mut order = json!({});
+        if let Some(password) = password {
+            order["password"] = json!(password);
+        }
+        if let Some(is_super) = self.is_super {
+            order["superuser"] = json!(is_super);
+        }
+        if let Some(disabled) = self.disabled {
+            order["disabled"] = json!(disabled);
+        }
+        let sorts = [
+            (&self.deny, "all", false),
+            (&self.publish, "publish", true),
+            (&self.read, "read", true),
+            (&self.allow, "all", true),
+        ];
+        let rules: Vec<Value> = sorts
+            .into_iter()
+            .flat_map(|(filters, action, allow)| {
+                let rule = move |filter: &String| {
+                    json!({ "filter": filter, "action": action, "allow": allow })
+                };
+                filters.iter().map(rule)
+            })
+            .collect();
+        if self.no_rules || !rules.is_empty() {
+            order["rules"] = json!(rules);
+        }
+        order
+    }
+}
+
+fn table(users: &[Value]) -> String {
+    let mut out =
+        format!("{:<32} {:<9} {:<6} {:<9} {:>5}\n", "USER", "PASSWORD", "SUPER", "STATE", "RULES");
+    for user in users {
+        let yes = |key: &str| if user[key] == true { "yes" } else { "no" };
+        let state = if user["disabled"] == true { "disabled" } else { "enabled" };
+        out += &format!(
+            "{:<32} {:<9} {:<6} {state:<9} {:>5}\n",
+            text(&user["name"]),
+            yes("has_password"),
+            yes("superuser"),
+            user["rules"].as_array().map_or(0, Vec::len),
+        );
+    }
+    out
+}
+
+fn card(user: &Value) -> String {
+    let word = |key: &str, word: &'static str| if user[key] == true { word } else { "" };
+    let mut out = text(&user["name"]);
+    for part in [
+        if user["has_password"] == true { "" } else { ", without a password" },
+        word("superuser", ", may do everything"),
+        word("disabled", ", is refused"),
+    ] {
+        out += part;
+    }
+    out += "\n";
+    for rule in user["rules"].as_array().into_iter().flatten() {
+        let allow = if rule["allow"] == true { "allow" } else { "deny" };
+        out += &format!("  {allow:<6} {:<8} {}\n", text(&rule["action"]), text(&rule["filter"]));
+    }
+    out
+}
+
+/// One line of standard input; at a terminal it is asked for, and seen as it is typed.
+fn password(name: &str) -> Result<String, String> {
+    let input = std::io::stdin();
+    if input.is_terminal() {
+        // A prompt that cannot be shown is not worth failing for.
+        drop(write!(std::io::stderr(), "New password of {name} (it will be seen): "));
+    }
+    let mut line = String::new();
+    input.lock().read_line(&mut line).map_err(|error| format!("standard input: {error}"))?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    match password.is_empty() {
+        true => Err("give the password on standard input, as one line".into()),
+        false => Ok(password.into()),
+    }
+}
+
+/// A line of a password file.
+fn hashed(name: &str, password: &str) -> Result<String, String> {
+    server::config::mosquitto::password_line(name, password)
+}
+
+/// Puts the user's line into the file, or takes it out. The file is replaced whole, so that a
+/// server that reads it meanwhile sees one or the other.
+fn passwd(file: &Path, name: &str, line: Option<&str>) -> Result<String, String> {
+    let shown = file.display();
+    let told = |error: std::io::Error| format!("{shown}: {error}");
+    let before = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && line.is_some() => {
+            String::new()
+        }
+        Err(error) => return Err(told(error)),
+    };
+    let (text, was_there) = replaced(&before, name, line);
+    if line.is_none() && !was_there {
+        return Err(format!("{shown}: has no user {name}"));
+    }
+    let next = file.with_extension("next");
+    write_private(&next, &text).map_err(|error| format!("{}: {error}", next.display()))?;
+    if let Ok(before) = std::fs::metadata(file) {
+        std::fs::set_permissions(&next, before.permissions()).map_err(told)?;
+    }
+    std::fs::rename(&next, file).map_err(told)?;
+    let what = match (line, was_there) {
+        (None, _) => "is out of",
+        (Some(_), true) => "has a new password in",
+        (Some(_), false) => "is in",
+    };
+    Ok(format!("{name} {what} {shown}; a running server reads it at SIGHUP\n"))
+}
+
+/// A file that nobody else reads.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// The text with this line for the user, and whether it had one.
+fn replaced(text: &str, name: &str, line: Option<&str>) -> (String, bool) {
+    let is_of = |line: &str| line.split_once(':').is_some_and(|(found, _)| found == name);
+    let was_there = text.lines().any(is_of);
+    let mut lines: Vec<&str> = Vec::new();
+    let mut new = line;
+    for old in text.lines() {
+        match is_of(old) {
+            true => lines.extend(new.take()),
+            false => lines.push(old),
+        }
+    }
+    lines.extend(new);
+    (lines.into_iter().map(|line| format!("{line}\n")).collect(), was_there)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_put_in_replaced_and_taken_out() {
+        assert_eq!(replaced("", "a", Some("a:1")), ("a:1\n".into(), false));
+        let two = "b:0\na:1\n# x\na:9";
+        assert_eq!(replaced(two, "a", Some("a:2")), ("b:0\na:2\n# x\n".into(), true));
+        assert_eq!(replaced(two, "b", None), ("a:1\n# x\na:9\n".into(), true));
+        assert!(!replaced(two, "c", None).1);
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_keeps_its_permissions() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("passwords");
+        passwd(&file, "a", Some("a:1")).expect("made");
+        let mode = |file: &Path| std::fs::metadata(file).expect("is there").permissions().mode();
+        assert_eq!(mode(&file) & 0o777, 0o600);
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).expect("set");
+        passwd(&file, "b", Some("b:1")).expect("changed");
+        assert_eq!(mode(&file) & 0o777, 0o640);
+        assert_eq!(std::fs::read_to_string(&file).expect("reads"), "a:1\nb:1\n");
+        assert!(passwd(&file, "c", None).is_err_and(|why| why.contains("no user c")));
+    }
+
+    #[test]
+    fn rules_are_ordered_with_what_is_denied_first() {
+        let put = Put {
+            name: "u".into(),
+            password: false,
+            is_super: Some(false),
+            disabled: None,
+            allow: vec!["a/#".into()],
+            publish: Vec::new(),
+            read: vec!["b".into()],
+            deny: vec!["a/secret".into()],
+            no_rules: false,
+        };
+        let order = put.order(None);
+        assert_eq!(order["superuser"], false);
+        assert_eq!((order.get("password"), order.get("disabled")), (None, None));
+        let filters: Vec<_> =
+            order["rules"].as_array().expect("rules").iter().map(|r| text(&r["filter"])).collect();
+        assert_eq!(filters, ["a/secret", "b", "a/#"]);
+    }
+}

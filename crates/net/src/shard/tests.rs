@@ -1,0 +1,415 @@
+//! A shard over real sockets, with a machine whose letters are orders.
+
+use super::*;
+use crate::desk::Opened;
+use crate::epoll::Epoll;
+use crate::layer::Address;
+use crate::listen;
+use crate::mailbox::Mailbox;
+use crate::transport::{Accepted, Got};
+use model::limits::TopicLimits;
+use model::link::{Link, Protocol};
+use model::machine::Input;
+use std::io::{IoSlice, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+
+/// What it sends when it is told to send much, bytes: more than sockets take at once.
+const MUCH: usize = 8 * 1024 * 1024;
+
+/// Takes letters: `h` holds, `s` agrees on a silence, `d` wants to know when all is written, `m`
+/// sends much, `e` echoes, `c` counts; a number of `.` is one frame that ends with `!`.
+#[derive(Default)]
+struct Letters {
+    _room: u64,
+    dropped: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Said {
+    Opened(SocketAddr),
+    Took(u8),
+    Frame(usize),
+    Backlog(usize),
+    Drained,
+    Silent,
+}
+
+impl Machine for Letters {
+    type Up = Said;
+    type Down = bool;
+
+    fn opened(&mut self, _: Now, link: &Link, out: &mut Outbox<Said>) -> Result<(), CloseReason> {
+        out.say(Said::Opened(link.peer));
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        _: Now,
+        input: &mut Input<'_>,
+        out: &mut Outbox<Said>,
+    ) -> Result<(), CloseReason> {
+        while let Some(&letter) = input.rest().first() {
+            match letter {
+                b'.' => match input.rest().iter().position(|&byte| byte == b'!') {
+                    Some(at) => out.say(Said::Frame(input.take(at + 1).len())),
+                    None => return Ok(()),
+                },
+                letter => {
+                    input.take(1);
+                    out.say(Said::Took(letter));
+                    match letter {
+                        b'h' => {
+                            out.hold(true);
+                            return Ok(());
+                        }
+                        b's' => out.silence(5),
+                        b'd' => out.tell_drained(),
+                        b'm' => {
+                            out.bytes().resize(MUCH, b'x');
+                            return Ok(());
+                        }
+                        b'b' => out.say(Said::Backlog(out.backlog())),
+                        b'c' => out.count(Counter::PacketsIn),
+                        other => out.bytes().push(other),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, _: Now, _: bool, out: &mut Outbox<Said>) -> Result<(), CloseReason> {
+        out.hold(false);
+        Ok(())
+    }
+
+    fn wake(&mut self, _: Now, _: &mut Outbox<Said>) -> Result<(), CloseReason> {
+        Ok(())
+    }
+
+    fn drained(&mut self, _: Now, out: &mut Outbox<Said>) -> Result<(), CloseReason> {
+        out.say(Said::Drained);
+        Ok(())
+    }
+
+    fn silent(&mut self, _: Now, out: &mut Outbox<Said>) -> Result<(), CloseReason> {
+        out.say(Said::Silent);
+        Err(CloseReason::KeepAliveTimeout)
+    }
+
+    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<Said>) {}
+
+    fn closed(&mut self, _: Now, _: CloseReason, _: &mut Outbox<Said>) {
+        self.dropped = true;
+    }
+}
+
+/// Notes what machines say.
+#[derive(Default)]
+struct Notes {
+    said: Vec<Said>,
+    conn: Option<ConnRef>,
+    turned: usize,
+    congested: bool,
+}
+
+impl House for Notes {
+    type Machine = Letters;
+    type Mail = ();
+
+    fn machine(&mut self, _: Now, _: &Link, _: Opened) -> Option<Letters> {
+        Some(Letters::default())
+    }
+
+    fn word(&mut self, _: Now, from: ConnRef, word: Said, _: &mut Desk<Self>) {
+        self.conn = Some(from);
+        self.said.push(word);
+    }
+
+    fn mail(&mut self, _: Now, (): (), _: &mut Desk<Self>) {}
+
+    fn turn(&mut self, now: Now, _: &mut Desk<Self>) -> Option<Instant> {
+        // Turns go on, so that a test that waits for nothing ends.
+        Some(now.after(Duration::from_millis(1)))
+    }
+
+    fn turned(&mut self, _: Now, _: &mut Desk<Self>) {
+        self.turned += 1;
+    }
+
+    fn congested(&self) -> bool {
+        self.congested
+    }
+
+    fn undelivered(&mut self, _: Now, _: ConnRef, _: bool, _: &mut Desk<Self>) {}
+}
+
+type TheLetter = LetterOf<Notes, OwnedFd>;
+
+/// The real network with a clock that can be put forward.
+struct Ahead {
+    net: Epoll<TheLetter>,
+    by: Duration,
+}
+
+impl Net for Ahead {
+    type Socket = OwnedFd;
+    type Letter = TheLetter;
+
+    fn now(&mut self) -> Now {
+        let now = self.net.now();
+        Now::new(now.mono + self.by, now.wall_ms)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) {
+        self.net.wait(timeout, ready);
+    }
+
+    fn accept(&mut self, door: u8) -> Accepted<OwnedFd> {
+        self.net.accept(door)
+    }
+
+    fn stop_listening(&mut self) {
+        self.net.stop_listening();
+    }
+
+    fn dial(&mut self, to: SocketAddr, from: Option<IpAddr>) -> Result<OwnedFd, CloseReason> {
+        self.net.dial(to, from)
+    }
+
+    fn dialled(&mut self, socket: &OwnedFd) -> Result<(), CloseReason> {
+        self.net.dialled(socket)
+    }
+
+    fn adopt(&mut self, socket: &OwnedFd, token: u64) -> Result<(), CloseReason> {
+        self.net.adopt(socket, token)
+    }
+
+    fn release(&mut self, socket: &OwnedFd) {
+        self.net.release(socket);
+    }
+
+    fn receive(&mut self, socket: &OwnedFd, into: &mut [u8]) -> Got {
+        self.net.receive(socket, into)
+    }
+
+    fn send(&mut self, socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> Got {
+        self.net.send(socket, pieces)
+    }
+
+    fn close(&mut self, socket: OwnedFd, abort: bool) {
+        self.net.close(socket, abort);
+    }
+
+    fn post(&mut self, to: ShardId, letter: TheLetter) -> Result<(), TheLetter> {
+        self.net.post(to, letter)
+    }
+
+    fn wake_posted(&mut self) {
+        self.net.wake_posted();
+    }
+
+    fn letters(&mut self, into: &mut Vec<TheLetter>) {
+        self.net.letters(into);
+    }
+}
+
+struct World {
+    shard: Shard<Ahead, Notes>,
+    at: SocketAddr,
+}
+
+/// Turns after which what has not come does not come.
+const TURNS_MAX: usize = 50_000;
+
+impl World {
+    fn new(protocol: Protocol) -> World {
+        let door = Door {
+            name: "test".to_owned(),
+            address: Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))),
+            protocol: Some(protocol),
+            tls: None,
+            paths: Vec::new(),
+            origins: Vec::new(),
+            proxy: false,
+        };
+        let mut open = listen::open(std::slice::from_ref(&door), 1, 10_000).expect("port 0");
+        let Address::Tcp(at) = open.addresses[0] else { panic!("it has a port") };
+        let mailboxes: Arc<[Arc<Mailbox<TheLetter>>]> =
+            vec![Mailbox::new(16).expect("an eventfd")].into();
+        let net = Epoll::new(ShardId(0), open.shards.remove(0), mailboxes, crate::epoll::began());
+        let net = Ahead { net: net.expect("a poller"), by: Duration::ZERO };
+        let topics = TopicLimits { packet_bytes_max: 512 * 1024, ..TopicLimits::default() };
+        let limits = Limits { out_bytes_max: 16 * 1024 * 1024, topics, ..Limits::default() };
+        let settings = Settings {
+            shard: ShardId(0),
+            shards: 1,
+            hash_key: HashKey::new(1, 2),
+            limits: Arc::new(limits),
+            doors: vec![Arc::new(door)],
+            census: Arc::default(),
+            seed: 1,
+        };
+        World { shard: Shard::new(settings, net, Notes::default()), at }
+    }
+
+    /// Turns until `done`, or fails.
+    fn until(&mut self, done: impl Fn(&Notes) -> bool) {
+        while !done(self.shard.house()) {
+            assert!(self.shard.house().turned < TURNS_MAX, "{:?}", self.said());
+            self.shard.turn();
+        }
+    }
+
+    fn turns(&mut self, count: usize) {
+        let until = self.shard.house().turned + count;
+        self.until(|notes| notes.turned >= until);
+    }
+
+    fn said(&self) -> &[Said] {
+        &self.shard.house().said
+    }
+
+    fn call(&mut self, first: &[u8]) -> TcpStream {
+        let mut client = TcpStream::connect(self.at).expect("it listens");
+        client.write_all(first).expect("the socket takes it");
+        client
+    }
+
+    fn took(&self, letter: u8) -> usize {
+        self.said().iter().filter(|said| **said == Said::Took(letter)).count()
+    }
+
+    fn release(&mut self) {
+        let conn = self.shard.house().conn.expect("a machine said something");
+        self.shard.desk_mut().deliver(conn, true);
+    }
+}
+
+/// The first byte is the protocol's; the machine echoes it.
+const FIRST: u8 = 0x10;
+
+#[test]
+fn a_machine_sees_the_true_peer_when_it_is_opened() {
+    let mut world = World::new(Protocol::Mqtt);
+    let client = world.call(&[FIRST]);
+    world.until(|notes| notes.said.len() >= 2);
+    assert_eq!(world.said()[0], Said::Opened(client.local_addr().expect("bound")));
+}
+
+#[test]
+fn what_comes_while_a_connection_is_held_is_shown_when_it_is_released() {
+    let mut world = World::new(Protocol::Mqtt);
+    let mut client = world.call(&[FIRST, b'h', b'1', b'2']);
+    world.until(|notes| notes.said.contains(&Said::Took(b'h')));
+    client.write_all(b"34").expect("the socket takes it");
+    client.shutdown(std::net::Shutdown::Write).expect("it was open");
+    world.turns(20);
+    assert_eq!(world.said().last(), Some(&Said::Took(b'h')), "nothing is shown");
+    assert_eq!(world.shard.connections(), 1, "not even its end is looked at");
+    world.release();
+    world.until(|notes| notes.said.contains(&Said::Took(b'4')));
+    let tail = &world.said()[world.said().len() - 4..];
+    assert_eq!(tail, [b'1', b'2', b'3', b'4'].map(Said::Took));
+    world.until(|notes| notes.turned > 0);
+    let mut rest = Vec::new();
+    while world.shard.connections() > 0 {
+        world.turns(1);
+    }
+    client.read_to_end(&mut rest).expect("closed in order");
+    assert_eq!(rest, [FIRST, b'1', b'2', b'3', b'4']);
+}
+
+#[test]
+fn silence_by_our_own_will_is_not_held_against_the_peer() {
+    let mut world = World::new(Protocol::Mqtt);
+    let _client = world.call(&[FIRST, b's', b'h']);
+    world.until(|notes| notes.said.contains(&Said::Took(b'h')));
+    world.shard.net.by = Duration::from_secs(60);
+    world.turns(4);
+    world.shard.net.by = Duration::from_secs(120);
+    world.turns(4);
+    assert_eq!(world.shard.connections(), 1);
+    world.release();
+    world.turns(4);
+    assert_eq!(world.shard.connections(), 1, "its time begins anew");
+    world.shard.net.by = Duration::from_secs(180);
+    world.until(|notes| notes.said.contains(&Said::Silent));
+}
+
+#[test]
+fn a_machine_is_told_once_when_all_is_written() {
+    let mut world = World::new(Protocol::Mqtt);
+    let mut client = world.call(&[FIRST, b'm', b'd', b'b']);
+    world.until(|notes| notes.said.iter().any(|said| matches!(said, Said::Backlog(_))));
+    world.turns(10);
+    let waits = world.said().iter().any(|said| matches!(said, Said::Backlog(1..)));
+    assert!(waits && !world.said().contains(&Said::Drained), "the socket is full");
+    let mut left = MUCH;
+    let mut buffer = vec![0; 1 << 20];
+    client.set_nonblocking(true).expect("a socket");
+    while left > 0 {
+        left -= client.read(&mut buffer).unwrap_or(0);
+        world.turns(1);
+    }
+    world.until(|notes| notes.said.contains(&Said::Drained));
+    world.turns(5);
+    let told = world.said().iter().filter(|said| **said == Said::Drained).count();
+    assert_eq!(told, 1);
+    // At once, when nothing waits.
+    client.write_all(b"d").expect("the socket takes it");
+    world.until(|notes| notes.said.iter().filter(|said| **said == Said::Drained).count() == 2);
+}
+
+#[test]
+fn packets_are_bounded_by_their_own_protocol() {
+    let frame = |bytes: usize| [vec![b'.'; bytes - 1], vec![b'!']].concat();
+    let large = 400 * 1024;
+    for (first, protocol, bound) in
+        [(0x10, Protocol::Mqtt, true), (0x10, Protocol::Mqtt, false), (0, Protocol::Miop, true)]
+    {
+        let mut world = World::new(protocol);
+        let mut client = world.call(&[first]);
+        if bound {
+            client.write_all(b"s").expect("the socket takes it");
+        }
+        client.set_nonblocking(true).expect("a socket");
+        let (bytes, mut sent) = (frame(large), 0);
+        while sent < large && world.shard.connections() > 0 || world.said().is_empty() {
+            sent += client.write(&bytes[sent..]).unwrap_or(0);
+            world.turns(1);
+        }
+        if bound && protocol == Protocol::Mqtt {
+            world.until(|notes| notes.said.contains(&Said::Frame(large)));
+        } else {
+            let ended =
+                |world: &World| world.shard.desk().counters.closed_of(CloseReason::TooLarge);
+            while ended(&world) == 0 {
+                world.turns(1);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_machines_count_is_counted() {
+    let mut world = World::new(Protocol::Mqtt);
+    let _client = world.call(&[FIRST, b'c', b'c']);
+    world.until(|notes| notes.said.len() >= 4);
+    assert_eq!(world.shard.desk().counters.of(Counter::PacketsIn), 2);
+}
+
+#[test]
+fn a_congested_house_lets_nobody_say_more() {
+    let mut world = World::new(Protocol::Mqtt);
+    let mut client = world.call(&[FIRST]);
+    world.until(|notes| notes.said.contains(&Said::Took(FIRST)));
+    world.shard.house_mut().congested = true;
+    client.write_all(b"1").expect("the socket takes it");
+    world.turns(20);
+    assert_eq!(world.took(b'1'), 0);
+    world.shard.house_mut().congested = false;
+    world.until(|notes| notes.said.contains(&Said::Took(b'1')));
+}

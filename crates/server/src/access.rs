@@ -1,0 +1,313 @@
+//! Who may do what, with everything that `guard` may not do itself: threads that hash and ask,
+//! files that are read, keys that are fetched, and the book of users on the log.
+//!
+//! [`Entrance`] joins them. A shard asks [`Entrance::access`]; what that cannot answer at once
+//! comes here ([`Entrance::resolve`]) and the answer goes back by mail. Two lanes: one hashes, one
+//! asks others, so that a service that is slow keeps nobody waiting who has a password. No rule of
+//! access lives here. Invariant: every question that was taken is answered once, whatever happens.
+
+mod lane;
+mod service;
+mod settings;
+mod user_book;
+
+pub use settings::{HttpSettings, Settings, TokenSettings};
+pub use user_book::Submit;
+
+use crate::clock;
+use guard::http::{NoVerdict, Verdict};
+use guard::{Errands, Gate};
+use lane::{Asked, Lane, Turn};
+use model::id::ShardId;
+use model::ports::access::{Access, Admission, Question};
+use model::ports::log::Completion;
+use model::ports::users::Users;
+use model::session::Denial;
+use service::Service;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use user_book::UserBook;
+
+/// Hands the answer to a question to the shard that asked. It must arrive.
+pub type Tell = Box<dyn Fn(ShardId, u64, Admission) + Send + Sync>;
+
+/// The ways out.
+pub struct Outward {
+    /// To the log that holds users.
+    pub submit: Submit,
+    /// To the shards.
+    pub tell: Tell,
+}
+
+/// What was done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Questions that wait now.
+    pub waiting: u64,
+    /// Questions that were answered by a thread.
+    pub resolved: u64,
+    /// Times that the service was asked.
+    pub asked: u64,
+    /// Times that it did not answer.
+    pub ask_failures: u64,
+    /// Questions that were refused because too many waited, or for too long.
+    pub refused_full: u64,
+    /// Checks that were not made, because they had been made a short while before.
+    pub remembered: u64,
+}
+
+/// The way to users and rules.
+pub struct Entrance {
+    desk: Arc<Desk>,
+    book: Arc<UserBook>,
+    /// The keys' thread.
+    fetcher: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the threads share.
+struct Desk {
+    gate: Arc<Gate>,
+    settings: RwLock<(Settings, Arc<Service>)>,
+    hashing: Arc<Lane>,
+    asking: Arc<Lane>,
+    tell: OnceLock<Tell>,
+    tally: Tally,
+    /// It is over; the keys' thread is woken.
+    over: Mutex<bool>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Tally {
+    resolved: AtomicU64,
+    asked: AtomicU64,
+    ask_failures: AtomicU64,
+    refused_full: AtomicU64,
+}
+
+impl Entrance {
+    /// With all files read; in words for the operator, what is wrong with them. `seed` is random
+    /// and new.
+    pub fn new(settings: Settings, seed: [u8; 32]) -> Result<Arc<Entrance>, String> {
+        let (guarded, files) = settings.load()?;
+        let gate = Arc::new(Gate::new(guarded, files, seed));
+        let service = Arc::new(Service::new(&settings));
+        let lane = || Lane::new(settings.waiting_max);
+        let desk = Desk {
+            gate: gate.clone(),
+            hashing: lane(),
+            asking: lane(),
+            settings: RwLock::new((settings, service)),
+            tell: OnceLock::new(),
+            tally: Tally::default(),
+            over: Mutex::new(false),
+            ended: Condvar::new(),
+        };
+        let book = Arc::new(UserBook::new(gate));
+        Ok(Arc::new(Entrance { desk: Arc::new(desk), book, fetcher: Mutex::default() }))
+    }
+
+    /// A row of [`model::ports::log::Table::Users`] that the log kept. False: it cannot be read.
+    pub fn restore(&self, key: &[u8], value: &[u8]) -> bool {
+        self.book.restore(key, value)
+    }
+
+    /// Starts the threads. From now on questions are resolved and the book can be changed.
+    pub fn begin(&self, outward: Outward) -> Result<(), String> {
+        self.book.begin(outward.submit);
+        // A second one is as good as the first.
+        let _ = self.desk.tell.set(outward.tell);
+        self.start_threads()
+    }
+
+    /// What a broker asks. One serves all shards.
+    pub fn access(&self) -> Arc<dyn Access> {
+        self.desk.gate.clone()
+    }
+
+    /// The book, for the API.
+    pub fn users(&self) -> Arc<dyn Users> {
+        self.book.clone()
+    }
+
+    /// Takes a question that [`Access::admit`] answered with `Later`. Never blocks. `Err`: this is
+    /// the answer, at once.
+    pub fn resolve(
+        &self,
+        shard: ShardId,
+        number: u64,
+        question: Box<Question>,
+    ) -> Result<(), Admission> {
+        self.desk.hashing.put(Asked { shard, number, question }).map_err(|_| {
+            self.desk.tally.refused_full.fetch_add(1, Ordering::Relaxed);
+            Admission::Refused(Denial::Unavailable)
+        })
+    }
+
+    /// The log has answered calls of [`model::ports::log::Party::Users`].
+    pub fn complete(&self, completions: Vec<Completion>) {
+        self.book.complete(completions);
+    }
+
+    /// Reads all files again and holds to the new settings. In words, what is wrong: then the old
+    /// ones stay in force. The number of threads and of places stays until a restart.
+    pub fn reload(&self, settings: Settings) -> Result<(), String> {
+        let (guarded, files) = settings.load()?;
+        let service = Arc::new(Service::new(&settings));
+        let mut current = self.desk.settings.write().unwrap_or_else(PoisonError::into_inner);
+        let place = |settings: &Settings| settings.token.as_ref()?.jwks_url.clone();
+        if place(&current.0) != place(&settings) {
+            self.desk.gate.learn(guard::token::Keys::default());
+        }
+        *current = (settings, service);
+        drop(current);
+        self.desk.gate.replace(guarded, files);
+        self.desk.ended.notify_all();
+        self.start_threads()
+    }
+
+    /// Answers every question that waits, with a refusal, and whoever waits for the log; then the
+    /// threads are gone. To be called when the shards have ended.
+    pub fn close(&self) {
+        *self.desk.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.desk.ended.notify_all();
+        self.book.close();
+        self.desk.hashing.close();
+        self.desk.asking.close();
+        let fetcher = self.fetcher.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if fetcher.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that fetches keys panicked");
+        }
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> Counts {
+        let Desk { gate, hashing, asking, tally, .. } = &*self.desk;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            waiting: (hashing.waiting() + asking.waiting()) as u64,
+            resolved: count(&tally.resolved),
+            asked: count(&tally.asked),
+            ask_failures: count(&tally.ask_failures),
+            refused_full: count(&tally.refused_full),
+            remembered: gate.remembered(),
+        }
+    }
+
+    /// Those that are wanted and do not run.
+    fn start_threads(&self) -> Result<(), String> {
+        let settings = self.desk.settings.read().unwrap_or_else(PoisonError::into_inner).0.clone();
+        let desk = self.desk.clone();
+        let hash = Arc::new(move |turn, asked| desk.work(turn, asked, false));
+        self.desk.hashing.start("access", settings.threads, hash)?;
+        if !settings.asks() {
+            return Ok(());
+        }
+        let desk = self.desk.clone();
+        let ask = Arc::new(move |turn, asked| desk.work(turn, asked, true));
+        self.desk.asking.start("access-ask", settings.ask_threads, ask)?;
+        let mut fetcher = self.fetcher.lock().unwrap_or_else(PoisonError::into_inner);
+        if fetcher.is_none() {
+            let desk = self.desk.clone();
+            let run = move || desk.keep_keys();
+            let thread = Builder::new().name("access-keys".into()).spawn(run);
+            *fetcher = Some(thread.map_err(|error| format!("no thread for keys: {error}"))?);
+        }
+        Ok(())
+    }
+}
+
+impl Desk {
+    /// One question, on a thread of a lane.
+    fn work(&self, turn: Turn, asked: Asked, asks: bool) {
+        if matches!(turn, Turn::TooLate) {
+            self.tally.refused_full.fetch_add(1, Ordering::Relaxed);
+            return self.answer(&asked, Admission::Refused(Denial::Unavailable));
+        }
+        let service = self.service();
+        let mut errands = Thread { desk: self, service: &service, asks };
+        let admission = self.gate.resolve(clock::unix_s(), &asked.question, &mut errands);
+        if !matches!(admission, Admission::Later) {
+            self.tally.resolved.fetch_add(1, Ordering::Relaxed);
+            return self.answer(&asked, admission);
+        }
+        // It has to be asked for elsewhere.
+        let left = if asks { Err(asked) } else { self.asking.put(asked) };
+        if let Err(asked) = left {
+            self.tally.refused_full.fetch_add(1, Ordering::Relaxed);
+            self.answer(&asked, Admission::Refused(Denial::Unavailable));
+        }
+    }
+
+    fn answer(&self, asked: &Asked, admission: Admission) {
+        let tell = self.tell.get().expect("threads are started when there is somebody to tell");
+        tell(asked.shard, asked.number, admission);
+    }
+
+    /// Fetches keys now and then, until all is over.
+    fn keep_keys(&self) {
+        loop {
+            let service = self.service();
+            self.fetch_keys(&service);
+            let wait_s = service.refresh_s().unwrap_or(u32::MAX);
+            let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+            if *over {
+                return;
+            }
+            // A reload wakes it too: what it has to fetch may be elsewhere now.
+            let woken = self.ended.wait_timeout(over, Duration::from_secs(wait_s.into()));
+            if *woken.unwrap_or_else(PoisonError::into_inner).0 {
+                return;
+            }
+        }
+    }
+
+    fn fetch_keys(&self, service: &Arc<Service>) -> bool {
+        service.fetch_keys(clock::unix_s(), |keys| {
+            // What was fetched for settings that are gone is not wanted any more.
+            let current = self.settings.read().unwrap_or_else(PoisonError::into_inner);
+            if Arc::ptr_eq(service, &current.1) {
+                self.gate.learn(keys);
+            }
+        })
+    }
+
+    fn service(&self) -> Arc<Service> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+}
+
+/// What a thread may do of what takes its time.
+struct Thread<'a> {
+    desk: &'a Desk,
+    service: &'a Arc<Service>,
+    /// It may ask others.
+    asks: bool,
+}
+
+impl Errands for Thread<'_> {
+    fn may_hash(&self) -> bool {
+        true
+    }
+
+    fn ask(&mut self, question: &str) -> Option<Result<Verdict, NoVerdict>> {
+        if !self.asks {
+            return None;
+        }
+        self.desk.tally.asked.fetch_add(1, Ordering::Relaxed);
+        let answer = self.service.ask(question);
+        if answer.is_err() {
+            self.desk.tally.ask_failures.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(answer)
+    }
+
+    fn fetch_keys(&mut self) -> Option<bool> {
+        self.asks.then(|| self.desk.fetch_keys(self.service))
+    }
+}
+
+#[cfg(test)]
+mod tests;

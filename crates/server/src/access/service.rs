@@ -1,0 +1,136 @@
+//! Calls to others: the service that decides about clients, and the place of keys.
+//!
+//! What is said and what answers mean is `guard`'s part; here are time-outs, sizes, and how often
+//! keys are fetched. A failure is told once until it works again. Redirects are not followed: who
+//! decides about clients is where the operator said.
+
+use super::settings::{HttpSettings, Settings};
+use guard::http::{self, NoVerdict, Verdict};
+use guard::token::Keys;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Seconds between two fetches of keys, whoever wants them.
+pub(super) const FETCH_S_MIN: u32 = 10;
+
+/// Time for a fetch of keys.
+const FETCH_MS_MAX: u64 = 10_000;
+
+/// Bytes of a set of keys, at most.
+const SET_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Whom to call, with what was told of it.
+pub(super) struct Service {
+    http: Option<(HttpSettings, ureq::Agent)>,
+    keys: Option<(String, u32, ureq::Agent)>,
+    /// When keys were last fetched, and whether it worked.
+    fetched: Mutex<(u32, bool)>,
+    service_fails: AtomicBool,
+    keys_fail: AtomicBool,
+}
+
+impl Service {
+    pub(super) fn new(settings: &Settings) -> Service {
+        let http = settings.http.as_ref();
+        let token = settings.token.as_ref();
+        Service {
+            http: http.map(|http| (http.clone(), agent(http.timeout_ms.into()))),
+            keys: token.and_then(|token| {
+                let url = token.jwks_url.clone()?;
+                Some((url, token.jwks_refresh_s.max(FETCH_S_MIN), agent(FETCH_MS_MAX)))
+            }),
+            fetched: Mutex::default(),
+            service_fails: AtomicBool::new(false),
+            keys_fail: AtomicBool::new(false),
+        }
+    }
+
+    /// Asks about a client.
+    pub(super) fn ask(&self, question: &str) -> Result<Verdict, NoVerdict> {
+        let Some((http, agent)) = &self.http else {
+            return Err(NoVerdict("there is no service".into()));
+        };
+        let answered = post(http, agent, question);
+        let told = answered.as_ref().err().map(|NoVerdict(words)| words.as_str());
+        tell(&self.service_fails, "the service that decides about clients", &http.url, told);
+        answered
+    }
+
+    /// Seconds until keys are to be fetched again; `None`: nobody fetches any.
+    pub(super) fn refresh_s(&self) -> Option<u32> {
+        let (_, refresh_s, _) = self.keys.as_ref()?;
+        let (at_s, works) = *self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(if works || at_s == 0 { *refresh_s } else { 3 * FETCH_S_MIN })
+    }
+
+    /// Fetches keys and hands them over, unless that was done just now. False: there are no new
+    /// ones.
+    pub(super) fn fetch_keys(&self, now_s: u32, learn: impl FnOnce(Keys)) -> bool {
+        let Some((url, _, agent)) = &self.keys else { return false };
+        // Whoever comes while another fetches waits, and then finds that it was done.
+        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        if fetched.0 != 0 && now_s.abs_diff(fetched.0) < FETCH_S_MIN {
+            return fetched.1;
+        }
+        let keys = get(agent, url);
+        tell(
+            &self.keys_fail,
+            "the place of the keys of tokens",
+            url,
+            keys.as_ref().err().map(String::as_str),
+        );
+        *fetched = (now_s.max(1), keys.is_ok());
+        if let Ok(keys) = keys {
+            tracing::debug!(url, keys = keys.len(), "keys of tokens were fetched");
+            learn(keys);
+        }
+        fetched.1
+    }
+}
+
+/// Says once that something fails, and once that it works again.
+fn tell(fails: &AtomicBool, what: &str, url: &str, words: Option<&str>) {
+    let before = fails.swap(words.is_some(), Ordering::Relaxed);
+    match words {
+        Some(words) if !before => tracing::warn!(url, words, "{what} does not answer"),
+        None if before => tracing::info!(url, "{what} answers again"),
+        _ => {}
+    }
+}
+
+fn agent(ms_max: u64) -> ureq::Agent {
+    ureq::Agent::config_builder()
+        .timeout_global(Some(Duration::from_millis(ms_max.max(1))))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(None) // the environment has no say in who is asked
+        .build()
+        .new_agent()
+}
+
+fn post(http: &HttpSettings, agent: &ureq::Agent, body: &str) -> Result<Verdict, NoVerdict> {
+    let failed = |error: ureq::Error| NoVerdict(error.to_string());
+    let mut request = agent.post(&http.url).header("Content-Type", "application/json");
+    for (name, value) in &http.headers {
+        request = request.header(name, value);
+    }
+    let mut answer = request.send(body).map_err(failed)?;
+    let status = answer.status().as_u16();
+    let limited = answer.body_mut().with_config().limit(http::ANSWER_BYTES_MAX as u64);
+    http::verdict(status, &limited.read_to_vec().map_err(failed)?)
+}
+
+fn get(agent: &ureq::Agent, url: &str) -> Result<Keys, String> {
+    let words = |error: ureq::Error| error.to_string();
+    let mut answer = agent.get(url).header("Accept", "application/json").call().map_err(words)?;
+    if answer.status().as_u16() != 200 {
+        return Err(format!("it answered with status {}", answer.status().as_u16()));
+    }
+    let limited = answer.body_mut().with_config().limit(SET_BYTES_MAX);
+    let text = limited.read_to_string().map_err(words)?;
+    let mut keys = Keys::default();
+    keys.add_set(&text)?;
+    Ok(keys)
+}

@@ -1,0 +1,368 @@
+//! The entrance with real threads, files, and services on loopback; the log is played.
+
+use super::*;
+use guard::{Anonymous, Door, Method};
+use model::ports::access::{Act, Grant, Who};
+use model::ports::log::{Call, Done, StoreError, Table, Write};
+use model::ports::users::{Rule, UserFault, UserOrder};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, sync_channel};
+use tempfile::TempDir;
+
+/// `ann`'s password is `secret`.
+const USERS: &str = "ann:$7$1500$XsNhmaJQbwoQ0338$elcFYitfYWqzDObxjSJMEZLfXOLykN4adlXD+tMdmeRLpHwI\
++qpsJhG3eSHUur1vDQcoP0AbpvM2dhGkSWwe4w==\n";
+
+/// A set of one key and a token it signed for `joe` (RFC 7515 A.3.1), long ago.
+const KEYS: &str = r#"{"keys":[{"kty":"EC","crv":"P-256",
+"x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+"y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
+const TOKEN: &str = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6\
+Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8\
+ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
+
+type Rows = Arc<Mutex<BTreeMap<Box<[u8]>, Box<[u8]>>>>;
+
+/// An entrance whose answers are heard and whose log is a map.
+struct Place {
+    entrance: Arc<Entrance>,
+    answers: Receiver<(ShardId, u64, Admission)>,
+    rows: Rows,
+}
+
+impl Place {
+    fn new(settings: Settings) -> Place {
+        Place::with_log(settings, Ok(Done::Written))
+    }
+
+    fn with_log(settings: Settings, answer: Result<Done, StoreError>) -> Place {
+        let entrance = Entrance::new(settings, [5; 32]).expect("files are right");
+        let (told, answers) = sync_channel(100);
+        let rows = Rows::default();
+        let (log, asked) = (rows.clone(), Arc::downgrade(&entrance));
+        let submit = move |calls: Vec<(u64, Call)>| {
+            let mut rows = log.lock().expect("no panic");
+            for (_, call) in &calls {
+                match call.clone() {
+                    Call::Write(Write::Put { table: Table::Users, key, value }) => {
+                        rows.insert(key, value);
+                    }
+                    Call::Write(Write::Delete { table: Table::Users, key }) => {
+                        rows.remove(&key);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            let all = calls.into_iter().map(|(ticket, _)| (ticket, answer.clone())).collect();
+            asked.upgrade().is_some_and(|entrance| {
+                entrance.complete(all);
+                true
+            })
+        };
+        let tell = move |shard, number, admission| {
+            told.send((shard, number, admission)).expect("somebody listens");
+        };
+        let outward = Outward { submit: Box::new(submit), tell: Box::new(tell) };
+        entrance.begin(outward).expect("threads");
+        Place { entrance, answers, rows }
+    }
+
+    /// The answer to a question, wherever it comes from.
+    fn ask(&self, question: Question) -> Admission {
+        match self.entrance.access().admit(clock::unix_s(), &question) {
+            Admission::Later => {
+                self.entrance.resolve(ShardId(3), 77, Box::new(question)).expect("room");
+                let (shard, number, admission) = self.answers.recv().expect("an answer");
+                assert_eq!((shard, number), (ShardId(3), 77));
+                admission
+            }
+            at_once => at_once,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.entrance.close();
+    }
+}
+
+fn question(user: &str, password: &str) -> Question {
+    Question {
+        client_id: "d7".into(),
+        user: (!user.is_empty()).then(|| user.into()),
+        password: Some(password.as_bytes().into()),
+        certificate: None,
+        method: None,
+        dialogue: None,
+        peer: SocketAddr::from(([10, 0, 0, 7], 4711)),
+        door: 0,
+        tls: false,
+        protocol: "mqtt5",
+    }
+}
+
+fn granted(admission: Admission) -> Grant {
+    match admission {
+        Admission::Granted(grant, _) => grant,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(admission: Admission) -> Denial {
+    match admission {
+        Admission::Refused(why) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).expect("room");
+    path
+}
+
+/// A server that answers each request, with what it was asked.
+fn serve(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/x", listener.local_addr().expect("bound"));
+    let run = move || {
+        for stream in listener.incoming() {
+            let mut stream: TcpStream = stream.expect("a caller");
+            let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+            let (mut line, mut head, mut length) = (String::new(), String::new(), 0);
+            while reader.read_line(&mut line).is_ok_and(|bytes| bytes > 2) {
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().expect("a number");
+                }
+                head += &line;
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).expect("a body");
+            let (status, text) = answer(&(head + &String::from_utf8_lossy(&body)));
+            let length = text.len();
+            let reply = format!(
+                "HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{text}"
+            );
+            // The caller may have gone.
+            let _ = stream.write_all(reply.as_bytes());
+        }
+    };
+    Builder::new().spawn(run).expect("a thread");
+    url
+}
+
+#[test]
+fn passwords_and_rules_come_from_files() {
+    let folder = TempDir::new().expect("a folder");
+    let settings = Settings {
+        password_file: Some(file(&folder, "users", USERS)),
+        acl_file: Some(file(&folder, "acl", "user ann\ntopic home/#\n")),
+        ..Settings::default()
+    };
+    let place = Place::new(settings.clone());
+    let grant = granted(place.ask(question("ann", "secret")));
+    let who = Who { client_id: "d7", user: Some("ann") };
+    let may = |grant: &Grant, topic| {
+        grant.rules.as_ref().is_some_and(|rules| rules.may(&who, Act::Read, topic))
+    };
+    assert!(may(&grant, "home/x") && !may(&grant, "x"));
+    assert_eq!(refused(place.ask(question("ann", "guess"))), Denial::BadCredentials);
+    assert_eq!(refused(place.ask(question("bob", "x"))), Denial::BadCredentials);
+
+    file(&folder, "acl", "user ann\ntopic home/#\ntopic x y\n");
+    let problem = place.entrance.reload(settings.clone()).expect_err("it is broken");
+    assert!(problem.contains("acl:3: "), "{problem}");
+    let access = place.entrance.access();
+    assert!(may(&access.renew(&who).expect("known"), "home/x"), "the old ones stay");
+    let before = access.version();
+    file(&folder, "acl", "user ann\ntopic x\n");
+    place.entrance.reload(settings.clone()).expect("it is right");
+    assert!(access.version() > before && may(&access.renew(&who).expect("known"), "x"));
+    file(&folder, "users", "");
+    place.entrance.reload(settings).expect("it is right");
+    assert_eq!(refused(place.ask(question("ann", "secret"))), Denial::BadCredentials);
+}
+
+#[test]
+fn what_is_wrong_at_the_start_is_told() {
+    let folder = TempDir::new().expect("a folder");
+    let broken = file(&folder, "broken", "what\n");
+    let token = |token| Settings { token: Some(token), ..Settings::default() };
+    let only = |method| vec![Door { methods: vec![method], ..Door::default() }];
+    let wrong = [
+        (
+            Settings { password_file: Some("/nowhere/x".into()), ..Settings::default() },
+            "/nowhere/x",
+        ),
+        (Settings { password_file: Some(broken.clone()), ..Settings::default() }, "broken:1"),
+        (Settings { acl_file: Some(broken.clone()), ..Settings::default() }, "broken:1"),
+        (Settings { doors: only(Method::Token), ..Settings::default() }, "access.token"),
+        (Settings { doors: only(Method::Http), ..Settings::default() }, "access.http"),
+        (token(TokenSettings::default()), "jwks_url"),
+        (
+            token(TokenSettings { secret: Some(b"short".to_vec()), ..TokenSettings::default() }),
+            "32",
+        ),
+        (
+            token(TokenSettings { key_files: vec![broken], ..TokenSettings::default() }),
+            "PUBLIC KEY",
+        ),
+        (
+            token(TokenSettings {
+                secret: Some(vec![1; 32]),
+                algorithms: vec!["none".into()],
+                ..TokenSettings::default()
+            }),
+            "HS256",
+        ),
+        (
+            token(TokenSettings { jwks_url: Some("x".into()), ..TokenSettings::default() }),
+            "http://",
+        ),
+        (Settings { http: Some(HttpSettings::default()), ..Settings::default() }, "http://"),
+    ];
+    for (settings, words) in wrong {
+        let problem = Entrance::new(settings, [0; 32]).err().expect("it is refused");
+        assert!(problem.contains(words), "{problem}");
+    }
+}
+
+fn order(name: &str) -> UserOrder {
+    UserOrder {
+        name: name.into(),
+        password: Some("secret".into()),
+        is_super: false,
+        is_disabled: false,
+        rules: Some(vec![Rule { allow: true, publish: true, read: false, filter: "a".into() }]),
+    }
+}
+
+#[test]
+fn the_book_is_on_the_log_before_it_holds() {
+    let place = Place::new(Settings { users_max: 2, ..Settings::default() });
+    let users = place.entrance.users();
+    assert_eq!(users.put(order("eve")), Ok(()));
+    assert_eq!(users.put(order("bob")), Ok(()));
+    assert_eq!(users.put(order("one-too-many")), Err(UserFault::Full));
+    assert!(matches!(users.put(order("bob:x")), Err(UserFault::Full | UserFault::Wrong(_))));
+    let bad = UserOrder { password: Some(String::new()), ..order("bob") };
+    assert!(matches!(users.put(bad), Err(UserFault::Wrong(_))));
+    assert_eq!(granted(place.ask(question("eve", "secret"))).user.as_deref(), Some("eve"));
+    let names = |after, count| {
+        let list = users.list(after, count);
+        list.into_iter().map(|state| state.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(None, 10), ["bob", "eve"]);
+    assert_eq!((names(Some("bob"), 10), names(None, 1)), (vec!["eve".into()], vec!["bob".into()]));
+    assert!(users.user("eve").is_some_and(|state| state.has_password && state.rules.len() == 1));
+
+    let other = Entrance::new(Settings::default(), [6; 32]).expect("no files");
+    for (key, value) in place.rows.lock().expect("no panic").iter() {
+        assert!(other.restore(key, value));
+    }
+    assert!(!other.restore(b"x", b"{}") && !other.restore(&[0xff], b"{\"v\":1}"));
+    assert_eq!(other.users().user("eve"), users.user("eve"), "it is there after a restart");
+    assert_eq!(other.users().put(order("new")), Err(UserFault::StoreFailed), "there is no log");
+
+    assert_eq!((users.remove("eve"), users.remove("eve")), (Ok(true), Ok(false)));
+    assert_eq!(place.rows.lock().expect("no panic").len(), 1);
+    assert_eq!(refused(place.ask(question("eve", "secret"))), Denial::BadCredentials);
+}
+
+#[test]
+fn what_the_log_does_not_take_does_not_hold() {
+    let place = Place::with_log(Settings::default(), Err(StoreError::Full));
+    let users = place.entrance.users();
+    assert_eq!(users.put(order("eve")), Err(UserFault::StoreFailed));
+    assert!(users.user("eve").is_none());
+    place.entrance.close();
+    assert_eq!(users.put(order("eve")), Err(UserFault::StoreFailed));
+}
+
+#[test]
+fn a_service_decides() {
+    let url = serve(|asked| {
+        assert!(asked.starts_with("POST /x ") && asked.contains("x-key: k"), "{asked}");
+        match asked {
+            _ if asked.contains("\"user\":\"eve\"") => (200, r#"{"result":"allow"}"#.into()),
+            _ if asked.contains("\"user\":\"mad\"") => (200, "x".repeat(300 * 1024)),
+            _ if asked.contains("\"user\":\"lost\"") => (302, String::new()),
+            _ => (403, String::new()),
+        }
+    });
+    let headers = vec![("x-key".into(), "k".into())];
+    let http = HttpSettings { url, headers, ..HttpSettings::default() };
+    let place = Place::new(Settings { http: Some(http), ..Settings::default() });
+    assert_eq!(granted(place.ask(question("eve", "x"))).user.as_deref(), Some("eve"));
+    assert_eq!(refused(place.ask(question("bob", "x"))), Denial::BadCredentials);
+    for user in ["mad", "lost"] {
+        assert_eq!(refused(place.ask(question(user, "x"))), Denial::Unavailable);
+    }
+    let counts = place.entrance.counts();
+    assert_eq!((counts.resolved, counts.asked, counts.ask_failures), (4, 4, 2));
+}
+
+#[test]
+fn keys_are_fetched() {
+    let url = serve(|asked| {
+        assert!(asked.starts_with("GET /x "), "{asked}");
+        (200, KEYS.into())
+    });
+    let token = TokenSettings {
+        jwks_url: Some(url),
+        user_claim: "iss".into(),
+        leeway_s: u32::MAX,
+        ..TokenSettings::default()
+    };
+    let place = Place::new(Settings { token: Some(token.clone()), ..Settings::default() });
+    assert_eq!(granted(place.ask(question("", TOKEN))).user.as_deref(), Some("joe"));
+    let gone = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
+    let elsewhere = TokenSettings { jwks_url: Some(format!("http://{gone}/")), ..token };
+    let settings = Settings { token: Some(elsewhere), ..Settings::default() };
+    place.entrance.reload(settings).expect("right");
+    let why = refused(place.ask(question("", TOKEN)));
+    assert_eq!(why, Denial::Unavailable, "keys of another place are none");
+}
+
+#[test]
+fn too_many_questions_are_answered_at_once() {
+    let settings = Settings {
+        doors: vec![Door { anonymous: Anonymous::No, ..Door::default() }],
+        waiting_max: 3,
+        ..Settings::default()
+    };
+    // Nothing was begun: nobody takes them.
+    let entrance = Entrance::new(settings, [5; 32]).expect("no files");
+    let ask = |number| entrance.resolve(ShardId(0), number, Box::new(question("a", "b")));
+    assert!((0..3).all(|number| ask(number).is_ok()));
+    assert!(matches!(ask(3), Err(Admission::Refused(Denial::Unavailable))));
+    let counts = entrance.counts();
+    assert_eq!((counts.waiting, counts.refused_full), (3, 1));
+}
+
+#[test]
+fn a_close_answers_whoever_waits() {
+    let place = Place::new(Settings::default());
+    let lane = &place.entrance.desk.hashing;
+    // Both threads are kept busy by answers that nobody takes until they are asked for.
+    for number in 0..400 {
+        if lane
+            .put(Asked { shard: ShardId(0), number, question: Box::new(question("a", "b")) })
+            .is_err()
+        {
+            break;
+        }
+    }
+    let entrance = place.entrance.clone();
+    let closing = Builder::new().spawn(move || entrance.close()).expect("a thread");
+    let answers: Vec<u64> = (0..400).map(|_| place.answers.recv().expect("an answer").1).collect();
+    closing.join().expect("it ends");
+    assert_eq!(answers.len(), 400);
+    let late = place.entrance.resolve(ShardId(0), 1, Box::new(question("a", "b")));
+    assert!(matches!(late, Err(Admission::Refused(Denial::Unavailable))));
+}

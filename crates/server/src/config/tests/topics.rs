@@ -1,0 +1,162 @@
+//! What concerns MQTT: listeners, topics, access, bridges.
+
+use super::*;
+
+#[test]
+fn a_listener_of_mqtt_has_its_own_choices() {
+    let config = parse(
+        "[tls]\nclient_ca = \"ca.pem\"\n\
+         [listen.a]\naddress = \"unix:/run/x.sock\"\nmode = \"0600\"\nprotocol = \"mqtt\"\n\
+         [listen.b]\naddress = \"0.0.0.0:8883\"\nprotocol = \"mqtt\"\ntls = true\n\
+         certificate = \"c.pem\"\nkey = \"k.pem\"\ntls_min = \"1.3\"\nlenient = true\n\
+         client_certificates = \"required\"\nidentity = \"common_name\"\n\
+         methods = [\"certificate\"]\nanonymous = \"no\"\n\
+         [listen.c]\naddress = \"127.0.0.1:8080\"\nprotocol = \"mqtt\"\nwebsocket = \"*\"\n\
+         websocket_origins = [\"https://app.example\"]\nbelieve_names = true",
+    )
+    .expect("good");
+    let [a, b, c] = &config.listen[..] else { panic!("three") };
+    assert_eq!(a.address, ListenAddress::Unix("/run/x.sock".into()));
+    assert_eq!((a.file_mode(), a.web_socket.paths().len()), (0o600, 0));
+    assert!(b.tls && b.lenient && b.anonymous == Anonymous::No);
+    assert_eq!((b.tls_min, b.identity), (TlsMin::V13, Identity::CommonName));
+    assert_eq!(c.web_socket.paths(), ["*"]);
+    assert_eq!(config.warnings, [""; 0]);
+    assert_eq!(parse(&config.to_toml()).as_ref(), Ok(&config));
+}
+
+#[test]
+fn a_listener_of_mqtt_that_cannot_work_is_refused() {
+    refused(
+        "[listen.a]\naddress = \"unix:\"\n\
+         [listen.b]\naddress = \"127.0.0.1:1\"\nmode = \"0999\"",
+        &[
+            "holdline.toml:2: [listen.a] address = \"unix:\": must be an IP address and a port, \
+             such as \"127.0.0.1:7000\", or unix: and a path of at most 107 bytes; correct it",
+            "holdline.toml:5: [listen.b] mode = \"0999\": must be three or four octal digits, such \
+             as \"0660\"; correct it, such as \"0660\"",
+        ],
+    );
+    refused(
+        "[listen.a]\naddress = \"127.0.0.1:1\"\nmethods = [\"certificate\"]\n\
+         [listen.b]\naddress = \"127.0.0.1:2\"\nmethods = [\"token\"]\n\
+         [listen.c]\naddress = \"127.0.0.1:3\"\nmethods = [\"http\"]\ncertificate = \"c\"",
+        &[
+            "holdline.toml:10: [listen.c] certificate = \"c\": certificate and key go together; \
+             name both files or neither",
+            "holdline.toml:3: [listen.a] methods = [\"certificate\"]: this listener asks for no \
+             certificate; set client_certificates = \"required\" for it",
+            "holdline.toml:6: [listen.b] methods = [\"token\"]: no token can be checked; set \
+             secret, key_files or jwks_url in [access.token]",
+            "holdline.toml:9: [listen.c] methods = [\"http\"]: there is nobody to ask; set url in \
+             [access.http]",
+        ],
+    );
+}
+
+#[test]
+fn the_nameless_from_everywhere_are_warned_of() {
+    let listen = |protocol: &str, address: &str| {
+        let text = format!(
+            "[listen.x]\naddress = \"{address}\"\nprotocol = \"{protocol}\"\nanonymous = \"yes\""
+        );
+        parse(&text).expect("allowed").warnings
+    };
+    let said = "[listen.x] anonymous = \"yes\" on 0.0.0.0:1883: whoever reaches it can connect \
+                without a name";
+    assert_eq!(listen("mqtt", "0.0.0.0:1883"), [said]);
+    assert_eq!(listen("any", "0.0.0.0:1883"), [said]);
+    assert_eq!(listen("mqtt", "127.0.0.1:1883"), [""; 0]);
+    assert_eq!(listen("mqtt", "unix:/run/x"), [""; 0]);
+    assert_eq!(listen("miop", "0.0.0.0:1883"), [""; 0]);
+}
+
+#[test]
+fn limits_of_topics_are_held_against_the_others() {
+    let config = parse("[mqtt]\nqueue_count_max = 7\nstrict_text = true").expect("good");
+    assert_eq!(config.limits.topics.queue_count_max, 7);
+    assert!(config.mqtt.strict_text);
+    refused(
+        "[mqtt]\npacket_bytes_max = 1048576\n[limits]\nout_bytes_max = 65536",
+        &["holdline.toml:2: [mqtt] packet_bytes_max = 1048576: packet_bytes_max must not be \
+           above out_bytes_max; change one of them"],
+    );
+}
+
+#[test]
+fn rewrites_and_subscriptions_of_all_are_read_and_held() {
+    let config = parse(
+        "[[mqtt.rewrite]]\nfilter = \"old/+/#\"\nto = \"new/$1/$2\"\nsubscribe = false\n\
+         [[mqtt.auto_subscribe]]\nfilter = \"dev/%c/in\"\nqos = 1",
+    )
+    .expect("good");
+    let rule = config.mqtt.rewrites[0].rule();
+    assert!(rule.publish && !rule.subscribe);
+    assert_eq!(config.mqtt.auto_subscribes[0].wish().qos, model::topic::Qos::AtLeastOnce);
+    assert_eq!(parse(&config.to_toml()).as_ref(), Ok(&config));
+    let bad = parse("[[mqtt.rewrite]]\nfilter = \"a/#/b\"\nto = \"c\"").expect_err("no filter");
+    assert!(bad.to_string().starts_with("holdline.toml:2: [[mqtt.rewrite]] filter"), "{bad}");
+}
+
+#[test]
+fn access_is_read_with_its_parts_and_shows_no_secret() {
+    let secret = "0123456789abcdef0123456789abcdef";
+    let config = with(
+        &format!(
+            "[access]\npassword_file = \"p\"\nsuperusers = [\"root\"]\nhash = \"argon2id\"\n\
+             [access.token]\nsecret = \"{secret}\"\nequal = [\"client_id=%c\"]\n\
+             [access.http]\nurl = \"http://127.0.0.1:1/\"\nheaders = [\"X-Key: {secret}\"]"
+        ),
+        &[("HOLDLINE_ACCESS_TOKEN_LEEWAY_S", "5"), ("HOLDLINE_ACCESS_THREADS", "3")],
+    )
+    .expect("good");
+    assert_eq!((config.access.token.leeway_s, config.access.threads), (5, 3));
+    assert_eq!(config.access.hash, Hash::Argon2id);
+    assert!(config.access.token.is_set());
+    assert_eq!(config.access.http.headers.reveal(), [format!("X-Key: {secret}")]);
+    let shown = format!("{config:?}{}", config.to_toml());
+    assert!(!shown.contains(secret), "{shown}");
+    refused(
+        "[access.token]\nsecret = \"short\"\n[access.http]\nheaders = [\"no colon\"]",
+        &[
+            "holdline.toml:2: [access.token] secret = (hidden): must be a text of at least 32 \
+             bytes that is no PEM, or empty; correct it",
+            "holdline.toml:4: [access.http] headers = (hidden): must be a list of at most 16 of \
+             \"Name: value\"; correct or remove \"no colon\"",
+        ],
+    );
+}
+
+#[test]
+fn a_bridge_is_read_and_held() {
+    let config = parse(
+        "[bridge.up]\naddresses = [\"mqtts://b.example\"]\ntopics = [\"a/# out 1 \\\"\\\" up/\"]\n\
+         password = \"not shown\"\nuser = \"me\"\ninsecure = true",
+    )
+    .expect("good");
+    let settings = config.bridges[0].settings(4_096).expect("good");
+    assert_eq!((settings.name.as_str(), settings.topics.len()), ("up", 1));
+    assert_eq!(config.warnings.len(), 1);
+    assert!(!format!("{config:?}{}", config.to_toml()).contains("not shown"));
+    let bad = parse("[bridge.up]\naddresses = [\"b\"]\ntopics = [\"a/#/b out\"]");
+    let bad = bad.expect_err("no filter").to_string();
+    assert!(bad.starts_with("holdline.toml:3: [bridge.up] topics"), "{bad}");
+}
+
+#[test]
+fn messages_for_webhooks_have_filters() {
+    let hook = |rest: &str| parse(&format!("[[webhook]]\nurl = \"http://a/\"\n{rest}"));
+    assert!(hook("events = [\"message_published\"]\ntopics = [\"a/#\"]").is_ok());
+    for rest in ["events = [\"message_published\"]", "topics = [\"a/#\"]"] {
+        let error = hook(rest).expect_err("one without the other").to_string();
+        assert!(error.contains("go together"), "{error}");
+    }
+    assert!(hook("topics = [\"a/#/b\"]").is_err());
+}
+
+#[test]
+fn a_product_may_have_a_topic() {
+    let config = parse("[products.shop]\ntopic = \"push/%p/%d\"").expect("good");
+    assert_eq!(config.products[0].topic.as_deref(), Some("push/%p/%d"));
+    assert!(parse("[products.shop]\ntopic = \"push/#\"").is_err());
+}

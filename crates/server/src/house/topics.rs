@@ -1,0 +1,160 @@
+//! The broker's side of a house.
+//!
+//! What the broker says to other shards in a turn is packed into one letter for each of them, and
+//! goes out when the turn is over. Each shard's [`Waiting`] says how much is on its way to it: a
+//! house whose letters pile up at another has its connections read no further until it is less.
+//! Invariant: what was added to an account is taken off it by whoever reads the letters.
+
+use super::busy;
+use crate::outside::{Outside, Room};
+use base::time::{Instant, Now};
+use broker::{Broker, Effects, Letter};
+use model::event::Counter;
+use model::id::{ConnRef, ShardId};
+use model::ports::access::Admission;
+use model::ports::log::Completion;
+use model::ports::topics::TopicCommand;
+use model::push::Push;
+use model::session::{SessionDelivery, SessionRequest};
+use model::topic::{Publication, Qos};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Words on their way to one shard beyond which those who send to it are read no further.
+const WAITING_MAX: usize = 64 * 1024;
+
+/// Words between brokers that are on their way, to each shard.
+#[derive(Clone)]
+pub struct Waiting(Arc<[AtomicUsize]>);
+
+impl Waiting {
+    /// None, between so many shards.
+    pub fn new(shards: u16) -> Waiting {
+        Waiting((0..shards).map(|_| AtomicUsize::new(0)).collect())
+    }
+
+    fn at(&self, shard: ShardId) -> &AtomicUsize {
+        &self.0[usize::from(shard.0)]
+    }
+}
+
+/// What the broker of one shard had to say to that of another in a turn. However it ends, it is
+/// taken off the account.
+pub struct Letters {
+    letters: Vec<Letter>,
+    to: ShardId,
+    waiting: Waiting,
+}
+
+impl Drop for Letters {
+    fn drop(&mut self) {
+        // What was read has been taken off by then.
+        self.waiting.at(self.to).fetch_sub(self.letters.len(), Ordering::Relaxed);
+    }
+}
+
+pub(super) struct Topics {
+    pub(super) broker: Broker,
+    pub(super) effects: Effects,
+    shard: ShardId,
+    /// What was said to each shard since the last turn.
+    said: Vec<Vec<Letter>>,
+    waiting: Waiting,
+}
+
+impl Topics {
+    pub(super) fn new(broker: Broker, shard: ShardId, waiting: Waiting) -> Topics {
+        let said = waiting.0.iter().map(|_| Vec::new()).collect();
+        Topics { broker, effects: Effects::default(), shard, said, waiting }
+    }
+
+    pub(super) fn restored(&mut self, now: Now) {
+        self.broker.restored(now, &mut self.effects);
+    }
+
+    /// Calls that wait to be carried out.
+    pub(super) fn calls(&self) -> usize {
+        self.effects.calls.len()
+    }
+
+    pub(super) fn request(&mut self, now: Now, from: ConnRef, word: SessionRequest) {
+        self.broker.request(now, from, word, &mut self.effects);
+    }
+
+    pub(super) fn command(&mut self, now: Now, ask: u64, command: TopicCommand) {
+        self.broker.command(now, ask, command, &mut self.effects);
+    }
+
+    pub(super) fn complete(&mut self, now: Now, completion: Completion) {
+        self.broker.complete(now, completion, &mut self.effects);
+    }
+
+    pub(super) fn admitted(&mut self, now: Now, number: u64, answer: Admission) {
+        self.broker.admitted(now, number, answer, &mut self.effects);
+    }
+
+    pub(super) fn undelivered(&mut self, now: Now, to: ConnRef, delivery: SessionDelivery) {
+        self.broker.undelivered(now, to, delivery, &mut self.effects);
+    }
+
+    pub(super) fn turn(&mut self, now: Now) -> Option<Instant> {
+        self.broker.turn(now, &mut self.effects)
+    }
+
+    /// What another shard's broker had to say in a turn.
+    pub(super) fn letters(&mut self, now: Now, mut bag: Letters) {
+        let letters = std::mem::take(&mut bag.letters);
+        self.waiting.at(self.shard).fetch_sub(letters.len(), Ordering::Relaxed);
+        for letter in letters {
+            self.broker.letter(now, letter, &mut self.effects);
+        }
+    }
+
+    /// A push on the topic of its product: the server's own message.
+    pub(super) fn mirror(&mut self, now: Now, topic: &str, push: &Push) {
+        let qos = if push.stores() { Qos::AtLeastOnce } else { Qos::AtMostOnce };
+        let mut message = Publication::new(topic, &[], &push.body);
+        (message.qos, message.expire_at) = (qos, push.expire_at);
+        self.broker.publish(now, message, &mut self.effects);
+    }
+
+    /// Carries out what is not for connections and not for the API; that may make new effects.
+    pub(super) fn carry_out(&mut self, now: Now, outside: &mut impl Outside) {
+        for (to, letter) in self.effects.letters.drain(..) {
+            self.said[usize::from(to.0)].push(letter);
+        }
+        for (number, question) in std::mem::take(&mut self.effects.questions) {
+            if let Err(answer) = outside.resolve(number, question) {
+                self.broker.admitted(now, number, answer, &mut self.effects);
+            }
+        }
+        if !self.effects.events.is_empty() {
+            let dropped = outside.publish_clients(std::mem::take(&mut self.effects.events));
+            self.effects.counters.count_by(Counter::EventsDropped, dropped as u64);
+        }
+        if !self.effects.calls.is_empty() {
+            let calls = std::mem::take(&mut self.effects.calls);
+            for ticket in outside.call(Room::Broker, calls) {
+                self.broker.complete(now, busy(ticket), &mut self.effects);
+            }
+        }
+    }
+
+    /// Sends what was said in this turn.
+    pub(super) fn post(&mut self, mut send: impl FnMut(ShardId, Letters)) {
+        for (to, letters) in self.said.iter_mut().enumerate() {
+            if !letters.is_empty() {
+                let (to, letters) = (ShardId(to as u16), std::mem::take(letters));
+                self.waiting.at(to).fetch_add(letters.len(), Ordering::Relaxed);
+                send(to, Letters { letters, to, waiting: self.waiting.clone() });
+            }
+        }
+    }
+
+    /// Whether too much is on its way to some other shard.
+    pub(super) fn congested(&self) -> bool {
+        let others = self.waiting.0.iter().enumerate();
+        let mut others = others.filter(|(at, _)| *at != usize::from(self.shard.0));
+        others.any(|(_, waiting)| waiting.load(Ordering::Relaxed) > WAITING_MAX)
+    }
+}

@@ -1,0 +1,73 @@
+//! Bridges, and the door through which they come to our own broker.
+//!
+//! That door is a socket file in the data folder that only the server's own user can open. Who
+//! comes through it with the name that is derived from the node's secret may do everything; nobody
+//! else knows that name. It is there only when a bridge is.
+
+use super::StartError;
+use crate::bridge::{self, Bridges, Local};
+use crate::config::{Anonymous, Config, ListenAddress, Listener, ListenerProtocol, WebSocketAt};
+use base::hash::HashKey;
+use std::path::Path;
+
+/// Name of the socket file in the data folder, and of its listener.
+const FILE: &str = "bridge.sock";
+const NAME: &str = "bridge";
+
+/// The door of bridges.
+#[derive(Clone)]
+pub(super) struct Inside {
+    listener: Listener,
+    user: String,
+}
+
+impl Inside {
+    /// The door, if the configuration has a bridge that is begun.
+    pub(super) fn of(config: &Config, home: HashKey) -> Result<Option<Inside>, StartError> {
+        if !config.bridges.iter().any(|bridge| bridge.enabled) {
+            return Ok(None);
+        }
+        let data = config.server.data.canonicalize().map_err(super::failed)?;
+        Ok(Some(Inside { listener: listener(&data), user: user(home) }))
+    }
+
+    /// The configuration with the door in it, behind all others.
+    pub(super) fn in_front_of(&self, config: Config) -> Config {
+        let mut config = config;
+        config.listen.push(self.listener.clone());
+        config.access.superusers.push(self.user.clone());
+        config
+    }
+
+    /// Starts the bridges.
+    pub(super) fn start(&self, config: &Config) -> Result<Bridges, StartError> {
+        let bytes = config.mqtt.limits.packet_bytes_max.max(1_024);
+        let settings = config.bridges.iter().map(|bridge| bridge.settings(bytes));
+        let settings = settings.collect::<Result<Vec<_>, _>>().map_err(StartError)?;
+        let ListenAddress::Unix(path) = &self.listener.address else {
+            return Err(StartError("the door of bridges is a socket file".into()));
+        };
+        let address = format!("unix://{}", path.display());
+        let local = Local { address, user: Some(self.user.clone()), password: None };
+        bridge::start(settings, &local).map_err(StartError)
+    }
+}
+
+fn listener(data: &Path) -> Listener {
+    Listener {
+        address: ListenAddress::Unix(data.join(FILE)),
+        mode: "0600".into(),
+        protocol: ListenerProtocol::Mqtt,
+        web_socket: WebSocketAt::Off,
+        anonymous: Anonymous::Yes,
+        methods: Vec::new(),
+        believe_names: true,
+        ..Listener::named(NAME)
+    }
+}
+
+/// The name that bridges come with: the same after a restart, for sessions are bound to it.
+fn user(home: HashKey) -> String {
+    let [one, other] = [b"0", b"1"].map(|word| home.of(&[b"bridge", word]));
+    format!("bridge-{one:016x}{other:016x}")
+}

@@ -1,0 +1,99 @@
+//! Listeners: configuration's words become those of `net`, of the machines and of access.
+//!
+//! The order is that of the configuration, those that are not served left out: a listener's place
+//! in it is its number everywhere.
+
+use super::{StartError, failed};
+use crate::config::{self, Config, ListenAddress, Listener, ListenerProtocol, ProxyHeader, TlsMin};
+use crate::machines::Profile;
+use model::link::Protocol;
+use net::layer::tls::{ClientCertificates, Files, Identity, TlsServer};
+use net::layer::{Address, Door};
+use std::sync::Arc;
+
+/// Reads the certificates of every listener that has TLS.
+pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>, StartError> {
+    let with_tls =
+        |listener: &&Listener| listener.enabled && takes_tls(listener) && has_tls(config, listener);
+    let load = |listener: &Listener| {
+        let of = if listener.certificate.is_some() {
+            (&listener.certificate, &listener.key)
+        } else {
+            (&config.tls.certificate, &config.tls.key)
+        };
+        let (Some(certificate), Some(key)) = of else {
+            return Err(StartError(format!("listen.{}: certificate without key", listener.name)));
+        };
+        let clients = match listener.client_certificates {
+            config::ClientCertificates::Off => ClientCertificates::Off,
+            config::ClientCertificates::Optional => ClientCertificates::Optional,
+            config::ClientCertificates::Required => ClientCertificates::Required,
+        };
+        let identity = match listener.identity {
+            config::Identity::Alternative => Identity::Alternative,
+            config::Identity::CommonName => Identity::CommonName,
+            config::Identity::Subject => Identity::Subject,
+        };
+        let files = Files {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            client_ca: listener.client_ca.clone().or_else(|| config.tls.client_ca.clone()),
+            revoked: listener.revoked.clone(),
+            only_1_3: listener.tls_min == TlsMin::V13,
+        };
+        let tls = TlsServer::of(files, clients).map_err(failed)?.identity(identity);
+        Ok((listener.name.clone(), Arc::new(tls)))
+    };
+    config.listen.iter().filter(with_tls).map(load).collect()
+}
+
+/// A listener that tells protocols apart takes TLS too, once there is a certificate.
+fn takes_tls(listener: &Listener) -> bool {
+    listener.tls || listener.protocol == ListenerProtocol::Any
+}
+
+fn has_tls(config: &Config, listener: &Listener) -> bool {
+    config.tls.certificate.is_some() || listener.certificate.is_some()
+}
+
+/// Whether a listener is opened: one that needs a certificate waits until there is one.
+pub(super) fn served(config: &Config, listener: &Listener) -> bool {
+    listener.enabled && (!listener.tls || has_tls(config, listener))
+}
+
+/// The listeners that are opened.
+pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Door> {
+    let served = config.listen.iter().filter(|listener| served(config, listener));
+    let door = |listener: &Listener| {
+        let certificates = tls.iter().find(|(name, _)| *name == listener.name);
+        Door {
+            name: listener.name.clone(),
+            address: match &listener.address {
+                ListenAddress::Tcp(address) => Address::Tcp(*address),
+                ListenAddress::Unix(path) => Address::Unix(path.clone(), listener.file_mode()),
+            },
+            protocol: match listener.protocol {
+                ListenerProtocol::Any => None,
+                ListenerProtocol::Miop => Some(Protocol::Miop),
+                ListenerProtocol::Mqtt => Some(Protocol::Mqtt),
+                ListenerProtocol::Http => Some(Protocol::Http),
+            },
+            tls: certificates.map(|(_, tls)| tls.clone()),
+            paths: listener.web_socket.paths(),
+            origins: listener.web_socket_origins.clone(),
+            proxy: listener.proxy == ProxyHeader::V1V2,
+        }
+    };
+    served.map(door).collect()
+}
+
+/// How each listener takes MQTT.
+pub(super) fn profiles(config: &Config) -> Arc<[Profile]> {
+    let served = config.listen.iter().filter(|listener| served(config, listener));
+    let profile = |listener: &Listener| Profile {
+        lenient: listener.lenient,
+        strict_text: config.mqtt.strict_text,
+        ..Profile::strict(config.limits.bind_ms_max)
+    };
+    served.map(profile).collect()
+}

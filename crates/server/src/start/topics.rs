@@ -1,0 +1,164 @@
+//! What is about topics, sessions and access: configuration's words become the rooms'.
+//!
+//! One of each a process: the summary of subscriptions, the entrance. Invariant: doors of access
+//! and listeners of `net` have the same numbers.
+
+use super::storage::{Storage, insist};
+use super::{Seeds, StartError, World, doors};
+use crate::access::{Entrance, HttpSettings, Outward, Settings, TokenSettings};
+use crate::config::{self, Config, Listener};
+use crate::house::Mail;
+use crate::switchboard::Mailboxes;
+use broker::rewrite::{AutoSubscribes, Rewrites};
+use broker::{Broker, Exclusives, routes::Summary};
+use guard::passwords::{Cost, Hashing, Scheme};
+use guard::{Anonymous, CacheLimits, Door, Method};
+use model::id::ShardId;
+use model::ports::log::Party;
+use std::sync::{Arc, OnceLock};
+
+/// What the brokers of all shards have in common.
+pub(super) struct Topics {
+    pub(super) entrance: Arc<Entrance>,
+    summary: OnceLock<Arc<Summary>>,
+    exclusives: Arc<Exclusives>,
+    rewrites: Option<Arc<Rewrites>>,
+    auto_subscribes: Option<Arc<AutoSubscribes>>,
+}
+
+impl Topics {
+    /// Reads the files of access.
+    pub(super) fn new(config: &Config, seed: [u8; 32]) -> Result<Topics, StartError> {
+        let entrance = Entrance::new(access_settings(config), seed).map_err(StartError)?;
+        let mqtt = &config.mqtt;
+        let rules: Vec<_> = mqtt.rewrites.iter().map(config::Rewrite::rule).collect();
+        let wishes: Vec<_> = mqtt.auto_subscribes.iter().map(config::Subscribe::wish).collect();
+        let rewrites = (!rules.is_empty()).then(|| Rewrites::new(rules)).transpose();
+        let subscribes = (!wishes.is_empty()).then(|| AutoSubscribes::new(wishes)).transpose();
+        Ok(Topics {
+            entrance,
+            summary: OnceLock::new(),
+            exclusives: Arc::new(Exclusives::default()),
+            rewrites: rewrites.map_err(StartError)?.map(Arc::new),
+            auto_subscribes: subscribes.map_err(StartError)?.map(Arc::new),
+        })
+    }
+
+    /// The broker of a shard.
+    pub(super) fn broker(&self, seeds: &Seeds, shard: ShardId) -> Broker {
+        let shards = seeds.count as u16;
+        Broker::new(broker::Settings {
+            shard,
+            shards,
+            limits: seeds.limits.clone(),
+            hash_key: seeds.hash_key,
+            home: seeds.home,
+            access: self.entrance.access(),
+            summary: self.summary.get_or_init(|| Summary::new(shards, seeds.hash_key)).clone(),
+            exclusives: self.exclusives.clone(),
+            rewrites: self.rewrites.clone(),
+            auto_subscribes: self.auto_subscribes.clone(),
+            seed: seeds.seed ^ u64::from(shard.0),
+        })
+    }
+
+    /// Logs and mailboxes are there: questions may be asked.
+    pub(super) fn begin(
+        &self,
+        storage: &Arc<Storage>,
+        boxes: &Mailboxes<World>,
+    ) -> Result<(), StartError> {
+        let (logs, boxes, over) = (storage.logs.clone(), boxes.clone(), storage.over.clone());
+        let outward = Outward {
+            submit: Box::new(move |calls| logs.submit(Party::Users, 0, calls).is_ok()),
+            tell: Box::new(move |shard, number, admission| {
+                insist(&boxes, shard, Mail::Admitted(number, admission), &over);
+            }),
+        };
+        self.entrance.begin(outward).map_err(super::failed)
+    }
+}
+
+/// What the operator chose of who comes in.
+pub(super) fn access_settings(config: &Config) -> Settings {
+    let access = &config.access;
+    let served = config.listen.iter().filter(|listener| doors::served(config, listener));
+    Settings {
+        password_file: access.password_file.clone(),
+        acl_file: access.acl_file.clone(),
+        superusers: access.superusers.clone(),
+        allow_unmatched: access.allow_unmatched,
+        doors: served.map(door).collect(),
+        hashing: hashing(access),
+        users_max: access.users_max,
+        cache: CacheLimits {
+            count_max: access.cache_count_max,
+            positive_s: access.cache_s,
+            negative_s: access.cache_refused_s,
+        },
+        token: access.token.is_set().then(|| token(&access.token)),
+        http: (!access.http.url.is_empty()).then(|| http(&access.http)),
+        threads: access.threads,
+        ask_threads: access.ask_threads,
+        waiting_max: access.waiting_max,
+    }
+}
+
+fn door(listener: &Listener) -> Door {
+    let method = |name: &String| Method::ALL.into_iter().find(|method| method.name() == *name);
+    Door {
+        anonymous: match listener.anonymous {
+            config::Anonymous::No => Anonymous::No,
+            config::Anonymous::Loopback => Anonymous::Loopback,
+            config::Anonymous::Yes => Anonymous::Yes,
+        },
+        methods: listener.methods.iter().filter_map(method).collect(),
+        believe_names: listener.believe_names,
+    }
+}
+
+/// How new passwords are kept.
+fn hashing(access: &config::Access) -> Hashing {
+    Hashing {
+        scheme: match access.hash {
+            config::Hash::Pbkdf2 => Scheme::Pbkdf2,
+            config::Hash::Argon2id => Scheme::Argon2id,
+        },
+        cost: match access.hash_cost {
+            config::HashCost::Light => Cost::Light,
+            config::HashCost::Normal => Cost::Normal,
+            config::HashCost::Strong => Cost::Strong,
+        },
+        scram_iterations: access.scram_iterations,
+    }
+}
+
+fn token(token: &config::Token) -> TokenSettings {
+    let some = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let equal = token.equal.iter().filter_map(|text| text.split_once('='));
+    let secret = token.secret.reveal();
+    TokenSettings {
+        secret: (!secret.is_empty()).then(|| secret.as_bytes().to_vec()),
+        key_files: token.key_files.iter().map(Into::into).collect(),
+        jwks_url: some(&token.jwks_url),
+        jwks_refresh_s: token.jwks_refresh_s,
+        algorithms: token.algorithms.clone(),
+        issuer: some(&token.issuer),
+        audience: some(&token.audience),
+        leeway_s: token.leeway_s,
+        must_expire: token.must_expire,
+        user_claim: token.user_claim.clone(),
+        equal: equal.map(|(claim, value)| (claim.to_owned(), value.to_owned())).collect(),
+        acl_claim: token.acl_claim.clone(),
+    }
+}
+
+fn http(http: &config::Http) -> HttpSettings {
+    let headers = http.headers.reveal().iter().filter_map(|text| text.split_once(':'));
+    HttpSettings {
+        url: http.url.clone(),
+        headers: headers.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect(),
+        timeout_ms: http.timeout_ms,
+        cache_s: http.cache_s,
+    }
+}

@@ -1,0 +1,116 @@
+//! The API's way to the brokers.
+//!
+//! What is about one client goes to the shard where it is at home, what is about one topic to that
+//! topic's; messages are published by the first shard, in their order; retained messages of a
+//! filter are asked of all shards and merged in the order of their topics, and clients are listed
+//! shard after shard.
+
+use super::Switchboard;
+use crate::outside::Outside;
+use base::hash;
+use model::id::ShardId;
+use model::ports::control::{Answer, Command, Reply};
+use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};
+
+impl<O: Outside + Send> Switchboard<O> {
+    pub(super) fn ask_topics(&self, command: TopicCommand, reply: Reply) {
+        let shard = match &command {
+            TopicCommand::Clients { .. } => return self.clients(command, Vec::new(), reply),
+            TopicCommand::Retained { filter, .. } if has_wildcard(filter) => {
+                return self.retained(command, reply);
+            }
+            // All through one, so that they arrive in the order in which they were given.
+            TopicCommand::Publish { .. } => ShardId(0),
+            TopicCommand::ClearRetained(topic) | TopicCommand::Retained { filter: topic, .. } => {
+                self.of_topic(topic)
+            }
+            TopicCommand::Client(id)
+            | TopicCommand::Subscriptions(id)
+            | TopicCommand::Subscribe(id, _)
+            | TopicCommand::Unsubscribe(id, _)
+            | TopicCommand::Kick(id)
+            | TopicCommand::DropSession(id) => self.home(&[b"mqtt", id.as_bytes()]),
+        };
+        self.gather(vec![(shard, Command::Topics(command))], reply);
+    }
+
+    fn of_topic(&self, topic: &str) -> ShardId {
+        self.home(&[b"mqtt-topic", topic.as_bytes()])
+    }
+
+    fn home(&self, identity: &[&[u8]]) -> ShardId {
+        ShardId(hash::home(self.hash_key.of(identity), self.shards()))
+    }
+
+    /// A page from each shard, merged: its first messages in the order of their topics.
+    fn retained(&self, command: TopicCommand, reply: Reply) {
+        let TopicCommand::Retained { count, .. } = &command else { return };
+        let most = *count as usize;
+        let commands = self.all().map(|shard| (shard, Command::Topics(command.clone())));
+        let first = move |answer: Answer| match answer {
+            Answer::Topics(TopicAnswer::Retained { mut messages, more }) => {
+                messages.sort_by(|a, b| a.topic().cmp(b.topic()));
+                let more = more || messages.len() > most;
+                messages.truncate(most);
+                reply(Answer::Topics(TopicAnswer::Retained { messages, more }));
+            }
+            other => reply(other),
+        };
+        self.gather(commands.collect(), Box::new(first));
+    }
+
+    /// A page is taken from one shard after the other, as with devices: the cursor's high half says
+    /// which is next.
+    fn clients(&self, command: TopicCommand, so_far: Vec<ClientState>, reply: Reply) {
+        let TopicCommand::Clients { online, user, prefix, after, count } = command else { return };
+        let shard = (after.unwrap_or(0) >> 40) as u16;
+        let inside = after.and_then(|after| (after & ((1 << 40) - 1)).checked_sub(1));
+        if shard >= self.shards() {
+            let answer = TopicAnswer::Clients { clients: so_far, next: None };
+            return reply(Answer::Topics(answer));
+        }
+        let again = (user.clone(), prefix.clone());
+        let command = TopicCommand::Clients { online, user, prefix, after: inside, count };
+        let this = self.clone();
+        let merge = move |answer: Answer| {
+            let Answer::Topics(TopicAnswer::Clients { clients, next }) = answer else {
+                return reply(answer);
+            };
+            let left = count.saturating_sub(clients.len() as u32);
+            let mut all = so_far;
+            all.extend(clients);
+            let next = match next {
+                Some(slot) => Some((u64::from(shard) << 40) | (slot + 1)),
+                None if shard + 1 < this.shards() => Some(u64::from(shard + 1) << 40),
+                None => None,
+            };
+            if left == 0 || next.is_none() {
+                return reply(Answer::Topics(TopicAnswer::Clients { clients: all, next }));
+            }
+            let (user, prefix) = again;
+            let rest = TopicCommand::Clients { online, user, prefix, after: next, count: left };
+            this.clients(rest, all, reply);
+        };
+        self.gather(vec![(ShardId(shard), Command::Topics(command))], Box::new(merge));
+    }
+}
+
+fn has_wildcard(filter: &str) -> bool {
+    proto_mqtt::codec::name::has_wildcard(filter)
+}
+
+/// Two shards' answers as one.
+pub(super) fn merge(one: TopicAnswer, other: TopicAnswer) -> TopicAnswer {
+    match (one, other) {
+        (
+            TopicAnswer::Retained { mut messages, more },
+            TopicAnswer::Retained { messages: others, more: also },
+        ) => {
+            messages.extend(others);
+            TopicAnswer::Retained { messages, more: more || also }
+        }
+        (TopicAnswer::Done(one), TopicAnswer::Done(other)) => TopicAnswer::Done(one || other),
+        (wrong @ TopicAnswer::Refused(_), _) => wrong,
+        (_, other) => other,
+    }
+}

@@ -1,0 +1,336 @@
+//! A server over a real data folder and real sockets: publish and subscribe through every door,
+//! over restarts, with other numbers of shards, and by the API's way in.
+
+use client::{
+    Address, Clean, Event, Formula, Profile, Publication, Qos, RetainHandling, Session, Settings,
+    Version, Wish,
+};
+use model::ports::control::{Answer, Command, Control, Status};
+use model::ports::topics::{TopicAnswer, TopicCommand};
+use server::config::Config;
+use server::start::{Running, start};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+/// Longest wait for anything; what is there is there at once.
+const WAIT: Duration = Duration::from_secs(20);
+
+/// A server with listeners of every sort, and whatever `more` says.
+fn run(data: &Path, shards: u16, more: &str) -> Running {
+    let data = data.to_str().expect("a path of letters");
+    let text = format!(
+        "[server]\ndata = {data:?}\nshards = {shards}\npin = false\n[api]\nenabled = false\n\
+         [limits]\ndrain_ms = 50\n[mqtt]\nsys_interval_s = 1\n[products.shop]\napp_id = 7\n\
+         [listen.tcp]\naddress = \"127.0.0.1:0\"\nprotocol = \"mqtt\"\n\
+         [listen.any]\naddress = \"127.0.0.1:0\"\nwebsocket = true\n\
+         [listen.ws]\naddress = \"127.0.0.1:0\"\nprotocol = \"mqtt\"\nwebsocket = \"/mqtt\"\n\
+         [listen.local]\naddress = \"unix:{data}/mqtt.sock\"\nprotocol = \"mqtt\"\n{more}"
+    );
+    let config = Config::parse("test", &text, std::iter::empty()).expect("it holds to the rules");
+    start(config).expect("starts")
+}
+
+fn stop(server: Running) {
+    server.drain();
+    server.join();
+}
+
+fn ask(server: &Running, command: Command) -> Answer {
+    let (tell, told) = sync_channel(1);
+    server.control().ask(command, Box::new(move |answer| tell.send(answer).expect("awaited")));
+    told.recv().expect("an answer")
+}
+
+fn topics(server: &Running, command: TopicCommand) -> TopicAnswer {
+    match ask(server, Command::Topics(command)) {
+        Answer::Topics(answer) => answer,
+        other => panic!("it is about topics: {other:?}"),
+    }
+}
+
+fn status(server: &Running) -> Status {
+    match ask(server, Command::Status) {
+        Answer::Status(status) => *status,
+        other => panic!("no status: {other:?}"),
+    }
+}
+
+fn tcp(server: &Running) -> String {
+    format!("mqtt://127.0.0.1:{}", server.port("tcp").expect("it listens"))
+}
+
+fn connect(address: &str, profile: Profile) -> Session {
+    let address = Address::parse(address).expect("an address");
+    let mut session = Session::new(Settings::new(address, profile)).expect("a session");
+    session.connect().expect("it is let in");
+    session
+}
+
+fn profile(name: &str, version: Version) -> Profile {
+    Profile::new(version, Formula::new(name))
+}
+
+/// One whose session stays.
+fn lasting(name: &str) -> Profile {
+    Profile { clean: Clean::Never, expiry_s: 3_600, ..profile(name, Version::V5) }
+}
+
+fn wish(filter: &str, qos: Qos) -> Wish {
+    Wish {
+        filter: filter.into(),
+        qos,
+        no_local: false,
+        retain_as_published: false,
+        retain_handling: RetainHandling::Send,
+    }
+}
+
+fn until<T>(session: &mut Session, what: &str, pick: impl Fn(Event) -> Option<T>) -> T {
+    loop {
+        let event = session.poll(WAIT).expect("the connection stays");
+        let event = event.unwrap_or_else(|| panic!("nothing came, awaited was {what}"));
+        if let Some(found) = pick(event) {
+            return found;
+        }
+    }
+}
+
+fn subscribe(session: &mut Session, filter: &str, qos: Qos) {
+    session.subscribe(vec![wish(filter, qos)], Default::default());
+    let reasons = until(session, "SUBACK", |event| match event {
+        Event::Subscribed { reasons, .. } => Some(reasons),
+        _ => None,
+    });
+    assert!(reasons.iter().all(|reason| (*reason as u8) < 0x80), "{reasons:?}");
+}
+
+fn message(topic: &str, payload: &[u8], qos: Qos) -> Publication {
+    let mut message = Publication::new(topic, &[], payload);
+    message.qos = qos;
+    message
+}
+
+/// Publishes, and waits for the answer at QoS 1 and 2.
+fn publish(session: &mut Session, message: Publication) {
+    let token = session.publish(message);
+    until(session, "an answer to PUBLISH", |event| match event {
+        Event::Published { token: answered, result } if answered == token => {
+            Some(result.expect("it is taken"))
+        }
+        _ => None,
+    });
+}
+
+fn heard(session: &mut Session) -> (String, Vec<u8>, bool) {
+    until(session, "a message", |event| match event {
+        Event::Message { message, retain, .. } => {
+            Some((message.topic().to_owned(), message.payload().to_vec(), retain))
+        }
+        _ => None,
+    })
+}
+
+#[test]
+fn a_message_goes_through_every_door_and_version() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = run(folder.path(), 2, "");
+    let port = |name: &str| server.port(name).expect("it listens");
+    let doors = [
+        tcp(&server),
+        format!("mqtt://127.0.0.1:{}", port("any")),
+        format!("ws://127.0.0.1:{}/mqtt", port("any")),
+        format!("ws://127.0.0.1:{}/mqtt", port("ws")),
+        format!("unix://{}/mqtt.sock", folder.path().display()),
+    ];
+    let mut ears = connect(&doors[0], profile("ears", Version::V5));
+    subscribe(&mut ears, "door/#", Qos::ExactlyOnce);
+    for (number, door) in doors.iter().enumerate() {
+        for (version, name) in [(Version::V31, "a"), (Version::V311, "b"), (Version::V5, "c")] {
+            let mut mouth = connect(door, profile(&format!("mouth{number}{name}"), version));
+            for qos in [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce] {
+                let topic = format!("door/{number}/{name}/{}", qos as u8);
+                publish(&mut mouth, message(&topic, b"x", qos));
+                assert_eq!(heard(&mut ears), (topic, b"x".to_vec(), false), "{door} {version:?}");
+            }
+        }
+    }
+    let status = status(&server);
+    assert_eq!((status.subscriptions, status.sessions_online), (1, 1));
+    let file = folder.path().join("mqtt.sock");
+    assert!(file.exists());
+    stop(server);
+    assert!(!file.exists(), "the socket file goes with its server");
+}
+
+#[test]
+fn what_waits_for_a_session_is_there_after_restarts_with_other_shards() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let names: Vec<String> = (0..8).map(|number| format!("device-{number}")).collect();
+    let server = run(folder.path(), 2, "");
+    for name in &names {
+        let mut session = connect(&tcp(&server), lasting(name));
+        subscribe(&mut session, &format!("to/{name}/+"), Qos::ExactlyOnce);
+        session.disconnect(client::ReasonCode::Success, Default::default());
+    }
+    let mut mouth = connect(&tcp(&server), profile("mouth", Version::V5));
+    let mut kept = message("state", b"on", Qos::AtLeastOnce);
+    kept.retain = true;
+    publish(&mut mouth, kept);
+    for name in &names {
+        for qos in [Qos::AtLeastOnce, Qos::ExactlyOnce] {
+            let topic = format!("to/{name}/{}", qos as u8);
+            publish(&mut mouth, message(&topic, name.as_bytes(), qos));
+        }
+    }
+    stop(server);
+    for shards in [3, 1, 2] {
+        let server = run(folder.path(), shards, "");
+        let status = status(&server);
+        assert_eq!((status.sessions, status.queued), (8, 16), "with {shards} shards");
+        stop(server);
+    }
+    let server = run(folder.path(), 2, "");
+    for name in &names {
+        let mut session = connect(&tcp(&server), lasting(name));
+        for number in ["1", "2"] {
+            let expected = (format!("to/{name}/{number}"), name.as_bytes().to_vec(), false);
+            assert_eq!(heard(&mut session), expected);
+        }
+    }
+    let mut late = connect(&tcp(&server), profile("late", Version::V311));
+    subscribe(&mut late, "#", Qos::AtMostOnce);
+    assert_eq!(heard(&mut late), ("state".to_owned(), b"on".to_vec(), true));
+    stop(server);
+}
+
+#[test]
+fn the_api_sees_the_clients_of_all_shards() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = run(folder.path(), 3, "");
+    let names: Vec<String> = (0..9).map(|number| format!("c-{number}")).collect();
+    let mut sessions: Vec<Session> =
+        names.iter().map(|name| connect(&tcp(&server), lasting(name))).collect();
+    for (session, name) in sessions.iter_mut().zip(&names) {
+        subscribe(session, &format!("in/{name}"), Qos::AtLeastOnce);
+        let mut kept = message(&format!("kept/{name}"), b"k", Qos::AtMostOnce);
+        kept.retain = true;
+        publish(session, kept);
+        // The answer to a later question says that the message before it was taken.
+        publish(session, message("nobody/listens", b"", Qos::AtLeastOnce));
+    }
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let (online, user, prefix, count) = (None, None, Some("c-".into()), 2);
+        let page = TopicCommand::Clients { online, user, prefix, after, count };
+        let TopicAnswer::Clients { clients, next } = topics(&server, page) else {
+            panic!("a page of clients")
+        };
+        found.extend(clients.into_iter().map(|client| client.client_id.into_string()));
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    found.sort();
+    assert_eq!(found, names);
+    let (mut kept, mut after) = (Vec::new(), None);
+    loop {
+        let page = TopicCommand::Retained { filter: "kept/+".into(), after, count: 4 };
+        let TopicAnswer::Retained { messages, more } = topics(&server, page) else {
+            panic!("a page of messages")
+        };
+        kept.extend(messages.iter().map(|message| message.topic().to_owned()));
+        after = kept.last().map(|topic| topic.as_str().into());
+        if !more {
+            break;
+        }
+    }
+    let expected: Vec<String> = names.iter().map(|name| format!("kept/{name}")).collect();
+    assert_eq!(kept, expected, "in the order of their topics, each once");
+    let order = |topic: &str| TopicCommand::Publish {
+        message: Arc::new(message(topic, b"by the API", Qos::AtLeastOnce)),
+        delay_s: 0,
+    };
+    let TopicAnswer::Published { matched } = topics(&server, order("in/c-4")) else {
+        panic!("it is published")
+    };
+    assert!(matched);
+    assert_eq!(heard(&mut sessions[4]).1, b"by the API");
+    let one = topics(&server, TopicCommand::Client("c-4".into()));
+    let TopicAnswer::Client(Some(state)) = one else { panic!("it is known: {one:?}") };
+    assert!(state.online && state.subscriptions == 1 && state.peer.is_some(), "{state:?}");
+    assert_eq!(topics(&server, TopicCommand::Kick("c-4".into())), TopicAnswer::Done(true));
+    assert_eq!(topics(&server, TopicCommand::Kick("nobody".into())), TopicAnswer::Done(false));
+    let clear = TopicCommand::ClearRetained("kept/c-1".into());
+    assert_eq!(topics(&server, clear), TopicAnswer::Done(true));
+    assert_eq!(topics(&server, TopicCommand::DropSession("c-4".into())), TopicAnswer::Done(true));
+    let gone = topics(&server, TopicCommand::Client("c-4".into()));
+    assert_eq!(gone, TopicAnswer::Client(None));
+    stop(server);
+}
+
+#[test]
+fn the_server_tells_what_it_counts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = run(folder.path(), 2, "");
+    let mut session = connect(&tcp(&server), profile("x", Version::V311));
+    subscribe(&mut session, "$SYS/broker/clients/connected", Qos::AtMostOnce);
+    loop {
+        let (topic, payload, _) = heard(&mut session);
+        assert_eq!(topic, "$SYS/broker/clients/connected");
+        if payload == b"1" {
+            break;
+        }
+    }
+    stop(server);
+}
+
+#[test]
+fn who_has_no_name_comes_in_only_where_it_may() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let more =
+        "[listen.closed]\naddress = \"127.0.0.1:0\"\nprotocol = \"mqtt\"\nanonymous = \"no\"";
+    let server = run(folder.path(), 1, more);
+    let port = server.port("closed").expect("it listens");
+    let address = Address::parse(&format!("mqtt://127.0.0.1:{port}")).expect("an address");
+    let settings = Settings::new(address, profile("x", Version::V5));
+    assert!(Session::new(settings).expect("a session").connect().is_err());
+    drop(connect(&tcp(&server), profile("x", Version::V5)));
+    stop(server);
+}
+
+#[test]
+fn a_bridge_carries_messages_between_two_servers() {
+    let (one, two) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("another"));
+    let far = run(one.path(), 1, "");
+    let bridge = format!(
+        "[bridge.up]\naddresses = [\"{}\"]\ntopics = [\"up/# out 1\", \"down/# in 1\"]\n\
+         restart_s_min = 1\nprotocol = \"mqtt5\"",
+        tcp(&far)
+    );
+    let near = run(two.path(), 2, &bridge);
+    assert!(two.path().join("bridge.sock").exists());
+    let mut ears = connect(&tcp(&far), profile("ears", Version::V5));
+    subscribe(&mut ears, "up/#", Qos::AtLeastOnce);
+    let mut here = connect(&tcp(&near), profile("here", Version::V5));
+    subscribe(&mut here, "down/#", Qos::AtLeastOnce);
+    // What is published before the bridge is there waits for nobody: until it comes through.
+    let mut came = false;
+    for _ in 0..200 {
+        publish(&mut here, message("up/a", b"hello", Qos::AtLeastOnce));
+        let event = ears.poll(Duration::from_millis(100)).expect("the connection stays");
+        if let Some(Event::Message { message, .. }) = event {
+            assert_eq!(message.topic(), "up/a");
+            came = true;
+            break;
+        }
+    }
+    assert!(came, "{:?}", near.bridges());
+    publish(&mut ears, message("down/b", b"back", Qos::AtLeastOnce));
+    assert_eq!(heard(&mut here).0, "down/b");
+    stop(near);
+    stop(far);
+}

@@ -1,0 +1,285 @@
+//! A world of topics: the same shards, network and disks, with clients of MQTT.
+//!
+//! First everybody subscribes, in fair weather; then messages are published while connections
+//! break, the server's machine dies and time leaps; then all is calm again, and after a while every
+//! promise must have been kept ([`book`]).
+
+pub mod book;
+pub mod callers;
+
+use crate::disk::{Disk, Faults};
+use crate::fabric::{Fabric, HostId};
+use crate::net::SimNet;
+use crate::post::Post;
+use crate::weather::Weather;
+use crate::world::{ADDRESS, Parts, Plan, Server, SimShard, raise};
+use base::hash::HashKey;
+use base::prng::Prng;
+use callers::{CallerHouse, Mood};
+use model::id::ShardId;
+use model::limits::{Limits, TopicLimits};
+use model::ports::control::Status;
+use net::Shard;
+use net::shard::{Census, Letter};
+use server::house::Mail;
+use server::outside::Room;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A world of topics.
+pub struct TopicWorld {
+    plan: Plan,
+    rng: Prng,
+    fabric: Rc<RefCell<Fabric>>,
+    disk: Rc<RefCell<Disk>>,
+    events: Rc<RefCell<crate::world::Feed>>,
+    limits: Arc<Limits>,
+    server: Server,
+    callers: SimShard<CallerHouse>,
+    callers_host: HostId,
+    /// Completions that found a full mailbox.
+    completed: Vec<(ShardId, Room, Vec<model::ports::log::Completion>)>,
+    crashes: u64,
+}
+
+/// What a run did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TopicStory {
+    /// Messages of QoS 1 and 2 that were taken.
+    pub taken: usize,
+    /// Messages that were refused.
+    pub refused: u64,
+    /// Messages that were heard.
+    pub deliveries: u64,
+    /// Crashes of the server.
+    pub crashes: u64,
+    /// Simulated seconds.
+    pub seconds: u64,
+}
+
+impl TopicWorld {
+    /// Runs a world from its seed to its end. Panics where something does not hold.
+    pub fn run(seed: u64, steps: u64) -> TopicStory {
+        let mut world = TopicWorld::new(plan(seed, steps));
+        world.live_until("all are subscribed", |world| world.house().all_subscribed());
+        let weather = world.plan.weather.clone();
+        world.fabric.borrow_mut().set_weather(weather.clone());
+        world.disk.borrow_mut().set_faults(world.plan.faults);
+        world.set_mood(Mood::Wild);
+        for _ in 0..steps {
+            world.whims();
+            world.step();
+        }
+        world.disk.borrow_mut().set_faults(Faults::default());
+        if world.disk.borrow().is_failed() {
+            world.crash();
+        }
+        world.fabric.borrow_mut().set_weather(weather.cleared());
+        world.set_mood(Mood::Calm);
+        let subscriptions: Vec<_> = world.house().subscriptions().collect();
+        world.live_until("every promise is kept", |world| {
+            world.house().all_settled()
+                && world.house().book.broken(&subscriptions).is_empty()
+                && world.status().queued == 0
+        });
+        let broken = world.house().book.broken(&subscriptions);
+        assert_eq!(broken, [""; 0]);
+        let status = world.status();
+        assert_eq!(status.sessions, subscriptions.len() as u64);
+        world.story()
+    }
+
+    fn new(plan: Plan) -> TopicWorld {
+        let seed = plan.seed;
+        let fabric = Rc::new(RefCell::new(Fabric::new(seed ^ 1, Weather::calm())));
+        let disk = Disk::new(seed ^ 2, plan.shards, Faults::default());
+        let disk = Rc::new(RefCell::new(disk));
+        let limits = Arc::new(plan.limits.clone());
+        let mut rng = Prng::new(seed ^ 3);
+        let callers_host = fabric.borrow_mut().add_host();
+        let post = Rc::new(RefCell::new(Post::new(&[callers_host], usize::MAX)));
+        let settings = net::Settings {
+            shard: ShardId(0),
+            shards: 1,
+            hash_key: HashKey::new(1, 2),
+            limits: Arc::new(Limits::default()),
+            doors: Vec::new(),
+            census: Arc::new(Census::default()),
+            seed,
+        };
+        let net = SimNet::new(fabric.clone(), post, ShardId(0));
+        let callers = CallerHouse::new(seed ^ 4, ADDRESS, plan.devices);
+        let events = Rc::default();
+        let hash_key = HashKey::new(rng.draw(), rng.draw());
+        let parts = Parts { fabric: &fabric, disk: &disk, events: &events };
+        let server = raise(&plan, &limits, hash_key, &parts);
+        let (completed, crashes) = (Vec::new(), 0);
+        let callers = Shard::new(settings, net, callers);
+        TopicWorld {
+            plan,
+            rng,
+            fabric,
+            disk,
+            events,
+            limits,
+            server,
+            callers,
+            callers_host,
+            completed,
+            crashes,
+        }
+    }
+
+    fn house(&self) -> &CallerHouse {
+        self.callers.house()
+    }
+
+    fn set_mood(&mut self, mood: Mood) {
+        self.callers.house_mut().set_mood(mood);
+        self.fabric.borrow_mut().stir(self.callers_host);
+    }
+
+    fn story(&self) -> TopicStory {
+        let book = &self.house().book;
+        TopicStory {
+            taken: book.taken(),
+            refused: book.refused(),
+            deliveries: book.deliveries(),
+            crashes: self.crashes,
+            seconds: u64::from(self.fabric.borrow().now().secs()),
+        }
+    }
+
+    fn status(&self) -> Status {
+        let mut status = Status::default();
+        self.server.shards.iter().for_each(|shard| shard.house().broker().status(&mut status));
+        status
+    }
+
+    fn whims(&mut self) {
+        let mut fabric = self.fabric.borrow_mut();
+        let leap_in = fabric.weather().leap_in;
+        if fabric.strikes(leap_in) {
+            let most = fabric.weather().leap_ms_max;
+            let span = fabric.below(most + 1);
+            fabric.pass(Duration::from_millis(span));
+        }
+        drop(fabric);
+        let failed = self.disk.borrow().is_failed() && self.rng.one_in(200);
+        if failed || self.plan.crash_in != 0 && self.rng.one_in(self.plan.crash_in) {
+            self.crash();
+        }
+    }
+
+    /// The machine dies and the server is started again over what the disk kept.
+    fn crash(&mut self) {
+        self.crashes += 1;
+        self.disk.borrow_mut().restart();
+        self.completed.clear();
+        for &host in &self.server.hosts {
+            self.fabric.borrow_mut().kill(host);
+        }
+        let hash_key = HashKey::new(self.rng.draw(), self.rng.draw());
+        let parts = Parts { fabric: &self.fabric, disk: &self.disk, events: &self.events };
+        self.server = raise(&self.plan, &self.limits, hash_key, &parts);
+    }
+
+    fn step(&mut self) {
+        if self.rng.one_in(4) {
+            self.complete();
+        }
+        let Some(host) = self.fabric.borrow_mut().next_host() else {
+            return self.fabric.borrow_mut().pass(Duration::from_millis(100));
+        };
+        if host == self.callers_host {
+            self.callers.turn();
+        } else if let Some(at) = self.server.hosts.iter().position(|known| *known == host) {
+            self.server.shards[at].turn();
+        }
+        let spent_us = 1 + self.rng.below(200);
+        self.fabric.borrow_mut().pass(Duration::from_micros(spent_us));
+    }
+
+    /// The disk goes on with some shard's calls.
+    fn complete(&mut self) {
+        let shard = ShardId(self.rng.below(u64::from(self.plan.shards)) as u16);
+        let now_s = self.fabric.borrow().now().unix_s();
+        let done = self.disk.borrow_mut().work(now_s, shard);
+        self.completed.extend(done.into_iter().map(|(room, done)| (shard, room, done)));
+        for (shard, room, done) in std::mem::take(&mut self.completed) {
+            let letter = Letter::Mail(Mail::Completions(room, done.clone()));
+            if self.server.post.borrow_mut().put(None, shard, letter).is_ok() {
+                let host = self.server.hosts[usize::from(shard.0)];
+                self.fabric.borrow_mut().ring(host);
+            } else {
+                self.completed.push((shard, room, done));
+            }
+        }
+    }
+
+    /// How things are, for whoever wonders.
+    fn describe(&self) -> String {
+        let house = self.house();
+        let subscriptions: Vec<_> = house.subscriptions().collect();
+        let ends = |counters: &model::event::Counters| {
+            let ends = model::close::CloseReason::ALL.iter();
+            let ends = ends.map(|reason| (reason.name(), counters.closed_of(*reason)));
+            ends.filter(|(_, count)| *count > 0).collect::<Vec<_>>()
+        };
+        let servers = self.server.shards.iter().map(|shard| ends(&shard.desk().counters));
+        format!(
+            "{:#?} queued {}, crashes {}, shards {}, {} ends here {:?} there {:?} {:?}",
+            house.book.broken(&subscriptions),
+            self.status().queued,
+            self.crashes,
+            self.plan.shards,
+            house.describe(),
+            ends(&self.callers.desk().counters),
+            servers.collect::<Vec<_>>(),
+            self.plan.weather,
+        )
+    }
+
+    /// Steps until something holds, looking once a second. Panics when it never does.
+    fn live_until(&mut self, what: &str, holds: impl Fn(&TopicWorld) -> bool) {
+        let began = self.fabric.borrow().now().mono;
+        let mut looked = began;
+        loop {
+            self.step();
+            let now = self.fabric.borrow().now().mono;
+            if now - looked < Duration::from_secs(1) {
+                continue;
+            }
+            looked = now;
+            if holds(self) {
+                return;
+            }
+            if now - began > Duration::from_secs(600) {
+                panic!("after ten minutes still not: {what}. {}", self.describe());
+            }
+        }
+    }
+}
+
+/// The plan that follows from a seed.
+fn plan(seed: u64, steps: u64) -> Plan {
+    let mut rng = Prng::new(seed);
+    let topics = TopicLimits {
+        flaps_max: u16::MAX,
+        queue_count_max: 1 << 20,
+        inflight_max: 1 + rng.below(20) as u16,
+        receive_max: 1 + rng.below(20) as u16,
+        ..TopicLimits::default()
+    };
+    let plan = Plan::calm(seed, 1 + rng.below(4) as u16, 2 + rng.below(9) as u32);
+    Plan {
+        crash_in: if rng.one_in(2) { 0 } else { 1 + steps / 3 },
+        // A disk that refuses or fails may have a message of QoS 2 heard twice; none is lost.
+        faults: Faults::default(),
+        weather: Weather { no_descriptor_in: 0, stall_in: 0, ..Weather::drawn(&mut rng) },
+        limits: Limits { binds_per_s: 1_000, topics, ..plan.limits.clone() },
+        ..plan
+    }
+}
