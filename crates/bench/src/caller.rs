@@ -10,6 +10,7 @@
 //! ```
 
 pub mod orders;
+pub mod probe;
 pub mod speech;
 
 use crate::clock;

@@ -14,8 +14,6 @@ mod floor;
 mod holdline;
 mod inside;
 mod measure;
-mod peers;
-mod probe;
 mod results;
 mod scenario;
 mod swarm;

@@ -5,6 +5,7 @@
 //! takes latencies from the planned time. As a process it takes one order a line ([`orders`]).
 
 pub mod orders;
+pub mod peers;
 mod wire;
 
 use crate::clock;

@@ -7,10 +7,10 @@
 use super::{CALLER_CORE, SERVER_CORE, Scale};
 use crate::api;
 use crate::caller::orders::Remote;
+use crate::caller::probe::Probe;
 use crate::caller::speech::Speech;
 use crate::holdline::{Holdline, Setup};
 use crate::measure::{cpu, slope};
-use crate::probe::Probe;
 use crate::results::Outcome;
 use serde_json::json;
 use std::io;

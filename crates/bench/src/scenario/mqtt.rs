@@ -12,7 +12,7 @@ pub use kept::{kept, retained};
 pub use memory::{connect, memory};
 pub use shapes::{latency, shapes};
 
-use crate::peers::Kind;
+use crate::swarm::peers::Kind;
 use serde_json::{Value, json};
 
 /// The brokers that can be started here.

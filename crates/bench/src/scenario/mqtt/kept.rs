@@ -2,10 +2,10 @@
 
 use super::versions;
 use crate::measure::{cpu, slope};
-use crate::peers::Kind;
 use crate::results::Outcome;
 use crate::scenario::Scale;
 use crate::swarm::orders::Remote;
+use crate::swarm::peers::Kind;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ const COPIES: u32 = 200_000;
 
 /// Pairs at QoS 1 with clean sessions and with kept ones, in turns.
 pub fn kept(scale: Scale) -> io::Result<Outcome> {
-    let rounds = if scale.quick { 1 } else { 5 };
+    let rounds = if scale.quick { 1 } else { 3 };
     let copies = scale.of(COPIES);
     let mut outcome = Outcome::new(json!({
         "pairs": 200, "window": 20, "qos": 1, "deliveries": copies, "rounds": rounds,

@@ -3,10 +3,10 @@
 use super::{present, versions};
 use crate::measure::memory::Memory;
 use crate::measure::{cpu, slope};
-use crate::peers::Kind;
 use crate::results::Outcome;
 use crate::scenario::Scale;
 use crate::swarm::orders::Remote;
+use crate::swarm::peers::Kind;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io;
@@ -64,8 +64,14 @@ pub fn connect(scale: Scale) -> io::Result<Outcome> {
         "connects": connects, "window": 100, "rounds": rounds, "brokers": versions(),
     }));
     let mut costs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    let peers = present().into_iter().map(|kind| Ok((kind, kind.start(false)?)));
-    let peers = peers.collect::<io::Result<Vec<_>>>()?;
+    let start = |kind: Kind| match kind.start(false) {
+        Ok(peer) => Some((kind, peer)),
+        Err(error) => {
+            eprintln!("  {error}");
+            None
+        }
+    };
+    let peers: Vec<_> = present().into_iter().filter_map(start).collect();
     for round in 0..=rounds {
         for (kind, peer) in &peers {
             let mut swarm = Remote::start(peer.address)?;

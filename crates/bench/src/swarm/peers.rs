@@ -97,7 +97,7 @@ impl Kind {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let missing = || io::Error::other(format!("{} is not installed", self.name()));
         let mut command = Command::new(self.program().ok_or_else(missing)?);
-        let file = folder.path().join("conf");
+        let file = folder.path().join("conf.toml");
         match self {
             Kind::Mosquitto => {
                 let persistence = match kept {
