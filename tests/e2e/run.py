@@ -1,4 +1,4 @@
-"""Runs the tests beside this file and prints `N passed, N failed` as the last line.
+"""Runs the tests beside and below this file and prints `N passed, N failed` as the last line.
 
 A skipped test is neither, and is named again at the end, aloud. `--jobs N` (2) spreads the classes
 of tests over processes: most of the time of most tests is spent waiting.
@@ -33,10 +33,17 @@ def one(names):
     """Runs these tests in this process; the last line is for the process above."""
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite)
-    failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
+    failed = {whole(test) for test, _ in result.failures + result.errors}
+    failed |= {whole(test) for test in result.unexpectedSuccesses}
     for test, why in result.skipped:
         print(f"SKIPPED {test.id()}: {why}")
-    print(f"{result.testsRun - failed - len(result.skipped)} passed, {failed} failed", flush=True)
+    others = failed | {whole(test) for test, _ in result.skipped}
+    print(f"{max(0, result.testsRun - len(others))} passed, {len(failed)} failed", flush=True)
+
+
+def whole(test):
+    """The name of a test, which may have failed in several of its parts."""
+    return getattr(test, "test_case", test).id()
 
 
 def main():

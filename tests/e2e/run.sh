@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# End to end: installs what is missing, builds the binary, runs every test_*.py beside this file.
+# End to end: installs what is missing, builds the binary, runs every test_*.py beside and below
+# this file.
 #
 # The last line is 'N passed, N failed'. Names of tests may be given to run those alone:
 #   tests/e2e/run.sh test_devices.Basics
-# HOLDLINE_E2E_BINARY names a binary to try instead of building one.
+# HOLDLINE_E2E_BINARY names a binary to try instead of building one, HOLDLINE_E2E_CLIENTS the folder
+# where MQTT clients are kept. HOLDLINE_E2E_MQTT=mosquitto tries the tests of mqtt/ on mosquitto.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -32,4 +34,8 @@ if [ -z "${HOLDLINE_E2E_BINARY:-}" ] && ! cargo build -q -p holdline; then
     exit 1
 fi
 
-exec timeout --kill-after=10 600 python3 tests/e2e/run.py "$@"
+HOLDLINE_E2E_CLIENTS="${HOLDLINE_E2E_CLIENTS:-${CARGO_TARGET_DIR:-$PWD/target}/mqtt-clients}"
+export HOLDLINE_E2E_CLIENTS
+scripts/mqtt_clients.sh "$HOLDLINE_E2E_CLIENTS"
+
+exec timeout --kill-after=10 1500 python3 tests/e2e/run.py "$@"

@@ -265,6 +265,7 @@ class Silence(Case):
 class SlowConsumer(Case):
     CHANGES = {
         "limits": {"out_bytes_max": 131072},
+        "mqtt": {"packet_bytes_max": 131072, "connect_bytes_max": 131072},
         "products.demo": {"inflight_max": 1024, "offline_count_max": 5000,
                           "offline_bytes_max": 100000000},
     }

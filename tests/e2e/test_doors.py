@@ -41,9 +41,10 @@ class Plain(Doors):
         "limits": {"bind_ms_max": 2000},
     }
 
-    def test_mqtt_is_told_apart_and_closed_as_not_served(self):
-        with self.server.closes(protocol_not_served=1):
-            self.assertEqual(self.raw(MQTT_CONNECT), b"")
+    def test_mqtt_is_told_apart_and_answered(self):
+        with socket.create_connection(self.server.ports["any"], 10) as link:
+            link.sendall(MQTT_CONNECT)
+            self.assertEqual(link.recv(100), b"\x20\x02\x00\x00")
 
     def test_xmpp_is_told_apart_and_closed_as_not_served(self):
         with self.server.closes(protocol_not_served=1):
@@ -81,7 +82,7 @@ class Plain(Doors):
     def test_a_websocket_of_another_subprotocol_is_refused(self):
         with self.server.closes(web_socket_failed=1):
             with self.assertRaisesRegex(Closed, "400"):
-                miop.WebSocket(miop.Stream(self.server.ports["any"]), protocol="mqtt")
+                miop.WebSocket(miop.Stream(self.server.ports["any"]), protocol="xmpp")
 
     def test_every_version_works_in_a_websocket(self):
         for listener in ("any", "ws"):
@@ -227,7 +228,7 @@ class Tls(Doors):
             self.raw(b"\x16\x03\x01\x02\x00\x01")
 
     def test_unknown_protocols_inside_tls_are_counted_as_outside(self):
-        for data, reason in ((MQTT_CONNECT, "protocol_not_served"), (b"\xff", "unknown_protocol")):
+        for data, reason in ((XMPP, "protocol_not_served"), (b"\xff", "unknown_protocol")):
             with self.server.closes(**{reason: 1}):
                 stream = miop.Stream(self.server.ports["any"], tls=self.tls())
                 self.addCleanup(stream.close)

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Installs the MQTT clients that tests/e2e/mqtt tries, each by its own package manager.
+#
+#   scripts/mqtt_clients.sh FOLDER      what was fetched and built is kept there
+#
+# A client that cannot be installed is named and left out: its tests are then skipped, aloud. What
+# is there already is not fetched again, unless tests/e2e/mqtt/clients has changed.
+set -u
+cd "$(dirname "$0")/.."
+mkdir -p "$1"
+target="$(cd "$1" && pwd)"
+sources=tests/e2e/mqtt/clients
+
+# command:packages that bring it
+needs=(mosquitto:mosquitto mosquitto_pub:mosquitto-clients node:nodejs npm:npm go:golang-go
+    javac:default-jdk-headless mvn:maven pip3:python3-pip)
+
+install_missing() {
+    local need missing=()
+    for need in "${needs[@]}"; do
+        command -v "${need%%:*}" >/dev/null 2>&1 || missing+=("${need#*:}")
+    done
+    [ "${#missing[@]}" -eq 0 ] && return 0
+    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        echo "holdline: not installed: ${missing[*]}; their tests are skipped" >&2
+        return 0
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    # One by one if all together fail: one that is not to be had must not keep the others away.
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 && return 0
+    for need in "${missing[@]}"; do
+        apt-get install -y -qq --no-install-recommends "$need" >&2
+    done
+    return 0
+}
+
+# client NAME SOURCE...: runs install_NAME unless it was run for these sources.
+client() {
+    local name="$1" stamp
+    shift
+    stamp="$(cd "$sources" && find "$@" -type f -not -path '*/target/*' | LC_ALL=C sort |
+        xargs sha256sum | sha256sum)"
+    [ "$(cat "$target/$name.stamp" 2>/dev/null)" = "$stamp" ] && return 0
+    mkdir -p "$target/$name"
+    if "install_$name" >"$target/$name.log" 2>&1; then
+        echo "$stamp" >"$target/$name.stamp"
+    else
+        echo "holdline: the client of $name could not be installed:" >&2
+        tail -n 5 "$target/$name.log" >&2
+    fi
+}
+
+install_python() {
+    python3 -m pip install --quiet --upgrade --target "$target/python" \
+        -r "$sources/requirements.txt"
+}
+
+install_node() {
+    cp "$sources/package.json" "$target/node/" &&
+        npm install --prefix "$target/node" --no-package-lock --no-audit --no-fund --silent
+}
+
+install_go() {
+    (cd "$sources/go" && go build -o "$target/go/driver" .)
+}
+
+install_java() {
+    mvn -B -q -f "$sources/java/pom.xml" dependency:copy-dependencies \
+        -DoutputDirectory="$target/java/jars" &&
+        javac -cp "$target/java/jars/*" -d "$target/java/classes" "$sources"/java/*.java
+}
+
+install_rumqttc() {
+    CARGO_TARGET_DIR="$target/rumqttc" cargo build --quiet --locked \
+        --manifest-path "$sources/rumqttc/Cargo.toml"
+}
+
+install_missing
+client python requirements.txt
+client node package.json
+client go go
+client java java
+client rumqttc rumqttc
+exit 0

@@ -1,0 +1,1 @@
+"""The broker and its clients, end to end: every other file here says what it tries."""

@@ -1,0 +1,206 @@
+"""A bridge between this server and a real mosquitto, both ways, while either of them goes away."""
+
+import unittest
+
+import mqtt.wire as wire
+from fixture import poll
+from mqtt.broker import IS_HOLDLINE, Case
+from mqtt.wire import PUBACK, V5
+
+TOPICS = ["out/# out 2", "in/# in 2", "both/# both 1", "map/# out 1 here/ there/",
+          "cmd/# in 1 from/ to/", "plain out 0"]
+
+
+@unittest.skipUnless(IS_HOLDLINE, "only Holdline: it is its bridge")
+class Bridges(Case):
+    SHARED = False
+
+    def setUp(self):
+        super().setUp()
+        self.remote = self.start(mosquitto=True)
+        self.local = self.start(changes=self.bridge())
+        self.far = self.opened("far", V5, self.remote)
+        self.near = self.opened("near", V5, self.local)
+        self.far_writer = self.opened("far-writer", V5, self.remote)
+        self.near_writer = self.opened("near-writer", V5, self.local)
+        self.far.subscribe(("#", 2))
+        self.near.subscribe(("in/#", 2), ("both/#", 2), ("from/#", 2))
+        self.is_up()
+
+    def bridge(self, **more):
+        return {"bridge.up": {"addresses": [f"127.0.0.1:{self.remote.port()}"], "topics": TOPICS,
+                              "restart_s_min": 1, "restart_s_max": 1, **more}}
+
+    def is_up(self):
+        """A message goes both ways."""
+        def answered():
+            self.far_writer.publish("both/up", b"", 1)
+            try:
+                return self.next(self.near, 0.5)
+            except TimeoutError:
+                return None
+        poll(answered, "the bridge is up", 30)
+        self.drain(self.near)
+        self.drain(self.far)
+
+    def drain(self, client):
+        while not client.is_silent(0.5):
+            client.take()
+
+    def next(self, client, deadline_s=15):
+        """The next message that is not one of the servers' own."""
+        while True:
+            found = client.take(deadline_s)
+            if not found.topic.startswith("$SYS"):
+                return found
+
+    def test_messages_go_where_they_should_and_come_back_never(self):
+        for qos in range(3):
+            self.near_writer.publish("out/a", f"o{qos}", qos)
+            found = self.next(self.far)
+            self.assertEqual((found.topic, found.payload, found.qos),
+                             ("out/a", f"o{qos}".encode(), qos))
+        self.near_writer.publish("here/map/x", b"mapped", 1)
+        self.assertEqual(self.next(self.far).topic, "there/map/x")
+        for qos in range(3):
+            self.far_writer.publish("in/a", f"i{qos}", qos)
+            self.assertEqual(self.next(self.far).topic, "in/a")
+            found = self.next(self.near)
+            self.assertEqual((found.topic, found.payload, found.qos),
+                             ("in/a", f"i{qos}".encode(), qos))
+        self.far_writer.publish("to/cmd/x", b"command", 1)
+        self.assertEqual(self.next(self.near).topic, "from/cmd/x")
+        self.drain(self.far)
+        self.near_writer.publish("both/x", b"once", 1)
+        self.assertEqual(self.next(self.near).payload, b"once")
+        self.assertEqual(self.next(self.far).payload, b"once")
+        self.near_writer.publish("elsewhere", b"stays", 1)
+        self.near_writer.publish("in/b", b"not out", 1)
+        self.next(self.near)
+        self.assertTrue(self.far.is_silent(1), self.far.kept)
+        self.assertTrue(self.near.is_silent(0.1), self.near.kept)
+
+    def test_retained_messages_go_along(self):
+        self.near_writer.publish("out/kept", b"here", 1, retain=True)
+        self.next(self.far)
+        self.far_writer.publish("in/kept", b"there", 1, retain=True)
+        self.next(self.near)
+        self.near.subscribe(("in/kept", 0))
+        found = self.next(self.near)
+        self.assertEqual((found.payload, found.retain), (b"there", True))
+        later = self.opened("later", V5, self.remote)
+        later.subscribe(("out/kept", 0))
+        found = self.next(later)
+        self.assertEqual((found.payload, found.retain), (b"here", True))
+
+    def publish_all(self, client, topic, count):
+        for number in range(count):
+            client.send(wire.publish(V5, topic, str(number), 1, id=number + 1))
+        for _ in range(count):
+            client.expect(PUBACK)
+
+    def take_all(self, client, topic, count):
+        found = []
+        while len(set(found)) < count:
+            message = self.next(client, 30)
+            if message.topic == topic:
+                found.append(int(message.payload))
+        self.assertEqual(list(dict.fromkeys(found)), list(range(count)))
+
+    def remote_goes(self, kill):
+        (self.remote.kill if kill else self.remote.stop)()
+        self.publish_all(self.near_writer, "out/q", 200)
+        self.remote.start()
+        self.far = self.opened("far2", V5, self.remote, clean=False,
+                               props={"session_expiry": 100})
+        self.far.subscribe(("out/#", 1))
+        self.take_all(self.far, "out/q", 200)
+
+    def test_messages_wait_while_the_remote_is_stopped(self):
+        self.remote_goes(False)
+
+    def test_messages_wait_while_the_remote_is_killed(self):
+        self.remote_goes(True)
+
+    def test_messages_wait_while_this_server_is_killed(self):
+        self.far.subscribe(("x", 0))
+        self.remote.kill()
+        self.publish_all(self.near_writer, "out/q", 200)
+        self.local.restart(kill=True)
+        self.remote.start()
+        self.far = self.opened("far2", V5, self.remote)
+        self.far.subscribe(("out/#", 1))
+        self.take_all(self.far, "out/q", 200)
+
+    def test_messages_of_the_remote_wait_for_this_server(self):
+        self.near.leave()
+        self.near = self.opened("keeper", V5, self.local, clean=False,
+                                props={"session_expiry": 1000})
+        self.near.subscribe(("in/#", 1))
+        self.local.stop()
+        self.publish_all(self.far_writer, "in/q", 100)
+        self.local.start()
+        self.near = self.opened("keeper", V5, self.local, clean=False,
+                                props={"session_expiry": 1000})
+        self.take_all(self.near, "in/q", 100)
+
+    def test_the_state_of_the_bridge_is_told(self):
+        watcher = self.opened("watcher", V5, self.remote)
+        watcher.subscribe(("$SYS/broker/connection/#", 1))
+        states = {}
+
+        def told(value):
+            while True:
+                found = watcher.take(20)
+                states[found.topic] = found.payload
+                if found.payload == value:
+                    return found
+        topic = told(b"1").topic
+        self.local.kill()
+        while told(b"0").topic != topic:
+            pass
+        self.local.start()
+        while told(b"1").topic != topic:
+            pass
+
+
+@unittest.skipUnless(IS_HOLDLINE, "only Holdline: it is what the other bridges to")
+class MosquittoBridges(Case):
+    """mosquitto's own bridge, pointed at this server. In 3.1.1 it marks itself by a bit that the
+    standard does not know."""
+
+    def test_a_mosquitto_can_be_bridged_to_this_server(self):
+        for version in ("mqttv311", "mqttv50"):
+            with self.subTest(version):
+                conf = (f"connection {version}\naddress 127.0.0.1:{self.broker.port()}\n"
+                        f"bridge_protocol_version {version}\nrestart_timeout 1\n"
+                        "topic out/# out 2\ntopic in/# in 2\ntopic both/# both 1\n")
+                remote = self.start(mosquitto=True, conf=conf)
+                far = self.opened("far", V5, remote)
+                near = self.opened("near", V5)
+                far_writer = self.opened("far-writer", V5, remote)
+                near_writer = self.opened("near-writer", V5)
+                far.subscribe(("in/#", 2), ("both/#", 2))
+                near.subscribe(("out/#", 2), ("both/#", 2))
+
+                def crossed():
+                    near_writer.publish("both/up", b"", 1)
+                    near.take()
+                    try:
+                        return far.take(0.5)
+                    except TimeoutError:
+                        return None
+                poll(crossed, "the bridge is up", 30)
+                for client in (far, near):
+                    while not client.is_silent(0.5):
+                        client.take()
+                for qos in range(3):
+                    far_writer.publish("out/x", str(qos), qos)
+                    self.assertEqual(near.take().payload, str(qos).encode())
+                    near_writer.publish("in/x", str(qos), qos)
+                    self.assertEqual(far.take().payload, str(qos).encode())
+                far_writer.publish("both/x", b"once", 1)
+                self.assertEqual(far.take().payload, b"once")
+                self.assertEqual(near.take().payload, b"once")
+                self.assertTrue(near.is_silent(0.5) and far.is_silent(0.5))
+                remote.close()
