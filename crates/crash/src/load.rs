@@ -21,6 +21,8 @@ pub struct Scene {
     pub cycle: u32,
     /// Where devices come in.
     pub devices: SocketAddr,
+    /// Where clients of MQTT come in.
+    pub mqtt: SocketAddr,
     /// The API.
     pub api: SocketAddr,
     /// Orders may be keyed.

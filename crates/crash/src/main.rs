@@ -14,6 +14,7 @@ mod dice;
 mod hook;
 mod line;
 mod load;
+mod mqtt;
 mod plan;
 mod result;
 mod run;

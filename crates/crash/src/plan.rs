@@ -16,6 +16,7 @@ crash: kills a running server under load, again and again, and audits what it ha
   --seconds N       no further cycle begins after so long  (1500)
   --fsync WORD      always, interval or never              (always)
   --clean PERCENT   cycles that end by SIGTERM instead     (6)
+  --parts LIST      miop, mqtt or both                     (miop,mqtt)
   --keys on|off     orders with an Idempotency-Key         (on)
   --reports on|off  Reports until a webhook has them       (on)
   --tags on|off     tags outlive the server                (on)
@@ -51,6 +52,10 @@ pub struct Plan {
     pub fsync: String,
     /// Cycles in a hundred that end by SIGTERM.
     pub clean_percent: u64,
+    /// Pushes, devices and webhooks take part.
+    pub miop: bool,
+    /// Clients of MQTT take part.
+    pub mqtt: bool,
     /// Some orders bear an idempotency key.
     pub keys: bool,
     /// Devices send Reports, and a webhook must get them.
@@ -81,6 +86,8 @@ impl Plan {
             seconds: 1_500,
             fsync: "always".into(),
             clean_percent: 6,
+            miop: true,
+            mqtt: true,
             keys: true,
             reports: true,
             tags: true,
@@ -112,6 +119,13 @@ impl Plan {
             "--seconds" => self.seconds = number(flag, value, 86_400)?,
             "--fsync" => self.fsync = value.into(),
             "--clean" => self.clean_percent = number(flag, value, 100)?,
+            "--parts" => {
+                let parts: Vec<&str> = value.split(',').collect();
+                if parts.iter().any(|part| !["miop", "mqtt"].contains(part)) {
+                    return Err(format!("{flag} is miop, mqtt or miop,mqtt"));
+                }
+                (self.miop, self.mqtt) = (parts.contains(&"miop"), parts.contains(&"mqtt"));
+            }
             "--keys" => self.keys = switch()?,
             "--reports" => self.reports = switch()?,
             "--tags" => self.tags = switch()?,
@@ -206,7 +220,9 @@ mod tests {
         let plan = read("--cycles 50 --keys off --set store.segment_bytes=1048576").unwrap();
         assert_eq!((plan.cycles, plan.keys, plan.reports, plan.seed), (50, false, true, 9));
         assert_eq!(plan.sets, [("store".into(), "segment_bytes".into(), "1048576".into())]);
-        for wrong in ["--cycles", "--cycles x", "--keys maybe", "--set a=b", "--what 1"] {
+        for wrong in
+            ["--cycles", "--cycles x", "--keys maybe", "--parts x", "--set a=b", "--what 1"]
+        {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

@@ -37,7 +37,10 @@ impl Outcome {
         let root = root();
         let good = self.violations_count == 0 && plan.sabotage.is_none();
         let folder = if good { root.join("bench/results") } else { plan.keep.clone() };
-        let file = plan.result.clone().unwrap_or_else(|| folder.join(format!("{day}-crash.json")));
+        let file = plan
+            .result
+            .clone()
+            .unwrap_or_else(|| folder.join(format!("{day}-{}.json", name(plan))));
         let violations = self
             .violations
             .iter()
@@ -85,6 +88,9 @@ impl Outcome {
             figure("kills", json!(self.ends.0), ""),
             figure("clean stops", json!(self.ends.1), ""),
             figure("pushes answered stored", json!(of("pushes answered stored")), ""),
+            figure("mqtt messages answered", json!(of("mqtt messages answered")), ""),
+            figure("mqtt deliveries promised", json!(of("mqtt deliveries promised")), ""),
+            figure("mqtt deliveries", json!(of("mqtt deliveries")), ""),
             figure("recovery, shortest", ms(0.0), "ms"),
             figure("recovery, median", ms(0.5), "ms"),
             figure("recovery, p99", ms(0.99), "ms"),
@@ -93,7 +99,16 @@ impl Outcome {
     }
 
     fn of_kind(&self, kind: &str) -> usize {
-        self.violations.iter().filter(|found| found.kind == kind).count()
+        self.violations.iter().filter(|found| found.kind.starts_with(kind)).count()
+    }
+}
+
+/// The name of the result: that of a run with MQTT alone, or with both, says so.
+fn name(plan: &Plan) -> &'static str {
+    match (plan.miop, plan.mqtt) {
+        (true, true) => "crash",
+        (false, true) => "crash-mqtt",
+        _ => "crash-miop",
     }
 }
 
@@ -117,6 +132,8 @@ fn plan_told(plan: &Plan) -> Value {
         "seconds_max": plan.seconds,
         "fsync": plan.fsync,
         "clean_percent": plan.clean_percent,
+        "miop": plan.miop,
+        "mqtt": plan.mqtt,
         "keys": plan.keys,
         "reports": plan.reports,
         "tags": plan.tags,

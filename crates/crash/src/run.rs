@@ -15,6 +15,7 @@ use crate::load::crowd::{self, Host};
 use crate::load::office::Office;
 use crate::load::orders::{self, Keyed};
 use crate::load::{Numbers, Scene, Seen};
+use crate::mqtt::{self, Mqtt};
 use crate::plan::{CROWD, DeviceNumber, GROUPS, PRODUCT, Plan, SLEEPERS, TAGGED, members, names};
 use crate::result::{self, Outcome};
 use crate::sabotage;
@@ -46,7 +47,7 @@ const HOOK_PATIENCE_S: u64 = 30;
 /// Runs `plan`, tells about it and stores the result.
 pub fn run(plan: &Plan) -> io::Result<ExitCode> {
     let folder = tempfile::Builder::new().prefix("holdline-crash-").tempdir()?;
-    let hook = if plan.reports { Some(Hook::listen(plan.seed)?) } else { None };
+    let hook = if plan.reports && plan.miop { Some(Hook::listen(plan.seed)?) } else { None };
     let home = Home::make(plan, folder.path(), hook.as_ref().map(|hook| hook.address))?;
     let (began_s, load_before) = (clock::unix_s(), result::load());
     let mut run = Run::new(plan, home, hook);
@@ -99,6 +100,7 @@ struct Run<'a> {
     hook: Option<Hook>,
     book: Book,
     office: Office,
+    mqtt: Mqtt,
     numbers: Numbers,
     keyed: Vec<Vec<Keyed>>,
     hosts: Vec<Host>,
@@ -122,6 +124,7 @@ impl<'a> Run<'a> {
             hook,
             book: Book::new(plan.seed),
             office: Office::new(plan.tags),
+            mqtt: Mqtt::default(),
             numbers: Numbers::default(),
             keyed: vec![Vec::new(); APPLICATIONS],
             hosts: hosts.collect(),
@@ -150,6 +153,10 @@ impl<'a> Run<'a> {
             }
             let hurt = !self.hurt.is_empty();
             self.audit(&scene, if hurt { Depth::All } else { Depth::Some }, &mut dice);
+            // What waits is left to grow over some lives.
+            if dice.percent(50) || hurt {
+                self.audit_mqtt(&scene);
+            }
             if self.book.violations_count > 0 {
                 return Ok(cycle);
             }
@@ -196,6 +203,7 @@ impl<'a> Run<'a> {
             seed: self.plan.seed,
             cycle,
             devices: server.devices,
+            mqtt: server.mqtt,
             api: server.api,
             keys: self.plan.keys,
             collapse: self.plan.collapse,
@@ -208,7 +216,11 @@ impl<'a> Run<'a> {
 
     /// Tags that are set once and must hold for ever, and devices that can be given some.
     fn first(&mut self, scene: &Scene) {
-        if !scene.tags {
+        if self.plan.mqtt {
+            self.mqtt.begin(scene.mqtt);
+            self.judge_mqtt();
+        }
+        if !scene.tags || !self.plan.miop {
             return;
         }
         let api = api::Api::new(scene.api);
@@ -229,6 +241,9 @@ impl<'a> Run<'a> {
     }
 
     fn audit(&mut self, scene: &Scene, depth: Depth, dice: &mut Dice) {
+        if !self.plan.miop {
+            return;
+        }
         let began = clock::now_us();
         let mut facts = self.office.look(scene);
         let fleeting = self.office.fleeting();
@@ -240,13 +255,44 @@ impl<'a> Run<'a> {
         tally.count_by("µs of judging", clock::now_us() - visited);
     }
 
+    /// Every subscriber takes what waits for it.
+    fn audit_mqtt(&mut self, scene: &Scene) {
+        if self.plan.mqtt {
+            let began = clock::now_us();
+            self.mqtt.audit(self.book.life(), scene);
+            self.judge_mqtt();
+            self.book.tally.count_by("µs of audits of mqtt", clock::now_us() - began);
+        }
+    }
+
+    fn end_mqtt(&mut self, facts: Vec<mqtt::Fact>) {
+        if self.plan.mqtt {
+            self.mqtt.take(self.book.life(), facts);
+            self.mqtt.end_life();
+            self.judge_mqtt();
+        }
+    }
+
+    fn judge_mqtt(&mut self) {
+        let (wrongs, tally) = self.mqtt.judged();
+        wrongs.into_iter().for_each(|(kind, text)| self.book.wrong(kind, text));
+        tally.0.iter().for_each(|(what, by)| self.book.tally.count_by(what, *by));
+    }
+
     /// Load from all sides, and the end of the server.
     fn load(&mut self, scene: &Scene, server: &mut Server, (end, load_ms): (End, u64)) {
         let began = clock::now_us();
         let (numbers, office) = (&self.numbers, &mut self.office);
         let (keyed, hosts) = (&mut self.keyed, &mut self.hosts);
-        let (seen, alive, (stopped, at)) = std::thread::scope(|threads| {
+        let (mqtt, plan) = (&mut self.mqtt, self.plan);
+        let (seen, topics, alive, (stopped, at)) = std::thread::scope(|threads| {
             let mut parties = Vec::new();
+            let clients = match plan.mqtt {
+                true => mqtt.load(threads, (scene, numbers)),
+                false => Vec::new(),
+            };
+            let (keyed, hosts) =
+                if plan.miop { (&mut keyed[..], &mut hosts[..]) } else { Default::default() };
             for (at, keyed) in keyed.iter_mut().enumerate() {
                 let party = 1 + at as u64;
                 parties.push(threads.spawn(move || orders::run(scene, party, numbers, keyed)));
@@ -255,7 +301,9 @@ impl<'a> Run<'a> {
                 let party = 101 + at as u64;
                 parties.push(threads.spawn(move || crowd::run(scene, party, numbers, host)));
             }
-            parties.push(threads.spawn(move || office.run(scene, 200, numbers)));
+            if plan.miop {
+                parties.push(threads.spawn(move || office.run(scene, 200, numbers)));
+            }
             clock::rest(load_ms);
             let (alive, at) = (!server.has_died(), clock::now_us());
             match end {
@@ -273,11 +321,12 @@ impl<'a> Run<'a> {
             }
             scene.over.store(true, Ordering::Relaxed);
             let stopped = end == End::Kill || server.stop();
-            let seen: Vec<Seen> = parties
-                .into_iter()
-                .map(|party| party.join().expect("a party that panics is a defect of the harness"))
-                .collect();
-            (seen, alive, (stopped, at))
+            let sound = "a party that panics is a defect of the harness";
+            let seen = parties.into_iter().map(|party| party.join().expect(sound));
+            let seen: Vec<Seen> = seen.collect();
+            let topics: Vec<_> =
+                clients.into_iter().flat_map(|party| party.join().expect(sound)).collect();
+            (seen, topics, alive, (stopped, at))
         });
         if !alive {
             self.book.wrong("the server ended by itself", format!("cycle {}", scene.cycle));
@@ -297,6 +346,7 @@ impl<'a> Run<'a> {
         let loaded = clock::now_us();
         // All at once: what one party was sent another has asked.
         self.write_down(facts);
+        self.end_mqtt(topics);
         self.book.tally.count_by("µs of load", loaded - began);
         self.book.tally.count_by("µs of judging", clock::now_us() - loaded);
     }
@@ -324,6 +374,7 @@ impl<'a> Run<'a> {
                 writeln!(facts, "life {life}: {fact:?}").expect("a String takes all");
             }
         }
+        std::fs::write(folder.join("facts-mqtt.txt"), self.mqtt.facts())?;
         std::fs::write(folder.join("facts.txt"), facts)
     }
 
@@ -334,6 +385,7 @@ impl<'a> Run<'a> {
             let Some(mut server) = self.start() else { return Ok(()) };
             let scene = self.scene(self.plan.cycles + 1 + turn, &server);
             self.audit(&scene, Depth::All, &mut dice);
+            self.audit_mqtt(&scene);
             if turn == 0 {
                 self.wait_for_reports();
             }
@@ -383,11 +435,14 @@ impl<'a> Run<'a> {
         if cycle.is_multiple_of(10) || cycle == self.plan.cycles {
             let of = |name: &str| self.book.tally.0.get(name).copied().unwrap_or(0);
             println!(
-                "cycle {cycle} of {}, {} s: {} pushes stored, {} delivered, {} violations",
+                "cycle {cycle} of {}, {} s: {} pushes stored, {} delivered; MQTT: {} answered, {} \
+                 delivered; {} violations",
                 self.plan.cycles,
                 clock::now_us() / 1_000_000,
                 of("pushes answered stored"),
                 of("deliveries"),
+                of("mqtt messages answered"),
+                of("mqtt deliveries"),
                 self.book.violations_count
             );
         }

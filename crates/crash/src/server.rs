@@ -43,6 +43,8 @@ pub struct Server {
     process: Child,
     /// Where devices come in.
     pub devices: SocketAddr,
+    /// Where clients of MQTT come in.
+    pub mqtt: SocketAddr,
     /// Its API.
     pub api: SocketAddr,
     /// From its start until it was up, microseconds.
@@ -68,9 +70,9 @@ impl Home {
         let mut process = self.spawn()?;
         let output = process.stdout.take().expect("it was asked for");
         match welcome(output) {
-            Ok((devices, api)) => {
+            Ok([devices, mqtt, api]) => {
                 let recovery_us = clock::now_us() - began;
-                Ok(Server { process, devices, api, recovery_us })
+                Ok(Server { process, devices, mqtt, api, recovery_us })
             }
             Err(error) => {
                 let _ = process.kill(); // an error says that it has ended
@@ -158,7 +160,7 @@ impl Drop for Server {
 }
 
 /// Reads what the server prints until it is up, in a thread, for it may never come.
-fn welcome(output: ChildStdout) -> io::Result<(SocketAddr, SocketAddr)> {
+fn welcome(output: ChildStdout) -> io::Result<[SocketAddr; 3]> {
     let (lines, read) = sync_channel(64);
     std::thread::Builder::new().name("welcome".into()).spawn(move || {
         let mut output = BufReader::new(output);
@@ -169,7 +171,7 @@ fn welcome(output: ChildStdout) -> io::Result<(SocketAddr, SocketAddr)> {
         }
     })?;
     let until = clock::now_us() + START_PATIENCE.as_micros() as u64;
-    let (mut devices, mut api) = (None, None);
+    let (mut devices, mut mqtt, mut api) = (None, None, None);
     loop {
         let left = Duration::from_micros(until.saturating_sub(clock::now_us()));
         let line = match read.recv_timeout(left) {
@@ -180,12 +182,13 @@ fn welcome(output: ChildStdout) -> io::Result<(SocketAddr, SocketAddr)> {
             }
         };
         if line.starts_with("Stop with") {
-            let both = devices.zip(api);
-            return both.ok_or_else(|| io::Error::other("its welcome names no addresses"));
+            let all = devices.zip(mqtt).zip(api).map(|((devices, mqtt), api)| [devices, mqtt, api]);
+            return all.ok_or_else(|| io::Error::other("its welcome names no addresses"));
         }
         let mut words = line.split_whitespace();
         match (words.next(), words.next()) {
             (Some("any"), Some(address)) => devices = address.parse().ok(),
+            (Some("mqtt"), Some(address)) => mqtt = address.parse().ok(),
             (Some("api"), Some(address)) => {
                 api = address.trim_start_matches("http://").parse().ok()
             }
@@ -209,6 +212,11 @@ fn config(plan: &Plan, hook: Option<SocketAddr>) -> String {
         ("server", "pin", "false"),
         ("server", "log", "\"info\""),
         ("listen.any", "address", "\"127.0.0.1:0\""),
+        ("listen.mqtt", "address", "\"127.0.0.1:0\""),
+        ("listen.mqtt", "protocol", "\"mqtt\""),
+        ("mqtt", "flaps_max", "65535"),
+        ("mqtt", "queue_count_max", "1000000"),
+        ("mqtt", "queue_bytes_max", "1073741824"),
         ("api", "address", "\"127.0.0.1:0\""),
         ("api", "token", &format!("\"{TOKEN}\"")),
         ("limits", "connections_max", "1000"),
