@@ -109,6 +109,9 @@ struct Work {
     incoming: VecDeque<Incoming>,
     /// Packet identifiers of QoS 2 that wait for their PUBREL.
     releasing: Vec<u16>,
+    /// How many of them, in front, are of earlier connections: they take no room of this one's
+    /// Receive Maximum (MQTT5 4.9).
+    releasing_before: usize,
     /// Topics that the server named by alias; the first has alias 1.
     aliases_in: Vec<Box<str>>,
     /// Topics that it is told by alias, likewise.

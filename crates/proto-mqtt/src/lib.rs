@@ -10,7 +10,7 @@
 //! Clauses are cited as `MQTT5 3.3.1-4` (the numbered statements of 5.0), `MQTT3 2.3.1-1` (those
 //! of 3.1.1) and `MQTT31 3.1` (sections of 3.1, which numbers none). `statements.txt` lists every
 //! numbered statement that is kept here with its place and its test, and
-//! `statements-later.txt` those that nobody keeps yet.
+//! docs/mqtt-statements.md those of every crate.
 #![forbid(unsafe_code)]
 
 pub mod client;

@@ -128,9 +128,11 @@ impl Client {
         out.silence(if is_watched { grace_s } else { 0 });
         say(now, Heard::Connected { session_present, keep_alive_s, properties }, out);
         if session_present {
-            self.work.iter_mut().flat_map(|work| &mut work.incoming).for_each(|incoming| {
-                incoming.is_here = false; // until the server has sent it again
-            });
+            if let Some(work) = &mut self.work {
+                // Not here until the server has sent it again.
+                work.incoming.iter_mut().for_each(|incoming| incoming.is_here = false);
+                work.releasing_before = work.releasing.len();
+            }
         } else {
             self.discard_session(now, out); // MQTT5 3.2.2-5
             self.want(true, out)?;
@@ -164,7 +166,7 @@ impl Client {
                 // The server sends again first: what it has not, it will not.
                 work.incoming.retain(|incoming| incoming.is_here);
             }
-            let open = work.incoming.len() + work.releasing.len();
+            let open = work.incoming.len() + work.releasing.len() - work.releasing_before;
             let is_strict = version == Version::V5 && !self.profile.bears_more;
             if is_strict && open >= usize::from(self.profile.receive_max) {
                 return Err(Fault::ReceiveMaximum.into());
@@ -214,10 +216,10 @@ impl Client {
 
     /// PUBREL: the identifier is free (MQTT5 4.3.3-11).
     fn release<U: Word>(&mut self, id: u16, out: &mut Outbox<U>) {
-        let releasing = self.work.as_mut().map(|work| &mut work.releasing);
-        let found = releasing.and_then(|releasing| {
-            let at = releasing.iter().position(|&known| known == id)?;
-            Some(releasing.remove(at))
+        let found = self.work.as_mut().and_then(|work| {
+            let at = work.releasing.iter().position(|&known| known == id)?;
+            work.releasing_before -= usize::from(at < work.releasing_before);
+            Some(work.releasing.remove(at))
         });
         let reason = match found {
             Some(_) => ReasonCode::Success,

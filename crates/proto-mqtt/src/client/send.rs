@@ -344,6 +344,7 @@ impl Client {
         let Some(work) = &mut self.work else { return };
         work.unsent = 0;
         work.releasing.clear();
+        work.releasing_before = 0;
         work.incoming.clear();
         work.asked.clear();
         for outgoing in std::mem::take(&mut work.outgoing) {

@@ -453,6 +453,18 @@ fn a_server_that_sends_more_than_the_client_takes_is_told_so() {
 }
 
 #[test]
+fn what_an_earlier_connection_left_takes_no_room_of_this_one() {
+    let kept = Profile { clean: Clean::Never, expiry_s: 9, receive_max: 1, ..profile(Version::V5) };
+    let mut play = play(kept);
+    play.online(false, &[]);
+    assert_eq!(play.hear(message(1, Qos::ExactlyOnce, false)), ["pubrec 1"]);
+    play.lose();
+    play.online(true, &[]);
+    assert_eq!(play.hear(message(2, Qos::ExactlyOnce, false)), ["pubrec 2"]);
+    assert_eq!(play.hear(message(3, Qos::ExactlyOnce, false)), ["disconnect 93"]);
+}
+
+#[test]
 fn subscriptions_are_answered_by_token() {
     for version in Version::ALL {
         let mut play = play(profile(version));

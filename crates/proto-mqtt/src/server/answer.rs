@@ -24,13 +24,14 @@ impl Bound {
     ) -> Result<(), CloseReason> {
         match word {
             SessionDelivery::Publish(outgoing) => self.deliver(now, &outgoing, out),
-            SessionDelivery::Taken { id, qos, result } => self.taken(id, qos, result, out),
+            SessionDelivery::Taken { id, qos, result } => return self.taken(id, qos, result, out),
             SessionDelivery::Release { id, unknown } => {
                 self.write(&Packet::Pubrel(about(id, unknown)), out);
             }
             SessionDelivery::Completed { id, unknown } => {
                 self.write(&Packet::Pubcomp(about(id, unknown)), out);
-                if self.is_counted_to_the_end() {
+                // What was not known was not counted either.
+                if !unknown && self.is_counted_to_the_end() {
                     self.answered(out);
                 }
             }
@@ -54,8 +55,23 @@ impl Bound {
         Ok(())
     }
 
-    /// The broker has a message of the client's, or not (MQTT5 3.4.2.1, 3.5.2.1).
-    fn taken(&mut self, id: u16, qos: Qos, result: Result<Routed, Denial>, out: &mut Out) {
+    /// The broker has a message of the client's, or not (MQTT5 3.4.2.1, 3.5.2.1). Before 5.0 a
+    /// refusal cannot be said: where the next try may be taken, the connection ends without an
+    /// acknowledgement, so that the client sends the message again (MQTT3 3.3.5-2).
+    fn taken(
+        &mut self,
+        id: u16,
+        qos: Qos,
+        result: Result<Routed, Denial>,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        if !self.version().has_properties() {
+            match result {
+                Err(Denial::StoreFull) => return Err(CloseReason::Full),
+                Err(Denial::Busy) => return Err(CloseReason::Busy),
+                _ => {}
+            }
+        }
         let is_last = qos == Qos::AtLeastOnce || result.is_err() || !self.is_counted_to_the_end();
         let kind = match qos {
             Qos::ExactlyOnce => PacketKind::Pubrec,
@@ -73,6 +89,7 @@ impl Bound {
         if is_last {
             self.answered(out);
         }
+        Ok(())
     }
 
     fn subscribed(&self, id: u16, results: &[Result<Qos, Denial>], out: &mut Out) {

@@ -9,7 +9,7 @@
 use super::alias::{AliasesIn, AliasesOut};
 use super::connect::{Asked, Fresh};
 use super::pace::Pace;
-use crate::codec::{FaultSet, PACKET_BYTES_MAX, Rules, Sender, Terms, Version};
+use crate::codec::{Fault, FaultSet, PACKET_BYTES_MAX, Rules, Sender, Terms, Version};
 use model::id::SessionRef;
 use model::limits::Limits;
 
@@ -30,6 +30,10 @@ enum State {
     More(Narrow<Box<More>>),
     Over,
 }
+
+/// What is let pass on every listener: the bit by which bridges of MQTT 3 mark themselves, which
+/// is their wish not to be sent what they sent.
+const STRICT: FaultSet = FaultSet::of(&[Fault::BridgeBit]);
 
 /// Where a connection is.
 pub(super) enum Phase {
@@ -238,7 +242,7 @@ impl Marks {
             topic_bytes_max: topics.topic_bytes_max,
             topic_levels_max: u32::from(topics.topic_levels_max),
             client_id_bytes_max: topics.client_id_bytes_max,
-            tolerate: if self.has(Marks::LENIENT) { FaultSet::TOLERABLE } else { FaultSet::NONE },
+            tolerate: if self.has(Marks::LENIENT) { FaultSet::TOLERABLE } else { STRICT },
             strict_text: self.has(Marks::STRICT_TEXT),
             ..Rules::strict(Sender::Client, version.unwrap_or(Version::V5))
         }

@@ -1,13 +1,11 @@
 //! `statements.txt` of every crate: each line's place and test exist, every numbered statement is
-//! in one of them or waits in `statements-later.txt`, and so is every clause that the code cites.
+//! in one of them, and so is every clause that the code cites.
 
 use super::vectors::{good, malformed};
 use crate::codec::{Fault, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-
-const LATER: &str = include_str!("../../../statements-later.txt");
 
 /// Numbered statements of 5.0 and of 3.1.1.
 const COUNTS: (usize, usize) = (251, 141);
@@ -107,26 +105,9 @@ fn every_statement_has_a_place_and_a_test_that_exists() {
     assert!(ids.len() > 220, "{} statements", ids.len());
 }
 
-/// Every statement that waits: what it asks, and whose it is.
-fn later() -> BTreeMap<String, (String, String)> {
-    let owners = ["session", "server", "client", "broker", "net", "roof"];
-    let mut later = BTreeMap::new();
-    for line in columns(LATER) {
-        assert!(line.len() == 3 && owners.contains(&&*line[1]), "{line:?}");
-        let before = later.insert(line[0].clone(), (line[1].clone(), line[2].clone()));
-        assert!(before.is_none(), "{} stands twice", line[0]);
-    }
-    later
-}
-
 #[test]
 fn the_lists_together_are_all_statements_of_both_standards() {
-    let later = later();
-    for statement in own() {
-        assert!(!later.contains_key(&statement.id), "{} does not wait any more", statement.id);
-    }
-    let mut ids: BTreeSet<String> = later.into_keys().collect();
-    ids.extend(statements().into_iter().map(|statement| statement.id));
+    let ids: BTreeSet<String> = statements().into_iter().map(|statement| statement.id).collect();
     let count = |standard| ids.iter().filter(|id| id.starts_with(standard)).count();
     assert_eq!((count("MQTT5 "), count("MQTT3 ")), COUNTS);
 }
@@ -211,18 +192,11 @@ fn page() -> String {
         };
         lines.push((id, line));
     }
-    let mut waiting = 0;
-    for (id, (owner, asks)) in later() {
-        if !kept.contains(&id) && !not_applicable.contains(&id) {
-            waiting += 1;
-            lines.push((id.clone(), format!("| {id} | {asks} | **{owner}, later** | |")));
-        }
-    }
     lines.sort_by_key(|(id, _)| order(id));
     let mut page = format!(
         "# The numbered statements of MQTT\n\nGenerated from the `statements.txt` of every crate: \
          `cargo test -p proto-mqtt -- --ignored writes_the_page`. In our own words; of 5.0 (MQTT5) \
-         and of 3.1.1 (MQTT3).\n\n{} are kept and tested, {} do not apply, {waiting} wait.\n\n\
+         and of 3.1.1 (MQTT3).\n\n{} are kept and tested, {} do not apply.\n\n\
          | statement | what it asks | kept by | shown by |\n| --- | --- | --- | --- |\n",
         kept.len(),
         not_applicable.len()
@@ -244,4 +218,7 @@ fn the_page_has_a_line_for_every_statement() {
     let ids: BTreeSet<&str> =
         page.lines().filter_map(|line| line.strip_prefix("| MQTT")?.split(" | ").next()).collect();
     assert_eq!(ids.len(), COUNTS.0 + COUNTS.1);
+    let docs = crates().parent().expect("the root").join("docs/mqtt-statements.md");
+    let written = std::fs::read_to_string(docs).expect("the page");
+    assert!(written == page, "docs/mqtt-statements.md is old: run writes_the_page");
 }

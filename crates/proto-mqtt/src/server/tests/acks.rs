@@ -6,6 +6,7 @@ use crate::codec::block::Block;
 use crate::codec::property::Property;
 use crate::codec::publish::Publish;
 use crate::codec::{Packet, Qos, ReasonCode, Version};
+use model::close::CloseReason;
 use model::event::Counter;
 use model::session::{AckStep, Denial, Routed, SessionDelivery as Down, SessionRequest as Up};
 
@@ -96,7 +97,13 @@ fn what_became_of_a_message_is_told_to_5_alone() {
             assert_eq!(desk.sent, [format!("{kind} id=4 reason={word}")]);
             let mut desk = Desk::strict().bound(Version::V311);
             desk.tell(Down::Taken { id: 4, qos, result });
-            assert_eq!(desk.sent, [format!("{kind} id=4 reason=success")], "MQTT3 3.3.5-2");
+            match result {
+                Err(Denial::StoreFull) => {
+                    let reason = Some(CloseReason::Full);
+                    assert_eq!((desk.sent.len(), desk.ended), (0, reason), "it was not taken");
+                }
+                _ => assert_eq!(desk.sent, [format!("{kind} id=4 reason=success")]),
+            }
         }
     }
     for (unknown, word) in [(true, "packet_identifier_not_found"), (false, "success")] {
@@ -224,7 +231,19 @@ fn what_was_answered_is_open_again() {
         desk.tell(Down::Taken { id: round, qos: Qos::AtLeastOnce, result });
         assert_eq!(desk.ended, None, "round {round}");
     }
-    // An exchange of an earlier connection is completed: no quota of this one.
+    // A release of nothing wins nothing.
+    desk.packet(&Packet::Publish(publish(Qos::AtLeastOnce, 59)));
+    desk.tell(Down::Completed { id: 58, unknown: true });
+    assert_eq!(desk.ended, None);
+    desk.packet(&Packet::Publish(publish(Qos::AtLeastOnce, 58)));
+    assert!(desk.ended.is_some());
+}
+
+#[test]
+fn what_an_earlier_connection_began_is_no_quota_of_this_one() {
+    let mut desk = Desk::strict();
+    desk.limits.topics.receive_max = 1;
+    let mut desk = desk.bound(Version::V5);
     desk.tell(Down::Completed { id: 60, unknown: false });
     desk.packet(&Packet::Publish(publish(Qos::AtLeastOnce, 61)));
     desk.packet(&Packet::Publish(publish(Qos::AtLeastOnce, 62)));
