@@ -29,6 +29,9 @@ pub struct Setup {
     pub core: Option<usize>,
     /// Connections it may hold.
     pub connections: u32,
+    /// Milliseconds that a connection may take until it is let in: an emulated machine may stand
+    /// still for seconds.
+    pub bind_ms: u32,
     /// TLS with a certificate made on the spot.
     pub tls: bool,
     /// Memory in pages of 4 KiB only. Huge ones hide a slope: 2 MiB hold thousands of records.
@@ -41,7 +44,15 @@ impl Default for Setup {
     fn default() -> Setup {
         let heartbeat_s = (30, crate::caller::speech::HEARTBEAT_S);
         let (core, tls, small_pages) = (None, false, false);
-        Setup { shards: 0, core, connections: 18_000, tls, small_pages, heartbeat_s }
+        Setup {
+            shards: 0,
+            core,
+            connections: 18_000,
+            bind_ms: 10_000,
+            tls,
+            small_pages,
+            heartbeat_s,
+        }
     }
 }
 
@@ -95,7 +106,7 @@ impl Setup {
     fn config(&self, ports: [SocketAddr; 3], folder: &Path) -> io::Result<String> {
         let [devices, mqtt, api] = ports;
         let tls = if self.tls { certificate(folder)? } else { String::new() };
-        let Setup { shards, connections, heartbeat_s: (shortest, longest), .. } = self;
+        let Setup { shards, connections, bind_ms, heartbeat_s: (shortest, longest), .. } = self;
         let pin = self.core.is_none();
         let product = |key: &str, app_id: u32| {
             format!(
@@ -109,7 +120,8 @@ impl Setup {
              [listen.any]\naddress = \"{devices}\"\nprotocol = \"any\"\nwebsocket = \"/miop\"\n\n\
              [listen.mqtt]\naddress = \"{mqtt}\"\nprotocol = \"mqtt\"\n\n\
              {tls}[api]\naddress = \"{api}\"\ntoken = \"{TOKEN}\"\n\n\
-             [limits]\nconnections_max = {connections}\nbinds_per_s = 10000000\n\
+             [limits]\nconnections_max = {connections}\nbind_ms_max = {bind_ms}\n\
+             binds_per_s = 10000000\n\
              devices_max = {}\naccepts_per_turn = 256\n\n{}{}",
             connections.max(&100_000) * 2,
             product("demo", 1),

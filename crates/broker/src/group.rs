@@ -138,6 +138,12 @@ impl Group {
         self.members.is_empty()
     }
 
+    /// Whether somebody else than this one has a connection.
+    pub fn has_another_online(&self, session: SessionRef) -> bool {
+        let own = self.place(session).is_some_and(|place| place < self.online);
+        self.online > usize::from(own)
+    }
+
     /// Whether a message can go to nobody.
     pub fn is_deaf(&self) -> bool {
         self.online == 0 && !self.members.iter().any(|member| member.is_durable)

@@ -41,6 +41,17 @@ pub enum Letter {
     PageWanted(Box<PageWanted>),
     /// A page of retained messages.
     Page(Box<RetainedPage>),
+    /// After a start: what stood there stands somewhere else by now.
+    Elsewhere(OldPlace),
+}
+
+/// Where a message of a shared group stands that another member gets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OldPlace {
+    /// The client whose session has it.
+    pub client: Arc<str>,
+    /// Its place in the timeline.
+    pub seq: u64,
 }
 
 /// About a shared group.
@@ -77,6 +88,17 @@ pub enum GroupWhat {
         /// Under which number; 0: nobody.
         receipt: u64,
     },
+    /// The member went away and has this message; if another one is online it shall have it.
+    Offer {
+        /// The message.
+        message: Arc<Publication>,
+        /// Who is told whether another one has it.
+        from: ShardId,
+        /// Under which number.
+        receipt: u64,
+        /// Where it stands until then.
+        place: OldPlace,
+    },
 }
 
 /// A message of a shared group for one member.
@@ -94,6 +116,8 @@ pub struct MemberWord {
     pub receipt: u64,
     /// It has come back from so many members.
     pub hops: u8,
+    /// Another member had it, and has it until this one does.
+    pub offered: Option<OldPlace>,
 }
 
 /// Retained messages are wanted.
@@ -103,8 +127,8 @@ pub struct PageWanted {
     pub from: ShardId,
     /// For whom.
     pub session: SessionRef,
-    /// The number of its walk.
-    pub walk: u32,
+    /// The number of the page.
+    pub page: u32,
     /// Which topics.
     pub filter: Arc<str>,
     /// Where the last page ended.
@@ -118,8 +142,8 @@ pub struct RetainedPage {
     pub shard: ShardId,
     /// For whom.
     pub session: SessionRef,
-    /// The number of its walk.
-    pub walk: u32,
+    /// The number of the page.
+    pub page: u32,
     /// The messages, in order.
     pub messages: Vec<Arc<Publication>>,
     /// Where to go on; absent at the end.

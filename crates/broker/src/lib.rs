@@ -27,14 +27,16 @@ mod session;
 
 pub use durable::restore::home_of;
 pub use effects::Effects;
-pub use letter::{GroupWhat, GroupWord, Letter, MemberWord, PageWanted, RetainedPage};
+pub use letter::{GroupWhat, GroupWord, Letter, MemberWord, OldPlace, PageWanted, RetainedPage};
 pub use office::Exclusives;
 
 use crate::durable::chores::Chores;
 use crate::durable::restore::Restoring;
 use crate::durable::tickets::Tickets;
 use crate::later::Later;
+use crate::message::after::After;
 use crate::message::filters::Filters;
+use crate::message::give::Givings;
 use crate::message::letters::Outgoing;
 use crate::message::publish::Deferred;
 use crate::message::queue::Totals;
@@ -99,6 +101,7 @@ pub struct Broker {
     principals: Principals,
     filters: Filters,
     groups: Groups,
+    givings: Givings,
     retained: Retained,
     later: Later,
     pace: Pace,
@@ -112,6 +115,8 @@ pub struct Broker {
     waits: Slab<Wait>,
     /// Messages of QoS 2 that other shards get when they are marked here.
     deferred: BTreeMap<(Key, u16), Deferred>,
+    /// What is done when waits of the broker's own are over.
+    afterwards: BTreeMap<Key, After>,
     /// Answers to subscribers that wait for rows.
     grantings: Slab<Granting>,
     /// Sessions whose clients are not told yet that they are connected.
@@ -130,6 +135,8 @@ pub struct Broker {
     pullers: Vec<(Instant, Key)>,
     /// Sessions whose walks took enough for one turn.
     walkers: Vec<Key>,
+    /// The number of the last page of retained messages that was asked for.
+    last_page: u32,
     outgoing: Outgoing,
     /// Receipts that this shard owes itself: letters that were given up, sessions that went.
     refusals: Vec<Letter>,
@@ -138,6 +145,8 @@ pub struct Broker {
     /// The last publisher, and what stands for it.
     publisher: (Option<Key>, u64),
     last_id: u64,
+    /// The highest number before the process began.
+    restored_id: u64,
     hits: Vec<u64>,
     due: Vec<u64>,
     online: u64,
@@ -164,6 +173,7 @@ impl Broker {
             principals: Principals::default(),
             filters: Filters::new(&settings.summary, settings.shard),
             groups: Groups::default(),
+            givings: Givings::default(),
             retained: Retained::new(settings.hash_key, retained_max, retained_bytes_max),
             later: Later::new(share(limits.delayed_max.into()) as u32),
             pace: Pace::new(connects),
@@ -175,6 +185,7 @@ impl Broker {
             rng: Prng::new(settings.seed),
             waits: Slab::new(WAITS_MAX),
             deferred: BTreeMap::new(),
+            afterwards: BTreeMap::new(),
             grantings: Slab::new(GRANTINGS_MAX),
             welcomes: BTreeMap::new(),
             assigned: BTreeSet::new(),
@@ -186,12 +197,14 @@ impl Broker {
             removals: Vec::new(),
             pullers: Vec::new(),
             walkers: Vec::new(),
+            last_page: 0,
             outgoing: Outgoing::default(),
             refusals: Vec::new(),
             wills: Wills::default(),
             totals: Totals::default(),
             publisher: (None, 0),
             last_id: 0,
+            restored_id: 0,
             hits: Vec::new(),
             due: Vec::new(),
             online: 0,
@@ -211,9 +224,9 @@ impl Broker {
             SessionRequest::Connect(connect) => self.connect(now, from, connect, fx),
             SessionRequest::Proceed(proceed) => self.proceed(now, from, *proceed, fx),
             SessionRequest::Gone => self.gone(now, from, fx),
-            SessionRequest::Publish { session, id, again: _, message } => {
+            SessionRequest::Publish { session, id, again, message } => {
                 if let Some(key) = self.bound(from, session) {
-                    self.publish_in(now, key, (id, message), fx);
+                    self.publish_in(now, key, (id, again, message), fx);
                 }
             }
             SessionRequest::Release { session, id } => {
@@ -291,12 +304,14 @@ impl Broker {
         let retained = self.turn_retained(now, fx);
         let walks = self.turn_walks(now, fx);
         let bodies = self.turn_bodies(now, fx);
+        let givings = self.turn_givings(now, fx);
         let chores = self.turn_chores(now, fx);
         let letters = self.turn_letters(now, fx);
         self.turn_removals(fx);
         let grows = self.filters.grow(4_096).then_some(now.mono);
-        let all = [timers, wills, renewal, later, retained, walks, bodies, chores, letters, grows];
-        all.into_iter().flatten().min()
+        let all = [timers, wills, renewal, later, retained, walks, bodies, givings];
+        let rest = [chores, letters, grows];
+        all.into_iter().chain(rest).flatten().min()
     }
 
     /// From now on clients are told that the server is going.

@@ -5,8 +5,10 @@
 //! other shards have to allow.
 
 pub(crate) mod acks;
+pub(crate) mod after;
 pub(crate) mod deliver;
 pub(crate) mod filters;
+pub(crate) mod give;
 pub(crate) mod keep;
 pub(crate) mod letters;
 pub(crate) mod publish;

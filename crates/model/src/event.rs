@@ -226,8 +226,8 @@ counters! {
     RetainedSent "retained_sent_total" "Retained messages handed to connections.";
     ReadsHeld "reads_held_total" "Times a client was read more slowly.";
     AccessAsked "access_questions_total" "Questions about access that took a while.";
-    TolerateBridgeBit "tolerated_bridge_bit_total" "Lenient: a bridge that marked itself.";
-    TolerateClientId "tolerated_client_id_total" "Lenient: a client identifier that is not allowed.";
+    TolerateBridgeBit "tolerated_bridge_bit_total" "A bridge that marked itself.";
+    TolerateClientId "tolerated_client_id_total" "Lenient: an identifier that is not allowed.";
     TolerateFlags "tolerated_flags_total" "Lenient: reserved bits that were set.";
     TolerateText "tolerated_text_total" "Lenient: text that is not allowed.";
     TolerateOrder "tolerated_order_total" "Lenient: more unanswered than agreed, or out of order.";

@@ -110,7 +110,8 @@ impl TopicWorld {
             seed,
         };
         let net = SimNet::new(fabric.clone(), post, ShardId(0));
-        let callers = CallerHouse::new(seed ^ 4, ADDRESS, plan.devices);
+        let mut callers = CallerHouse::new(seed ^ 4, ADDRESS, plan.devices);
+        callers.book.refuses = plan.faults.refuse_in != 0;
         let events = Rc::default();
         let hash_key = HashKey::new(rng.draw(), rng.draw());
         let parts = Parts { fabric: &fabric, disk: &disk, events: &events };
@@ -276,9 +277,11 @@ fn plan(seed: u64, steps: u64) -> Plan {
     let plan = Plan::calm(seed, 1 + rng.below(4) as u16, 2 + rng.below(9) as u32);
     Plan {
         crash_in: if rng.one_in(2) { 0 } else { 1 + steps / 3 },
-        // A disk that refuses or fails may have a message of QoS 2 heard twice; none is lost.
-        faults: Faults::default(),
         weather: Weather { no_descriptor_in: 0, stall_in: 0, ..Weather::drawn(&mut rng) },
+        faults: Faults {
+            refuse_in: if rng.one_in(2) { 0 } else { 5 + rng.below(40) },
+            fail_in: if rng.one_in(3) { 100 + rng.below(400) } else { 0 },
+        },
         limits: Limits { binds_per_s: 1_000, topics, ..plan.limits.clone() },
         ..plan
     }

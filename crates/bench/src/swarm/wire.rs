@@ -6,6 +6,9 @@ use std::io;
 /// Bytes of every payload: whose message it is, its number, when it was sent, and padding.
 pub const PAYLOAD_BYTES: usize = 64;
 
+/// Longer than any run, and not zero: a peer refuses that.
+const KEEP_ALIVE_S: u16 = 7_200;
+
 /// What the server said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Said {
@@ -45,7 +48,7 @@ pub fn connect(client: &str, clean: bool, out: &mut Vec<u8>) {
     length_of(length, out);
     out.extend_from_slice(b"\0\x04MQTT\x04");
     out.push(if clean { 2 } else { 0 });
-    out.extend_from_slice(&[0, 0]); // no keep-alive
+    out.extend_from_slice(&KEEP_ALIVE_S.to_be_bytes());
     text(client, out);
 }
 

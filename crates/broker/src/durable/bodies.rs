@@ -56,6 +56,10 @@ impl Broker {
         let Some(session) = self.sessions.at_mut(key) else { return };
         let Some(more) = session.more.as_mut() else { return };
         more.pulling = false;
+        if session.online().is_none() {
+            // Its client went again meanwhile: they are fetched when it is back.
+            return self.rest(key);
+        }
         match result {
             Ok(Done::Page(page)) => self.attach_bodies(now, (key, seq), &page, fx),
             Err(StoreError::Damaged) => {
@@ -101,7 +105,8 @@ impl Broker {
     fn lose_body(&mut self, now: Now, key: Key, seq: u64, fx: &mut Effects) {
         let totals = &mut self.totals;
         let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
-        if more.and_then(|more| more.queue.lose(seq, totals)).is_some() {
+        if let Some(entry) = more.and_then(|more| more.queue.lose(seq, totals)) {
+            self.share_over(key, &entry, fx);
             self.dropped(now, key, (Drop::StoreFull, 1), fx);
         }
     }

@@ -31,12 +31,16 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Chores {
     waiting: VecDeque<Write>,
+    /// Marks of released packet identifiers, whose clients wait: no more than they have in use.
+    marks: Vec<(Key, u16)>,
+    /// Marks of messages that clients have: no more than are on the way to them.
+    received: Vec<(Key, u16)>,
     due: Instant,
 }
 
 impl Chores {
     pub fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.marks.len() + self.received.len()
     }
 }
 
@@ -65,13 +69,31 @@ impl Broker {
         }
     }
 
+    /// The log did not remove a mark: it is asked again.
+    pub(crate) fn unmark_later(&mut self, now: Now, mark: (Key, u16)) {
+        self.chores.due = now.after(PAUSE);
+        self.chores.marks.push(mark);
+    }
+
+    /// The log did not take the mark of a message that a client has: it is asked again.
+    pub(crate) fn mark_later(&mut self, now: Now, mark: (Key, u16)) {
+        self.chores.due = now.after(PAUSE);
+        self.chores.received.push(mark);
+    }
+
     /// Asks again for a slice of what was refused, if it is time.
     pub(crate) fn turn_chores(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        if self.chores.waiting.is_empty() {
+        if self.chores.len() == 0 {
             return None;
         }
         if now.mono < self.chores.due {
             return Some(self.chores.due);
+        }
+        for mark in std::mem::take(&mut self.chores.marks) {
+            self.unmark(mark, fx);
+        }
+        for mark in std::mem::take(&mut self.chores.received) {
+            self.mark_received(now, mark, fx);
         }
         for _ in 0..SLICE {
             let write = self.chores.waiting.pop_front()?;
@@ -113,8 +135,10 @@ impl Broker {
     }
 
     fn will_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {
-        let (will, due_s) = &**self.session_of(key)?.1.more.as_ref()?.will.as_ref()?;
-        Some(rows::will_row(will, *due_s))
+        let (_, session) = self.session_of(rows::subscriber(key)?.as_bytes())?;
+        let (will, due_s) = &**session.more.as_ref()?.will.as_ref()?;
+        let is_it = *rows::will_key(&session.id, will.message.id) == *key;
+        is_it.then(|| rows::will_row(will, *due_s))
     }
 
     fn subscription_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {

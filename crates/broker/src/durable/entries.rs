@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!  label of a message   1 | 0 | flags | bytes 4 | expire_at 4 | publisher's timeline 8 |
-//!                       its packet identifier 2 | share 4 | subscription identifiers, 4 each
+//!                       its packet identifier 2 | share 4 |
+//!                       (another member had it: client 2 + n | its place there 8) |
+//!                       subscription identifiers, 4 each
 //!  of an exchange in    1 | 1 | packet identifier 2
 //!  of a release         1 | 2 | packet identifier 2 | place of the message 8
 //! ```
@@ -10,7 +12,8 @@
 //! for the publisher but the mark that its packet identifier is taken. Labels are read back at the
 //! start; what makes no sense is `None`.
 
-use super::bytes::Reader;
+use super::bytes::{Reader, text};
+use crate::letter::OldPlace;
 use base::hash::HashKey;
 use model::timeline::{Space, TimelineId};
 use model::topic::{Qos, SubscriptionIds};
@@ -19,6 +22,7 @@ use std::sync::Arc;
 const VERSION: u8 = 1;
 const QOS: u8 = 3;
 const RETAIN: u8 = 4;
+const MOVED: u8 = 8;
 
 /// Subscription identifiers that one delivery of a durable session names; more are left out.
 pub(crate) const IDS_MAX: usize = 56;
@@ -36,6 +40,8 @@ pub(crate) struct Label {
     /// Hash of the shared group it came through; 0: none.
     pub share: u32,
     pub ids: SubscriptionIds,
+    /// Where it stood before, when another member of the group had it.
+    pub old_place: Option<OldPlace>,
 }
 
 /// What a label says.
@@ -65,13 +71,18 @@ impl Said {
         let mut out = vec![VERSION];
         match self {
             Said::Message(label) => {
-                let flags = label.qos as u8 | if label.retain { RETAIN } else { 0 };
+                let moved = if label.old_place.is_some() { MOVED } else { 0 };
+                let flags = label.qos as u8 | if label.retain { RETAIN } else { 0 } | moved;
                 out.extend([0, flags]);
                 out.extend(label.bytes.to_le_bytes());
                 out.extend(label.expire_at.to_le_bytes());
                 out.extend(label.origin.0.to_le_bytes());
                 out.extend(label.origin.1.to_le_bytes());
                 out.extend(label.share.to_le_bytes());
+                if let Some(place) = &label.old_place {
+                    text(place.client.as_bytes(), &mut out);
+                    out.extend(place.seq.to_le_bytes());
+                }
                 let ids = label.ids.iter().flat_map(|ids| ids.iter().take(IDS_MAX));
                 ids.for_each(|id| out.extend(id.to_le_bytes()));
             }
@@ -92,10 +103,14 @@ impl Said {
         let mut from = Reader::of(VERSION, bytes)?;
         match from.byte()? {
             0 => {
-                let flags = from.flags(QOS | RETAIN)?;
+                let flags = from.flags(QOS | RETAIN | MOVED)?;
                 let (bytes, expire_at) = (from.u32()?, from.u32()?);
                 let origin = (from.u64()?, from.u16()?);
                 let share = from.u32()?;
+                let old_place = match flags & MOVED {
+                    0 => None,
+                    _ => Some(OldPlace { client: from.text()?.into(), seq: from.u64()? }),
+                };
                 let (ids, rest) = from.rest().as_chunks::<4>();
                 let numbers = ids.iter().map(|id| u32::from_le_bytes(*id)).collect::<Arc<[u32]>>();
                 rest.is_empty().then_some(Said::Message(Label {
@@ -106,6 +121,7 @@ impl Said {
                     origin,
                     share,
                     ids: (!numbers.is_empty()).then_some(numbers),
+                    old_place,
                 }))
             }
             1 => {
@@ -135,8 +151,16 @@ mod tests {
             origin: (9, 3),
             share: 4,
             ids: Some(Arc::from([7, 1 << 27])),
+            old_place: None,
         };
-        let all = [Said::Message(label), Said::Inbound(7), Said::Released(65_535, u64::MAX)];
+        let old_place = Some(OldPlace { client: "ä".into(), seq: 1 << 40 });
+        let moved = Label { old_place, ids: None, ..label.clone() };
+        let all = [
+            Said::Message(label),
+            Said::Message(moved),
+            Said::Inbound(7),
+            Said::Released(65_535, u64::MAX),
+        ];
         for said in all {
             let bytes = said.encode();
             assert_eq!(Said::decode(&bytes), Some(said));

@@ -9,6 +9,7 @@ use super::entries::{Said, low_half, timeline_of};
 use super::rows::{self, SessionRow, SubscriptionRow};
 use crate::Broker;
 use crate::effects::Effects;
+use crate::letter::OldPlace;
 use crate::message::keep::stub_of;
 use crate::message::queue::{Release, id_of};
 use crate::message::subscribe::SHARE;
@@ -30,21 +31,22 @@ struct Owner {
     online: bool,
     /// The highest place that was sent, as far as it was known.
     sent_upto: Seq,
-    /// Messages taken in as sent.
-    sent: usize,
 }
 
 /// What is needed until everything is restored.
 #[derive(Default)]
 pub(crate) struct Restoring {
     owners: BTreeMap<TimelineId, Owner>,
-    /// Wills of sessions that did not outlive their connections.
+    /// Wills of sessions that did not outlive their connections, and of connections before the
+    /// last.
     wills: Vec<(Box<str>, Will)>,
     /// Rows that belong to nobody.
     strays: Vec<Write>,
     /// Timelines that belong to nobody.
     lost: BTreeSet<TimelineId>,
     over: Vec<(Key, Seq)>,
+    /// Where messages stood that have gone to other members of their groups.
+    old_places: Vec<OldPlace>,
     /// A row could not be read: what belongs to nobody may be its session's.
     unreadable: bool,
 }
@@ -78,6 +80,9 @@ impl Broker {
     /// Everything has come.
     pub fn restored(&mut self, now: Now, fx: &mut Effects) {
         let restoring = std::mem::take(&mut self.restoring);
+        self.restored_id = self.last_id;
+        let online = restoring.owners.values().filter(|owner| owner.online);
+        let online: BTreeSet<Key> = online.map(|owner| owner.key).collect();
         if !restoring.unreadable {
             restoring.strays.into_iter().for_each(|write| self.chore(write, fx));
             for timeline in restoring.lost {
@@ -85,12 +90,21 @@ impl Broker {
             }
         }
         self.removals.extend(restoring.over);
+        for place in restoring.old_places {
+            self.leave_old_place(now, place, fx);
+        }
         for (id, will) in restoring.wills {
             let message = self.will_message(now, &id, &will);
             self.wills.push(id, message);
         }
         let keys: Vec<Key> = self.sessions.iter().map(|(key, _)| key).collect();
+        let window = usize::from(self.settings.limits.topics.inflight_max);
         for key in keys {
+            if let Some(more) = self.sessions.at_mut(key).and_then(|it| it.more.as_mut())
+                && online.contains(&key)
+            {
+                more.queue.sent_before(window);
+            }
             self.regrant_restored(now, key, fx);
             self.share_presence(now, key, false, fx);
             self.will_due(now, key, fx);
@@ -128,7 +142,7 @@ impl Broker {
         session.set_reason(Some(model::close::CloseReason::ServerStopped));
         let timeline = timeline_of(self.settings.home, id);
         let (online, sent_upto) = (row.online, row.sent_upto);
-        self.restoring.owners.insert(timeline, Owner { key, online, sent_upto, sent: 0 });
+        self.restoring.owners.insert(timeline, Owner { key, online, sent_upto });
         Some(())
     }
 
@@ -167,51 +181,60 @@ impl Broker {
     }
 
     fn restore_will(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
-        let id = std::str::from_utf8(key).ok()?;
+        let id = rows::subscriber(key)?;
         let (will, due_s) = rows::will_of(value)?;
-        match self.sessions.find(id).and_then(|key| self.sessions.at_mut(key)) {
-            Some(session) => session.more().will = Some(Box::new((will, due_s))),
-            None => self.restoring.wills.push((id.into(), will)),
-        }
+        self.last_id = self.last_id.max(will.message.id);
+        // Those before its last one were about to be published.
+        let before = match self.sessions.find(id).and_then(|key| self.sessions.at_mut(key)) {
+            Some(session) => {
+                let own = &mut session.more().will;
+                let is_last = own.as_ref().is_none_or(|last| last.0.message.id < will.message.id);
+                match is_last {
+                    true => own.replace(Box::new((will, due_s))).map(|own| own.0),
+                    false => Some(will),
+                }
+            }
+            None => Some(will),
+        };
+        self.restoring.wills.extend(before.map(|will| (id.into(), will)));
         Some(())
     }
 
     fn restore_entry(&mut self, timeline: TimelineId, seq: Seq, label: &[u8]) -> Option<()> {
         let said = Said::decode(label)?;
-        let window = usize::from(self.settings.limits.topics.inflight_max);
-        let Some(owner) = self.restoring.owners.get_mut(&timeline) else {
+        let Some(owner) = self.restoring.owners.get(&timeline) else {
             self.restoring.lost.insert(timeline);
             return Some(());
         };
         let key = owner.key;
         let totals = &mut self.totals;
         let more = self.sessions.at_mut(key)?.more();
-        let inbound = |id, alone| {
-            let state = InboundState::Restored { alone };
-            Inbound { id, marker: seq, state }
+        let inbound = |id, alone| Inbound { id, marker: seq, alone, state: InboundState::Halfway };
+        // Of two that say the same the former was refused, or is over.
+        let over = &mut self.restoring.over;
+        let mut mark = |last: Inbound| match more.inbound.iter_mut().find(|it| it.id == last.id) {
+            Some(known) => over.push((key, std::mem::replace(known, last).marker)),
+            None => more.inbound.push(last),
         };
         match said {
             Said::Message(label) if label.origin.1 != 0 && label.origin.0 == low_half(timeline) => {
-                more.inbound.push(inbound(label.origin.1, false));
+                mark(inbound(label.origin.1, false));
             }
             Said::Message(label) => {
+                self.restoring.old_places.extend(label.old_place.clone());
                 let mut entry = stub_of(&label, seq);
-                let may_be_sent = seq <= owner.sent_upto || owner.online && owner.sent < window;
                 let id = id_of(seq);
-                if may_be_sent && more.queue.is_free(id) {
-                    owner.sent += 1;
+                if seq <= owner.sent_upto && more.queue.is_free(id) {
                     (entry.again, entry.id) = (true, id);
                     more.queue.push_sent(entry, totals);
                 } else {
                     more.queue.push(entry, totals);
                 }
             }
-            Said::Inbound(id) => more.inbound.push(inbound(id, true)),
+            Said::Inbound(id) => mark(inbound(id, true)),
             Said::Released(id, of) => {
-                if more.queue.lose(of, totals).is_some() {
-                    self.restoring.over.push((key, of));
-                }
-                more.queue.add_release(Release { id, seq, marking: false });
+                let of = more.queue.lose(of, totals).map_or(0, |entry| entry.seq);
+                more.queue.add_release(Release { id, of, seq, marking: false });
             }
         }
         Some(())
@@ -221,10 +244,8 @@ impl Broker {
 /// The hash that chooses the shard of what a log gives back, if it is the broker's.
 pub fn home_of(home: base::hash::HashKey, restored: &Restored<'_>) -> Option<u64> {
     match restored {
-        Restored::Row { table: Table::Sessions | Table::Wills, key, .. } => {
-            Some(home.of(&[b"mqtt", key]))
-        }
-        Restored::Row { table: Table::Subscriptions, key, .. } => {
+        Restored::Row { table: Table::Sessions, key, .. } => Some(home.of(&[b"mqtt", key])),
+        Restored::Row { table: Table::Subscriptions | Table::Wills, key, .. } => {
             Some(match rows::subscriber(key) {
                 Some(id) => home.of(&[b"mqtt", id.as_bytes()]),
                 None => home.of(&[key]),

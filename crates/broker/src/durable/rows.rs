@@ -5,7 +5,7 @@
 //!                                      user 2+n | protocol 2+n
 //!  Subscriptions  client id, 0, hash 8 1 | options | retain handling | subscription id 4 |
 //!                                      filter 2+n
-//!  Wills          client id            1 | flags | delay_s 4 | expiry_s 4 | due_s 4 | message
+//!  Wills          client id, 0, id 8   1 | flags | delay_s 4 | expiry_s 4 | due_s 4 | message
 //! ```
 //! Little endian. The client identifier has no NUL in it (MQTT5 1.5.4-2), or is at least found
 //! again: the key of a subscription ends with nine bytes that are not its. Decoding trusts nothing.
@@ -46,7 +46,7 @@ pub(crate) struct SubscriptionRow {
     pub filter: Box<str>,
 }
 
-/// The key of a session's row, and of its will's.
+/// The key of a session's row.
 pub(crate) fn session_key(client_id: &str) -> Box<[u8]> {
     client_id.as_bytes().into()
 }
@@ -104,7 +104,7 @@ pub(crate) fn subscription_key(home: HashKey, client_id: &str, filter: &str) -> 
     key.into_boxed_slice()
 }
 
-/// The client identifier in the key of a subscription's row.
+/// The client identifier in the key of a subscription's row, or of a will's.
 pub(crate) fn subscriber(key: &[u8]) -> Option<&str> {
     let (id, rest) = key.split_at_checked(key.len().checked_sub(9)?)?;
     (rest[0] == 0).then(|| std::str::from_utf8(id).ok()).flatten()
@@ -127,6 +127,14 @@ impl SubscriptionRow {
         };
         from.ends(row)
     }
+}
+
+/// The key of a will's row: a client may have a new one before the last is where it has to be.
+pub(crate) fn will_key(client_id: &str, number: u64) -> Box<[u8]> {
+    let mut key = client_id.as_bytes().to_vec();
+    key.push(0);
+    key.extend(number.to_be_bytes());
+    key.into_boxed_slice()
 }
 
 /// The row of a will; `due_s`: the Unix second at which it is published, 0: not known yet.

@@ -26,12 +26,14 @@ pub(crate) enum Promise {
     Released(Key, u16),
     /// That the client has released its own: session, identifier.
     Unmarked(Key, u16),
-    /// A new durable session's row.
+    /// A new durable session's row, or that of a will.
     Welcome(Box<Welcome>),
     /// The row of a subscription: the answer that waits, and which of its results.
     Granted(Key, usize),
     /// A page of bodies, beginning with this place.
     Bodies(Key, u64),
+    /// A page of what is given to other members of groups, beginning with this place.
+    Given(Key, u64),
     /// Something nobody waits for; refused, it is tried again.
     Chore(Box<Write>),
 }
@@ -105,6 +107,7 @@ impl Broker {
             Promise::Welcome(welcome) => self.welcome_written(now, *welcome, result.is_ok(), fx),
             Promise::Granted(granting, at) => self.granted(now, (granting, at), result, fx),
             Promise::Bodies(key, seq) => self.bodies_came(now, (key, seq), result, fx),
+            Promise::Given(key, seq) => self.given_came(now, (key, seq), result, fx),
             Promise::Chore(write) => self.chore_done(now, *write, result, fx),
         }
     }

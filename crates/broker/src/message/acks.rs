@@ -77,10 +77,10 @@ impl Broker {
         if let Some(entry) = queue.acknowledge(id, Qos::ExactlyOnce, totals) {
             fx.counters.count(Counter::DeliveredAcked);
             let marking = entry.seq != 0;
-            queue.add_release(Release { id, seq: 0, marking });
+            queue.add_release(Release { id, of: entry.seq, seq: 0, marking });
             self.share_over(key, &entry, fx);
             match marking {
-                true => self.mark_received(now, key, (id, entry.seq), fx),
+                true => self.mark_received(now, (key, id), fx),
                 false => {
                     fx.deliveries.push((conn, SessionDelivery::Release { id, unknown: false }))
                 }
@@ -94,8 +94,11 @@ impl Broker {
         }
     }
 
-    /// The log is told that the client has a message, and loses the message.
-    fn mark_received(&mut self, now: Now, key: Key, (id, seq): (u16, u64), fx: &mut Effects) {
+    /// The log is told that the client has a message.
+    pub(crate) fn mark_received(&mut self, now: Now, (key, id): (Key, u16), fx: &mut Effects) {
+        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let release = more.and_then(|more| more.queue.release_mut(id));
+        let Some(seq) = release.filter(|it| it.marking).map(|it| it.of) else { return };
         let Some(session) = self.sessions.at(key) else { return };
         let timeline = timeline_of(self.settings.home, &session.id);
         let message = Arc::new(Message {
@@ -106,13 +109,13 @@ impl Broker {
         });
         let append = Write::Append(Append { message, to: vec![timeline], once: None });
         self.ask_log(Promise::Released(key, id), Call::Write(append), fx);
-        self.removals.push((key, seq));
     }
 
-    /// The log knows that the client has it, or does not: the exchange goes on either way.
+    /// The log knows that the client has it, or is asked again. Until it knows nothing is said:
+    /// after a crash the client would take the message for a new one.
     pub(crate) fn release_written(
         &mut self,
-        _now: Now,
+        now: Now,
         (key, id): (Key, u16),
         result: Result<Done, StoreError>,
         fx: &mut Effects,
@@ -121,13 +124,15 @@ impl Broker {
         let conn = session.online();
         let seq = match result {
             Ok(Done::Appended(appended)) => appended.seqs.first().copied().unwrap_or(0),
-            _ => 0,
+            Err(StoreError::Busy | StoreError::Full) => return self.mark_later(now, (key, id)),
+            // It is known at the next start.
+            _ => return,
         };
-        match session.more().queue.release_mut(id) {
-            Some(release) => (release.seq, release.marking) = (seq, false),
-            None if seq != 0 => self.removals.push((key, seq)),
-            None => {}
-        }
+        let release = session.more.as_mut().and_then(|more| more.queue.release_mut(id));
+        let Some(release) = release.filter(|release| release.marking) else {
+            return self.removals.push((key, seq));
+        };
+        (release.seq, release.marking) = (seq, false);
         if let Some(conn) = conn {
             fx.deliveries.push((conn, SessionDelivery::Release { id, unknown: false }));
         }
@@ -136,8 +141,8 @@ impl Broker {
     fn completed_out(&mut self, key: Key, id: u16, _fx: &mut Effects) {
         let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
         let Some(release) = more.and_then(|more| more.queue.drop_release(id)) else { return };
-        if release.seq != 0 {
-            self.removals.push((key, release.seq));
-        }
+        // Both in one call: a marker that leaves first would have the message sent once more.
+        let places = [release.of, release.seq].into_iter().filter(|&seq| seq != 0);
+        self.removals.extend(places.map(|seq| (key, seq)));
     }
 }

@@ -63,7 +63,9 @@ impl Broker {
         for key in to {
             let Some(session) = self.sessions.at(key) else { continue };
             let own = timeline_of(self.settings.home, &session.id).to_bytes();
-            let once = OnceKey(once ^ u128::from_be_bytes(own).rotate_left(64));
+            // A session gets one for itself and one for each of its shared groups.
+            let share = u128::from(kept.label.share) << 64;
+            let once = OnceKey(once ^ u128::from_be_bytes(own).rotate_left(64) ^ share);
             let (publication, label) = (kept.message.clone(), kept.label.clone());
             let (to, wait) = (vec![key], kept.wait);
             let one = Kept { message: publication, label, to, mark: None, wait };
@@ -130,13 +132,17 @@ impl Broker {
                     self.enqueue(now, key, entry, fx);
                 }
                 Ok(_) => {}
-                Err(_) => self.dropped(now, key, (Drop::StoreFull, 1), fx),
+                Err(_) => {
+                    self.share_over(key, &stub_of(&kept.label, 0), fx);
+                    self.dropped(now, key, (Drop::StoreFull, 1), fx);
+                }
             }
             self.rest(key);
         }
         match (kept.mark, &answer) {
             (Some((key, id)), Ok(appended)) => {
-                self.set_marker(key, id, appended.seqs.last().copied().unwrap_or(0), fx);
+                let seq = appended.seqs.last().copied().unwrap_or(0);
+                self.set_marker(key, id, (seq, false), fx);
             }
             (Some(mark), Err(error)) => self.not_marked(now, mark, denial(*error), fx),
             (None, _) => {}
@@ -179,6 +185,7 @@ impl Broker {
         let found = oldest.is_some();
         if let Some(entry) = oldest {
             self.over(key, &entry);
+            self.share_over(key, &entry, fx);
         }
         self.dropped(now, key, (why, 1), fx);
         found
@@ -214,8 +221,8 @@ impl Broker {
         let totals = &mut self.totals;
         let Some(session) = self.sessions.at_mut(key) else { return };
         let online = session.online().is_some();
-        let queue = &mut session.more().queue;
-        queue.push(entry, totals);
+        let is_shared = entry.share != 0;
+        session.more().queue.push(entry, totals);
         match online {
             true => {
                 self.pump(now, key, fx);
@@ -229,8 +236,15 @@ impl Broker {
                 }
             }
             false => {
-                queue.shed_last(totals);
                 fx.counters.count(Counter::Queued);
+                if is_shared {
+                    self.give_late(now, key, fx);
+                }
+                let totals = &mut self.totals;
+                let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+                if let Some(more) = more {
+                    more.queue.shed_last(totals);
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use super::route::Opening;
 use super::waits::{Origin, wait_of};
 use crate::Broker;
 use crate::effects::Effects;
-use crate::letter::Letter;
+use crate::letter::{GroupWhat, Letter};
 use base::time::{Instant, Now};
 use model::id::ShardId;
 use model::session::{Denial, Drop};
@@ -45,7 +45,7 @@ impl Broker {
                 let origin =
                     if receipt == 0 { Origin::Server } else { Origin::Shard(from, receipt) };
                 if receipt != 0 && !self.has_room_to_wait() {
-                    return self.answer(now, (None, origin), Err(Denial::Quota), fx);
+                    return self.answer(now, (None, origin), Err(Denial::Busy), fx);
                 }
                 let mut opening = Opening::of(origin);
                 opening.once = once;
@@ -68,6 +68,7 @@ impl Broker {
             Letter::Member(word) => self.member_word(now, *word, fx),
             Letter::PageWanted(wanted) => self.page_wanted(now, &wanted, fx),
             Letter::Page(page) => self.page_came(now, *page, fx),
+            Letter::Elsewhere(place) => self.leave_old_place(now, place, fx),
         }
     }
 
@@ -104,7 +105,13 @@ impl Broker {
             if let Letter::Publish { receipt, .. } = letter
                 && receipt != 0
             {
-                let result = Err(Denial::Quota);
+                let result = Err(Denial::Busy);
+                self.refusals.push(Letter::Receipt { number: receipt, result });
+            } else if let Letter::Group(word) = letter
+                && let GroupWhat::Offer { from, receipt, .. } = word.what
+                && from == self.settings.shard
+            {
+                let result = Err(Denial::Busy);
                 self.refusals.push(Letter::Receipt { number: receipt, result });
             }
             return;

@@ -44,7 +44,7 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (id, message): (u16, Arc<Publication>),
+        (id, again, message): (u16, bool, Arc<Publication>),
         fx: &mut Effects,
     ) {
         fx.counters.count(Counter::Publishes);
@@ -53,7 +53,7 @@ impl Broker {
             Qos::AtLeastOnce => fx.counters.count(Counter::PublishesQos1),
             Qos::ExactlyOnce => {
                 fx.counters.count(Counter::PublishesQos2);
-                if self.repeated(now, key, id, &message, fx) {
+                if self.repeated(now, key, (id, again), &message, fx) {
                     return;
                 }
             }
@@ -85,19 +85,20 @@ impl Broker {
     }
 
     /// A message of somebody without a packet identifier: a command, a will, one that was delayed.
+    /// The wait that it is stored with, if there is one.
     pub(crate) fn publish_for(
         &mut self,
         now: Now,
         message: Arc<Publication>,
         mut opening: Opening,
         fx: &mut Effects,
-    ) {
+    ) -> Option<Key> {
         let stores = message.retain;
         let matched = self.route(now, &message, &mut opening, fx);
         if stores {
             self.retain(now, &message, &mut opening, fx);
         }
-        self.close(now, opening, matched, fx);
+        self.close(now, opening, matched, fx)
     }
 
     /// Gives a message its number and its time.
@@ -126,7 +127,7 @@ impl Broker {
         }
         let origin = Origin::Client(key, id, qos);
         if !self.has_room_to_wait() {
-            return self.answer(now, (None, origin), Err(Denial::Quota), fx);
+            return self.answer(now, (None, origin), Err(Denial::Busy), fx);
         }
         let mut opening = Opening::of(origin);
         let durable = self.sessions.at(key).is_some_and(|session| session.is_durable());
@@ -135,7 +136,7 @@ impl Broker {
             opening.defer = (durable && self.settings.shards > 1).then(Vec::new);
             if let Some(session) = self.sessions.at_mut(key) {
                 let state = InboundState::Taken(Routed::NoSubscriber);
-                session.more().inbound.push(Inbound { id, marker: 0, state });
+                session.more().inbound.push(Inbound { id, marker: 0, alone: false, state });
             }
         }
         let matched = self.take_in(now, &message, &mut opening, fx);
@@ -202,35 +203,26 @@ impl Broker {
         mut message: Arc<Publication>,
     ) -> Result<Arc<Publication>, Denial> {
         let topic = message.topic();
-        if topic.starts_with("$SYS") || topic.starts_with("$share") {
-            return Err(Denial::TopicInvalid);
-        }
-        let bare = match topic.strip_prefix(DELAYED) {
-            Some(rest) => rest.split_once('/').map(|(_, topic)| topic).unwrap_or_default(),
-            None => topic,
-        };
-        if bare.is_empty() {
-            return Err(Denial::TopicInvalid);
-        }
+        // In front of a delayed topic stands when; all that is said of topics is about the rest.
+        let rest = topic.strip_prefix(DELAYED).map(|rest| rest.split_once('/'));
+        let bare = rest.map_or(topic, |rest| rest.map(|(_, bare)| bare).unwrap_or_default());
         let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
         let principal = self.principals.at(session.principal);
-        if principal.rules.is_some() && !self.allowed.has(key, session.principal, bare) {
-            if !principal.may(&session.id, Act::Publish, bare) {
+        let names = Names { client: &session.id, user: principal.user.as_deref() };
+        let other = self.published_as(bare, names)?;
+        let name = other.as_deref().unwrap_or(bare);
+        if principal.rules.is_some() && !self.allowed.has(key, session.principal, name) {
+            if !principal.may(&session.id, Act::Publish, name) {
                 return Err(Denial::NotAuthorized);
             }
-            self.allowed.put(key, session.principal, bare);
+            self.allowed.put(key, session.principal, name);
+        }
+        if let Some(other) = other {
+            let when = &topic[..topic.len() - bare.len()];
+            let name = format!("{when}{other}");
+            message = Arc::new(message.renamed(&name));
         }
         let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
-        if let Some(rewrites) = &self.settings.rewrites {
-            let user = self.principals.at(session.principal).user.as_deref();
-            let names = Names { client: &session.id, user };
-            if let Some(other) = rewrites.published(message.topic(), names) {
-                if other.len() > usize::from(self.settings.limits.topics.topic_bytes_max) {
-                    return Err(Denial::TopicInvalid);
-                }
-                message = Arc::new(message.renamed(&other));
-            }
-        }
         let publisher = match self.publisher {
             (known, hash) if known == Some(key) => hash,
             _ => {
@@ -248,26 +240,51 @@ impl Broker {
         Ok(message)
     }
 
+    /// The topic that one becomes that a client publishes to, if that is another one; an error
+    /// where only the server speaks.
+    pub(crate) fn published_as(
+        &self,
+        topic: &str,
+        names: Names<'_>,
+    ) -> Result<Option<String>, Denial> {
+        let rewrites = self.settings.rewrites.as_ref();
+        let other = rewrites.and_then(|rewrites| rewrites.published(topic, names));
+        let name = other.as_deref().unwrap_or(topic);
+        let is_own = ["$SYS", "$share", DELAYED].iter().any(|own| name.starts_with(own));
+        let most = usize::from(self.settings.limits.topics.topic_bytes_max);
+        match is_own || name.is_empty() || name.len() > most {
+            true => Err(Denial::TopicInvalid),
+            false => Ok(other),
+        }
+    }
+
     /// A message of QoS 2 whose identifier is not released: answered, and not delivered again.
     fn repeated(
         &mut self,
         now: Now,
         key: Key,
-        id: u16,
+        (id, again): (u16, bool),
         message: &Arc<Publication>,
         fx: &mut Effects,
     ) -> bool {
         let Some(session) = self.sessions.at_mut(key) else { return true };
         let Some(more) = &mut session.more else { return false };
-        let Some(inbound) = more.inbound.iter().find(|inbound| inbound.id == id) else {
+        let Some(at) = more.inbound.iter().position(|inbound| inbound.id == id) else {
             return false;
         };
+        let inbound = &more.inbound[at];
+        if inbound.state == InboundState::Halfway && !again {
+            // What was refused is over, this is a new one (MQTT5 3.3.1-2).
+            self.removals.push((key, inbound.marker));
+            more.inbound.swap_remove(at);
+            return false;
+        }
         fx.counters.count(Counter::PublishesRepeated);
         let origin = Origin::Client(key, id, Qos::ExactlyOnce);
-        let (state, marker) = (inbound.state, inbound.marker);
+        let (state, marker, alone) = (inbound.state, inbound.marker, inbound.alone);
         match state {
             InboundState::Taken(routed) => self.answer(now, (None, origin), Ok(routed), fx),
-            InboundState::Releasing => {}
+            InboundState::Releasing { .. } => {}
             InboundState::Storing(wait) => {
                 let waits =
                     |pending: &Pending| matches!(pending.stage, Stage::Waits(of) if of == wait);
@@ -276,7 +293,7 @@ impl Broker {
                     more.pending.push_back(Pending { id, qos, stage });
                 }
             }
-            InboundState::Restored { alone } => {
+            InboundState::Halfway => {
                 self.go_on(now, key, (id, marker, alone), message, fx);
             }
         }
@@ -296,16 +313,29 @@ impl Broker {
             return;
         };
         match inbound.marker {
+            // Said again after a reconnect: a second answer of the log could take the next
+            // message's mark along.
+            _ if matches!(inbound.state, InboundState::Releasing { .. }) => {
+                inbound.state = InboundState::Releasing { asked: true };
+            }
             0 => self.completed(now, key, id, fx),
-            seq => {
+            _ => {
                 // Were the mark still there after a crash, the next message under this identifier
                 // would be taken for this one: the client hears of it when the mark is gone.
-                inbound.state = InboundState::Releasing;
-                let timeline = timeline_of(self.settings.home, &session.id);
-                let remove = Write::Remove { timeline, seqs: vec![seq] };
-                self.ask_log(Promise::Unmarked(key, id), Call::Write(remove), fx);
+                inbound.state = InboundState::Releasing { asked: true };
+                self.unmark((key, id), fx);
             }
         }
+    }
+
+    /// Has the log remove the mark of a packet identifier that is released.
+    pub(crate) fn unmark(&mut self, (key, id): (Key, u16), fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let mut inbound = session.more.iter().flat_map(|more| more.inbound.iter());
+        let Some(inbound) = inbound.find(|inbound| inbound.id == id) else { return };
+        let timeline = timeline_of(self.settings.home, &session.id);
+        let remove = Write::Remove { timeline, seqs: vec![inbound.marker] };
+        self.ask_log(Promise::Unmarked(key, id), Call::Write(remove), fx);
     }
 
     /// The mark of a packet identifier is gone, or could not be removed.
@@ -318,7 +348,8 @@ impl Broker {
     ) {
         match result {
             Ok(_) => self.completed(now, key, id, fx),
-            // The client asks again when it reconnects.
+            // A client does not ask again over the same connection.
+            Err(StoreError::Busy | StoreError::Full) => self.unmark_later(now, (key, id)),
             Err(_) => {
                 let Some(session) = self.sessions.at_mut(key) else { return };
                 let inbound = session.more().inbound.iter_mut().find(|inbound| inbound.id == id);
@@ -331,8 +362,11 @@ impl Broker {
 
     fn completed(&mut self, _now: Now, key: Key, id: u16, fx: &mut Effects) {
         let Some(session) = self.sessions.at_mut(key) else { return };
-        session.more().inbound.retain(|inbound| inbound.id != id);
-        if let Some(conn) = session.online() {
+        let inbound = &mut session.more().inbound;
+        let at = inbound.iter().position(|inbound| inbound.id == id);
+        let state = at.map(|at| inbound.swap_remove(at).state);
+        let asked = state != Some(InboundState::Releasing { asked: false });
+        if let Some(conn) = session.online().filter(|_| asked) {
             fx.deliveries.push((conn, SessionDelivery::Completed { id, unknown: false }));
         }
         session.rest();
@@ -369,7 +403,8 @@ impl Broker {
     ) {
         let result = match result {
             Ok(Done::Appended(appended)) => {
-                self.set_marker(key, id, appended.seqs.first().copied().unwrap_or(0), fx);
+                let seq = appended.seqs.first().copied().unwrap_or(0);
+                self.set_marker(key, id, (seq, true), fx);
                 Ok(())
             }
             Ok(_) => Err(Denial::StoreFull),
@@ -392,7 +427,13 @@ impl Broker {
 
     /// The mark of an identifier is written: others get the message, in a way that makes a
     /// repetition after a crash harmless.
-    pub(crate) fn set_marker(&mut self, key: Key, id: u16, seq: u64, fx: &mut Effects) {
+    pub(crate) fn set_marker(
+        &mut self,
+        key: Key,
+        id: u16,
+        (seq, alone): (u64, bool),
+        fx: &mut Effects,
+    ) {
         if let Some(deferred) = self.deferred.remove(&(key, id)) {
             let once = self.once_of(key, seq);
             let Deferred { message, shards, appends, wait } = deferred;
@@ -411,13 +452,12 @@ impl Broker {
         let Some(session) = self.sessions.at_mut(key) else { return };
         let more = session.more();
         match more.inbound.iter_mut().find(|inbound| inbound.id == id && inbound.marker == 0) {
-            Some(inbound) => inbound.marker = seq,
+            Some(inbound) => (inbound.marker, inbound.alone) = (seq, alone),
             None => self.removals.push((key, seq)),
         }
     }
 
-    /// A message that came before a restart, and whose mark was written: the sessions of this shard
-    /// have it, those of others may not.
+    /// A message that comes again and whose mark was written: some have it, others may not.
     fn go_on(
         &mut self,
         now: Now,

@@ -45,7 +45,10 @@ pub(crate) struct Entry {
 /// A message of QoS 2 that the client has, and does not know to be released.
 pub(crate) struct Release {
     pub id: u16,
-    /// The place of its marker in the timeline; 0: none.
+    /// The place of the message in the timeline, which leaves it with the marker and not before;
+    /// 0: it was in memory alone, or has left.
+    pub of: u64,
+    /// The place of its marker; 0: none.
     pub seq: u64,
     /// The marker is being written: nothing was said yet.
     pub marking: bool,
@@ -66,6 +69,9 @@ pub(crate) struct Queue {
     /// How many after it are known to be free.
     free_ids: u16,
 }
+
+/// Windows of messages that are taken for sent after a restart, at most.
+const SENT_WINDOWS: usize = 8;
 
 /// The packet identifier of what stands at a place: the same after a restart.
 pub(crate) fn id_of(seq: u64) -> u16 {
@@ -112,6 +118,26 @@ impl Queue {
         self.enter(&entry, totals);
         self.free_ids = 0;
         self.inflight.push_back(entry);
+    }
+
+    /// After a restart, of a client that was connected: what may have been sent to it is on the
+    /// way again. What it acknowledged at QoS 2 has left by now, so that of the rest no more than
+    /// the window was sent; how much of QoS 1 was sent and acknowledged meanwhile is not known.
+    pub fn sent_before(&mut self, window: usize) {
+        let is_twice = |entry: &Entry| entry.qos == Qos::ExactlyOnce;
+        let mut count = self.inflight.iter().filter(|entry| is_twice(entry)).count();
+        while count < window && self.inflight.len() < SENT_WINDOWS * window {
+            let Some(entry) = self.waiting.front() else { break };
+            let seq = entry.seq;
+            if seq == 0 || !self.is_free(id_of(seq)) {
+                break;
+            }
+            let Some(mut entry) = self.waiting.pop_front() else { break };
+            count += usize::from(is_twice(&entry));
+            (entry.again, entry.id) = (true, id_of(seq));
+            self.inflight.push_back(entry);
+        }
+        self.free_ids = 0;
     }
 
     /// Whether nothing has this identifier.
@@ -185,12 +211,11 @@ impl Queue {
     }
 
     /// The connection is gone: all that was on the way is to be sent again.
-    pub fn rewind(&mut self, totals: &mut Totals) {
+    pub fn rewind(&mut self) {
         (self.live, self.live_bytes) = (0, 0);
         for entry in &mut self.inflight {
             entry.again = true;
         }
-        self.shed(0, totals);
     }
 
     /// Bodies of what is in the log go, but those of the first so many that wait.
@@ -240,6 +265,28 @@ impl Queue {
         };
         self.leave(&entry, totals);
         Some(entry)
+    }
+
+    /// What came through a group and may go to another of its members: not what began at QoS 2.
+    pub fn givable(&self) -> impl Iterator<Item = &Entry> {
+        let sent = self.inflight.iter().filter(|entry| entry.qos == Qos::AtLeastOnce);
+        let unsent = |entry: &&Entry| entry.qos == Qos::AtLeastOnce || !entry.again;
+        let all = sent.chain(self.waiting.iter().filter(unsent));
+        all.filter(|entry| entry.share != 0 && entry.seq != 0)
+    }
+
+    /// An entry of the log that was taken out is where it was, among those that wait.
+    pub fn put_back(&mut self, mut entry: Entry, totals: &mut Totals) {
+        self.enter(&entry, totals);
+        let id = id_of(entry.seq);
+        if entry.again && self.live == 0 && self.is_free(id) {
+            entry.id = id;
+            let at = self.inflight.partition_point(|other| other.seq < entry.seq);
+            self.free_ids = 0;
+            return self.inflight.insert(at, entry);
+        }
+        let at = self.waiting.partition_point(|other| other.seq < entry.seq);
+        self.waiting.insert(at, entry);
     }
 
     /// Drops the oldest that waits, to make room.
@@ -417,7 +464,7 @@ mod tests {
         (0..4).for_each(|_| queue.push(entry(0), &mut totals));
         let ids = |queue: &mut Queue| (0..3).map(|_| queue.send_next().unwrap().id).collect();
         let first: Vec<u16> = ids(&mut queue);
-        queue.rewind(&mut totals);
+        queue.rewind();
         let second: Vec<u16> = ids(&mut queue);
         assert_eq!((first, queue.on_way()), (second, 3));
         assert!(queue.entries().take(3).all(|entry| entry.again));

@@ -3,6 +3,7 @@
 //! The newest message of a topic wins, by its number. A message of QoS 1 or 2 is answered when its
 //! row is on stable storage. An empty payload clears (MQTT5 3.3.1-6).
 
+use super::after::After;
 use super::route::Opening;
 use super::waits::receipt_of;
 use crate::Broker;
@@ -65,7 +66,10 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let topic = message.topic();
-        if self.retained.get(topic).is_some_and(|known| known.id > message.id) {
+        // What was kept before the start is older, whatever the clock of another shard says.
+        let is_newer =
+            |known: &Arc<Publication>| known.id > message.id && known.id > self.restored_id;
+        if self.retained.get(topic).is_some_and(is_newer) {
             return;
         }
         let key: Box<[u8]> = row_key(topic).into();
@@ -193,11 +197,8 @@ impl Broker {
             let Some(due) = self.later.pop(now.unix_s()) else { break };
             let mut message = (*due.message).clone();
             self.stamp(now, &mut message);
-            let opening = Opening::of(super::waits::Origin::Server);
-            self.publish_for(now, Arc::new(message), opening, fx);
-            // Behind the appends of the message: a crash between publishes it again.
-            let key = due.row_key.into();
-            self.chore(Write::Delete { table: Table::Delayed, key }, fx);
+            let after = After::Row(Table::Delayed, due.row_key.into());
+            self.publish_row(now, (Arc::new(message), due.message.id), after, fx);
         }
         self.later.next_at().map(|at_s| wall(now, at_s))
     }

@@ -12,7 +12,7 @@ use crate::Broker;
 use crate::durable::entries::Label;
 use crate::durable::tickets::Tickets;
 use crate::effects::Effects;
-use crate::letter::Letter;
+use crate::letter::{Letter, OldPlace};
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
@@ -34,8 +34,13 @@ pub(crate) struct Opening {
     /// Other shards get it when the mark is written: all of them, for whoever
     /// subscribes until the letter comes gets it too.
     pub defer: Option<Vec<ShardId>>,
+    /// A member of another shard has it: the mark is written by itself, so that a repetition after
+    /// a crash goes to shared groups again.
+    pub mark_alone: bool,
     /// Why it is not taken.
     pub error: Option<Denial>,
+    /// A member of a group that went away has it until another one does.
+    pub offered: Option<OldPlace>,
     /// Appends: sessions by the shape in which they get it.
     appends: Vec<(Label, Vec<Key>)>,
     /// Those that are made when the mark is written.
@@ -45,8 +50,8 @@ pub(crate) struct Opening {
 impl Opening {
     pub fn of(origin: Origin) -> Opening {
         let (wait, mark, once, defer, error) = (None, None, 0, None, None);
-        let (appends, deferred) = (Vec::new(), Vec::new());
-        Opening { origin, wait, mark, once, defer, error, appends, deferred }
+        let (mark_alone, offered, appends, deferred) = (false, None, Vec::new(), Vec::new());
+        Opening { origin, wait, mark, once, defer, mark_alone, error, offered, appends, deferred }
     }
 }
 
@@ -304,7 +309,7 @@ impl Broker {
         let in_window = session.queue().is_none_or(|queue| queue.waiting() == 0);
         let goes = straight && in_window;
         if !goes && !self.make_room(now, key, entry.bytes as usize, fx) {
-            return;
+            return self.share_over(key, &entry, fx);
         }
         if !durable {
             return self.enqueue(now, key, entry, fx);
@@ -317,6 +322,7 @@ impl Broker {
             origin: (0, 0),
             share: entry.share,
             ids: entry.ids,
+            old_place: opening.offered.clone(),
         };
         let same = |(other, to): &&mut (Label, Vec<Key>)| {
             *other == label && to.len() + 1 < APPEND_TIMELINES_MAX
@@ -339,6 +345,7 @@ impl Broker {
         }
         if let Some((key, _)) = opening.mark
             && (self.defers(key)
+                || opening.mark_alone
                 || opening.appends.len() > 1
                 || opening.appends.iter().any(|(_, to)| to.contains(&key)))
         {

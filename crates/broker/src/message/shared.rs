@@ -23,7 +23,7 @@ use model::event::Counter;
 use model::id::{SessionRef, ShardId};
 use model::ports::access::{Act, Reach};
 use model::ports::log::{Table, Write};
-use model::session::{Drop, Outgoing, SessionDelivery};
+use model::session::{Denial, Drop, Outgoing, SessionDelivery};
 use model::topic::{Publication, Qos};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Broker {
         ShardId(home(hash, self.settings.shards.max(1)))
     }
 
-    fn tell_group(
+    pub(crate) fn tell_group(
         &mut self,
         now: Now,
         group: &str,
@@ -118,7 +118,7 @@ impl Broker {
     pub(crate) fn leave_groups(&mut self, now: Now, key: Key, fx: &mut Effects) {
         for filter in self.shares_of(key) {
             self.tell_group(now, &filter, (key, GroupWhat::Leave), fx);
-            self.give_back(now, key, &filter, fx);
+            self.give_back(now, key, (&filter, true), fx);
             self.drop_share_row(key, &filter, fx);
         }
         if let Some(more) = self.sessions.at_mut(key).and_then(|session| session.more.as_mut()) {
@@ -133,7 +133,7 @@ impl Broker {
             let what = GroupWhat::Join { online, durable };
             self.tell_group(now, &filter, (key, what), fx);
             if !online {
-                self.give_back(now, key, &filter, fx);
+                self.give_back(now, key, (&filter, false), fx);
             }
         }
     }
@@ -174,8 +174,10 @@ impl Broker {
         shares.iter().map(|share| share.filter.clone()).collect()
     }
 
-    /// What a member that goes has not answered, and what it was not sent, goes back.
-    fn give_back(&mut self, now: Now, key: Key, filter: &str, fx: &mut Effects) {
+    /// What a member that goes has not answered, and what it was not sent, goes back. What stands
+    /// in the log leaves it when somebody else has it there; at QoS 2 it stays with a member that
+    /// comes back, for a kill between would have two members get it.
+    fn give_back(&mut self, now: Now, key: Key, (filter, ends): (&str, bool), fx: &mut Effects) {
         let share = share_of(filter);
         let totals = &mut self.totals;
         let Some(session) = self.sessions.at_mut(key) else { return };
@@ -184,13 +186,25 @@ impl Broker {
         let sent = |entry: &Entry| {
             entry.share == share && entry.qos == Qos::AtLeastOnce && entry.message.is_some()
         };
-        let waits = |entry: &Entry| entry.share == share && entry.message.is_some();
+        let waits = |entry: &Entry| {
+            let may_move = ends || entry.seq == 0 || entry.qos != Qos::ExactlyOnce;
+            entry.share == share && entry.message.is_some() && may_move
+        };
         let mut back = more.queue.take_sent(sent, totals);
         back.extend(more.queue.take_waiting(waits, totals));
-        for entry in back {
-            self.over(key, &entry);
-            let Some(message) = entry.message else { continue };
-            let what = GroupWhat::Back { message, from: self.settings.shard, receipt: 0 };
+        for mut entry in back {
+            let Some(message) = entry.message.take() else { continue };
+            let receipt = match entry.seq {
+                0 => 0,
+                _ => match self.await_move(key, entry) {
+                    Ok(receipt) => receipt,
+                    Err(entry) => {
+                        self.enqueue(now, key, *entry, fx);
+                        continue;
+                    }
+                },
+            };
+            let what = GroupWhat::Back { message, from: self.settings.shard, receipt };
             self.tell_group(now, filter, (key, what), fx);
         }
     }
@@ -248,8 +262,13 @@ impl Broker {
                 }
             }
             GroupWhat::Done(count) => self.group_done(&group, member, count),
-            GroupWhat::Back { message, .. } => {
-                let mut opening = Opening::of(Origin::Server);
+            GroupWhat::Offer { message, from, receipt, place } => {
+                self.offered(now, (group, member), (message, from, receipt), place, fx);
+            }
+            GroupWhat::Back { message, from, receipt } => {
+                let origin =
+                    if receipt == 0 { Origin::Server } else { Origin::Shard(from, receipt) };
+                let mut opening = Opening::of(origin);
                 match number {
                     Some(number) => {
                         self.share_out(now, number, (&message, Some(member)), &mut opening, fx);
@@ -260,6 +279,13 @@ impl Broker {
                 self.close(now, opening, true, fx);
             }
         }
+    }
+
+    /// A group in which somebody else than this member is online.
+    pub(crate) fn group_with_another(&mut self, group: &str, member: SessionRef) -> Option<u32> {
+        let number = self.groups.numbers.get(group).copied()?;
+        let (_, members) = self.groups.at(number)?;
+        members.has_another_online(member).then_some(number)
     }
 
     fn open_group(&mut self, group: &Arc<str>) -> Option<u32> {
@@ -307,6 +333,7 @@ impl Broker {
         if shard == self.settings.shard {
             return self.hand_member(now, pick.member.key(), (&group, message), opening, fx);
         }
+        opening.mark_alone = true;
         let receipt = match message.qos {
             Qos::AtMostOnce => 0,
             _ => self.one_more(opening).map_or(0, receipt_of),
@@ -318,24 +345,31 @@ impl Broker {
             from: self.settings.shard,
             receipt,
             hops: 0,
+            offered: opening.offered.clone(),
         };
         self.send(shard, Letter::Member(Box::new(word)), fx);
     }
 
     /// A member of this shard was picked by another one.
     pub(crate) fn member_word(&mut self, now: Now, word: MemberWord, fx: &mut Effects) {
-        let MemberWord { group, member, message, from, receipt, hops } = word;
+        let MemberWord { group, member, message, from, receipt, hops, offered } = word;
         let origin = if receipt == 0 { Origin::Server } else { Origin::Shard(from, receipt) };
         let mut opening = Opening::of(origin);
         let key = member.key();
-        if self.sessions.at(key).is_none() && hops < HOPS_MAX {
+        let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+        let is_member = more.is_some_and(|it| it.shares.iter().any(|it| *it.filter == *group));
+        if !is_member && hops < HOPS_MAX {
             // It has left meanwhile: somebody else shall have it.
-            let what = GroupWhat::Back { message, from, receipt: 0 };
+            if let Some(place) = offered {
+                let what = (message, from, receipt);
+                return self.offer_again(now, (group, member), what, place, fx);
+            }
+            let what = GroupWhat::Back { message, from, receipt };
             let word = GroupWord { group, member, what };
             self.tell(now, from, Letter::Group(Box::new(word)), fx);
-            self.close(now, opening, true, fx);
             return;
         }
+        opening.offered = offered;
         self.hand_member(now, key, (&group, &message), &mut opening, fx);
         self.write_appends(&message, &mut opening, fx);
         self.close(now, opening, true, fx);
@@ -362,8 +396,13 @@ impl Broker {
         if share.options & option::PARTLY != 0 {
             let principal = self.principals.at(session.principal);
             if !principal.may(&session.id, Act::Read, message.topic()) {
+                self.group_done_if(message.qos, group, key, fx);
                 return self.dropped(now, key, (Drop::NotAuthorized, 1), fx);
             }
+        }
+        if opening.offered.is_some() && !self.has_room_for_work(key, message.weight() as u32) {
+            opening.error = Some(Denial::Busy);
+            return self.group_done_if(message.qos, group, key, fx);
         }
         let qos = qos_of(share.options).min(message.qos);
         let retain = share.options & option::AS_PUBLISHED != 0 && message.retain;

@@ -170,7 +170,8 @@ impl Broker {
             return self.grant_share(now, key, (wish, filter, subscription_id), fx);
         }
         let plain = filter.strip_prefix(EXCLUSIVE).unwrap_or(&filter);
-        if filter.len() > usize::from(self.settings.limits.topics.topic_bytes_max) {
+        let most = usize::from(self.settings.limits.topics.topic_bytes_max);
+        if plain.is_empty() || filter.len() > most {
             return Err(Denial::FilterInvalid);
         }
         let mut options = self.options_for(session, plain, (&wish, subscription_id))?;
@@ -189,9 +190,14 @@ impl Broker {
         }
         let (options, handling) = (options, wish.retain_handling);
         let held = self.filters.hold((plain, &session.id), (slot, options), durable, known);
-        let number = held.map_err(|why| match why {
-            Refused::TooLong => Denial::FilterInvalid,
-            Refused::Full => Denial::Quota,
+        let number = held.map_err(|why| {
+            if known.is_none() && options & option::EXCLUSIVE != 0 {
+                self.settings.exclusives.release(plain, &session.id);
+            }
+            match why {
+                Refused::TooLong => Denial::FilterInvalid,
+                Refused::Full => Denial::Quota,
+            }
         })?;
         let session = self.sessions.at_mut(key).ok_or(Denial::Protocol)?;
         match known {
@@ -210,7 +216,7 @@ impl Broker {
             RetainHandling::SendIfNew => known.is_none(),
             RetainHandling::DoNotSend => false,
         };
-        let wanted = wants.then(|| Wanted { filter: plain.into(), options, subscription_id });
+        let wanted = wants.then(|| Wanted { filter: plain.into(), subscription_id });
         let (filter, qos) = (wish.filter, qos_of(options));
         self.event(now, key, || ClientWhat::Subscribed { filter, qos }, fx);
         Ok(Granted { qos, row, wanted })

@@ -7,7 +7,7 @@
 use crate::Broker;
 use crate::effects::Effects;
 use crate::letter::Letter;
-use crate::session::record::{InboundState, Pending, Stage};
+use crate::session::record::{Inbound, InboundState, Pending, Stage};
 use base::never;
 use base::slab::Key;
 use base::time::Now;
@@ -55,7 +55,7 @@ impl Wait {
 /// What a client is told about a refusal of the log.
 pub(crate) fn denial(error: StoreError) -> Denial {
     match error {
-        StoreError::Busy => Denial::Quota,
+        StoreError::Busy => Denial::Busy,
         _ => Denial::StoreFull,
     }
 }
@@ -91,7 +91,11 @@ impl Broker {
         fx: &mut Effects,
     ) {
         match origin {
-            Origin::Server => {}
+            Origin::Server => {
+                if let Some(after) = wait.and_then(|wait| self.afterwards.remove(&wait)) {
+                    self.after(now, after, result.err(), fx);
+                }
+            }
             Origin::Client(key, id, qos) => self.taken(now, (key, wait), (id, qos), result, fx),
             Origin::Command(ask) => {
                 let answer = match result {
@@ -102,7 +106,7 @@ impl Broker {
             }
             Origin::Shard(shard, number) => {
                 let result = result.map(|routed| routed == Routed::Matched);
-                self.send(shard, Letter::Receipt { number, result }, fx);
+                self.tell(now, shard, Letter::Receipt { number, result }, fx);
             }
         }
     }
@@ -119,21 +123,8 @@ impl Broker {
         if result.is_err() {
             fx.counters.count(Counter::PublishesRefused);
         }
-        let Some(session) = self.sessions.at_mut(key) else { return };
         if qos == Qos::ExactlyOnce {
-            let more = session.more();
-            let at = more.inbound.iter().position(|inbound| inbound.id == id);
-            match (at, result) {
-                (Some(at), Ok(routed)) => more.inbound[at].state = InboundState::Taken(routed),
-                // The exchange is over: the identifier is a new message's (MQTT5 4.3.3-9).
-                (Some(at), Err(_)) => {
-                    let inbound = more.inbound.swap_remove(at);
-                    if inbound.marker != 0 {
-                        self.removals.push((key, inbound.marker));
-                    }
-                }
-                (None, _) => {}
-            }
+            self.taken_in(key, id, result);
         }
         let Some(session) = self.sessions.at_mut(key) else { return };
         let conn = session.online();
@@ -151,6 +142,32 @@ impl Broker {
             }
             (None, _) => give(conn, (id, qos), result, fx),
             (Some(_), None) => {}
+        }
+    }
+
+    /// How far a message of QoS 2 is with that.
+    fn taken_in(&mut self, key: Key, id: u16, result: Result<Routed, Denial>) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let ends = self.sessions.protocol_name(session.protocol) == "mqtt5";
+        let most = usize::from(self.settings.limits.topics.receive_max);
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let inbound = &mut session.more().inbound;
+        let Some(at) = inbound.iter().position(|inbound| inbound.id == id) else { return };
+        match result {
+            Ok(routed) => inbound[at].state = InboundState::Taken(routed),
+            Err(_) if inbound[at].marker == 0 => _ = inbound.swap_remove(at),
+            // Some may have it: said again, it goes on. With version 5 the exchange is over, unless
+            // the client does not hear of it (MQTT5 4.3.3-9): no more than it may have open.
+            Err(_) => {
+                inbound[at].state = InboundState::Halfway;
+                let is_halfway = |it: &Inbound| it.state == InboundState::Halfway;
+                if ends
+                    && inbound.iter().filter(|it| is_halfway(it)).count() > most
+                    && let Some(first) = inbound.iter().position(is_halfway)
+                {
+                    self.removals.push((key, inbound.remove(first).marker));
+                }
+            }
         }
     }
 

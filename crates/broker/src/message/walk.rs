@@ -34,7 +34,6 @@ const PAGES_MAX: usize = 64;
 #[derive(Clone)]
 pub(crate) struct Wanted {
     pub filter: Box<str>,
-    pub options: u8,
     pub subscription_id: Option<u32>,
 }
 
@@ -42,13 +41,12 @@ pub(crate) struct Wanted {
 #[derive(Default)]
 pub(crate) struct Walks {
     walks: VecDeque<Walk>,
-    last: u32,
 }
 
 struct Walk {
-    number: u32,
+    /// The number of the page that was asked for last.
+    page: u32,
     filter: Arc<str>,
-    options: u8,
     ids: model::topic::SubscriptionIds,
     /// The shard whose turn it is.
     shard: u16,
@@ -79,14 +77,6 @@ impl Walks {
             walk.stage = Stage::Ready;
         }
     }
-
-    /// Another connection is there: pages that were asked for may come twice and are told apart.
-    pub fn resume(&mut self) {
-        for walk in &mut self.walks {
-            self.last += 1;
-            (walk.number, walk.stage) = (self.last, Stage::Ready);
-        }
-    }
 }
 
 impl Broker {
@@ -101,11 +91,9 @@ impl Broker {
         let walks = &mut session.more().walks;
         // The same filter again begins again (MQTT5 3.8.4-4).
         walks.walks.retain(|walk| *walk.filter != *wanted.filter);
-        walks.last += 1;
         walks.walks.push_back(Walk {
-            number: walks.last,
+            page: 0,
             filter: wanted.filter.into(),
-            options: wanted.options,
             ids: wanted.subscription_id.map(|id| Arc::from([id])),
             shard,
             after: None,
@@ -113,6 +101,7 @@ impl Broker {
             live: BTreeMap::new(),
         });
         self.walk_on(now, key, fx);
+        self.rest(key);
     }
 
     /// A filter is not subscribed to any more.
@@ -133,6 +122,7 @@ impl Broker {
             walk.stage = Stage::Ready;
         }
         self.walk_on(now, key, fx);
+        self.rest(key);
     }
 
     /// A message went to a session: while it walks, that is remembered.
@@ -166,11 +156,13 @@ impl Broker {
                 more.walks.walks.pop_front();
                 continue;
             }
-            walk.stage = Stage::Asked;
+            // What was asked for before may still come, and is told apart.
+            self.last_page = self.last_page.wrapping_add(1);
+            (walk.page, walk.stage) = (self.last_page, Stage::Asked);
             let wanted = PageWanted {
                 from: self.settings.shard,
                 session: SessionRef::new(self.settings.shard, key),
-                walk: walk.number,
+                page: walk.page,
                 filter: walk.filter.clone(),
                 after: walk.after.clone(),
             };
@@ -190,6 +182,7 @@ impl Broker {
     pub(crate) fn turn_walks(&mut self, now: Now, fx: &mut Effects) -> Option<base::time::Instant> {
         for key in std::mem::take(&mut self.walkers) {
             self.walk_on(now, key, fx);
+            self.rest(key);
         }
         (!self.walkers.is_empty()).then_some(now.mono)
     }
@@ -208,7 +201,7 @@ impl Broker {
         RetainedPage {
             shard: self.settings.shard,
             session: wanted.session,
-            walk: wanted.walk,
+            page: wanted.page,
             messages: page.messages,
             next: page.next,
         }
@@ -223,22 +216,33 @@ impl Broker {
 
     /// The messages of a page go out, or into the queue.
     fn hand_page(&mut self, key: Key, page: RetainedPage, fx: &mut Effects) {
-        let Some(session) = self.sessions.at_mut(key) else { return };
+        let Some(session) = self.sessions.at(key) else { return };
         let (Some(conn), id) = (session.online(), session.id.clone()) else { return };
         let principal = self.principals.at(session.principal).clone();
-        let Some(more) = session.more.as_mut() else { return };
-        let Some(walk) = more.walks.walks.front_mut() else { return };
-        if walk.number != page.walk || walk.stage != Stage::Asked {
+        let is_it = |walk: &&Walk| walk.page == page.page && walk.stage == Stage::Asked;
+        let more = session.more.as_ref();
+        let Some(walk) = more.and_then(|more| more.walks.walks.front()).filter(is_it) else {
             return;
-        }
+        };
+        // Rules may have changed, or the subscription has gone, since the walk began.
+        let known = self.filters.known(session, key.slot, &walk.filter);
+        let own = self.publisher_of(&id);
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let Some(more) = session.more.as_mut() else { return };
+        let Some((_, options)) = known else {
+            more.walks.walks.pop_front();
+            return;
+        };
+        let Some(walk) = more.walks.walks.front_mut() else { return };
         let (mut sent, mut queued) = (0u64, Vec::new());
         for message in page.messages {
             let newer = walk.live.get(message.topic()).is_some_and(|&live| live >= message.id);
-            let partly = walk.options & option::PARTLY != 0;
-            if newer || partly && !principal.may(&id, Act::Read, message.topic()) {
+            let partly = options & option::PARTLY != 0;
+            let is_own = options & option::NO_LOCAL != 0 && message.publisher == own;
+            if newer || is_own || partly && !principal.may(&id, Act::Read, message.topic()) {
                 continue;
             }
-            let qos = qos_of(walk.options).min(message.qos);
+            let qos = qos_of(options).min(message.qos);
             match qos {
                 Qos::AtMostOnce => {
                     sent += 1;

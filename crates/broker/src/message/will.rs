@@ -5,8 +5,7 @@
 //! 3.1.2-8). Its row outlives the process: after a restart the connection is as lost. When many
 //! are due at once they are published some a turn.
 
-use super::route::Opening;
-use super::waits::Origin;
+use super::after::After;
 use crate::Broker;
 use crate::durable::rows;
 use crate::effects::Effects;
@@ -40,26 +39,28 @@ impl Wills {
 }
 
 impl Broker {
-    /// The session has this will from now on.
-    pub(crate) fn set_will(&mut self, key: Key, mut will: Will, fx: &mut Effects) {
+    /// The session has this will from now on; its row, to be written before its client is told.
+    /// Its number makes a repetition after a crash harmless.
+    pub(crate) fn set_will(&mut self, now: Now, key: Key, mut will: Will) -> Option<Write> {
         let limits = &self.settings.limits.topics;
         will.delay_s = will.delay_s.min(limits.will_delay_s_max);
-        let Some(session) = self.sessions.at_mut(key) else { return };
+        self.stamp(now, Arc::make_mut(&mut will.message));
+        let session = self.sessions.at_mut(key)?;
         let row = Write::Put {
             table: Table::Wills,
-            key: rows::session_key(&session.id),
+            key: rows::will_key(&session.id, will.message.id),
             value: rows::will_row(&will, 0),
         };
         session.more().will = Some(Box::new((will, 0)));
-        self.chore(row, fx);
+        Some(row)
     }
 
     /// The will is discarded.
     pub(crate) fn cancel_will(&mut self, key: Key, fx: &mut Effects) {
-        if self.take_will(key).is_some()
+        if let Some(will) = self.take_will(key)
             && let Some(session) = self.sessions.at(key)
         {
-            let row = rows::session_key(&session.id);
+            let row = rows::will_key(&session.id, will.message.id);
             self.chore(Write::Delete { table: Table::Wills, key: row }, fx);
         }
     }
@@ -79,7 +80,7 @@ impl Broker {
             *due_s = since_s.saturating_add(will.delay_s).max(1);
             if will.delay_s > 0 {
                 let value = rows::will_row(will, *due_s);
-                let row = rows::session_key(&session.id);
+                let row = rows::will_key(&session.id, will.message.id);
                 self.chore(Write::Put { table: Table::Wills, key: row, value }, fx);
             }
         }
@@ -99,8 +100,8 @@ impl Broker {
         let may = self.principals.at(session.principal);
         if !may.may(&id, Act::Publish, will.message.topic()) {
             fx.counters.count(Counter::PublishesRefused);
-            return self
-                .chore(Write::Delete { table: Table::Wills, key: rows::session_key(&id) }, fx);
+            let row = rows::will_key(&id, will.message.id);
+            return self.chore(Write::Delete { table: Table::Wills, key: row }, fx);
         }
         let message = self.will_message(now, &id, &will);
         self.wills.push(id, message);
@@ -135,18 +136,10 @@ impl Broker {
         let Some((id, mut message)) = self.wills.waiting.pop_front() else { return };
         self.wills.spent += 1;
         fx.counters.count(Counter::WillsPublished);
-        if let Some(own) = Arc::get_mut(&mut message) {
-            self.stamp(now, own);
-        }
-        self.publish_for(now, message, Opening::of(Origin::Server), fx);
-        // Behind the appends of the message: a crash between publishes it again.
-        let has_new =
-            self.sessions.find(&id).and_then(|key| self.sessions.at(key)).is_some_and(|session| {
-                session.more.as_ref().is_some_and(|more| more.will.is_some())
-            });
-        if !has_new {
-            self.chore(Write::Delete { table: Table::Wills, key: rows::session_key(&id) }, fx);
-        }
+        let number = message.id;
+        self.stamp(now, Arc::make_mut(&mut message));
+        let after = After::Row(Table::Wills, rows::will_key(&id, number));
+        self.publish_row(now, (message, number), after, fx);
     }
 
     fn take_will(&mut self, key: Key) -> Option<Will> {

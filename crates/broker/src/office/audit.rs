@@ -20,6 +20,7 @@ impl Broker {
             assert!(!away || session.expiry_s > 0, "what does not outlive its connection is gone");
             assert!(!away || session.is_durable(), "who is away is in the log");
             let Some(more) = &session.more else { continue };
+            assert!(!more.is_idle(), "who is idle owns nothing but a record");
             more.queue.audit(&mut totals);
             assert!(
                 !away || more.queue.on_way() <= more.queue.releases().count(),
@@ -41,5 +42,12 @@ impl Broker {
         for (_, wait) in self.waits.iter() {
             assert!(wait.left > 0, "a wait waits for something");
         }
+        let mut coming = 0;
+        for (conn, session) in self.askings.each() {
+            coming += usize::from(session.is_none());
+            let bound = session.map(|key| self.sessions.at(key).and_then(|it| it.conn()));
+            assert!(bound.is_none_or(|bound| bound == Some(conn)), "who is asked about is here");
+        }
+        assert!(self.assigned.len() <= coming, "an identifier is given to who may come in");
     }
 }

@@ -90,7 +90,8 @@ impl Broker {
         self.stamp(now, &mut own);
         let (message, mut opening) = (Arc::new(own), Opening::of(Origin::Command(ask)));
         if delay_s == 0 {
-            return self.publish_for(now, message, opening, fx);
+            self.publish_for(now, message, opening, fx);
+            return;
         }
         self.put_by_for(now, (message, delay_s), &mut opening, fx);
         self.close(now, opening, true, fx);
@@ -104,7 +105,7 @@ impl Broker {
     }
 
     fn clients(&self, fits: impl Fn(Key) -> bool, after: Option<u64>, count: u32) -> TopicAnswer {
-        let mut slot = after.map_or(0, |after| after as u32 + 1);
+        let mut slot = after.map_or(0, |after| u32::try_from(after + 1).unwrap_or(u32::MAX));
         let (mut clients, mut looked) = (Vec::new(), 0);
         while slot < self.sessions.slots() {
             if clients.len() as u32 == count.min(CLIENTS_MAX) || looked == LOOK_MAX {

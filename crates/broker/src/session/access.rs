@@ -50,6 +50,14 @@ impl Askings {
         self.open.len()
     }
 
+    /// The connections of those who want to come in; of the others, with their sessions.
+    pub fn each(&self) -> impl Iterator<Item = (ConnRef, Option<Key>)> {
+        self.open.values().map(|asking| match asking.whose {
+            For::Connect(_) => (asking.conn, None),
+            For::Session(key) => (asking.conn, Some(key)),
+        })
+    }
+
     fn put(&mut self, asking: Asking) -> u64 {
         self.last += 1;
         self.of.insert(asking.conn, self.last);
@@ -194,13 +202,20 @@ impl Broker {
 
     /// A connection went before it was answered.
     pub(crate) fn gone(&mut self, now: Now, from: ConnRef, fx: &mut Effects) {
-        self.askings.take_of(from);
+        self.forget_asking(from);
         self.late.forget(from);
         if let Some(key) = self.welcomes.remove(&from) {
             let session = self.sessions.at(key);
             if session.is_some_and(|session| session.conn() == Some(from)) {
                 self.detach(now, key, CloseReason::PeerClosed, fx);
             }
+        }
+    }
+
+    /// A connection ended while a question about it was out, or its client had the next word.
+    pub(crate) fn forget_asking(&mut self, from: ConnRef) {
+        if let Some(Asking { whose: For::Connect(connect), .. }) = self.askings.take_of(from) {
+            self.assigned.remove(&connect.client_id);
         }
     }
 
@@ -214,6 +229,7 @@ impl Broker {
         fx: &mut Effects,
     ) {
         fx.counters.count(Counter::SessionsRefused);
+        self.assigned.remove(client_id);
         if fx.events_wanted {
             let what = ClientWhat::Refused { why };
             let client_id = client_id.into();

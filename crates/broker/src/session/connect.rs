@@ -9,6 +9,7 @@ use crate::Broker;
 use crate::durable::rows;
 use crate::durable::tickets::Promise;
 use crate::effects::Effects;
+use crate::rewrite::Names;
 use base::hash::home;
 use base::prng::scramble;
 use base::slab::Key;
@@ -19,6 +20,7 @@ use model::id::{ConnRef, SessionRef};
 use model::ports::access::{Act, Grant};
 use model::ports::log::{Call, Table, Write};
 use model::session::{Connect, Connected, Denial, Denied, SessionDelivery};
+use std::sync::Arc;
 
 /// Seconds over which the connections of a client are counted.
 pub(crate) const FLAP_S: u32 = 10;
@@ -100,12 +102,12 @@ impl Broker {
         &mut self,
         now: Now,
         from: ConnRef,
-        (connect, method): (Connect, LastWord),
+        (mut connect, method): (Connect, LastWord),
         grant: Grant,
         fx: &mut Effects,
     ) {
         let assigned = self.assigned.remove(&connect.client_id);
-        if let Err(why) = self.may_attach(&connect, &grant) {
+        if let Err(why) = self.may_attach(&mut connect, &grant) {
             return self.turn_away(now, from, &connect.client_id, why, fx);
         }
         if let Some(key) = self.sessions.find(&connect.client_id) {
@@ -119,25 +121,40 @@ impl Broker {
         };
         let is_new_row = self.bind(now, (key, from), &connect, (&grant, present), fx);
         let connected = self.connected(key, &connect, (present, assigned), method);
+        let will = connect.will.and_then(|will| self.set_will(now, key, will));
         let welcome = Welcome { key, conn: from, connected };
-        if let Some(will) = connect.will {
-            self.set_will(key, will, fx);
-        }
-        match is_new_row {
-            true => {
-                self.welcomes.insert(from, key);
-                self.put_session_row(key, Some(Box::new(welcome)), fx);
+        self.write_rows((welcome, is_new_row), now, will, fx);
+    }
+
+    /// Writes the rows of a session and of its will. A new session and a will are promised by the
+    /// welcome, so it waits for the last of them.
+    fn write_rows(
+        &mut self,
+        (welcome, is_new_row): (Welcome, bool),
+        now: Now,
+        will: Option<Write>,
+        fx: &mut Effects,
+    ) {
+        let key = welcome.key;
+        let durable = self.sessions.at(key).is_some_and(|session| session.is_durable());
+        if !is_new_row && will.is_none() {
+            if durable {
+                self.put_session_row(key, None, fx);
             }
-            false => {
-                if self.sessions.at(key).is_some_and(|session| session.is_durable()) {
-                    self.put_session_row(key, None, fx);
-                }
-                self.welcome(now, welcome, fx);
+            return self.welcome(now, welcome, fx);
+        }
+        self.welcomes.insert(welcome.conn, key);
+        let welcome = Box::new(welcome);
+        match will {
+            Some(row) if !durable => self.ask_log(Promise::Welcome(welcome), Call::Write(row), fx),
+            will => {
+                will.into_iter().for_each(|row| self.chore(row, fx));
+                self.put_session_row(key, Some(welcome), fx);
             }
         }
     }
 
-    fn may_attach(&self, connect: &Connect, grant: &Grant) -> Result<(), Denial> {
+    fn may_attach(&self, connect: &mut Connect, grant: &Grant) -> Result<(), Denial> {
         let known = self.sessions.find(&connect.client_id).and_then(|key| self.sessions.at(key));
         if let Some(session) = known {
             // A session belongs to its user: nobody else goes on with it, or ends it.
@@ -147,7 +164,11 @@ impl Broker {
         } else if self.sessions.len() >= self.sessions_max {
             return Err(Denial::Full);
         }
-        let Some(will) = &connect.will else { return Ok(()) };
+        let Some(will) = &mut connect.will else { return Ok(()) };
+        let names = Names { client: &connect.client_id, user: grant.user.as_deref() };
+        if let Some(other) = self.published_as(will.message.topic(), names)? {
+            will.message = Arc::new(will.message.renamed(&other));
+        }
         let principal =
             super::principals::Principal { user: grant.user.clone(), rules: grant.rules.clone() };
         match principal.may(&connect.client_id, Act::Publish, will.message.topic()) {
@@ -162,7 +183,9 @@ impl Broker {
         if let Some(conn) = self.sessions.at(key).and_then(|session| session.conn()) {
             fx.counters.count(Counter::SessionsTakenOver);
             if conn != from {
-                let denied = Denied::of(Denial::TakenOver, CloseReason::Replaced);
+                let text = Some("a newer connection took the session over".into());
+                let denied =
+                    Denied { text, ..Denied::of(Denial::TakenOver, CloseReason::Replaced) };
                 fx.deliveries.push((conn, SessionDelivery::End(Box::new(denied))));
             }
             self.welcomes.remove(&conn);
@@ -204,15 +227,12 @@ impl Broker {
         if grant.until_s != 0 || session.more.as_ref().is_some_and(|more| more.until_s != 0) {
             session.more().until_s = grant.until_s;
         }
-        if let Some(more) = &mut session.more {
-            // The client is back before its will was due (MQTT5 3.1.3-9), with a new one or none.
-            more.walks.resume();
-        }
         // A new record began with everybody's number, which a session holds like any other.
         debug_assert!(present || before == 0, "a new record belongs to everybody");
         if present && self.principals.let_go(before) {
             self.allowed.clear();
         }
+        // The client is back before its will was due (MQTT5 3.1.3-9), with a new one or none.
         self.cancel_will(key, fx);
         if grant.until_s != 0 {
             self.time_grant(now, key, grant.until_s);
@@ -251,7 +271,7 @@ impl Broker {
         }
     }
 
-    /// The row of a new durable session was answered.
+    /// The row of a new durable session, or of a will, was answered.
     pub(crate) fn welcome_written(
         &mut self,
         now: Now,
@@ -269,7 +289,10 @@ impl Broker {
         }
         let id = session.id.clone();
         self.cancel_will(welcome.key, fx);
-        self.drop_session(now, welcome.key, fx);
+        match welcome.connected.present {
+            true => self.detach(now, welcome.key, CloseReason::Quota, fx),
+            false => self.drop_session(now, welcome.key, fx),
+        }
         self.turn_away(now, welcome.conn, &id, Denial::StoreFull, fx);
     }
 
@@ -283,6 +306,7 @@ impl Broker {
         let Some(session) = self.sessions.at_mut(key) else { return };
         session.welcome();
         self.online += 1;
+        self.keep_work(key);
         if fx.events_wanted
             && let Some(session) = self.sessions.at(key)
             && let Some(peer) = session.peer()

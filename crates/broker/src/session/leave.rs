@@ -4,7 +4,7 @@
 //! will belongs to the connection it came with: a farewell discards it, everything else has it
 //! published, after its delay or at the session's end.
 
-use super::record::NEVER_S;
+use super::record::{InboundState, NEVER_S};
 use crate::Broker;
 use crate::durable::entries::timeline_of;
 use crate::durable::rows;
@@ -42,18 +42,36 @@ impl Broker {
     /// The session has no connection any more.
     pub(crate) fn detach(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
         self.event(now, key, || ClientWhat::Disconnected { reason }, fx);
-        let totals = &mut self.totals;
         let Some(session) = self.sessions.at_mut(key) else { return };
         self.online -= u64::from(session.online().is_some());
+        let conn = session.conn();
         session.set_conn(None);
         session.set_reason(Some(reason));
         session.since_s = now.unix_s();
         let ends = session.expiry_s == 0;
         if let Some(more) = &mut session.more {
             more.pending.clear();
+            for inbound in &mut more.inbound {
+                if let InboundState::Releasing { asked } = &mut inbound.state {
+                    *asked = false;
+                }
+            }
             more.dialogue = None;
             more.walks.pause();
-            more.queue.rewind(totals);
+            more.queue.rewind();
+        }
+        // One that was taken over is here again in a moment.
+        if !ends && reason != CloseReason::Replaced {
+            self.give_work(now, key, fx);
+        }
+        let totals = &mut self.totals;
+        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        // A session that ends gives back below what it has in memory.
+        if let Some(more) = more.filter(|_| !ends) {
+            more.queue.shed(0, totals);
+        }
+        if let Some(conn) = conn {
+            self.forget_asking(conn);
         }
         if !ends && !self.settings.limits.topics.queue_qos0 {
             let totals = &mut self.totals;
@@ -81,6 +99,7 @@ impl Broker {
 
     /// Takes a session out, with all that is its own.
     pub(crate) fn drop_session(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        self.keep_work(key);
         self.leave_groups(now, key, fx);
         let totals = &mut self.totals;
         let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());

@@ -115,6 +115,8 @@ pub(crate) struct Inbound {
     pub id: u16,
     /// The place of its marker in the timeline; 0: none.
     pub marker: u64,
+    /// That stands alone: the sessions of this shard did not get the message with it.
+    pub alone: bool,
     pub state: InboundState,
 }
 
@@ -125,11 +127,11 @@ pub(crate) enum InboundState {
     Storing(Key),
     /// It is taken.
     Taken(Routed),
-    /// It came before a restart, and other shards may not have it; nor this one, where the mark
-    /// stands alone.
-    Restored { alone: bool },
-    /// Its release is being written.
-    Releasing,
+    /// It came before a restart, or a log refused a part of it: not all may have it.
+    Halfway,
+    /// Its release is being written; whether this connection asked for it and is to be told. One
+    /// that is told of another's release may have a new message under the identifier.
+    Releasing { asked: bool },
 }
 
 /// A subscription of a shared group.
@@ -321,7 +323,8 @@ impl Session {
 }
 
 impl More {
-    fn is_idle(&self) -> bool {
+    /// Whether nothing in it is worth keeping.
+    pub fn is_idle(&self) -> bool {
         self.queue.is_idle()
             && self.pending.is_empty()
             && self.inbound.is_empty()

@@ -61,7 +61,7 @@ fn nothing_is_answered_before_it_is_on_stable_storage_and_clean_receivers_are_no
 fn a_message_that_the_log_refuses_is_not_taken() {
     for (error, why) in [
         (StoreError::Full, Denial::StoreFull),
-        (StoreError::Busy, Denial::Quota),
+        (StoreError::Busy, Denial::Busy),
         (StoreError::Failed, Denial::StoreFull),
     ] {
         for qos in [Qos::AtLeastOnce, Qos::ExactlyOnce] {
@@ -95,8 +95,8 @@ fn an_identifier_of_qos_2_is_remembered_over_a_crash() {
         assert_eq!(first, Some(Ok(Routed::Matched)));
         world.crash();
         let source = world.client(durable("source"));
-        let again = world.publish_at(&source, 5, message("t", Qos::ExactlyOnce, "x"));
-        assert!(matches!(again, Some(Ok(_))));
+        world.send_again(&source, 5, message("t", Qos::ExactlyOnce, "x"));
+        assert!(matches!(world.taken(&source), Some((5, Ok(_)))));
         world.keeps = false;
         world.release(&source, 5);
         assert_eq!(world.heard(source.conn), [], "the mark has to go first");

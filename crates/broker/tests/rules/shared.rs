@@ -1,8 +1,10 @@
 //! Shared subscriptions.
 
 use crate::world::{Client, World, connect, durable, message, payload};
+use base::prng::Prng;
 use model::session::*;
 use model::topic::Qos;
+use std::collections::BTreeSet;
 
 fn member(world: &mut World, shard: usize, prefix: &str, make: fn(&str) -> Connect) -> Client {
     let name = world.name_on(shard, prefix);
@@ -121,4 +123,342 @@ fn unsubscribing_leaves_the_group() {
     let answer = world.publish_at(&source, 1, message("t/x", Qos::AtLeastOnce, "x"));
     assert_eq!(answer, Some(Ok(Routed::NoSubscriber)));
     assert_eq!(world.status().subscriptions, 0);
+}
+
+/// A member that outlives its connections and is sent one message at a time.
+fn lasting(world: &mut World, shard: usize, prefix: &str) -> Client {
+    let name = world.name_on(shard, prefix);
+    let client = world.client(Connect { receive_max: 1, ..durable(&name) });
+    if !client.connected.present {
+        world.subscribe(&client, "$share/g/t/#", Qos::ExactlyOnce);
+    }
+    client
+}
+
+fn send_many(world: &mut World, qos: Qos, count: u16) {
+    let source = world.client(connect("source"));
+    for n in 1..=count {
+        world.send(&source, n, message("t/x", qos, &n.to_string()));
+        if qos == Qos::ExactlyOnce {
+            world.release(&source, n);
+        }
+    }
+}
+
+/// What a client gets if it answers everything, in the order in which it comes.
+fn drain(world: &mut World, client: &Client) -> Vec<u32> {
+    let mut got = Vec::new();
+    loop {
+        let heard = world.heard(client.conn);
+        if heard.is_empty() {
+            return got;
+        }
+        for word in heard {
+            let (id, step) = match word {
+                SessionDelivery::Publish(outgoing) => {
+                    got.push(payload(&outgoing).parse().expect("a number"));
+                    match outgoing.qos {
+                        Qos::ExactlyOnce => (outgoing.id, AckStep::Pubrec(false)),
+                        _ => (outgoing.id, AckStep::Puback(false)),
+                    }
+                }
+                SessionDelivery::Release { id, .. } => (id, AckStep::Pubcomp),
+                other => panic!("{other:?}"),
+            };
+            world.ack(client, id, step);
+        }
+    }
+}
+
+fn sorted(parts: [Vec<u32>; 2]) -> Vec<u32> {
+    let mut all = parts.concat();
+    all.sort_unstable();
+    all
+}
+
+const BOTH: [Qos; 2] = [Qos::AtLeastOnce, Qos::ExactlyOnce];
+
+#[test]
+fn the_work_of_a_durable_member_that_goes_away_goes_to_another_one() {
+    // Bodies in memory alone, and more than that, in one log and between two.
+    for (shards, count, qos) in [1, 2, 3].into_iter().flat_map(|shards| {
+        [10, 900].into_iter().flat_map(move |count| BOTH.map(|qos| (shards, count, qos)))
+    }) {
+        let mut world = World::new(shards);
+        let a = lasting(&mut world, 0, "a");
+        let b = member(&mut world, usize::from(shards) - 1, "b", durable);
+        send_many(&mut world, qos, count);
+        let first = world.messages(&a);
+        assert_eq!(first.len(), 1);
+        world.cut(&a);
+        let to_b = drain(&mut world, &b);
+        let stays = usize::from(qos == Qos::ExactlyOnce);
+        assert_eq!(to_b.len(), usize::from(count) - stays, "{shards} {count} {qos:?}");
+        let a = lasting(&mut world, 0, "a");
+        let again = drain(&mut world, &a);
+        assert_eq!(again.len(), stays, "what began at QoS 2 stays");
+        let all: Vec<u32> = (1..=count.into()).collect();
+        assert_eq!(sorted([to_b, again]), all, "each once");
+        let entries = world.nodes.iter().map(|node| node.log.restoration().entries());
+        assert_eq!(entries.sum::<usize>(), 0, "it has left the log");
+        world.audit();
+    }
+}
+
+#[test]
+fn the_work_of_a_session_that_its_client_ends_goes_to_another_one() {
+    for (shards, qos) in [1, 2].into_iter().flat_map(|shards| BOTH.map(|qos| (shards, qos))) {
+        let mut world = World::new(shards);
+        let a = lasting(&mut world, 0, "a");
+        let b = member(&mut world, usize::from(shards) - 1, "b", durable);
+        send_many(&mut world, qos, 100);
+        assert_eq!(world.messages(&a).len(), 1);
+        let (session, expiry_s) = (a.session, Some(0));
+        world.ask(a.conn, SessionRequest::Leave { session, with_will: false, expiry_s });
+        let stays = usize::from(qos == Qos::ExactlyOnce);
+        assert_eq!(drain(&mut world, &b).len(), 100 - stays, "{shards} {qos:?}");
+        world.audit();
+    }
+}
+
+#[test]
+fn work_stays_with_a_member_that_goes_while_nobody_is_online() {
+    for shards in [1, 2] {
+        let mut world = World::new(shards);
+        let a = lasting(&mut world, 0, "a");
+        let b = member(&mut world, usize::from(shards) - 1, "b", durable);
+        world.cut(&b);
+        send_many(&mut world, Qos::AtLeastOnce, 300);
+        assert_eq!(world.messages(&a).len(), 1);
+        world.cut(&a);
+        let name = world.name_on(usize::from(shards) - 1, "b");
+        let b = world.client(durable(&name));
+        assert_eq!(drain(&mut world, &b), [0; 0], "it need not move later");
+        let a = lasting(&mut world, 0, "a");
+        let first = world.messages(&a);
+        assert!(first[0].again, "it was sent before");
+        world.puback(&a, first[0].id);
+        let rest = drain(&mut world, &a);
+        assert_eq!(rest, (2..=300).collect::<Vec<u32>>(), "in its order");
+        world.audit();
+    }
+}
+
+#[test]
+fn what_was_not_given_back_stays_with_a_member_that_returns() {
+    for qos in BOTH {
+        let mut world = World::new(2);
+        let a = lasting(&mut world, 0, "a");
+        let b = member(&mut world, 1, "b", durable);
+        send_many(&mut world, qos, 900);
+        assert_eq!(world.messages(&a).len(), 1);
+        world.carries = false;
+        world.cut(&a);
+        let a = lasting(&mut world, 0, "a");
+        world.carries = true;
+        world.run();
+        let (to_a, to_b) = (drain(&mut world, &a), drain(&mut world, &b));
+        assert!(to_a.len() > 200, "{}", to_a.len());
+        assert_eq!(sorted([to_a, to_b]), (1..=900).collect::<Vec<u32>>(), "each once");
+        world.audit();
+    }
+}
+
+#[test]
+fn a_kill_while_work_moves_loses_nothing() {
+    for (shards, qos) in [1, 2].into_iter().flat_map(|shards| BOTH.map(|qos| (shards, qos))) {
+        for count in [0, 1, 2, 3, 50, 129, 130, 131, 200, 400] {
+            let mut world = World::new(shards);
+            let a = lasting(&mut world, 0, "a");
+            let b = member(&mut world, usize::from(shards) - 1, "b", durable);
+            send_many(&mut world, qos, 600);
+            let mut to_b = drain(&mut world, &b);
+            world.keeps = false;
+            world.cut(&a);
+            for _ in 0..count / 100 {
+                world.complete(130, |_| Ok(()));
+            }
+            world.crash_after(count % 100);
+            world.keeps = true;
+            world.run();
+            let name = world.name_on(usize::from(shards) - 1, "b");
+            let b = world.client(durable(&name));
+            to_b.append(&mut drain(&mut world, &b));
+            let a = lasting(&mut world, 0, "a");
+            let mut all = sorted([drain(&mut world, &a), to_b]);
+            let came = all.len();
+            all.dedup();
+            assert_eq!(all, (1..=600).collect::<Vec<u32>>(), "{shards} {qos:?} {count}");
+            assert!(came == 600 || qos == Qos::AtLeastOnce, "{shards} {count}: twice at QoS 2");
+            world.audit();
+        }
+    }
+}
+
+#[test]
+fn work_is_not_given_to_a_member_that_would_have_to_drop_it() {
+    for shards in [1, 2] {
+        let few = |settings: &mut broker::Settings| {
+            let mut limits = crate::world::limits();
+            limits.topics.queue_count_max = 100;
+            settings.limits = std::sync::Arc::new(limits);
+        };
+        let mut world = World::with(shards, few);
+        let a = lasting(&mut world, 0, "a");
+        let b = lasting(&mut world, usize::from(shards) - 1, "b");
+        send_many(&mut world, Qos::AtLeastOnce, 180);
+        world.cut(&a);
+        let mut to_b = drain(&mut world, &b);
+        assert!(to_b.len() >= 90, "its own");
+        for _ in 0..10 {
+            world.pass_s(2);
+            to_b.append(&mut drain(&mut world, &b));
+        }
+        assert_eq!(sorted([to_b, Vec::new()]), (1..=180).collect::<Vec<u32>>());
+        assert_eq!(world.dropped(Drop::QueueCount), 0);
+        world.audit();
+    }
+}
+
+/// A client of a group with its side of the session.
+#[derive(Default)]
+struct Sim {
+    name: String,
+    client: Option<Client>,
+    held: BTreeSet<u16>,
+    todo: Vec<(u16, AckStep)>,
+    got: Vec<(u32, Qos)>,
+}
+
+impl Sim {
+    fn come(&mut self, world: &mut World) {
+        self.todo.clear();
+        let make = Connect { receive_max: 3, ..durable(&self.name) };
+        let client = world.client(make);
+        if !client.connected.present {
+            world.subscribe(&client, "$share/g/t/#", Qos::ExactlyOnce);
+        }
+        self.client = Some(client);
+    }
+
+    fn hear(&mut self, world: &mut World) {
+        let Some(client) = &self.client else { return };
+        for word in world.heard(client.conn) {
+            match word {
+                SessionDelivery::Publish(outgoing) => {
+                    let number = payload(&outgoing).parse().expect("a number");
+                    let twice = outgoing.qos == Qos::ExactlyOnce;
+                    if !twice || self.held.insert(outgoing.id) {
+                        self.got.push((number, outgoing.qos));
+                    }
+                    let puback = AckStep::Puback(false);
+                    let step = if twice { AckStep::Pubrec(false) } else { puback };
+                    self.todo.push((outgoing.id, step));
+                }
+                SessionDelivery::Release { id, .. } => {
+                    self.held.remove(&id);
+                    self.todo.push((id, AckStep::Pubcomp));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn answer(&mut self, world: &mut World, count: usize) {
+        let Some(client) = self.client.clone() else { return };
+        for (id, step) in self.todo.drain(..count.min(self.todo.len())) {
+            world.ack(&client, id, step);
+        }
+    }
+}
+
+fn flapping(seed: u64) {
+    let mut rng = Prng::new(seed);
+    let mut world = World::with(1 + rng.below(3) as u16, |settings| {
+        let mut limits = crate::world::limits();
+        limits.topics.flaps_max = u16::MAX;
+        settings.limits = std::sync::Arc::new(limits);
+    });
+    let shards = world.nodes.len();
+    let prefixes = ["a", "b", "c"].into_iter().enumerate();
+    let names = prefixes.map(|(n, prefix)| world.name_on(n % shards, prefix));
+    let mut sims: Vec<_> = names.map(|name| Sim { name, ..Sim::default() }).collect();
+    sims.iter_mut().for_each(|sim| sim.come(&mut world));
+    let mut sent = Vec::new();
+    for _ in 0..300 {
+        let at = rng.below(3) as usize;
+        match rng.below(20) {
+            0..5 if world.keeps && world.carries => {
+                let source = world.client(connect("source"));
+                let many = if rng.one_in(20) { 200 } else { 20 };
+                for _ in 0..rng.below(many) {
+                    let qos = BOTH[rng.below(2) as usize];
+                    let number = sent.len();
+                    let answer =
+                        world.publish_at(&source, 1, message("t/x", qos, &number.to_string()));
+                    assert_eq!(answer, Some(Ok(Routed::Matched)));
+                    world.release(&source, 1);
+                    world.heard(source.conn);
+                    sent.push(qos);
+                }
+            }
+            5..9 if sims[at].client.is_none() && world.keeps => sims[at].come(&mut world),
+            5..9 => {
+                if let Some(client) = sims[at].client.take() {
+                    world.cut(&client);
+                }
+            }
+            9..14 => {
+                let count = rng.below(9) as usize;
+                sims[at].answer(&mut world, count);
+            }
+            14 | 15 => world.keeps ^= true,
+            16 => world.carries ^= true,
+            17 => world.complete(rng.below(9) as usize, |_| Ok(())),
+            18 => world.run(),
+            _ if rng.one_in(3) => {
+                (world.keeps, world.carries) = (true, true);
+                world.crash_after(rng.below(9) as usize);
+                sims.iter_mut().for_each(|sim| sim.client = None);
+            }
+            _ => world.pass_ms(700),
+        }
+        sims.iter_mut().for_each(|sim| sim.hear(&mut world));
+    }
+    settle(seed, world, sims, &sent);
+}
+
+/// Everybody is there and takes what there is: nothing is lost, and QoS 2 came once.
+fn settle(seed: u64, mut world: World, mut sims: Vec<Sim>, sent: &[Qos]) {
+    (world.keeps, world.carries) = (true, true);
+    world.pass_s(5);
+    for sim in &mut sims {
+        if sim.client.is_none() {
+            sim.come(&mut world);
+        }
+    }
+    for _ in 0..2_000 {
+        for sim in &mut sims {
+            sim.hear(&mut world);
+            sim.answer(&mut world, 9);
+        }
+    }
+    let mut got: Vec<_> = sims.iter().flat_map(|sim| sim.got.iter().copied()).collect();
+    got.sort_unstable_by_key(|&(number, _)| number);
+    for (number, &qos) in sent.iter().enumerate() {
+        let count = got.iter().filter(|&&(of, _)| of as usize == number).count();
+        assert!(count >= 1, "seed {seed}: {number} at {qos:?} is lost");
+        assert!(count == 1 || qos == Qos::AtLeastOnce, "seed {seed}: {number} came twice");
+    }
+    let entries = world.nodes.iter().map(|node| node.log.restoration().entries());
+    assert_eq!(entries.sum::<usize>(), 0, "seed {seed}: it has left the log");
+    assert_eq!(world.status().queued, 0, "seed {seed}");
+    world.audit();
+}
+
+#[test]
+fn whatever_members_do_each_message_of_a_group_gets_through() {
+    let count =
+        std::env::var("BROKER_SEEDS").ok().and_then(|text| text.rsplit('+').next()?.parse().ok());
+    (0..count.unwrap_or(40)).for_each(flapping);
 }

@@ -413,6 +413,13 @@ impl World {
         self.ask(client.conn, word);
     }
 
+    /// Publishes what may have come before.
+    pub fn send_again(&mut self, client: &Client, id: u16, message: Publication) {
+        let (session, message) = (client.session, Arc::new(message));
+        let word = SessionRequest::Publish { session, id, again: true, message };
+        self.ask(client.conn, word);
+    }
+
     /// Publishes at QoS 0.
     pub fn publish(&mut self, client: &Client, topic: &str, payload: &str) {
         self.send(client, 0, message(topic, Qos::AtMostOnce, payload));

@@ -29,8 +29,8 @@ pub struct UserOrder {
     pub is_super: bool,
     /// It is refused.
     pub is_disabled: bool,
-    /// What it may do, the first that matches holds; at most [`UserOrder::RULES_MAX`]. Absent: those
-    /// before stay.
+    /// What it may do, the first that matches holds; at most [`UserOrder::RULES_MAX`]. Absent:
+    /// those before stay.
     pub rules: Option<Vec<Rule>>,
 }
 

@@ -6,7 +6,7 @@ use crate::measure::{cpu, slope};
 use crate::results::Outcome;
 use crate::scenario::Scale;
 use crate::swarm::orders::Remote;
-use crate::swarm::peers::Kind;
+use crate::swarm::peers::{Kind, Peer};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io;
@@ -74,16 +74,11 @@ pub fn connect(scale: Scale) -> io::Result<Outcome> {
     let peers: Vec<_> = present().into_iter().filter_map(start).collect();
     for round in 0..=rounds {
         for (kind, peer) in &peers {
-            let mut swarm = Remote::start(peer.address)?;
-            let before = cpu::used(peer.pid())?;
-            swarm.open(&format!("hold {connects} {} 100 none", round * connects))?;
-            let used = cpu::used(peer.pid())? - before;
-            drop(swarm);
-            std::thread::sleep(Duration::from_millis(500)); // it notices that they have gone
-            if round > 0 {
-                let cost = used.as_nanos() as f64 / 1e3 / f64::from(connects);
-                costs.entry(kind.name()).or_default().push(cost);
-            } // the first round warms up
+            match connects_of(peer, connects, round * connects) {
+                Ok(cost) if round > 0 => costs.entry(kind.name()).or_default().push(cost),
+                Ok(_) => {} // the first round warms up
+                Err(error) => eprintln!("  {}: {error}", kind.name()),
+            }
         }
     }
     for (kind, values) in &costs {
@@ -91,4 +86,15 @@ pub fn connect(scale: Scale) -> io::Result<Outcome> {
     }
     outcome.detail("rounds", json!(costs));
     Ok(outcome)
+}
+
+/// Microseconds of CPU a connect.
+fn connects_of(peer: &Peer, connects: u32, first: u32) -> io::Result<f64> {
+    let mut swarm = Remote::start(peer.address)?;
+    let before = cpu::used(peer.pid())?;
+    swarm.open(&format!("hold {connects} {first} 100 none"))?;
+    let used = cpu::used(peer.pid())? - before;
+    drop(swarm);
+    std::thread::sleep(Duration::from_millis(500)); // it notices that they have gone
+    Ok(used.as_nanos() as f64 / 1e3 / f64::from(connects))
 }

@@ -1,0 +1,346 @@
+//! The work of a durable member of a shared group that goes away goes to another one.
+//!
+//! What it was not sent, and at QoS 1 what it has not answered, is offered to the owner of the
+//! group: first what has its body in memory, then page by page what is in the log alone. The owner
+//! takes it if another member is online; it leaves the old member's timeline when the new one has
+//! it. What is refused is put back at its place. A kill between leaves it in both timelines: the
+//! new place names the old one, which the start takes out. Whoever returns keeps what was not
+//! offered yet. Invariant: an entry is in the queue or offered, never both.
+
+use super::queue::Entry;
+use super::route::Opening;
+use super::shared::share_of;
+use super::waits::Origin;
+use crate::Broker;
+use crate::durable::entries::timeline_of;
+use crate::durable::tickets::Promise;
+use crate::effects::Effects;
+use crate::letter::{GroupWhat, GroupWord, Letter, OldPlace};
+use crate::retained::decode;
+use base::hash::home;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::event::Counter;
+use model::id::{SessionRef, ShardId};
+use model::ports::log::{Call, Done, Pull, Read, StoreError};
+use model::session::Denial;
+use model::timeline::Seq;
+use model::topic::Publication;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Entries that a session offers at once.
+const PAGE_COUNT: usize = 128;
+
+/// Bytes of their bodies, but always one.
+const PAGE_BYTES: usize = 256 * 1024;
+
+/// Sessions that begin a page in one turn.
+const PAGES_A_TURN: usize = 64;
+
+/// How long to wait for room.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long after a member went something may come that was on its way to it, seconds.
+const LATE_S: u32 = 2;
+
+/// What the owner says when no other member is online.
+pub(crate) const NOBODY: Denial = Denial::Unavailable;
+
+/// A session that gives back what it has of its groups.
+#[derive(Default)]
+struct Giving {
+    /// Offers that are not answered.
+    left: u32,
+    /// A page is being read.
+    pulling: bool,
+    /// Somebody had no room.
+    busy: bool,
+    /// Groups that have nobody for it.
+    shut: Vec<u32>,
+}
+
+/// All of a shard.
+#[derive(Default)]
+pub(crate) struct Givings {
+    open: BTreeMap<Key, Giving>,
+    /// Those that go on, and when.
+    ready: Vec<(Instant, Key)>,
+}
+
+impl Broker {
+    /// A durable member goes away. To be called while the bodies of its queue are in memory.
+    pub(crate) fn give_work(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key).filter(|session| session.is_durable()) else {
+            return;
+        };
+        if self.draining || session.more.as_ref().is_none_or(|more| more.shares.is_empty()) {
+            return;
+        }
+        self.givings.open.entry(key).or_default();
+        let Some(queue) = session.queue() else { return };
+        let here = queue.givable().filter(|entry| entry.message.is_some());
+        let seqs: Vec<Seq> = here.take(PAGE_COUNT).map(|entry| entry.seq).collect();
+        for seq in seqs {
+            self.offer(now, (key, seq), None, fx);
+        }
+        self.give_on(now, key, fx);
+    }
+
+    /// What was on its way to a member that went comes when it is away.
+    pub(crate) fn give_late(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let session = self.sessions.at(key);
+        if session.is_some_and(|session| now.unix_s() <= session.since_s.saturating_add(LATE_S)) {
+            self.give_work(now, key, fx);
+        }
+    }
+
+    /// The member is back, or gone for good: it gives nothing more.
+    pub(crate) fn keep_work(&mut self, key: Key) {
+        self.givings.open.remove(&key);
+    }
+
+    /// Offers one entry, with the body that came from the log or that is in memory.
+    fn offer(
+        &mut self,
+        now: Now,
+        (key, seq): (Key, Seq),
+        body: Option<Arc<Publication>>,
+        fx: &mut Effects,
+    ) {
+        let Some((filter, client)) = self.offered_group(key, seq) else { return };
+        let totals = &mut self.totals;
+        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let Some(entry) = more.and_then(|more| more.queue.lose(seq, totals)) else { return };
+        let Some(message) = body.or_else(|| entry.message.clone()) else {
+            return self.put_back(now, key, entry, fx);
+        };
+        let receipt = match self.await_move(key, entry) {
+            Ok(receipt) => receipt,
+            Err(entry) => return self.put_back(now, key, *entry, fx),
+        };
+        if let Some(giving) = self.givings.open.get_mut(&key) {
+            giving.left += 1;
+        }
+        let place = OldPlace { client, seq };
+        let what = GroupWhat::Offer { message, from: self.settings.shard, receipt, place };
+        self.tell_group(now, &filter, (key, what), fx);
+    }
+
+    /// Whether an entry may be offered: the group it came through, and who has it.
+    fn offered_group(&self, key: Key, seq: Seq) -> Option<(Box<str>, Arc<str>)> {
+        let giving = self.givings.open.get(&key)?;
+        let session = self.sessions.at(key)?;
+        let more = session.more.as_ref()?;
+        let entry = more.queue.givable().find(|entry| entry.seq == seq)?;
+        let mut shares = more.shares.iter();
+        let share = shares.find(|share| share_of(&share.filter) == entry.share)?;
+        let is_open = !giving.shut.contains(&entry.share);
+        is_open.then(|| (share.filter.clone(), Arc::from(&*session.id)))
+    }
+
+    /// An offer was answered.
+    pub(crate) fn offer_answered(
+        &mut self,
+        now: Now,
+        (key, entry): (Key, Entry),
+        why: Option<Denial>,
+        fx: &mut Effects,
+    ) {
+        let share = entry.share;
+        match why {
+            None => self.over(key, &entry),
+            Some(_) => self.put_back(now, key, entry, fx),
+        }
+        let Some(giving) = self.givings.open.get_mut(&key) else { return };
+        giving.left = giving.left.saturating_sub(1);
+        match why {
+            None => {}
+            Some(NOBODY) if !giving.shut.contains(&share) => giving.shut.push(share),
+            Some(NOBODY) => {}
+            Some(_) => giving.busy = true,
+        }
+        self.give_on(now, key, fx);
+    }
+
+    /// When all offers are answered the next page is due, if there is one.
+    fn give_on(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(giving) = self.givings.open.get_mut(&key) else { return };
+        if giving.left > 0 || giving.pulling {
+            return;
+        }
+        let at = if giving.busy { now.after(PAUSE) } else { now.mono };
+        giving.busy = false;
+        let refused = !giving.shut.is_empty();
+        if self.next_given(key).is_some() {
+            if !self.givings.ready.iter().any(|&(_, other)| other == key) {
+                self.givings.ready.push((at, key));
+            }
+            return;
+        }
+        self.givings.open.remove(&key);
+        if refused {
+            // What was sent before and is back in the queue is known to have been sent.
+            self.put_session_row(key, None, fx);
+        }
+    }
+
+    /// The next entry that may be offered.
+    fn next_given(&self, key: Key) -> Option<Seq> {
+        let giving = self.givings.open.get(&key)?;
+        let more = self.sessions.at(key)?.more.as_ref()?;
+        let shares: Vec<u32> = more.shares.iter().map(|share| share_of(&share.filter)).collect();
+        let may = |share| shares.contains(&share) && !giving.shut.contains(&share);
+        let next = more.queue.givable().find(|entry| may(entry.share));
+        next.map(|entry| entry.seq)
+    }
+
+    /// Reads the next pages of those whose offers are all answered.
+    pub(crate) fn turn_givings(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        if self.givings.ready.is_empty() {
+            return None;
+        }
+        let mut begun = 0;
+        for (at, key) in std::mem::take(&mut self.givings.ready) {
+            if at > now.mono || begun == PAGES_A_TURN || !self.has_room_to_wait() {
+                self.givings.ready.push((at, key));
+                continue;
+            }
+            let Some(seq) = self.next_given(key) else {
+                self.givings.open.remove(&key);
+                continue;
+            };
+            let Some(session) = self.sessions.at(key) else { continue };
+            let pull = Pull {
+                timeline: timeline_of(self.settings.home, &session.id),
+                from: seq - 1,
+                backwards: false,
+                count_max: PAGE_COUNT,
+                bytes_max: PAGE_BYTES,
+            };
+            if let Some(giving) = self.givings.open.get_mut(&key) {
+                giving.pulling = true;
+            }
+            begun += 1;
+            self.ask_log(Promise::Given(key, seq), Call::Read(Read::Pull(pull)), fx);
+        }
+        self.givings.ready.iter().map(|(at, _)| *at).min()
+    }
+
+    /// A page of what is to be offered came, or did not.
+    pub(crate) fn given_came(
+        &mut self,
+        now: Now,
+        (key, first): (Key, Seq),
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        let Some(giving) = self.givings.open.get_mut(&key).filter(|giving| giving.pulling) else {
+            return;
+        };
+        giving.pulling = false;
+        let Ok(Done::Page(page)) = result else {
+            fx.counters.count(Counter::PullsFailed);
+            giving.busy = true;
+            return self.give_on(now, key, fx);
+        };
+        if !page.messages.iter().any(|placed| placed.seq == first) {
+            // Whoever comes back is told that the body is lost.
+            return self.keep_work(key);
+        }
+        for placed in &page.messages {
+            let Some(message) = decode(&placed.message.body) else { continue };
+            self.offer(now, (key, placed.seq), Some(Arc::new(message)), fx);
+        }
+        if self.next_given(key) == Some(first)
+            && self.givings.open.get(&key).is_some_and(|giving| giving.left == 0 && !giving.busy)
+        {
+            // Its body makes no sense: it stays where it is.
+            return self.keep_work(key);
+        }
+        self.give_on(now, key, fx);
+    }
+
+    /// An entry that nobody took is where it was.
+    fn put_back(&mut self, now: Now, key: Key, mut entry: Entry, fx: &mut Effects) {
+        let totals = &mut self.totals;
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let online = session.online().is_some();
+        entry.message = None;
+        session.more().queue.put_back(entry, totals);
+        if online {
+            self.pump(now, key, fx);
+        }
+    }
+
+    /// The owner of a group is offered the work of a member that went away.
+    pub(crate) fn offered(
+        &mut self,
+        now: Now,
+        (group, member): (Arc<str>, SessionRef),
+        (message, from, receipt): (Arc<Publication>, ShardId, u64),
+        place: OldPlace,
+        fx: &mut Effects,
+    ) {
+        let origin = Origin::Shard(from, receipt);
+        let number = self.group_with_another(&group, member);
+        let why = match number {
+            None => Some(NOBODY),
+            Some(_) if !self.has_room_to_wait() => Some(Denial::Busy),
+            Some(_) => None,
+        };
+        let (Some(number), None) = (number, why) else {
+            return self.answer(now, (None, origin), Err(why.unwrap_or(NOBODY)), fx);
+        };
+        let mut opening = Opening::of(origin);
+        opening.offered = Some(place);
+        self.share_out(now, number, (&message, Some(member)), &mut opening, fx);
+        self.write_appends(&message, &mut opening, fx);
+        self.close(now, opening, true, fx);
+    }
+
+    /// A picked member has gone meanwhile: the owner is asked again.
+    pub(crate) fn offer_again(
+        &mut self,
+        now: Now,
+        word: (Arc<str>, SessionRef),
+        (message, from, receipt): (Arc<Publication>, ShardId, u64),
+        place: OldPlace,
+        fx: &mut Effects,
+    ) {
+        let (group, member) = word;
+        let what = GroupWhat::Offer { message, from, receipt, place };
+        let word = GroupWord { group, member, what };
+        self.tell(now, from, Letter::Group(Box::new(word)), fx);
+    }
+
+    /// Whether a session's queue is so empty that it does not have to drop what others drop in.
+    pub(crate) fn has_room_for_work(&self, key: Key, weight: u32) -> bool {
+        let limits = &self.settings.limits.topics;
+        let Some(more) = self.sessions.at(key).and_then(|session| session.more.as_ref()) else {
+            return false;
+        };
+        let count = more.queue.waiting() + more.asked as usize;
+        let bytes = more.queue.bytes() + u64::from(weight);
+        count < limits.queue_count_max as usize / 2
+            && (bytes <= u64::from(limits.queue_bytes_max) / 2 || count == 0)
+            && self.totals.bytes <= self.queues_bytes_max
+    }
+
+    /// After a start: what stands somewhere else by now leaves the place where it was before.
+    pub(crate) fn leave_old_place(&mut self, now: Now, place: OldPlace, fx: &mut Effects) {
+        let hash = self.settings.home.of(&[b"mqtt", place.client.as_bytes()]);
+        let shard = ShardId(home(hash, self.settings.shards.max(1)));
+        if shard != self.settings.shard {
+            return self.tell(now, shard, Letter::Elsewhere(place), fx);
+        }
+        let Some(key) = self.sessions.find(&place.client) else { return };
+        let totals = &mut self.totals;
+        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        if more.and_then(|more| more.queue.lose(place.seq, totals)).is_some() {
+            self.removals.push((key, place.seq));
+        }
+        self.rest(key);
+    }
+}
