@@ -17,11 +17,17 @@ pub fn used(pid: u32) -> io::Result<Duration> {
                 let odd = || io::Error::other(format!("schedstat says {text:?}"));
                 nanos += parse(&text).ok_or_else(odd)?;
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {} // it has just ended
+            Err(error) if has_ended(&error) => {} // just now
             Err(error) => return Err(error),
         }
     }
     Ok(Duration::from_nanos(nanos))
+}
+
+/// Whether a thread's file is gone, before it was opened or since.
+fn has_ended(error: &io::Error) -> bool {
+    let no_such_process = Some(rustix::io::Errno::SRCH.raw_os_error());
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == no_such_process
 }
 
 /// Nanoseconds on a CPU: the first of three numbers.

@@ -12,8 +12,15 @@ pub use kept::{kept, retained};
 pub use memory::{connect, memory};
 pub use shapes::{latency, shapes};
 
+use crate::scenario::Scale;
 use crate::swarm::peers::Kind;
 use serde_json::{Value, json};
+
+/// Rounds of each broker: three, or as many as HOLDLINE_BENCH_ROUNDS says.
+fn rounds(scale: Scale) -> u32 {
+    let told = std::env::var("HOLDLINE_BENCH_ROUNDS").ok().and_then(|text| text.parse().ok());
+    told.unwrap_or(if scale.quick { 1 } else { 3 })
+}
 
 /// The brokers that can be started here.
 fn present() -> Vec<Kind> {

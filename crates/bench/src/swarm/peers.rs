@@ -148,6 +148,16 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// The longest turn of a shard since the last question, microseconds, if it can be asked.
+    pub fn turn_us_max(&self) -> Option<f64> {
+        match &self.running {
+            Running::Ours(holdline) => holdline.api.status().ok()?["turn_us_max"].as_f64(),
+            Running::Theirs(_) => None,
+        }
+    }
+}
+
 fn mosquitto(port: u16) -> String {
     format!(
         "listener {port} 127.0.0.1\nallow_anonymous true\nlog_type none\nmax_queued_messages 0\n\

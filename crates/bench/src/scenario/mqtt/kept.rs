@@ -1,6 +1,6 @@
 //! Sessions that are kept: what durable before PUBACK costs; and a `#` over many retained topics.
 
-use super::versions;
+use super::{rounds, versions};
 use crate::measure::{cpu, slope};
 use crate::results::Outcome;
 use crate::scenario::Scale;
@@ -14,7 +14,7 @@ const COPIES: u32 = 200_000;
 
 /// Pairs at QoS 1 with clean sessions and with kept ones, in turns.
 pub fn kept(scale: Scale) -> io::Result<Outcome> {
-    let rounds = if scale.quick { 1 } else { 3 };
+    let rounds = rounds(scale);
     let copies = scale.of(COPIES);
     let mut outcome = Outcome::new(json!({
         "pairs": 200, "window": 20, "qos": 1, "deliveries": copies, "rounds": rounds,
@@ -60,7 +60,7 @@ pub fn kept(scale: Scale) -> io::Result<Outcome> {
 
 const TOPICS: u32 = 1_000_000;
 
-/// A million retained topics and a subscriber to `#`: all of them, and what others feel of it.
+/// A million retained topics and a subscriber to `#` while pairs go on: all of them.
 pub fn retained(scale: Scale) -> io::Result<Outcome> {
     let topics = scale.of(TOPICS);
     let mut outcome = Outcome::new(json!({
@@ -80,6 +80,7 @@ pub fn retained(scale: Scale) -> io::Result<Outcome> {
         let bytes = crate::measure::memory::Memory::of(peer.pid())?.private_dirty - before;
         swarm.open("pair 0 10")?;
         let used = cpu::used(peer.pid())?;
+        let _ = peer.turn_us_max(); // from here on
         let told = swarm.run(&format!("collect {topics} 1000"))?;
         let walk = cpu::used(peer.pid())? - used;
         let each = |all: f64| all / f64::from(topics);
@@ -88,8 +89,9 @@ pub fn retained(scale: Scale) -> io::Result<Outcome> {
         outcome.figure(&format!("{name}: set"), each(set.as_secs_f64() * 1e6), "µs of CPU");
         outcome.figure(&format!("{name}: delivery"), each(walk.as_secs_f64() * 1e6), "µs of CPU");
         outcome.figure(&format!("{name}: seconds"), told.seconds, "s");
-        let beside = "p99 of a pair meanwhile";
-        outcome.figure(&format!("{name}: {beside}"), told.latency_us[1], "µs");
+        if let Some(turn_us) = peer.turn_us_max() {
+            outcome.figure(&format!("{name}: longest turn of a shard"), turn_us, "µs");
+        }
     }
     Ok(outcome)
 }

@@ -2,7 +2,7 @@
 //!
 //! The shapes and their windows are those of the project's targets: 64 bytes, 3.1.1, no TLS.
 
-use super::{present, versions};
+use super::{present, rounds, versions};
 use crate::measure::{cpu, slope};
 use crate::results::Outcome;
 use crate::scenario::Scale;
@@ -41,7 +41,7 @@ const LONE_S: u32 = 10;
 
 /// CPU-seconds a million deliveries, shape by shape, broker by broker.
 pub fn shapes(scale: Scale) -> io::Result<Outcome> {
-    let rounds = if scale.quick { 1 } else { 3 };
+    let rounds = rounds(scale);
     let mut outcome = Outcome::new(json!({
         "payload_bytes": 64, "version": "3.1.1", "rounds": rounds, "brokers": versions(),
         "shapes": SHAPES.iter().map(|it| json!({
@@ -73,7 +73,7 @@ pub fn shapes(scale: Scale) -> io::Result<Outcome> {
 
 /// Latency at a modest rate, and what it costs.
 pub fn latency(scale: Scale) -> io::Result<Outcome> {
-    let rounds = if scale.quick { 1 } else { 3 };
+    let rounds = rounds(scale);
     let mut outcome = Outcome::new(json!({
         "pairs": 50, "messages_a_second": LONE_PER_S, "seconds": LONE_S, "rounds": rounds,
         "from": "the planned time", "brokers": versions(),
