@@ -45,7 +45,14 @@ pub struct Retained {
 
 /// Whether a topic is one where the server itself says something. Clients publish nothing there.
 pub fn is_own(topic: &str) -> bool {
-    topic.starts_with("$SYS/")
+    topic.starts_with("$SYS") && !is_state_of_bridge(topic)
+}
+
+/// Whether it is where a bridge of another broker says, as mosquitto's do, whether it is there.
+fn is_state_of_bridge(topic: &str) -> bool {
+    let rest = topic.strip_prefix("$SYS/broker/connection/");
+    let name = rest.and_then(|rest| rest.strip_suffix("/state"));
+    name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
 /// There are as many as there may be, or as many bytes; the message was not kept.

@@ -13,6 +13,7 @@ use crate::durable::entries::{Label, Said, timeline_of};
 use crate::durable::tickets::Promise;
 use crate::effects::Effects;
 use crate::letter::Letter;
+use crate::retained::is_own;
 use crate::rewrite::Names;
 use crate::session::record::{Inbound, InboundState, Pending, Stage};
 use base::slab::Key;
@@ -250,7 +251,7 @@ impl Broker {
         let rewrites = self.settings.rewrites.as_ref();
         let other = rewrites.and_then(|rewrites| rewrites.published(topic, names));
         let name = other.as_deref().unwrap_or(topic);
-        let is_own = ["$SYS", "$share", DELAYED].iter().any(|own| name.starts_with(own));
+        let is_own = is_own(name) || ["$share", DELAYED].iter().any(|own| name.starts_with(own));
         let most = usize::from(self.settings.limits.topics.topic_bytes_max);
         match is_own || name.is_empty() || name.len() > most {
             true => Err(Denial::TopicInvalid),

@@ -151,6 +151,20 @@ fn nobody_speaks_as_the_server() {
 }
 
 #[test]
+fn a_bridge_of_another_broker_says_whether_it_is_there() {
+    let mut world = World::new(1);
+    let a = world.client(connect("a"));
+    world.subscribe(&a, "$SYS/broker/connection/+/state", Qos::AtMostOnce);
+    let state = will("$SYS/broker/connection/far/state", "0", 0);
+    let bridge = world.client(Connect { will: Some(state), ..connect("bridge") });
+    let here = message("$SYS/broker/connection/far/state", Qos::AtLeastOnce, "1");
+    assert!(world.publish_at(&bridge, 1, here).is_some_and(|answer| answer.is_ok()));
+    world.cut(&bridge);
+    assert_eq!(world.payloads(&a), ["1", "0"]);
+    world.audit();
+}
+
+#[test]
 fn what_is_delayed_or_left_as_a_will_is_rewritten_like_everything_else() {
     let mut world = World::with(1, |settings| {
         let (filter, to) = ("old/+".into(), "new/$1".into());

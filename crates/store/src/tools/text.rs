@@ -267,7 +267,7 @@ mod tests {
             (r#"{"other":1}"#, "\"other\" begins no line"),
             (r#"{"holdline":"export","version":2}"#, "version 2 is unknown"),
             (r#"{"holdline":"export","version":1,"secret":"0"}"#, "64 hex digits"),
-            (r#"{"row":9,"key":"","value":""}"#, "no table 9"),
+            (r#"{"row":99,"key":"","value":""}"#, "no table 99"),
             (r#"{"row":1,"key":"*","value":""}"#, "\"key\": "),
             (r#"{"row":1,"key":"","value":"\n"}"#, "flat JSON"),
             (r#"{"timeline":"00000000000000000000000000000000","last":1}"#, "not the id"),
