@@ -114,7 +114,8 @@ impl Swarm {
             dirty: Vec::new(),
             began: clock::now(),
             owed: Vec::new(),
-            latencies: Histogram::new(3).map_err(io::Error::other)?,
+            latencies: Histogram::new_with_bounds(1, 60_000_000_000, 3)
+                .map_err(io::Error::other)?,
             delivered: 0,
             unanswered: 0,
             collected: 0,
