@@ -6,7 +6,7 @@
 //! are the server and the laboratory.
 
 use crate::close::CloseReason;
-use crate::event::Counter;
+use crate::event::{Counter, Counters};
 use crate::limits::{Limits, TopicLimits};
 use crate::link::Link;
 use crate::request::Refusal;
@@ -270,6 +270,14 @@ impl<Up> Outbox<Up> {
     /// Takes what was counted.
     pub fn counts(&mut self) -> std::vec::Drain<'_, Counter> {
         self.counts.drain(..)
+    }
+
+    /// Moves what was counted, packets too, to `counters`.
+    pub fn count_into(&mut self, counters: &mut Counters) {
+        self.counts().for_each(|counter| counters.count(counter));
+        let (received, sent) = self.take_packets();
+        counters.count_by(Counter::PacketsIn, received);
+        counters.count_by(Counter::PacketsOut, sent);
     }
 
     /// Takes whether the machine wants to be told when all is written.

@@ -139,8 +139,10 @@ where
     pub fn new(settings: Settings, mut net: N, house: H) -> Self {
         let now = net.now();
         let room = settings.limits.connections_max as usize + settings.limits.crowd_max as usize;
+        let mut outbox = Outbox::new(settings.hash_key);
+        outbox.set_backlog_max(settings.limits.topics.qos0_backlog_bytes_max as usize);
         Shard {
-            outbox: Outbox::new(settings.hash_key),
+            outbox,
             jitter: Prng::new(settings.seed ^ u64::from(settings.shard.0)),
             conns: Slab::new(room),
             wheel: Wheel::default(),
@@ -294,9 +296,7 @@ where
         }
         let beats = self.outbox.take_beats();
         self.desk.counters.count_by(Counter::Pings, beats);
-        for counter in self.outbox.counts() {
-            self.desk.counters.count(counter);
-        }
+        self.outbox.count_into(&mut self.desk.counters);
         if let Some(hold) = self.outbox.take_hold() {
             self.hold(key, hold);
         }
@@ -467,9 +467,7 @@ where
             self.outbox.take_silence();
             self.outbox.take_hold();
             self.outbox.take_tell_drained();
-            for counter in self.outbox.counts() {
-                self.desk.counters.count(counter);
-            }
+            self.outbox.count_into(&mut self.desk.counters);
             for word in self.outbox.words() {
                 self.house.word(self.now, from, word, &mut self.desk);
             }

@@ -17,8 +17,12 @@ use std::os::fd::OwnedFd;
 /// What it sends when it is told to send much, bytes: more than sockets take at once.
 const MUCH: usize = 8 * 1024 * 1024;
 
+/// Bytes that may wait before a machine drops what it may drop: not the default.
+const BACKLOG_MAX: u32 = 77_777;
+
 /// Takes letters: `h` holds, `s` agrees on a silence, `d` wants to know when all is written, `m`
-/// sends much, `e` echoes, `c` counts; a number of `.` is one frame that ends with `!`.
+/// sends much, `e` echoes, `c` counts, `p` counts packets, `x` tells how much may wait; a number of
+/// `.` is one frame that ends with `!`.
 #[derive(Default)]
 struct Letters {
     _room: u64,
@@ -31,6 +35,7 @@ enum Said {
     Took(u8),
     Frame(usize),
     Backlog(usize),
+    BacklogMax(usize),
     Drained,
     Silent,
 }
@@ -72,6 +77,8 @@ impl Machine for Letters {
                         }
                         b'b' => out.say(Said::Backlog(out.backlog())),
                         b'c' => out.count(Counter::PacketsIn),
+                        b'p' => out.packets(3, 2),
+                        b'x' => out.say(Said::BacklogMax(out.backlog_max())),
                         other => out.bytes().push(other),
                     }
                 }
@@ -241,7 +248,11 @@ impl World {
             vec![Mailbox::new(16).expect("an eventfd")].into();
         let net = Epoll::new(ShardId(0), open.shards.remove(0), mailboxes, crate::epoll::began());
         let net = Ahead { net: net.expect("a poller"), by: Duration::ZERO };
-        let topics = TopicLimits { packet_bytes_max: 512 * 1024, ..TopicLimits::default() };
+        let topics = TopicLimits {
+            packet_bytes_max: 512 * 1024,
+            qos0_backlog_bytes_max: BACKLOG_MAX,
+            ..TopicLimits::default()
+        };
         let limits = Limits { out_bytes_max: 16 * 1024 * 1024, topics, ..Limits::default() };
         let settings = Settings {
             shard: ShardId(0),
@@ -399,6 +410,16 @@ fn what_machines_count_is_counted() {
     let _client = world.call(&[FIRST, b'c', b'c']);
     world.until(|notes| notes.said.len() >= 4);
     assert_eq!(world.shard.desk().counters.of(Counter::PacketsIn), 2);
+}
+
+#[test]
+fn packets_are_counted_and_a_machine_knows_how_much_may_wait() {
+    let mut world = World::new(Protocol::Mqtt);
+    let _client = world.call(&[FIRST, b'p', b'x']);
+    world.until(|notes| notes.said.len() >= 4);
+    let counters = &world.shard.desk().counters;
+    assert_eq!((counters.of(Counter::PacketsIn), counters.of(Counter::PacketsOut)), (3, 2));
+    assert!(world.said().contains(&Said::BacklogMax(BACKLOG_MAX as usize)));
 }
 
 #[test]
