@@ -52,7 +52,9 @@ impl<L: Send> Epoll<L> {
     ) -> std::io::Result<Self> {
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let bell = mailboxes[shard.0 as usize].bell();
-        epoll::add(&poller, bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
+        // By its edges: a ring wakes once, and the bell need not be read.
+        let rings = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&poller, bell, epoll::EventData::new_u64(BELL), rings)?;
         for (door, socket) in doors.iter().enumerate() {
             let token = epoll::EventData::new_u64(DOOR | door as u64);
             // Of several shards at one socket file, one is woken for each caller.
