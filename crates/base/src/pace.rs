@@ -1,17 +1,18 @@
-//! How many connects a second are let in, and when the others may come back.
+//! How many a second are let in, and when the others may come back.
 //!
 //! Two marks on the monotonic clock. `next` is where the admitted ones have got to: a second ahead
 //! at most, so a second's worth may be saved up, and is when the process begins. `line` is where
 //! those told to wait have got to: each is sent to the end of it, so a crowd comes back spread out
 //! at the pace at which it can be served.
 
-use base::time::{Instant, Now};
+use crate::time::{Instant, Now};
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The pace of connects of one shard.
-pub(crate) struct Pace {
+/// The pace at which one shard lets connections in.
+#[derive(Debug)]
+pub struct Pace {
     step_ns: u64,
     next: Instant,
     line: Instant,
@@ -22,8 +23,8 @@ impl Pace {
     pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
     /// At most so many a second, at least one.
-    pub fn new(connects_per_s: u32) -> Pace {
-        let step_ns = SECOND_NS / u64::from(connects_per_s.max(1));
+    pub fn new(per_s: u32) -> Pace {
+        let step_ns = SECOND_NS / u64::from(per_s.max(1));
         Pace { step_ns, next: Instant::default(), line: Instant::default() }
     }
 

@@ -7,7 +7,6 @@ pub(crate) mod access;
 pub(crate) mod allowed;
 pub(crate) mod connect;
 pub(crate) mod leave;
-pub(crate) mod pace;
 pub(crate) mod principals;
 pub(crate) mod record;
 pub(crate) mod registry;

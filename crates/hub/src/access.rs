@@ -5,7 +5,6 @@
 //! challenge is a number nobody can foresee; that a proof covers the one which was sent is what
 //! the machine vouches for with `challenged`. The replay filter is the only state.
 
-pub(crate) mod pace;
 pub(crate) mod replay;
 pub(crate) mod terms;
 

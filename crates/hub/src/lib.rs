@@ -36,7 +36,6 @@ pub use log::durable::{Upgrade, decode_event, encode_event, home_of, home_parts,
 pub use reports::ReportHook;
 
 use crate::access::Access;
-use crate::access::pace::Pace;
 use crate::access::replay::Replay;
 use crate::fanout::Walk;
 use crate::jobs::Jobs;
@@ -51,6 +50,7 @@ use crate::registry::tags::Tags;
 use crate::sweep::Sweep;
 use crate::waits::{Timers, Waits};
 use base::hash::HashKey;
+use base::pace::Pace;
 use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};

@@ -12,8 +12,9 @@
 //! for the publisher but the mark that its packet identifier is taken. Labels are read back at the
 //! start; what makes no sense is `None`.
 
-use super::bytes::{Reader, text};
+use super::bytes::text;
 use crate::letter::OldPlace;
+use base::bytes::Reader;
 use base::hash::HashKey;
 use model::timeline::{Space, TimelineId};
 use model::topic::{Qos, SubscriptionIds};

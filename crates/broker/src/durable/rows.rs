@@ -10,9 +10,10 @@
 //! Little endian. The client identifier has no NUL in it (MQTT5 1.5.4-2), or is at least found
 //! again: the key of a subscription ends with nine bytes that are not its. Decoding trusts nothing.
 
-use super::bytes::{Reader, text};
+use super::bytes::text;
 use crate::retained::row;
 use crate::session::record::Session;
+use base::bytes::Reader;
 use base::hash::HashKey;
 use model::session::Will;
 use model::topic::Qos;

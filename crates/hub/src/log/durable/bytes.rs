@@ -1,8 +1,6 @@
-//! Taking bytes off the front, and putting texts at the end.
-//!
-//! A [`Reader`] is used by one codec for one value; whoever is done asks whether it ends there, for
-//! what is left over is a sign of another format.
+//! Names among the bytes of a row: putting them at the end, and taking them off the front.
 
+use base::bytes::Reader;
 use model::id::{DeviceId, ProductKey, Tag};
 
 /// Appends a text of at most 255 bytes, as all names here are.
@@ -12,73 +10,17 @@ pub(super) fn text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Bytes that are taken off the front.
-pub(super) struct Reader<'a>(&'a [u8]);
+/// Takes the key of a product.
+pub(super) fn product(from: &mut Reader<'_>) -> Option<ProductKey> {
+    ProductKey::parse(from.short_text()?).ok()
+}
 
-impl<'a> Reader<'a> {
-    /// Reads a value that begins with this version.
-    pub fn of(version: u8, bytes: &'a [u8]) -> Option<Reader<'a>> {
-        let mut from = Reader(bytes);
-        (from.byte()? == version).then_some(from)
-    }
+/// Takes the name of a device.
+pub(super) fn device(from: &mut Reader<'_>) -> Option<DeviceId> {
+    DeviceId::parse(from.short_text()?).ok()
+}
 
-    /// `value`, if nothing is left.
-    pub fn ends<T>(self, value: T) -> Option<T> {
-        self.0.is_empty().then_some(value)
-    }
-
-    /// Whatever is left.
-    pub fn rest(self) -> &'a [u8] {
-        self.0
-    }
-
-    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
-    pub fn byte(&mut self) -> Option<u8> {
-        self.chunk().map(|[byte]| byte)
-    }
-
-    /// A byte of which only the bits in `known` may be set.
-    pub fn flags(&mut self, known: u8) -> Option<u8> {
-        self.byte().filter(|bits| bits & !known == 0)
-    }
-
-    pub fn u16(&mut self) -> Option<u16> {
-        self.chunk().map(u16::from_le_bytes)
-    }
-
-    pub fn u32(&mut self) -> Option<u32> {
-        self.chunk().map(u32::from_le_bytes)
-    }
-
-    pub fn u64(&mut self) -> Option<u64> {
-        self.chunk().map(u64::from_le_bytes)
-    }
-
-    pub fn text(&mut self) -> Option<&'a str> {
-        let length = self.byte()?;
-        std::str::from_utf8(self.take(length.into())?).ok()
-    }
-
-    pub fn product(&mut self) -> Option<ProductKey> {
-        ProductKey::parse(self.text()?).ok()
-    }
-
-    pub fn device(&mut self) -> Option<DeviceId> {
-        DeviceId::parse(self.text()?).ok()
-    }
-
-    pub fn tag(&mut self) -> Option<Tag> {
-        Tag::parse(self.text()?).ok()
-    }
+/// Takes a tag.
+pub(super) fn tag(from: &mut Reader<'_>) -> Option<Tag> {
+    Tag::parse(from.short_text()?).ok()
 }

@@ -4,7 +4,8 @@
 //! rows with one prefix. Reasons and protocols are written as words, for their numbers are nobody's
 //! promise; a word that is not known any more is read as none.
 
-use super::bytes::{Reader, text};
+use super::bytes::{self, text};
+use base::bytes::Reader;
 use model::close::CloseReason;
 use model::id::{DeviceId, ProductKey, Tag};
 
@@ -69,12 +70,12 @@ pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
     let mut from = Reader::of(VERSION, value)?;
     let flags = from.flags(BLOCKED | BOUND | ONLINE)?;
     let (epoch, since_ms) = (from.u64()?, from.u64()?);
-    let word = from.text()?;
+    let word = from.short_text()?;
     let reason = CloseReason::ALL.iter().find(|reason| reason.name() == word).copied();
-    let word = from.text()?;
+    let word = from.short_text()?;
     let protocol = PROTOCOLS.into_iter().find(|name| *name == word).unwrap_or("");
     let count = from.u16()?;
-    let tags = (0..count).map(|_| from.tag()).collect::<Option<Vec<_>>>()?;
+    let tags = (0..count).map(|_| bytes::tag(&mut from)).collect::<Option<Vec<_>>>()?;
     let [blocked, bound, online] = [BLOCKED, BOUND, ONLINE].map(|bit| flags & bit != 0);
     from.ends(DeviceRow { blocked, bound, online, epoch, since_ms, reason, protocol, tags })
 }

@@ -3,7 +3,7 @@
 //! The key names the shard, so that marks of several logs can stand in one when the number of
 //! shards changed: the highest of all holds.
 
-use super::bytes::Reader;
+use base::bytes::Reader;
 use model::id::ShardId;
 
 const VERSION: u8 = 1;

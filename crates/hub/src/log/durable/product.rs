@@ -1,6 +1,6 @@
 //! A product's row: its key is the product's, its value all the rest, or that it was dropped.
 
-use super::bytes::Reader;
+use base::bytes::Reader;
 use model::id::ProductKey;
 use model::product::{AnonymousFrom, Heartbeat, Product, Proofs, Secret};
 
@@ -83,7 +83,7 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Product> {
         product.secrets.push(Secret { key_id, bytes });
     }
     if version > 1 {
-        let topic = from.text().filter(|topic| topic.is_empty() || is_topic(topic))?;
+        let topic = from.short_text().filter(|topic| topic.is_empty() || is_topic(topic))?;
         product.topic = (!topic.is_empty()).then(|| topic.into());
     }
     from.ends(product)

@@ -5,7 +5,8 @@
 //! is told from the time in its id, which the store does not compare, and its body holds a hash of
 //! the devices that were named.
 
-use super::bytes::{Reader, text};
+use super::bytes::text;
+use base::bytes::Reader;
 use model::id::{MessageId, ProductKey};
 use model::push::{Priority, Push};
 use model::timeline::Message;
@@ -77,7 +78,7 @@ pub(crate) fn label(id: MessageId, bytes: &[u8]) -> Option<Label> {
     };
     let collapse = match flags & COLLAPSE {
         0 => None,
-        _ => Some(from.text()?.into()),
+        _ => Some(from.short_text()?.into()),
     };
     let priority = if flags & HIGH == 0 { Priority::Normal } else { Priority::High };
     from.ends(Label { expire_at, weight, priority, silent: flags & SILENT != 0, collapse })

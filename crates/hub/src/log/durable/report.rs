@@ -1,6 +1,7 @@
 //! A Report that waits for a webhook.
 
-use super::bytes::{Reader, text};
+use super::bytes::{self, text};
+use base::bytes::Reader;
 use model::event::{Event, What};
 
 const VERSION: u8 = 1;
@@ -23,7 +24,7 @@ pub fn encode_event(event: &Event) -> Option<Box<[u8]>> {
 /// The event that a message's body keeps; `None` when it makes no sense.
 pub fn decode_event(body: &[u8]) -> Option<Event> {
     let mut from = Reader::of(VERSION, body)?;
-    let (product, device) = (from.product()?, from.device()?);
+    let (product, device) = (bytes::product(&mut from)?, bytes::device(&mut from)?);
     let (at_ms, epoch, seq) = (from.u64()?, from.u64()?, from.u32()?);
     let what = What::Report { seq, body: from.rest().into() };
     Some(Event { at_ms, product, device, epoch, what })

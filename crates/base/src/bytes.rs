@@ -1,0 +1,94 @@
+//! Taking bytes off the front.
+//!
+//! A [`Reader`] is used by one codec for one value; whoever is done asks whether it ends there, for
+//! what is left over is a sign of another format. Decoding trusts nothing: whatever is not there is
+//! `None`. Numbers are little-endian.
+
+/// Bytes that are taken off the front.
+#[derive(Debug)]
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Reads a value that begins with this version.
+    pub fn of(version: u8, bytes: &'a [u8]) -> Option<Reader<'a>> {
+        let mut from = Reader(bytes);
+        (from.byte()? == version).then_some(from)
+    }
+
+    /// `value`, if nothing is left.
+    pub fn ends<T>(self, value: T) -> Option<T> {
+        self.0.is_empty().then_some(value)
+    }
+
+    /// Whatever is left.
+    pub fn rest(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// So many bytes.
+    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    /// A byte.
+    pub fn byte(&mut self) -> Option<u8> {
+        self.chunk().map(|[byte]| byte)
+    }
+
+    /// A byte of which only the bits in `known` may be set.
+    pub fn flags(&mut self, known: u8) -> Option<u8> {
+        self.byte().filter(|bits| bits & !known == 0)
+    }
+
+    /// A number of two bytes.
+    pub fn u16(&mut self) -> Option<u16> {
+        self.chunk().map(u16::from_le_bytes)
+    }
+
+    /// A number of four bytes.
+    pub fn u32(&mut self) -> Option<u32> {
+        self.chunk().map(u32::from_le_bytes)
+    }
+
+    /// A number of eight bytes.
+    pub fn u64(&mut self) -> Option<u64> {
+        self.chunk().map(u64::from_le_bytes)
+    }
+
+    /// A text whose length is a byte.
+    pub fn short_text(&mut self) -> Option<&'a str> {
+        let length = self.byte()?;
+        std::str::from_utf8(self.take(length.into())?).ok()
+    }
+
+    /// A text whose length is two bytes.
+    pub fn text(&mut self) -> Option<&'a str> {
+        let length = self.u16()?;
+        std::str::from_utf8(self.take(length.into())?).ok()
+    }
+
+    fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_none_and_what_is_left_over_is_noticed() {
+        let bytes = [7, 1, 2, 3, 0, b'a', b'b', b'c', 2, b'x', b'y', 9];
+        let mut from = Reader::of(7, &bytes).expect("its version");
+        assert!(Reader::of(8, &bytes).is_none());
+        assert_eq!((from.u16(), from.text()), (Some(0x0201), Some("abc")));
+        assert_eq!((from.short_text(), from.u32()), (Some("xy"), None));
+        assert_eq!(from.flags(1), None);
+        assert_eq!(from.ends(()), Some(()));
+        assert_eq!(Reader(&[1]).ends(()), None);
+    }
+}
