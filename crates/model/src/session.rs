@@ -386,93 +386,50 @@ impl Denied {
     }
 }
 
-/// Why the broker says no.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Denial {
-    /// Name, password, token or proof are wrong.
-    BadCredentials,
-    /// A rule forbids it.
-    NotAuthorized,
-    /// The client identifier is not allowed.
-    ClientIdInvalid,
-    /// An authentication method that is not known here.
-    BadMethod,
-    /// The backend that must be asked does not answer.
-    Unavailable,
-    /// Too much at once; come back.
-    Busy,
-    /// As many as there may be.
-    Full,
-    /// More than a quota allows.
-    Quota,
-    /// More than a rate allows.
-    Rate,
-    /// The client is refused for now, because it comes and goes too often.
-    Banned,
-    /// Go to another server, for now.
-    UseAnother,
-    /// Go to another server, for good.
-    Moved,
-    /// The server is going.
-    ShuttingDown,
-    /// A newer connection took the session over.
-    TakenOver,
-    /// An operator said so.
-    AdminKick,
-    /// The session's authorisation is over.
-    Expired,
-    /// The topic name is well formed and not accepted.
-    TopicInvalid,
-    /// The filter is well formed and not accepted.
-    FilterInvalid,
-    /// The payload is not what it says.
-    PayloadFormat,
-    /// The log did not take it.
-    StoreFull,
-    /// Wildcards are not accepted here.
-    NoWildcards,
-    /// Shared subscriptions are not accepted here.
-    NoShared,
-    /// The packet identifier is in use.
-    IdInUse,
-    /// More messages unanswered than agreed (MQTT5 3.3.4-9).
-    ReceiveMax,
-    /// The session or protocol state does not allow it.
-    Protocol,
-    /// None of these.
-    Unspecified,
+/// Declares the denials once: variant, word in answers, events and the log, meaning.
+macro_rules! denials {
+    ($($variant:ident $name:literal $meaning:literal;)+) => {
+        /// Why the broker says no.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum Denial { $(#[doc = $meaning] $variant,)+ }
+
+        impl Denial {
+            /// All denials.
+            pub const ALL: &'static [Denial] = &[$(Denial::$variant,)+];
+
+            /// The word in answers, events and the log.
+            pub const fn name(self) -> &'static str {
+                match self { $(Denial::$variant => $name,)+ }
+            }
+        }
+    };
 }
 
-impl Denial {
-    /// The word in answers, events and the log.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Denial::BadCredentials => "bad_credentials",
-            Denial::NotAuthorized => "not_authorized",
-            Denial::ClientIdInvalid => "client_id_invalid",
-            Denial::BadMethod => "bad_method",
-            Denial::Unavailable => "unavailable",
-            Denial::Busy => "busy",
-            Denial::Full => "full",
-            Denial::Quota => "quota",
-            Denial::Rate => "rate",
-            Denial::Banned => "banned",
-            Denial::UseAnother => "use_another",
-            Denial::Moved => "moved",
-            Denial::ShuttingDown => "shutting_down",
-            Denial::TakenOver => "taken_over",
-            Denial::AdminKick => "admin_kick",
-            Denial::Expired => "expired",
-            Denial::TopicInvalid => "topic_invalid",
-            Denial::FilterInvalid => "filter_invalid",
-            Denial::PayloadFormat => "payload_format",
-            Denial::StoreFull => "store_full",
-            Denial::NoWildcards => "no_wildcards",
-            Denial::NoShared => "no_shared",
-            Denial::IdInUse => "id_in_use",
-            Denial::ReceiveMax => "receive_max",
-            Denial::Protocol => "protocol",
-            Denial::Unspecified => "unspecified",
-        }
-    }
+denials! {
+    BadCredentials "bad_credentials" "Name, password, token or proof are wrong.";
+    NotAuthorized "not_authorized" "A rule forbids it.";
+    ClientIdInvalid "client_id_invalid" "The client identifier is not allowed.";
+    BadMethod "bad_method" "An authentication method that is not known here.";
+    Unavailable "unavailable" "The backend that must be asked does not answer.";
+    Busy "busy" "Too much at once; come back.";
+    Full "full" "As many as there may be.";
+    Quota "quota" "More than a quota allows.";
+    Rate "rate" "More than a rate allows.";
+    Banned "banned" "The client is refused for now, because it comes and goes too often.";
+    UseAnother "use_another" "Go to another server, for now.";
+    Moved "moved" "Go to another server, for good.";
+    ShuttingDown "shutting_down" "The server is going.";
+    TakenOver "taken_over" "A newer connection took the session over.";
+    AdminKick "admin_kick" "An operator said so.";
+    Expired "expired" "The session's authorisation is over.";
+    TopicInvalid "topic_invalid" "The topic name is well formed and not accepted.";
+    FilterInvalid "filter_invalid" "The filter is well formed and not accepted.";
+    PayloadFormat "payload_format" "The payload is not what it says.";
+    StoreFull "store_full" "The log did not take it.";
+    NoWildcards "no_wildcards" "Wildcards are not accepted here.";
+    NoShared "no_shared" "Shared subscriptions are not accepted here.";
+    IdInUse "id_in_use" "The packet identifier is in use.";
+    ReceiveMax "receive_max" "More messages unanswered than agreed (MQTT5 3.3.4-9).";
+    Protocol "protocol" "The session or protocol state does not allow it.";
+    Unspecified "unspecified" "None of these.";
 }

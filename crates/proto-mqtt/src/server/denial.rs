@@ -53,34 +53,6 @@ mod tests {
     #[test]
     fn every_denial_has_a_code_that_its_packet_may_carry() {
         use Denial::*;
-        let all = [
-            BadCredentials,
-            NotAuthorized,
-            ClientIdInvalid,
-            BadMethod,
-            Unavailable,
-            Busy,
-            Full,
-            Quota,
-            Rate,
-            Banned,
-            UseAnother,
-            Moved,
-            ShuttingDown,
-            TakenOver,
-            AdminKick,
-            Expired,
-            TopicInvalid,
-            FilterInvalid,
-            PayloadFormat,
-            StoreFull,
-            NoWildcards,
-            NoShared,
-            IdInUse,
-            ReceiveMax,
-            Protocol,
-            Unspecified,
-        ];
         for carrier in [
             PacketKind::Connack,
             PacketKind::Puback,
@@ -89,7 +61,7 @@ mod tests {
             PacketKind::Unsuback,
             PacketKind::Disconnect,
         ] {
-            for why in all {
+            for &why in Denial::ALL {
                 let code = code(why, carrier);
                 assert!(code.is_failure() && code.fits(carrier, Sender::Server), "{why:?}");
             }
