@@ -14,7 +14,7 @@ use model::push::Outcome;
 use serde_json::{Value, json};
 
 /// The words for types of events: of devices, then of clients, then of messages.
-pub(crate) const TYPES: [&str; 12] = [
+pub const TYPES: [&str; 12] = [
     "online",
     "offline",
     "report",
@@ -25,8 +25,8 @@ pub(crate) const TYPES: [&str; 12] = [
     "session_ended",
     "client_subscribed",
     "client_unsubscribed",
-    "messages_dropped",
     MESSAGE,
+    "messages_dropped",
 ];
 
 /// Those of [`TYPES`] that are about devices come first.

@@ -24,6 +24,7 @@ mod start_error;
 mod tests;
 mod webhook;
 
+pub use events::TYPES as EVENT_TYPES;
 pub use feed::{Feed, MESSAGES_BYTES_MAX};
 pub use start_error::StartError;
 pub use webhook::{BATCH_EVENTS_MAX, Retry, WallClock, Webhook};

@@ -37,11 +37,6 @@ impl Fault {
     pub(crate) fn new(what: What, text: impl Into<String>) -> Fault {
         Fault { what, text: text.into() }
     }
-
-    /// Whether trying again as before cannot help.
-    pub fn is_lasting(&self) -> bool {
-        matches!(self.what, What::Settings)
-    }
 }
 
 impl std::fmt::Display for Fault {

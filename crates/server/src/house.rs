@@ -132,11 +132,6 @@ impl<O: Outside> ServerHouse<O> {
         &self.topics.broker
     }
 
-    /// The broker, to prepare it before the first turn.
-    pub fn broker_mut(&mut self) -> &mut Broker {
-        &mut self.topics.broker
-    }
-
     /// Before the shard's first turn and after its last one: what the log has completed. Gives how
     /// many it were.
     pub fn completed(&mut self, now: Now, mail: impl Iterator<Item = Mail>) -> usize {

@@ -42,6 +42,28 @@ pub(crate) struct Entry {
     pub again: bool,
 }
 
+impl Entry {
+    /// A message in memory alone, not sent yet, that came through no group.
+    pub fn of(
+        message: &Arc<Publication>,
+        (qos, retain): (Qos, bool),
+        ids: SubscriptionIds,
+    ) -> Entry {
+        Entry {
+            message: Some(message.clone()),
+            ids,
+            seq: 0,
+            expire_at: message.expire_at,
+            bytes: message.weight() as u32,
+            share: 0,
+            id: 0,
+            qos,
+            retain,
+            again: false,
+        }
+    }
+}
+
 /// A message of QoS 2 that the client has, and does not know to be released.
 pub(crate) struct Release {
     pub id: u16,

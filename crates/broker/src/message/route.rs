@@ -278,18 +278,7 @@ impl Broker {
             }
             return self.note_live(key, message);
         }
-        let entry = Entry {
-            message: Some(message.clone()),
-            ids: copy.ids,
-            seq: 0,
-            expire_at: message.expire_at,
-            bytes: message.weight() as u32,
-            share: 0,
-            id: 0,
-            qos: copy.qos,
-            retain,
-            again: false,
-        };
+        let entry = Entry::of(message, (copy.qos, retain), copy.ids);
         self.hand_entry(now, key, entry, opening, fx);
         self.note_live(key, message);
     }
@@ -377,18 +366,7 @@ impl Broker {
             return self.dropped(now, key, (Drop::Offline, 1), fx);
         }
         if self.make_room(now, key, message.weight(), fx) {
-            let entry = Entry {
-                message: Some(message.clone()),
-                ids,
-                seq: 0,
-                expire_at: message.expire_at,
-                bytes: message.weight() as u32,
-                share: 0,
-                id: 0,
-                qos: Qos::AtMostOnce,
-                retain,
-                again: false,
-            };
+            let entry = Entry::of(message, (Qos::AtMostOnce, retain), ids);
             self.enqueue(now, key, entry, fx);
         }
     }

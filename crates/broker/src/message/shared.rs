@@ -426,18 +426,7 @@ impl Broker {
             fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
             return;
         }
-        let entry = Entry {
-            message: Some(message.clone()),
-            ids,
-            seq: 0,
-            expire_at: message.expire_at,
-            bytes: message.weight() as u32,
-            share: share_of(group),
-            id: 0,
-            qos,
-            retain,
-            again: false,
-        };
+        let entry = Entry { share: share_of(group), ..Entry::of(message, (qos, retain), ids) };
         self.hand_entry(now, key, entry, opening, fx);
     }
 

@@ -257,7 +257,7 @@ impl Broker {
                     };
                     fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
                 }
-                _ => queued.push(retained_entry(message, qos, walk.ids.clone())),
+                _ => queued.push(Entry::of(&message, (qos, true), walk.ids.clone())),
             }
         }
         walk.stage = if sent > 0 { Stage::Draining } else { Stage::Ready };
@@ -277,24 +277,5 @@ impl Broker {
         for entry in queued {
             more.queue.push(entry, totals);
         }
-    }
-}
-
-fn retained_entry(
-    message: Arc<Publication>,
-    qos: Qos,
-    ids: model::topic::SubscriptionIds,
-) -> Entry {
-    Entry {
-        ids,
-        seq: 0,
-        expire_at: message.expire_at,
-        bytes: message.weight() as u32,
-        share: 0,
-        id: 0,
-        qos,
-        retain: true,
-        again: false,
-        message: Some(message),
     }
 }

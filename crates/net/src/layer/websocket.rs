@@ -53,11 +53,6 @@ impl WebSocket {
         WebSocket { client: true, ..WebSocket::server() }
     }
 
-    /// Whether this is the side that called.
-    pub fn is_client(&self) -> bool {
-        self.client
-    }
-
     /// Whether no partial frame waits: then nothing needs to be kept.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty()

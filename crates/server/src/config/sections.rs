@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use admin::EVENT_TYPES;
 use proto_mqtt::codec::{Rules, Sender, Version};
 
 use super::key::{Field, Hidden, Key, Kind, Reload, Section, Value, Words, key, words};
@@ -337,22 +338,6 @@ pub struct Webhook {
     pub topics: Vec<String>,
 }
 
-/// The events a webhook can choose from, as `model::event::What::name` spells them.
-pub(super) const EVENTS: [&str; 12] = [
-    "online",
-    "offline",
-    "report",
-    "pushed",
-    "client_connected",
-    "client_disconnected",
-    "client_refused",
-    "session_ended",
-    "client_subscribed",
-    "client_unsubscribed",
-    "message_published",
-    "messages_dropped",
-];
-
 impl Section for Webhook {
     const KEYS: &'static [Key<Self>] = &[
         key!(
@@ -389,8 +374,8 @@ impl Section for Webhook {
                        \"client_disconnected\", \"client_refused\", \"session_ended\", \
                        \"client_subscribed\", \"client_unsubscribed\", \"message_published\", \
                        \"messages_dropped\"",
-                max: EVENTS.len(),
-                fits: |text| EVENTS.contains(&text)
+                max: EVENT_TYPES.len(),
+                fits: |text| EVENT_TYPES.contains(&text)
             },
             Restart,
             "Events it hears of; [] is all but message_published, which must be named."

@@ -598,7 +598,7 @@ fn webhooks_choose_among_the_events_of_the_model() {
         ClientWhat::Dropped { why, count },
     ];
     let names = all.iter().map(What::name).chain(clients.iter().map(ClientWhat::name));
-    assert_eq!(names.collect::<Vec<_>>(), sections::EVENTS);
+    assert_eq!(names.collect::<Vec<_>>(), admin::EVENT_TYPES);
 }
 
 #[test]
