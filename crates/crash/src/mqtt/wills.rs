@@ -1,9 +1,11 @@
 //! Clients with wills: some are there when the server is killed, some are cut off, some say
 //! farewell.
 //!
-//! A will whose CONNACK came is promised, unless its client says DISCONNECT. Then it may come if
-//! the server was killed at once, and must not if it had time to write that down. Clients with and
-//! without durable sessions come back under their names in later lives, with new wills.
+//! A will whose CONNACK came is promised, unless its client says DISCONNECT. Nothing answers that:
+//! the will may still come if the server was killed before it had written the farewell down. It
+//! must not once the next client of that name was let in with its own will, which was written
+//! behind it in the same log. Clients with and without durable sessions come back under their
+//! names in later lives, with new wills.
 
 use super::book::{Asked, Fact};
 use super::line::Line;
@@ -16,8 +18,6 @@ use std::time::Duration;
 
 /// Clients with wills, even ones durable.
 const CLIENTS: usize = 8;
-/// After so long a farewell is on stable storage, µs.
-const SETTLED_US: u64 = 300_000;
 
 /// One client with a will.
 struct Mortal {
@@ -30,31 +30,31 @@ pub fn run(scene: &Scene, party: u64, numbers: &Numbers, known: &mut [bool]) -> 
     let mut dice = scene.dice(party);
     let mut facts = Vec::new();
     let mut here: Vec<Option<Mortal>> = (0..CLIENTS).map(|_| None).collect();
-    let mut gone: Vec<(u64, u64)> = Vec::new();
+    // Farewells that nothing has been written behind yet.
+    let mut open: Vec<Vec<u64>> = vec![Vec::new(); CLIENTS];
     while scene.goes_on() {
         let at = dice.below(CLIENTS as u64) as usize;
         match here[at].take() {
-            None => here[at] = come(scene, (at, numbers), &mut known[at], &mut facts),
+            None => {
+                here[at] = come(scene, (at, numbers), &mut known[at], &mut facts);
+                if here[at].is_some() {
+                    facts.extend(open[at].drain(..).map(Fact::Gone));
+                }
+            }
             // Another connection under its name takes over, and the will of this one is published.
             Some(old) if dice.percent(30) => {
                 here[at] = come(scene, (at, numbers), &mut known[at], &mut facts);
                 facts.push(Fact::Due(old.number));
             }
             Some(mut old) if dice.percent(40) => match farewell(&mut old.line) {
-                Ok(()) => gone.push((old.number, clock::now_us())),
+                Ok(()) => open[at].push(old.number),
                 Err(_) => facts.push(Fact::Farewell(old.number)),
             },
             Some(old) => facts.push(Fact::Due(old.number)),
         }
         clock::rest(dice.range(5, 60));
     }
-    let now = clock::now_us();
-    for (number, at) in gone {
-        facts.push(match now - at > SETTLED_US {
-            true => Fact::Gone(number),
-            false => Fact::Farewell(number),
-        });
-    }
+    facts.extend(open.into_iter().flatten().map(Fact::Farewell));
     facts.extend(here.into_iter().flatten().map(|mortal| Fact::Due(mortal.number)));
     facts
 }
