@@ -77,6 +77,28 @@ class Connections(Case):
         server.all_gone()
 
 
+class Listeners(Case):
+    """A listener's own bound leaves the others open."""
+
+    CHANGES = {"server": {"shards": 2}, "limits": {"crowd_max": 2},
+               "listen.any": {"connections_max": 2},
+               "listen.other": {"address": "127.0.0.1:0", "protocol": "miop"}}
+    SHARED = False
+
+    def test_a_full_listener_says_busy_while_another_lets_in(self):
+        server = self.start(self.CHANGES)
+        holders = [self.bound(f"holder-{at}", server=server) for at in range(2)]
+        with server.closes(full=1):
+            late = self.device(server=server)
+            self.assertEqual(late.bind("late")["result"], 30)
+            self.assertEqual(late.until_closed(), [])
+        self.bound("elsewhere", server=server, connect={"listener": "other"}).ping()
+        holders[0].close()
+        server.offline("holder-0")
+        poll(lambda: server.status()["connections"] == 2, "one has left")
+        self.bound("next", server=server).ping()
+
+
 class Binds(Case):
     CHANGES = {"server": {"shards": 1}, "limits": {"binds_per_s": 5, "retry_jitter_ms": 0}}
     SHARED = False

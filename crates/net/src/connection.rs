@@ -4,6 +4,7 @@
 //! Whatever is not idle stands in a boxed [`Extra`] that goes back to a pool as soon as it is
 //! empty: frames that wait for the socket, a frame that is not whole, the layers of TLS.
 
+use crate::detail::Reached;
 use crate::layer::{ClientLayers, Layers};
 use crate::outqueue::OutQueue;
 use model::link::{Link, Protocol};
@@ -62,6 +63,8 @@ impl<M, S> Record<M, S> {
     pub(crate) const BLOCKED: u16 = 2_048;
     /// A read of it was put off.
     pub(crate) const DEFERRED: u16 = 4_096;
+    /// It ends with a reset, and without a farewell.
+    pub(crate) const RESET: u16 = 8_192;
 
     pub(crate) fn new(socket: S, now_s: u32, flags: u16, door: u8, extra: Box<Extra>) -> Self {
         let (silence_s, machine, extra) = (0, None, Some(extra));
@@ -88,6 +91,17 @@ impl<M, S> Record<M, S> {
         }
         if link.protocol == Protocol::Mqtt {
             self.flags |= Self::MQTT;
+        }
+    }
+
+    /// How far it has come.
+    pub(crate) fn reached(&self) -> Reached {
+        let call = self.extra.as_ref().and_then(|extra| extra.call.as_deref());
+        match call {
+            _ if self.machine.is_some() => Reached::Protocol,
+            _ if self.has(Self::CONNECTING) => Reached::Connect,
+            Some((_, client)) if client.is_plain() => Reached::Protocol,
+            _ => Reached::Layers,
         }
     }
 

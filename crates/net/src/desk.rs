@@ -1,5 +1,6 @@
 //! The roof's side of a shard: what it must answer, and the desk where it leaves its orders.
 
+use crate::detail::{Detail, Reached};
 use crate::layer::ClientLayers;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
@@ -43,7 +44,8 @@ pub trait House: Sized {
     /// A delivery found its connection gone.
     fn undelivered(&mut self, now: Now, to: ConnRef, down: Down<Self>, desk: &mut Desk<Self>);
 
-    /// A connection has ended. Its machine has had its last word.
+    /// A connection has ended. Its machine has had its last word. The desk knows more of it:
+    /// [`Desk::detail`].
     fn ended(
         &mut self,
         _now: Now,
@@ -57,7 +59,12 @@ pub trait House: Sized {
     /// one closes the connection, and hears of it by `dial_failed`.
     fn dialling(&mut self, _now: Now, _tag: u64, _conn: ConnRef) {}
 
-    /// A call failed before there was a machine.
+    /// A call has come through as far as TCP. With layers they are opened next, without any
+    /// [`machine`](Self::machine) follows at once.
+    fn connected(&mut self, _now: Now, _tag: u64) {}
+
+    /// A call failed before there was a machine. The desk knows more of it: [`Desk::detail`],
+    /// [`Desk::reached`].
     fn dial_failed(&mut self, _now: Now, _tag: u64, _reason: CloseReason, _desk: &mut Desk<Self>) {}
 }
 
@@ -87,9 +94,11 @@ pub struct Desk<H: House> {
     pub(crate) deliveries: Vec<(ConnRef, Down<H>)>,
     pub(crate) mail: Vec<(ShardId, H::Mail)>,
     pub(crate) dials: Vec<Dial>,
-    pub(crate) closes: Vec<(ConnRef, CloseReason)>,
+    pub(crate) closes: Vec<(ConnRef, CloseReason, bool)>,
     pub(crate) drain: bool,
     pub(crate) stop: bool,
+    pub(crate) detail: Detail,
+    pub(crate) reached: Reached,
     /// What this shard has counted, and may be counted by the house too.
     pub counters: Counters,
     /// Connections of this shard.
@@ -107,6 +116,8 @@ impl<H: House> Desk<H> {
             closes: Vec::new(),
             drain: false,
             stop: false,
+            detail: Detail::Nothing,
+            reached: Reached::Connect,
             counters: Counters::default(),
             connections: 0,
             turn_us_max: 0,
@@ -131,7 +142,22 @@ impl<H: House> Desk<H> {
 
     /// Ends a connection of this shard.
     pub fn close(&mut self, conn: ConnRef, reason: CloseReason) {
-        self.closes.push((conn, reason));
+        self.closes.push((conn, reason, false));
+    }
+
+    /// Ends a connection of this shard with a reset, and without a farewell.
+    pub fn reset(&mut self, conn: ConnRef, reason: CloseReason) {
+        self.closes.push((conn, reason, true));
+    }
+
+    /// What is known of an end beyond its reason, while the house is told of it.
+    pub fn detail(&self) -> Detail {
+        self.detail
+    }
+
+    /// How far the connection had come, while the house is told of its end.
+    pub fn reached(&self) -> Reached {
+        self.reached
     }
 
     /// Stops listening and lets the connections go at a pace; the shard ends when all are gone.

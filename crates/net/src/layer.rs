@@ -10,6 +10,8 @@ pub mod sniff;
 pub mod tls;
 pub mod websocket;
 
+use crate::detail::Detail;
+use crate::shard::Census;
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
 use std::fmt;
@@ -37,6 +39,10 @@ pub struct Door {
     pub origins: Vec<String>,
     /// Every connection begins with a PROXY header, version 1 or 2.
     pub proxy: bool,
+    /// Connections through it at once; 0: as many as the process holds.
+    pub connections_max: u32,
+    /// Connections through it now, on all shards.
+    pub open: Arc<Census>,
 }
 
 impl Door {
@@ -87,6 +93,13 @@ pub struct ClientLayers {
     pub protocol: Protocol,
 }
 
+impl ClientLayers {
+    /// Whether there is nothing around the protocol.
+    pub fn is_plain(&self) -> bool {
+        self.tls.is_none() && self.web_socket.is_none()
+    }
+}
+
 /// The layers of one connection.
 #[derive(Default)]
 pub struct Layers {
@@ -96,6 +109,8 @@ pub struct Layers {
     pub web_socket: Option<WebSocket>,
     /// Present until the protocol can begin.
     pub opening: Option<Box<Opening>>,
+    /// The status with which the peer refused our upgrade.
+    pub refused: Option<u16>,
 }
 
 /// Where a connection's opening has got to.
@@ -271,6 +286,22 @@ impl Layers {
             })
     }
 
+    /// What more is known of what failed last.
+    pub fn detail(&self) -> Detail {
+        match (&self.tls, self.refused) {
+            (_, Some(status)) => Detail::Upgrade(status),
+            (Some(tls), None) => tls.detail(),
+            (None, None) => Detail::Nothing,
+        }
+    }
+
+    /// Whether an end that comes now is inside of something of theirs.
+    pub fn is_truncated(&self) -> bool {
+        let framing = self.web_socket.as_ref().is_some_and(|framing| !framing.is_idle());
+        let head = self.opening.as_ref().is_some_and(|opening| !opening.pending.is_empty());
+        framing || head || self.tls.as_ref().is_some_and(|tls| tls.is_truncated())
+    }
+
     /// What is known of the connection, while it opens.
     pub fn take_link(&mut self) -> Option<Link> {
         self.opening.take().map(|opening| opening.link)
@@ -412,7 +443,12 @@ impl Layers {
             }
             Side::Dialled(layers) => {
                 said = Some(layers.protocol);
-                match websocket::accepted(&opening.pending)? {
+                let answer = websocket::accepted(&opening.pending);
+                let head = answer.map_err(|status| {
+                    self.refused = Some(status);
+                    CloseReason::WebSocketFailed
+                })?;
+                match head {
                     None if opening.pending.len() > HEAD_BYTES_MAX => {
                         return Err(CloseReason::WebSocketFailed);
                     }

@@ -13,6 +13,7 @@
 pub mod connection;
 pub mod descriptors;
 pub mod desk;
+pub mod detail;
 pub mod epoll;
 pub mod layer;
 pub mod listen;
@@ -22,5 +23,6 @@ pub mod shard;
 pub mod transport;
 
 pub use desk::{Desk, Dial, House, Opened};
+pub use detail::{Detail, Reached};
 pub use shard::{Settings, Shard};
 pub use transport::{Accepted, Got, Net, Ready};

@@ -16,6 +16,7 @@ mod write;
 
 use crate::connection::{Extra, Record};
 use crate::desk::{Desk, House};
+use crate::detail::Detail;
 use crate::layer::Door;
 use crate::transport::{Net, Ready};
 use base::hash::HashKey;
@@ -63,7 +64,7 @@ pub type LetterOf<H, S> = Letter<<H as House>::Machine, <H as House>::Mail, S>;
 
 type Conn<N, H> = Record<<H as House>::Machine, <N as Net>::Socket>;
 
-/// Connections open in the whole process.
+/// Connections open: in the whole process, or through one listener.
 #[derive(Default, Debug)]
 pub struct Census(AtomicU32);
 
@@ -71,6 +72,16 @@ impl Census {
     /// Connections open now.
     pub fn open(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// One more; how many that makes.
+    pub(crate) fn enter(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// One fewer.
+    pub(crate) fn leave(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -331,7 +342,10 @@ where
                     self.post(to, Letter::Mail(mail));
                 }
             }
-            for (conn, reason) in std::mem::take(&mut self.desk.closes) {
+            for (conn, reason, reset) in std::mem::take(&mut self.desk.closes) {
+                if let Some(conn) = self.conns.at_mut(conn.key()).filter(|_| reset) {
+                    conn.flags |= Conn::<N, H>::RESET;
+                }
                 self.end(conn.key(), reason);
             }
             if self.desk.deliveries.is_empty() && self.desk.mail.is_empty() {
@@ -436,14 +450,14 @@ where
         let key = match self.conns.insert(record) {
             Ok(key) => key,
             Err(record) => {
+                self.leave_census(&record);
                 self.net.close(record.socket, true);
-                self.settings.census.0.fetch_sub(1, Ordering::Relaxed);
                 return self.desk.counters.closed(CloseReason::Full);
             }
         };
         let conn = self.conns.at(key).expect("it was just put in");
         if let Err(reason) = self.net.adopt(&conn.socket, key.pack()) {
-            return self.end(key, reason);
+            return self.end_knowing(key, reason, self.net.detail());
         }
         if conn.extra.as_ref().is_some_and(|extra| !extra.out.is_empty()) {
             self.mark_dirty(key);
@@ -457,8 +471,14 @@ where
     /// Ends a connection: what is queued goes out as far as the socket takes it, the machine has
     /// its last word, the reason is counted.
     fn end(&mut self, key: Key, reason: CloseReason) {
+        self.end_knowing(key, reason, Detail::Nothing);
+    }
+
+    /// Ends a connection of whose end more is known.
+    fn end_knowing(&mut self, key: Key, reason: CloseReason, detail: Detail) {
         self.last_write(key, reason);
         let Some(mut conn) = self.conns.remove(key) else { return };
+        (self.desk.detail, self.desk.reached) = (detail, conn.reached());
         if let Some(machine) = conn.machine.as_mut() {
             machine.closed(self.now, reason, &mut self.outbox);
             let from = self.conn_ref(key);
@@ -479,10 +499,19 @@ where
             self.pool_extra(extra);
         }
         let abort =
-            matches!(reason, CloseReason::SlowConsumer | CloseReason::TimedOut | CloseReason::Full);
+            matches!(reason, CloseReason::SlowConsumer | CloseReason::TimedOut | CloseReason::Full)
+                || conn.has(Conn::<N, H>::RESET);
+        self.leave_census(&conn);
         self.net.close(conn.socket, abort);
-        self.settings.census.0.fetch_sub(1, Ordering::Relaxed);
         self.desk.counters.closed(reason);
+    }
+
+    /// A connection is no longer counted: in the process, and at the listener it came through.
+    fn leave_census(&self, conn: &Conn<N, H>) {
+        self.settings.census.leave();
+        if !conn.has(Conn::<N, H>::DIALLED) {
+            self.settings.doors[conn.door as usize].open.leave();
+        }
     }
 
     fn new_extra(&mut self) -> Box<Extra> {

@@ -1,5 +1,6 @@
 //! What a shard needs of a network, real or simulated: the only trait between it and sockets.
 
+use crate::detail::Detail;
 use base::time::Now;
 use model::close::CloseReason;
 use model::id::ShardId;
@@ -46,6 +47,11 @@ pub trait Net {
 
     /// Ends it: with a farewell, or (`abort`) with a reset.
     fn close(&mut self, socket: Self::Socket, abort: bool);
+
+    /// What more is known of the last call that failed.
+    fn detail(&self) -> Detail {
+        Detail::Nothing
+    }
 
     /// Sends a letter to another shard, or gives it back when the mailbox is full.
     fn post(&mut self, to: ShardId, letter: Self::Letter) -> Result<(), Self::Letter>;

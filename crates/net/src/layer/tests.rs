@@ -17,6 +17,8 @@ fn door(protocol: Option<Protocol>, paths: &[&str]) -> Arc<Door> {
         paths: paths.iter().map(|&path| path.to_owned()).collect(),
         origins: Vec::new(),
         proxy: false,
+        connections_max: 0,
+        open: Arc::default(),
     })
 }
 

@@ -5,6 +5,7 @@
 //! otherwise. Certificates are read again on [`TlsServer::reload`]; connections that are open keep
 //! what they have.
 
+use crate::detail::Detail;
 use crate::layer::Flow;
 use arc_swap::ArcSwap;
 use model::close::CloseReason;
@@ -209,6 +210,8 @@ pub struct Tls {
     /// A record that is not whole.
     pending: Vec<u8>,
     open: bool,
+    /// Why it failed.
+    failed: Detail,
     /// Which name is the identity, until there is one.
     names: Identity,
     identity: Option<Box<str>>,
@@ -234,12 +237,24 @@ impl Tls {
 
     fn begin(session: Result<Session, rustls::Error>, names: Identity) -> Result<Tls, CloseReason> {
         let session = session.map_err(|_| CloseReason::TlsFailed)?;
-        Ok(Tls { session, pending: Vec::new(), open: false, names, identity: None })
+        let failed = Detail::Nothing;
+        Ok(Tls { session, pending: Vec::new(), open: false, failed, names, identity: None })
     }
 
     /// Whether the handshake is not finished.
     pub fn handshaking(&self) -> bool {
         !self.open
+    }
+
+    /// Why it failed.
+    pub fn detail(&self) -> Detail {
+        self.failed
+    }
+
+    /// Whether an end that comes now is inside of something: of a record, or of the session, which
+    /// ends with `close_notify` (RFC 8446 6.1).
+    pub fn is_truncated(&self) -> bool {
+        self.open || !self.pending.is_empty()
     }
 
     /// What was established, with the identity that the listener wants to know.
@@ -276,7 +291,10 @@ impl Tls {
                     break Flow::Open;
                 }
                 Next::Ended => break Flow::Ended,
-                Next::Failed => return Err(CloseReason::TlsFailed),
+                Next::Failed(why) => {
+                    self.failed = why;
+                    return Err(CloseReason::TlsFailed);
+                }
             }
         };
         self.pending = records.split_off(from);
@@ -377,7 +395,7 @@ enum Next {
     Handshake,
     Open,
     Ended,
-    Failed,
+    Failed(Detail),
 }
 
 /// Carries out one state of the session.
@@ -388,7 +406,7 @@ fn step<Data>(
 ) -> Step {
     let mut discard = status.discard;
     let next = match status.state {
-        Err(_) => Next::Failed,
+        Err(error) => Next::Failed(Detail::of_tls(&error)),
         Ok(ConnectionState::ReadTraffic(mut traffic)) => {
             let mut next = Next::Again;
             while let Some(record) = traffic.next_record() {
@@ -397,8 +415,8 @@ fn step<Data>(
                         discard += record.discard;
                         plain.extend_from_slice(record.payload);
                     }
-                    Err(_) => {
-                        next = Next::Failed;
+                    Err(error) => {
+                        next = Next::Failed(Detail::of_tls(&error));
                         break;
                     }
                 }
@@ -420,7 +438,7 @@ fn step<Data>(
                     }
                     Err(_) => {
                         out.truncate(from);
-                        break Next::Failed;
+                        break Next::Failed(Detail::Tls("failed"));
                     }
                 }
             }
@@ -432,7 +450,7 @@ fn step<Data>(
         Ok(ConnectionState::BlockedHandshake) => Next::Handshake,
         Ok(ConnectionState::WriteTraffic(_)) => Next::Open,
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Next::Ended,
-        Ok(_) => Next::Failed, // early data is never accepted
+        Ok(_) => Next::Failed(Detail::Tls("early data")), // it is never accepted
     };
     Step { discard, next }
 }

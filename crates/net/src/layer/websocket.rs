@@ -265,20 +265,21 @@ pub fn request(host: &str, path: &str, protocol: Protocol) -> String {
 /// calling side here opens one upgrade per connection and no cache is in between.
 const KEY: &str = "aG9sZGxpbmUtbG9hZC1rZQ==";
 
-/// Looks at the answer to [`request`]: bytes of its head once it is whole and well.
-pub fn accepted(bytes: &[u8]) -> Result<Option<usize>, CloseReason> {
+/// Looks at the answer to [`request`]: bytes of its head once it is whole and well. An error is
+/// the status of one that is not; 0: it is no HTTP.
+pub fn accepted(bytes: &[u8]) -> Result<Option<usize>, u16> {
     let mut headers = [httparse::EMPTY_HEADER; 32];
     let mut response = httparse::Response::new(&mut headers);
     let head = match response.parse(bytes) {
         Ok(httparse::Status::Complete(head)) => head,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(CloseReason::WebSocketFailed),
+        Err(_) => return Err(0),
     };
     let expected = accept_key(KEY);
     let accept =
         response.headers.iter().find(|h| h.name.eq_ignore_ascii_case("sec-websocket-accept"));
     let well = response.code == Some(101) && accept.is_some_and(|h| h.value == expected.as_bytes());
-    if well { Ok(Some(head)) } else { Err(CloseReason::WebSocketFailed) }
+    if well { Ok(Some(head)) } else { Err(response.code.unwrap_or_default()) }
 }
 
 /// RFC 6455 4.2.2, step 5.4.

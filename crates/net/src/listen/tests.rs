@@ -30,6 +30,8 @@ fn door(path: &Path) -> Door {
         paths: Vec::new(),
         origins: Vec::new(),
         proxy: false,
+        connections_max: 0,
+        open: std::sync::Arc::default(),
     }
 }
 

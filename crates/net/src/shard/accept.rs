@@ -6,6 +6,7 @@
 use super::{Conn, LetterOf, Shard};
 use crate::connection::Record;
 use crate::desk::{Dial, House, Opened};
+use crate::detail::{Detail, Reached};
 use crate::layer::Layers;
 use crate::transport::{Accepted, Net};
 use base::slab::Key;
@@ -13,8 +14,8 @@ use model::close::CloseReason;
 use model::event::Counter;
 use model::link::Link;
 use model::machine::Machine;
+use rustix::io::Errno;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 
 impl<N, S, H> Shard<N, H>
 where
@@ -43,14 +44,21 @@ where
     fn take_in(&mut self, door: u8, socket: N::Socket, peer: SocketAddr) {
         let limits = &self.settings.limits;
         let (most, crowd) = (limits.connections_max, limits.crowd_max);
-        let open = self.settings.census.0.fetch_add(1, Ordering::Relaxed) + 1;
-        if open > most.saturating_add(crowd) {
-            self.settings.census.0.fetch_sub(1, Ordering::Relaxed);
+        let listener = self.settings.doors[door as usize].clone();
+        let open = self.settings.census.enter();
+        let through = listener.open.enter();
+        let most_through = match listener.connections_max {
+            0 => u32::MAX,
+            most => most,
+        };
+        let beyond = open.saturating_sub(most).max(through.saturating_sub(most_through));
+        if beyond > crowd {
+            self.settings.census.leave();
+            listener.open.leave();
             self.desk.counters.closed(CloseReason::Full);
             return self.net.close(socket, true);
         }
-        let layers =
-            Layers::accepted(self.settings.doors[door as usize].clone(), peer, open > most);
+        let layers = Layers::accepted(listener, peer, beyond > 0);
         let mut extra = self.new_extra();
         extra.layers = Some(Box::new(layers));
         let record = Record::new(socket, self.now.secs(), 0, door, extra);
@@ -72,11 +80,13 @@ where
             let socket = match self.net.dial(to, from) {
                 Ok(socket) => socket,
                 Err(reason) => {
+                    let (detail, reached) = (self.net.detail(), Reached::Connect);
+                    (self.desk.detail, self.desk.reached) = (detail, reached);
                     self.house.dial_failed(self.now, tag, reason, &mut self.desk);
                     continue;
                 }
             };
-            self.settings.census.0.fetch_add(1, Ordering::Relaxed);
+            self.settings.census.enter();
             let mut extra = self.new_extra();
             extra.call = Some(Box::new((tag, layers)));
             let flags = Conn::<N, H>::DIALLED | Conn::<N, H>::CONNECTING;
@@ -90,14 +100,24 @@ where
     /// A call came through, or failed.
     pub(super) fn on_dialled(&mut self, key: Key) {
         let Some(conn) = self.conns.at_mut(key) else { return };
-        conn.flags &= !Conn::<N, H>::CONNECTING;
-        if let Err(reason) = self.net.dialled(&conn.socket) {
-            return self.end(key, reason);
+        let came = self.net.dialled(&conn.socket);
+        let detail = self.net.detail();
+        // Only a connection that stood can be reset: before, the same answer is a refusal.
+        let reset = matches!(detail, Detail::Errno(Errno::CONNRESET | Errno::PIPE));
+        if came.is_ok() || reset {
+            conn.flags &= !Conn::<N, H>::CONNECTING;
+            let call = conn.extra.as_ref().and_then(|extra| extra.call.as_deref());
+            if let Some((tag, _)) = call {
+                self.house.connected(self.now, *tag);
+            }
+        }
+        if let Err(reason) = came {
+            return self.end_knowing(key, reason, detail);
         }
         let Some(extra) = conn.extra.as_mut() else { return };
         let Some((tag, client)) = extra.call.as_deref() else { return };
         let (tag, client) = (*tag, client.clone());
-        let plain = client.tls.is_none() && client.web_socket.is_none();
+        let plain = client.is_plain();
         let link = Link::loopback(client.protocol);
         if plain {
             extra.call = None;
@@ -135,16 +155,18 @@ where
                 match self.net.adopt(&conn.socket, key.pack()) {
                     Ok(()) => Ok(key),
                     Err(reason) => {
-                        self.end(key, reason);
+                        self.end_knowing(key, reason, self.net.detail());
                         Err(())
                     }
                 }
             }
             Err(record) => {
-                self.settings.census.0.fetch_sub(1, Ordering::Relaxed);
+                self.leave_census(&record);
                 self.desk.counters.closed(CloseReason::Full);
                 let call = record.extra.as_ref().and_then(|extra| extra.call.as_deref());
                 if let Some((tag, _)) = call {
+                    let (detail, reached) = (Detail::Nothing, Reached::Connect);
+                    (self.desk.detail, self.desk.reached) = (detail, reached);
                     self.house.dial_failed(self.now, *tag, CloseReason::Full, &mut self.desk);
                 }
                 self.net.close(record.socket, true);

@@ -6,6 +6,7 @@
 
 use super::{Conn, LetterOf, READ_BYTES, Shard};
 use crate::desk::{House, Opened};
+use crate::detail::Detail;
 use crate::layer::websocket::WebSocket;
 use crate::layer::{Flow, Layers};
 use crate::transport::{Got, Net};
@@ -99,12 +100,13 @@ where
                     } else {
                         CloseReason::PeerClosed
                     };
-                    self.end(key, whole);
+                    let detail = self.how_closed(key);
+                    self.end_knowing(key, whole, detail);
                     self.settle();
                     break;
                 }
                 Got::Failed(reason) => {
-                    self.end(key, reason);
+                    self.end_knowing(key, reason, self.net.detail());
                     self.settle();
                     break;
                 }
@@ -174,10 +176,11 @@ where
             Ok(Flow::Open) if opening => layers.take_link(),
             _ => None,
         };
+        let detail = layers.detail();
         self.put_layers(key, layers);
         self.queue_raw(key, &outer);
         if let Err(reason) = flow {
-            self.end(key, reason);
+            self.end_knowing(key, reason, detail);
             return self.settle();
         }
         if let Some(link) = link {
@@ -193,9 +196,25 @@ where
             self.feed_joined(key, &inner);
         }
         if flow == Ok(Flow::Ended) {
-            self.end(key, CloseReason::PeerClosed);
+            let partial = self.partial(key);
+            let detail = if partial { Detail::Truncated } else { Detail::Nothing };
+            self.end_knowing(key, CloseReason::PeerClosed, detail);
             self.settle();
         }
+    }
+
+    /// Whether a frame of the protocol has begun and not ended.
+    fn partial(&self, key: Key) -> bool {
+        let extra = self.conns.at(key).and_then(|conn| conn.extra.as_ref());
+        extra.is_some_and(|extra| !extra.partial.is_empty())
+    }
+
+    /// The peer has closed without a layer's farewell: was it inside of something?
+    fn how_closed(&self, key: Key) -> Detail {
+        let extra = self.conns.at(key).and_then(|conn| conn.extra.as_ref());
+        let layers = extra.and_then(|extra| extra.layers.as_ref());
+        let truncated = self.partial(key) || layers.is_some_and(|layers| layers.is_truncated());
+        if truncated { Detail::Truncated } else { Detail::Nothing }
     }
 
     /// What a WebSocket frame may carry: little before the Bind, which is all that is sent then;

@@ -241,6 +241,8 @@ impl World {
             paths: Vec::new(),
             origins: Vec::new(),
             proxy: false,
+            connections_max: 0,
+            open: Arc::default(),
         };
         let mut open = listen::open(std::slice::from_ref(&door), 1, 10_000).expect("port 0");
         let Address::Tcp(at) = open.addresses[0] else { panic!("it has a port") };

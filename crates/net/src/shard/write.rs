@@ -180,7 +180,7 @@ where
             }
         }
         if let Some(reason) = failed {
-            return self.end(key, reason);
+            return self.end_knowing(key, reason, self.net.detail());
         }
         if conn.has(Conn::<N, H>::TELLS) {
             self.tell_when_drained(key);
@@ -201,7 +201,7 @@ where
                 | CloseReason::LocalLimit
         );
         let Some(conn) = self.conns.at_mut(key) else { return };
-        if broken || conn.has(Conn::<N, H>::CONNECTING) {
+        if broken || conn.has(Conn::<N, H>::CONNECTING) || conn.has(Conn::<N, H>::RESET) {
             return;
         }
         let layered = conn.has(Conn::<N, H>::WEB_SOCKET)

@@ -18,6 +18,8 @@ pub struct Listener {
     pub name: String,
     /// Whether it is opened.
     pub enabled: bool,
+    /// Connections through it at once; 0: as many as the server holds.
+    pub connections_max: u32,
     /// Where it listens.
     pub address: ListenAddress,
     /// Permissions of its socket file, if it is one, as octal digits.
@@ -244,6 +246,13 @@ impl Section for Listener {
         ),
         key!(enabled, Kind::Bool, Restart, "Whether it is opened at all."),
         key!(
+            connections_max,
+            Kind::whole(0, 100_000_000, "connections"),
+            Restart,
+            "Connections through it at once; 0 is as many as [limits] connections_max lets in. \
+             Beyond, callers are told BUSY, as they are when the server is full."
+        ),
+        key!(
             protocol,
             Kind::Word(ListenerProtocol::WORDS),
             Restart,
@@ -362,6 +371,7 @@ impl Section for Listener {
         Ok(Listener {
             name: name.into(),
             enabled: true,
+            connections_max: 0,
             address: ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))),
             mode: "0660".into(),
             protocol: ListenerProtocol::Any,

@@ -82,6 +82,8 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Do
             paths: listener.web_socket.paths(),
             origins: listener.web_socket_origins.clone(),
             proxy: listener.proxy == ProxyHeader::V1V2,
+            connections_max: listener.connections_max,
+            open: Arc::default(),
         }
     };
     served.map(door).collect()

@@ -227,6 +227,8 @@ fn shard(
         paths: vec!["/miop".to_owned()],
         origins: Vec::new(),
         proxy: false,
+        connections_max: 0,
+        open: Arc::default(),
     };
     let settings = net::Settings {
         shard: ShardId(number),

@@ -194,6 +194,8 @@ pub(crate) fn raise(
         paths: vec!["/miop".to_owned(), "/mqtt".to_owned()],
         origins: Vec::new(),
         proxy: false,
+        connections_max: 0,
+        open: Arc::default(),
     });
     let joined = Joined {
         waiting: Waiting::new(plan.shards),

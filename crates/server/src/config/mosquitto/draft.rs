@@ -65,8 +65,6 @@ pub(super) struct Listener {
     pub(super) identity: Option<(&'static str, String)>,
     /// Why it is not opened, and where that was said.
     pub(super) closed: Option<(String, String)>,
-    /// Connections it may have, and where that was said.
-    pub(super) connections_max: Option<(u64, String)>,
     /// Keys that need nothing else.
     pub(super) entries: Vec<Entry>,
 }
@@ -192,7 +190,6 @@ impl Draft {
         }
         self.log();
         self.access(notes);
-        self.connections(notes);
         let mut sheets = Vec::new();
         self.sheet(words::SERVER, &mut sheets);
         let mut names = Vec::new();
@@ -277,23 +274,6 @@ impl Draft {
             found.map(|(_, entry)| entry.value.clone())
         };
         [of("password_file"), of("acl_file")]
-    }
-
-    /// There is one bound for all listeners: it can be had where there is one listener.
-    fn connections(&mut self, notes: &mut Vec<Note>) {
-        let alone = self.listeners.len() == 1;
-        for (count, from) in self.listeners.iter().filter_map(|l| l.connections_max.clone()) {
-            if alone {
-                let (key, value) = (words::CONNECTIONS_MAX, count.max(1).to_string());
-                self.general.push((words::LIMITS, Entry { key, value, from }));
-                return;
-            }
-            let (option, fate) = ("max_connections".to_owned(), Fate::Lost);
-            let words = "for one of several listeners: bound all of them by [limits] \
-                         connections_max"
-                .to_owned();
-            notes.push(Note { place: from, option, fate, words });
-        }
     }
 
     /// Users and rules: with settings of listeners, the first of each holds everywhere.

@@ -27,13 +27,11 @@ pub(super) mod listen {
     pub(in super::super) const METHODS: &str = "methods";
     pub(in super::super) const BELIEVE_NAMES: &str = "believe_names";
     pub(in super::super) const ORIGINS: &str = "websocket_origins";
+    pub(in super::super) const CONNECTIONS_MAX: &str = "connections_max";
 }
 
 /// Any path of WebSockets, as with mosquitto.
 pub(super) const ANY_PATH: &str = "*";
-
-/// Bound of all connections.
-pub(super) const CONNECTIONS_MAX: &str = "connections_max";
 
 /// Keys of a bridge.
 pub(super) mod bridge {

@@ -95,13 +95,12 @@ pub(super) const OPTIONS: &[Known] = &[
         "max_connections",
         Listener,
         Number(-1, i32::MAX as i64),
-        Becomes("[limits] connections_max, where there is one listener", |draft, line, arg| {
-            match arg {
-                Arg::Number(-1) => Ok(Told::Ignored("it is so here".into())),
-                _ => {
-                    draft.here(line).connections_max = Some((arg.number(), from(line)));
-                    Ok(Told::Done)
-                }
+        Becomes("[listen.NAME] connections_max", |draft, line, arg| match arg {
+            Arg::Number(-1) => Ok(Told::Ignored("it is so here".into())),
+            _ => {
+                let most = arg.number().max(1).to_string();
+                draft.here(line).put(listen::CONNECTIONS_MAX, most, line);
+                Ok(Told::Done)
             }
         }),
     ),

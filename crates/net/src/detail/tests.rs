@@ -1,0 +1,342 @@
+//! Calls to a server that fails on purpose: what the desk tells of each end.
+
+use super::*;
+use crate::desk::{Desk, Dial, House, Opened};
+use crate::epoll::{self, Epoll};
+use crate::layer::ClientLayers;
+use crate::layer::tls::ClientTls;
+use crate::mailbox::Mailbox;
+use crate::shard::{LetterOf, Settings, Shard};
+use base::hash::HashKey;
+use base::time::{Instant, Now};
+use model::close::CloseReason as R;
+use model::id::{ConnRef, ShardId};
+use model::limits::Limits;
+use model::link::{Link, Protocol};
+use model::machine::{Input, Machine, Outbox, TurnAway};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::faulty::{Fate, Faulty, Gate, Step, Wire, Wrapper};
+
+/// Says `hello`; frames are four bytes, and must not begin with `!`.
+struct Talker(u64);
+
+impl Machine for Talker {
+    type Up = ();
+    type Down = ();
+
+    fn opened(&mut self, _: Now, _: &Link, out: &mut Outbox<()>) -> Result<(), R> {
+        out.bytes().extend_from_slice(b"hello");
+        Ok(())
+    }
+
+    fn receive(&mut self, _: Now, input: &mut Input<'_>, _: &mut Outbox<()>) -> Result<(), R> {
+        while input.rest().len() >= 4 {
+            if input.take(4)[0] == b'!' {
+                return Err(R::Malformed);
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, _: Now, (): (), _: &mut Outbox<()>) -> Result<(), R> {
+        Ok(())
+    }
+
+    fn wake(&mut self, _: Now, _: &mut Outbox<()>) -> Result<(), R> {
+        Ok(())
+    }
+
+    fn silent(&mut self, _: Now, _: &mut Outbox<()>) -> Result<(), R> {
+        Ok(())
+    }
+
+    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<()>) {}
+
+    fn closed(&mut self, _: Now, _: R, _: &mut Outbox<()>) {}
+}
+
+type End = (R, Detail, Reached);
+
+/// Makes calls, gives up those that last too long, and notes how they end.
+struct Caller {
+    calls: Vec<Dial>,
+    left: usize,
+    under_way: Vec<ConnRef>,
+    patience: Duration,
+    connected: Vec<u64>,
+    ends: BTreeMap<u64, End>,
+}
+
+impl Caller {
+    fn note(&mut self, tag: u64, reason: R, desk: &mut Desk<Caller>) {
+        let told = self.ends.insert(tag, (reason, desk.detail(), desk.reached()));
+        assert!(told.is_none(), "call {tag} ended twice");
+        self.left -= 1;
+        if self.left == 0 {
+            desk.stop();
+        }
+    }
+}
+
+impl House for Caller {
+    type Machine = Talker;
+    type Mail = ();
+
+    fn machine(&mut self, _: Now, _: &Link, how: Opened) -> Option<Talker> {
+        let Opened::Dialled(tag) = how else { return None };
+        assert!(self.connected.contains(&tag), "TCP stands before the protocol begins");
+        Some(Talker(tag))
+    }
+
+    fn word(&mut self, _: Now, _: ConnRef, (): (), _: &mut Desk<Self>) {}
+
+    fn mail(&mut self, _: Now, (): (), _: &mut Desk<Self>) {}
+
+    fn turn(&mut self, now: Now, desk: &mut Desk<Self>) -> Option<Instant> {
+        std::mem::take(&mut self.calls).into_iter().for_each(|call| desk.dial(call));
+        let deadline = Instant::default() + self.patience;
+        if now.mono >= deadline {
+            let late = std::mem::take(&mut self.under_way);
+            late.into_iter().for_each(|conn| desk.close(conn, R::TimedOut));
+            return None;
+        }
+        Some(deadline)
+    }
+
+    fn undelivered(&mut self, _: Now, _: ConnRef, (): (), _: &mut Desk<Self>) {}
+
+    fn ended(&mut self, _: Now, machine: &Talker, reason: R, desk: &mut Desk<Self>) {
+        self.note(machine.0, reason, desk);
+    }
+
+    fn dialling(&mut self, _: Now, _: u64, conn: ConnRef) {
+        self.under_way.push(conn);
+    }
+
+    fn connected(&mut self, _: Now, tag: u64) {
+        self.connected.push(tag);
+    }
+
+    fn dial_failed(&mut self, _: Now, tag: u64, reason: R, desk: &mut Desk<Self>) {
+        self.note(tag, reason, desk);
+    }
+}
+
+/// Makes the calls and waits for all their ends, in their order.
+fn ends_of(calls: Vec<Dial>, patience: Duration) -> Vec<End> {
+    let mailbox = Mailbox::<LetterOf<Caller, OwnedFd>>::new(4).expect("an eventfd");
+    let mailboxes = Arc::new([mailbox]);
+    let net = Epoll::new(ShardId(0), Vec::new(), mailboxes, epoll::began()).expect("a poller");
+    let settings = Settings {
+        shard: ShardId(0),
+        shards: 1,
+        hash_key: HashKey::new(1, 2),
+        limits: Arc::new(Limits::default()),
+        doors: Vec::new(),
+        census: Arc::default(),
+        seed: 1,
+    };
+    let (left, under_way) = (calls.len(), Vec::new());
+    let (connected, ends) = (Vec::new(), BTreeMap::new());
+    let caller = Caller { calls, left, under_way, patience, connected, ends };
+    let mut shard = Shard::new(settings, net, caller);
+    shard.run();
+    shard.house().ends.values().copied().collect()
+}
+
+const LONG: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(150);
+
+fn plain() -> ClientLayers {
+    ClientLayers { tls: None, web_socket: None, protocol: Protocol::Miop }
+}
+
+fn call(to: SocketAddr, layers: &ClientLayers, tag: u64) -> Dial {
+    Dial { to, from: None, layers: layers.clone(), tag }
+}
+
+/// The ends of calls that meet these fates, in their order: one at a time, for it is the order of
+/// coming that gives a fate.
+fn meet(fates: Vec<Vec<Step>>, layers: &ClientLayers, patience: Duration) -> Vec<End> {
+    let fates = fates.into_iter().map(|steps| {
+        let server = Faulty::start(vec![Fate::new("it", steps)]);
+        let end = ends_of(vec![call(server.address(), layers, 7)], patience);
+        assert!(server.wait("it", 1, LONG) && server.accepted() == 1);
+        end[0]
+    });
+    fates.collect()
+}
+
+fn say(bytes: &[u8]) -> Step {
+    Step::Say(bytes.to_vec())
+}
+
+#[test]
+fn calls_that_do_not_come_through_say_why() {
+    let (closed, full) = (Gate::closed(), Gate::full(0));
+    let stranger: IpAddr = [203, 0, 113, 9].into();
+    let calls = vec![
+        call(closed.address(), &plain(), 0),
+        Dial { from: Some(stranger), ..call(closed.address(), &plain(), 1) },
+        // Nobody can be called at the address of all: the kernel says so before a packet is sent.
+        call(SocketAddr::from(([127, 255, 255, 255], 9)), &plain(), 2),
+        call(full.address(), &plain(), 3),
+        call(full.address(), &plain(), 4),
+    ];
+    let errno = |reason, errno| (reason, Detail::Errno(errno), Reached::Connect);
+    let want = [
+        errno(R::ConnectRefused, Errno::CONNREFUSED),
+        errno(R::LocalLimit, Errno::ADDRNOTAVAIL),
+        errno(R::ConnectFailed, Errno::NETUNREACH),
+        (R::TimedOut, Detail::Nothing, Reached::Protocol),
+        (R::TimedOut, Detail::Nothing, Reached::Connect),
+    ];
+    assert_eq!(ends_of(calls, SHORT), want);
+}
+
+#[test]
+fn plain_connections_end_clean_inside_a_frame_or_reset() {
+    let fates = vec![
+        vec![Step::Hear, Step::Close],
+        vec![Step::Hear, say(b"whole!"), Step::Close],
+        vec![Step::Hear, Step::Reset],
+        vec![Step::Reset],
+        vec![Step::Hear, say(b"!lie"), Step::Close],
+    ];
+    let reset = (R::PeerReset, Detail::Errno(Errno::CONNRESET), Reached::Protocol);
+    let want = [
+        (R::PeerClosed, Detail::Nothing, Reached::Protocol),
+        (R::PeerClosedMidFrame, Detail::Truncated, Reached::Protocol),
+        reset,
+        reset,
+        (R::Malformed, Detail::Nothing, Reached::Protocol),
+    ];
+    assert_eq!(meet(fates, &plain(), LONG), want);
+}
+
+#[test]
+fn an_upgrade_is_refused_with_a_status() {
+    let web_socket = Some(Arc::new(("localhost".to_owned(), "/miop".to_owned())));
+    let layers = ClientLayers { web_socket, ..plain() };
+    let fates = vec![
+        vec![Step::Hear, say(b"HTTP/1.1 403 Forbidden\r\n\r\n"), Step::Close],
+        vec![Step::Hear, say(b"HTTP/1.1 101 Of course\r\n\r\n"), Step::Close],
+        vec![Step::Hear, say(b"\0\x07\x01\x02 no HTTP"), Step::Close],
+        vec![Step::Hear, say(b"HTTP/1.1 10"), Step::Close],
+        vec![Step::Hear, Step::Close],
+    ];
+    let refused = |status| (R::WebSocketFailed, Detail::Upgrade(status), Reached::Layers);
+    let want = [
+        refused(403),
+        refused(101),
+        refused(0),
+        (R::PeerClosed, Detail::Truncated, Reached::Layers),
+        (R::PeerClosed, Detail::Nothing, Reached::Layers),
+    ];
+    assert_eq!(meet(fates, &layers, LONG), want);
+    let silent = vec![vec![Step::Hear, Step::Hold]];
+    let late = (R::TimedOut, Detail::Nothing, Reached::Layers);
+    assert_eq!(meet(silent, &layers, SHORT), [late]);
+}
+
+struct Encrypted(StreamOwned<ServerConnection, TcpStream>);
+
+impl std::io::Read for Encrypted {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read(into)
+    }
+}
+
+impl std::io::Write for Encrypted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Wire for Encrypted {
+    fn socket(&self) -> &TcpStream {
+        &self.0.sock
+    }
+
+    fn farewell(&mut self) {
+        self.0.conn.send_close_notify();
+        // Whoever it is for may be gone.
+        let _ = self.0.conn.write_tls(&mut self.0.sock);
+    }
+}
+
+/// A server's TLS with a certificate of its own, and callers who believe it or do not.
+fn encryption() -> (Wrapper, [ClientLayers; 2]) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("made");
+    let key = rcgen::KeyPair::generate().expect("made");
+    let mut other = rcgen::CertificateParams::new(vec!["localhost".into()]).expect("a name");
+    other.distinguished_name.push(rcgen::DnType::CommonName, "another");
+    let other = other.self_signed(&key).expect("made");
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .expect("versions it has")
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.expect("a key"))
+        .expect("they fit");
+    let config = Arc::new(config);
+    let wrap = move |stream: TcpStream| -> Box<dyn Wire> {
+        let session = ServerConnection::new(config.clone()).expect("a good configuration");
+        Box::new(Encrypted(StreamOwned::new(session, stream)))
+    };
+    let layers = [made.cert, other].map(|authority| {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.der().clone()).expect("a certificate");
+        let config = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .expect("versions it has")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = "localhost".try_into().expect("a name");
+        let tls = Some(Arc::new(ClientTls { config: Arc::new(config), name }));
+        ClientLayers { tls, ..plain() }
+    });
+    (Arc::new(wrap), layers)
+}
+
+#[test]
+fn tls_fails_in_classes() {
+    let (wrap, [believer, doubter]) = encryption();
+    let alert = [21, 3, 3, 0, 2, 2, 40];
+    let fates = vec![
+        vec![Step::Hear, say(b"220 mail.example ESMTP\r\n"), Step::Close],
+        vec![Step::Hear, say(&alert), Step::Close],
+        vec![Step::Hear, say(&alert[..4]), Step::Close],
+        vec![Step::Hear, Step::Close],
+        vec![Step::Hear, Step::Reset],
+    ];
+    let want = [
+        (R::TlsFailed, Detail::Tls("not TLS"), Reached::Layers),
+        (R::TlsFailed, Detail::Alert(40), Reached::Layers),
+        (R::PeerClosed, Detail::Truncated, Reached::Layers),
+        (R::PeerClosed, Detail::Nothing, Reached::Layers),
+        (R::PeerReset, Detail::Errno(Errno::CONNRESET), Reached::Layers),
+    ];
+    assert_eq!(meet(fates, &believer, LONG), want);
+    let serve = vec![vec![Step::Wrap(wrap.clone()), Step::Hear]];
+    let unknown = (R::TlsFailed, Detail::Certificate("unknown issuer"), Reached::Layers);
+    assert_eq!(meet(serve, &doubter, LONG), [unknown]);
+    let fates = vec![
+        vec![Step::Wrap(wrap.clone()), Step::Hear, Step::Farewell, Step::Close],
+        vec![Step::Wrap(wrap.clone()), Step::Hear, Step::Close],
+        vec![Step::Wrap(wrap), Step::Hear, say(b"whole!"), Step::Farewell, Step::Close],
+    ];
+    let ended = |detail| (R::PeerClosed, detail, Reached::Protocol);
+    let want = [ended(Detail::Nothing), ended(Detail::Truncated), ended(Detail::Truncated)];
+    assert_eq!(meet(fates, &believer, LONG), want);
+}
