@@ -1,0 +1,70 @@
+//! What a crew of simulated clients can be told, wherever it runs.
+//!
+//! A crew has groups; the clients of a group are alike but for their number. The same orders go to
+//! threads of this process and to agents on other machines. Rates and counts are for the whole
+//! group: whoever spreads a group over agents divides them.
+
+use crate::plan::{Arrival, Group, Traffic};
+use serde::{Deserialize, Serialize};
+
+/// An order to a crew.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case")]
+pub enum Order {
+    /// Make a group, without clients yet.
+    Found(Box<Group>),
+    /// Have so many clients of a group there in all: more are called up, in this manner; of too
+    /// many the last ones say farewell.
+    Arrive {
+        /// The group's name.
+        group: String,
+        /// Clients, in all.
+        clients: u32,
+        /// How they come.
+        arrival: Arrival,
+    },
+    /// What a group sends from now on; this replaces what it sent before.
+    Traffic {
+        /// The group's name.
+        group: String,
+        /// What; empty: nothing but what keeps the connection alive.
+        traffic: Vec<Traffic>,
+    },
+    /// Have so large a share of all online clients go through this at once.
+    Cut {
+        /// The group's name; `None`: all groups.
+        group: Option<String>,
+        /// 0 to 1.
+        share: f64,
+        /// What happens to them.
+        how: Cut,
+    },
+    /// From now on so large a share of the online clients a second is cut and comes back at once;
+    /// zero: no longer.
+    Flap {
+        /// The group's name; `None`: all groups.
+        group: Option<String>,
+        /// Share a second, 0 to 1.
+        share_per_s: f64,
+    },
+    /// End: all connections are closed. They count as `run_over`.
+    Stop,
+}
+
+/// What becomes of a client that is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cut {
+    /// It says farewell and closes. It comes back if its group comes back.
+    Farewell,
+    /// It closes without a word.
+    Close,
+    /// It resets the connection.
+    Reset,
+    /// Half-open: it stays, answers nothing, sends nothing and never closes by itself.
+    Freeze,
+    /// It reads no more, but goes on sending.
+    StopReading,
+    /// A frozen or deaf one goes on.
+    Thaw,
+}

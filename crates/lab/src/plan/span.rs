@@ -1,0 +1,105 @@
+//! A length of time as people write it: `10ms`, `90s`, `2m`, `2h`, `1d`.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A length of time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Span(pub Duration);
+
+/// Units and their nanoseconds, the longest first.
+const UNITS: [(&str, u64); 7] = [
+    ("d", 86_400_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+impl Span {
+    /// So many seconds.
+    pub const fn from_secs(seconds: u64) -> Span {
+        Span(Duration::from_secs(seconds))
+    }
+
+    /// So many milliseconds.
+    pub const fn from_millis(millis: u64) -> Span {
+        Span(Duration::from_millis(millis))
+    }
+
+    /// Whether it is no time at all.
+    pub const fn is_zero(self) -> bool {
+        self.0.is_zero()
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Span, String> {
+        let wrong = || format!("`{text}` is no time: write 10ms, 90s, 2m, 2h or 1d");
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let (number, unit) = text.split_at(digits);
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let (_, nanos) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let nanos = number * *nanos as f64;
+        // A century is longer than any test, and fits.
+        if nanos.is_finite() && nanos < 3.2e18 {
+            Ok(Span(Duration::from_nanos(nanos.round() as u64)))
+        } else {
+            Err(wrong())
+        }
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos() as u64;
+        if nanos == 0 {
+            return f.write_str("0s");
+        }
+        let whole = UNITS.iter().find(|(_, unit)| nanos.is_multiple_of(*unit));
+        let (name, unit) = whole.expect("a nanosecond divides everything");
+        write!(f, "{}{name}", nanos / unit)
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for text in ["10ms", "90s", "2m", "2h", "1d", "0s", "1us"] {
+            let span: Span = text.parse().expect("a time");
+            assert_eq!(span.to_string().parse::<Span>(), Ok(span), "{text}");
+        }
+        assert_eq!("1.5s".parse(), Ok(Span::from_millis(1_500)));
+        for wrong in ["", "5", "s", "-1s", "1w", "1e9d", "9999999999d"] {
+            assert!(wrong.parse::<Span>().is_err(), "{wrong}");
+        }
+    }
+}
