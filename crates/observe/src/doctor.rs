@@ -1,0 +1,103 @@
+//! Whether a machine is fit for so many connections: every setting that is known to stop or hurt
+//! a long-connection server or its tester, what it is, what it must be, and how it is set right.
+//!
+//! It works for any user and changes nothing, [`apply`] excepted. A setting that cannot be read is
+//! [`Fitness::Unknown`], never good. The invariant: a row that is bad or weak says what to do, and
+//! one with `connections_max` is a hard bound of their number.
+
+mod apply;
+mod files;
+mod firewall;
+mod kernel;
+mod listen;
+mod memory;
+mod network;
+mod ports;
+mod row;
+
+pub use apply::{Applied, apply, apply_at};
+pub use row::grouped;
+
+use crate::place::Place;
+use lab::host::{Fitness, Need, Role, Row};
+use row::Say;
+
+/// Connections that are asked for, at most.
+const CONNECTIONS_MAX: u64 = 1 << 40;
+
+/// What is looked at, and for what.
+pub(crate) struct Look<'a> {
+    place: &'a Place,
+    need: &'a Need,
+}
+
+impl Look<'_> {
+    /// Connections that each process holds.
+    fn each(&self) -> u64 {
+        self.need.connections.div_ceil(u64::from(self.need.processes.max(1)))
+    }
+
+    fn is_server(&self) -> bool {
+        self.need.role == Role::Server
+    }
+
+    /// The text of a kernel setting, by its name with dots.
+    fn setting(&self, name: &str) -> Option<String> {
+        let text = self.place.text(&format!("proc/sys/{}", name.replace('.', "/")))?;
+        Some(text.trim().replace('\t', " "))
+    }
+
+    /// The number that a kernel setting is.
+    fn number(&self, name: &str) -> Option<u64> {
+        self.setting(name)?.parse().ok()
+    }
+}
+
+/// Looks at this machine: all rows, in the order of the list.
+pub fn examine(need: &Need) -> Vec<Row> {
+    examine_at(&Place::real(), need)
+}
+
+/// Looks at the machine whose files are there.
+pub fn examine_at(place: &Place, need: &Need) -> Vec<Row> {
+    // No machine holds more; sums of settings and needs stay far from the end of their type.
+    let need = Need { connections: need.connections.min(CONNECTIONS_MAX), ..need.clone() };
+    let look = Look { place, need: &need };
+    let parts = [
+        files::rows,
+        memory::rows,
+        listen::rows,
+        network::rows,
+        firewall::rows,
+        ports::rows,
+        kernel::rows,
+    ];
+    let all = parts.iter().flat_map(|rows| rows(&look));
+    foreign(&look).into_iter().chain(all).collect()
+}
+
+/// A process of another network namespace has other settings than those that are read here.
+fn foreign(look: &Look) -> Option<Row> {
+    let pid = look.need.pid?;
+    (crate::network_of(look.place, Some(pid)) != "proc/net").then(|| {
+        let value = format!("process {pid} has its own");
+        row::row("network namespace", value, "the doctor within it")
+            .judged(Fitness::Weak)
+            .symptom("the rows of net.* below are this namespace's, not the process's")
+            .by_root(format!("nsenter --net=/proc/{pid}/ns/net holdline doctor ..."))
+    })
+}
+
+/// Whether nothing is bad.
+pub fn fit(rows: &[Row]) -> bool {
+    rows.iter().all(|row| row.fitness != Fitness::Bad)
+}
+
+/// The row that ends the number of connections first.
+pub fn first_limit(rows: &[Row]) -> Option<&Row> {
+    let bounds = rows.iter().filter(|row| row.connections_max.is_some());
+    bounds.min_by_key(|row| row.connections_max)
+}
+
+#[cfg(test)]
+mod tests;
