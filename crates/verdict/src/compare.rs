@@ -1,0 +1,162 @@
+//! Two runs, or two sets of runs of one plan, side by side: what is better, what is worse, and
+//! where no difference can be told.
+//!
+//! One run a side: intervals come from within the runs, so they hold chance within a run and not
+//! what changes from run to run; several a side: from run to run (Welch's t). Every interval is of
+//! the difference, second less first, at 95 %. The invariant: a run compared with itself differs in
+//! nothing, and what is better one way round is worse the other way round.
+
+mod differs;
+mod interval;
+mod rows;
+
+use crate::words;
+use lab::run::Run;
+
+/// What comparing two sets of runs gave.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Comparison {
+    /// Names of the two sides.
+    pub names: [String; 2],
+    /// What differs between the two that may explain a difference: plan, target, machine, agents,
+    /// runs that did not end or cannot be trusted.
+    pub differs: Vec<String>,
+    /// Whether figures were compared; not when the plans differ and nobody asked for it.
+    pub compared: bool,
+    /// Figures, the most important first.
+    pub rows: Vec<Row>,
+    /// The comparison in a few sentences.
+    pub summary: String,
+}
+
+/// One figure of both.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// Its name, as in rules; of a stage with the stage's name before it: `hold: bind.p99`.
+    pub figure: String,
+    /// What it means.
+    pub meaning: String,
+    /// What it was on each side: microseconds, bytes, shares or plain numbers.
+    pub values: [f64; 2],
+    /// The same for people, with units.
+    pub shown: [String; 2],
+    /// By how much the second differs from the first, as a share of the first; `None`: of nothing.
+    pub change: Option<f64>,
+    /// In what interval the difference (second less first) lies with 95 % confidence; `None`: too
+    /// little was measured to tell.
+    pub interval: Option<Interval>,
+    /// What that means.
+    pub better: Better,
+    /// What the interval was made from.
+    pub method: &'static str,
+}
+
+/// An interval that something lies in.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+/// Which of two is better.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Better {
+    /// The second is worse.
+    Worse,
+    /// The second is better.
+    Better,
+    /// They differ, and neither is better: it was planned so, or is a matter of taste.
+    Differs,
+    /// No difference can be told.
+    NoDifference,
+}
+
+/// Compares two sets of runs of one plan. Of runs of different plans it only says what differs.
+pub fn compare(before: &[Run], after: &[Run]) -> Comparison {
+    compared(before, after, false)
+}
+
+/// Compares them whatever differs.
+pub fn compare_anyway(before: &[Run], after: &[Run]) -> Comparison {
+    compared(before, after, true)
+}
+
+fn compared(before: &[Run], after: &[Run], anyway: bool) -> Comparison {
+    let names = names(before, after);
+    let (Some(_), Some(_)) = (before.first(), after.first()) else {
+        let summary = "There is nothing to compare: one side has no run.".to_owned();
+        return Comparison { names, summary, ..Comparison::default() };
+    };
+    let (differs, plans) = differs::between(before, after);
+    if let Some(plan) = plans.filter(|_| !anyway) {
+        let summary = format!(
+            "These runs were made by different plans, so their figures do not answer the same \
+             question: {plan}. Ask for the comparison in spite of that if it is what you want."
+        );
+        return Comparison { names, differs, summary, ..Comparison::default() };
+    }
+    let rows = rows::of(before, after);
+    let summary = summary(&names, &rows, before.len().min(after.len()));
+    Comparison { names, differs, compared: true, rows, summary }
+}
+
+fn names(before: &[Run], after: &[Run]) -> [String; 2] {
+    let names = [before, after].map(|runs| match runs {
+        [] => "no run".to_owned(),
+        [one] => one.name.clone(),
+        [first, more @ ..] => format!("{} and {} more", first.name, more.len()),
+    });
+    match names {
+        [one, other] if one == other => [format!("{one} (first)"), format!("{other} (second)")],
+        names => names,
+    }
+}
+
+/// The comparison in a few sentences.
+fn summary(names: &[String; 2], rows: &[Row], runs: usize) -> String {
+    let of = |better| rows.iter().filter(|row| row.better == better).collect::<Vec<_>>();
+    let (worse, good) = (of(Better::Worse), of(Better::Better));
+    let told = |rows: &[&Row]| {
+        let told: Vec<String> = rows.iter().take(3).map(|row| one(row)).collect();
+        words::list(&told)
+    };
+    let things = |count: usize| if count == 1 { "figure" } else { "figures" };
+    let mut text = match (worse.len(), good.len()) {
+        (0, 0) => format!("No difference between {} and {} can be told.", names[0], names[1]),
+        (0, n) => format!("{} is better in {n} {}: {}.", names[1], things(n), told(&good)),
+        (n, 0) => format!("{} is worse in {n} {}: {}.", names[1], things(n), told(&worse)),
+        (w, g) => format!(
+            "{} is worse in {w} {}: {}; it is better in {g}: {}.",
+            names[1],
+            things(w),
+            told(&worse),
+            told(&good)
+        ),
+    };
+    let with = rows.iter().filter(|row| row.interval.is_some()).count();
+    let none = with - worse.len() - good.len() - of(Better::Differs).len().min(with);
+    text = format!(
+        "{text} In {none} of {with} figures with an interval no difference can be told; of twenty \
+         equal ones about one looks different by chance."
+    );
+    if runs < 2 {
+        text.push_str(
+            " With one run on a side the intervals do not hold what changes from run to run: \
+             several runs a side do.",
+        );
+    }
+    text
+}
+
+/// One row in a few words.
+fn one(row: &Row) -> String {
+    let change = row.change.map_or(String::new(), |change| {
+        format!(" {}{}", if change >= 0.0 { "+" } else { "" }, words::percent(change))
+    });
+    format!("{}{change} ({} to {})", row.figure, row.shown[0], row.shown[1])
+}
+
+#[cfg(test)]
+mod tests;

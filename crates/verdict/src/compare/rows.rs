@@ -1,0 +1,281 @@
+//! The figures that are compared, in order of importance, and how each is taken from runs.
+//!
+//! First whether clients stayed and messages came through, then how many a second, then how long
+//! they took, then what it cost; the whole run first, then its stages.
+
+use super::interval::{self, ROWS_MIN};
+use super::{Better, Interval, Row};
+use crate::columns::{ONLINE, TARGET_RSS};
+use crate::figure::{Figure, Measure, Plain, Point, memory_line, memory_points, parts};
+use crate::scope::Scope;
+use crate::{fit, window, words};
+use lab::run::Run;
+use lab::timing::Spectrum;
+
+/// A change smaller than this is called none, however sure it is.
+const SMALLEST: f64 = 0.01;
+/// Stages that are compared, at most.
+const STAGES_MAX: usize = 24;
+
+/// Which way is better.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Good {
+    More,
+    Less,
+    Neither,
+}
+
+use Good::{Less, More, Neither};
+
+/// What is compared of the whole run, in order.
+const WHOLE: &[(&str, Good)] = &[
+    ("online_share", More),
+    ("error_share", Less),
+    ("unexplained", Less),
+    ("heartbeats.lost_share", Less),
+    ("heartbeats.late_share", Less),
+    ("messages.lost_share", Less),
+    ("messages.missing_share", Less),
+    ("requests.error_share", Less),
+    ("messages.received.per_s", More),
+    ("messages.taken.per_s", More),
+    ("requests.answered.per_s", More),
+    ("messages.sent.per_s", Neither),
+    ("bytes.in.per_s", Neither),
+    ("ready.p50", Less),
+    ("ready.p99", Less),
+    ("bind.p50", Less),
+    ("bind.p90", Less),
+    ("bind.p99", Less),
+    ("bind.p999", Less),
+    ("bind.max", Less),
+    ("connect.p50", Less),
+    ("connect.p99", Less),
+    ("layers.p99", Less),
+    ("heartbeat.p50", Less),
+    ("heartbeat.p99", Less),
+    ("heartbeat.p999", Less),
+    ("publish.p50", Less),
+    ("publish.p99", Less),
+    ("publish.p999", Less),
+    ("delivery.p50", Less),
+    ("delivery.p90", Less),
+    ("delivery.p99", Less),
+    ("delivery.p999", Less),
+    ("delivery.max", Less),
+    ("request.p50", Less),
+    ("request.p99", Less),
+    ("request.p999", Less),
+    ("recovery.p50", Less),
+    ("recovery.p99", Less),
+    ("bytes_per_connection", Less),
+    ("target.process.rss.mean", Less),
+    ("target.process.rss.max", Less),
+    ("target.process.cpu.mean", Less),
+    ("target.cpu.busy.mean", Less),
+    ("target.tcp.listen_drops.growth", Less),
+    ("target.tcp.retransmits.mean", Less),
+    ("target.process.switches.mean", Neither),
+    ("tester.process.cpu.mean", Neither),
+    ("tester.process.rss.max", Neither),
+];
+
+/// What is compared of each stage.
+const STAGE: &[(&str, Good)] = &[
+    ("online_share", More),
+    ("error_share", Less),
+    ("messages.received.per_s", More),
+    ("ready.p99", Less),
+    ("bind.p50", Less),
+    ("bind.p99", Less),
+    ("heartbeat.p99", Less),
+    ("publish.p99", Less),
+    ("delivery.p99", Less),
+    ("request.p99", Less),
+    ("target.process.cpu.mean", Less),
+    ("target.process.rss.max", Less),
+];
+
+/// All rows.
+pub fn of(before: &[Run], after: &[Run]) -> Vec<Row> {
+    let whole = [before, after].map(|runs| runs.iter().map(Scope::of_run).collect::<Vec<_>>());
+    let mut rows: Vec<Row> =
+        WHOLE.iter().filter_map(|(name, good)| row("", name, *good, &whole)).collect();
+    let Some(first) = before.first().filter(|run| run.stages.len() > 1) else { return rows };
+    for stage in first.stages.iter().take(STAGES_MAX) {
+        let of = |runs: &'_ [Run]| -> Vec<usize> {
+            let place = |run: &Run| run.stages.iter().position(|other| other.name == stage.name);
+            runs.iter().filter_map(place).collect()
+        };
+        let (places, others) = (of(before), of(after));
+        if places.len() < before.len() || others.len() < after.len() {
+            continue;
+        }
+        let scopes = [(before, places), (after, others)].map(|(runs, places)| {
+            let pairs = runs.iter().zip(places);
+            pairs.filter_map(|(run, place)| Scope::of_stage(run, place)).collect::<Vec<_>>()
+        });
+        let label = format!("{}: ", stage.name);
+        rows.extend(STAGE.iter().filter_map(|(name, good)| row(&label, name, *good, &scopes)));
+    }
+    rows
+}
+
+/// One row; `None`: one side does not know the figure, or there is nothing on either side.
+fn row(label: &str, name: &str, good: Good, scopes: &[Vec<Scope>; 2]) -> Option<Row> {
+    let figure = Figure::named(name).expect("the lists above name figures");
+    let each = scopes
+        .each_ref()
+        .map(|side| side.iter().filter_map(|scope| figure.value(scope).ok()).collect::<Vec<f64>>());
+    if each.iter().zip(scopes).any(|(known, side)| known.is_empty() || known.len() < side.len()) {
+        return None;
+    }
+    let repeated = each.iter().all(|side| side.len() > 1);
+    let (values, interval, method) = match repeated {
+        true => (
+            [fit::mean(&each[0])?, fit::mean(&each[1])?],
+            interval::of_runs(&each[0], &each[1]),
+            "t over runs",
+        ),
+        false => pooled(&figure, scopes, &each)?,
+    };
+    if values.iter().any(|value| !value.is_finite()) || uncounted(&figure, &values) {
+        return None;
+    }
+    let difference = values[1] - values[0];
+    let change = (values[0] != 0.0).then(|| difference / values[0].abs());
+    let measure = figure.measure_in(scopes[0].first()?.series);
+    Some(Row {
+        figure: format!("{label}{name}"),
+        meaning: meaning(&figure),
+        values,
+        shown: values.map(|value| shown(value, measure)),
+        change,
+        interval,
+        better: better(difference, change, interval, good),
+        method: if interval.is_some() { method } else { "too little to tell" },
+    })
+}
+
+/// What nobody counted on either side is no row.
+fn uncounted(figure: &Figure, values: &[f64; 2]) -> bool {
+    let counted = matches!(figure, Figure::PerSecond(_) | Figure::Plain(Plain::Unexplained));
+    counted && *values == [0.0, 0.0]
+}
+
+fn better(difference: f64, change: Option<f64>, interval: Option<Interval>, good: Good) -> Better {
+    let Some(Interval { low, high }) = interval else { return Better::NoDifference };
+    let sure = (low > 0.0 && difference > 0.0) || (high < 0.0 && difference < 0.0);
+    if !sure || change.is_some_and(|change| change.abs() < SMALLEST) {
+        return Better::NoDifference;
+    }
+    match (good, difference > 0.0) {
+        (Neither, _) => Better::Differs,
+        (More, true) | (Less, false) => Better::Better,
+        (More, false) | (Less, true) => Better::Worse,
+    }
+}
+
+/// Values and interval of two sides of which one has one run: all runs of a side as one.
+fn pooled(
+    figure: &Figure,
+    scopes: &[Vec<Scope>; 2],
+    each: &[Vec<f64>; 2],
+) -> Option<([f64; 2], Option<Interval>, &'static str)> {
+    let means = [fit::mean(&each[0])?, fit::mean(&each[1])?];
+    let sides = scopes.each_ref();
+    match figure {
+        Figure::Plain(Plain::BytesPerConnection) => {
+            let lines = sides.map(|side| side.first().and_then(|scope| memory_line(scope.series)));
+            let points = sides.map(|side| {
+                side.first().map_or(0, |scope| memory_points(scope.series, TARGET_RSS).len())
+            });
+            let [Some(one), Some(other)] = lines else { return Some((means, None, "")) };
+            let one = (one.slope, one.r2, points[0]);
+            let other = (other.slope, other.r2, points[1]);
+            Some((means, interval::of_slopes(one, other), "errors of the two slopes"))
+        }
+        Figure::Plain(plain) => {
+            let sums = sides.map(|side| {
+                let all = side.iter().filter_map(|scope| parts(*plain, scope));
+                all.fold((0.0, 0.0), |sum, (part, whole, _)| (sum.0 + part, sum.1 + whole))
+            });
+            let interval = interval::of_shares(sums[0], sums[1]);
+            let values = sums.map(|(part, whole)| part / whole);
+            let values = if values.iter().all(|value| value.is_finite()) { values } else { means };
+            Some((values, interval, "shares (Wilson, Newcombe)"))
+        }
+        Figure::Time { timing, raw, point } => {
+            let merged = sides.map(|side| {
+                let mut all = Spectrum::default();
+                side.iter().for_each(|scope| {
+                    let timed = scope.counts.timings.of(*timing);
+                    all.add(if *raw { &timed.raw } else { &timed.corrected });
+                });
+                all
+            });
+            let percent = match point {
+                Point::P50 => 50.0,
+                Point::P90 => 90.0,
+                Point::P99 => 99.0,
+                Point::P999 => 99.9,
+                // Of one longest time, and of a mean with a long tail, nothing is sure.
+                Point::Max | Point::Mean => return Some((means, None, "")),
+            };
+            let values = merged.each_ref().map(|all| all.at(percent) as f64);
+            let interval = interval::of_percentiles(&merged[0], &merged[1], percent);
+            Some((values, interval, "order statistics (binomial)"))
+        }
+        Figure::PerSecond(_) | Figure::Column { .. } => {
+            let rows = sides.map(|side| {
+                side.iter().flat_map(|scope| held(figure, scope)).collect::<Vec<f64>>()
+            });
+            if rows.iter().any(|rows| rows.len() < ROWS_MIN) {
+                return Some((means, None, ""));
+            }
+            let values = [fit::mean(&rows[0])?, fit::mean(&rows[1])?];
+            let interval = interval::of_means(&rows[0], &rows[1]);
+            Some((values, interval, "bootstrap over rows"))
+        }
+        _ => Some((means, None, "")),
+    }
+}
+
+/// The rows that a mean is taken over; none where the figure is no mean.
+fn held(figure: &Figure, scope: &Scope) -> Vec<f64> {
+    match figure {
+        Figure::PerSecond(name) => {
+            window::values(scope.series, &format!("clients.{name}"), scope.hold_ms)
+        }
+        Figure::Column { name, aspect: crate::figure::Aspect::Mean } if name != ONLINE => {
+            window::values(scope.series, name, scope.whole_ms)
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn meaning(figure: &Figure) -> String {
+    match figure {
+        Figure::Plain(plain) => plain.meaning().to_owned(),
+        Figure::Time { timing, point, .. } => format!("{} {}", timing.meaning(), point.meaning()),
+        Figure::Column { aspect, .. } => aspect.meaning().to_owned(),
+        Figure::PerSecond(name) | Figure::Counted(name) => {
+            let known = lab::run::FIGURES.iter().find(|(known, _)| known == name);
+            let what = known.map_or("", |(_, meaning)| meaning);
+            format!("A second, over the hold: {what}")
+        }
+        _ => String::new(),
+    }
+}
+
+fn shown(value: f64, measure: Measure) -> String {
+    match measure {
+        Measure::Micros => words::time(value),
+        Measure::Seconds => words::time(value * 1e6),
+        Measure::Bytes => words::bytes(value),
+        Measure::PerSecond => format!("{}/s", words::number(value)),
+        // Of processors a share is of one core; of clients, of all of them.
+        Measure::Share => words::percent(value),
+        Measure::Count | Measure::Unknown => words::number(value),
+    }
+}

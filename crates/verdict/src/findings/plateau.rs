@@ -1,0 +1,172 @@
+//! Clients that stop growing below what was planned, while calls go on: at which number, and which
+//! limit that is.
+//!
+//! Three kinds of evidence, the strongest first: a counter that stood at its limit then; a setting
+//! with just this number; the shape of the number itself (524,273 is 15 below 2^19). Where nothing
+//! matches, it says so, and what was looked at and was not it. It never calls a limit found that
+//! has neither counter nor setting behind it.
+
+mod suspects;
+
+use crate::case::{Case, ended};
+use crate::columns::ONLINE;
+use crate::window::{self, Window};
+use crate::words;
+use lab::cause::Cause;
+use lab::run::{Finding, Gravity};
+use suspects::{Strength, Suspect};
+
+/// Share of the highest number that is still the plateau.
+const LEVEL: f64 = 0.998;
+/// Share of what was planned that is no plateau.
+const REACHED: f64 = 0.995;
+/// Rows that it must last.
+const ROWS: usize = 5;
+/// How its finding begins.
+const STOPPED: &str = "Clients stopped at ";
+
+/// A number that clients did not get beyond.
+pub struct Plateau {
+    /// The number.
+    pub number: f64,
+    /// What was planned.
+    pub planned: f64,
+    /// From when to when.
+    pub window: Window,
+    /// Calls that were made meanwhile.
+    pub calls: f64,
+}
+
+impl Plateau {
+    /// It in a few words.
+    pub fn words(&self) -> String {
+        format!(
+            "clients stopped at {} of {} planned",
+            words::count(self.number),
+            words::count(self.planned)
+        )
+    }
+}
+
+/// Whether a finding is that of a plateau.
+pub fn is_plateau(finding: &Finding) -> bool {
+    finding.what.starts_with(STOPPED)
+}
+
+/// The plateau as a finding.
+pub fn detect(case: &Case) -> Vec<Finding> {
+    plateau(case).map(|plateau| explained(case, &plateau)).into_iter().collect()
+}
+
+/// The plateau, if the run has one.
+pub fn plateau(case: &Case) -> Option<Plateau> {
+    let rows: Vec<(u64, f64, f64)> = window::cells(case.series(), ONLINE)
+        .into_iter()
+        .filter_map(|(at, online)| Some((at, online, planned(case, at)?)))
+        .collect();
+    let below = |(_, online, planned): &&(u64, f64, f64)| *online < REACHED * *planned;
+    // Only while more were wanted than there were: a later, smaller stage is no plateau.
+    let number = rows.iter().filter(below).map(|row| row.1).fold(0.0, f64::max);
+    if number < 1.0 || rows.iter().any(|row| row.1 > number / LEVEL) {
+        return None;
+    }
+    let first = rows.iter().position(|row| row.1 >= LEVEL * number && below(&row))?;
+    let stays = |row: &&(u64, f64, f64)| row.1 >= 0.99 * number && below(row);
+    let flat: Vec<_> = rows[first..].iter().take_while(stays).collect();
+    let last = flat.last()?;
+    let window = (rows[first].0, last.0);
+    if flat.len() < ROWS || window.1.saturating_sub(window.0) < 1_000 * (ROWS as u64 - 1) {
+        return None;
+    }
+    let calls = window::growth(case.series(), "clients.attempts", window).unwrap_or(0.0);
+    let waiting = case.at("clients.open", window.1).is_some_and(|open| open >= last.1 + 1.0);
+    (calls >= 1.0 || waiting).then_some(Plateau { number, planned: last.2, window, calls })
+}
+
+/// Clients planned at a moment.
+fn planned(case: &Case, at_ms: u64) -> Option<f64> {
+    let told = case.at("clients.planned", at_ms);
+    told.or_else(|| case.stage_at(at_ms).map(|stage| stage.clients as f64)).filter(|n| *n >= 1.0)
+}
+
+fn explained(case: &Case, plateau: &Plateau) -> Finding {
+    let (mut met, ruled_out) = suspects::all(case, plateau);
+    met.sort_by(|one, other| one.strength.cmp(&other.strength).then(one.off.total_cmp(&other.off)));
+    let mut evidence = vec![what_went_on(case, plateau)];
+    let counters = met.iter().filter(|suspect| suspect.strength == Strength::Counter).count();
+    // Where a counter shows it, one number that agrees is enough.
+    let told = met.iter().take(counters.min(2)).chain(met[counters..].iter().take(1));
+    evidence.extend(told.map(|suspect| suspect.evidence.clone()));
+    let sure = met.iter().any(|suspect| suspect.strength != Strength::Shape);
+    if !sure {
+        let looked = match ruled_out.is_empty() {
+            true => "neither machine was observed, so none could be ruled out".to_owned(),
+            false => format!("ruled out: {}", ruled_out.join(", ")),
+        };
+        evidence.push(format!(
+            "no limit that is known here has this number or stood at its end; {looked}"
+        ));
+    }
+    let best = met.first();
+    Finding {
+        gravity: Gravity::Limit,
+        side: best.filter(|_| sure).map_or(String::new(), |best| best.side.to_owned()),
+        what: format!(
+            "{STOPPED}{} of {} planned: {}.",
+            words::count(plateau.number),
+            words::count(plateau.planned),
+            best.map_or("no known limit explains it", |best| best.what.as_str())
+        ),
+        evidence: evidence.join("; "),
+        remedy: best.map_or_else(
+            || {
+                "Observe the server's machine (`holdline observe`, `holdline doctor --role \
+                 server`); look at the server's own configuration for a maximum of connections."
+                    .to_owned()
+            },
+            |best: &Suspect| best.remedy.clone(),
+        ),
+        from_ms: plateau.window.0,
+        to_ms: plateau.window.1,
+    }
+}
+
+/// How long, how many calls, what became of them, and who was connected without being served.
+fn what_went_on(case: &Case, plateau: &Plateau) -> String {
+    let window = plateau.window;
+    let mut text = format!(
+        "no growth {} while {} calls were made",
+        words::between(window.0, window.1),
+        words::count(plateau.calls)
+    );
+    let mut causes: Vec<(f64, &str)> = Cause::ALL
+        .iter()
+        .filter(|cause| cause.is_error())
+        .filter_map(|cause| {
+            Some((window::growth(case.series(), &ended(*cause), window)?, cause.name()))
+        })
+        .filter(|(count, _)| *count >= 1.0)
+        .collect();
+    causes.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let told: Vec<String> = causes
+        .iter()
+        .take(3)
+        .map(|(count, name)| format!("{} {name}", words::count(*count)))
+        .collect();
+    if !told.is_empty() {
+        text = format!("{text}, of which ended {}", words::list(&told));
+    }
+    let open = case.at("clients.open", window.1).unwrap_or(0.0);
+    let unserved = open - plateau.number;
+    if unserved >= 1.0 {
+        text = format!(
+            "{text}; {} connections stood that were not bound: completed by a kernel, not served \
+             by the server",
+            words::count(unserved)
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;
