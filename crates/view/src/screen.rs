@@ -1,0 +1,88 @@
+//! The terminal itself: opened, drawn on, asked for keys, and given back as it was.
+//!
+//! It takes the alternate screen and raw mode. Dropping it gives the terminal back, and so does a
+//! panic anywhere in the process before its message is printed. It keeps nothing of a run.
+
+use crate::draw;
+use crate::keys::Key;
+use crate::state::State;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+/// What came from the terminal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Press {
+    /// A key.
+    Key(Key),
+    /// The terminal has another size: draw anew.
+    Resized,
+}
+
+/// An open terminal.
+pub struct Screen(DefaultTerminal);
+
+impl Screen {
+    /// Whether there is a terminal to be opened: keys come from one and output goes to one.
+    pub fn possible() -> bool {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        !dumb && io::stdin().is_terminal() && io::stdout().is_terminal()
+    }
+
+    /// Opens the terminal of this process.
+    pub fn open() -> io::Result<Screen> {
+        ratatui::try_init().map(Screen)
+    }
+
+    /// Shows a state.
+    pub fn draw(&mut self, state: &State) -> io::Result<()> {
+        self.0.draw(|frame| draw(state, frame.area(), frame.buffer_mut())).map(drop)
+    }
+
+    /// The next key, if one comes within `wait`.
+    pub fn press(&mut self, wait: Duration) -> io::Result<Option<Press>> {
+        if !event::poll(wait)? {
+            return Ok(None);
+        }
+        Ok(match event::read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => key_of(key).map(Press::Key),
+            Event::Resize(..) => Some(Press::Resized),
+            _ => None,
+        })
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Control-C is `q`, for in raw mode it is no signal any more.
+fn key_of(key: KeyEvent) -> Option<Key> {
+    match key.code {
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Char('q')),
+        KeyCode::Char(_) if key.modifiers.contains(KeyModifiers::CONTROL) => None,
+        KeyCode::Char(c) => Some(Key::Char(c)),
+        KeyCode::Enter => Some(Key::Enter),
+        KeyCode::Esc => Some(Key::Escape),
+        KeyCode::Backspace => Some(Key::Backspace),
+        KeyCode::Tab => Some(Key::Tab),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_c_asks_for_the_end_and_other_controls_for_nothing() {
+        let key = |c, modifiers| key_of(KeyEvent::new(KeyCode::Char(c), modifiers));
+        assert_eq!(key('c', KeyModifiers::CONTROL), Some(Key::Char('q')));
+        assert_eq!(key('c', KeyModifiers::NONE), Some(Key::Char('c')));
+        assert_eq!(key('q', KeyModifiers::CONTROL), None);
+        assert_eq!(key_of(KeyEvent::new(KeyCode::F(1), KeyModifiers::NONE)), None);
+    }
+}
