@@ -1,0 +1,59 @@
+//! The faulty server fails as it is told, and counts it.
+
+use super::*;
+use std::io::{ErrorKind, Read, Write};
+use std::time::Duration;
+
+fn call(server: &Faulty) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).expect("it listens");
+    stream.write_all(b"hello").expect("it is open");
+    stream
+}
+
+fn all(mut stream: TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
+    let mut bytes = Vec::new();
+    let error = stream.read_to_end(&mut bytes).err().map(|error| error.kind());
+    (bytes, error)
+}
+
+#[test]
+fn every_fate_is_carried_out_and_counted_once() {
+    let echo: Answer = Arc::new(|heard: &mut Vec<u8>| std::mem::take(heard));
+    let server = Faulty::start(vec![
+        Fate::new("clean", [Step::Hear, Step::Say(b"bye".to_vec()), Step::Close]),
+        Fate::new("reset", [Step::Hear, Step::Reset]),
+        Fate::new("slow", [Step::Drip(b"x".to_vec(), 3, Duration::from_millis(1)), Step::Close]),
+        Fate::new("echo", [Step::Reply(echo.clone()), Step::Close]),
+        Fate::new("served", [Step::Serve(echo)]),
+        Fate::new("held", [Step::Hold]),
+    ]);
+    let ends: Vec<_> = (0..4).map(|_| all(call(&server))).collect();
+    let reset = Some(ErrorKind::ConnectionReset);
+    let told = [&b"bye"[..], b"", b"xxx", b"hello"];
+    for (at, (bytes, error)) in ends.iter().enumerate() {
+        assert_eq!((&bytes[..], *error), (told[at], reset.filter(|_| at == 1)));
+    }
+    let mut served = call(&server);
+    let mut back = [0; 5];
+    served.read_exact(&mut back).expect("it answers");
+    assert_eq!(&back, b"hello");
+    let held = call(&server);
+    // The seventh caller has the first fate again; once it has its answer, the sixth is held.
+    assert_eq!(all(call(&server)).0, b"bye");
+    assert_eq!((server.accepted(), server.count("clean"), server.count("reset")), (7, 2, 1));
+    assert_eq!((server.count("served"), server.count("nothing")), (1, 0));
+    drop(server);
+    assert!(all(held).1.is_none_or(|kind| kind == ErrorKind::ConnectionReset), "it is over");
+}
+
+#[test]
+fn gates_refuse_or_stay_silent() {
+    let closed = Gate::closed();
+    let refused = TcpStream::connect(closed.address()).map_err(|error| error.kind());
+    assert_eq!(refused.err(), Some(ErrorKind::ConnectionRefused));
+    let full = Gate::full(0);
+    let _first = TcpStream::connect(full.address()).expect("the kernel takes one");
+    let span = Duration::from_millis(50);
+    let second = TcpStream::connect_timeout(&full.address(), span).map_err(|error| error.kind());
+    assert_eq!(second.err(), Some(ErrorKind::TimedOut));
+}

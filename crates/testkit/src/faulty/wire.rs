@@ -1,0 +1,105 @@
+//! One connection of a faulty server: its steps, carried out.
+
+use super::{FAREWELL_READS, Fate, READ, Shared, Step};
+use rustix::net::sockopt::set_socket_linger;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+/// What bytes go over.
+pub trait Wire: Read + Write + Send {
+    /// The socket below.
+    fn socket(&self) -> &TcpStream;
+
+    /// Says what ends it in good order.
+    fn farewell(&mut self) {}
+}
+
+impl Wire for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+}
+
+/// Goes through a fate.
+pub(super) fn live(stream: TcpStream, fate: &Fate, shared: &Shared) {
+    let mut wire: Option<Box<dyn Wire>> = Some(Box::new(stream));
+    let last = fate.steps.len().saturating_sub(1);
+    for (at, step) in fate.steps.iter().enumerate() {
+        if at == last {
+            *shared.lock().counts.entry(fate.name).or_default() += 1;
+            shared.news.notify_all();
+        }
+        if let Step::Wrap(wrap) = step {
+            let socket = wire.take().and_then(|wire| wire.socket().try_clone().ok());
+            let Some(socket) = socket else { return };
+            wire = Some(wrap(socket));
+            continue;
+        }
+        let Some(wire) = wire.as_deref_mut() else { return };
+        if !carry_out(step, wire, shared) {
+            return;
+        }
+    }
+}
+
+/// Carries a step out; false: the connection is over.
+fn carry_out(step: &Step, wire: &mut dyn Wire, shared: &Shared) -> bool {
+    match step {
+        Step::Hear => hear(wire).is_some(),
+        Step::Say(bytes) => say(wire, bytes),
+        Step::Reply(answer) => {
+            let Some(mut heard) = hear(wire) else { return false };
+            say(wire, &answer(&mut heard))
+        }
+        Step::Stall(span) => shared.rest(Some(*span)),
+        Step::Drip(piece, times, pause) => {
+            (0..*times).all(|_| shared.rest(Some(*pause)) && say(wire, piece))
+        }
+        Step::Wrap(_) => unreachable!("whoever goes through the steps puts it around"),
+        Step::Serve(answer) => {
+            let mut heard = Vec::new();
+            while let Some(more) = hear(wire) {
+                heard.extend_from_slice(&more);
+                if !say(wire, &answer(&mut heard)) {
+                    break;
+                }
+            }
+            false
+        }
+        Step::Hold => shared.rest(None),
+        Step::Farewell => {
+            wire.farewell();
+            true
+        }
+        Step::Close => {
+            let socket = wire.socket();
+            let _ = socket.shutdown(Shutdown::Write);
+            // A close with unread bytes would be a reset. The end of the peer is waited for.
+            let mut socket = socket;
+            let mut buffer = [0; 4_096];
+            for _ in 0..FAREWELL_READS {
+                if !socket.read(&mut buffer).is_ok_and(|count| count > 0) {
+                    break;
+                }
+            }
+            false
+        }
+        Step::Reset => {
+            // The last descriptor's close resets: the server's own copy goes first, or after.
+            let _ = set_socket_linger(wire.socket(), Some(Duration::ZERO));
+            false
+        }
+    }
+}
+
+fn say(wire: &mut dyn Wire, bytes: &[u8]) -> bool {
+    wire.write_all(bytes).and_then(|()| wire.flush()).is_ok()
+}
+
+fn hear(wire: &mut dyn Wire) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; READ];
+    let count = wire.read(&mut buffer).ok().filter(|count| *count > 0)?;
+    buffer.truncate(count);
+    Some(buffer)
+}
