@@ -6,6 +6,7 @@
 
 use crate::caller::speech::HEARTBEAT_S;
 use crate::child::Child;
+use lab::plan::Arrival;
 use load::{Fleet, FleetPlan, Heartbeat, Snapshot};
 use model::id::ProductKey;
 use proto_miop::client::Profile;
@@ -63,15 +64,12 @@ pub fn profile(heartbeat_s: u16) -> io::Result<Profile> {
 
 /// Everything that went wrong, by cause; nothing if nothing did.
 pub fn errors(seen: &Snapshot) -> Vec<(String, u64)> {
-    let ends =
-        [("connect", &seen.connect_failed), ("bind", &seen.bind_failed), ("closed", &seen.closed)];
-    let codes = [("refused", &seen.refused), ("kicked", &seen.kicked)];
-    let ends = ends.into_iter().flat_map(|(what, ends)| {
-        ends.iter().map(move |(reason, count)| (format!("{what}: {}", reason.name()), count))
-    });
-    let codes = codes.into_iter().flat_map(|(what, codes)| {
-        codes.iter().map(move |(code, count)| (format!("{what}: {code}"), count))
-    });
+    let ends = seen
+        .causes
+        .iter()
+        .filter(|(_, cause, _)| cause.is_error())
+        .map(|(phase, cause, count)| (format!("{}: {}", phase.name(), cause.name()), count));
+    let codes = seen.codes.iter().map(|(code, count)| (code.to_owned(), count));
     let odd = [("lost threads", seen.lost_threads), ("unanswered pings", seen.unanswered)];
     let odd = odd.into_iter().filter(|(_, count)| *count > 0);
     ends.chain(codes).chain(odd.map(|(what, count)| (what.to_owned(), count))).collect()
@@ -107,7 +105,7 @@ fn obey(to: SocketAddr, layer: Layer, order: &str) -> io::Result<(Fleet, u64)> {
         .and_then(|numbers| numbers.split(' ').map(|number| number.parse().ok()).collect());
     let Some([count, window, first]) = numbers.as_deref() else { return Err(odd()) };
     let mut plan = FleetPlan::new(to, *count, Arc::new(profile(HEARTBEAT_S)?));
-    plan.window = *window;
+    plan.arrival = Arrival::Window { open: *window };
     plan.first_number = FIRST + first;
     plan.heartbeat = Heartbeat::Never;
     plan.timeout = Duration::from_secs(60);

@@ -14,6 +14,7 @@ use crate::measure::memory::Memory;
 use crate::measure::slab::{self, Slabs};
 use crate::measure::{machine, slope};
 use base::prng::Prng;
+use lab::plan::Arrival;
 use load::{Fleet, FleetPlan, Snapshot};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -46,7 +47,8 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     let holdline = setup.start()?;
     let profile = Arc::new(crowd::profile(HEARTBEAT_S)?);
     let mut plan = FleetPlan::new(holdline.address, *devices, Arc::clone(&profile));
-    plan.window = WINDOW;
+    plan.arrival = Arrival::Window { open: WINDOW };
+    plan.sources = load::source::spread(&[], &plan.to, *devices).map_err(io::Error::other)?;
     plan.first_number = crowd::FIRST;
     plan.timeout = Duration::from_secs(120);
     let began = clock::now();

@@ -29,6 +29,9 @@ bench run [NAMES] [--quick]    measure (all, or those whose names begin so) and 
 bench vm [--mqtt] [--devices N] [--mem MB] [--seconds S] [--quick]
                                a million devices, or MQTT clients with a
                                subscription each, in the laboratory's VM
+bench stages [--clients N] [--only NAME]
+                               the laboratory's four stages against Holdline
+                               (MIOP, MQTT) and mosquitto
 bench table                    make bench/results/README.md from the stored results
 bench list                     the scenarios
 bench floor echo|login|hold    a minimal program, until its input ends
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let done = match (command.as_str(), rest) {
         ("run", names) => run(names),
         ("vm", options) => vm(options),
+        ("stages", options) => scenario::stages::run(options),
         ("table", []) => table::write(),
         ("list", []) => {
             scenario::ALL.iter().for_each(|(name, _)| println!("{name}"));

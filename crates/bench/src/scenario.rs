@@ -6,12 +6,14 @@
 mod echo;
 mod fanout;
 mod idle;
+mod lab;
 pub mod log;
 mod login;
 mod memory;
 mod mqtt;
 mod push;
 mod sim;
+pub mod stages;
 pub mod vm;
 
 use crate::results::Outcome;
@@ -56,6 +58,7 @@ pub const ALL: &[Scenario] = &[
     ("mqtt-latency", mqtt::latency),
     ("mqtt-kept", mqtt::kept),
     ("mqtt-retained", mqtt::retained),
+    ("lab-clients", lab::clients),
     ("sim-1m", sim::million),
     ("sim-10m", sim::ten_million),
 ];

@@ -60,6 +60,7 @@ pub const ALL: &[Target] = &[
     target("mqtt-latency", "lone q0: against the best peer", 1.0, 0.5),
     target("mqtt-kept", "rate of kept sessions against clean ones", 0.5, 0.8),
     target("mqtt-retained", "holdline: delivered", 1e6, 1e6),
+    target("lab-clients", "holdline: memory", 512.0, 250.0),
     target("vm-mqtt", "devices held", 1e6, 1e6),
     target("vm-mqtt", "user bytes a connection", 400.0, 160.0),
     target("vm-mqtt", "errors", 0.0, 0.0),

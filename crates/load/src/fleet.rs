@@ -1,22 +1,36 @@
-//! A fleet of simulated devices on threads of its own.
+//! A fleet of simulated clients on threads of its own.
 //!
 //! Each thread is one shard of `net` with its share of the pilots; nothing is shared on their way.
 //! Whoever wants to know something asks by letter, and the threads' figures are merged here.
 
-use crate::house::{Mail, PilotHouse, Share};
-use crate::pilot::Seat;
-use crate::plan::{FleetPlan, ReportPlan};
-use crate::snapshot::Snapshot;
-use crate::stamp;
+pub mod cause;
+pub mod client;
+pub mod effort;
+mod house;
+mod pace;
+mod pilot;
+pub mod plan;
+pub mod snapshot;
+pub mod source;
+pub mod stamp;
+pub mod target;
+pub mod trust;
+
 use base::hash::HashKey;
+use house::{Mail, PilotHouse, Share};
+use lab::order::Cut;
+use lab::plan::{Arrival, Traffic};
 use model::close::CloseReason;
 use model::id::ShardId;
-use model::limits::{FRAME_BYTES_HARD_MAX, Limits};
+use model::limits::{FRAME_BYTES_HARD_MAX, Limits, TopicLimits};
 use model::pilot::Action;
 use net::epoll::Epoll;
 use net::mailbox::Mailbox;
 use net::shard::{Census, Letter};
 use net::{Settings, Shard, descriptors};
+use pilot::Seat;
+use plan::{FleetPlan, check_arrival, check_traffic};
+use snapshot::Snapshot;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -34,16 +48,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Time between two looks whether a thread that was asked has ended instead of answering.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A fleet of simulated devices. Dropping it stops it.
+/// Connections of a fleet, at most.
+const CONNECTIONS_MAX: u32 = 1 << 24;
+
+/// A fleet of simulated clients. Dropping it stops it.
 pub struct Fleet {
     mailboxes: Arc<[Arc<Mailbox<Post>>]>,
     threads: Vec<(JoinHandle<()>, Last)>,
+    plan: Arc<FleetPlan>,
 }
 
 impl Fleet {
     /// Starts the plan. An error says what to change: the plan, or a limit of this machine.
-    pub fn start(mut plan: FleetPlan) -> Result<Fleet, String> {
-        plan.threads = plan.threads.min(u16::try_from(plan.count).unwrap_or(u16::MAX));
+    pub fn start(plan: FleetPlan) -> Result<Fleet, String> {
         plan.check()?;
         check_descriptors(u64::from(plan.count), descriptors::raise())?;
         let limits = limits(&plan);
@@ -53,15 +70,15 @@ impl Fleet {
             .map_err(failed)?
             .into();
         let setting = Setting {
-            sources: plan.sources().into(),
             plan: Arc::new(plan),
             limits: Arc::new(limits),
             census: Arc::default(),
-            seed: seed()?,
+            keys: keys()?,
             began: instant(),
-            origin_us: stamp::wall_us(),
+            origin_us: stamp::machine_us(),
         };
-        let mut fleet = Fleet { mailboxes, threads: Vec::new() };
+        let plan = setting.plan.clone();
+        let mut fleet = Fleet { mailboxes, threads: Vec::new(), plan };
         for thread in 0..setting.plan.threads {
             let shard = setting.shard(thread, &fleet.mailboxes).map_err(failed)?;
             let last = Last::default();
@@ -70,7 +87,49 @@ impl Fleet {
             let handle = builder.spawn(move || fly(shard, &clock_since(setting.began), &left));
             fleet.threads.push((handle.map_err(failed)?, last));
         }
+        if !fleet.plan.traffic.is_empty() {
+            fleet.post_all(|| Mail::Traffic(fleet.plan.traffic.clone().into()));
+        }
+        if fleet.plan.count > 0 {
+            let (count, arrival) = (fleet.plan.count, fleet.plan.arrival);
+            fleet.arrive(count, arrival, fleet.plan.sources.clone())?;
+        }
         Ok(fleet)
+    }
+
+    /// Has so many clients there in all: more are called up in this manner, from these addresses in
+    /// turn (none: the kernel chooses); of too many the last ones say farewell.
+    pub fn arrive(
+        &self,
+        clients: u32,
+        arrival: Arrival,
+        sources: Vec<IpAddr>,
+    ) -> Result<(), String> {
+        check_arrival(&arrival)?;
+        if self.plan.first_number.checked_add(clients).is_none() || clients > CONNECTIONS_MAX {
+            return Err(format!("{clients} clients are more than a group can have"));
+        }
+        let sources: Arc<[IpAddr]> = sources.into();
+        self.post_all(|| Mail::Arrive(clients, arrival, sources.clone()));
+        Ok(())
+    }
+
+    /// Sends this from now on, and nothing that was sent before.
+    pub fn send_from_now_on(&self, traffic: &[Traffic]) -> Result<(), String> {
+        check_traffic(traffic, &self.plan.profile)?;
+        let traffic: Arc<[Traffic]> = traffic.into();
+        self.post_all(|| Mail::Traffic(traffic.clone()));
+        Ok(())
+    }
+
+    /// Has so large a share of those online go through this at once.
+    pub fn cut(&self, share: f64, how: Cut) {
+        self.post_all(|| Mail::Cut(share, how));
+    }
+
+    /// From now on so large a share of those online is cut each second, and comes back at once.
+    pub fn flap(&self, share_per_s: f64) {
+        self.post_all(|| Mail::Flap(share_per_s));
     }
 
     /// What the fleet has seen so far. Each thread answers between two of its turns.
@@ -111,31 +170,19 @@ impl Fleet {
         }
     }
 
-    /// Has the online devices with these numbers do something, in one turn of each thread. A
-    /// heartbeat is left out where one is under way; a device that says farewell stays away.
+    /// Has the online clients with these numbers do something, in one turn of each thread. A
+    /// heartbeat is left out where one is under way; a client that says farewell stays away.
     pub fn send(&self, numbers: Range<u32>, action: Action) {
-        for thread in 0..self.threads.len() {
-            self.post(thread, Mail::Act(numbers.clone(), action.clone()));
-        }
+        self.post_all(|| Mail::Act(numbers.clone(), action.clone()));
     }
 
-    /// Reports as in this plan from now on; `None`: no more of them.
-    pub fn set_reports(&self, plan: Option<ReportPlan>) {
-        for thread in 0..self.threads.len() {
-            self.post(thread, Mail::Reports(plan.clone()));
-        }
-    }
-
-    /// Ends all connections and threads. Connections that were open count as `server_stopped`,
-    /// which is [`Side::Stop`](crate::Side::Stop).
+    /// Ends all connections and threads. Connections that were open count as `run_over`.
     pub fn stop(mut self) -> Snapshot {
         self.end()
     }
 
     fn end(&mut self) -> Snapshot {
-        for thread in 0..self.threads.len() {
-            self.post(thread, Mail::Stop);
-        }
+        self.post_all(|| Mail::Stop);
         let mut all = Snapshot::default();
         for (handle, last) in self.threads.drain(..) {
             // A thread that broke off left nothing, which is counted.
@@ -143,6 +190,10 @@ impl Fleet {
             all.merge(&left_behind(&last));
         }
         all
+    }
+
+    fn post_all(&self, mail: impl Fn() -> Mail) {
+        (0..self.threads.len()).for_each(|thread| self.post(thread, mail()));
     }
 
     fn post(&self, thread: usize, mail: Mail) {
@@ -167,7 +218,7 @@ impl Drop for Fleet {
 }
 
 /// Checks that so many connections fit under a descriptor limit.
-pub(crate) fn check_descriptors(connections: u64, limit: u64) -> Result<(), String> {
+pub fn check_descriptors(connections: u64, limit: u64) -> Result<(), String> {
     descriptors::check(connections, 0, 0, limit).map_err(|few| {
         let (need, fit) = (few.need, few.fit);
         format!(
@@ -182,9 +233,8 @@ pub(crate) fn check_descriptors(connections: u64, limit: u64) -> Result<(), Stri
 struct Setting {
     plan: Arc<FleetPlan>,
     limits: Arc<Limits>,
-    sources: Arc<[IpAddr]>,
     census: Arc<Census>,
-    seed: [u64; 3],
+    keys: [u64; 2],
     began: Instant,
     origin_us: u64,
 }
@@ -195,7 +245,7 @@ impl Setting {
         thread: u16,
         mailboxes: &Arc<[Arc<Mailbox<Post>>]>,
     ) -> std::io::Result<PilotShard> {
-        let [k0, k1, seed] = self.seed;
+        let [k0, k1] = self.keys;
         let settings = Settings {
             shard: ShardId(thread),
             shards: self.plan.threads,
@@ -203,15 +253,12 @@ impl Setting {
             limits: self.limits.clone(),
             doors: Vec::new(),
             census: self.census.clone(),
-            seed,
+            seed: self.plan.seed,
         };
-        let share = Share {
-            thread,
-            seed: seed.wrapping_add(u64::from(thread)),
-            origin_us: self.origin_us,
-            sources: self.sources.clone(),
-        };
+        let share = Share { thread, origin_us: self.origin_us };
         let net = Epoll::new(ShardId(thread), Vec::new(), mailboxes.clone(), self.began)?;
+        // What is planned goes out when it is planned, not up to a millisecond later.
+        let net = net.precise()?;
         Ok(Shard::new(settings, net, PilotHouse::new(self.plan.clone(), share)))
     }
 }
@@ -237,23 +284,27 @@ fn left_behind(last: &Last) -> Snapshot {
 }
 
 /// The tester's own limits: room for all pilots on any thread, and frames as large as any server
-/// may send.
+/// may send. What bounds a call is the plan's timeout, not a limit.
 fn limits(plan: &FleetPlan) -> Limits {
-    let largest = plan.reports.as_ref().map_or(0, |reports| reports.bytes);
+    let largest = plan.traffic.iter().map(|traffic| traffic.bytes).max().unwrap_or(0);
+    let out_bytes_max = (8 * FRAME_BYTES_HARD_MAX).max(largest.saturating_mul(4));
+    let timeout_ms = u32::try_from(plan.timeout.as_millis()).unwrap_or(u32::MAX);
     Limits {
-        connections_max: plan.count,
+        connections_max: CONNECTIONS_MAX,
         frame_bytes_max: FRAME_BYTES_HARD_MAX,
-        out_bytes_max: (8 * FRAME_BYTES_HARD_MAX).max(largest.saturating_mul(4)),
+        bind_ms_max: timeout_ms.saturating_add(2_000),
+        out_bytes_max,
         out_frames_max: 1 << 20,
+        topics: TopicLimits { packet_bytes_max: out_bytes_max, ..TopicLimits::default() },
         ..Limits::default()
     }
 }
 
-fn seed() -> Result<[u64; 3], String> {
-    let mut bytes = [0; 24];
+fn keys() -> Result<[u64; 2], String> {
+    let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
     let word = |at: usize| bytes[at..at + 8].iter().fold(0, |word, &b| (word << 8) | u64::from(b));
-    Ok([word(0), word(8), word(16)])
+    Ok([word(0), word(8)])
 }
 
 fn failed(error: std::io::Error) -> String {

@@ -1,25 +1,24 @@
-//! The laboratory: fleets of simulated devices, and what they measure.
+//! The laboratory: fleets of simulated clients, what they are told, and what they measure.
 //!
 //! A [`Fleet`] is the client machines of a protocol under the same shards as the server's: it
-//! tests whatever speaks the protocol and does not know how a server is built. [`wrk`] drives one
-//! from wrk's own command line. What a pilot costs is asserted in `pilot`.
+//! tests whatever speaks the protocol and does not know how a server is built. [`Local`] is a crew
+//! of such fleets, which [`run`] gives the orders of a plan; what a client costs is asserted in
+//! `fleet/pilot.rs`, and which protocols there are stands in [`target`].
 //!
 //! The invariant: every attempt to connect has exactly one outcome or is still open, and
 //! [`Snapshot::conserved`] says so. Start with [`plan`], then [`snapshot`].
 
-pub mod effort;
+pub mod agent;
+pub mod coolpy7;
+pub mod exporter;
+pub mod fault;
 pub mod fleet;
-mod house;
-mod pace;
-mod pilot;
-pub mod plan;
-pub mod snapshot;
-pub mod stamp;
-mod tally;
-pub mod trust;
-pub mod wrk;
+pub mod local;
+pub mod run;
+pub mod scenario;
 
-pub use fleet::Fleet;
-pub use plan::{FleetPlan, Heartbeat, Reconnect, ReportPace, ReportPlan, Think};
+pub use fault::proxy;
+pub use fleet::{Fleet, cause, client, effort, plan, snapshot, source, stamp, target, trust};
+pub use local::Local;
+pub use plan::{FleetPlan, Heartbeat, Reconnect};
 pub use snapshot::Snapshot;
-pub use tally::{Codes, Ends, Side, side_of};

@@ -1,8 +1,10 @@
 //! A fleet against a tiny faulty server: each thing that happens is found under its name, and the
 //! sums agree. What a device meets follows from its number.
 
-use load::{Fleet, FleetPlan, Heartbeat, Reconnect, ReportPace, ReportPlan, Snapshot, Think};
-use model::close::CloseReason;
+use lab::cause::{Cause, Phase};
+use lab::plan::{Arrival, Pace, Traffic, What};
+use lab::timing::Timing;
+use load::{Fleet, FleetPlan, Heartbeat, Reconnect, Snapshot};
 use model::id::ProductKey;
 use model::pilot::Action;
 use proto_miop::client::Profile;
@@ -24,7 +26,6 @@ const BYTES_MAX: usize = 64 * 1024;
 enum Fate {
     Well,
     Refused,
-    Blocked,
     RefusedOnce,
     CutMidFrame,
     NoAnswer,
@@ -91,10 +92,6 @@ fn bind(fate: Fate, first: bool, out: &mut Vec<u8>) -> bool {
     match fate {
         Fate::Refused => Frame::new(Opcode::BindAck, busy).write(out),
         Fate::RefusedOnce if first => Frame::new(Opcode::BindAck, busy).write(out),
-        Fate::Blocked => {
-            let blocked = Props { result: Some(24), ..Props::default() };
-            Frame::new(Opcode::BindAck, blocked).write(out);
-        }
         Fate::NoAnswer => return true,
         Fate::ClosedUnbound => return false,
         Fate::Garbage => out.extend_from_slice(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
@@ -151,6 +148,20 @@ fn fly(plan: FleetPlan, until: impl Fn(&Snapshot) -> bool) -> (Snapshot, Snapsho
     (seen, stopped)
 }
 
+/// What is sent at this pace: heartbeats, or reports of 32 bytes.
+fn traffic(what: What, pace: Pace) -> Traffic {
+    Traffic {
+        what,
+        topic: None,
+        among: None,
+        qos: 0,
+        retain: false,
+        bytes: 32,
+        messages: None,
+        pace,
+    }
+}
+
 #[test]
 fn every_fate_is_counted_under_its_name() {
     const FATES: &[Fate] = &[
@@ -166,19 +177,27 @@ fn every_fate_is_counted_under_its_name() {
     let mut plan = plan(server(FATES), 16);
     plan.threads = 2;
     plan.timeout = Duration::from_millis(200);
-    plan.heartbeat = Heartbeat::ClosedLoop(Think::Fixed(Duration::from_millis(1)));
+    plan.traffic = vec![traffic(What::Heartbeat, Pace::Window(1))];
     let (seen, stopped) = fly(plan, |s| s.over == 12 && s.unanswered >= 2 && s.pongs >= 50);
     assert_eq!((seen.planned, seen.attempts, seen.established), (16, 16, 16));
-    assert_eq!((seen.bound, seen.online_now, seen.refused.of(30)), (8, 4, 2));
-    assert_eq!(seen.kicked.of(40), 2);
-    assert_eq!(seen.closed.of(CloseReason::PeerClosedMidFrame), 2);
-    assert_eq!(seen.bind_failed.of(CloseReason::BindTimeout), 2);
-    assert_eq!(seen.bind_failed.of(CloseReason::PeerClosed), 2);
-    assert_eq!(seen.bind_failed.sum(), 6, "{:?}", seen.bind_failed);
-    assert_eq!((seen.messages, seen.push_us.len()), (2, 2));
-    assert_eq!((seen.unanswered, seen.open_pings), (2, seen.pings - seen.pongs));
-    assert_eq!(seen.heartbeat_us.len(), seen.pongs);
-    assert_eq!(stopped.closed.of(CloseReason::ServerStopped), 4);
+    assert_eq!((seen.bound, seen.online_now, seen.codes.of("refused 30")), (8, 4, 2));
+    let ends = [
+        (Phase::Bind, Cause::BindRefused),
+        (Phase::Bind, Cause::BindTimedOut),
+        (Phase::Bind, Cause::ClosedClean),
+        (Phase::Bind, Cause::ProtocolViolation),
+        (Phase::Online, Cause::Kicked),
+        (Phase::Online, Cause::ClosedMidFrame),
+    ];
+    for (phase, cause) in ends {
+        assert_eq!(seen.causes.of(phase, cause), 2, "{phase:?} {cause:?} {:?}", seen.causes);
+    }
+    assert_eq!((seen.causes.sum(), seen.codes.of("kicked 40")), (12, 2));
+    assert_eq!((seen.messages, seen.timings.of(Timing::Delivery).raw.count()), (2, 2));
+    assert_eq!((seen.unanswered, seen.open_pings), (2, seen.pings - seen.pongs - seen.lost_pings));
+    assert_eq!(seen.timings.of(Timing::Heartbeat).raw.count(), seen.pongs);
+    assert_eq!(seen.timings.of(Timing::Ready).corrected.count(), 8);
+    assert_eq!(stopped.causes.of(Phase::Online, Cause::RunOver), 4);
     assert_eq!((stopped.open_pings, stopped.over), (0, 16));
 }
 
@@ -188,7 +207,7 @@ fn a_closed_port_is_a_refused_call() {
     let address = listener.local_addr().expect("it is bound");
     drop(listener);
     let (seen, _) = fly(plan(address, 3), |seen| seen.over == 3);
-    assert_eq!(seen.connect_failed.of(CloseReason::ConnectRefused), 3);
+    assert_eq!(seen.causes.of(Phase::Connect, Cause::Refused), 3);
     assert_eq!((seen.attempts, seen.established), (3, 0));
 }
 
@@ -198,7 +217,8 @@ fn who_is_told_to_come_back_does() {
     let (base, max) = (Duration::from_millis(1), Duration::from_millis(5));
     plan.reconnect = Reconnect::Backoff { base, max };
     let (seen, _) = fly(plan, |seen| seen.online_now == 1);
-    assert_eq!((seen.attempts, seen.reconnects, seen.refused.of(30)), (2, 1, 1));
+    assert_eq!((seen.attempts, seen.reconnects, seen.codes.of("refused 30")), (2, 1, 1));
+    assert_eq!(seen.timings.of(Timing::Recovery).raw.count(), 1);
 }
 
 #[test]
@@ -209,49 +229,78 @@ fn orders_and_reports_reach_the_devices() {
     assert!(fleet.wait(|seen| seen.online_now == 4, DEADLINE));
     fleet.send(101..103, Action::Ping);
     assert!(fleet.wait(|seen| seen.pongs == 2, DEADLINE));
-    fleet.set_reports(Some(ReportPlan { bytes: 32, pace: ReportPace::Window(4) }));
-    assert!(fleet.wait(|seen| seen.taken_reports >= 100, DEADLINE));
-    fleet.set_reports(None);
-    assert!(fleet.wait(|seen| seen.open_reports == 0, DEADLINE));
+    fleet.send_from_now_on(&[traffic(What::Publish, Pace::Window(4))]).expect("it can");
+    assert!(fleet.wait(|seen| seen.taken >= 100, DEADLINE));
+    fleet.send_from_now_on(&[]).expect("it can");
+    assert!(fleet.wait(|seen| seen.open == 0, DEADLINE));
     fleet.send(100..101, Action::Unbind);
     assert!(fleet.wait(|seen| seen.over == 1, DEADLINE));
     let seen = fleet.stop();
     assert!(seen.conserved(), "{:?}", seen.accounts());
-    assert_eq!((seen.pings, seen.lost_reports), (2, 0));
-    assert_eq!((seen.report_us.is_empty(), seen.reports), (false, seen.taken_reports));
-    assert_eq!(seen.closed.of(CloseReason::OwnStop), 1, "{:?}", seen.closed);
+    assert_eq!((seen.pings, seen.lost), (2, 0));
+    let timed = seen.timings.of(Timing::Publish).raw.count();
+    assert_eq!((timed, seen.sent), (seen.taken, seen.taken));
+    assert_eq!(seen.causes.of(Phase::Online, Cause::Farewell), 1, "{:?}", seen.causes);
 }
 
 #[test]
 fn planned_rates_are_kept() {
     let mut plan = plan(server(&[Fate::Well]), 10);
-    plan.connects_per_s = Some(200.0);
-    plan.heartbeat = Heartbeat::Rate(500.0);
-    plan.reports = Some(ReportPlan { bytes: 8, pace: ReportPace::Rate(500.0) });
-    let enough = |seen: &Snapshot| seen.pongs >= 100 && seen.taken_reports >= 100;
+    plan.arrival = Arrival::Rate { per_s: 200.0 };
+    plan.traffic = vec![
+        traffic(What::Heartbeat, Pace::PerS(500.0)),
+        traffic(What::Publish, Pace::PerS(500.0)),
+    ];
+    let enough = |seen: &Snapshot| seen.pongs >= 100 && seen.taken >= 100;
     let (seen, _) = fly(plan, enough);
     // Ten arrivals at 200 a second take at least 45 ms; nothing may come before its planned time.
-    let most = |per_s: f64| (seen.elapsed.as_secs_f64() * per_s) as u64 + 1;
+    let most = |per_s: f64| (seen.elapsed.as_secs_f64() * per_s) as u64 + 2;
     assert!(seen.elapsed >= Duration::from_millis(45), "{:?}", seen.elapsed);
-    assert!(seen.pings <= most(500.0) && seen.reports <= most(500.0), "{seen:?}");
+    assert!(seen.pings <= most(500.0) && seen.sent <= most(500.0), "{seen:?}");
 }
 
 #[test]
-fn a_fleet_ends_by_itself() {
-    let mut plan = plan(server(&[Fate::Well]), 2);
-    plan.stop_after = Some(Duration::from_millis(50));
-    let (seen, _) = fly(plan, Snapshot::is_over);
-    assert_eq!(seen.closed.sum() + seen.bind_failed.sum() + seen.connect_failed.sum(), 2);
+fn a_plan_of_so_many_messages_ends_with_the_last() {
+    let mut plan = plan(server(&[Fate::Well]), 7);
+    plan.threads = 2;
+    let fleet = Fleet::start(plan).expect("it starts");
+    assert!(fleet.wait(|seen| seen.online_now == 7, DEADLINE));
+    let many = Traffic { messages: Some(101), ..traffic(What::Publish, Pace::PerS(5_000.0)) };
+    let window = Traffic { messages: Some(50), ..traffic(What::Publish, Pace::Window(2)) };
+    fleet.send_from_now_on(&[many, window]).expect("it can");
+    assert!(fleet.wait(|seen| seen.taken == 151, DEADLINE), "{:?}", fleet.snapshot());
+    let beats = Traffic { messages: Some(9), ..traffic(What::Heartbeat, Pace::PerS(1_000.0)) };
+    fleet.send_from_now_on(&[beats]).expect("it can");
+    assert!(fleet.wait(|seen| seen.pongs == 9, DEADLINE), "{:?}", fleet.snapshot());
+    let seen = fleet.stop();
+    assert_eq!((seen.sent, seen.pings, seen.dropped), (151, 9, 0));
+}
+
+#[test]
+fn of_too_many_clients_the_last_ones_go_and_come_back_when_they_are_wanted() {
+    let mut plan = plan(server(&[Fate::Well]), 20);
+    plan.threads = 3;
+    let fleet = Fleet::start(plan).expect("it starts");
+    assert!(fleet.wait(|seen| seen.online_now == 20, DEADLINE));
+    fleet.arrive(5, Arrival::Burst, Vec::new()).expect("it can");
+    assert!(fleet.wait(|seen| seen.online_now == 5 && seen.over == 15, DEADLINE));
+    let every = lab::plan::Span::from_millis(20);
+    let steps = Arrival::Steps { clients: 10, every };
+    fleet.arrive(40, steps, Vec::new()).expect("it can");
+    assert!(fleet.wait(|seen| seen.online_now == 40, DEADLINE), "{:?}", fleet.snapshot());
+    let seen = fleet.stop();
+    assert!(seen.conserved(), "{:?}", seen.accounts());
+    assert_eq!((seen.attempts, seen.causes.of(Phase::Online, Cause::Farewell)), (55, 15));
 }
 
 #[test]
 fn a_wrong_plan_is_refused_in_words() {
     let to = SocketAddr::from(([127, 0, 0, 1], 1));
     let wrong = [
-        FleetPlan { count: 0, ..plan(to, 1) },
         FleetPlan { to: Vec::new(), ..plan(to, 1) },
-        FleetPlan { connects_per_s: Some(0.0), ..plan(to, 1) },
-        FleetPlan { heartbeat: Heartbeat::Rate(f64::NAN), ..plan(to, 1) },
+        FleetPlan { arrival: Arrival::Rate { per_s: 0.0 }, ..plan(to, 1) },
+        FleetPlan { traffic: vec![traffic(What::Heartbeat, Pace::PerS(f64::NAN))], ..plan(to, 1) },
+        FleetPlan { traffic: vec![traffic(What::Request, Pace::PerS(1.0))], ..plan(to, 1) },
         FleetPlan { first_number: u32::MAX, ..plan(to, 1) },
     ];
     for plan in wrong {
@@ -265,12 +314,5 @@ fn a_handshake_without_answer_is_given_up() {
     plan.timeout = Duration::from_millis(100);
     plan.layers.tls = Some(load::trust::anybody("localhost").expect("TLS can be used"));
     let (seen, _) = fly(plan, |seen| seen.over == 1);
-    assert_eq!((seen.connect_failed.of(CloseReason::TimedOut), seen.established), (1, 0));
-}
-
-#[test]
-fn wrk_ends_when_no_device_will_come_back() {
-    let url = format!("miop://box:pk@{}/", server(&[Fate::Blocked]));
-    let line = ["-t", "2", "-c", "4", "--latency", &url, "-d", "30s", "--timeout", "15"];
-    assert_eq!(load::wrk::run(line.map(str::to_owned).to_vec()), 0);
+    assert_eq!((seen.causes.of(Phase::Layers, Cause::LayersTimedOut), seen.established), (1, 0));
 }

@@ -2,7 +2,7 @@
 
 use base::hash::HashKey;
 use base::time::{Instant, Now};
-use load::{Fleet, FleetPlan, Heartbeat, Think};
+use load::{Fleet, FleetPlan};
 use model::id::{ConnRef, DeviceRef, ProductKey, ShardId};
 use model::limits::Limits;
 use model::link::Link;
@@ -80,6 +80,8 @@ fn server() -> SocketAddr {
         paths: vec!["/miop".into()],
         origins: Vec::new(),
         proxy: false,
+        connections_max: 0,
+        open: Arc::default(),
     };
     let mut open = listen::open(std::slice::from_ref(&door), 1, 5_000).expect("a free port");
     let mailbox = Mailbox::<LetterOf<Host, OwnedFd>>::new(16).expect("an eventfd");
@@ -106,7 +108,8 @@ fn check(to: SocketAddr, version: Version, encrypted: bool, web_socket: bool) {
     let product = ProductKey::parse("pk").expect("a valid key");
     let profile = Profile::new(version, product, "box");
     let mut plan = FleetPlan::new(to, 5, Arc::new(profile));
-    plan.heartbeat = Heartbeat::ClosedLoop(Think::Fixed(Duration::ZERO));
+    let text = r#"{"what": "heartbeat", "pace": {"window": 1}}"#;
+    plan.traffic = vec![serde_json::from_str(text).expect("traffic")];
     if encrypted {
         plan.layers.tls = Some(load::trust::anybody("localhost").expect("TLS can be used"));
     }

@@ -39,6 +39,24 @@ impl Pilot {
         self.client.is_online()
     }
 
+    /// Publishes to a topic that is not one of its profile's, with this QoS (0, 1 or 2; else the
+    /// profile's) and retained or not. It counts among its messages upstream, and does nothing
+    /// while the server has not accepted it.
+    pub fn publish_to(
+        &mut self,
+        now: Now,
+        topic: &str,
+        (qos, retain): (u8, bool),
+        body: &[u8],
+        out: &mut Out,
+    ) {
+        if self.client.is_online() {
+            let qos = Qos::of(qos).unwrap_or(self.client.profile.qos);
+            self.publish(now, &parts(topic, qos, retain, body), out);
+            self.client.sent_ms = now.mono.millis() as u32;
+        }
+    }
+
     fn publish(&mut self, now: Now, parts: &Parts<'_>, out: &mut Out) {
         self.sent += 1;
         let (seq, qos) = (self.sent, parts.qos);

@@ -1,0 +1,189 @@
+//! The laboratory's four stages, against Holdline by MIOP and by MQTT and against mosquitto.
+//!
+//! `bench stages [--clients N] [--only STAGE|TARGET ...]` starts each server afresh on loopback,
+//! runs `holdline load` against it as anyone would, and keeps the summary and the run without its
+//! series in `bench/results/lab`. What a stage finds is its result: nothing is judged here.
+//!
+//! A server that a stage killed and started again is ended by its folder's name in its command.
+
+use crate::clock;
+use crate::holdline;
+use crate::results;
+use crate::swarm::peers::Kind;
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The servers.
+const TARGETS: [&str; 3] = ["holdline-miop", "holdline-mqtt", "mosquitto"];
+/// The stages.
+const STAGES: [&str; 4] = ["link-limit", "stability", "ladder", "exception"];
+/// How long a server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Clients of the ladder's highest rung.
+const LADDER_TOP: f64 = 1_000_000.0;
+
+/// Runs what is asked for.
+pub fn run(words: &[String]) -> io::Result<()> {
+    let (mut clients, mut only) = (15_000_u32, Vec::new());
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| io::Error::other(format!("{word}: of what?")))?;
+        match word.as_str() {
+            "--clients" => {
+                clients = value.parse().map_err(|_| io::Error::other("--clients: a number"))?;
+            }
+            "--only" => only.push(value.clone()),
+            _ => return Err(io::Error::other(format!("no such option: {word}"))),
+        }
+    }
+    let wanted = |name: &str, among: &[&str]| {
+        let named: Vec<_> = only.iter().filter(|it| among.contains(&it.as_str())).collect();
+        named.is_empty() || named.iter().any(|it| *it == name)
+    };
+    for target in TARGETS.iter().filter(|it| wanted(it, &TARGETS)) {
+        for stage in STAGES.iter().filter(|it| wanted(it, &STAGES)) {
+            println!("{stage} {target} ...");
+            match one(target, stage, clients) {
+                Ok(file) => println!("  stored in {}", file.display()),
+                Err(error) => eprintln!("  {error}"),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs one stage against one server, and keeps what came out.
+fn one(target: &str, stage: &str, clients: u32) -> io::Result<PathBuf> {
+    let folder = tempfile::tempdir()?;
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+    let server = server(target, port, clients, folder.path())?;
+    let words: Vec<&str> = server.iter().map(String::as_str).collect();
+    let log = || std::fs::File::create(folder.path().join("log"));
+    let mut child = Command::new(words[0])
+        .args(&words[1..])
+        .stdin(Stdio::null())
+        .stdout(log()?)
+        .stderr(log()?)
+        .spawn()?;
+    let done = listens(port).and_then(|()| {
+        let out = folder.path().join("runs");
+        load(target, stage, (port, clients), (&server, child.id()), &out)
+    });
+    let _ = child.kill(); // an error says that a stage has ended it
+    let _ = child.wait();
+    end_all(folder.path());
+    done?;
+    keep(target, stage, &folder.path().join("runs"))
+}
+
+/// The command that starts a server.
+fn server(target: &str, port: u16, clients: u32, folder: &Path) -> io::Result<Vec<String>> {
+    let file = folder.join("server.conf");
+    let path = |path: &Path| path.display().to_string();
+    if target == "mosquitto" {
+        let program = Kind::Mosquitto.program();
+        let program = program.ok_or_else(|| io::Error::other("mosquitto is not installed"))?;
+        let text = format!(
+            "listener {port} 127.0.0.1\nallow_anonymous true\nlog_type none\npersistence false\n\
+             set_tcp_nodelay true\n"
+        );
+        std::fs::write(&file, text)?;
+        return Ok(vec![path(&program), "-c".to_owned(), path(&file)]);
+    }
+    let protocol = if target == "holdline-mqtt" { "mqtt" } else { "miop" };
+    let text = format!(
+        "[server]\nlog = \"warn\"\n\n[listen.it]\naddress = \"127.0.0.1:{port}\"\n\
+         protocol = \"{protocol}\"\n\n[api]\naddress = \"127.0.0.1:0\"\n\n[limits]\n\
+         connections_max = {}\nbinds_per_s = 1000000\n\n[products.demo]\napp_id = 1\n\
+         anonymous = \"loopback\"\nheartbeat_min_s = 5\n",
+        clients + 2_000
+    );
+    std::fs::write(&file, text)?;
+    let data = path(&folder.join("data"));
+    let words = ["serve", "--config", &path(&file), "--data", &data].map(str::to_owned);
+    Ok([vec![path(&holdline::binary()?)], words.into()].concat())
+}
+
+/// Waits until somebody listens there.
+fn listens(port: u16) -> io::Result<()> {
+    let began = clock::now();
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        if clock::since(began) > PATIENCE {
+            return Err(io::Error::other("the server did not listen in time"));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Runs the stage.
+fn load(
+    target: &str,
+    stage: &str,
+    (port, clients): (u16, u32),
+    (server, pid): (&[String], u32),
+    out: &Path,
+) -> io::Result<()> {
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let url = match target {
+        "holdline-miop" => format!("miop://stage:demo@{at}/"),
+        _ => format!("mqtt://{at}"),
+    };
+    let mut command = Command::new(holdline::binary()?);
+    command.args(["load", stage, &url, "--pid", &pid.to_string(), "--quiet"]);
+    command.arg("--out").arg(out);
+    let count = clients.to_string();
+    match stage {
+        "link-limit" => {
+            command.args(["--clients", &count]).arg("--step").arg((clients / 5).to_string())
+        }
+        "stability" => command.args(["--clients", &count, "--hold", "60s"]),
+        "ladder" => command.arg("--scale").arg((f64::from(clients) / LADDER_TOP).to_string()),
+        _ => command.args(["--clients", &count, "--start", &server.join(" ")]),
+    };
+    match command.stdout(Stdio::null()).status()?.code() {
+        Some(2) | None => Err(io::Error::other("nothing was run")),
+        Some(code) => {
+            println!("  exit code {code}");
+            Ok(())
+        }
+    }
+}
+
+/// Ends what was started with this folder in its command: a server that was started again.
+fn end_all(folder: &Path) {
+    let folder = folder.display().to_string();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry.file_name().to_string_lossy().parse::<i32>().ok();
+        let Some(pid) = pid.and_then(Pid::from_raw) else { continue };
+        let command = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        if command.contains(&folder) {
+            // It may have ended meanwhile, which is what is wanted.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Keeps the summary and the run without its series.
+fn keep(target: &str, stage: &str, runs: &Path) -> io::Result<PathBuf> {
+    let made = std::fs::read_dir(runs)?.flatten().next();
+    let made = made.ok_or_else(|| io::Error::other("no run was written"))?.path();
+    let mut run: Value = serde_json::from_str(&std::fs::read_to_string(made.join("run.json"))?)?;
+    if let Some(run) = run.as_object_mut() {
+        run.remove("series");
+    }
+    let folder = results::folder().join("lab");
+    std::fs::create_dir_all(&folder)?;
+    let summary = Command::new(holdline::binary()?).args(["load", "report"]).arg(&made).output()?;
+    let date = base::calendar::date(clock::unix_s());
+    let name = format!("{date}-{stage}-{target}");
+    std::fs::write(folder.join(format!("{name}.json")), serde_json::to_string(&run)?)?;
+    let file = folder.join(format!("{name}.txt"));
+    std::fs::write(&file, summary.stdout)?;
+    Ok(file)
+}

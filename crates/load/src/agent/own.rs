@@ -1,0 +1,77 @@
+//! What an agent's roof gives it in earnest: this machine's clock, its counters, and a crew.
+//!
+//! It does not know coordinators. What cannot be read is said once and absent from then on.
+
+use super::Hands;
+use crate::run::parts::Eyes;
+use crate::run::real::Observers;
+use crate::stamp;
+use lab::crew::Crew;
+use lab::host::{Environment, Need, Row};
+use lab::plan::Target;
+use lab::series::Reading;
+use std::sync::{Mutex, PoisonError};
+
+/// This machine as an agent.
+pub struct Own {
+    eyes: Mutex<Observers>,
+    crew: Option<fn(u64) -> Box<dyn Crew>>,
+    target_pid: Option<u32>,
+}
+
+impl Own {
+    /// An agent whose clients are of this crew, made from a seed.
+    pub fn loading(crew: fn(u64) -> Box<dyn Crew>) -> Own {
+        let (eyes, _) = Observers::of(&Target::default(), None, true);
+        Own { eyes: Mutex::new(eyes), crew: Some(crew), target_pid: None }
+    }
+
+    /// An agent that only watches the target's process, host and metrics; an error says what
+    /// cannot be watched.
+    pub fn observing(target: &Target) -> Result<Own, String> {
+        let (eyes, wrong) = Observers::of(target, None, false);
+        let target_pid = eyes.target_pid();
+        match wrong.first() {
+            Some(why) => Err(why.clone()),
+            None => Ok(Own { eyes: Mutex::new(eyes), crew: None, target_pid }),
+        }
+    }
+
+    /// Whether it makes load.
+    pub fn loads(&self) -> bool {
+        self.crew.is_some()
+    }
+}
+
+impl Hands for Own {
+    fn environment(&self) -> Environment {
+        observe::environment()
+    }
+
+    fn examine(&self, need: &Need) -> Vec<Row> {
+        let pid = need.pid.or(self.target_pid);
+        observe::doctor::examine(&Need { pid, ..need.clone() })
+    }
+
+    fn crew(&self, seed: u64) -> Option<Box<dyn Crew>> {
+        self.crew.map(|crew| crew(seed))
+    }
+
+    fn figures(&self) -> Reading {
+        let (reading, news) = self.eyes.lock().unwrap_or_else(PoisonError::into_inner).read();
+        news.iter().for_each(|news| self.tell(news));
+        reading
+    }
+
+    fn wall_us(&self) -> u64 {
+        stamp::machine_us()
+    }
+
+    fn ahead(&self, ahead_us: i64) {
+        stamp::set_ahead_us(ahead_us);
+    }
+
+    fn tell(&self, line: &str) {
+        eprintln!("{line}");
+    }
+}

@@ -1,0 +1,178 @@
+//! What an agent does all day: listens, has callers prove themselves, works for one at a time.
+//!
+//! Every caller gets a thread for the proof; strangers are few and have little time. Who has proved
+//! itself while another is at work is told who that is. It does not know what load is: the roof's
+//! [`Hands`] make it.
+
+use super::PROOF_WAIT;
+use super::proof::{self, Role};
+use super::session;
+use super::wire::{self, CALL_LINE_BYTES_MAX, Receiver, STRANGER_LINE_BYTES_MAX, Sender};
+use super::words::{Call, Reply, VERSION};
+use lab::crew::Crew;
+use lab::host::{Environment, Need, Row};
+use lab::series::Reading;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::thread;
+
+/// Callers that have not proved themselves yet, at most; one more is hung up on.
+const STRANGERS_MAX: usize = 16;
+
+/// What an agent can do and see: the roof's part.
+pub trait Hands: Send + Sync {
+    /// What this machine is.
+    fn environment(&self) -> Environment;
+
+    /// Whether this machine is fit for it.
+    fn examine(&self, need: &Need) -> Vec<Row>;
+
+    /// A crew for a coordinator; `None`: this agent only observes. Called and used on one thread.
+    fn crew(&self, seed: u64) -> Option<Box<dyn Crew>>;
+
+    /// Figures of this machine by full names (`tester.`, `target.`), read once a second.
+    fn figures(&self) -> Reading;
+
+    /// This machine's clock, Unix time in microseconds, as it stands.
+    fn wall_us(&self) -> u64;
+
+    /// The clock is so far ahead of the coordinator's: stamps and latencies are to be in the
+    /// coordinator's time.
+    fn ahead(&self, ahead_us: i64);
+
+    /// Something happened that its owner may want to read.
+    fn tell(&self, line: &str);
+}
+
+/// Where an agent listens, and for whom.
+pub struct Seat {
+    /// The listener.
+    pub listener: TcpListener,
+    /// The agent's name.
+    pub name: String,
+    /// What a coordinator must know; empty only where the listener is on loopback.
+    pub token: String,
+    /// Whether it makes load, or only observes.
+    pub loads: bool,
+}
+
+impl Seat {
+    /// Listens. Without a token only on loopback: whoever may give orders here can send load to
+    /// anybody.
+    pub fn take(at: SocketAddr, name: &str, token: &str, loads: bool) -> Result<Seat, String> {
+        let loopback = match at.ip() {
+            IpAddr::V4(ip) => ip.is_loopback(),
+            IpAddr::V6(ip) => ip.is_loopback(),
+        };
+        if token.is_empty() && !loopback {
+            return Err(format!("{at} is not loopback: an agent there wants a --token"));
+        }
+        let listener = TcpListener::bind(at).map_err(|error| format!("{at}: {error}"))?;
+        Ok(Seat { listener, name: proper(name), token: token.to_owned(), loads })
+    }
+}
+
+/// A name as it can stand before the first dot of a figure's name.
+pub(super) fn proper(name: &str) -> String {
+    let letters = name.chars().take(32);
+    let letters = letters.map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' });
+    let name: String = letters.collect();
+    let taken = ["", "clients", "tester", "target", "server", "redis"];
+    if taken.contains(&name.as_str()) { format!("agent-{name}") } else { name }
+}
+
+/// Who is at work for whom: the coordinator's address while there is one.
+struct Desk {
+    seat: Mutex<()>,
+    whom: Mutex<Option<SocketAddr>>,
+    strangers: AtomicUsize,
+}
+
+/// Serves coordinators, one after the other, until the listener fails.
+pub fn serve(seat: Seat, hands: Arc<dyn Hands>) -> Result<(), String> {
+    let desk =
+        Desk { seat: Mutex::new(()), whom: Mutex::new(None), strangers: AtomicUsize::new(0) };
+    let (seat, desk) = (Arc::new(seat), Arc::new(desk));
+    loop {
+        let (stream, peer) = match seat.listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
+            Err(error) => return Err(format!("nobody can call any more: {error}")),
+        };
+        if desk.strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS_MAX {
+            desk.strangers.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (seat, desk, hands) = (Arc::clone(&seat), Arc::clone(&desk), Arc::clone(&hands));
+        let call = move || call(&seat, &desk, &hands, stream, peer);
+        thread::Builder::new()
+            .name("agent-call".to_owned())
+            .spawn(call)
+            .map_err(|error| format!("no thread for a caller: {error}"))?;
+    }
+}
+
+/// One caller, from the first byte to the last.
+fn call(seat: &Seat, desk: &Desk, hands: &Arc<dyn Hands>, stream: TcpStream, peer: SocketAddr) {
+    let opened = wire::open(stream, STRANGER_LINE_BYTES_MAX).map_err(|error| error.to_string());
+    let proved = opened.and_then(|(sender, mut receiver)| {
+        let proved = welcome(seat, hands, &sender, &mut receiver);
+        if let Err(why) = &proved {
+            // It may be gone, which is why it did not prove itself.
+            let _ = sender.send(&Reply::Sorry { why: why.clone() });
+        }
+        proved.map(|proved| (sender, receiver, proved))
+    });
+    desk.strangers.fetch_sub(1, Ordering::Relaxed);
+    let (sender, mut receiver, (seed, welcome)) = match proved {
+        Ok(proved) => proved,
+        Err(why) => return hands.tell(&format!("{peer} was not let in: {why}")),
+    };
+    let _busy = match desk.seat.try_lock() {
+        Ok(free) => free,
+        Err(TryLockError::Poisoned(free)) => free.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            let whom = *desk.whom.lock().unwrap_or_else(PoisonError::into_inner);
+            let whom = whom.map_or("another coordinator".to_owned(), |whom| whom.to_string());
+            let why = format!("{} is at work for {whom}", seat.name);
+            hands.tell(&format!("{peer} was sent away: {why}"));
+            // A coordinator that is gone needs no answer.
+            let _ = sender.send(&Reply::Sorry { why });
+            return;
+        }
+    };
+    *desk.whom.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer);
+    hands.tell(&format!("at work for {peer}"));
+    receiver.allow(CALL_LINE_BYTES_MAX);
+    let end = match sender.send(&welcome) {
+        Ok(()) => session::work(hands, seed, Arc::new(sender), &mut receiver),
+        Err(why) => why,
+    };
+    *desk.whom.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    hands.tell(&format!("no longer at work for {peer}: {end}"));
+}
+
+/// Both prove that they know the token: the seed that the coordinator brought, and the welcome.
+fn welcome(
+    seat: &Seat,
+    hands: &Arc<dyn Hands>,
+    sender: &Sender,
+    receiver: &mut Receiver,
+) -> Result<(u64, Reply), String> {
+    let nonce = proof::nonce()?;
+    sender.send(&Reply::Hello { version: VERSION, nonce })?;
+    let call = receiver.next(PROOF_WAIT)?.ok_or("it hung up")?;
+    let Call::Prove { version, nonce: theirs, proof, seed } = call else {
+        return Err("a proof was expected first".to_owned());
+    };
+    if version != VERSION {
+        return Err(format!("this agent speaks version {VERSION}, the coordinator {version}"));
+    }
+    if !proof::holds(proof, &seat.token, Role::Coordinator, theirs, nonce) {
+        return Err("the token is not the same on both sides".to_owned());
+    }
+    let proof = proof::prove(&seat.token, Role::Agent, theirs, nonce);
+    let (name, environment) = (seat.name.clone(), hands.environment());
+    Ok((seed, Reply::Welcome { proof, name, environment, loads: seat.loads }))
+}

@@ -1,0 +1,60 @@
+//! What coordinator and agent say to each other: a JSON object a line, `say` first.
+//!
+//! ```text
+//!  coordinator                       agent
+//!      ◄──────── hello (version, nonce)
+//!  prove (nonce, proof) ──────────►            a proof of the token
+//!      ◄──────── welcome (proof, who it is)    or sorry (why not), and the end
+//!  ping, order, look, clock ... ──►
+//!      ◄──────── pong, done, seen ...
+//! ```
+//! A version is one number: both must have the same. It knows no socket and no clock.
+
+use super::proof::{Hex, Nonce};
+use lab::crew::Look;
+use lab::host::{Environment, Need, Row};
+use lab::order::Order;
+use serde::{Deserialize, Serialize};
+
+/// The protocol's version.
+pub(super) const VERSION: u32 = 1;
+
+/// What a coordinator says.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "snake_case")]
+pub(super) enum Call {
+    /// It knows the token.
+    Prove { version: u32, nonce: Nonce, proof: Hex, seed: u64 },
+    /// What does your clock say?
+    Ping { asked_us: u64 },
+    /// Your clock is so far ahead of mine.
+    Clock { ahead_us: i64 },
+    /// Carry this out when my clock says so.
+    Order { number: u64, due_us: u64, order: Order },
+    /// What have you seen?
+    Look { number: u64 },
+    /// Are you fit for this?
+    Examine { number: u64, need: Need },
+    /// End your clients; I am done.
+    Leave,
+}
+
+/// What an agent says.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "snake_case")]
+pub(super) enum Reply {
+    /// Prove that you know the token.
+    Hello { version: u32, nonce: Nonce },
+    /// It knows the token too, and is at work for this coordinator.
+    Welcome { proof: Hex, name: String, environment: Environment, loads: bool },
+    /// It will not, or cannot go on; the connection ends.
+    Sorry { why: String },
+    /// Answer to a ping, by the agent's own clock.
+    Pong { asked_us: u64, heard_us: u64, told_us: u64 },
+    /// An order was carried out, or why not.
+    Done { number: u64, error: Option<String> },
+    /// What it has seen; timings are those since the last look.
+    Seen { number: u64, look: Box<Look> },
+    /// Answer to Examine.
+    Fitness { number: u64, rows: Vec<Row> },
+}

@@ -1,0 +1,239 @@
+//! Coolpy7's benchmark line: so many MQTT clients that connect, subscribe and stay.
+//!
+//! `-workers=N -cid=PREFIX -topic=T%i -qos=0 -url=tcp://HOST:PORT -keepalive=60s -clear=true`, with
+//! Go's flags: one dash or two, `=` or a space, `-clear` alone for true, times like `1h30m`. It
+//! becomes a [`Plan`]; a line for every thousand connections is printed as they come. It knows
+//! nothing of running the plan.
+
+use crate::run::{Tick, Watch};
+use lab::plan::{Plan, Span};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+/// What is to be run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Arguments {
+    /// Clients.
+    pub workers: u32,
+    /// In front of each client's number, in its id.
+    pub cid: String,
+    /// Topic that each subscribes to, with `%i`; `None`: no subscription.
+    pub topic: Option<String>,
+    /// Quality of service of the subscription.
+    pub qos: u8,
+    /// Whom to call.
+    pub url: String,
+    /// Keep-alive.
+    pub keepalive: Span,
+    /// Clean session.
+    pub clear: bool,
+    /// How long they stay; ours. Without it, until somebody interrupts, a month at most.
+    pub duration: Option<Span>,
+}
+
+/// How it is called.
+pub const USAGE: &str = "\
+usage: holdline load coolpy7 -workers=N -url=tcp://HOST:PORT
+  -workers=N       clients (1)
+  -cid=PREFIX      in front of their numbers (cp7)
+  -topic=T         topic each subscribes to, %i is its number; null: none (null)
+  -qos=0           quality of service of the subscription
+  -url=tcp://…     the broker; also mqtt://, mqtts://, ssl:// (tcp://127.0.0.1:1883)
+  -keepalive=60s   from one ping to the next
+  -clear=true      clean session
+  -duration=10m    how long they stay (until Ctrl-C); this one is ours";
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Arguments {
+            workers: 1,
+            cid: "cp7".to_owned(),
+            topic: None,
+            qos: 0,
+            url: "tcp://127.0.0.1:1883".to_owned(),
+            keepalive: Span::from_secs(60),
+            clear: true,
+            duration: None,
+        }
+    }
+}
+
+/// Reads Go's flags.
+pub fn parse(words: &[String]) -> Result<Arguments, String> {
+    let mut arguments = Arguments::default();
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let Some(flag) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')) else {
+            return Err(format!("`{word}` belongs to no flag"));
+        };
+        let (name, given) = match flag.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (flag, None),
+        };
+        if name == "clear" {
+            // Go's switches take no second word.
+            arguments.clear = switch(given.as_deref().unwrap_or("true"))?;
+            continue;
+        }
+        let value = match given {
+            Some(value) => value,
+            None => words.next().cloned().ok_or_else(|| format!("-{name} needs a value"))?,
+        };
+        let wrong = |need: &str| format!("-{name}={value}: {need}");
+        match name {
+            "workers" => {
+                let count = value.parse().ok().filter(|count| *count > 0);
+                arguments.workers = count.ok_or_else(|| wrong("a number of clients, from 1"))?;
+            }
+            "cid" => arguments.cid = value,
+            "topic" => arguments.topic = (value != "null" && !value.is_empty()).then_some(value),
+            "qos" => {
+                let qos = value.parse().ok().filter(|qos| *qos <= 2);
+                arguments.qos = qos.ok_or_else(|| wrong("0, 1 or 2"))?;
+            }
+            "url" => arguments.url = value,
+            "keepalive" => arguments.keepalive = span(&value).map_err(|why| wrong(&why))?,
+            "duration" => arguments.duration = Some(span(&value).map_err(|why| wrong(&why))?),
+            _ => return Err(format!("-{name} is no flag of it")),
+        }
+    }
+    Ok(arguments)
+}
+
+fn switch(value: &str) -> Result<bool, String> {
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(format!("-clear={value}: true or false")),
+    }
+}
+
+/// A time as Go writes it: `60s`, `1h30m`, `1.5h`.
+fn span(text: &str) -> Result<Span, String> {
+    let need = || "a time like 60s or 1h30m".to_owned();
+    let mut all = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let unit = rest.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(need)?;
+        let digits = rest[unit..].find(|c: char| !c.is_ascii_alphabetic());
+        let end = digits.map_or(rest.len(), |digits| unit + digits);
+        let part: Span = rest[..end].parse().map_err(|_| need())?;
+        all = all.checked_add(part.0).ok_or_else(need)?;
+        rest = &rest[end..];
+    }
+    if text.is_empty() { Err(need()) } else { Ok(Span(all)) }
+}
+
+impl Arguments {
+    /// The plan that they ask for.
+    pub fn plan(&self) -> Result<Plan, String> {
+        let url = match self.url.split_once("://") {
+            Some(("tcp", rest)) => format!("mqtt://{rest}"),
+            Some(("ssl" | "tls", rest)) => format!("mqtts://{rest}"),
+            _ => self.url.clone(),
+        };
+        let text = "name = \"coolpy7\"\nabout = \"Clients that connect, subscribe and stay.\"\n\
+                    [[group]]\nname = \"workers\"\nback_after = \"1s\"\n\
+                    [[stage]]\nname = \"stay\"\narrive_max = \"24h\"\n\
+                    pass = [\"online_share == 1\", \"unexplained == 0\"]\n";
+        let mut plan = crate::run::file::parse("coolpy7", text, &[])?;
+        plan.target.url = vec![url];
+        let group = &mut plan.groups[0];
+        group.id = Some(format!("{}%i", self.cid));
+        group.keep_alive = self.keepalive;
+        group.keep_session = !self.clear;
+        group.subscribe = self.topic.clone().into_iter().collect();
+        group.subscribe_qos = self.qos;
+        let stage = &mut plan.stages[0];
+        stage.clients = BTreeMap::from([("workers".to_owned(), self.workers)]);
+        stage.hold = self.duration.unwrap_or(crate::run::check::TIME_MAX);
+        crate::run::check::check(&plan).map_err(|problem| problem.to_string())?;
+        Ok(plan)
+    }
+}
+
+/// Prints a line for every thousand connections.
+pub struct Counter<W> {
+    to: W,
+    printed: u64,
+}
+
+impl<W: Write> Counter<W> {
+    /// A counter that prints there.
+    pub fn new(to: W) -> Counter<W> {
+        Counter { to, printed: 0 }
+    }
+}
+
+impl<W: Write> Watch for Counter<W> {
+    fn tick(&mut self, tick: &Tick) {
+        while self.printed + 1_000 <= tick.counts.online {
+            self.printed += 1_000;
+            // Whoever closed the pipe wants no lines.
+            let _ = writeln!(self.to, "connected {}", self.printed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Arguments, String> {
+        parse(&line.split(' ').filter(|w| !w.is_empty()).map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_published_line_is_read() {
+        let line = "-workers=4000000 -cid=tqy -topic=null -qos=0 -url=tcp://192.168.200.238:1883 \
+                    -keepalive=60000s -clear=true";
+        let arguments = parsed(line).expect("it is theirs");
+        assert_eq!((arguments.workers, arguments.topic.clone()), (4_000_000, None));
+        let plan = arguments.plan().expect("it can be run");
+        assert_eq!(plan.target.url, ["mqtt://192.168.200.238:1883"]);
+        assert_eq!(plan.groups[0].id.as_deref(), Some("tqy%i"));
+        assert_eq!(plan.groups[0].keep_alive, Span::from_secs(60_000));
+        assert!(plan.groups[0].subscribe.is_empty() && !plan.groups[0].keep_session);
+    }
+
+    #[test]
+    fn flags_are_gos() {
+        let arguments = parsed("--workers 5 -topic=my/%i --qos=1 -clear=F -keepalive 1h30m");
+        let arguments = arguments.expect("Go takes it");
+        assert_eq!((arguments.workers, arguments.qos, arguments.clear), (5, 1, false));
+        assert_eq!(arguments.keepalive, Span::from_secs(5_400));
+        let plan = arguments.plan().expect("it can be run");
+        assert_eq!(plan.groups[0].subscribe, ["my/%i"]);
+        assert!(plan.groups[0].keep_session);
+        assert!(parsed("-clear -workers=1").expect("a switch alone").clear);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (line, said) in [
+            ("-workers=0", "-workers=0: a number of clients"),
+            ("-workers", "-workers needs a value"),
+            ("-qos=3", "-qos=3: 0, 1 or 2"),
+            ("-keepalive=60", "-keepalive=60: a time like 60s"),
+            ("-clear=maybe", "-clear=maybe: true or false"),
+            ("-speed=1", "-speed is no flag of it"),
+            ("workers=1", "`workers=1` belongs to no flag"),
+        ] {
+            assert!(parsed(line).expect_err(line).contains(said), "{line}");
+        }
+        assert!(parsed("-url=x").expect("read").plan().is_err());
+        assert!(parsed("-keepalive=20h").expect("read").plan().is_err(), "16 bits of seconds");
+    }
+
+    #[test]
+    fn every_thousand_is_printed_once() {
+        let mut printed = Vec::new();
+        let mut counter = Counter::new(&mut printed);
+        for online in [10, 2_500, 2_600, 3_000, 1_000] {
+            let counts = lab::run::Counts { online, ..Default::default() };
+            counter.tick(&crate::run::watch::tests::tick(counts));
+        }
+        assert_eq!(printed, b"connected 1000\nconnected 2000\nconnected 3000\n");
+    }
+}

@@ -1,0 +1,121 @@
+//! When pilots beat, and their timers.
+//!
+//! Timers are a heap of exact times: a heartbeat's pace is what is measured here, so the grain of
+//! a wheel would show. A pilot has one timer of its own that counts; those it had before are
+//! ignored.
+
+use super::{Desk, PilotHouse};
+use crate::fleet::client::Act;
+use crate::fleet::pilot::{Aim, Ears, Flags, State};
+use crate::fleet::plan::Heartbeat;
+use base::time::{Instant, Now};
+use lab::timing::Timing;
+use model::pilot::Action;
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use super::calls::micros;
+
+/// Timers served in one turn. More wait a turn.
+const TIMERS_PER_TURN: usize = 1_024;
+/// Multiplied with a client's number it spreads neighbours evenly over 32 bits.
+pub(super) const SPREAD: u32 = 0x9e37_79b9;
+
+impl PilotHouse {
+    pub(super) fn arm(&mut self, pilot: u32, at: Instant) {
+        let this = self.at(pilot);
+        this.timer = this.timer.wrapping_add(1);
+        let timer = this.timer;
+        self.timers.push(Reverse((at, pilot, timer, Aim::Own)));
+    }
+
+    pub(super) fn fire_timers(&mut self, now: Now, desk: &mut Desk) {
+        for _ in 0..TIMERS_PER_TURN {
+            let Some(Reverse((at, pilot, timer, aim))) = self.timers.peek().copied() else { break };
+            if at > now.mono {
+                break;
+            }
+            self.timers.pop();
+            let this = self.at(pilot);
+            let counts = match aim {
+                Aim::Own => this.timer == timer,
+                Aim::Every(_) => u16::from(this.every) == timer,
+            };
+            if counts {
+                self.fire(now, pilot, at, aim, desk);
+            }
+        }
+    }
+
+    /// How large a part of a span a client waits first, by its number.
+    pub(super) fn spread(&self, pilot: u32, span: Duration) -> Duration {
+        let part = self.number(pilot).wrapping_mul(SPREAD);
+        span.mul_f64(f64::from(part) / f64::from(u32::MAX))
+    }
+
+    /// What a pilot does once it is bound.
+    pub(super) fn first_beat(&mut self, now: Now, pilot: u32) {
+        match self.plan.heartbeat {
+            Heartbeat::Agreed => self.rearm(now.mono, pilot),
+            Heartbeat::Every(span) => {
+                let wait = self.spread(pilot, span);
+                self.arm(pilot, now.after(wait));
+            }
+            Heartbeat::Never => {}
+        }
+    }
+
+    /// A timer says that it is time to beat; `at` is when it was meant to.
+    pub(super) fn beat(&mut self, now: Now, pilot: u32, at: Instant, desk: &mut Desk) {
+        self.ping(pilot, at, micros(now.mono - at), desk);
+        self.rearm(at, pilot);
+    }
+
+    /// Sets the next beat after that of `at`, where beats follow a clock.
+    fn rearm(&mut self, at: Instant, pilot: u32) {
+        let span = match self.plan.heartbeat {
+            Heartbeat::Agreed => Duration::from_secs(u64::from(self.at(pilot).heartbeat_s)),
+            Heartbeat::Every(span) => span,
+            Heartbeat::Never => return,
+        };
+        if !span.is_zero() {
+            self.arm(pilot, at + span);
+        }
+    }
+
+    /// Sends a heartbeat that was planned for `at`, so much later. While one is under way it is
+    /// left out, which is counted; false then.
+    pub(super) fn ping(&mut self, pilot: u32, at: Instant, late_us: u32, desk: &mut Desk) -> bool {
+        let this = self.at(pilot);
+        if this.ears == Ears::Frozen {
+            return false;
+        }
+        if this.is_pinging() {
+            self.log.skipped_beats += 1;
+            return false;
+        }
+        this.flags.set(Flags::PINGING);
+        (this.since, this.late_us) = (at, late_us);
+        self.log.pings += 1;
+        self.log.open_pings += 1;
+        self.tell(pilot, Act::Do(Action::Ping), desk);
+        true
+    }
+
+    pub(super) fn pong(&mut self, now: Now, pilot: u32, desk: &mut Desk) {
+        let timeout = self.plan.timeout;
+        let this = self.at(pilot);
+        if this.state != State::Online || !this.flags.take(Flags::PINGING) {
+            self.log.unasked_pongs += 1;
+            return;
+        }
+        let (spent, late_us) = (now.mono - this.since, this.late_us);
+        let overdue = this.flags.take(Flags::OVERDUE);
+        let late = overdue || spent > timeout;
+        self.log.open_pings -= 1;
+        self.log.unanswered += u64::from(late && !overdue); // the sweep had not come by yet
+        *(if late { &mut self.log.late_pongs } else { &mut self.log.pongs }) += 1;
+        self.note(Timing::Heartbeat, spent, late_us);
+        self.ping_again(now, pilot, desk);
+    }
+}

@@ -1,0 +1,186 @@
+//! Messages and requests under way: what was planned when, and what became of each.
+//!
+//! Every one of them is timed, however many a client has under way: whoever times one of many
+//! leaves out those that wait longest. They stand in one table of the thread, in a row for each
+//! client; a client without any costs nothing.
+
+use super::{Desk, PilotHouse};
+use crate::fleet::client::Profile;
+use crate::fleet::pilot::{NONE, Pilot, State};
+use base::time::{Instant, Now};
+use lab::timing::Timing;
+
+/// What is under way.
+#[derive(Clone, Copy)]
+struct Flight {
+    /// Planned for.
+    at: Instant,
+    /// Sent so much later, microseconds.
+    late_us: u32,
+    /// Its number on its client's machine.
+    seq: u32,
+    /// The server will say that it has it.
+    is_answered: bool,
+    /// The next one of its client, or the next free place.
+    next: u32,
+}
+
+/// The table of all under way.
+pub(super) struct Flights {
+    all: Vec<Flight>,
+    free: u32,
+}
+
+impl Default for Flights {
+    fn default() -> Flights {
+        Flights { all: Vec::new(), free: NONE }
+    }
+}
+
+impl Flights {
+    fn push(&mut self, pilot: &mut Pilot, flight: Flight) {
+        let place = match self.free {
+            NONE => {
+                self.all.push(flight);
+                (self.all.len() - 1) as u32
+            }
+            free => {
+                self.free = self.all[free as usize].next;
+                self.all[free as usize] = flight;
+                free
+            }
+        };
+        match pilot.newest {
+            NONE => pilot.oldest = place,
+            newest => self.all[newest as usize].next = place,
+        }
+        pilot.newest = place;
+        pilot.open += 1;
+    }
+
+    /// Takes the oldest if its number is not above `seq`.
+    fn pop(&mut self, pilot: &mut Pilot, seq: u32) -> Option<Flight> {
+        let place = pilot.oldest;
+        let flight = *self.all.get(place as usize).filter(|flight| flight.seq <= seq)?;
+        self.remove(pilot, NONE, place);
+        Some(flight)
+    }
+
+    /// Takes the one with this number, wherever it stands.
+    fn pick(&mut self, pilot: &mut Pilot, seq: u32) -> Option<Flight> {
+        let (mut before, mut place) = (NONE, pilot.oldest);
+        while let Some(flight) = self.all.get(place as usize).copied() {
+            if flight.seq == seq {
+                self.remove(pilot, before, place);
+                return Some(flight);
+            }
+            (before, place) = (place, flight.next);
+        }
+        None
+    }
+
+    fn remove(&mut self, pilot: &mut Pilot, before: u32, place: u32) {
+        let next = self.all[place as usize].next;
+        match before {
+            NONE => pilot.oldest = next,
+            before => self.all[before as usize].next = next,
+        }
+        if pilot.newest == place {
+            pilot.newest = before;
+        }
+        pilot.open -= 1;
+        self.all[place as usize].next = self.free;
+        self.free = place;
+    }
+}
+
+/// A message that the client itself did not send: its window is full (MQTT's Receive Maximum).
+const WINDOW_FULL: u32 = 0x100;
+
+impl PilotHouse {
+    fn sends_requests(&self) -> bool {
+        matches!(self.plan.profile, Profile::Http(_) | Profile::Tcp)
+    }
+
+    /// Notes what is about to be sent. What the server does not answer (QoS 0) counts as taken once
+    /// the socket has it, and is not timed.
+    pub(super) fn flights_begin(
+        &mut self,
+        pilot: u32,
+        at: Instant,
+        late_us: u32,
+        is_answered: bool,
+    ) {
+        let this = &mut self.pilots[pilot as usize];
+        this.sent += 1;
+        let flight = Flight { at, late_us, seq: this.sent, is_answered, next: NONE };
+        self.flights.push(this, flight);
+        let (sent, open) = self.sums();
+        *sent += 1;
+        *open += 1;
+    }
+
+    fn sums(&mut self) -> (&mut u64, &mut u64) {
+        match self.sends_requests() {
+            true => (&mut self.log.asked, &mut self.log.open_requests),
+            false => (&mut self.log.sent, &mut self.log.open),
+        }
+    }
+
+    /// The server has taken everything up to `seq`.
+    pub(super) fn taken(&mut self, now: Now, pilot: u32, seq: u32, desk: &mut Desk) {
+        if self.at(pilot).state != State::Online {
+            return;
+        }
+        let is_request = self.sends_requests();
+        let timing = if is_request { Timing::Request } else { Timing::Publish };
+        while let Some(flight) = self.flights.pop(&mut self.pilots[pilot as usize], seq) {
+            *self.sums().1 -= 1;
+            *(if is_request { &mut self.log.answered } else { &mut self.log.taken }) += 1;
+            if flight.is_answered {
+                self.note(timing, now.mono - flight.at, flight.late_us);
+            }
+        }
+        self.fill_windows(now, pilot, desk);
+    }
+
+    /// The server has refused one. The client goes on in the next tick, not at once: a refusal may
+    /// mean that it sends too fast.
+    pub(super) fn not_taken(&mut self, now: Now, pilot: u32, seq: u32, code: u32, desk: &mut Desk) {
+        let is_request = self.sends_requests();
+        let this = &mut self.pilots[pilot as usize];
+        if this.state != State::Online {
+            return;
+        }
+        let Some(flight) = self.flights.pick(this, seq) else { return };
+        *self.sums().1 -= 1;
+        if is_request {
+            self.log.answered += 1;
+            self.log.answered_badly += 1;
+            self.log.codes.count(&format!("status {code}"));
+            self.note(Timing::Request, now.mono - flight.at, flight.late_us);
+            return self.fill_windows(now, pilot, desk);
+        }
+        if code == WINDOW_FULL {
+            self.log.sent -= 1;
+            self.log.unsent += 1;
+        } else {
+            self.log.refused += 1;
+            self.log.codes.count(&format!("not taken {code}"));
+        }
+        self.held.push(pilot);
+    }
+
+    /// What was under way is lost with its connection.
+    pub(super) fn flights_lost(&mut self, pilot: u32) {
+        let is_request = self.sends_requests();
+        while self.flights.pop(&mut self.pilots[pilot as usize], u32::MAX).is_some() {
+            *self.sums().1 -= 1;
+            *(if is_request { &mut self.log.lost_requests } else { &mut self.log.lost }) += 1;
+        }
+        if is_request {
+            // A machine of theirs begins anew with each connection.
+            self.at(pilot).sent = 0;
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What a fleet shall do: who its pilots are, how they come, what each of them does then.
+//!
+//! A plan says nothing of threads' shares or of time that has passed; the house works it off. Every
+//! rate is for the whole fleet, a second.
+
+use super::client::Profile;
+use lab::plan::{Arrival, Pace, Traffic, What};
+use net::layer::ClientLayers;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// What a fleet shall do.
+#[derive(Clone)]
+pub struct FleetPlan {
+    /// Whom to call; pilots take the addresses in turn.
+    pub to: Vec<SocketAddr>,
+    /// Pilots at the beginning; more may be called up later.
+    pub count: u32,
+    /// How they come.
+    pub arrival: Arrival,
+    /// Threads, each with its share of the pilots.
+    pub threads: u16,
+    /// What the clients have in common.
+    pub profile: Profile,
+    /// What goes around the protocol.
+    pub layers: ClientLayers,
+    /// Source addresses, taken in turn. Empty: the kernel's choice.
+    pub sources: Vec<IpAddr>,
+    /// Number of the first client; the others follow.
+    pub first_number: u32,
+    /// From one client's number to the next one's.
+    pub number_step: u32,
+    /// When heartbeats are sent that keep the connection alive.
+    pub heartbeat: Heartbeat,
+    /// What is sent besides.
+    pub traffic: Vec<Traffic>,
+    /// What becomes of messages that arrive.
+    pub hearing: Hearing,
+    /// What becomes of a pilot whose connection has ended.
+    pub reconnect: Reconnect,
+    /// Time for a call, for the answer to a Bind, and for the answer to a heartbeat. A call or Bind
+    /// without answer is given up; a heartbeat is counted and its answer counts as late.
+    pub timeout: Duration,
+    /// Time after which a client without an answer to its heartbeat gives its connection up.
+    /// `None`: never.
+    pub gives_up: Option<Duration>,
+    /// Tells this fleet's numbers in a row from those of others, 1 to 127.
+    pub tag: u8,
+    /// Seeds all that is random.
+    pub seed: u64,
+}
+
+/// Pilots that share one source address: as many ports as Linux's default range is sure to have.
+pub const PILOTS_A_SOURCE: u32 = 25_000;
+
+/// What becomes of messages that arrive.
+#[derive(Clone, Default)]
+pub struct Hearing {
+    /// Each is answered by publishing its head to this topic. `%i`: the receiver's number; `%s`:
+    /// the sender's, if the message says it, else the receiver's.
+    pub answer_to: Option<Box<str>>,
+    /// QoS of the answers.
+    pub answer_qos: u8,
+    /// Numbers in a row are looked at: each client hears one sender.
+    pub checks_rows: bool,
+}
+
+impl FleetPlan {
+    /// `count` pilots on one thread, 256 Binds at a time, that beat as agreed, send nothing else,
+    /// wait 15 seconds for any answer and do not come back.
+    pub fn new(to: SocketAddr, count: u32, profile: impl Into<Profile>) -> FleetPlan {
+        let profile = profile.into();
+        FleetPlan {
+            to: vec![to],
+            count,
+            arrival: Arrival::Window { open: 256 },
+            threads: 1,
+            layers: ClientLayers { tls: None, web_socket: None, protocol: profile.protocol() },
+            profile,
+            sources: Vec::new(),
+            first_number: 0,
+            number_step: 1,
+            heartbeat: Heartbeat::Agreed,
+            traffic: Vec::new(),
+            hearing: Hearing::default(),
+            reconnect: Reconnect::Never,
+            timeout: Duration::from_secs(15),
+            gives_up: None,
+            tag: 1,
+            seed: 1,
+        }
+    }
+
+    /// What is wrong with it, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let beats = match self.heartbeat {
+            Heartbeat::Every(span) => !span.is_zero(),
+            _ => true,
+        };
+        let rules = [
+            (!self.to.is_empty(), "there is no address to call"),
+            (self.threads > 0 && self.threads < 1_024, "threads must be 1 to 1023"),
+            (beats, "the heartbeats' time must be above zero"),
+            (!self.timeout.is_zero(), "the timeout must be above zero"),
+            (!self.profile.beats(), "the house says when to beat: the profile's beats must be off"),
+            (
+                self.first_number.checked_add(self.count).is_some(),
+                "first number and count must fit 32 bits",
+            ),
+        ];
+        if let Some((_, rule)) = rules.into_iter().find(|(holds, _)| !holds) {
+            return Err(rule.to_owned());
+        }
+        check_arrival(&self.arrival)?;
+        check_traffic(&self.traffic, &self.profile)
+    }
+}
+
+fn positive(rate: f64) -> bool {
+    rate.is_finite() && rate > 0.0
+}
+
+/// What is wrong with an arrival, in words.
+pub(crate) fn check_arrival(arrival: &Arrival) -> Result<(), String> {
+    let (holds, rule) = match arrival {
+        Arrival::Rate { per_s } | Arrival::Poisson { per_s } => {
+            (positive(*per_s), "connects a second must be above zero")
+        }
+        Arrival::Burst => (true, ""),
+        Arrival::Steps { clients, every } => {
+            (*clients > 0 && !every.is_zero(), "a step's clients and time must be above zero")
+        }
+        Arrival::Window { open } => (*open > 0, "the window must let at least one connect"),
+    };
+    if holds { Ok(()) } else { Err(rule.to_owned()) }
+}
+
+/// Streams of messages that a fleet sends at once, at most.
+pub const STREAMS_MAX: usize = 16;
+
+/// What is wrong with what shall be sent, in words.
+pub(crate) fn check_traffic(traffic: &[Traffic], profile: &Profile) -> Result<(), String> {
+    if traffic.len() > STREAMS_MAX {
+        return Err(format!("a group sends at most {STREAMS_MAX} kinds of messages at once"));
+    }
+    let windows = |what: What| {
+        traffic.iter().filter(|t| t.what == what && matches!(t.pace, Pace::Window(_))).count()
+    };
+    for one in traffic {
+        let paced = match one.pace {
+            Pace::PerS(per_s) => positive(per_s),
+            Pace::Window(window) => window > 0,
+            Pace::Every(span) => !span.is_zero(),
+            Pace::Wave { low, high, period } => {
+                low.is_finite() && low >= 0.0 && positive(high) && high >= low && !period.is_zero()
+            }
+        };
+        let sends_requests = matches!(profile, Profile::Http(_) | Profile::Tcp);
+        let rules = [
+            (paced, "its rate, window or time must be above zero"),
+            (one.among != Some(0), "`among` must be at least 1"),
+            (one.qos <= 2, "`qos` is 0, 1 or 2"),
+            (
+                one.what != What::Publish
+                    || one.topic.is_some()
+                    || !matches!(profile, Profile::Mqtt(_)),
+                "what is published over MQTT needs a topic",
+            ),
+            (
+                one.what != What::Request || sends_requests,
+                "requests are sent by groups of http and tcp",
+            ),
+            (
+                !matches!(one.what, What::Publish | What::Heartbeat) || !sends_requests,
+                "groups of http and tcp send requests, neither messages nor heartbeats",
+            ),
+            (
+                one.topic.as_ref().is_none_or(|topic| !topic.contains(['+', '#'])),
+                "a topic has no wildcard",
+            ),
+            (windows(one.what) <= 1, "a client has one window"),
+        ];
+        if let Some((_, rule)) = rules.into_iter().find(|(holds, _)| !holds) {
+            return Err(rule.to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// When heartbeats are sent that keep a connection alive. A pilot has one under way at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heartbeat {
+    /// After the time that the server and the client agreed on, from the Bind on.
+    Agreed,
+    /// At this interval; first beats are spread over it by the clients' numbers.
+    Every(Duration),
+    /// Not at all.
+    Never,
+}
+
+/// What becomes of a pilot whose connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reconnect {
+    /// It stays away.
+    Never,
+    /// It comes back after `base`, doubled with each try up to `max`, half of it drawn at random;
+    /// not before the time the server told it, and not at all after a permanent refusal.
+    Backoff {
+        /// The first wait.
+        base: Duration,
+        /// The longest wait.
+        max: Duration,
+    },
+}

@@ -1,0 +1,195 @@
+//! The front of a message's body, by which its latency is known where it arrives.
+//!
+//! ```text
+//! 0       2            8             12               16
+//! | mark  | planned at | sent later  | tag and number | ...
+//! ```
+//! All big-endian: the mark; Unix time in microseconds (48 bits: it wraps after nine years); how
+//! much later than planned it was really sent, microseconds; and who sent it ([`From`]). A bare
+//! [`stamp`] is the first eight bytes with a mark of its own: any process of the same machine can
+//! write it.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bytes of a stamp.
+pub const STAMP_BYTES: usize = 8;
+/// Bytes of a head.
+pub const HEAD_BYTES: usize = 16;
+
+/// A bare stamp.
+const MARK: u64 = 0x4c54;
+/// The first eight bytes of a head.
+const MARK_HEAD: u64 = 0x4c48;
+/// Likewise, of an answer to a message with a head.
+const MARK_ANSWER: u64 = 0x4c41;
+const TIME_BITS: u32 = 48;
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+/// Longest latency that is believed, microseconds: beyond, the body only looks like a stamp.
+const LATENCY_US_MAX: u64 = 7 * 24 * 3_600 * 1_000_000;
+
+/// A stamp of this moment, to put in front of a body.
+pub fn stamp() -> [u8; STAMP_BYTES] {
+    stamp_at(wall_us())
+}
+
+/// A stamp of another moment, Unix time in microseconds.
+pub fn stamp_at(wall_us: u64) -> [u8; STAMP_BYTES] {
+    ((MARK << TIME_BITS) | (wall_us & TIME_MASK)).to_be_bytes()
+}
+
+/// Microseconds since the stamp in front of `body`, if it has one. A stamp from the future, by as
+/// much as clocks read a moment apart may differ, counts as zero.
+pub fn since_stamp(body: &[u8], wall_us: u64) -> Option<u64> {
+    let stamp = u64::from_be_bytes(*body.first_chunk::<STAMP_BYTES>()?);
+    if ![MARK, MARK_HEAD, MARK_ANSWER].contains(&(stamp >> TIME_BITS)) {
+        return None;
+    }
+    let latency = wall_us.wrapping_sub(stamp) & TIME_MASK;
+    match latency {
+        0..=LATENCY_US_MAX => Some(latency),
+        _ if TIME_MASK - latency < 1_000_000 => Some(0),
+        _ => None,
+    }
+}
+
+/// Whose a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum From {
+    /// Nobody's in particular.
+    Nobody,
+    /// The `number`th from one sender to one topic. Two groups of senders have different tags, as
+    /// far as 127 tell them apart.
+    Row {
+        /// Of the sender's group, 1 to 127.
+        tag: u8,
+        /// From 1 on, below 2^24.
+        number: u32,
+    },
+    /// The sender with this number, below 2^31.
+    Sender(u32),
+}
+
+const SENDER: u32 = 1 << 31;
+/// Numbers in a row are below this.
+pub const ROW_END: u32 = 1 << 24;
+
+/// The front of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Microseconds since it was planned to be sent.
+    pub corrected_us: u64,
+    /// Microseconds since it was sent.
+    pub raw_us: u64,
+    /// Whose it is.
+    pub from: From,
+    /// Whether it is the answer to a message, with that message's head.
+    pub is_answer: bool,
+}
+
+/// A head: planned at this Unix time in microseconds, sent so much later.
+pub fn head(planned_us: u64, late_us: u32, from: From) -> [u8; HEAD_BYTES] {
+    let word = match from {
+        From::Nobody => 0,
+        From::Row { tag, number } => (u32::from(tag & 0x7f) << 24) | (number % ROW_END),
+        From::Sender(number) => SENDER | number,
+    };
+    let mut bytes = [0; HEAD_BYTES];
+    let stamp = (MARK_HEAD << TIME_BITS) | (planned_us & TIME_MASK);
+    bytes[..8].copy_from_slice(&stamp.to_be_bytes());
+    bytes[8..12].copy_from_slice(&late_us.to_be_bytes());
+    bytes[12..].copy_from_slice(&word.to_be_bytes());
+    bytes
+}
+
+/// The head of an answer to the message with this head; `None`: it has none, or is an answer.
+pub fn answer(head: &[u8]) -> Option<[u8; HEAD_BYTES]> {
+    let mut bytes = *head.first_chunk::<HEAD_BYTES>()?;
+    if bytes[..2] != (MARK_HEAD as u16).to_be_bytes() {
+        return None;
+    }
+    bytes[..2].copy_from_slice(&(MARK_ANSWER as u16).to_be_bytes());
+    Some(bytes)
+}
+
+/// Reads what is in front of `body`: a head, or a bare stamp.
+pub fn read(body: &[u8], wall_us: u64) -> Option<Head> {
+    let corrected_us = since_stamp(body, wall_us)?;
+    let mark = u64::from(u16::from_be_bytes([body[0], body[1]]));
+    let bare = Head { corrected_us, raw_us: corrected_us, from: From::Nobody, is_answer: false };
+    let (Some(front), true) = (body.first_chunk::<HEAD_BYTES>(), mark != MARK) else {
+        return Some(bare);
+    };
+    let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|n| front[at + n]));
+    let from = match word(12) {
+        0 => From::Nobody,
+        word if word & SENDER != 0 => From::Sender(word & !SENDER),
+        word => From::Row { tag: (word >> 24) as u8, number: word % ROW_END },
+    };
+    let raw_us = corrected_us.saturating_sub(u64::from(word(8)));
+    Some(Head { raw_us, from, is_answer: mark == MARK_ANSWER, ..bare })
+}
+
+/// How far this machine's wall clock is ahead of that of the run, microseconds.
+static AHEAD_US: AtomicI64 = AtomicI64::new(0);
+
+/// On an agent: its wall clock is so far ahead of the coordinator's, whose time holds for stamps.
+pub(crate) fn set_ahead_us(us: i64) {
+    AHEAD_US.store(us, Ordering::Relaxed);
+}
+
+/// How far this machine's wall clock is ahead of the run's time, microseconds.
+pub(crate) fn ahead_us() -> i64 {
+    AHEAD_US.load(Ordering::Relaxed)
+}
+
+/// The time of the run, microseconds: this machine's wall clock, or on an agent the coordinator's.
+pub(crate) fn wall_us() -> u64 {
+    machine_us().saturating_add_signed(-ahead_us())
+}
+
+/// This machine's wall clock, microseconds.
+#[expect(clippy::disallowed_methods, reason = "the laboratory measures time")]
+pub(crate) fn machine_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: u64 = 1_790_000_000_000_000;
+
+    #[test]
+    fn a_stamp_tells_its_age_and_nothing_else_does() {
+        let mut body = stamp_at(AT).to_vec();
+        body.extend_from_slice(b"text and more text");
+        assert_eq!(since_stamp(&body, AT + 1_234), Some(1_234));
+        assert_eq!(since_stamp(&body, AT - 3), Some(0));
+        assert_eq!(since_stamp(&body, AT - 3_600_000_000), None);
+        assert_eq!(since_stamp(&body[1..], AT), None);
+        assert_eq!(since_stamp(b"short", AT), None);
+        let read = read(&body, AT + 7).expect("a bare stamp");
+        assert_eq!((read.corrected_us, read.raw_us, read.from), (7, 7, From::Nobody));
+    }
+
+    #[test]
+    fn a_head_is_read_back_and_answered_once() {
+        let froms = [
+            From::Nobody,
+            From::Row { tag: 127, number: ROW_END - 1 },
+            From::Row { tag: 1, number: 1 },
+            From::Sender(0),
+            From::Sender(77_000),
+        ];
+        for from in froms {
+            let bytes = head(AT, 300, from);
+            let seen = read(&bytes, AT + 1_000).expect("its own");
+            assert_eq!((seen.corrected_us, seen.raw_us, seen.from), (1_000, 700, from));
+            let answer = answer(&bytes).expect("a head");
+            let back = read(&answer, AT + 1_000).expect("its own");
+            assert!(back.is_answer && !seen.is_answer && back.from == from);
+            assert_eq!(super::answer(&answer), None);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What a group of a plan is as a fleet: whom it calls, what it speaks, what its clients are.
+
+use crate::fleet::client::{Profile, http};
+use crate::fleet::plan::{FleetPlan, Hearing, Heartbeat, Reconnect};
+use crate::target::{Speech, Url};
+use crate::trust;
+use lab::plan::Group;
+use model::id::{DeviceId, ProductKey};
+use net::layer::ClientLayers;
+use proto_miop::client as miop;
+use proto_mqtt::client as mqtt;
+use proto_mqtt::codec::Qos;
+use proto_mqtt::codec::subscribe::SubscribeOptions;
+use std::sync::Arc;
+
+/// Threads of a group that does not say how many, at most.
+const THREADS_MAX: usize = 64;
+
+/// The plan of a group that has no clients yet.
+pub(super) fn plan(group: &Group, seed: u64) -> Result<FleetPlan, String> {
+    let urls: Vec<Url> = group.url.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
+    let Some(first) = urls.first() else { return Err("it has no `url` to call".to_owned()) };
+    if let Some(other) = urls.iter().find(|url| url.scheme != first.scheme) {
+        let (one, two) = (first.scheme.name, other.scheme.name);
+        return Err(format!("its URLs have different schemes, {one} and {two}"));
+    }
+    let speech = speech(group, first);
+    let profile = match speech {
+        Speech::Miop => Profile::Miop(Arc::new(miop_profile(group, first)?)),
+        Speech::Mqtt => Profile::Mqtt(Arc::new(mqtt_profile(group, first)?)),
+        Speech::Http => {
+            Profile::Http(Arc::new(http::Profile::get(&first.authority(), &first.path)))
+        }
+        Speech::Tcp => Profile::Tcp,
+    };
+    let to = urls.iter().map(Url::resolve).collect::<Result<Vec<_>, _>>()?;
+    let beats = group.beats && !group.keep_alive.is_zero();
+    let hash = hash(&group.name);
+    let plan = FleetPlan {
+        threads: threads(group),
+        layers: layers(group, first, &profile)?,
+        first_number: group.first,
+        number_step: group.step.max(1),
+        heartbeat: if beats { Heartbeat::Agreed } else { Heartbeat::Never },
+        hearing: hearing(group)?,
+        reconnect: match group.back_after.is_zero() {
+            true => Reconnect::Never,
+            false => Reconnect::Backoff { base: group.back_after.0, max: group.back_max.0 },
+        },
+        timeout: group.timeout.0,
+        // As long as a server is silent with a client before it lets it go.
+        gives_up: beats.then(|| (group.keep_alive.0 * 3 / 2).max(group.timeout.0)),
+        tag: (hash % 127) as u8 + 1,
+        seed: base::prng::scramble(seed ^ hash),
+        to,
+        ..FleetPlan::new(([127, 0, 0, 1], 0).into(), 0, profile)
+    };
+    plan.check()?;
+    Ok(plan)
+}
+
+/// What a group speaks: its scheme says it, or, in a WebSocket, its URL or its other keys.
+fn speech(group: &Group, url: &Url) -> Speech {
+    let by_keys = match group.product {
+        Some(_) => Speech::Miop,
+        None => Speech::Mqtt,
+    };
+    url.scheme.speech.or(url.inside).unwrap_or(by_keys)
+}
+
+fn threads(group: &Group) -> u16 {
+    match group.threads {
+        0 => std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS_MAX)) as u16,
+        threads => threads,
+    }
+}
+
+/// A number that follows from a name (FNV-1a).
+fn hash(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+fn layers(group: &Group, url: &Url, profile: &Profile) -> Result<ClientLayers, String> {
+    let authority = group.authority.as_ref().or(url.authority.as_ref());
+    let tls = match (authority, url.scheme.is_encrypted) {
+        (_, false) => None,
+        (Some(path), true) => Some(trust::authority(&url.host, path.as_ref())?),
+        (None, true) => Some(trust::anybody(&url.host)?),
+    };
+    let is_web_socket = url.scheme.is_web_socket();
+    let web_socket = is_web_socket.then(|| Arc::new((url.authority(), url.path.clone())));
+    Ok(ClientLayers { tls, web_socket, protocol: profile.protocol() })
+}
+
+fn hearing(group: &Group) -> Result<Hearing, String> {
+    let is_own = |filter: &String| !filter.contains(['+', '#']) && !filter.starts_with("$share/");
+    let checks_rows = matches!(group.subscribe.as_slice(), [filter] if is_own(filter));
+    let answer_to = group.answer_to.as_deref().map(Box::from);
+    Ok(Hearing { answer_to, answer_qos: group.subscribe_qos, checks_rows })
+}
+
+/// Keep-alive that is asked for, seconds.
+fn keep_alive_s(group: &Group) -> Result<u16, String> {
+    let seconds = group.keep_alive.0.as_millis().div_ceil(1_000);
+    u16::try_from(seconds)
+        .map_err(|_| format!("keep_alive = {} is above 65,535 s", group.keep_alive))
+}
+
+/// What a client is called: `%i` is its number.
+fn id(group: &Group, url: &Url) -> String {
+    let prefix = url.user.as_ref().filter(|_| url.scheme.speech == Some(Speech::Miop));
+    match (&group.id, prefix) {
+        (Some(id), _) => id.clone(),
+        (None, Some(prefix)) => format!("{prefix}-%i"),
+        (None, None) => format!("{}-%i", group.name),
+    }
+}
+
+fn miop_profile(group: &Group, url: &Url) -> Result<miop::Profile, String> {
+    use proto_miop::codec::Version;
+    let version = match group.version.unwrap_or(7) {
+        5 => Version::V5,
+        6 => Version::V6,
+        7 => Version::V7,
+        other => return Err(format!("version = {other}: MIOP has 5, 6 and 7")),
+    };
+    let product = group.product.as_ref().or(url.password.as_ref());
+    let product = product.ok_or("MIOP needs a `product`, or miop://PREFIX:PRODUCT@HOST:PORT")?;
+    let product = ProductKey::parse(product).map_err(|wrong| format!("the product {wrong}"))?;
+    let id = id(group, url);
+    let prefix = id.strip_suffix("-%i").filter(|prefix| !prefix.contains("%i"));
+    let prefix = prefix.ok_or_else(|| format!("id = \"{id}\": a MIOP id ends with -%i"))?;
+    DeviceId::parse(&format!("{prefix}-{}", u32::MAX))
+        .map_err(|wrong| format!("id = \"{id}\": the device id {wrong}"))?;
+    let mut profile = miop::Profile::new(version, product, prefix);
+    profile.heartbeat.want_s = keep_alive_s(group)?;
+    profile.resumes = group.keep_session;
+    if let Some(secret) = &group.secret {
+        let bytes = unhex(secret).ok_or("secret: pairs of hexadecimal digits")?;
+        profile.prove = miop::Prove::Secret { key_id: 1, bytes };
+    }
+    getrandom::fill(&mut profile.nonce_seed)
+        .map_err(|error| format!("no random numbers for nonces: {error}"))?;
+    Ok(profile)
+}
+
+fn mqtt_profile(group: &Group, url: &Url) -> Result<mqtt::Profile, String> {
+    use proto_mqtt::codec::Version;
+    let version = match group.version.unwrap_or(4) {
+        3 => Version::V31,
+        4 => Version::V311,
+        5 => Version::V5,
+        other => return Err(format!("version = {other}: MQTT has 3, 4 (3.1.1) and 5")),
+    };
+    let qos = Qos::of(group.subscribe_qos).ok_or("subscribe_qos is 0, 1 or 2")?;
+    let mut profile = mqtt::Profile::new(version, mqtt::Formula::new(&id(group, url)));
+    profile.beats = false;
+    profile.keep_alive_s = keep_alive_s(group)?;
+    profile.inflight_max = u16::MAX;
+    profile.bears_more = true;
+    profile.packet_bytes_max = proto_mqtt::codec::PACKET_BYTES_MAX;
+    if group.keep_session {
+        profile.clean = mqtt::Clean::Never;
+        profile.expiry_s = u32::MAX;
+    }
+    let user = group.user.as_ref().or(url.user.as_ref());
+    profile.user = user.map(|user| mqtt::Formula::new(user));
+    let password = group.password.as_ref().or(url.password.as_ref());
+    profile.password = password.map(|password| password.as_bytes().into());
+    let wanted = |filter: &String| mqtt::Wanted {
+        filter: mqtt::Formula::new(filter),
+        options: SubscribeOptions::of(qos),
+    };
+    profile.wanted = group.subscribe.iter().map(wanted).collect();
+    Ok(profile)
+}
+
+fn unhex(text: &str) -> Option<Box<[u8]>> {
+    let whole = !text.is_empty() && text.len().is_multiple_of(2);
+    if !whole || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(rest: &str) -> Group {
+        serde_json::from_str(&format!("{{\"name\": \"g\", {rest}}}")).expect("a group")
+    }
+
+    #[test]
+    fn a_group_is_what_its_url_and_its_keys_say() {
+        let speaks = |rest: &str| plan(&group(rest), 1).map(|plan| plan.profile.protocol());
+        use model::link::Protocol as P;
+        let cases = [
+            (r#""url": ["mqtt://127.0.0.1"]"#, P::Mqtt),
+            (r#""url": ["miop://box:pk@127.0.0.1:7000"]"#, P::Miop),
+            (r#""url": ["ws://127.0.0.1/m"], "product": "pk""#, P::Miop),
+            (r#""url": ["ws://127.0.0.1/m"]"#, P::Mqtt),
+            (r#""url": ["ws://127.0.0.1/m?protocol=mqtt"], "product": "pk""#, P::Mqtt),
+            (r#""url": ["https://127.0.0.1/"]"#, P::Http),
+        ];
+        for (rest, protocol) in cases {
+            assert_eq!(speaks(rest), Ok(protocol), "{rest}");
+        }
+        let wrong = [
+            r#""url": []"#,
+            r#""url": ["mqtt://127.0.0.1", "tcp://127.0.0.1:1"]"#,
+            r#""url": ["miop://127.0.0.1:1"]"#,
+            r#""url": ["miop://a:pk@127.0.0.1:1"], "id": "%i""#,
+            r#""url": ["mqtt://127.0.0.1"], "version": 7"#,
+            r#""url": ["mqtt://127.0.0.1"], "keep_alive": "2d""#,
+        ];
+        for rest in wrong {
+            assert!(speaks(rest).is_err_and(|what| !what.is_empty()), "{rest}");
+        }
+    }
+
+    #[test]
+    fn numbers_in_a_row_are_looked_at_where_a_client_hears_one_sender() {
+        for (subscribe, checks) in
+            [(r#"["a/%i"]"#, true), ("[]", false), (r#"["a/#"]"#, false), (r#"["a","b"]"#, false)]
+        {
+            let rest = format!("\"url\": [\"mqtt://127.0.0.1\"], \"subscribe\": {subscribe}");
+            let plan = plan(&group(&rest), 1).expect("a plan");
+            assert_eq!(plan.hearing.checks_rows, checks, "{subscribe}");
+        }
+    }
+}

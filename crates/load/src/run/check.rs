@@ -1,0 +1,200 @@
+//! What a plan must be before anything is started: names, sizes, rates and rules.
+//!
+//! A [`Problem`] says which key, what stands there, what is allowed and what to do. Nothing is
+//! mended silently. The invariant: a plan that passes here is bounded: in clients, in stages, in
+//! time and in what it sends.
+
+mod part;
+
+use crate::target::Url;
+use lab::plan::{Plan, Span, Target};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Stages of a plan, at most.
+pub const STAGES_MAX: usize = 256;
+/// Groups of a plan, at most.
+pub const GROUPS_MAX: usize = 64;
+/// Clients of all groups, at most.
+pub const CLIENTS_MAX: u64 = 100_000_000;
+/// Rules of a stage or a plan, at most.
+pub const RULES_MAX: usize = 64;
+/// Faults of a stage, at most.
+pub const FAULTS_MAX: usize = 64;
+/// Different things that a group sends, at most.
+pub const TRAFFIC_MAX: usize = 16;
+/// Connections or messages a second, at most.
+pub const RATE_MAX: f64 = 100e6;
+/// Bytes of a message's body, at least: the stamp and the number.
+pub const BODY_BYTES_MIN: u32 = 16;
+/// Bytes of a message's body, at most.
+pub const BODY_BYTES_MAX: u32 = 16 << 20;
+/// Length of a name, at most.
+pub const NAME_MAX: usize = 64;
+/// Length of a stage's hold or waiting, at most: a month.
+pub const TIME_MAX: Span = Span::from_secs(31 * 86_400);
+/// Schemes of URLs that a plan may name although nothing speaks them yet.
+pub const SCHEMES_TO_COME: [&str; 2] = ["im", "xmpp"];
+
+/// A step on the way to a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A key of a table.
+    Key(String),
+    /// An entry of a list, by number, with its name (or its number).
+    At(usize, String),
+}
+
+/// What is wrong with a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// The key.
+    pub place: Vec<Step>,
+    /// What stands there; empty: nothing.
+    pub value: String,
+    /// What is allowed, and what to do.
+    pub need: String,
+}
+
+impl Problem {
+    /// The key as one word, as `--set` takes it: `stage.hold.arrive.per_s`.
+    pub fn key(&self) -> String {
+        let words = self.place.iter().map(|step| match step {
+            Step::Key(key) => key.as_str(),
+            Step::At(_, name) => name.as_str(),
+        });
+        words.collect::<Vec<_>>().join(".")
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.value.as_str() {
+            "" => write!(f, "{}: {}", self.key(), self.need),
+            value => write!(f, "{} = {value}: {}", self.key(), self.need),
+        }
+    }
+}
+
+/// A place in the plan while it is walked through.
+#[derive(Clone)]
+struct At(Vec<Step>);
+
+impl At {
+    fn key(&self, key: &str) -> At {
+        let mut steps = self.0.clone();
+        steps.push(Step::Key(key.to_owned()));
+        At(steps)
+    }
+
+    fn entry(&self, number: usize, name: &str) -> At {
+        let mut steps = self.0.clone();
+        steps.push(Step::At(number, name.to_owned()));
+        At(steps)
+    }
+
+    fn wrong(&self, value: impl fmt::Display, need: impl Into<String>) -> Problem {
+        Problem { place: self.0.clone(), value: value.to_string(), need: need.into() }
+    }
+
+    fn must(&self, holds: bool, value: impl fmt::Display, need: &str) -> Result<(), Problem> {
+        if holds { Ok(()) } else { Err(self.wrong(value, need)) }
+    }
+}
+
+/// What is wrong with a plan, the first thing only.
+pub fn check(plan: &Plan) -> Result<(), Problem> {
+    let root = At(Vec::new());
+    name(&root.key("name"), &plan.name)?;
+    target(&root.key("target"), &plan.target)?;
+    let groups = root.key("group");
+    let count = plan.groups.len();
+    groups.must(count > 0, "", "a plan has at least one [[group]] of clients: add one")?;
+    groups.must(count <= GROUPS_MAX, count, "at most 64 groups; join those that are alike")?;
+    let mut known = BTreeSet::new();
+    for (number, group) in plan.groups.iter().enumerate() {
+        let at = groups.entry(number, &group.name);
+        name(&at.key("name"), &group.name)?;
+        let fresh = known.insert(group.name.as_str());
+        at.key("name").must(fresh, &group.name, "two groups have this name; rename one")?;
+        part::group(&at, plan, group)?;
+    }
+    let stages = root.key("stage");
+    let count = plan.stages.len();
+    stages.must(count > 0, "", "a plan has at least one [[stage]]: add one")?;
+    stages.must(count <= STAGES_MAX, count, "at most 256 stages; make them larger")?;
+    let mut named = BTreeSet::new();
+    for (number, stage) in plan.stages.iter().enumerate() {
+        let at = stages.entry(number, &stage.name);
+        name(&at.key("name"), &stage.name)?;
+        let fresh = named.insert(stage.name.as_str());
+        at.key("name").must(fresh, &stage.name, "two stages have this name; rename one")?;
+        part::stage(&at, plan, stage)?;
+    }
+    rules(&root.key("pass"), &plan.pass)
+}
+
+fn name(at: &At, name: &str) -> Result<(), Problem> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let fits = !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(word);
+    at.must(fits, format!("`{name}`"), "a name is 1 to 64 letters, digits, `-` and `_`")
+}
+
+fn target(at: &At, target: &Target) -> Result<(), Problem> {
+    urls(&at.key("url"), &target.url)?;
+    for (key, url) in [("metrics", &target.metrics), ("api", &target.api)] {
+        if let Some(url) = url {
+            let fits = url.starts_with("http://") || url.starts_with("https://");
+            at.key(key).must(fits, url, "an address that begins with http:// or https://")?;
+        }
+    }
+    if let Some(redis) = &target.redis {
+        let fits = redis.rsplit_once(':').is_some_and(|(host, port)| {
+            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+        });
+        at.key("redis").must(fits, redis, "HOST:PORT, for example 127.0.0.1:6379")?;
+    }
+    Ok(())
+}
+
+fn urls(at: &At, urls: &[String]) -> Result<(), Problem> {
+    for (number, url) in urls.iter().enumerate() {
+        let is_to_come = SCHEMES_TO_COME.contains(&scheme(url));
+        if let (false, Err(why)) = (is_to_come, Url::parse(url)) {
+            let at = at.entry(number, &(number + 1).to_string());
+            return Err(at.wrong("", format!("{why}; write for example mqtt://127.0.0.1:1883")));
+        }
+    }
+    Ok(())
+}
+
+fn scheme(url: &str) -> &str {
+    url.split_once("://").map_or("", |(scheme, _)| scheme)
+}
+
+fn rules(at: &At, rules: &[String]) -> Result<(), Problem> {
+    at.must(rules.len() <= RULES_MAX, rules.len(), "at most 64 rules; put some in stages")?;
+    for (number, rule) in rules.iter().enumerate() {
+        if let Err(why) = verdict::Rule::parse(rule) {
+            return Err(at
+                .entry(number, &(number + 1).to_string())
+                .wrong(format!("`{rule}`"), why));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the schemes of a plan are all spoken here; else which is not, and what to do.
+pub fn spoken(plan: &Plan) -> Result<(), String> {
+    let groups = plan.groups.iter().flat_map(|group| &group.url);
+    for url in plan.target.url.iter().chain(groups) {
+        let scheme = scheme(url);
+        if SCHEMES_TO_COME.contains(&scheme) {
+            return Err(format!(
+                "{url}: {scheme}:// cannot be spoken yet: this plan is carried and checked, and \
+                 runs when the protocol is there"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! What a run is made with: the clock, the eyes, the hand that breaks things, the pushes.
+//!
+//! The runner knows these only as traits, so that a test gives it a told clock and a crew that
+//! exists on paper. Nothing here knows a plan's stages.
+
+use lab::crew::Crew;
+use lab::host::{Environment, Row};
+use lab::plan::{FaultKind, Traffic};
+use lab::run::Counts;
+use lab::series::Reading;
+use std::collections::BTreeMap;
+
+/// Time, and whether somebody wants the run to end.
+pub trait World {
+    /// Milliseconds since the world began; it never goes back.
+    fn now_ms(&mut self) -> u64;
+
+    /// Unix time, milliseconds.
+    fn unix_ms(&mut self) -> u64;
+
+    /// Waits until then, or a little less when somebody interrupts.
+    fn rest_until(&mut self, at_ms: u64);
+
+    /// Whether somebody has interrupted (SIGINT, SIGTERM).
+    fn is_interrupted(&mut self) -> bool;
+}
+
+/// Who reads the counters of both machines and of the target.
+pub trait Eyes {
+    /// Figures by full names, `tester.` and `target.` and `server.` in front; and what is worth a
+    /// note: a process that went, metrics that do not answer.
+    fn read(&mut self) -> (Reading, Vec<String>);
+}
+
+/// Who breaks what a crew cannot: processes, descriptors, the network, Redis.
+pub trait Breaker {
+    /// Breaks it and says what was done; or why it cannot be, which is noted as skipped.
+    fn begin(&mut self, what: &FaultKind) -> Result<String, String>;
+
+    /// Lets it go on. `None`: there is nothing to end.
+    fn end(&mut self, what: &FaultKind) -> Option<Result<String, String>>;
+}
+
+/// Who pushes by the target's API.
+pub trait Pushes {
+    /// What is pushed to a group from now on; empty: nothing. Anything else than pushes is left
+    /// out. An error says what is missing.
+    fn push(&mut self, group: &str, traffic: &[Traffic]) -> Result<(), String>;
+
+    /// What was counted, of each group, from the beginning on.
+    fn look(&mut self) -> BTreeMap<String, Counts>;
+}
+
+/// Everything that a run is made with.
+pub struct Parts<'a> {
+    /// Who makes the load.
+    pub crew: &'a mut dyn Crew,
+    /// The clock.
+    pub world: &'a mut dyn World,
+    /// The counters.
+    pub eyes: &'a mut dyn Eyes,
+    /// The faults.
+    pub breaker: &'a mut dyn Breaker,
+    /// The pushes.
+    pub pushes: &'a mut dyn Pushes,
+    /// Who looks on.
+    pub watch: &'a mut dyn super::Watch,
+}
+
+/// What is known before a run begins.
+#[derive(Clone, Default, Debug)]
+pub struct Before {
+    /// The command that made it.
+    pub command: String,
+    /// The tester's machine.
+    pub environment: Environment,
+    /// Settings of the machines, by whose they are: `tester`, `target`, an agent's name.
+    pub doctor: Vec<(String, Row)>,
+    /// What seeds all that is random.
+    pub seed: u64,
+    /// Whether the run goes on when an agent is lost.
+    pub go_on_without_agents: bool,
+    /// What is worth a note before it begins: what cannot be observed, and why.
+    pub notes: Vec<String>,
+    /// Stages that were left out of the plan, and why.
+    pub skipped: Vec<(String, String)>,
+    /// The plan as the report shows it, where it is not the one that is run.
+    pub shown: Option<lab::plan::Plan>,
+}
+
+/// No eyes: tests, and machines without /proc.
+pub struct Blind;
+
+impl Eyes for Blind {
+    fn read(&mut self) -> (Reading, Vec<String>) {
+        (Reading::default(), Vec::new())
+    }
+}
+
+/// Breaks nothing.
+pub struct Harmless;
+
+impl Breaker for Harmless {
+    fn begin(&mut self, _what: &FaultKind) -> Result<String, String> {
+        Err("nothing can be broken from here".to_owned())
+    }
+
+    fn end(&mut self, _what: &FaultKind) -> Option<Result<String, String>> {
+        None
+    }
+}
+
+/// Pushes nothing.
+pub struct Pushless;
+
+impl Pushes for Pushless {
+    fn push(&mut self, _group: &str, traffic: &[Traffic]) -> Result<(), String> {
+        if traffic.is_empty() { Ok(()) } else { Err("no API to push by was named".to_owned()) }
+    }
+
+    fn look(&mut self) -> BTreeMap<String, Counts> {
+        BTreeMap::new()
+    }
+}

@@ -1,0 +1,375 @@
+//! One stage: clients come, the time is held while things are broken, answers come in, rules are
+//! judged.
+//!
+//! It knows one stage at a time. The invariant: whatever fault it began it ends before its rules
+//! are judged, and it ends in a stage of the run whatever happened in it.
+
+use super::{End, Runner};
+use crate::run::Part;
+use lab::order::{Cut, Order};
+use lab::plan::{Arrival, Fault, FaultKind, Span};
+use lab::run::{Counts, Stage};
+use std::collections::BTreeMap;
+
+/// Longest time that clients may take to leave, milliseconds.
+const LEAVE_MS_MAX: u64 = 60_000;
+/// Nothing more comes in when nothing has for so long, milliseconds.
+const QUIET_MS: u64 = 1_000;
+/// Longest time that answers are waited for, milliseconds.
+const SETTLE_MS_MAX: u64 = 10_000;
+
+impl Runner<'_> {
+    /// Works a stage off. An error: nothing could be run at all.
+    pub(super) fn stage(&mut self, place: usize) -> Result<(), String> {
+        self.place = place;
+        self.row();
+        let planned = self.planned();
+        if planned.anew {
+            self.leave();
+        }
+        let from_ms = self.now_ms();
+        let before = self.total.clone();
+        let groups = self.groups.clone();
+        if !self.arrive() {
+            let why = self.end.as_ref().map_or_else(String::new, End::words);
+            if self.run.stages.is_empty() {
+                return Err(why);
+            }
+            self.run.skipped.push((planned.name.clone(), why));
+            return Ok(());
+        }
+        let arrived_ms = self.now_ms();
+        self.hold();
+        if self.settle() {
+            self.miss(&groups);
+        }
+        self.row();
+        let to_ms = self.now_ms();
+        self.run.took_ms = to_ms;
+        self.run.stages.push(Stage {
+            name: planned.name.clone(),
+            from_ms,
+            arrived_ms,
+            to_ms,
+            clients: self.wanted.values().map(|count| u64::from(*count)).sum(),
+            counts: self.total.since(&before),
+            checks: Vec::new(),
+        });
+        self.check();
+        Ok(())
+    }
+
+    /// All clients say farewell.
+    fn leave(&mut self) {
+        self.part = Part::Leaving;
+        for group in self.wanted.keys().cloned().collect::<Vec<_>>() {
+            let arrival = Arrival::Burst;
+            self.order(&Order::Arrive { group, clients: 0, arrival });
+        }
+        self.until_ms = self.now_ms() + LEAVE_MS_MAX;
+        while self.end.is_none() && self.total.open > 0 && self.now_ms() < self.until_ms {
+            self.beat(self.until_ms);
+        }
+    }
+
+    /// Calls the clients and waits for them; false: an order could not be carried out.
+    fn arrive(&mut self) -> bool {
+        let planned = self.planned();
+        self.part = Part::Arriving;
+        let mut before = BTreeMap::new();
+        for (group, &clients) in &planned.clients {
+            let counts = self.groups.get(group).cloned().unwrap_or_default();
+            before.insert(group.clone(), (counts.attempts, counts.online));
+            self.wanted.insert(group.clone(), clients);
+            let arrival = planned.arrive;
+            if !self.order(&Order::Arrive { group: group.clone(), clients, arrival }) {
+                return false;
+            }
+        }
+        let began = self.now_ms();
+        let waits = ms(planned.arrive_max);
+        let paused = self.paused_ms;
+        self.look();
+        while self.end.is_none() && !self.all_there(&before) {
+            self.until_ms = began + waits + (self.paused_ms - paused);
+            if self.now_ms() >= self.until_ms {
+                let (online, wanted) = (self.total.online, self.wanted.values().sum::<u32>());
+                self.note(format!(
+                    "stage {}: {online} of {wanted} clients were there after {}",
+                    planned.name, planned.arrive_max
+                ));
+                break;
+            }
+            self.beat(self.until_ms);
+        }
+        true
+    }
+
+    /// Whether every group has the clients it shall have; or has lost some that do not come back,
+    /// and nobody is on the way.
+    fn all_there(&self, before: &BTreeMap<String, (u64, u64)>) -> bool {
+        before.iter().all(|(group, &(attempts, online))| {
+            let mut wanted = u64::from(self.wanted.get(group).copied().unwrap_or(0));
+            let counts = match self.groups.get(group) {
+                Some(counts) => counts,
+                None => return wanted == 0,
+            };
+            if self.run.agents.iter().any(|agent| agent.lost_ms.is_some()) {
+                // The clients of an agent that was lost do not come.
+                wanted = wanted.min(counts.planned);
+            }
+            if counts.online == wanted {
+                return true;
+            }
+            let comes_back = self
+                .plan
+                .groups
+                .iter()
+                .any(|known| known.name == *group && !known.back_after.is_zero());
+            let called = counts.attempts.saturating_sub(attempts);
+            let turn_had = called >= wanted.saturating_sub(online);
+            let none_on_the_way = counts.attempts == counts.online + counts.causes.sum();
+            counts.online < wanted && !comes_back && turn_had && none_on_the_way
+        })
+    }
+
+    /// Holds the stage's time; begins and ends its faults at theirs.
+    fn hold(&mut self) {
+        let planned = self.planned();
+        for (group, traffic) in &planned.traffic {
+            // What it sent before is replaced, if only by nothing.
+            if traffic.is_empty() {
+                self.send(group, &[]);
+            }
+            self.traffic.insert(group.clone(), traffic.clone());
+        }
+        if self.end.is_some() {
+            return;
+        }
+        self.send_all(true);
+        self.part = Part::Holding;
+        let began = self.now_ms();
+        let paused = self.paused_ms;
+        let mut counted = self.counted();
+        let mut faults: Vec<Ongoing> = planned.faults.iter().map(Ongoing::of).collect();
+        while self.end.is_none() {
+            let shift = began + (self.paused_ms - paused);
+            self.until_ms = shift + ms(planned.hold);
+            let now = self.now_ms();
+            for fault in &mut faults {
+                self.work(fault, now.saturating_sub(shift));
+            }
+            if now >= self.until_ms || self.all_sent(&mut counted) {
+                break;
+            }
+            self.counts_messages = !counted.is_empty();
+            let next = faults.iter().filter_map(Ongoing::next_ms).min();
+            let next = next.map_or(u64::MAX, |at| shift.saturating_add(at));
+            self.beat(self.until_ms.min(next));
+        }
+        for fault in &mut faults {
+            self.work(fault, u64::MAX);
+        }
+    }
+
+    /// Groups that have a number of messages to send, and what they will have sent then.
+    fn counted(&self) -> Vec<(String, f64)> {
+        let groups = self.traffic.iter().filter_map(|(group, traffic)| {
+            let wanted: Option<u64> = traffic.iter().map(|sent| sent.messages).sum();
+            let wanted = wanted.filter(|wanted| *wanted > 0)?;
+            Some((group.clone(), self.sent(group) + wanted as f64))
+        });
+        groups.collect()
+    }
+
+    fn sent(&self, group: &str) -> f64 {
+        self.groups.get(group).map_or(0.0, |counts| counts.figure("messages.sent"))
+    }
+
+    /// Stops groups that have sent what they should; whether there were any and all have.
+    fn all_sent(&mut self, counted: &mut Vec<(String, f64)>) -> bool {
+        if counted.is_empty() {
+            return false;
+        }
+        for at in (0..counted.len()).rev() {
+            if self.sent(&counted[at].0) >= counted[at].1 {
+                let (group, _) = counted.swap_remove(at);
+                self.note(format!("{group} has sent all its messages"));
+                self.traffic.insert(group.clone(), Vec::new());
+                self.send(&group, &[]);
+            }
+        }
+        counted.is_empty()
+    }
+
+    /// Begins or ends a fault whose time has come, `at_ms` after the hold began.
+    fn work(&mut self, fault: &mut Ongoing, at_ms: u64) {
+        if !fault.begun && at_ms >= fault.from_ms && at_ms < u64::MAX {
+            fault.begun = true;
+            let (done, words) = self.break_it(&fault.what);
+            fault.holds = done;
+            self.note(words);
+        }
+        if fault.holds && at_ms >= fault.to_ms {
+            fault.holds = false;
+            if let Some(words) = self.mend(&fault.what) {
+                self.note(words);
+            }
+        }
+    }
+
+    /// Whether it was broken, and what is to be noted.
+    fn break_it(&mut self, what: &FaultKind) -> (bool, String) {
+        let done = match what {
+            FaultKind::Flap { share_per_s } => {
+                let order = Order::Flap { group: None, share_per_s: *share_per_s };
+                let words = format!("{} of the clients a second flap", percent(*share_per_s));
+                self.parts.crew.order(&order).map(|()| words)
+            }
+            FaultKind::Cut { share, how } => {
+                let order = Order::Cut { group: None, share: *share, how: *how };
+                let words = format!("{} of the clients: {}", percent(*share), manner(*how));
+                self.parts.crew.order(&order).map(|()| words)
+            }
+            other => {
+                let begun = self.parts.breaker.begin(other);
+                begun.map(|words| format!("{}{words}", verdict::BROKEN))
+            }
+        };
+        match done {
+            Ok(words) => (true, words),
+            Err(why) => {
+                let kind = kind(what);
+                (false, format!("skipped: {kind}: {why}"))
+            }
+        }
+    }
+
+    fn mend(&mut self, what: &FaultKind) -> Option<String> {
+        let done = match what {
+            FaultKind::Flap { .. } => {
+                let order = Order::Flap { group: None, share_per_s: 0.0 };
+                self.parts.crew.order(&order).map(|()| "nobody flaps any more".to_owned())
+            }
+            FaultKind::Cut { how: Cut::Freeze | Cut::StopReading, .. } => {
+                let order = Order::Cut { group: None, share: 1.0, how: Cut::Thaw };
+                self.parts.crew.order(&order).map(|()| "frozen clients go on".to_owned())
+            }
+            FaultKind::Cut { .. } => return None,
+            other => {
+                let ended = self.parts.breaker.end(other)?;
+                ended.map(|words| format!("{}{words}", verdict::MENDED))
+            }
+        };
+        Some(done.unwrap_or_else(|why| format!("{} could not be ended: {why}", kind(what))))
+    }
+
+    /// Nothing is sent any more until what is under way has come in; false: nothing was waited for.
+    fn settle(&mut self) -> bool {
+        let hasty = self.end.as_ref().is_some_and(End::is_hasty);
+        let sent = came_in(&self.total) > 0.0 || !self.traffic.values().all(Vec::is_empty);
+        if hasty || !sent {
+            return false;
+        }
+        self.part = Part::Settling;
+        self.send_all(false);
+        let began = self.now_ms();
+        self.until_ms = began + SETTLE_MS_MAX;
+        let mut last = (came_in(&self.total), began);
+        let settled = |runner: &mut Self, last: (f64, u64)| {
+            runner.now_ms() >= last.1 + QUIET_MS || runner.now_ms() >= runner.until_ms
+        };
+        while !settled(self, last) {
+            self.beat(last.1 + QUIET_MS);
+            let now = came_in(&self.total);
+            if now > last.0 {
+                last = (now, self.now_ms());
+            }
+        }
+        true
+    }
+
+    /// Judges the stage that was just run.
+    fn check(&mut self) {
+        let planned = self.planned();
+        let place = self.run.stages.len() - 1;
+        let scope = verdict::Scope::of_stage(&self.run, place).expect("it was just pushed");
+        let checks: Vec<_> = planned.pass.iter().map(|rule| verdict::check(rule, &scope)).collect();
+        let passed = checks.iter().all(|check| check.held == Some(true));
+        self.run.stages[place].checks = checks;
+        self.run.total = self.total.clone();
+        self.run.findings = verdict::findings(&self.run);
+        if !passed && planned.stop_on_failure && self.end.is_none() {
+            self.note(format!("stage {} did not pass: the run ends here", planned.name));
+            self.end = Some(End::Failed(planned.name.clone()));
+        }
+    }
+}
+
+/// A fault of the stage.
+struct Ongoing {
+    what: FaultKind,
+    from_ms: u64,
+    to_ms: u64,
+    begun: bool,
+    holds: bool,
+}
+
+impl Ongoing {
+    fn of(fault: &Fault) -> Ongoing {
+        let from_ms = ms(fault.at);
+        let to_ms = match fault.lasts {
+            lasts if lasts.is_zero() => u64::MAX,
+            lasts => from_ms.saturating_add(ms(lasts)),
+        };
+        Ongoing { what: fault.what.clone(), from_ms, to_ms, begun: false, holds: false }
+    }
+
+    /// When it is to be worked on next, milliseconds after the hold began.
+    fn next_ms(&self) -> Option<u64> {
+        match (self.begun, self.holds) {
+            (false, _) => Some(self.from_ms),
+            (true, true) => Some(self.to_ms),
+            (true, false) => None,
+        }
+    }
+}
+
+/// What came in, by which quiet is known.
+fn came_in(counts: &Counts) -> f64 {
+    let answers = ["messages.taken", "messages.received", "messages.refused", "requests.answered"];
+    answers.iter().map(|name| counts.figure(name)).sum()
+}
+
+fn ms(span: Span) -> u64 {
+    u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e4).round() / 1e2)
+}
+
+fn manner(how: Cut) -> &'static str {
+    match how {
+        Cut::Farewell => "they say farewell",
+        Cut::Close => "they close without a word",
+        Cut::Reset => "they reset their connections",
+        Cut::Freeze => "they stay and answer nothing (half-open)",
+        Cut::StopReading => "they read no more",
+        Cut::Thaw => "they go on",
+    }
+}
+
+fn kind(what: &FaultKind) -> &'static str {
+    match what {
+        FaultKind::Flap { .. } => "flapping",
+        FaultKind::Cut { .. } => "a cut",
+        FaultKind::TargetKilled => "the target killed",
+        FaultKind::TargetPaused => "the target paused",
+        FaultKind::DescriptorsStarved { .. } => "descriptors starved",
+        FaultKind::Network { .. } => "the network broken",
+        FaultKind::RedisPaused => "Redis paused",
+        FaultKind::RedisKilled => "Redis killed",
+        FaultKind::RedisFlushed => "Redis flushed",
+    }
+}

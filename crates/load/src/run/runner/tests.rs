@@ -1,0 +1,409 @@
+//! The runner under a told clock, with a crew that exists on paper.
+
+use super::*;
+use crate::run::parts::{Blind, Breaker, Pushless, World};
+use crate::run::{Part, Tick, Watch, Wish, file};
+use lab::cause::{Cause, Phase};
+use lab::crew::{Crew, Look};
+use lab::order::Cut;
+use lab::plan::FaultKind;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+type Clock = Rc<Cell<u64>>;
+
+struct Told {
+    clock: Clock,
+    interrupt_at: u64,
+}
+
+impl World for Told {
+    fn now_ms(&mut self) -> u64 {
+        self.clock.get()
+    }
+
+    fn unix_ms(&mut self) -> u64 {
+        1_790_000_000_000
+    }
+
+    fn rest_until(&mut self, at_ms: u64) {
+        assert!(at_ms <= self.clock.get() + 1_000, "nobody waits longer than to the next look");
+        self.clock.set(self.clock.get().max(at_ms));
+    }
+
+    fn is_interrupted(&mut self) -> bool {
+        self.clock.get() >= self.interrupt_at
+    }
+}
+
+/// A crew on paper: ten clients a look come, `refused` of a group are refused, and who sends sends
+/// a message a look.
+#[derive(Default)]
+struct Paper {
+    clock: Clock,
+    orders: Rc<RefCell<Vec<(u64, String)>>>,
+    wanted: BTreeMap<String, u64>,
+    sending: BTreeMap<String, bool>,
+    look: Look,
+    refuse: u64,
+    refuse_order_above: Option<u32>,
+    saturated: bool,
+    hear_half: bool,
+}
+
+impl Crew for Paper {
+    fn order(&mut self, order: &Order) -> Result<(), String> {
+        let word = match order {
+            Order::Found(group) => format!("found {}", group.name),
+            Order::Arrive { group, clients, .. } => {
+                if self.refuse_order_above.is_some_and(|most| *clients > most) {
+                    return Err("only so many descriptors".to_owned());
+                }
+                self.wanted.insert(group.clone(), u64::from(*clients));
+                format!("arrive {group} {clients}")
+            }
+            Order::Traffic { group, traffic } => {
+                self.sending.insert(group.clone(), !traffic.is_empty());
+                format!("traffic {group} {}", traffic.len())
+            }
+            Order::Cut { share, how, .. } => format!("cut {share} {how:?}"),
+            Order::Flap { share_per_s, .. } => format!("flap {share_per_s}"),
+            Order::Stop => "stop".to_owned(),
+        };
+        self.orders.borrow_mut().push((self.clock.get(), word));
+        Ok(())
+    }
+
+    fn look(&mut self) -> Look {
+        for (group, wanted) in &self.wanted {
+            let counts = self.look.groups.entry(group.clone()).or_default();
+            counts.planned = *wanted;
+            if counts.online > *wanted {
+                counts.open = *wanted;
+                counts.causes.count(Phase::Online, Cause::Farewell);
+                (counts.online + 1..*wanted).for_each(|_| {});
+                let left = counts.online - wanted;
+                (1..left).for_each(|_| counts.causes.count(Phase::Online, Cause::Farewell));
+                counts.online = *wanted;
+            }
+            let ended = counts.causes.errors();
+            for _ in 0..10.min(wanted.saturating_sub(counts.online + ended)) {
+                counts.attempts += 1;
+                if counts.causes.errors() < self.refuse {
+                    counts.causes.count(Phase::Bind, Cause::BindRefused);
+                } else {
+                    (counts.online, counts.open) = (counts.online + 1, counts.open + 1);
+                    counts.bound += 1;
+                }
+            }
+            if self.sending.get(group) == Some(&true) {
+                counts.raise("messages.sent", 1.0);
+                counts.raise("messages.taken", 1.0);
+                if self.hear_half {
+                    counts.raise("messages.received", 0.5);
+                }
+            }
+        }
+        self.look.saturation =
+            if self.saturated { vec!["a thread is busy".to_owned()] } else { Vec::new() };
+        self.look.clone()
+    }
+}
+
+struct Hand(Rc<RefCell<Vec<(u64, String)>>>, Clock);
+
+impl Breaker for Hand {
+    fn begin(&mut self, what: &FaultKind) -> Result<String, String> {
+        self.0.borrow_mut().push((self.1.get(), format!("begin {what:?}")));
+        match what {
+            FaultKind::RedisPaused => Err("no redis was named".to_owned()),
+            _ => Ok("it is broken".to_owned()),
+        }
+    }
+
+    fn end(&mut self, what: &FaultKind) -> Option<Result<String, String>> {
+        self.0.borrow_mut().push((self.1.get(), format!("end {what:?}")));
+        Some(Ok("it is whole".to_owned()))
+    }
+}
+
+#[derive(Default)]
+struct Eyewitness {
+    wishes: Vec<(u64, Wish)>,
+    ticks: Vec<Tick>,
+    done: bool,
+}
+
+impl Watch for Eyewitness {
+    fn tick(&mut self, tick: &Tick) {
+        self.ticks.push(tick.clone());
+    }
+
+    fn wishes(&mut self) -> Vec<Wish> {
+        let at = self.ticks.last().map_or(0, |tick| tick.at_ms);
+        let due = self.wishes.iter().position(|(when, _)| *when <= at);
+        due.map(|place| self.wishes.remove(place).1).into_iter().collect()
+    }
+
+    fn done(&mut self, _run: &Run) {
+        self.done = true;
+    }
+}
+
+/// A run of `stages` with ten clients a look; what it left, the orders, and what was shown.
+struct Made {
+    run: Result<Run, String>,
+    orders: Vec<(u64, String)>,
+    ticks: Vec<Tick>,
+}
+
+fn made(stages: &str, change: impl FnOnce(&mut Paper, &mut Eyewitness, &mut Told)) -> Made {
+    let text = format!(
+        "name = \"t\"\npass = [\"accounts == 1\"]\n[target]\nurl = [\"mqtt://127.0.0.1:1\"]\n\
+         [[group]]\nname = \"a\"\n[[group]]\nname = \"b\"\n{stages}"
+    );
+    let plan = file::read("t.toml", &text, &[]).expect("a plan");
+    let clock = Clock::default();
+    clock.set(77_000);
+    let mut crew = Paper { clock: clock.clone(), ..Paper::default() };
+    let mut world = Told { clock: clock.clone(), interrupt_at: u64::MAX };
+    let mut watch = Eyewitness::default();
+    change(&mut crew, &mut watch, &mut world);
+    let orders = crew.orders.clone();
+    let run = super::run(
+        &plan,
+        Before { seed: 5, ..Before::default() },
+        Parts {
+            crew: &mut crew,
+            world: &mut world,
+            eyes: &mut Blind,
+            breaker: &mut Hand(orders.clone(), clock),
+            pushes: &mut Pushless,
+            watch: &mut watch,
+        },
+    );
+    assert_eq!(watch.done, run.is_ok());
+    let orders = orders.borrow().iter().map(|(at, word)| (at - 77_000, word.clone())).collect();
+    Made { run, orders, ticks: watch.ticks }
+}
+
+fn at(orders: &[(u64, String)], word: &str) -> Vec<u64> {
+    orders.iter().filter(|(_, known)| known == word).map(|(at, _)| *at).collect()
+}
+
+const TWO: &str = r#"
+[[stage]]
+name = "small"
+clients = { a = 20 }
+hold = "3s"
+pass = ["online == 20", "errors == 0"]
+[[stage]]
+name = "large"
+clients = { a = 50, b = 10 }
+hold = "2s"
+traffic = { a = [{ what = "publish", topic = "t", pace = { per_s = 10 } }] }
+pass = ["online == 60", "messages.lost == 0"]
+"#;
+
+#[test]
+fn stages_come_in_order_are_held_and_are_judged() {
+    let made = made(TWO, |_, _, _| {});
+    let run = made.run.expect("it could be run");
+    assert_eq!(run.stages.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["small", "large"]);
+    let [small, large] = &run.stages[..] else { panic!("two stages") };
+    assert_eq!((small.clients, large.clients), (20, 60));
+    assert_eq!(small.to_ms - small.arrived_ms, 3_000);
+    assert!(small.arrived_ms - small.from_ms <= 200, "two looks are enough");
+    assert_eq!((small.counts.attempts, large.counts.attempts), (20, 40));
+    let held: Vec<_> = run.stages.iter().flat_map(|s| &s.checks).map(|c| c.held).collect();
+    assert_eq!(held, [Some(true); 4]);
+    assert!(run.finished && run.skipped.is_empty() && run.format == FORMAT && run.seed == 5);
+    let words: Vec<_> = made.orders.iter().map(|(_, word)| word.as_str()).collect();
+    let all = [
+        "found a",
+        "found b",
+        "arrive a 20",
+        "arrive a 50",
+        "arrive b 10",
+        "traffic a 1",
+        "traffic a 0",
+        "stop",
+    ];
+    assert_eq!(words, all);
+    assert!(at(&made.orders, "traffic a 1")[0] >= large.arrived_ms, "traffic waits for clients");
+    let rows = run.series.times_ms();
+    assert_eq!(rows[0], 0);
+    assert!(rows.windows(2).all(|pair| pair[1] - pair[0] <= 1_000), "{rows:?}");
+    assert_eq!(run.series.values("clients.online").last(), Some(&Some(60.0)));
+    assert_eq!(run.total.online, 60);
+    assert!(made.ticks.iter().any(|tick| tick.part == Part::Holding && tick.stage == 1));
+}
+
+#[test]
+fn faults_happen_at_their_times_and_are_over_before_the_stage_is() {
+    let stage = r#"
+[[stage]]
+name = "bad"
+clients = { a = 10 }
+hold = "20s"
+[[stage.fault]]
+at = "2s"
+for = "3500ms"
+what = { flap = { share_per_s = 0.1 } }
+[[stage.fault]]
+at = "4250ms"
+what = { cut = { share = 0.5, how = "freeze" } }
+[[stage.fault]]
+at = "6s"
+for = "1s"
+what = "target_paused"
+[[stage.fault]]
+at = "8s"
+what = "redis_paused"
+"#;
+    let made = made(stage, |_, _, _| {});
+    let run = made.run.expect("it could be run");
+    let begun = run.stages[0].arrived_ms;
+    let times = |word: &str| at(&made.orders, word).iter().map(|at| at - begun).collect::<Vec<_>>();
+    assert_eq!(times("flap 0.1"), [2_000]);
+    assert_eq!(times("flap 0"), [5_500]);
+    assert_eq!(times("cut 0.5 Freeze"), [4_250]);
+    assert_eq!(times("cut 1 Thaw"), [20_000], "until the stage's end");
+    assert_eq!(times("begin TargetPaused"), [6_000]);
+    assert_eq!(times("end TargetPaused"), [7_000]);
+    assert_eq!(times("end RedisPaused"), [0_u64; 0], "what was not broken is not mended");
+    let skipped = run.notes.iter().find(|note| note.text.starts_with("skipped")).expect("noted");
+    assert_eq!(skipped.text, "skipped: Redis paused: no redis was named");
+    assert_eq!(skipped.at_ms - begun, 8_000);
+}
+
+#[test]
+fn a_stage_that_does_not_pass_may_end_the_run() {
+    let stages = TWO.replace("hold = \"3s\"", "hold = \"3s\"\nstop_on_failure = true");
+    let made = made(&stages, |crew, _, _| crew.refuse = 3);
+    let run = made.run.expect("it could be run");
+    assert_eq!(run.stages.len(), 1);
+    assert_eq!(run.skipped, [("large".to_owned(), "stage small did not pass".to_owned())]);
+    assert_eq!(run.stages[0].checks[1].value, Some(3.0));
+    assert!(run.finished && !run.passed());
+    assert_eq!(made.orders.last().map(|(_, word)| word.as_str()), Some("stop"));
+}
+
+#[test]
+fn clients_that_do_not_come_back_are_not_waited_for_and_others_are() {
+    let stage = "[[stage]]\nname = \"x\"\nclients = { a = 20 }\narrive_max = \"30s\"\n";
+    let ended = made(stage, |crew, _, _| crew.refuse = 5).run.expect("it could be run");
+    assert!(ended.stages[0].arrived_ms < 1_000, "all had their turn");
+    let waiting = made(stage, |crew, _, _| {
+        // One is under way and never gets there.
+        crew.refuse = 5;
+        let counts = Counts { attempts: 1, open: 1, ..Counts::default() };
+        crew.look.groups.insert("a".to_owned(), counts);
+    });
+    let run = waiting.run.expect("it could be run");
+    assert!(run.stages[0].arrived_ms >= 30_000, "{}", run.stages[0].arrived_ms);
+    let noted = run.notes.iter().any(|note| note.text.contains("15 of 20 clients were there"));
+    assert!(noted, "{:?}", run.notes);
+}
+
+#[test]
+fn an_interrupted_run_is_judged_and_says_so() {
+    let made = made(TWO, |_, _, world| world.interrupt_at = 77_000 + 1_500);
+    let run = made.run.expect("what was measured is kept");
+    assert!(!run.finished && !run.passed());
+    assert_eq!(run.stages.len(), 1);
+    assert_eq!(run.stages[0].checks.len(), 2);
+    assert_eq!(run.skipped, [("large".to_owned(), "the run was interrupted".to_owned())]);
+    assert!(run.took_ms <= 2_000, "{}", run.took_ms);
+}
+
+#[test]
+fn an_order_that_cannot_be_carried_out_ends_the_run_with_its_reason() {
+    let first = made(TWO, |crew, _, _| crew.refuse_order_above = Some(5));
+    assert!(first.run.expect_err("nothing ran").contains("only so many descriptors"));
+    let second = made(TWO, |crew, _, _| crew.refuse_order_above = Some(30));
+    let run = second.run.expect("the first stage ran");
+    assert!(!run.finished && run.stages.len() == 1);
+    assert!(run.skipped[0].1.contains("only so many descriptors"), "{:?}", run.skipped);
+}
+
+#[test]
+fn a_tester_that_is_saturated_all_the_time_makes_the_run_invalid() {
+    let run = made(TWO, |crew, _, _| crew.saturated = true).run.expect("it could be run");
+    assert!(run.saturation.iter().any(|why| why.contains("a thread is busy")), "{run:?}");
+    assert!(!run.passed());
+}
+
+#[test]
+fn what_somebody_wishes_is_done_and_noted() {
+    let made = made(TWO, |_, watch, _| {
+        watch.wishes = vec![
+            (1_000, Wish::Add { group: String::new(), clients: 7 }),
+            (1_000, Wish::Cut { share: 0.1, how: Cut::Reset }),
+            (2_000, Wish::Pause),
+            (5_000, Wish::Pause),
+            (6_000, Wish::Rate { group: "a".to_owned(), factor: 2.0 }),
+            (7_000, Wish::Quit { now: false }),
+        ];
+    });
+    let run = made.run.expect("it could be run");
+    assert!(made.orders.iter().any(|(_, word)| word == "arrive a 27"), "{:?}", made.orders);
+    assert!(made.orders.iter().any(|(_, word)| word == "cut 0.1 Reset"), "{:?}", made.orders);
+    let small = &run.stages[0];
+    let held = small.to_ms - small.arrived_ms;
+    assert!((4_900..=5_200).contains(&held), "two seconds of pause are not held: {held}");
+    assert!(!run.finished);
+    let noted = |text: &str| run.notes.iter().any(|note| note.text.contains(text));
+    for text in ["7 clients of a more", "10.0 % of all links Reset", "paused", "ended by hand"] {
+        assert!(noted(text), "{text}: {:?}", run.notes);
+    }
+}
+
+#[test]
+fn counted_messages_end_a_stage_when_they_have_been_sent() {
+    let stages = r#"
+[[stage]]
+name = "count"
+clients = { a = 10 }
+hold = "60s"
+traffic = { a = [{ what = "publish", topic = "t", messages = 30, pace = { window = 1 } }] }
+"#;
+    let run = made(stages, |_, _, _| {}).run.expect("it could be run");
+    let held = run.stages[0].to_ms - run.stages[0].arrived_ms;
+    assert!((3_000..10_000).contains(&held), "{held}");
+    assert!(run.notes.iter().any(|note| note.text == "a has sent all its messages"));
+}
+
+#[test]
+fn what_was_sent_and_not_heard_is_missing_once() {
+    let stages = r#"
+hears = { b = 1 }
+[[stage]]
+name = "one"
+clients = { b = 10 }
+hold = "5s"
+pass = ["messages.missing > 0"]
+traffic = { b = [{ what = "publish", topic = "t", pace = { window = 1 } }] }
+[[stage]]
+name = "two"
+traffic = { b = [] }
+hold = "1s"
+pass = ["messages.missing == 0"]
+"#;
+    let run = made(stages, |crew, _, _| crew.hear_half = true).run.expect("it could be run");
+    let [one, two] = &run.stages[..] else { panic!("two stages") };
+    let (sent, missing) =
+        (one.counts.figure("messages.sent"), run.total.figure("messages.missing"));
+    assert_eq!(missing, (sent / 2.0).round(), "{:?}", run.notes);
+    assert_eq!((one.checks[0].held, two.checks[0].held), (Some(true), Some(true)));
+}
+
+#[test]
+fn all_clients_leave_before_those_of_a_stage_that_wants_them_anew() {
+    let stages = TWO.replace("clients = { a = 50, b = 10 }", "clients = { a = 20 }\nanew = true");
+    let made = made(&stages, |_, _, _| {});
+    let run = made.run.expect("it could be run");
+    assert_eq!(at(&made.orders, "arrive a 0").len(), 1);
+    assert_eq!(run.stages[1].counts.attempts, 20);
+    assert_eq!(run.stages[1].counts.online, 20);
+}

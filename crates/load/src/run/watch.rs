@@ -1,0 +1,184 @@
+//! Who looks on while a plan is worked off: a terminal, an exporter, a test.
+//!
+//! Once a second a [`Watch`] is shown a [`Tick`] and asked for its [`Wish`]es, which the runner
+//! carries out before the next second and writes down as notes. A watch never waits: it is called
+//! from the thread that gives the orders.
+
+use lab::order::Cut;
+use lab::run::{Counts, Finding, Note, Run};
+use lab::series::Reading;
+use std::collections::BTreeMap;
+
+/// Wishes that are carried out in one second, at most; the rest is dropped with a note.
+pub const WISHES_MAX: usize = 64;
+
+/// Somebody who looks on.
+pub trait Watch {
+    /// A second has passed.
+    fn tick(&mut self, tick: &Tick);
+
+    /// What is wished since the last call.
+    fn wishes(&mut self) -> Vec<Wish> {
+        Vec::new()
+    }
+
+    /// The run is over, judged, and about to be written.
+    fn done(&mut self, run: &Run) {
+        let _ = run;
+    }
+}
+
+/// Nobody looks on.
+pub struct Nobody;
+
+impl Watch for Nobody {
+    fn tick(&mut self, _tick: &Tick) {}
+}
+
+/// Several look on; the wishes of all are carried out.
+impl Watch for Vec<Box<dyn Watch>> {
+    fn tick(&mut self, tick: &Tick) {
+        self.iter_mut().for_each(|watch| watch.tick(tick));
+    }
+
+    fn wishes(&mut self) -> Vec<Wish> {
+        self.iter_mut().flat_map(|watch| watch.wishes()).collect()
+    }
+
+    fn done(&mut self, run: &Run) {
+        self.iter_mut().for_each(|watch| watch.done(run));
+    }
+}
+
+/// What part of a stage is going on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Clients leave, because the stage wants all of them anew.
+    Leaving,
+    /// Clients come.
+    Arriving,
+    /// All are there (or the waiting was over), and the time of the stage is held.
+    Holding,
+    /// Nothing is sent any more; answers that are under way come in.
+    Settling,
+    /// Somebody has asked for a pause.
+    Paused,
+}
+
+impl Part {
+    /// The word on a screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Part::Leaving => "leaving",
+            Part::Arriving => "arriving",
+            Part::Holding => "holding",
+            Part::Settling => "settling",
+            Part::Paused => "paused",
+        }
+    }
+}
+
+/// How a run stands at the end of a second.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tick {
+    /// Milliseconds since the run began.
+    pub at_ms: u64,
+    /// Place of the stage, from 0.
+    pub stage: usize,
+    /// Names of all planned stages, in order.
+    pub stages: Vec<String>,
+    /// What part of the stage it is.
+    pub part: Part,
+    /// Clients that shall be there in this stage, of all groups.
+    pub clients: u64,
+    /// Milliseconds since the run began when the part ends by itself at the latest.
+    pub until_ms: u64,
+    /// What all clients counted, from the beginning on. Timings are those of the whole run.
+    pub counts: Counts,
+    /// What the clients of each group counted: attempts, online, ends. From the beginning on.
+    pub groups: BTreeMap<String, Counts>,
+    /// The row of the series that this second became, with full names: `clients.online`,
+    /// `clients.bind.p99` (of the last second), `tester.cpu.busy` ...
+    pub reading: Reading,
+    /// What happened since the last tick.
+    pub notes: Vec<Note>,
+    /// What is known so far; the judge speaks at the end of each stage.
+    pub findings: Vec<Finding>,
+    /// Why the tester's figures of this second cannot be trusted; empty: they can.
+    pub saturation: Vec<String>,
+}
+
+/// What somebody who looks on may ask for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Wish {
+    /// So many more clients of a group.
+    Add {
+        /// The group's name; empty: the plan's first group.
+        group: String,
+        /// Clients.
+        clients: u32,
+    },
+    /// Rates of all that a group sends, times this (0.01 to 100).
+    Rate {
+        /// The group's name; empty: all groups.
+        group: String,
+        /// What the present rate is multiplied by.
+        factor: f64,
+    },
+    /// So large a share of all links is cut at once; who comes back, comes back.
+    Cut {
+        /// 0 to 1.
+        share: f64,
+        /// What becomes of them.
+        how: Cut,
+    },
+    /// The stage's time stands still and nothing is sent, until this is wished again.
+    Pause,
+    /// The run ends: what was measured is judged and written.
+    Quit {
+        /// Without waiting for answers that are under way.
+        now: bool,
+    },
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A tick with these counts and nothing else.
+    pub(crate) fn tick(counts: Counts) -> Tick {
+        Tick {
+            at_ms: 1_000,
+            stage: 0,
+            stages: vec!["one".to_owned()],
+            part: Part::Arriving,
+            clients: 0,
+            until_ms: 0,
+            counts,
+            groups: BTreeMap::new(),
+            reading: Reading::default(),
+            notes: Vec::new(),
+            findings: Vec::new(),
+            saturation: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn several_look_on_and_all_wishes_are_heard() {
+        struct Wishful(Vec<Wish>);
+        impl Watch for Wishful {
+            fn tick(&mut self, _tick: &Tick) {
+                self.0.push(Wish::Pause);
+            }
+
+            fn wishes(&mut self) -> Vec<Wish> {
+                std::mem::take(&mut self.0)
+            }
+        }
+        let mut all: Vec<Box<dyn Watch>> =
+            vec![Box::new(Wishful(Vec::new())), Box::new(Nobody), Box::new(Wishful(Vec::new()))];
+        all.tick(&tick(Counts::default()));
+        assert_eq!(all.wishes(), [Wish::Pause, Wish::Pause]);
+        assert!(all.wishes().is_empty());
+    }
+}

@@ -1,0 +1,245 @@
+//! What the command line asks of a plan: whom to call, how large, how long, what may be broken.
+//!
+//! A plan and what is asked become a plan that can be run, with what was left out of it and why.
+//! It starts nothing. The invariant: nothing is left out silently, and what comes out has passed
+//! the check.
+
+mod fit;
+
+use crate::run::{check, file, scale};
+use crate::target::{Speech, Url};
+use lab::plan::{Arrival, Plan, Span, Stage, Traffic, What};
+
+/// What the command line asks of a plan.
+#[derive(Clone, Default, Debug)]
+pub struct Asked {
+    /// Whom to call; empty: whom the plan says.
+    pub url: Vec<String>,
+    /// Clients of the largest stage (link-limit: of the last step).
+    pub clients: Option<u32>,
+    /// Clients a step (link-limit).
+    pub step: Option<u32>,
+    /// Multiplies all counts and rates.
+    pub scale: Option<f64>,
+    /// How long stages are held that are held at all.
+    pub hold: Option<Span>,
+    /// Clients that come a second, in place of how the plan has them come.
+    pub rate: Option<f64>,
+    /// The server's process.
+    pub pid: Option<u32>,
+    /// A port whose process is the server.
+    pub port: Option<u16>,
+    /// The server's metrics.
+    pub metrics: Option<String>,
+    /// Holdline's API.
+    pub api: Option<String>,
+    /// The token for API and metrics.
+    pub token: Option<String>,
+    /// The command that starts the server again.
+    pub start: Vec<String>,
+    /// Its Redis.
+    pub redis: Option<String>,
+    /// The Redis' process.
+    pub redis_pid: Option<u32>,
+    /// The command that starts Redis again.
+    pub redis_start: Vec<String>,
+    /// What seeds all that is random.
+    pub seed: Option<u64>,
+    /// `KEY=VALUE` texts.
+    pub sets: Vec<String>,
+}
+
+/// A plan that can be run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ready {
+    /// It.
+    pub plan: Plan,
+    /// Stages that were left out, and why.
+    pub skipped: Vec<(String, String)>,
+    /// What else was changed, and why.
+    pub notes: Vec<String>,
+    /// The target's port, if it is on this machine: its process is observed. Disturbed is only a
+    /// process that was named.
+    pub port_here: Option<u16>,
+}
+
+impl Ready {
+    /// The most clients that are wanted at once, of all groups.
+    pub fn clients(&self) -> u64 {
+        let mut wanted = std::collections::BTreeMap::new();
+        let mut most = 0;
+        for stage in &self.plan.stages {
+            wanted.extend(stage.clients.iter().map(|(group, count)| (group, u64::from(*count))));
+            most = most.max(wanted.values().sum());
+        }
+        most
+    }
+}
+
+/// Makes a plan of a file's text and what is asked. Of a plan that is `shipped` stages and rules
+/// are left out that need what was not named; of one's own plan nothing is: there they fail.
+pub fn ready(name: &str, text: &str, asked: &Asked, shipped: bool) -> Result<Ready, String> {
+    let mut plan = file::parse(name, text, &asked.sets)?;
+    whom(&mut plan, asked);
+    let port_here = port_here(&plan.target.url);
+    let mut ready = Ready { plan, skipped: Vec::new(), notes: Vec::new(), port_here };
+    size(&mut ready, asked)?;
+    if let Some(hold) = asked.hold {
+        let stages = ready.plan.stages.iter_mut();
+        for stage in stages.filter(|stage| !stage.hold.is_zero()) {
+            if stage.faults.iter().any(|fault| fault.at >= hold) {
+                let name = &stage.name;
+                return Err(format!(
+                    "--hold {hold}: stage {name} breaks something later than that; give its times \
+                     with --set stage.{name}.hold=…"
+                ));
+            }
+            stage.hold = hold;
+        }
+    }
+    if let Some(per_s) = asked.rate {
+        let stages = ready.plan.stages.iter_mut();
+        stages.for_each(|stage| stage.arrive = Arrival::Rate { per_s });
+    }
+    if shipped {
+        fit::fit(&mut ready);
+    }
+    let changed = check::check(&ready.plan).map_err(|problem| format!("{name}: {problem}"));
+    // The file's own line is the better place, where the fault is the file's.
+    changed.map_err(|why| file::read(name, text, &asked.sets).err().unwrap_or(why))?;
+    check::spoken(&ready.plan)?;
+    pushes(&ready.plan).map_err(|why| format!("{name}: {why}"))?;
+    if ready.plan.stages.is_empty() {
+        return Err(format!("{name}: every stage would be skipped"));
+    }
+    Ok(ready)
+}
+
+/// The target, as far as it was named.
+fn whom(plan: &mut Plan, asked: &Asked) {
+    let target = &mut plan.target;
+    if !asked.url.is_empty() {
+        target.url.clone_from(&asked.url);
+        plan.groups.iter_mut().for_each(|group| group.url.clear());
+    }
+    target.pid = asked.pid.or(target.pid);
+    target.port = asked.port.or(target.port);
+    let texts = [
+        (&mut target.metrics, &asked.metrics),
+        (&mut target.api, &asked.api),
+        (&mut target.token, &asked.token),
+        (&mut target.redis, &asked.redis),
+    ];
+    for (known, asked) in texts {
+        if asked.is_some() {
+            known.clone_from(asked);
+        }
+    }
+    target.redis_pid = asked.redis_pid.or(target.redis_pid);
+    for (known, asked) in
+        [(&mut target.start, &asked.start), (&mut target.redis_start, &asked.redis_start)]
+    {
+        if !asked.is_empty() {
+            known.clone_from(asked);
+        }
+    }
+    plan.seed = asked.seed.or(plan.seed);
+    names(plan);
+}
+
+/// Devices are called after the prefix in the URL; of several groups each has names of its own.
+fn names(plan: &mut Plan) {
+    let url = plan.target.url.first().and_then(|url| Url::parse(url).ok());
+    let url = url.filter(|url| url.scheme.speech == Some(Speech::Miop));
+    let Some(prefix) = url.and_then(|url| url.user) else { return };
+    let alone = plan.groups.len() == 1;
+    for group in plan.groups.iter_mut().filter(|group| group.url.is_empty()) {
+        let name = &group.name;
+        let own = if alone { format!("{prefix}-%i") } else { format!("{prefix}-{name}-%i") };
+        group.id.get_or_insert(own);
+    }
+}
+
+/// The port of the target, if it is on this machine's loopback: its process can be observed.
+fn port_here(urls: &[String]) -> Option<u16> {
+    let target = Url::parse(urls.first()?).ok()?;
+    let host = target.host.parse::<std::net::IpAddr>();
+    (target.host == "localhost" || host.is_ok_and(|ip| ip.is_loopback())).then_some(target.port)
+}
+
+/// Whether what pushes need was named.
+fn pushes(plan: &Plan) -> Result<(), String> {
+    let sent = plan.stages.iter().flat_map(|stage| &stage.traffic);
+    let pushed = |traffic: &[Traffic]| traffic.iter().any(|sent| sent.what == What::Push);
+    let Some((name, _)) = sent.into_iter().find(|(_, traffic)| pushed(traffic)) else {
+        return Ok(());
+    };
+    if plan.target.api.is_none() {
+        return Err("pushes go by Holdline's API: give --api http://HOST:PORT and --token".into());
+    }
+    let url = plan.target.url.first().and_then(|url| Url::parse(url).ok());
+    let by_url = url.filter(|url| url.scheme.speech == Some(Speech::Miop));
+    let by_url = by_url.and_then(|url| url.password);
+    let by_group = plan.groups.iter().find(|group| group.name == *name);
+    match by_url.or(by_group.and_then(|group| group.product.clone())) {
+        Some(_) => Ok(()),
+        None => Err(format!(
+            "pushes go to devices of a product: name it in the URL, \
+             miop://PREFIX:PRODUCT@HOST:PORT, or as group.{name}.product"
+        )),
+    }
+}
+
+/// Counts and rates.
+fn size(ready: &mut Ready, asked: &Asked) -> Result<(), String> {
+    let plan = &mut ready.plan;
+    let steps = plan.name == "link-limit" && (asked.step.is_some() || asked.clients.is_some());
+    if asked.step.is_some() && plan.name != "link-limit" {
+        return Err("--step: only link-limit goes up in steps".to_owned());
+    }
+    if steps {
+        let first = plan.stages.first().cloned().ok_or("link-limit has no stage")?;
+        let least = first.clients.values().sum::<u32>().max(1);
+        let all = largest(plan);
+        let step = asked.step.unwrap_or_else(|| least.min(asked.clients.unwrap_or(least)));
+        plan.stages = self::steps(&first, step, asked.clients.unwrap_or(all.max(step)))?;
+    }
+    let factor = match (asked.scale, asked.clients.filter(|_| !steps)) {
+        (Some(_), Some(_)) => return Err("--clients and --scale: give one of them".to_owned()),
+        (Some(scale), None) => scale,
+        (None, Some(0)) => return Err("--clients 0: at least one".to_owned()),
+        (None, Some(clients)) => f64::from(clients) / f64::from(largest(plan).max(1)),
+        (None, None) => return Ok(()),
+    };
+    scale::scale(plan, factor)
+}
+
+/// The most clients that the first group has in any stage.
+fn largest(plan: &Plan) -> u32 {
+    let first = plan.groups.first().map(|group| group.name.as_str()).unwrap_or_default();
+    let counts = plan.stages.iter().filter_map(|stage| stage.clients.get(first));
+    counts.max().copied().unwrap_or(0)
+}
+
+/// The stages of link-limit: like `first`, each `step` clients larger, up to `clients`.
+pub fn steps(first: &Stage, step: u32, clients: u32) -> Result<Vec<Stage>, String> {
+    if step == 0 || clients == 0 {
+        return Err("--step and --clients: at least 1".to_owned());
+    }
+    let count = clients.div_ceil(step);
+    if count as usize > check::STAGES_MAX {
+        let least = clients.div_ceil(check::STAGES_MAX as u32);
+        return Err(format!("--step {step}: {count} steps are too many; at least {least}"));
+    }
+    let stages = (1..=count).map(|number| {
+        let mut stage = first.clone();
+        stage.name = format!("step-{number:02}");
+        let all = number.saturating_mul(step).min(clients);
+        stage.clients.values_mut().for_each(|clients| *clients = all);
+        stage
+    });
+    Ok(stages.collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Shipped plans, and what the command line makes of them.
+
+use super::*;
+use crate::scenario::{ALL, Scenario};
+use lab::plan::{Pace, What};
+
+const MQTT: &str = "mqtt://10.0.0.1:1883";
+const MIOP: &str = "miop://dev:pk@127.0.0.1:7000";
+
+fn of(name: &str, asked: Asked) -> Result<Ready, String> {
+    let scenario = Scenario::named(name).expect("it is shipped");
+    ready(name, scenario.text, &asked, true)
+}
+
+fn to(url: &str) -> Asked {
+    Asked { url: vec![url.to_owned()], ..Asked::default() }
+}
+
+#[test]
+fn every_shipped_plan_can_be_run_against_mqtt_but_those_of_im() {
+    let why = of("push-api", to(MQTT)).expect_err("nobody to push by");
+    assert!(why.contains("--api"), "{why}");
+    for scenario in ALL {
+        let mut asked = to(MQTT);
+        if scenario.name == "push-api" {
+            asked = Asked { api: Some("http://127.0.0.1:1".to_owned()), ..to(MIOP) };
+        }
+        let ready = ready(scenario.name, scenario.text, &asked, true);
+        assert!(ready.is_ok(), "{}: {ready:?}", scenario.name);
+        let im = super::ready(scenario.name, scenario.text, &to("im://10.0.0.1:1883"), true);
+        let why = im.expect_err("nothing speaks it");
+        assert!(why.contains("im:// cannot be spoken yet"), "{why}");
+    }
+}
+
+#[test]
+fn the_shipped_steps_are_what_the_defaults_make() {
+    let plan = of("link-limit", to(MQTT)).expect("ready").plan;
+    let made = steps(&plan.stages[0], 60_000, 1_020_000).expect("steps");
+    assert_eq!(plan.stages, made);
+    let asked = Asked { step: Some(300), clients: Some(1_000), ..to(MQTT) };
+    let stages = of("link-limit", asked).expect("ready").plan.stages;
+    let sizes: Vec<_> = stages.iter().map(|stage| stage.clients["devices"]).collect();
+    assert_eq!(sizes, [300, 600, 900, 1_000]);
+    assert_eq!(stages[3].name, "step-04");
+    for (step, clients) in [(0, 10), (10, 0), (1, 10_000)] {
+        let asked = Asked { step: Some(step), clients: Some(clients), ..to(MQTT) };
+        assert!(of("link-limit", asked).is_err(), "{step} {clients}");
+    }
+    let few = Asked { clients: Some(500), ..to(MQTT) };
+    let stages = of("link-limit", few).expect("ready").plan.stages;
+    assert_eq!(stages.len(), 1, "one step is enough");
+}
+
+#[test]
+fn the_largest_stage_has_the_clients_that_are_asked_for() {
+    let ladder = of("ladder", Asked { clients: Some(10_000), ..to(MQTT) }).expect("ready").plan;
+    let sizes: Vec<_> = ladder.stages.iter().map(|stage| stage.clients["devices"]).collect();
+    assert_eq!(sizes, [1200, 2400, 3000, 5400, 6000, 7000, 10000, 1000, 2000, 3000, 6000, 10000]);
+    let scaled = of("ladder", Asked { scale: Some(0.01), ..to(MQTT) }).expect("ready").plan;
+    assert_eq!(scaled.stages, ladder.stages);
+    let both = Asked { scale: Some(0.01), clients: Some(5), ..to(MQTT) };
+    assert!(of("ladder", both).is_err());
+    let stability = Asked {
+        clients: Some(1_000),
+        hold: Some(Span::from_secs(30)),
+        rate: Some(50.0),
+        ..to(MQTT)
+    };
+    let ready = of("stability", stability).expect("ready");
+    let last = &ready.plan.stages[2];
+    assert_eq!((last.clients["devices"], last.hold), (1_000, Span::from_secs(30)));
+    assert_eq!(last.arrive, Arrival::Rate { per_s: 50.0 });
+    assert_eq!(last.traffic["devices"][0].among, Some(1_000));
+    assert_eq!(last.traffic["devices"][0].pace, Pace::PerS(10.0));
+    let drift = ready.notes.iter().any(|note| note.contains("a hold below five minutes"));
+    assert!(drift && !last.pass.iter().any(|rule| rule.contains("drift")), "{:?}", ready.notes);
+}
+
+#[test]
+fn what_was_not_named_is_skipped_with_a_word() {
+    let ready = of("exception", Asked { clients: Some(100), ..to(MQTT) }).expect("ready");
+    let skipped: Vec<_> = ready.skipped.iter().map(|(name, _)| name.as_str()).collect();
+    let all = [
+        "redis-paused",
+        "redis-killed",
+        "redis-flushed",
+        "descriptors-starved",
+        "server-paused",
+        "server-killed",
+    ];
+    assert_eq!(skipped, all);
+    assert!(ready.skipped[0].1.contains("--redis"), "{:?}", ready.skipped);
+    let named = Asked {
+        pid: Some(7),
+        start: vec!["x".to_owned()],
+        redis: Some("127.0.0.1:6379".to_owned()),
+        redis_pid: Some(8),
+        redis_start: vec!["y".to_owned()],
+        clients: Some(100),
+        ..to(MQTT)
+    };
+    let ready = of("exception", named).expect("ready");
+    assert!(ready.skipped.is_empty());
+    assert_eq!(ready.plan.stages.len(), 13);
+    let hold = Asked { hold: Some(Span::from_secs(3)), ..to(MQTT) };
+    assert!(of("exception", hold).expect_err("faults come later").contains("--set stage."));
+}
+
+#[test]
+fn a_protocol_without_topics_reports_and_nobody_waits_for_what_cannot_come() {
+    let asked = Asked { clients: Some(100), ..to(MIOP) };
+    let ready = of("stability", asked).expect("ready");
+    let plan = &ready.plan;
+    assert_eq!(ready.port_here, Some(7_000), "its process is observed");
+    assert_eq!(plan.target.port, None, "and not disturbed");
+    assert!(plan.groups[0].subscribe.is_empty() && plan.groups[0].hears.is_empty());
+    assert_eq!(plan.stages[0].traffic["devices"][0].what, What::Publish);
+    assert!(!plan.stages[0].pass.iter().any(|rule| rule.contains("missing")));
+    assert!(ready.notes.iter().any(|note| note.contains("has no topics")), "{:?}", ready.notes);
+    let http = Asked { clients: Some(100), ..to("http://127.0.0.1:80/") };
+    let plan = of("stability", http).expect("ready").plan;
+    assert_eq!(plan.stages[0].traffic["devices"][0].what, What::Request);
+}
+
+#[test]
+fn ones_own_plan_is_taken_as_it_is() {
+    let text = "name = \"own\"\npass = [\"target.process.rss.drift < 1%\"]\n\
+                [[group]]\nname = \"a\"\n\
+                [[stage]]\nname = \"s\"\nclients = { a = 1 }\nhold = \"1s\"\n";
+    let own = ready("own.toml", text, &to(MQTT), false).expect("ready");
+    assert_eq!(own.plan.pass.len(), 1);
+    assert!(own.notes.is_empty());
+    let wrong = text.replace("drift < 1%", "drfit < 1%");
+    let why = ready("own.toml", &wrong, &to(MQTT), false).expect_err("no figure");
+    assert!(why.starts_with("own.toml:2: pass.1"), "{why}");
+}

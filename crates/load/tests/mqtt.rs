@@ -1,0 +1,309 @@
+//! Crews of MQTT clients against Mosquitto: all that is sent is delivered and counted, whatever is
+//! done to the connections, in one process and in several.
+
+#[path = "mqtt/mosquitto.rs"]
+mod mosquitto;
+
+use base::prng::Prng;
+use lab::cause::{Cause, Phase};
+use lab::crew::{Crew, Look};
+use lab::order::{Cut, Order};
+use lab::plan::Arrival;
+use lab::run::Counts;
+use lab::timing::Timing;
+use load::Local;
+use mosquitto::Mosquitto;
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn found(crew: &mut Local, text: &str) {
+    let group = serde_json::from_str(text).expect("a group");
+    crew.order(&Order::Found(Box::new(group))).expect("it can be founded");
+}
+
+fn arrive(crew: &mut Local, group: &str, clients: u32, arrival: Arrival) {
+    let group = group.to_owned();
+    crew.order(&Order::Arrive { group, clients, arrival }).expect("they can come");
+}
+
+fn send(crew: &mut Local, group: &str, traffic: &str) {
+    let traffic = serde_json::from_str(traffic).expect("traffic");
+    crew.order(&Order::Traffic { group: group.to_owned(), traffic }).expect("it can be sent");
+}
+
+/// Looks until it is so.
+fn wait(crew: &mut Local, what: &str, until: impl Fn(&Look) -> bool) -> Look {
+    let began = load::fleet::instant();
+    loop {
+        let look = crew.look();
+        if until(&look) {
+            return look;
+        }
+        let waited = load::fleet::instant() - began;
+        assert!(waited < DEADLINE, "{what}: {:#?}", look.total());
+        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+fn agrees(counts: &Counts) {
+    assert!(counts.accounts.iter().all(|account| account.agrees()), "{:?}", counts.accounts);
+    let connecting = counts.accounts[0].parts[0].1;
+    assert_eq!(counts.attempts, connecting + counts.open + counts.causes.sum(), "{counts:?}");
+}
+
+fn stop(crew: &mut Local) -> Counts {
+    crew.order(&Order::Stop).expect("it can stop");
+    let total = crew.look().total();
+    agrees(&total);
+    assert_eq!((total.open, total.online), (0, 0));
+    total
+}
+
+#[test]
+fn a_thousand_clients_hear_each_message_once_at_every_qos() {
+    let broker = Mosquitto::start();
+    let url = broker.url();
+    for qos in 0..=2 {
+        let mut crew = Local::new(7);
+        found(
+            &mut crew,
+            &format!(
+                r#"{{"name": "a", "url": ["{url}"], "id": "q{qos}-%i", "subscribe": ["t/{qos}/%i"],
+                    "subscribe_qos": {qos}, "threads": 2}}"#
+            ),
+        );
+        arrive(&mut crew, "a", 1_000, Arrival::Window { open: 200 });
+        wait(&mut crew, "subscribed", |look| {
+            look.total().figure("subscriptions.granted") == 1_000.0
+        });
+        send(
+            &mut crew,
+            "a",
+            &format!(
+                r#"[{{"what": "publish", "topic": "t/{qos}/%i", "qos": {qos}, "messages": 3000,
+                     "pace": {{"per_s": 3000}}}}]"#
+            ),
+        );
+        wait(&mut crew, "delivered", |look| {
+            let total = look.total();
+            total.figure("messages.received") >= 3_000.0
+                && total.figure("messages.taken") >= 3_000.0
+        });
+        let total = stop(&mut crew);
+        let figures = ["sent", "taken", "received", "refused", "lost", "missing", "repeated"];
+        let figures = figures.map(|name| total.figure(&format!("messages.{name}")));
+        assert_eq!(figures, [3e3, 3e3, 3e3, 0.0, 0.0, 0.0, 0.0], "QoS {qos}");
+        assert_eq!((total.attempts, total.bound, total.figure("dropped")), (1_000, 1_000, 0.0));
+        assert_eq!(total.causes.of(Phase::Online, Cause::RunOver), 1_000);
+        assert_eq!(total.figure("messages.bytes"), 3_000.0 * 64.0);
+        // At QoS 0 the broker says nothing.
+        let answered = if qos == 0 { 0 } else { 3_000 };
+        for (timing, count) in [(Timing::Publish, answered), (Timing::Delivery, 3_000)] {
+            let timed = total.timings.of(timing);
+            assert_eq!((timed.raw.count(), timed.corrected.count()), (count, count), "{timing:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_receiver_did_not_get_is_missing_by_its_number() {
+    let broker = Mosquitto::start();
+    let url = broker.url();
+    let mut crew = Local::new(7);
+    found(&mut crew, &format!(r#"{{"name": "sender", "url": ["{url}"], "threads": 2}}"#));
+    found(
+        &mut crew,
+        &format!(
+            r#"{{"name": "receiver", "url": ["{url}"], "subscribe": ["m/%i"], "threads": 2,
+                "back_after": "100ms", "back_max": "100ms"}}"#
+        ),
+    );
+    let traffic = r#"[{"what": "publish", "topic": "m/%i", "messages": 3000,
+                       "pace": {"per_s": 1500}}]"#;
+    arrive(&mut crew, "receiver", 20, Arrival::Burst);
+    wait(&mut crew, "subscribed", |look| look.total().figure("subscriptions.granted") == 20.0);
+    // Told before there is anybody to send it.
+    send(&mut crew, "sender", traffic);
+    arrive(&mut crew, "sender", 20, Arrival::Burst);
+    wait(&mut crew, "heard", |look| look.total().figure("messages.received") >= 500.0);
+    let group = Some("receiver".to_owned());
+    crew.order(&Order::Cut { group, share: 0.5, how: Cut::Close }).expect("they can be cut");
+    // The first moments may have come before a sender was online.
+    let sent = |total: &Counts| total.figure("messages.sent");
+    let look = wait(&mut crew, "all sent, heard or missed", |look| {
+        let total = look.total();
+        let known = total.figure("messages.received") + total.figure("messages.missing");
+        sent(&total) + total.figure("messages.unsent") == 3_000.0 && known >= sent(&total)
+    });
+    let total = look.total();
+    let missing = total.figure("messages.missing");
+    assert_eq!(total.figure("messages.received") + missing, sent(&total));
+    assert!((1.0..1_500.0).contains(&missing), "{missing}");
+    assert_eq!((total.figure("messages.repeated"), total.figure("messages.reordered")), (0.0, 0.0));
+    stop(&mut crew);
+}
+
+#[test]
+fn a_message_that_asks_for_an_answer_is_timed_there_and_back() {
+    let broker = Mosquitto::start();
+    let url = broker.url();
+    let mut crew = Local::new(7);
+    found(
+        &mut crew,
+        &format!(
+            r#"{{"name": "device", "url": ["{url}"], "subscribe": ["ask/%i"],
+                "answer_to": "answer/%s", "threads": 1}}"#
+        ),
+    );
+    found(
+        &mut crew,
+        &format!(
+            r#"{{"name": "asker", "url": ["{url}"], "subscribe": ["answer/%i"], "threads": 1}}"#
+        ),
+    );
+    arrive(&mut crew, "device", 10, Arrival::Burst);
+    arrive(&mut crew, "asker", 5, Arrival::Burst);
+    wait(&mut crew, "subscribed", |look| look.total().figure("subscriptions.granted") == 15.0);
+    let ask = r#"[{"what": "publish", "topic": "ask/%i", "among": 10, "messages": 200,
+                   "pace": {"per_s": 1000}}]"#;
+    send(&mut crew, "asker", ask);
+    let look = wait(&mut crew, "answered", |look| {
+        look.groups["asker"].timings.of(Timing::Request).raw.count() == 200
+    });
+    assert_eq!(look.groups["device"].timings.of(Timing::Delivery).raw.count(), 200);
+    assert_eq!(look.groups["asker"].figure("messages.received"), 200.0);
+    stop(&mut crew);
+}
+
+#[test]
+fn whatever_is_done_to_clients_every_sum_agrees() {
+    let broker = Mosquitto::start();
+    let url = broker.url();
+    for seed in [1, 2, 3] {
+        let mut random = Prng::new(seed);
+        let mut crew = Local::new(seed);
+        found(
+            &mut crew,
+            &format!(
+                r#"{{"name": "a", "url": ["{url}"], "id": "s{seed}-%i", "subscribe": ["c/%i"],
+                    "subscribe_qos": 1, "back_after": "5ms", "back_max": "20ms", "threads": 2,
+                    "timeout": "2s"}}"#
+            ),
+        );
+        arrive(&mut crew, "a", 200, Arrival::Poisson { per_s: 5_000.0 });
+        let traffic = r#"[
+            {"what": "publish", "topic": "c/%i", "qos": 1, "pace": {"per_s": 2000}},
+            {"what": "publish", "topic": "c/%i", "qos": 2, "pace": {"every": "50ms"}},
+            {"what": "publish", "topic": "d", "qos": 0, "pace": {"window": 2}},
+            {"what": "heartbeat", "pace": {"per_s": 500}}]"#;
+        send(&mut crew, "a", traffic);
+        wait(&mut crew, "come", |look| look.total().bound >= 200);
+        let kinds =
+            [Cut::Farewell, Cut::Close, Cut::Reset, Cut::Freeze, Cut::StopReading, Cut::Thaw];
+        for _ in 0..30 {
+            let how = kinds[random.below(kinds.len() as u64) as usize];
+            let share = random.below(50) as f64 / 100.0;
+            crew.order(&Order::Cut { group: None, share, how }).expect("they can be cut");
+            if random.one_in(5) {
+                arrive(&mut crew, "a", 100 + random.below(150) as u32, Arrival::Burst);
+            }
+            let share_per_s = random.below(3) as f64 / 2.0;
+            crew.order(&Order::Flap { group: None, share_per_s }).expect("they can flap");
+            let before = crew.look().total();
+            agrees(&before);
+            let done =
+                |counts: &Counts| counts.figure("messages.sent") + counts.figure("messages.unsent");
+            wait(&mut crew, "goes on", |look| done(&look.total()) >= done(&before) + 20.0);
+        }
+        crew.order(&Order::Flap { group: None, share_per_s: 0.0 }).expect("they can stop");
+        crew.order(&Order::Cut { group: None, share: 1.0, how: Cut::Thaw }).expect("they thaw");
+        arrive(&mut crew, "a", 50, Arrival::Burst);
+        wait(&mut crew, "settled", |look| look.total().online == 50);
+        let total = stop(&mut crew);
+        assert_eq!(total.causes.by_side(lab::cause::Side::Tester), 0, "{seed} {:?}", total.causes);
+    }
+}
+
+#[test]
+fn each_kind_of_cut_is_what_it_says() {
+    let broker = Mosquitto::start();
+    let url = broker.url();
+    let mut crew = Local::new(7);
+    found(
+        &mut crew,
+        &format!(
+            r#"{{"name": "a", "url": ["{url}"], "back_after": "1ms", "back_max": "2ms",
+                "keep_alive": "1s", "timeout": "200ms"}}"#
+        ),
+    );
+    arrive(&mut crew, "a", 20, Arrival::Rate { per_s: 1_000.0 });
+    wait(&mut crew, "come", |look| look.total().online == 20);
+    let cut = |share: f64, how: Cut, cause: Cause, count: u64, crew: &mut Local| {
+        let bound = crew.look().total().bound;
+        crew.order(&Order::Cut { group: None, share, how }).expect("they can be cut");
+        let look = wait(crew, "back", |look| look.total().bound == bound + count);
+        assert_eq!(look.total().causes.of(Phase::Online, cause), count, "{how:?}");
+    };
+    cut(0.25, Cut::Farewell, Cause::Farewell, 5, &mut crew);
+    cut(0.5, Cut::Close, Cause::Cut, 10, &mut crew);
+    let recovered = crew.look().total().timings.of(Timing::Recovery).raw.count();
+    assert_eq!(recovered, 10, "a farewell is no loss");
+    crew.order(&Order::Cut { group: None, share: 0.2, how: Cut::Reset }).expect("they can be cut");
+    wait(&mut crew, "back", |look| look.total().causes.of(Phase::Online, Cause::Cut) == 14);
+    // Frozen ones neither beat nor notice that the broker lets them go, until they thaw.
+    wait(&mut crew, "all back", |look| look.total().online == 20);
+    crew.order(&Order::Cut { group: None, share: 1.0, how: Cut::Freeze }).expect("they freeze");
+    let sent = crew.look().total().figure("heartbeats.sent");
+    wait(&mut crew, "let go", |_| half_open(broker.port) == 20);
+    let look = crew.look();
+    assert_eq!(look.total().online, 20);
+    assert!(look.total().figure("heartbeats.sent") <= sent + 20.0);
+    crew.order(&Order::Cut { group: None, share: 1.0, how: Cut::Thaw }).expect("they thaw");
+    wait(&mut crew, "thawed and back", |look| {
+        look.total().bound >= 59 && look.total().online == 20
+    });
+    stop(&mut crew);
+}
+
+/// Connections to this port whose other end was closed: ours are in CLOSE_WAIT.
+fn half_open(port: u16) -> usize {
+    const CLOSE_WAIT: &str = "08";
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's table");
+    let to = format!(":{port:04X}");
+    let is_ours = |line: &&str| {
+        let mut fields = line.split_whitespace().skip(2);
+        fields.next().is_some_and(|remote| remote.ends_with(&to))
+            && fields.next() == Some(CLOSE_WAIT)
+    };
+    table.lines().filter(is_ours).count()
+}
+
+/// Not a test of its own: the further process of the next one.
+#[test]
+#[ignore = "the next test calls it as a process of its own"]
+fn a_further_process() {
+    std::process::exit(load::local::serve_stdio());
+}
+
+#[test]
+fn a_group_is_spread_over_processes() {
+    let broker = Mosquitto::start();
+    let url = broker.url();
+    let program = std::env::current_exe().expect("this test");
+    let words = ["--ignored", "--exact", "--nocapture", "a_further_process"];
+    let command = [program.into()].into_iter().chain(words.map(Into::into)).collect();
+    let mut crew = Local::new(7).crewed_by(command, 40);
+    found(&mut crew, &format!(r#"{{"name": "a", "url": ["{url}"], "subscribe": ["p/%i"]}}"#));
+    arrive(&mut crew, "a", 100, Arrival::Rate { per_s: 2_000.0 });
+    wait(&mut crew, "subscribed", |look| look.total().figure("subscriptions.granted") == 100.0);
+    send(&mut crew, "a", r#"[{"what": "publish", "topic": "p/%i", "pace": {"per_s": 600}}]"#);
+    let look = wait(&mut crew, "heard", |look| look.total().figure("messages.received") >= 300.0);
+    let total = look.total();
+    assert_eq!((total.planned, total.bound, total.online), (100, 100, 100), "one id each");
+    assert_eq!(look.agents[0].clients, 100);
+    assert!(crew.expect(200).is_err_and(|why| why.contains("120")));
+    let total = stop(&mut crew);
+    assert_eq!((total.figure("messages.missing"), total.figure("messages.repeated")), (0.0, 0.0));
+}
