@@ -1,0 +1,273 @@
+//! wrk: its command line, its scripts and its output, for HTTP and for long connections.
+//!
+//! `wrk http://127.0.0.1/ -t 2 -c 100 -s post.lua` does what it always did. `wrk
+//! miop://HOST:pk@127.0.0.1:7000/ -t 2 -c 10000 --latency -d 30s --timeout 15` opens ten thousand
+//! devices `HOST-0` to `HOST-9999` of product `pk`; a device's first request is its Bind, the next
+//! ones are heartbeats, each as soon as the last was answered, or after the script's `delay()`.
+//! Unlike wrk, clients that failed wait before they come back, requests that are never answered are
+//! counted, every end has its cause, and no times are made up afterwards.
+
+mod arguments;
+mod block;
+mod house;
+pub mod http;
+mod pace;
+mod profiles;
+mod script;
+mod seat;
+mod tally;
+mod target;
+mod units;
+
+pub use arguments::{Arguments, Wish, parse};
+pub use block::{Run, print};
+pub use tally::Tally;
+pub use target::{Scheme, Target};
+
+use crate::script::{Bounds, Script, Setting, ThreadShare};
+use base::hash::HashKey;
+use house::{Job, WrkHouse};
+use load::effort;
+use load::fleet::check_descriptors;
+use model::id::ShardId;
+use model::limits::{FRAME_BYTES_HARD_MAX, Limits};
+use net::epoll::Epoll;
+use net::mailbox::Mailbox;
+use net::shard::{Census, Letter};
+use net::{Settings, Shard};
+use seat::{Scratch, Seat};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+type Post = Letter<Seat, (), OwnedFd>;
+
+/// Calls and Binds under way at once. Binds queue behind the heartbeats of those who are bound
+/// already, so that fewer would make ten thousand wait.
+const WINDOW: u32 = 1_024;
+
+/// Runs wrk with these arguments (without the program's name): prints to standard output, errors
+/// to standard error. Returns the exit code: 0, or 1 when nothing could be run or a script failed.
+pub fn run(args: Vec<String>) -> i32 {
+    match parse(&args) {
+        Ok(Wish::Help) => {
+            say(&format!("{}\n", arguments::USAGE));
+            0
+        }
+        Ok(Wish::Version) => {
+            say(&format!("wrk (holdline {})\n", env!("CARGO_PKG_VERSION")));
+            0
+        }
+        Ok(Wish::Run(arguments)) => match measure(&arguments) {
+            Ok(()) => 0,
+            Err(message) => {
+                eprintln!("wrk: {message}");
+                1
+            }
+        },
+        Err(message) => {
+            eprintln!("wrk: {message}\n\n{}", arguments::USAGE);
+            1
+        }
+    }
+}
+
+fn measure(arguments: &Arguments) -> Result<(), String> {
+    let limit = net::descriptors::raise();
+    check_descriptors(u64::from(arguments.connections), limit)
+        .map_err(|message| format!("-c {}: {message}", arguments.connections))?;
+    let source = match &arguments.script {
+        Some(path) => {
+            let text =
+                std::fs::read(path).map_err(|error| format!("cannot open {path}: {error}"))?;
+            Some((path.as_str(), text))
+        }
+        None => None,
+    };
+    let source = source.as_ref().map(|(name, text)| (*name, text.as_slice()));
+    warn(arguments);
+    let before = effort::of_this_process();
+    let crew = Crew::gather(arguments, source)?;
+    say(&block::opening(arguments));
+    let Outcome { main, scripts: _scripts, tally, settled } = crew.work()?;
+    let cpu = effort::of_this_process().saturating_sub(before);
+    let run = Run { arguments, tally: &tally, settled, cpu };
+    let (first, second) = print(&run);
+    say(&first);
+    if let Some(main) = main {
+        let latency = tally.latency.corrected.clone();
+        main.done(&tally.summary(), latency, tally.per_s.clone())?;
+    }
+    say(&second);
+    Ok(())
+}
+
+/// Prints to standard output. Whoever reads it may have gone away.
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// What is worth saying before the test.
+fn warn(arguments: &Arguments) {
+    let target = &arguments.target;
+    if !arguments.headers.is_empty() && target.scheme != Scheme::Http {
+        eprintln!("wrk: -H has no meaning for {} and is left out", target.name);
+    }
+    if arguments.rate.is_none() && arguments.uncorrected {
+        eprintln!("wrk: -U says nothing without -R: no plan sets times that could be corrected");
+    }
+    if target.binds() && profiles::has_rival(&target.prefix) {
+        eprintln!(
+            "wrk: WARNING: another wrk on this machine has clients {}-0, {}-1, ... too: the two \
+             take each other's sessions over. Give each a prefix of its own",
+            target.prefix, target.prefix
+        );
+    }
+}
+
+/// The threads before they begin, and the script's main state.
+struct Crew {
+    job: Arc<Job>,
+    main: Option<Script>,
+    houses: Vec<WrkHouse>,
+    mailboxes: Arc<[Arc<Mailbox<Post>>]>,
+    seed: [u64; 3],
+}
+
+/// What became of a thread: what it counted, and whether its sums agreed after its end too.
+type Done = Result<(Tally, bool), String>;
+
+/// A test that is over.
+struct Outcome {
+    /// The script's main state.
+    main: Option<Script>,
+    /// The threads' states, whose globals `done` may ask for.
+    scripts: Vec<Script>,
+    /// What was counted.
+    tally: Tally,
+    /// Whether all sums agreed after the end too.
+    settled: bool,
+}
+
+impl Crew {
+    /// Loads the script for each thread and makes its clients.
+    fn gather(arguments: &Arguments, source: Option<(&str, &[u8])>) -> Result<Crew, String> {
+        let target = &arguments.target;
+        let setting = Setting {
+            scheme: target.name.to_owned(),
+            host: target.host.clone(),
+            port: target.port_given.clone(),
+            path: target.path.clone(),
+            headers: arguments.headers.clone(),
+            http: target.scheme == Scheme::Http,
+        };
+        let state = || Script::new(&setting, source, Bounds::default());
+        let scripted = source.is_some() || target.scheme == Scheme::Http;
+        let main = if scripted { Some(state()?) } else { None };
+        let addr = match &main {
+            Some(main) => {
+                let service = target.port.to_string();
+                let found = main.resolve(&target.host, &service)?;
+                let unable = || format!("unable to connect to {}:{service}", target.host);
+                *found.first().ok_or_else(unable)?
+            }
+            None => crate::script::first_of(&target.host, target.port)?,
+        };
+        let job = Arc::new(profiles::job(arguments, WINDOW)?);
+        let seed = profiles::seed()?;
+        let letters = Limits::default().mailbox_letters_max as usize;
+        let mailboxes: Vec<Arc<Mailbox<Post>>> = (0..arguments.threads)
+            .map(|_| Mailbox::new(letters))
+            .collect::<Result<_, _>>()
+            .map_err(failed)?;
+        let mut houses = Vec::new();
+        for thread in 0..arguments.threads {
+            let share = ThreadShare::new(addr);
+            let script = match &main {
+                Some(main) => {
+                    let script = state()?;
+                    script.setup(main, &share)?;
+                    script.init(&arguments.words)?;
+                    Some(script)
+                }
+                None => None,
+            };
+            let scratch = Scratch::new(HashKey::new(seed[0], seed[1]));
+            let random = seed[2].wrapping_add(u64::from(thread));
+            let house = WrkHouse::new(job.clone(), thread, share, script, (scratch, random))?;
+            houses.push(house);
+        }
+        Ok(Crew { job, main, houses, mailboxes: mailboxes.into(), seed })
+    }
+
+    /// Runs all threads to their end.
+    fn work(self) -> Result<Outcome, String> {
+        let Crew { job, main, houses, mailboxes, seed } = self;
+        let _ = signal_hook::flag::register_conditional_shutdown(
+            signal_hook::consts::SIGINT,
+            130,
+            job.stop.clone(),
+        );
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, job.stop.clone());
+        let (began, census) = (instant(), Arc::<Census>::default());
+        let mut threads: Vec<JoinHandle<(Done, Option<Script>)>> = Vec::new();
+        for (thread, house) in houses.into_iter().enumerate() {
+            let shard = ShardId(thread as u16);
+            let settings = Settings {
+                shard,
+                shards: job.threads,
+                hash_key: HashKey::new(seed[0], seed[1]),
+                limits: Arc::new(limits(&job)),
+                doors: Vec::new(),
+                census: census.clone(),
+                seed: seed[2],
+            };
+            let net = Epoll::new(shard, Vec::new(), mailboxes.clone(), began).map_err(failed)?;
+            let builder = std::thread::Builder::new().name(format!("wrk-{thread}"));
+            let handle = builder.spawn(move || {
+                let mut shard = Shard::new(settings, net, house);
+                shard.run();
+                let house = shard.house_mut();
+                (house.outcome(), house.take_script())
+            });
+            threads.push(handle.map_err(failed)?);
+        }
+        let (mut tally, mut settled, mut scripts) = (Tally::default(), true, Vec::new());
+        for thread in threads {
+            let broken = |_| "a thread of the tester broke off; please report it".to_owned();
+            let (outcome, script) = thread.join().map_err(broken)?;
+            let (part, agreed) = outcome?;
+            tally.add(&part);
+            settled &= agreed;
+            scripts.extend(script);
+        }
+        Ok(Outcome { main, scripts, tally, settled })
+    }
+}
+
+/// The tester's own limits: room for all clients on any thread, and answers as large as any server
+/// may send.
+fn limits(job: &Job) -> Limits {
+    Limits {
+        connections_max: job.clients * u32::from(job.threads),
+        frame_bytes_max: FRAME_BYTES_HARD_MAX,
+        out_bytes_max: 64 * FRAME_BYTES_HARD_MAX,
+        out_frames_max: 1 << 20,
+        ..Limits::default()
+    }
+}
+
+fn failed(error: std::io::Error) -> String {
+    format!("cannot start the threads: {error}")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the laboratory measures time")]
+fn instant() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! From the command line to what clients are: names, proofs, layers, and how they come back.
+
+use super::arguments::Arguments;
+use super::house::{Job, Kind};
+use super::target::{Scheme, Target};
+use load::trust;
+use model::id::DeviceId;
+use model::link::Protocol;
+use model::topic::Qos;
+use net::layer::ClientLayers;
+use proto_miop::client::{Name, Prove};
+use proto_mqtt::client::{Formula, Wanted};
+use proto_mqtt::codec::subscribe::{RetainHandling, SubscribeOptions};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// First and longest wait of a client before it comes back: of one that keeps its connection, and
+/// of one that only asks.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+const BACKOFF_BRIEF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// Clients that share one source address of loopback: as many ports as Linux's default range is
+/// sure to have.
+const CLIENTS_A_SOURCE: u32 = 25_000;
+
+/// What all threads do.
+pub fn job(arguments: &Arguments, window: u32) -> Result<Job, String> {
+    let target = &arguments.target;
+    let threads = u32::from(arguments.threads);
+    Ok(Job {
+        kind: kind(arguments)?,
+        layers: layers(target)?,
+        sources: sources(target, arguments.connections),
+        threads: arguments.threads,
+        // As wrk: what is left of the division is not there.
+        clients: arguments.connections / threads,
+        duration: arguments.duration,
+        timeout: arguments.timeout,
+        rate: arguments.rate,
+        window: u64::from(window.div_ceil(threads)),
+        backoff: if target.binds() { BACKOFF } else { BACKOFF_BRIEF },
+        stop: Arc::default(),
+    })
+}
+
+fn kind(arguments: &Arguments) -> Result<Kind, String> {
+    let target = &arguments.target;
+    Ok(match target.scheme {
+        Scheme::Http => Kind::Http,
+        Scheme::Tcp => Kind::Tcp(target.end.clone().into()),
+        Scheme::Miop => {
+            let last = format!("{}-{}", target.prefix, arguments.connections - 1);
+            DeviceId::parse(&last).map_err(|wrong| format!("the device id `{last}` {wrong}"))?;
+            Kind::Miop(Arc::new(miop(target)?))
+        }
+        Scheme::Mqtt => {
+            let topic = target.path.trim_start_matches('/');
+            let topic = if topic.is_empty() || target.web_socket { "wrk/%i" } else { topic };
+            Kind::Mqtt(Arc::new(mqtt(target)), topic.to_owned())
+        }
+    })
+}
+
+fn miop(target: &Target) -> Result<proto_miop::client::Profile, String> {
+    use proto_miop::codec::Version;
+    let version = match target.version {
+        5 => Version::V5,
+        6 => Version::V6,
+        _ => Version::V7,
+    };
+    let product = target.product.clone().ok_or("the URL names no product")?;
+    let mut profile = proto_miop::client::Profile::new(version, product, &target.prefix);
+    profile.name = Name::Numbered(target.prefix.clone());
+    profile.heartbeat.want_s = target.keep_s;
+    if let Some(secret) = &target.secret {
+        profile.prove = Prove::Secret { key_id: target.key_id, bytes: secret.clone() };
+    }
+    getrandom::fill(&mut profile.nonce_seed)
+        .map_err(|error| format!("no random numbers for nonces: {error}"))?;
+    Ok(profile)
+}
+
+fn mqtt(target: &Target) -> proto_mqtt::client::Profile {
+    use proto_mqtt::codec::Version;
+    let version = match target.version {
+        3 => Version::V31,
+        4 => Version::V311,
+        _ => Version::V5,
+    };
+    let prefix = match target.prefix.as_str() {
+        // A name that no other tester has by chance.
+        "" => format!("wrk-{}", std::process::id()),
+        prefix => prefix.to_owned(),
+    };
+    let name = Formula::new(&format!("{prefix}-%i"));
+    let mut profile = proto_mqtt::client::Profile::new(version, name);
+    profile.keep_alive_s = target.keep_s;
+    profile.beats = false;
+    profile.user = target.user.as_deref().map(Formula::new);
+    profile.password = target.password.as_ref().map(|password| password.as_bytes().into());
+    profile.qos = Qos::of(target.qos).unwrap_or(Qos::AtMostOnce);
+    let options = SubscribeOptions {
+        qos: profile.qos,
+        no_local: false,
+        retain_as_published: false,
+        retain_handling: RetainHandling::Always,
+    };
+    profile.wanted = target
+        .subscribe
+        .iter()
+        .map(|filter| Wanted { filter: Formula::new(filter), options })
+        .collect();
+    profile
+}
+
+fn layers(target: &Target) -> Result<ClientLayers, String> {
+    let tls = match (&target.authority, target.encrypted) {
+        (_, false) => None,
+        (Some(path), true) => Some(trust::authority(&target.host, path.as_ref())?),
+        (None, true) => Some(trust::anybody(&target.host)?),
+    };
+    let web_socket = target.web_socket.then(|| {
+        let host = match target.host.contains(':') {
+            true => format!("[{}]:{}", target.host, target.port),
+            false => format!("{}:{}", target.host, target.port),
+        };
+        Arc::new((host, target.path.clone()))
+    });
+    let protocol = match target.scheme {
+        Scheme::Http | Scheme::Tcp => Protocol::Http,
+        Scheme::Miop => Protocol::Miop,
+        Scheme::Mqtt => Protocol::Mqtt,
+    };
+    Ok(ClientLayers { tls, web_socket, protocol })
+}
+
+/// More addresses of 127.0.0.0/8, when one has not ports enough.
+fn sources(target: &Target, connections: u32) -> Vec<IpAddr> {
+    let loopback = target.host == "localhost" || target.host.starts_with("127.");
+    if !loopback || connections <= CLIENTS_A_SOURCE {
+        return Vec::new();
+    }
+    let source = |n: u32| {
+        let [_, b, c, d] = (0x0001_0000 + (n / 250) * 256 + n % 250 + 1).to_be_bytes();
+        IpAddr::from([127, b, c, d])
+    };
+    (0..connections.div_ceil(CLIENTS_A_SOURCE)).map(source).collect()
+}
+
+/// Random numbers for hashing and for waits.
+pub fn seed() -> Result<[u64; 3], String> {
+    let mut bytes = [0; 24];
+    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
+    let word = |at: usize| bytes[at..at + 8].iter().fold(0, |word, &b| (word << 8) | u64::from(b));
+    Ok([word(0), word(8), word(16)])
+}
+
+/// Whether another wrk on this machine has clients of the same names.
+pub fn has_rival(prefix: &str) -> bool {
+    let own = std::process::id().to_string();
+    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
+    !prefix.is_empty()
+        && processes.flatten().any(|process| {
+            let name = process.file_name();
+            let is_other = name
+                .to_str()
+                .is_some_and(|name| name != own && name.bytes().all(|byte| byte.is_ascii_digit()));
+            is_other
+                && std::fs::read(process.path().join("cmdline"))
+                    .is_ok_and(|line| is_rival(&String::from_utf8_lossy(&line), prefix))
+        })
+}
+
+/// Whether a command line is that of a wrk with this prefix.
+fn is_rival(command: &str, prefix: &str) -> bool {
+    let words: Vec<&str> = command.split('\0').collect();
+    let is_wrk = |word: &&str| word.rsplit('/').next() == Some("wrk");
+    words.iter().take(2).any(is_wrk)
+        && words.iter().any(|word| {
+            Target::parse(word).is_ok_and(|target| target.binds() && target.prefix == prefix)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_tester_with_the_same_names_is_seen() {
+        let line = "/usr/bin/holdline\0wrk\0-c\x0010\0miop://box7:pk@127.0.0.1:7/\0";
+        assert!(is_rival(line, "box7"));
+        assert!(is_rival("wrk\0mqtt://box7@127.0.0.1/\0", "box7"));
+        assert!(!is_rival(line, "box8"));
+        assert!(!is_rival("vi\0miop://box7:pk@127.0.0.1:7/\0", "box7"));
+    }
+}
