@@ -5,16 +5,21 @@
 //! `store` works on a data folder, `wrk` is the load tool; called as `wrk`, the binary is that at
 //! once. What each does lives in its room; here words of the command line are turned into calls.
 
+mod agent;
 mod client;
 mod clients;
 mod config;
 mod devices;
+mod doctor;
+mod load;
 mod mqtt;
+mod observe;
 mod push;
 mod retained;
 mod serve;
 mod store;
 mod user;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -71,6 +76,12 @@ enum Command {
     Sub(Box<mqtt::subscribe::Arguments>),
     /// Check, count, export, import, compact or copy a data folder
     Store(store::Arguments),
+    /// Say whether this machine is fit for so many connections, and what to change
+    Doctor(doctor::Arguments),
+    /// Watch the kernel and a process beside any server, and name the limit that was met
+    Observe(observe::Arguments),
+    /// Find a server's limits: stages, plans, agents, reports
+    Load(load::Arguments),
     /// Load a server, with the command line of wrk
     #[command(disable_help_flag = true)]
     Wrk {
@@ -84,7 +95,7 @@ fn main() -> ExitCode {
     let mut words = std::env::args();
     let name = words.next().unwrap_or_default();
     if name.rsplit('/').next() == Some("wrk") {
-        return code(load::wrk::run(words.collect()));
+        return code(::wrk::run(words.collect()));
     }
     match Arguments::parse().command {
         Command::Serve { config, mosquitto_conf, strict, data } => {
@@ -103,8 +114,11 @@ fn main() -> ExitCode {
         Command::Devices(arguments) => devices::devices(arguments),
         Command::Pub(arguments) => mqtt::publish::publish(*arguments),
         Command::Sub(arguments) => mqtt::subscribe::subscribe(*arguments),
+        Command::Doctor(arguments) => doctor::doctor(arguments),
+        Command::Observe(arguments) => observe::observe(arguments),
         Command::Store(arguments) => store::store(arguments),
-        Command::Wrk { arguments } => code(load::wrk::run(arguments)),
+        Command::Load(arguments) => load::load(arguments),
+        Command::Wrk { arguments } => code(::wrk::run(arguments)),
     }
 }
 

@@ -1,0 +1,70 @@
+//! `holdline load agent`: this machine makes a part of another one's load, or watches a server.
+//!
+//! It runs until it is ended, and works for one coordinator at a time. What it does is the load
+//! room's; here are its words of the command line.
+
+use clap::Args;
+use load::agent::{Own, Seat, serve};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// What kind of agent.
+#[derive(Args)]
+pub struct Arguments {
+    /// Where to listen for a coordinator
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7700")]
+    listen: String,
+    /// Its name in reports; without one, this machine's
+    #[arg(long)]
+    name: Option<String>,
+    /// What a coordinator must know too; needed beyond loopback
+    #[arg(long, env = "HOLDLINE_AGENTS_TOKEN", hide_env_values = true, default_value = "")]
+    token: String,
+    /// Make no load, but watch this process: the server's
+    #[arg(long, value_name = "PID")]
+    observe_pid: Option<u32>,
+    /// Make no load, but watch whoever listens on this port
+    #[arg(long, value_name = "PORT", conflicts_with = "observe_pid")]
+    observe_port: Option<u16>,
+    /// The watched server's metrics in Prometheus' format
+    #[arg(long, value_name = "URL")]
+    observe_metrics: Option<String>,
+}
+
+/// Serves coordinators until the process is ended.
+pub fn agent(arguments: Arguments) -> ExitCode {
+    match start(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn start(arguments: Arguments) -> Result<(), String> {
+    let Arguments { listen, name, token, observe_pid, observe_port, observe_metrics } = arguments;
+    let at = address(&listen)?;
+    let own = if observe_pid.is_some() || observe_port.is_some() || observe_metrics.is_some() {
+        Own::observing(&lab::plan::Target {
+            pid: observe_pid,
+            port: observe_port,
+            metrics: observe_metrics,
+            ..Default::default()
+        })?
+    } else {
+        Own::loading(|seed| Box::new(load::local::Local::new(seed)))
+    };
+    let name = name.unwrap_or_else(|| observe::environment().host);
+    let seat = Seat::take(at, &name, &token, own.loads())?;
+    let addr = seat.listener.local_addr().map_err(|error| error.to_string())?;
+    let work = if own.loads() { "makes load" } else { "only observes" };
+    eprintln!("agent {} listens on {addr} and {work}", seat.name);
+    serve(seat, Arc::new(own))
+}
+
+fn address(listen: &str) -> Result<SocketAddr, String> {
+    let found = listen.to_socket_addrs().map_err(|error| format!("{listen}: {error}"))?.next();
+    found.ok_or_else(|| format!("{listen}: its name has no address"))
+}

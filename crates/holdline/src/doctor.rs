@@ -1,0 +1,216 @@
+//! `holdline doctor`: whether this machine is fit for so many connections, and what to change.
+//!
+//! It prints what `observe::doctor` found, the worst first, and changes nothing unless told to.
+
+use clap::{Args, ValueEnum};
+use lab::host::{Fitness, Need, Role, Row};
+use observe::doctor::{Applied, apply, examine, first_limit, fit, grouped};
+use std::cmp::Reverse;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+/// For what the machine shall be fit.
+#[derive(Args)]
+pub struct Arguments {
+    /// Connections that it shall hold at once
+    #[arg(long, value_name = "N")]
+    connections: u64,
+    /// Which end of them
+    #[arg(long, value_enum, default_value_t = End::Server)]
+    role: End,
+    /// Source addresses that they are spread over (client)
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = some())]
+    sources: u32,
+    /// Ports and addresses of the target that they are spread over (client)
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = some())]
+    targets: u32,
+    /// Processes that they are spread over
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = some())]
+    processes: u32,
+    /// The process that will hold them, if it runs already: its own limits and listeners count
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Carry out the remedies that are settings of the kernel or limits of the process
+    #[arg(long)]
+    apply: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A number that is not zero.
+fn some() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum End {
+    /// It accepts them
+    Server,
+    /// It makes them
+    Client,
+}
+
+/// Looks, prints, and says by the exit code whether the machine is fit.
+pub fn doctor(arguments: Arguments) -> ExitCode {
+    let role = if arguments.role == End::Server { Role::Server } else { Role::Client };
+    let need = Need {
+        connections: arguments.connections,
+        role,
+        sources: arguments.sources,
+        targets: arguments.targets,
+        processes: arguments.processes,
+        pid: arguments.pid,
+    };
+    if let Err(why) = arguments.pid.map_or(Ok(()), |pid| observe::Process::of_pid(pid).map(drop)) {
+        eprintln!("{why}");
+        return ExitCode::from(2);
+    }
+    let mut rows = examine(&need);
+    let mut applied = Vec::new();
+    if arguments.apply {
+        applied = apply(&rows);
+        rows = examine(&need);
+    }
+    let text = if arguments.json {
+        json(&need, &rows, &applied).to_string()
+    } else {
+        let done: String = applied.iter().map(done).collect();
+        let table = table(rows.clone(), std::io::stdout().is_terminal());
+        let space = if done.is_empty() { "" } else { "\n" };
+        format!("{table}{space}{done}\n{}", sentence(&need, &rows))
+    };
+    // Whoever reads no further has heard enough.
+    let _ = writeln!(std::io::stdout(), "{text}");
+    if fit(&rows) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn json(need: &Need, rows: &[Row], applied: &[Applied]) -> serde_json::Value {
+    let limit = first_limit(rows);
+    let applied = applied.iter().map(|applied| {
+        let done = applied.outcome.is_ok();
+        let text = applied.outcome.as_ref().unwrap_or_else(|why| why);
+        serde_json::json!({ "item": applied.item, "done": done, "outcome": text })
+    });
+    serde_json::json!({
+        "need": need,
+        "fit": fit(rows),
+        "connections_max": limit.and_then(|row| row.connections_max),
+        "first_limit": limit.map(|row| &row.item),
+        "applied": applied.collect::<Vec<_>>(),
+        "rows": rows,
+    })
+}
+
+/// Widest column of the table; what is longer sticks out.
+const WIDTH_MAX: usize = 42;
+
+/// The word and the colour of a verdict.
+fn verdict(fitness: Fitness) -> (&'static str, &'static str) {
+    match fitness {
+        Fitness::Bad => ("BAD", "\x1b[1;31m"),
+        Fitness::Weak => ("weak", "\x1b[33m"),
+        Fitness::Unknown => ("?", "\x1b[2m"),
+        Fitness::Good => ("good", "\x1b[32m"),
+    }
+}
+
+/// The rows, the worst first; under those that are not good enough, what they do and how they are
+/// set right.
+fn table(mut rows: Vec<Row>, colours: bool) -> String {
+    rows.sort_by_key(|row| Reverse(row.fitness));
+    let width = |head: &str, of: fn(&Row) -> &str| {
+        let widths = rows.iter().map(|row| of(row).chars().count());
+        widths.filter(|width| *width <= WIDTH_MAX).max().unwrap_or(0).max(head.len())
+    };
+    let (items, values) = (width("SETTING", |row| &row.item), width("VALUE", |row| &row.value));
+    let mut out = format!("{:<5} {:<items$}  {:<values$}  NEED\n", "", "SETTING", "VALUE");
+    for row in &rows {
+        let (word, colour) = verdict(row.fitness);
+        let word = match colours {
+            true => format!("{colour}{word:<5}\x1b[0m"),
+            false => format!("{word:<5}"),
+        };
+        out += &format!("{word} {:<items$}  {:<values$}  {}\n", row.item, row.value, row.need);
+        if row.fitness >= Fitness::Weak {
+            out += &format!("      otherwise: {}\n", row.symptom);
+            let by = if row.root { " (root)" } else { "" };
+            out += &format!("      remedy{by}: {}\n", row.remedy);
+        }
+    }
+    out
+}
+
+fn done(applied: &Applied) -> String {
+    match &applied.outcome {
+        Ok(done) => format!("done: {done}\n"),
+        Err(why) => format!("not done: {}: {why}\n", applied.item),
+    }
+}
+
+/// Whether it is fit, for how many, and what ends it first.
+fn sentence(need: &Need, rows: &[Row]) -> String {
+    let end = if need.role == Role::Server { "server" } else { "client" };
+    let number = |fitness| rows.iter().filter(|row| row.fitness == fitness).count();
+    let (bad, weak) = (number(Fitness::Bad), number(Fitness::Weak));
+    let unknown = number(Fitness::Unknown);
+    let verdict = match (bad, weak) {
+        (0, 0) => "is fit".to_owned(),
+        (0, _) => format!("is fit, though {weak} settings are weak,"),
+        _ => format!("is NOT fit ({bad} bad, {weak} weak)"),
+    };
+    let mut text =
+        format!("This machine {verdict} for {} connections as {end}", grouped(need.connections));
+    if let Some((row, most)) = first_limit(rows).and_then(|row| Some((row, row.connections_max?))) {
+        text +=
+            &format!(".\nThe first hard limit is {}, at {} connections", row.item, grouped(most));
+    }
+    if unknown > 0 {
+        text += &format!(". What is marked ? cannot be seen from here ({unknown})");
+    }
+    text + "."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(item: &str, fitness: Fitness, connections_max: Option<u64>) -> Row {
+        Row {
+            item: item.to_owned(),
+            value: "1".to_owned(),
+            need: "2".to_owned(),
+            fitness,
+            symptom: "it breaks".to_owned(),
+            remedy: "mend it".to_owned(),
+            root: true,
+            connections_max,
+        }
+    }
+
+    #[test]
+    fn the_worst_comes_first_and_says_what_to_do() {
+        let rows = vec![row("a", Fitness::Good, None), row("bb", Fitness::Bad, Some(7))];
+        let text = table(rows.clone(), false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], "BAD   bb       1      2");
+        assert_eq!(lines[3], "      remedy (root): mend it");
+        assert_eq!((lines[4], lines.len()), ("good  a        1      2", 5));
+        assert!(!text.contains('\x1b') && table(rows.clone(), true).contains("\x1b[1;31mBAD"));
+        let text = sentence(&Need::of(10, Role::Server), &rows);
+        assert!(text.contains("NOT fit (1 bad, 0 weak) for 10 connections as server"), "{text}");
+        assert!(text.contains("The first hard limit is bb, at 7 connections"), "{text}");
+    }
+
+    #[test]
+    fn json_names_the_limit_and_what_was_done() {
+        let rows = [row("a", Fitness::Weak, Some(9)), row("b", Fitness::Good, Some(8))];
+        let applied = [Applied { item: "a".to_owned(), outcome: Err("no".to_owned()) }];
+        let value = json(&Need::of(10, Role::Client), &rows, &applied);
+        assert_eq!((&value["fit"], &value["first_limit"]), (&true.into(), &"b".into()));
+        assert_eq!(
+            (&value["applied"][0]["done"], &value["rows"][0]["fitness"]),
+            (&false.into(), &"weak".into())
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! `holdline load`: the laboratory's commands.
+//!
+//! The four stages of the field method (`link-limit`, `stability`, `ladder`, `exception`), any plan
+//! (`run`), the plans that come along (`plans`, `plan`), Coolpy7's line, and what is done with runs
+//! that were made (`report`, `compare`). What each does lives in `load`; here words of the command
+//! line are turned into calls, and what came out into an exit code.
+
+mod asked;
+mod coolpy7;
+mod made;
+mod shelf;
+
+use ::load::scenario::Scenario;
+use asked::{Asked, Show};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// All rules held.
+pub const PASSED: u8 = 0;
+/// A rule did not hold, or the run did not come to its end.
+pub const FAILED: u8 = 1;
+/// Nothing could be run.
+pub const NOT_RUN: u8 = 2;
+/// The tester was saturated: the figures are not valid.
+pub const INVALID: u8 = 3;
+
+/// What exit codes mean, for the help.
+const CODES: &str = "Exit codes: 0 all rules held, 1 one did not (or the run was ended early), \
+                     2 nothing could be run, 3 the tester was saturated and its figures are not \
+                     valid.\nPlans, figures and causes: docs/laboratory.md";
+
+/// What to do in the laboratory.
+#[derive(Args)]
+#[command(after_help = CODES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Stage 1: adds links in steps until the first limit, and names it
+    #[command(after_help = CODES)]
+    LinkLimit(Box<Stage>),
+    /// Stage 2: holds sizes with heartbeats and light traffic
+    #[command(after_help = CODES)]
+    Stability(Box<Stage>),
+    /// Stage 3: everybody at once, in rungs of 100 thousand to a million
+    #[command(after_help = CODES)]
+    Ladder(Box<Stage>),
+    /// Stage 4: flapping, herds, half-open links, slow readers, broken Redis, network, server
+    #[command(after_help = CODES)]
+    Exception(Box<Stage>),
+    /// Runs a plan: a file, or one that comes along, by name
+    #[command(after_help = CODES)]
+    Run {
+        /// A file of TOML, or the name of a plan that comes along (`holdline load plans`)
+        plan: String,
+        /// What to run it with
+        #[command(flatten)]
+        stage: Box<Stage>,
+    },
+    /// Lists the plans that come along
+    Plans,
+    /// Prints a plan that comes along, to be changed
+    Plan {
+        /// Its name
+        name: String,
+    },
+    /// Runs Coolpy7's benchmark line: -workers=N -cid=P -topic=T%i -qos=0 -url=tcp://… …
+    #[command(disable_help_flag = true)]
+    Coolpy7 {
+        /// Its flags, as Go writes them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Makes a run's report anew
+    Report {
+        /// Its folder, or its run.json
+        run: PathBuf,
+    },
+    /// Compares two runs, or two sets of runs, with confidence bands
+    Compare(shelf::Compare),
+    /// Makes a part of another machine's load, or watches a server for it
+    Agent(crate::agent::Arguments),
+    /// Clients on behalf of another process, by standard input and output
+    #[command(hide = true)]
+    Crew,
+}
+
+/// A stage and how to run it.
+#[derive(Args)]
+struct Stage {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Does what is asked.
+pub fn load(arguments: Arguments) -> ExitCode {
+    let stage = |name: &str, stage: &Stage| {
+        let scenario = Scenario::named(name).expect("the four stages come along");
+        made::run(name, scenario.text, &stage.asked, &stage.show, true)
+    };
+    let command = match arguments.command {
+        Command::Agent(arguments) => return crate::agent::agent(arguments),
+        Command::Crew => return super::code(::load::local::serve_stdio()),
+        command => command,
+    };
+    let done = match &command {
+        Command::LinkLimit(asked) => stage("link-limit", asked),
+        Command::Stability(asked) => stage("stability", asked),
+        Command::Ladder(asked) => stage("ladder", asked),
+        Command::Exception(asked) => stage("exception", asked),
+        Command::Run { plan, stage } => run(plan, stage),
+        Command::Plans => shelf::plans(),
+        Command::Plan { name } => shelf::plan(name),
+        Command::Coolpy7 { words } => coolpy7::coolpy7(words),
+        Command::Report { run } => shelf::report(run),
+        Command::Compare(compare) => shelf::compare(compare),
+        Command::Agent(_) | Command::Crew => Ok(PASSED),
+    };
+    ExitCode::from(done.unwrap_or_else(|why| {
+        eprintln!("{why}");
+        NOT_RUN
+    }))
+}
+
+/// Runs a plan that is a file, or else one that comes along.
+fn run(plan: &str, stage: &Stage) -> Result<u8, String> {
+    match std::fs::read_to_string(plan) {
+        Ok(text) => made::run(plan, &text, &stage.asked, &stage.show, false),
+        Err(error) => match Scenario::named(plan) {
+            Some(scenario) => {
+                made::run(scenario.name, scenario.text, &stage.asked, &stage.show, true)
+            }
+            None => Err(format!(
+                "{plan}: {error}; and no plan of that name comes along (`holdline load plans` \
+                 lists them)"
+            )),
+        },
+    }
+}

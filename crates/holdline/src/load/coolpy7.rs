@@ -1,0 +1,21 @@
+//! `holdline load coolpy7`: Coolpy7's line, its lines while clients come, then our report.
+
+use super::asked::Show;
+use super::{PASSED, made};
+use ::load::coolpy7::{self, Counter, USAGE};
+use ::load::scenario::Ready;
+use std::path::PathBuf;
+
+/// Runs Coolpy7's line.
+pub fn coolpy7(words: &[String]) -> Result<u8, String> {
+    if words.iter().any(|word| ["-h", "-help", "--help"].contains(&word.as_str())) {
+        println!("{USAGE}");
+        return Ok(PASSED);
+    }
+    let usage = |why: String| format!("{why}\n\n{USAGE}");
+    let arguments = coolpy7::parse(words).map_err(usage)?;
+    let plan = arguments.plan().map_err(usage)?;
+    let ready = Ready { plan, skipped: Vec::new(), notes: Vec::new(), port_here: None };
+    let show = Show { out: PathBuf::from("runs"), ..Show::default() };
+    made::make(&ready, &show, vec![Box::new(Counter::new(std::io::stdout()))])
+}

@@ -1,0 +1,144 @@
+//! Makes a run: the crew, whoever looks on, the run itself, its folder, what is printed of it.
+//!
+//! It does not know what a plan says. The invariant: a run that was made is written, whatever came
+//! of it, and the exit code says the same as its last line.
+
+use super::asked::{Asked, Show};
+use super::{FAILED, INVALID, PASSED};
+use crate::watch;
+use ::load::run::whole::{Setting, whole};
+use ::load::run::{Watch, folder};
+use ::load::scenario::{self, Ready};
+use lab::crew::Crew;
+use lab::host::{Need, Role};
+use lab::run::{Gravity, Run};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs a plan's text with what is asked.
+pub fn run(
+    name: &str,
+    text: &str,
+    asked: &Asked,
+    show: &Show,
+    shipped: bool,
+) -> Result<u8, String> {
+    let ready = scenario::ready(name, text, &asked.asked(), shipped)?;
+    make(&ready, show, Vec::new())
+}
+
+/// Runs a plan that is ready; `more` look on, too.
+pub fn make(ready: &Ready, show: &Show, more: Vec<Box<dyn Watch>>) -> Result<u8, String> {
+    let seed = match ready.plan.seed {
+        Some(seed) => seed,
+        None => drawn()?,
+    };
+    let mut setting = Setting {
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        seed,
+        interrupted: caught()?,
+        elsewhere: !show.agents.is_empty(),
+        go_on_without_agents: show.go_on_without_agents,
+        ..Setting::default()
+    };
+    let most = ready.clients();
+    let mut crew: Box<dyn Crew> = if show.agents.is_empty() {
+        let mut local = ::load::local::Local::new(seed);
+        local.expect(most)?;
+        Box::new(local)
+    } else {
+        let token = show.agents_token.as_deref();
+        let mut remote = ::load::agent::Remote::connect(&show.agents, token, seed)?;
+        let each = most.div_ceil(show.agents.len() as u64);
+        setting.agents = remote.examine(&Need::of(each, Role::Client));
+        Box::new(remote)
+    };
+    let mut watches = more;
+    if !show.quiet && watches.is_empty() {
+        let title = watch::Title {
+            name: ready.plan.name.clone(),
+            target: ::load::run::targets(&ready.plan).join(" "),
+            plain: show.plain,
+        };
+        // What reads JSON has a terminal that others read.
+        let quietly = show.json;
+        watches.push(if quietly { watch::quietly(&title) } else { watch::watch(&title) });
+    }
+    if let Some(addr) = show.export {
+        let exporter = ::load::exporter::Exporter::start(addr, show.agents_token.as_deref())?;
+        watches.push(Box::new(exporter));
+    }
+    let run = whole(ready, setting, &mut *crew, &mut watches)?;
+    drop(watches);
+    let kept = folder::write(&run, &show.out);
+    print(&run, show);
+    let code = code(&run);
+    if !show.json {
+        if let Some(limit) = limit(ready, &run) {
+            println!("{limit}");
+        }
+        match &kept {
+            Ok(folder) => println!("{}: {}", word(code), folder.display()),
+            Err(_) => println!("{}", word(code)),
+        }
+    }
+    kept.map_err(|why| format!("the run was made, and could not be written: {why}"))?;
+    Ok(code)
+}
+
+/// The first limit that link-limit met, in a line.
+fn limit(ready: &Ready, run: &Run) -> Option<String> {
+    let found = verdict::first_limit(run).filter(|_| ready.plan.name == "link-limit")?;
+    let evidence = match found.evidence.as_str() {
+        "" => String::new(),
+        evidence => format!(" ({evidence})"),
+    };
+    let word = if found.gravity == Gravity::Limit { "first limit: " } else { "" };
+    Some(format!("{word}{}{evidence}", found.what))
+}
+
+/// What a run comes to.
+pub fn code(run: &Run) -> u8 {
+    match (run.saturation.is_empty(), run.passed()) {
+        (false, _) => INVALID,
+        (true, true) => PASSED,
+        (true, false) => FAILED,
+    }
+}
+
+/// The same as a word.
+fn word(code: u8) -> &'static str {
+    match code {
+        PASSED => "passed",
+        INVALID => "NOT VALID (the tester was saturated)",
+        _ => "NOT PASSED",
+    }
+}
+
+fn print(run: &Run, show: &Show) {
+    if show.json {
+        println!("{}", report::json(run));
+    } else if !show.quiet {
+        println!("{}", report::text(run));
+    }
+}
+
+/// A flag that SIGINT and SIGTERM set; a second one ends the process at once.
+fn caught() -> Result<Arc<AtomicBool>, String> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the second signal finds the flag set by the first.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone())
+            .and_then(|_| signal_hook::flag::register(signal, flag.clone()))
+            .map_err(|error| format!("signals cannot be caught: {error}"))?;
+    }
+    Ok(flag)
+}
+
+fn drawn() -> Result<u64, String> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
+    // So that JSON, whose numbers are doubles to many, shows the same seed.
+    Ok(u64::from_le_bytes(bytes) >> 12)
+}

@@ -1,0 +1,108 @@
+//! What stands on the shelf: plans that come along, and runs that were made.
+//!
+//! Nothing here makes load.
+
+use super::{FAILED, PASSED, made};
+use ::load::run::folder;
+use ::load::scenario::{ALL, Scenario};
+use clap::Args;
+use lab::run::Run;
+use std::path::{Path, PathBuf};
+use verdict::Better;
+
+/// Which runs to compare.
+#[derive(Args)]
+pub struct Compare {
+    /// The first run: its folder, or its run.json
+    before: PathBuf,
+    /// The second run
+    after: PathBuf,
+    /// More runs like the first; may be repeated. Several a side tell chance from change
+    #[arg(long, value_name = "RUN")]
+    more_before: Vec<PathBuf>,
+    /// More runs like the second; may be repeated
+    #[arg(long, value_name = "RUN")]
+    more_after: Vec<PathBuf>,
+    /// Compares runs of different plans, too
+    #[arg(long)]
+    anyway: bool,
+    /// Writes the comparison as a page, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Lists the plans.
+pub fn plans() -> Result<u8, String> {
+    for scenario in ALL {
+        println!("{:<22} {}", scenario.name, scenario.about());
+    }
+    Ok(PASSED)
+}
+
+/// Prints a plan.
+pub fn plan(name: &str) -> Result<u8, String> {
+    let scenario = Scenario::named(name)
+        .ok_or_else(|| format!("no plan `{name}` comes along; `holdline load plans` lists them"))?;
+    print!("{}", scenario.text);
+    Ok(PASSED)
+}
+
+/// Makes a run's report anew, in its folder.
+pub fn report(at: &Path) -> Result<u8, String> {
+    let run = folder::read(at)?;
+    let folder = if at.is_dir() { Some(at) } else { at.parent() };
+    folder::render(&run, folder.unwrap_or(Path::new(".")))?;
+    println!("{}", report::text(&run));
+    Ok(made::code(&run))
+}
+
+/// Compares runs. Its code is 1 when a figure became worse.
+pub fn compare(compare: &Compare) -> Result<u8, String> {
+    let read = |first: &PathBuf, more: &[PathBuf]| -> Result<Vec<Run>, String> {
+        std::iter::once(first).chain(more).map(|path| folder::read(path)).collect()
+    };
+    let before = read(&compare.before, &compare.more_before)?;
+    let after = read(&compare.after, &compare.more_after)?;
+    let judged = if compare.anyway {
+        verdict::compare_anyway(&before, &after)
+    } else {
+        verdict::compare(&before, &after)
+    };
+    let worse = judged.rows.iter().any(|row| row.better == Better::Worse);
+    let compared = judged.compared;
+    let shown = shown(judged);
+    print!("{}", report::compare::text(&shown));
+    if let Some(path) = &compare.html {
+        std::fs::write(path, report::compare::html(&shown))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    if !compared {
+        return Err("nothing was compared: the runs are of different plans (--anyway does)".into());
+    }
+    Ok(if worse { FAILED } else { PASSED })
+}
+
+/// What the judge says in the words of whoever draws it.
+fn shown(judged: verdict::Comparison) -> report::compare::Comparison {
+    let rows = judged.rows.into_iter().map(|row| report::compare::Row {
+        figure: row.figure,
+        meaning: row.meaning,
+        values: row.values,
+        shown: row.shown,
+        change: row.change,
+        interval: row.interval.map(|interval| [interval.low, interval.high]),
+        better: match row.better {
+            Better::Worse => report::compare::Better::Worse,
+            Better::Better => report::compare::Better::Better,
+            Better::Differs => report::compare::Better::Differs,
+            Better::NoDifference => report::compare::Better::NoDifference,
+        },
+        method: row.method.to_owned(),
+    });
+    report::compare::Comparison {
+        names: judged.names,
+        differs: judged.differs,
+        rows: rows.collect(),
+        summary: judged.summary,
+    }
+}
