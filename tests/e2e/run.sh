@@ -10,7 +10,8 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 
 # command:package that brings it; Chromium and Node only serve one test each.
-needs=(python3:python3 openssl:openssl curl:curl node:nodejs chromium:chromium prlimit:util-linux)
+needs=(python3:python3 openssl:openssl curl:curl node:nodejs chromium:chromium prlimit:util-linux
+    wrk:wrk mosquitto:mosquitto ip:iproute2)
 
 install_missing() {
     local need missing=()

@@ -1,0 +1,1 @@
+"""The laboratory, end to end: every other file here says what it tries."""

@@ -1,0 +1,89 @@
+"""Machines that exist only for a test: network namespaces on one bridge.
+
+Each machine has an interface and an address in 10.77.0.0/24 and can be cut off and joined again.
+Everything is removed when the test ends, whatever became of it. Needs root and iproute2.
+"""
+
+import os
+import shutil
+import subprocess
+
+
+def possible():
+    """Whether namespaces can be made here; else why not."""
+    if os.geteuid() != 0:
+        return "needs root"
+    if shutil.which("ip") is None:
+        return "needs iproute2"
+    name = f"hl{os.getpid()}x"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
+    if made.returncode != 0:
+        return "network namespaces are not permitted"
+    ip("netns", "del", name)
+    return ""
+
+
+def ip(*words, check=True):
+    """One command of iproute2."""
+    subprocess.run(["ip", *words], check=check, capture_output=True, timeout=20)
+
+
+class Net:
+    """A bridge and the machines on it."""
+
+    def __init__(self, names):
+        self.mark = f"hl{os.getpid()}"
+        self.namespaces, self.processes = [], []
+        try:
+            self.hub = self._namespace("hub")
+            ip("-n", self.hub, "link", "add", "name", "hub0", "type", "bridge")
+            ip("-n", self.hub, "link", "set", "dev", "hub0", "up")
+            self.addresses = {}
+            for number, name in enumerate(names, 1):
+                self._machine(name, number)
+        except BaseException:
+            self.close()
+            raise
+
+    def _namespace(self, name):
+        namespace = f"{self.mark}{name}"
+        ip("netns", "add", namespace)
+        self.namespaces.append(namespace)
+        ip("-n", namespace, "link", "set", "lo", "up")
+        return namespace
+
+    def _machine(self, name, number):
+        namespace, port = self._namespace(name), f"p{number}"
+        ip("link", "add", "name", port, "netns", self.hub, "type", "veth",
+           "peer", "name", "eth", "netns", namespace)
+        ip("-n", self.hub, "link", "set", "dev", port, "master", "hub0", "up")
+        self.addresses[name] = f"10.77.0.{number}"
+        ip("-n", namespace, "addr", "add", f"10.77.0.{number}/24", "dev", "eth")
+        ip("-n", namespace, "link", "set", "dev", "eth", "up")
+
+    def words(self, name):
+        """What to put in front of a command that is to run on a machine."""
+        return ["ip", "netns", "exec", f"{self.mark}{name}"]
+
+    def start(self, name, *words, **more):
+        """Starts a process on a machine; it is ended with the test."""
+        process = subprocess.Popen([*self.words(name), *words], **more)
+        self.processes.append(process)
+        return process
+
+    def cut(self, name):
+        """Takes a machine off the net: nothing passes, and nobody is told."""
+        ip("-n", f"{self.mark}{name}", "link", "set", "dev", "eth", "down")
+
+    def close(self):
+        """Ends the processes that this net has started and takes everything away."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+        for namespace in self.namespaces:
+            ip("netns", "del", namespace, check=False)
+        self.namespaces, self.processes = [], []
