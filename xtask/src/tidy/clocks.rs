@@ -12,6 +12,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/net/src/epoll.rs", "once a loop turn, for the whole shard"),
     ("crates/server/src/clock.rs", "before the shards turn, and for the API"),
     ("crates/load/src/", "the laboratory measures time"),
+    ("crates/wrk/src/", "the laboratory measures time"),
     ("crates/crash/src/clock.rs", "a history is made of readings of the clock"),
     ("crates/client/src/", "a client that waits reads its own keep-alive"),
     ("crates/proto-mqtt/src/codec/tests/speed.rs", "a measurement on demand"),
