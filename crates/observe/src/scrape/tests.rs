@@ -130,15 +130,17 @@ fn trouble_is_told_once_until_it_is_over() {
     let mut scrape = Scrape::new(&url).bearer(Some("abc".to_owned()));
     assert_eq!(scrape.read().iter().count(), 0);
     let told = scrape.trouble().expect("it was refused");
-    assert!(told.starts_with(&url) && told.contains("401"), "{told}");
+    assert!(told.trim_start_matches(&url).contains("401"), "{told}");
     scrape.read();
     assert_eq!(scrape.trouble(), None);
     assert_eq!(scrape.read().of("holdline_connections"), Some(12.0));
     assert_eq!(scrape.trouble(), None);
     scrape.read();
-    assert!(scrape.trouble().is_some_and(|told| told.contains("401")));
+    assert!(scrape.trouble().is_some_and(|told| told.trim_start_matches(&url).contains("401")));
     assert_eq!(scrape.read().iter().count(), 0);
-    assert!(scrape.trouble().is_some_and(|told| !told.contains("401")));
+    // The port may have these digits too.
+    let told = scrape.trouble().expect("it was too long");
+    assert!(!told.trim_start_matches(&url).contains("401"), "{told}");
     let heads = server.join().expect("it served");
     assert!(heads.iter().all(|head| head.contains("authorization: bearer abc\r\n")), "{heads:?}");
     // Now nobody is there.
