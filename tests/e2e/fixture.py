@@ -118,6 +118,18 @@ class Server:
         os.replace(self.file + ".new", self.file)
 
     def start(self):
+        """Starts it. Over a restart its ports may have gone to outgoing connections of other
+        tests, which soon end: then it is tried again."""
+        deadline = time.monotonic() + 3 * DEADLINE_S
+        while not self._starts():
+            if " is in use by another program" not in self.log_of_start \
+                    or time.monotonic() > deadline:
+                raise AssertionError(
+                    f"the server did not start:\n{self.welcome}{self.log_of_start}")
+            time.sleep(0.2)
+
+    def _starts(self):
+        before = len(self.log)
         words = [*self.prefix, BINARY, "serve", "--config", self.file, "--data", self.data]
         self.process = subprocess.Popen(
             [*words, *self.arguments], env=environment(self.env), cwd=self.folder,
@@ -135,12 +147,14 @@ class Server:
         if "Stop with" not in self.welcome:
             self.process.wait()
             poll(lambda: self.process.stderr.closed, "the end of the log")
-            raise AssertionError(f"the server did not start:\n{self.welcome}{self.log}")
+            self.log_of_start = self.log[before:]
+            return False
         found = re.findall(r"^  (\S+) +(?:http://)?(127\.0\.0\.1):(\d+)$", self.welcome, re.M)
         self.ports = {name: (host, int(port)) for name, host, port in found}
         with contextlib.suppress(OSError):
             with open(os.path.join(self.data, "api.token"), encoding="utf-8") as file:
                 self.token = file.read().strip()
+        return True
 
     def _read_log(self, process):
         for line in process.stderr:
