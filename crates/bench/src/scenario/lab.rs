@@ -12,6 +12,7 @@ use crate::measure::{cpu, slope};
 use crate::results::Outcome;
 use crate::scenario::Scale;
 use crate::swarm::peers::Kind;
+use rustix::process::{Pid, Signal};
 use serde_json::json;
 use std::io;
 use std::net::SocketAddr;
@@ -73,11 +74,17 @@ fn hold(tool: &str, count: u32) -> io::Result<(f64, f64)> {
     }
     std::thread::sleep(CALM);
     let (mut bytes, mut spent) = (0, Duration::ZERO);
-    for pid in family(child.pid()) {
+    let family = family(child.pid());
+    for &pid in &family {
         bytes += Memory::of(pid)?.private_dirty;
         spent += cpu::used(pid)?;
     }
     child.end(Duration::from_secs(10));
+    // tsung's virtual machine outlives the script that started it, and keeps its name.
+    for pid in family.into_iter().filter_map(|pid| Pid::from_raw(pid as i32)) {
+        // It may have ended meanwhile, which is what is wanted.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
     Ok((bytes as f64, spent.as_secs_f64()))
 }
 
@@ -114,6 +121,7 @@ fn start(tool: &str, to: SocketAddr, count: u32, folder: &Path) -> io::Result<Ch
         command.arg("-f").arg(&file).arg("-l").arg(logs).arg("start");
         command
     };
+    command.env("MIMALLOC_ALLOW_THP", "0"); // the allocator's own switch: pages of 4 KiB
     // tsung keeps a folder at home, and erl its cookie.
     command.env("HOME", folder).current_dir(folder).stderr(std::process::Stdio::null());
     Child::start_quiet(&mut command)

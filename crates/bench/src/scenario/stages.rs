@@ -1,8 +1,9 @@
 //! The laboratory's four stages, against Holdline by MIOP and by MQTT and against mosquitto.
 //!
 //! `bench stages [--clients N] [--only STAGE|TARGET ...]` starts each server afresh on loopback,
-//! runs `holdline load` against it as anyone would, and keeps the summary and the run without its
-//! series in `bench/results/lab`. What a stage finds is its result: nothing is judged here.
+//! runs `holdline load` against it as anyone would, and keeps the summary, and the run without its
+//! series and distributions, in `bench/results/lab`. What a stage finds is its result: nothing is
+//! judged here.
 //!
 //! A server that a stage killed and started again is ended by its folder's name in its command.
 
@@ -64,7 +65,7 @@ fn one(target: &str, stage: &str, clients: u32) -> io::Result<PathBuf> {
     let server = server(target, port, clients, folder.path())?;
     let words: Vec<&str> = server.iter().map(String::as_str).collect();
     let log = || std::fs::File::create(folder.path().join("log"));
-    let mut child = Command::new(words[0])
+    let mut child = clean(words[0])
         .args(&words[1..])
         .stdin(Stdio::null())
         .stdout(log()?)
@@ -109,6 +110,18 @@ fn server(target: &str, port: u16, clients: u32, folder: &Path) -> io::Result<Ve
     Ok([vec![path(&holdline::binary()?)], words.into()].concat())
 }
 
+/// A command without our own settings: a server reads its environment as configuration, also when
+/// a stage starts it again.
+fn clean(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HOLDLINE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 /// Waits until somebody listens there.
 fn listens(port: u16) -> io::Result<()> {
     let began = clock::now();
@@ -134,7 +147,7 @@ fn load(
         "holdline-miop" => format!("miop://stage:demo@{at}/"),
         _ => format!("mqtt://{at}"),
     };
-    let mut command = Command::new(holdline::binary()?);
+    let mut command = clean(holdline::binary()?);
     command.args(["load", stage, &url, "--pid", &pid.to_string(), "--quiet"]);
     command.arg("--out").arg(out);
     let count = clients.to_string();
@@ -143,7 +156,10 @@ fn load(
             command.args(["--clients", &count]).arg("--step").arg((clients / 5).to_string())
         }
         "stability" => command.args(["--clients", &count, "--hold", "60s"]),
-        "ladder" => command.arg("--scale").arg((f64::from(clients) / LADDER_TOP).to_string()),
+        "ladder" => {
+            let scale = (f64::from(clients) / LADDER_TOP).to_string();
+            command.args(["--hold", "5s", "--scale", &scale])
+        }
         _ => command.args(["--clients", &count, "--start", &server.join(" ")]),
     };
     match command.stdout(Stdio::null()).status()?.code() {
@@ -152,6 +168,18 @@ fn load(
             println!("  exit code {code}");
             Ok(())
         }
+    }
+}
+
+/// Whole distributions are most of a run's bytes; the summary has what is said of them.
+fn without_timings(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("timings");
+            fields.values_mut().for_each(without_timings);
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_timings),
+        _ => {}
     }
 }
 
@@ -177,6 +205,7 @@ fn keep(target: &str, stage: &str, runs: &Path) -> io::Result<PathBuf> {
     if let Some(run) = run.as_object_mut() {
         run.remove("series");
     }
+    without_timings(&mut run);
     let folder = results::folder().join("lab");
     std::fs::create_dir_all(&folder)?;
     let summary = Command::new(holdline::binary()?).args(["load", "report"]).arg(&made).output()?;
