@@ -7,7 +7,7 @@ pub mod cause;
 pub mod client;
 pub mod effort;
 mod house;
-mod pace;
+pub mod pace;
 mod pilot;
 pub mod plan;
 pub mod snapshot;

@@ -10,7 +10,6 @@
 mod asks;
 mod calls;
 
-use super::pace::Schedule;
 use super::seat::{Ask, Said, Scratch, Seat};
 use super::tally::Tally;
 use crate::script::{Script, ThreadShare, Wants};
@@ -18,6 +17,7 @@ use base::prng::Prng;
 use base::time::{Instant, Now};
 use lab::cause::{Cause, Phase};
 use load::effort;
+use load::fleet::pace::Schedule;
 use model::close::CloseReason;
 use model::event::Counter;
 use model::id::ConnRef;
@@ -313,7 +313,7 @@ impl WrkHouse {
         self.stage("end");
         if let Some(pace) = &mut self.pace {
             // A rate may be far above what can be: counting its debts must end.
-            while self.log.unsent < 100_000_000 && pace.is_due(now.mono) {
+            while self.log.unsent < 100_000_000 && pace.next() <= now.mono {
                 pace.take();
                 self.log.unsent += 1;
             }

@@ -11,7 +11,6 @@ mod arguments;
 mod block;
 mod house;
 pub mod http;
-mod pace;
 mod profiles;
 mod script;
 mod seat;

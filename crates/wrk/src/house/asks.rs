@@ -5,12 +5,12 @@
 
 use super::{Asked, Desk, Kind, State, WrkHouse};
 use crate::http::{self, Answer, Header};
-use crate::pace::Schedule;
 use crate::script::Request;
 use crate::seat::Ask;
 use base::time::{Instant, Now};
 use lab::cause::{Cause, Phase};
 use lab::timing::Timing;
+use load::fleet::pace::{Rate, Schedule};
 use model::id::ConnRef;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl WrkHouse {
     pub(super) fn next(&mut self, now: Now, pilot: u32) {
         if let Some(rate) = self.job.rate {
             let share = rate / f64::from(self.job.threads);
-            self.pace.get_or_insert_with(|| Schedule::new(now.mono, share));
+            self.pace.get_or_insert_with(|| Schedule::new(now.mono, Rate::Even(share), 0.0, 0));
             self.idle.push_back(pilot);
             return;
         }
@@ -73,7 +73,9 @@ impl WrkHouse {
     /// Sends the requests whose planned time has come, as far as clients are free.
     pub(super) fn ask_by_plan(&mut self, now: Now, desk: &mut Desk) {
         for _ in 0..ASKS_PER_TURN {
-            let Some(pace) = self.pace.as_mut().filter(|pace| pace.is_due(now.mono)) else { break };
+            let Some(pace) = self.pace.as_mut().filter(|pace| pace.next() <= now.mono) else {
+                break;
+            };
             let Some(pilot) = self.idle.pop_front() else { break };
             let this = &self.pilots[pilot as usize];
             if this.state == State::Online && this.open == 0 {
