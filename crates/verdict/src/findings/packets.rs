@@ -1,5 +1,6 @@
 //! Packets: dropped before the protocol saw them, or sent again.
 
+use super::sockets::counted;
 use super::{GAP_MS, around, told_bursts};
 use crate::case::Case;
 use crate::window::{self, bursts};
@@ -29,25 +30,7 @@ pub fn detect(case: &Case) -> Vec<Finding> {
             "Enlarge the rings of the network card (ethtool -G), spread its queues over cores.",
         ),
     ] {
-        for (side, column) in case.of_both(name, "") {
-            let met = bursts(case.series(), &column, GAP_MS);
-            let Some((from_ms, to_ms, _)) = around(&met) else { continue };
-            let beside = case.beside_it((from_ms, to_ms));
-            let machine = if side.is_empty() {
-                "the machine".to_owned()
-            } else {
-                format!("the {side}'s machine")
-            };
-            found.push(Finding {
-                gravity: Gravity::Warning,
-                side: side.to_owned(),
-                what: format!("On {machine} {what}."),
-                evidence: format!("{}{beside}", told_bursts(counter, &met)),
-                remedy: remedy.to_owned(),
-                from_ms,
-                to_ms,
-            });
-        }
+        counted(case, (name, counter), (what, remedy), &mut found);
     }
     for (side, column) in case.of_both("tcp.retransmits", "") {
         found.extend(again(case, side, &column));

@@ -114,7 +114,7 @@ fn forbidden(case: &Case, found: &mut Vec<Finding>) {
 }
 
 /// A counter that only grew: a warning on whatever machine it did.
-fn counted(
+pub(super) fn counted(
     case: &Case,
     (name, counter): (&str, &str),
     (what, remedy): (&str, &str),
