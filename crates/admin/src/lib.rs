@@ -15,7 +15,7 @@ mod events;
 mod fault;
 mod feed;
 mod hex;
-mod listener;
+pub mod listener;
 mod metrics;
 mod orders;
 mod routes;

@@ -13,13 +13,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A listener whose connections take permits.
-pub(crate) struct Limited {
-    pub(crate) listener: TcpListener,
-    pub(crate) permits: Arc<Semaphore>,
+pub struct Limited {
+    /// Where callers come in.
+    pub listener: TcpListener,
+    /// As many as there may be connections.
+    pub permits: Arc<Semaphore>,
 }
 
 /// A connection with its permit.
-pub(crate) struct Held(TcpStream, #[expect(dead_code, reason = "held")] OwnedSemaphorePermit);
+pub struct Held(TcpStream, #[expect(dead_code, reason = "held")] OwnedSemaphorePermit);
 
 impl axum::serve::Listener for Limited {
     type Io = Held;

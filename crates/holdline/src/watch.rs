@@ -5,7 +5,8 @@
 //! has to say in the end stands alone on the other. It knows neither plan nor clients. Invariant:
 //! nothing that happens to the terminal holds the run up or ends it.
 
-use load::run::{Tick, Watch, Wish};
+use lab::order::Wish;
+use load::run::{Tick, Watch};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -134,7 +135,7 @@ impl Shared {
                 Ok(Some(Press::Key(key))) => {
                     if let Some(wish) = self.state().press(key) {
                         let wishes = self.wishes.lock();
-                        wishes.unwrap_or_else(PoisonError::into_inner).push(translated(wish));
+                        wishes.unwrap_or_else(PoisonError::into_inner).push(wish);
                     }
                 }
                 Ok(Some(Press::Resized)) => {}
@@ -198,14 +199,4 @@ fn see(state: &mut State, tick: &Tick) {
         findings: &tick.findings,
         saturation: &tick.saturation,
     });
-}
-
-fn translated(wish: view::Wish) -> Wish {
-    match wish {
-        view::Wish::Add { group, clients } => Wish::Add { group, clients },
-        view::Wish::Rate { factor } => Wish::Rate { group: String::new(), factor },
-        view::Wish::Cut { share, how } => Wish::Cut { share, how },
-        view::Wish::Pause => Wish::Pause,
-        view::Wish::Quit { now } => Wish::Quit { now },
-    }
 }

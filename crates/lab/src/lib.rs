@@ -9,6 +9,7 @@
 //! bounded however long it was.
 
 pub mod cause;
+pub mod compare;
 pub mod crew;
 pub mod host;
 pub mod order;

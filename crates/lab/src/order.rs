@@ -68,3 +68,36 @@ pub enum Cut {
     /// A frozen or deaf one goes on.
     Thaw,
 }
+
+/// What somebody who looks on may ask for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Wish {
+    /// So many more clients of a group.
+    Add {
+        /// The group's name; empty: the plan's first group.
+        group: String,
+        /// Clients.
+        clients: u32,
+    },
+    /// Rates of all that a group sends, times this (0.01 to 100).
+    Rate {
+        /// The group's name; empty: all groups.
+        group: String,
+        /// What the present rate is multiplied by.
+        factor: f64,
+    },
+    /// So large a share of all links is cut at once; who comes back, comes back.
+    Cut {
+        /// 0 to 1.
+        share: f64,
+        /// What becomes of them.
+        how: Cut,
+    },
+    /// The stage's time stands still and nothing is sent, until this is wished again.
+    Pause,
+    /// The run ends: what was measured is judged and written.
+    Quit {
+        /// Without waiting for answers that are under way.
+        now: bool,
+    },
+}

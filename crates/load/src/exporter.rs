@@ -7,10 +7,10 @@
 //! request never holds the run up; connections, bodies and waiting wishes are bounded.
 
 mod answers;
-mod listener;
 
-use self::listener::Limited;
-use crate::run::{Tick, Watch, Wish};
+use crate::run::{Tick, Watch};
+use admin::listener::Limited;
+use lab::order::Wish;
 use lab::run::Run;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

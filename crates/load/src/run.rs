@@ -22,4 +22,4 @@ pub mod whole;
 pub use parts::{Before, Parts};
 pub use redact::targets;
 pub use runner::run;
-pub use watch::{Nobody, Part, Tick, Watch, Wish};
+pub use watch::{Nobody, Part, Tick, Watch};

@@ -4,76 +4,7 @@
 
 use crate::grid::{Grid, wrapped};
 use crate::{escape, figure, page};
-
-/// Two sets of runs, figure by figure.
-#[derive(Clone, PartialEq, Default, Debug)]
-pub struct Comparison {
-    /// Names of the two sides, the earlier first.
-    pub names: [String; 2],
-    /// What differs between the two that should not: plan, target, machine, agents.
-    pub differs: Vec<String>,
-    /// The figures, in the order they are shown.
-    pub rows: Vec<Row>,
-    /// The comparison in a sentence or two.
-    pub summary: String,
-}
-
-/// A figure of both.
-#[derive(Clone, PartialEq, Default, Debug)]
-pub struct Row {
-    /// Its name, as in rules.
-    pub figure: String,
-    /// What it means.
-    pub meaning: String,
-    /// What it was on each side, as plain numbers of the same unit.
-    pub values: [f64; 2],
-    /// The same for people, with units.
-    pub shown: [String; 2],
-    /// By how much the second differs from the first, as a share of the first; `None`: of nothing.
-    pub change: Option<f64>,
-    /// Between what the difference (second less first) lies with 95 % confidence, in the unit of
-    /// `values`; `None`: too little was measured to tell.
-    pub interval: Option<[f64; 2]>,
-    /// What that means.
-    pub better: Better,
-    /// What the interval was made from.
-    pub method: String,
-}
-
-/// Which of two is better.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Better {
-    /// The second is worse.
-    Worse,
-    /// The second is better.
-    Better,
-    /// They differ, and neither is better.
-    Differs,
-    /// No difference can be told.
-    #[default]
-    NoDifference,
-}
-
-impl Better {
-    /// The words in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Better::Worse => "worse",
-            Better::Better => "better",
-            Better::Differs => "different",
-            Better::NoDifference => "no difference",
-        }
-    }
-}
-
-impl Row {
-    /// The interval as shares of the first value; `None`: there is none, or of nothing.
-    fn band(&self) -> Option<[f64; 2]> {
-        let whole = self.values[0].abs();
-        let band = self.interval?.map(|end| end / whole);
-        band.iter().all(|end| end.is_finite()).then_some(band)
-    }
-}
+use lab::compare::{Better, Comparison, Row};
 
 /// Rows and remarks that are shown, at most.
 const ROWS_MAX: usize = 400;
@@ -105,7 +36,7 @@ pub fn text(comparison: &Comparison) -> String {
                 escape::line(&row.shown[0], 30),
                 escape::line(&row.shown[1], 30),
                 row.change.map_or("–".to_owned(), signed),
-                row.band().map_or("–".to_owned(), between),
+                band(row).map_or("–".to_owned(), between),
                 row.better.name().to_owned(),
             ]);
         }
@@ -152,7 +83,7 @@ fn rows(out: &mut String, comparison: &Comparison) {
         out.push_str("<p>No figures were compared.</p>");
         return;
     }
-    let bands = comparison.rows.iter().filter_map(Row::band).flatten().map(f64::abs);
+    let bands = comparison.rows.iter().filter_map(band).flatten().map(f64::abs);
     let scale = bands.fold(SCALE.0, f64::max).min(SCALE.1);
     out.push_str(&format!(
         "<h2>Figures</h2><div class=\"scroll\"><table class=\"ladder\"><thead><tr><th>figure</th>\
@@ -167,7 +98,7 @@ fn rows(out: &mut String, comparison: &Comparison) {
             Better::Differs => "warn",
             Better::NoDifference => "dim",
         };
-        let band = row.band().map_or("not known".to_owned(), between);
+        let band = band(row).map_or("not known".to_owned(), between);
         out.push_str(&format!(
             "<tr><th title=\"{}\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"band-cell\">{}\
@@ -193,7 +124,7 @@ fn rows(out: &mut String, comparison: &Comparison) {
 fn drawing(row: &Row, scale: f64, class: &str) -> String {
     let at = |share: f64| 100.0 + (share / scale).clamp(-1.0, 1.0) * 98.0;
     let mut inner = String::from("<path class=\"axis\" d=\"M100 0v18\"/>");
-    if let Some([low, high]) = row.band() {
+    if let Some([low, high]) = band(row) {
         let (from, to) = (at(low), at(high));
         inner.push_str(&format!("<path class=\"{class}\" d=\"M{from:.1} 9H{to:.1}\"/>"));
     }
@@ -220,4 +151,12 @@ fn signed(share: f64) -> String {
 
 fn between([low, high]: [f64; 2]) -> String {
     format!("{} to {}", signed(low), signed(high))
+}
+
+/// The interval as shares of the first value; `None`: there is none, or of nothing.
+fn band(row: &Row) -> Option<[f64; 2]> {
+    let whole = row.values[0].abs();
+    let interval = row.interval?;
+    let band = [interval.low, interval.high].map(|end| end / whole);
+    band.iter().all(|end| end.is_finite()).then_some(band)
 }

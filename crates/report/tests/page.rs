@@ -3,8 +3,8 @@
 mod markup;
 mod runs;
 
+use lab::compare::{Better, Comparison, Interval, Row};
 use lab::run::Run;
-use report::compare::{Better, Comparison, Row};
 use std::fs;
 
 #[test]
@@ -172,13 +172,14 @@ fn comparison(text: &str) -> Comparison {
         values,
         shown: values.map(|value| format!("{value:.1} ms")),
         change: Some(values[1] / values[0] - 1.0),
-        interval,
+        interval: interval.map(|[low, high]| Interval { low, high }),
         better,
         method: "the runs' own spread (5 and 5 runs)".to_owned(),
     };
     Comparison {
         names: ["ladder of Monday".to_owned(), text.to_owned()],
         differs: vec![text.to_owned()],
+        compared: true,
         rows: vec![
             row("bind.p50", [2.1, 2.0], Some([-0.18, -0.03]), Better::Better),
             row("bind.p99", [82.0, 97.0], Some([6.0, 24.0]), Better::Worse),

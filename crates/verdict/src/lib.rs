@@ -25,7 +25,7 @@ mod window;
 mod words;
 
 pub use case::{BROKEN, MENDED};
-pub use compare::{Better, Comparison, Interval, Row, compare, compare_anyway};
+pub use compare::{compare, compare_anyway};
 pub use figure::{Aspect, Figure, Meaning, Measure, Plain, Point, figures};
 pub use findings::{findings, first_limit};
 pub use rule::{Operator, Rule, check, why_unknown};

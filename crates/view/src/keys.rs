@@ -10,7 +10,7 @@
 
 use crate::state::State;
 use crate::words;
-use lab::order::Cut;
+use lab::order::{Cut, Wish};
 
 /// A key that was pressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,37 +25,6 @@ pub enum Key {
     Backspace,
     /// Tab.
     Tab,
-}
-
-/// What who looks on asks for.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Wish {
-    /// So many more clients of a group.
-    Add {
-        /// The group's name; empty: the first one.
-        group: String,
-        /// Clients.
-        clients: u32,
-    },
-    /// Everything is sent so many times as often.
-    Rate {
-        /// What the present rate is multiplied by.
-        factor: f64,
-    },
-    /// So large a share of all links is cut at once.
-    Cut {
-        /// 0 to 1.
-        share: f64,
-        /// How.
-        how: Cut,
-    },
-    /// The stage stands still, or goes on again.
-    Pause,
-    /// The end.
-    Quit {
-        /// At once, without waiting for what is under way.
-        now: bool,
-    },
 }
 
 /// What is being asked.
@@ -149,8 +118,8 @@ impl State {
                 self.asking.question = Question::Help;
                 return None;
             }
-            ']' => (Wish::Rate { factor: RATE_STEP }, "the rate is raised by 25 %"),
-            '[' => (Wish::Rate { factor: 1.0 / RATE_STEP }, "the rate is lowered by 20 %"),
+            ']' => (rate(RATE_STEP), "the rate is raised by 25 %"),
+            '[' => (rate(1.0 / RATE_STEP), "the rate is lowered by 20 %"),
             'p' => (Wish::Pause, "pause was asked for: p goes on"),
             'q' => {
                 let now = std::mem::replace(&mut self.asking.quitting, true);
@@ -225,6 +194,11 @@ impl State {
     }
 }
 
+/// All groups send so many times as often.
+fn rate(factor: f64) -> Wish {
+    Wish::Rate { group: String::new(), factor }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,8 +264,12 @@ mod tests {
         assert_eq!(type_in(&mut state, "q"), Some(Wish::Quit { now: false }));
         assert_eq!(type_in(&mut state, "p"), Some(Wish::Pause));
         assert_eq!(type_in(&mut state, "q"), Some(Wish::Quit { now: true }));
-        let Some(Wish::Rate { factor: up }) = type_in(&mut state, "]") else { panic!("no rate") };
-        let Some(Wish::Rate { factor: down }) = type_in(&mut state, "[") else { panic!("no rate") };
+        let Some(Wish::Rate { factor: up, .. }) = type_in(&mut state, "]") else {
+            panic!("no rate")
+        };
+        let Some(Wish::Rate { factor: down, .. }) = type_in(&mut state, "[") else {
+            panic!("no rate")
+        };
         assert!((up * down - 1.0).abs() < 1e-9 && up > 1.0);
         assert_eq!(type_in(&mut state, "x\n\x1b"), None);
     }

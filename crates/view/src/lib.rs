@@ -17,6 +17,6 @@ mod state;
 mod words;
 
 pub use draw::draw;
-pub use keys::{Key, Wish};
+pub use keys::Key;
 pub use screen::{Press, Screen};
 pub use state::{Frame, State, Title};

@@ -6,9 +6,9 @@ use super::{FAILED, PASSED, made};
 use ::load::run::folder;
 use ::load::scenario::{ALL, Scenario};
 use clap::Args;
+use lab::compare::Better;
 use lab::run::Run;
 use std::path::{Path, PathBuf};
-use verdict::Better;
 
 /// Which runs to compare.
 #[derive(Args)]
@@ -69,40 +69,13 @@ pub fn compare(compare: &Compare) -> Result<u8, String> {
         verdict::compare(&before, &after)
     };
     let worse = judged.rows.iter().any(|row| row.better == Better::Worse);
-    let compared = judged.compared;
-    let shown = shown(judged);
-    print!("{}", report::compare::text(&shown));
+    print!("{}", report::compare::text(&judged));
     if let Some(path) = &compare.html {
-        std::fs::write(path, report::compare::html(&shown))
+        std::fs::write(path, report::compare::html(&judged))
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    if !compared {
+    if !judged.compared {
         return Err("nothing was compared: the runs are of different plans (--anyway does)".into());
     }
     Ok(if worse { FAILED } else { PASSED })
-}
-
-/// What the judge says in the words of whoever draws it.
-fn shown(judged: verdict::Comparison) -> report::compare::Comparison {
-    let rows = judged.rows.into_iter().map(|row| report::compare::Row {
-        figure: row.figure,
-        meaning: row.meaning,
-        values: row.values,
-        shown: row.shown,
-        change: row.change,
-        interval: row.interval.map(|interval| [interval.low, interval.high]),
-        better: match row.better {
-            Better::Worse => report::compare::Better::Worse,
-            Better::Better => report::compare::Better::Better,
-            Better::Differs => report::compare::Better::Differs,
-            Better::NoDifference => report::compare::Better::NoDifference,
-        },
-        method: row.method.to_owned(),
-    });
-    report::compare::Comparison {
-        names: judged.names,
-        differs: judged.differs,
-        rows: rows.collect(),
-        summary: judged.summary,
-    }
 }

@@ -5,7 +5,7 @@
 //! that within its next second, and writes it down.
 
 use super::{Shared, WISHES_MAX};
-use crate::run::{Tick, Wish};
+use crate::run::Tick;
 use axum::Json;
 use axum::Router;
 use axum::extract::rejection::JsonRejection;
@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use hmac::{Hmac, KeyInit, Mac};
 use lab::order::Cut;
+use lab::order::Wish;
 use lab::timing::Timing;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

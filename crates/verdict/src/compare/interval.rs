@@ -5,8 +5,8 @@
 //! that order statistics give (binomial), joined as MOVER does; of repeated runs by Welch's t. The
 //! bootstrap's draws come from a seed that never changes, so the same runs give the same interval.
 
-use super::Interval;
 use base::prng::Prng;
+use lab::compare::Interval;
 use lab::timing::Spectrum;
 
 /// Half the width of 95 % of a normal distribution, in standard deviations.

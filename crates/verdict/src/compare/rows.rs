@@ -4,11 +4,11 @@
 //! they took, then what it cost; the whole run first, then its stages.
 
 use super::interval::{self, ROWS_MIN};
-use super::{Better, Interval, Row};
 use crate::columns::{ONLINE, TARGET_RSS};
 use crate::figure::{Figure, Measure, Plain, Point, memory_line, memory_points, parts};
 use crate::scope::Scope;
 use crate::{fit, window, words};
+use lab::compare::{Better, Interval, Row};
 use lab::run::Run;
 use lab::timing::Spectrum;
 
@@ -153,7 +153,7 @@ fn row(label: &str, name: &str, good: Good, scopes: &[Vec<Scope>; 2]) -> Option<
         change,
         interval,
         better: better(difference, change, interval, good),
-        method: if interval.is_some() { method } else { "too little to tell" },
+        method: if interval.is_some() { method } else { "too little to tell" }.to_owned(),
     })
 }
 

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::run::parts::{Blind, Breaker, Pushless, World};
-use crate::run::{Part, Tick, Watch, Wish, file};
+use crate::run::{Part, Tick, Watch, file};
 use lab::cause::{Cause, Phase};
 use lab::crew::{Crew, Look};
 use lab::order::Cut;
+use lab::order::Wish;
 use lab::plan::FaultKind;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -4,10 +4,10 @@
 //! wish takes a run beyond what a plan may ask for.
 
 use super::{End, Runner};
-use crate::run::Wish;
 use crate::run::check::{CLIENTS_MAX, RATE_MAX};
 use crate::run::watch::WISHES_MAX;
 use lab::order::Order;
+use lab::order::Wish;
 use lab::plan::Pace;
 
 /// What a rate may be multiplied by at once.
