@@ -4,6 +4,7 @@
 //! outside it with fewer devices. It prints how far it has come, and its result as one line that
 //! begins with [`MARK`]. Memory and capacity are true inside; times are those of an emulation.
 
+mod laboratory;
 mod mqtt;
 
 use crate::api;
@@ -31,17 +32,19 @@ const PUSHED: u32 = 1_000;
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_secs(15);
 
-/// Runs it: `miop|mqtt DEVICES HOLD_SECONDS PATIENCE_SECONDS`, the last for binding.
+/// Runs it: `miop|mqtt|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS`, the last for binding.
 pub fn run(arguments: &[String]) -> io::Result<()> {
     let Some((protocol, arguments)) = arguments.split_first() else {
-        return Err(io::Error::other("miop|mqtt DEVICES HOLD_SECONDS PATIENCE_SECONDS"));
+        return Err(io::Error::other("miop|mqtt|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS"));
     };
     let numbers: Option<Vec<u32>> = arguments.iter().map(|word| word.parse().ok()).collect();
     let Some([devices, hold_s, patience_s]) = numbers.as_deref() else {
         return Err(io::Error::other("DEVICES HOLD_SECONDS PATIENCE_SECONDS"));
     };
-    if protocol == "mqtt" {
-        return mqtt::run(*devices, *hold_s);
+    match protocol.as_str() {
+        "mqtt" => return mqtt::run(*devices, *hold_s),
+        "lab" => return laboratory::run(*devices),
+        _ => {}
     }
     let setup = Setup { connections: devices + 1_000, ..Setup::default() };
     let holdline = setup.start()?;

@@ -26,9 +26,10 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 bench run [NAMES] [--quick]    measure (all, or those whose names begin so) and store
-bench vm [--mqtt] [--devices N] [--mem MB] [--seconds S] [--quick]
+bench vm [--mqtt|--lab] [--devices N] [--mem MB] [--seconds S] [--quick]
                                a million devices, or MQTT clients with a
-                               subscription each, in the laboratory's VM
+                               subscription each, or devices of a plan of
+                               `holdline load`, in the laboratory's VM
 bench stages [--clients N] [--only NAME]
                                the laboratory's four stages against Holdline
                                (MIOP, MQTT) and mosquitto
@@ -99,7 +100,7 @@ fn run(arguments: &[String]) -> io::Result<()> {
 
 fn vm(options: &[String]) -> io::Result<()> {
     let options = scenario::vm::Options::parse(options)?;
-    let name = if options.mqtt { "vm-mqtt" } else { "vm" };
+    let (name, _) = options.callers.names();
     measure(name, Scale { quick: options.quick }, || scenario::vm::run(&options))?;
     if options.quick { Ok(()) } else { table::write() }
 }

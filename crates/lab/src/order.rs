@@ -12,7 +12,13 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Order {
     /// Make a group, without clients yet.
-    Found(Box<Group>),
+    Found {
+        /// The group.
+        group: Box<Group>,
+        /// The most clients it is planned to have: they share source addresses from the first on,
+        /// or those of an early stage would have no ports left in a later one.
+        clients_max: u32,
+    },
     /// Have so many clients of a group there in all: more are called up, in this manner; of too
     /// many the last ones say farewell.
     Arrive {

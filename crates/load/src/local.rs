@@ -132,7 +132,7 @@ impl Crew for Local {
         }
         self.deal(order)?;
         match order {
-            Order::Found(_) | Order::Traffic { .. } | Order::Flap { .. } => {
+            Order::Found { .. } | Order::Traffic { .. } | Order::Flap { .. } => {
                 self.founded.push(order.clone());
             }
             Order::Arrive { group, clients, .. } => {

@@ -45,6 +45,7 @@ scenarios! {
     "fan-in" "fan-in";
     "shared-subscriptions" "shared-subscriptions";
     "tigase" "tigase";
+    "million" "million";
     "conn-storm" "conn-storm";
     "keepalive-only" "keepalive-only";
     "takeover" "takeover";

@@ -30,7 +30,7 @@ fn connect(addrs: &[SocketAddr], token: &str) -> Result<Remote, String> {
 fn found(name: &str) -> Order {
     let group: Group =
         serde_json::from_value(serde_json::json!({ "name": name })).expect("a group");
-    Order::Found(Box::new(group))
+    Order::Found { group: Box::new(group), clients_max: 0 }
 }
 
 fn arrive(name: &str, clients: u32) -> Order {

@@ -73,7 +73,8 @@ fn crew(url: &str, clients: u32, traffic: &str) -> Local {
     let mut crew = Local::new(7);
     let group = format!(r#"{{"name": "a", "url": ["{url}"], "threads": 1}}"#);
     let group = serde_json::from_str(&group).expect("a group");
-    crew.order(&Order::Found(Box::new(group))).expect("it can be founded");
+    crew.order(&Order::Found { group: Box::new(group), clients_max: 0 })
+        .expect("it can be founded");
     let group = || "a".to_owned();
     let arrival = Arrival::Burst;
     crew.order(&Order::Arrive { group: group(), clients, arrival }).expect("they can come");

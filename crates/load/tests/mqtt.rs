@@ -19,7 +19,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 fn found(crew: &mut Local, text: &str) {
     let group = serde_json::from_str(text).expect("a group");
-    crew.order(&Order::Found(Box::new(group))).expect("it can be founded");
+    crew.order(&Order::Found { group: Box::new(group), clients_max: 0 })
+        .expect("it can be founded");
 }
 
 fn arrive(crew: &mut Local, group: &str, clients: u32, arrival: Arrival) {

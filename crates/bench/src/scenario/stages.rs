@@ -112,7 +112,7 @@ fn server(target: &str, port: u16, clients: u32, folder: &Path) -> io::Result<Ve
 
 /// A command without our own settings: a server reads its environment as configuration, also when
 /// a stage starts it again.
-fn clean(program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub fn clean(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HOLDLINE_") {
@@ -197,22 +197,33 @@ fn end_all(folder: &Path) {
     }
 }
 
-/// Keeps the summary and the run without its series.
-fn keep(target: &str, stage: &str, runs: &Path) -> io::Result<PathBuf> {
-    let made = std::fs::read_dir(runs)?.flatten().next();
-    let made = made.ok_or_else(|| io::Error::other("no run was written"))?.path();
-    let mut run: Value = serde_json::from_str(&std::fs::read_to_string(made.join("run.json"))?)?;
+/// What a run has in a stored result: all but its series and distributions.
+pub fn shorten(run: &mut Value) {
     if let Some(run) = run.as_object_mut() {
         run.remove("series");
     }
-    without_timings(&mut run);
+    without_timings(run);
+}
+
+/// The one run in a folder of runs, and its summary.
+pub fn made(runs: &Path) -> io::Result<(Value, String)> {
+    let made = std::fs::read_dir(runs)?.flatten().next();
+    let made = made.ok_or_else(|| io::Error::other("no run was written"))?.path();
+    let run = serde_json::from_str(&std::fs::read_to_string(made.join("run.json"))?)?;
+    let summary = clean(holdline::binary()?).args(["load", "report"]).arg(&made).output()?;
+    Ok((run, String::from_utf8_lossy(&summary.stdout).into_owned()))
+}
+
+/// Keeps the summary and the run without its series.
+fn keep(target: &str, stage: &str, runs: &Path) -> io::Result<PathBuf> {
+    let (mut run, summary) = made(runs)?;
+    shorten(&mut run);
     let folder = results::folder().join("lab");
     std::fs::create_dir_all(&folder)?;
-    let summary = Command::new(holdline::binary()?).args(["load", "report"]).arg(&made).output()?;
     let date = base::calendar::date(clock::unix_s());
     let name = format!("{date}-{stage}-{target}");
     std::fs::write(folder.join(format!("{name}.json")), serde_json::to_string(&run)?)?;
     let file = folder.join(format!("{name}.txt"));
-    std::fs::write(&file, summary.stdout)?;
+    std::fs::write(&file, summary)?;
     Ok(file)
 }

@@ -25,12 +25,34 @@ pub struct Options {
     pub hold_s: u32,
     /// For trying out.
     pub quick: bool,
-    /// MQTT clients with a subscription each, instead of devices of MIOP.
-    pub mqtt: bool,
+    /// Who calls.
+    pub callers: Callers,
+}
+
+/// Who calls the server in the VM.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Callers {
+    /// Devices of MIOP, held by this program.
+    Devices,
+    /// MQTT clients with a subscription each, held by this program.
+    Mqtt,
+    /// Devices of MIOP, held by `holdline load run million`.
+    Lab,
+}
+
+impl Callers {
+    /// The result's name, and the word that orders it inside.
+    pub const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Callers::Devices => ("vm", "miop"),
+            Callers::Mqtt => ("vm-mqtt", "mqtt"),
+            Callers::Lab => ("vm-lab", "lab"),
+        }
+    }
 }
 
 impl Options {
-    /// Reads `--devices N --mem MB --seconds S --hold S --quick --mqtt`.
+    /// Reads `--devices N --mem MB --seconds S --hold S --quick --mqtt --lab`.
     pub fn parse(words: &[String]) -> io::Result<Options> {
         let mut options = Options {
             devices: 1_000_000,
@@ -38,7 +60,7 @@ impl Options {
             seconds: 3_000,
             hold_s: 90,
             quick: false,
-            mqtt: false,
+            callers: Callers::Devices,
         };
         let mut words = words.iter().map(String::as_str);
         while let Some(word) = words.next() {
@@ -47,8 +69,8 @@ impl Options {
                     (options.devices, options.mem_mb, options.quick) = (20_000, 3_072, true);
                     continue;
                 }
-                "--mqtt" => {
-                    options.mqtt = true;
+                "--mqtt" | "--lab" => {
+                    options.callers = if word == "--lab" { Callers::Lab } else { Callers::Mqtt };
                     continue;
                 }
                 "--devices" => &mut options.devices,
@@ -77,7 +99,7 @@ pub fn run(options: &Options) -> io::Result<Outcome> {
         "HOLDLINE_BIN=/w/{} ./{} inside {} {} {} {patience_s}",
         name(&holdline::binary()?)?,
         name(&std::env::current_exe()?)?,
-        if options.mqtt { "mqtt" } else { "miop" },
+        options.callers.names().1,
         options.devices,
         options.hold_s,
     );
@@ -103,9 +125,26 @@ pub fn run(options: &Options) -> io::Result<Outcome> {
     }
     vm.wait()?; // it ends by itself, at the latest when its time is over
     let told = result.ok_or_else(|| io::Error::other("the VM told no result"))?;
-    let mut outcome = outcome(options, told);
+    let mut outcome = match options.callers {
+        Callers::Lab => of_the_laboratory(options, told),
+        Callers::Devices | Callers::Mqtt => outcome(options, told),
+    };
     outcome.figure("the whole run", clock::since(began).as_secs_f64(), "s (emulated)");
     Ok(outcome)
+}
+
+/// What the laboratory found; its summary and its run are the details.
+fn of_the_laboratory(options: &Options, told: Value) -> Outcome {
+    let mut outcome = Outcome::new(json!({
+        "plan": "million", "clients": options.devices, "memory_mb": options.mem_mb,
+        "seconds_max": options.seconds, "holdline": told["holdline"],
+    }));
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    outcome.figure("exit code", number(&told["exit_code"]), "");
+    outcome.figure("devices held", number(&told["run"]["total"]["online"]), "");
+    outcome.figure("errors", number(&told["errors"]), "");
+    outcome.details = told;
+    outcome
 }
 
 fn outcome(options: &Options, told: Value) -> Outcome {

@@ -36,11 +36,13 @@ impl Split {
     pub fn deal(&mut self, order: &Order) -> Vec<Vec<Order>> {
         let agents = 0..self.agents;
         match order {
-            Order::Found(group) => {
+            Order::Found { group, clients_max } => {
                 self.groups.insert(group.name.clone(), Dealt::default());
-                let parts =
-                    agents.map(|agent| vec![Order::Found(Box::new(self.own(group, agent)))]);
-                parts.collect()
+                let order = |agent| Order::Found {
+                    group: Box::new(self.own(group, agent)),
+                    clients_max: self.part(*clients_max, agent),
+                };
+                agents.map(|agent| vec![order(agent)]).collect()
             }
             Order::Arrive { group, clients, arrival } => self.arrive(group, *clients, *arrival),
             Order::Traffic { group, traffic } => {
@@ -142,7 +144,8 @@ mod tests {
 
     fn group(name: &str, first: u32) -> Order {
         let text = format!("{{\"name\": \"{name}\", \"first\": {first}}}");
-        Order::Found(Box::new(serde_json::from_str(&text).expect("a group")))
+        let group = Box::new(serde_json::from_str(&text).expect("a group"));
+        Order::Found { group, clients_max: 0 }
     }
 
     fn arrive(clients: u32, arrival: Arrival) -> Order {
@@ -180,7 +183,7 @@ mod tests {
                 let arrived = split.deal(&arrive(clients, Arrival::Burst));
                 let mut numbers = Vec::new();
                 for (founded, arrived) in founded.iter().zip(&arrived) {
-                    let Order::Found(group) = &founded[0] else { panic!("no group") };
+                    let Order::Found { group, .. } = &founded[0] else { panic!("no group") };
                     let Some(Order::Arrive { clients, .. }) = arrived.last() else {
                         panic!("none")
                     };

@@ -43,6 +43,8 @@ struct Team {
     group: Group,
     to: Vec<SocketAddr>,
     clients: u32,
+    /// The most there were or are planned to be.
+    clients_max: u32,
     work: Work,
     /// The threads' effort at the last look.
     before: Vec<ThreadUse>,
@@ -71,9 +73,11 @@ impl Here {
 
     pub(super) fn order(&mut self, order: &Order) -> Result<(), String> {
         match order {
-            Order::Found(group) => self.found(group),
+            Order::Found { group, clients_max } => self.found(group, *clients_max),
             Order::Arrive { group, clients, arrival } => {
-                let sources = self.sources(group, *clients)?;
+                let team = self.team(group)?;
+                team.clients_max = team.clients_max.max(*clients);
+                let sources = self.sources(group)?;
                 let team = self.team(group)?;
                 team.fleet()?.arrive(*clients, *arrival, sources)?;
                 team.clients = *clients;
@@ -101,7 +105,7 @@ impl Here {
         }
     }
 
-    fn found(&mut self, group: &Group) -> Result<(), String> {
+    fn found(&mut self, group: &Group, clients_max: u32) -> Result<(), String> {
         let named = |what: String| format!("group `{}`: {what}", group.name);
         if self.teams.contains_key(&group.name) {
             return Err(named("there is one of that name".to_owned()));
@@ -110,7 +114,8 @@ impl Here {
         let to = plan.to.clone();
         let work = Work::Goes(Fleet::start(plan).map_err(named)?);
         let group = group.clone();
-        let team = Team { to, clients: 0, work, before: Vec::new(), dropped: 0, group };
+        let (clients, before, dropped) = (0, Vec::new(), 0);
+        let team = Team { to, clients, clients_max, work, before, dropped, group };
         self.teams.insert(team.group.name.clone(), team);
         Ok(())
     }
@@ -120,11 +125,11 @@ impl Here {
     }
 
     /// Where the clients of a group call from. Ports are shared by all that call the same target.
-    fn sources(&self, name: &str, clients: u32) -> Result<Vec<std::net::IpAddr>, String> {
+    fn sources(&self, name: &str) -> Result<Vec<std::net::IpAddr>, String> {
         let Some(team) = self.teams.get(name) else { return Ok(Vec::new()) };
         let others = self.teams.values().filter(|other| other.group.name != name);
         let beside = others.filter(|other| other.to.iter().any(|to| team.to.contains(to)));
-        let all = beside.map(|other| other.clients).fold(clients, u32::saturating_add);
+        let all = beside.map(|other| other.clients_max).fold(team.clients_max, u32::saturating_add);
         source::spread(&team.group.sources, &team.to, all.saturating_mul(self.processes))
     }
 

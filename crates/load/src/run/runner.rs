@@ -180,7 +180,9 @@ impl<'a> Runner<'a> {
                 ));
             }
             let name = group.name.clone();
-            let order = Order::Found(Box::new(group));
+            let planned = self.plan.stages.iter().filter_map(|stage| stage.clients.get(&name));
+            let clients_max = planned.copied().max().unwrap_or(0);
+            let order = Order::Found { group: Box::new(group), clients_max };
             self.parts.crew.order(&order).map_err(|why| format!("group {name}: {why}"))?;
         }
         Ok(())

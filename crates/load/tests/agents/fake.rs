@@ -130,7 +130,7 @@ impl Crew for Pretence {
             return Err(why.clone());
         }
         match order {
-            Order::Found(group) => self.group = Some((**group).clone()),
+            Order::Found { group, .. } => self.group = Some((**group).clone()),
             Order::Arrive { clients, .. } => {
                 let group = self.group.as_ref().expect("found before");
                 for place in self.counts.online as u32..*clients {

@@ -29,7 +29,7 @@ impl Crew {
         let group: Group = serde_json::from_str(&group).expect("a group");
         // One process whatever its limit of descriptors, for that is what is tested.
         let mut local = Local::new(7).crewed_by(Vec::new(), 100_000);
-        local.order(&Order::Found(Box::new(group)))?;
+        local.order(&Order::Found { group: Box::new(group), clients_max: 0 })?;
         Ok(Crew(local))
     }
 

@@ -55,7 +55,7 @@ struct Paper {
 impl Crew for Paper {
     fn order(&mut self, order: &Order) -> Result<(), String> {
         let word = match order {
-            Order::Found(group) => format!("found {}", group.name),
+            Order::Found { group, .. } => format!("found {}", group.name),
             Order::Arrive { group, clients, .. } => {
                 if self.refuse_order_above.is_some_and(|most| *clients > most) {
                     return Err("only so many descriptors".to_owned());
