@@ -59,8 +59,8 @@ impl Hub {
             }
             Command::Products => Answer::Products(self.registry.products.all().cloned().collect()),
             Command::Status => Answer::Status(Box::new(self.status())),
-            Command::Topics(_) => {
-                base::never!(true, "topics are the broker's");
+            Command::Topics(_) | Command::Presence(_) => {
+                base::never!(true, "topics are the broker's, presence is the keeper's");
                 Answer::Busy
             }
         };

@@ -15,6 +15,7 @@ pub mod link;
 pub mod machine;
 pub mod pilot;
 pub mod ports;
+pub mod presence;
 pub mod product;
 pub mod push;
 pub mod request;

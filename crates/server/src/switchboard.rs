@@ -190,6 +190,7 @@ impl<O: Outside + Send> Control for Switchboard<O> {
                 self.gather(vec![(ShardId(0), command)], reply);
             }
             Command::Topics(command) => self.ask_topics(command, reply),
+            Command::Presence(_) => reply(Answer::Busy),
             Command::PushCounts(_)
             | Command::Configure { .. }
             | Command::PutProduct(_)

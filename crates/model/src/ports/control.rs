@@ -6,6 +6,7 @@
 use crate::close::CloseReason;
 use crate::event::Counters;
 use crate::id::{DeviceId, MessageId, ProductKey, Tag};
+use crate::ports::presence::{PresenceAnswer, PresenceCommand};
 use crate::ports::topics::{TopicAnswer, TopicCommand};
 use crate::product::Product;
 use crate::push::{Outcome, Priority};
@@ -89,6 +90,8 @@ pub enum Command {
     Status,
     /// About topics and sessions. Answer: `Topics`.
     Topics(TopicCommand),
+    /// About who is online. Answer: `Presence`.
+    Presence(PresenceCommand),
 }
 
 /// A push as it is ordered.
@@ -177,6 +180,8 @@ pub enum Answer {
     Conflict,
     /// To `Topics`.
     Topics(TopicAnswer),
+    /// To `Presence`.
+    Presence(PresenceAnswer),
 }
 
 /// How far a push has come. `matched` is the sum of the others once the fan-out is done.

@@ -1,0 +1,1 @@
+//! Presence in Redis: standalone, Sentinel, Cluster.

@@ -1,0 +1,109 @@
+//! The directory: a copy of presence outside of memory, which may die, lag, lie or come back empty.
+//!
+//! A [`Directory`] takes only what is newer than what it has, so whatever is written twice, late or
+//! out of order does no harm. A principal counts as online there only while its record says so
+//! **and** the lease of the record's node carries the record's boot. Calls block, within a time
+//! limit of the implementation's, and are made by a thread of their own: none is on a connection's
+//! way. Two things live behind it: a table in the process, and Redis.
+
+use crate::presence::{Digest, NodeName, Record, Version};
+use std::fmt;
+use std::ops::Range;
+
+/// A copy of presence.
+pub trait Directory: Send {
+    /// Renews this node's lease for so many milliseconds, and says which life of the directory's
+    /// data it is in. Another number than before, or a refusal on the way, means that anything
+    /// written before may be gone.
+    fn lease(&mut self, lease: &Lease, ms: u64) -> Result<History, Fault>;
+
+    /// Ends this node's lease: all its records count as offline from now on. A lease of another
+    /// boot is left alone.
+    fn release(&mut self, lease: &Lease) -> Result<(), Fault>;
+
+    /// Puts records that are newer than those kept. Answers for each, in order.
+    fn put(&mut self, batches: &[Batch]) -> Result<Vec<Put>, Fault>;
+
+    /// Takes records away unless they are newer than said. How many were.
+    fn remove(&mut self, bucket: u16, keys: &[(Box<str>, Version)]) -> Result<u64, Fault>;
+
+    /// The digests of these buckets over the records that this boot of this node says are online.
+    fn digests(&mut self, of: &Lease, buckets: Range<u16>) -> Result<Vec<Digest>, Fault>;
+
+    /// All records of a bucket.
+    fn bucket(&mut self, bucket: u16) -> Result<Vec<Entry>, Fault>;
+
+    /// The records with these keys.
+    fn find(&mut self, keys: &[Box<str>]) -> Result<Vec<Option<Record>>, Fault>;
+
+    /// The leases that are in force.
+    fn nodes(&mut self) -> Result<Vec<Lease>, Fault>;
+
+    /// Bytes sent to it and received from it since it was made.
+    fn traffic(&self) -> (u64, u64);
+}
+
+/// A server that is alive.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Lease {
+    /// Its name.
+    pub node: NodeName,
+    /// Which start of it: drawn at random.
+    pub boot: u64,
+}
+
+/// Which life of the directory's data it is: another one means that records may be gone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct History(pub Box<str>);
+
+/// Records of one bucket.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Batch {
+    /// Which.
+    pub bucket: u16,
+    /// The records.
+    pub entries: Vec<Entry>,
+}
+
+/// A principal's key and its record.
+pub type Entry = (Box<str>, Record);
+
+/// What became of a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Put {
+    /// It is there now, or was already.
+    Taken,
+    /// A newer one is kept.
+    Kept(Record),
+}
+
+/// Why a directory did not do it. It may have done it all the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It cannot be reached, or the connection broke.
+    Unreachable(String),
+    /// It did not answer in time.
+    Slow,
+    /// It answered with an error: read-only, out of memory, not allowed, a cluster that is down.
+    Refused(String),
+    /// What it keeps makes no sense.
+    Nonsense(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Unreachable(why) => write!(f, "the directory cannot be reached: {why}"),
+            Fault::Slow => write!(f, "the directory did not answer in time"),
+            Fault::Refused(why) => write!(f, "the directory refused: {why}"),
+            Fault::Nonsense(why) => write!(f, "the directory has nonsense: {why}"),
+        }
+    }
+}
+
+/// A stream of events outside, such as Redis' streams.
+pub trait EventStream: Send {
+    /// Appends events, each a list of field and value, in order. After an error none, some or all
+    /// of them may be there.
+    fn append(&mut self, events: &[Vec<(&'static str, String)>]) -> Result<(), Fault>;
+}

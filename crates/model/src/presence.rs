@@ -1,0 +1,249 @@
+//! Who is online, in words that every protocol shares.
+//!
+//! A [`Principal`] is a device or a client; each of its [`Transition`]s has a [`Version`] that is
+//! higher than the one before, so that a late word about it is known as late wherever it arrives.
+//! Memory is the truth; a [`Record`] is what a directory outside keeps of it. Records are text, so
+//! that an operator can read them, and sort by their versions as text.
+
+use crate::close::CloseReason;
+use crate::id::{DeviceId, MessageId, ProductKey, ShardId};
+use std::fmt;
+use std::sync::Arc;
+
+/// Whose presence it is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Principal {
+    /// A device of a product.
+    Device(ProductKey, DeviceId),
+    /// A client of a publish-and-subscribe protocol, by its identifier.
+    Client(Box<str>),
+}
+
+impl Principal {
+    /// Its name in directories, histories and queries: `product#device`, or `#client`.
+    pub fn key(&self) -> Box<str> {
+        match self {
+            Principal::Device(product, device) => format!("{product}#{device}").into(),
+            Principal::Client(id) => format!("#{id}").into(),
+        }
+    }
+
+    /// The principal with this [`key`](Principal::key): products and devices have no `#`.
+    pub fn parse(key: &str) -> Option<Principal> {
+        let (product, id) = key.split_once('#')?;
+        if product.is_empty() {
+            return (!id.is_empty()).then(|| Principal::Client(id.into()));
+        }
+        let product = ProductKey::parse(product).ok()?;
+        Some(Principal::Device(product, DeviceId::parse(id).ok()?))
+    }
+}
+
+/// A hybrid logical clock's value: 42 bits of milliseconds since 2020-01-01 UTC, 10 bits of shard,
+/// 12 bits of counter. Zero is before every other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
+pub struct Version(pub u64);
+
+impl Version {
+    /// Unix millisecond of the clock, which is that of the wall unless the wall stepped back.
+    pub const fn unix_ms(self) -> u64 {
+        MessageId::EPOCH_MS + (self.0 >> 22)
+    }
+}
+
+/// Sixteen hexadecimal digits, so that the order of texts is that of versions.
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The hybrid logical clock of one shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct VersionClock {
+    last: u64,
+}
+
+impl VersionClock {
+    /// A version above all that were given and [seen](VersionClock::observe), by the wall clock
+    /// where that is ahead.
+    pub fn next(&mut self, wall_ms: u64, shard: ShardId) -> Version {
+        self.last = MessageId::after(self.last, wall_ms, shard).0;
+        Version(self.last)
+    }
+
+    /// A version of another clock was seen: what is given from now on is above it.
+    pub fn observe(&mut self, seen: Version) {
+        self.last = self.last.max(seen.0);
+    }
+}
+
+/// Online or not.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum State {
+    /// It has a connection, over this protocol.
+    Online(&'static str),
+    /// It has none, since its last one ended so.
+    Offline(CloseReason),
+}
+
+impl State {
+    /// Whether it has a connection.
+    pub const fn is_online(self) -> bool {
+        matches!(self, State::Online(_))
+    }
+
+    /// The protocol, or how the connection ended.
+    pub const fn detail(self) -> &'static str {
+        match self {
+            State::Online(protocol) => protocol,
+            State::Offline(reason) => reason.name(),
+        }
+    }
+}
+
+/// A principal came or went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transition {
+    /// Who.
+    pub who: Principal,
+    /// Its user, where it has one.
+    pub user: Option<Arc<str>>,
+    /// What it is from now on.
+    pub state: State,
+    /// Above the version of every earlier transition of this principal.
+    pub version: Version,
+}
+
+/// A server, by name: 1 to 32 bytes as in [`ProductKey`].
+pub type NodeName = ProductKey;
+
+/// What a directory keeps of a principal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Of its last transition.
+    pub version: Version,
+    /// Whether that made it online.
+    pub online: bool,
+    /// The server that says so.
+    pub node: NodeName,
+    /// Which start of that server.
+    pub boot: u64,
+    /// The protocol of one that is online, the reason's name of one that is not.
+    pub detail: Box<str>,
+    /// Its user.
+    pub user: Option<Box<str>>,
+}
+
+impl Record {
+    /// `version o|f node boot detail[ user]`: version and boot in hexadecimal, `o` online, `f` not.
+    pub fn encode(&self) -> String {
+        let Record { version, node, boot, detail, .. } = self;
+        let state = if self.online { 'o' } else { 'f' };
+        let mut text = format!("{version} {state} {node} {boot:x} {detail}");
+        if let Some(user) = &self.user {
+            text.push(' ');
+            text.push_str(user);
+        }
+        text
+    }
+
+    /// The record that has this text.
+    pub fn decode(text: &str) -> Option<Record> {
+        let mut words = text.splitn(6, ' ');
+        let version = words.next().filter(|word| word.len() == 16)?;
+        let version = Version(u64::from_str_radix(version, 16).ok()?);
+        let online = match words.next()? {
+            "o" => true,
+            "f" => false,
+            _ => return None,
+        };
+        let node = NodeName::parse(words.next()?).ok()?;
+        let boot = u64::from_str_radix(words.next()?, 16).ok()?;
+        let detail = words.next().filter(|word| !word.is_empty())?.into();
+        Some(Record { version, online, node, boot, detail, user: words.next().map(Box::from) })
+    }
+}
+
+/// Buckets of a directory. A bucket's records lie together, so that one script handles them.
+pub const BUCKETS: u16 = 16_384;
+
+/// The bucket of a [`Principal::key`]: FNV-1a, the same on every server and for good.
+pub fn bucket(key: &str) -> u16 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+    ((hash ^ (hash >> 32)) % u64::from(BUCKETS)) as u16
+}
+
+/// What a set of records comes to: it differs where the sets do, but for one chance in 2^64.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Digest {
+    /// Records.
+    pub count: u64,
+    /// The first eight bytes, big endian, of the SHA-1 of `key`, a zero byte and the record's
+    /// text, of all records by exclusive or.
+    pub sum: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            version: Version(0x1234_5678_9abc),
+            online: true,
+            node: NodeName::parse("node-1").expect("allowed"),
+            boot: 0xfeed,
+            detail: "mqtt5".into(),
+            user: Some("a user with spaces".into()),
+        }
+    }
+
+    #[test]
+    fn a_record_is_its_text() {
+        let text = record().encode();
+        assert_eq!(text, "0000123456789abc o node-1 feed mqtt5 a user with spaces");
+        assert_eq!(Record::decode(&text), Some(record()));
+        let other = Record { user: None, online: false, detail: "replaced".into(), ..record() };
+        assert_eq!(Record::decode(&other.encode()), Some(other));
+        for wrong in ["", "12 o n 1 x", "0000123456789abc x n 1 d", "0000123456789abc o n g d"] {
+            assert_eq!(Record::decode(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn texts_sort_as_versions_do() {
+        let versions = [1, 0xff, 0x100, u64::from(u32::MAX), u64::MAX].map(Version);
+        assert!(versions.windows(2).all(|pair| pair[0].to_string() < pair[1].to_string()));
+    }
+
+    #[test]
+    fn a_key_is_its_principal() {
+        let device = Principal::parse("demo#phone-1").expect("a device");
+        assert!(matches!(device, Principal::Device(..)));
+        assert_eq!(Principal::parse(&device.key()), Some(device));
+        let client = Principal::Client("odd#name with ü".into());
+        assert_eq!(Principal::parse(&client.key()), Some(client));
+        assert_eq!((Principal::parse("none"), Principal::parse("#")), (None, None));
+    }
+
+    #[test]
+    fn versions_rise_though_the_wall_steps_back_and_others_are_ahead() {
+        let (mut clock, shard) = (VersionClock::default(), ShardId(3));
+        let first = clock.next(1_800_000_000_000, shard);
+        let second = clock.next(1_700_000_000_000, shard);
+        assert!(second > first && second.unix_ms() >= first.unix_ms());
+        let ahead = Version(second.0 + (5_000 << 22));
+        clock.observe(ahead);
+        assert!(clock.next(1_800_000_000_000, shard) > ahead);
+    }
+
+    #[test]
+    fn buckets_are_the_same_for_good_and_even() {
+        assert_eq!(bucket("demo#phone-1"), bucket("demo#phone-1"));
+        let mut held = vec![0_u32; usize::from(BUCKETS)];
+        (0..160_000).for_each(|n| held[usize::from(bucket(&format!("demo#{n}")))] += 1);
+        assert!(held.iter().all(|&count| count < 40), "{:?}", held.iter().max());
+    }
+}

@@ -1,0 +1,10 @@
+//! Who is online, and how a copy of it is kept.
+//!
+//! A [`Keeper`] on each shard notes every transition, counts, remembers the last ones of each
+//! principal, and hands out what a directory has not taken yet. The [`Copyist`] of the process
+//! carries that to a [`Directory`](model::ports::directory::Directory), whatever state it is in:
+//! circuit, lease, and a comparison by digests after any loss. [`Table`] is the directory that
+//! lives in the process. Pure: `now` is an argument, and a directory is a trait.
+//!
+//! Invariants: what waits is bounded by principals, never by events; a record is written until the
+//! directory has it or something newer; nothing here is on a connection's way.
