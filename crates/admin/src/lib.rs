@@ -35,6 +35,7 @@ use listener::Limited;
 use model::limits::{Limits, TopicLimits};
 use model::ports::backlog::Backlog;
 use model::ports::control::Control;
+use model::ports::presence::PresenceOffice;
 use model::ports::users::Users;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -88,6 +89,8 @@ pub struct Settings {
     pub version: &'static str,
     /// The book of users.
     pub users: Arc<dyn Users>,
+    /// The directory of presence.
+    pub presence: Arc<dyn PresenceOffice>,
     /// Where events are posted.
     pub webhooks: Vec<Webhook>,
     /// The Reports that wait for them, by their number in `webhooks`. Without it, Reports reach

@@ -7,7 +7,12 @@ use crate::switchboard::Switchboard;
 use crate::{backlog, clock};
 use admin::Feed;
 use base::hash::HashKey;
+use model::ports::directory::{Fault, Lease};
+use model::ports::presence::{
+    Audit, AuditOrder, Circuit, Moment, PresenceOffice, Standing, Step,
+};
 use model::ports::users::Users;
+use model::presence::{Principal, Record};
 use model::timeline::TimelineId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;
@@ -44,6 +49,7 @@ pub(super) fn start_api(
         webhooks,
         backlog: Some(storage.backlog.clone()),
         users,
+        presence: Arc::new(NoDirectory),
         retry: admin::Retry {
             report_age_ms_max: u64::from(config.store.reports_age_s_max) * 1_000,
             ..admin::Retry::default()
@@ -58,6 +64,35 @@ pub(super) fn start_api(
     };
     let started = admin::start(settings, Arc::new(switchboard), feed);
     started.map(Some).map_err(|error| StartError(format!("api: {error}")))
+}
+
+/// The office where no directory is configured.
+struct NoDirectory;
+
+impl PresenceOffice for NoDirectory {
+    fn standing(&self) -> Standing {
+        Standing {
+            kind: "none",
+            circuit: Circuit::Closed,
+            unwritten: 0,
+            lag_ms: 0,
+            resync_left: 0,
+            fault: None,
+            counters: Vec::new(),
+        }
+    }
+
+    fn stored(&self, _: &[Principal]) -> Result<(Vec<Option<Record>>, Vec<Lease>), Fault> {
+        Err(Fault::Refused("none is configured".into()))
+    }
+
+    fn audit(&self, _: AuditOrder) -> Result<Audit, Fault> {
+        Err(Fault::Refused("none is configured".into()))
+    }
+
+    fn statistics(&self, _: Step) -> Vec<Moment> {
+        Vec::new()
+    }
 }
 
 /// The webhooks of the configuration, as the API numbers them.
