@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.." || exit 1
 
 # command:package that brings it; Chromium and Node only serve one test each.
 needs=(python3:python3 openssl:openssl curl:curl node:nodejs chromium:chromium prlimit:util-linux
-    wrk:wrk mosquitto:mosquitto ip:iproute2)
+    wrk:wrk mosquitto:mosquitto ip:iproute2 redis-server:redis-server)
 
 install_missing() {
     local need missing=()

@@ -110,6 +110,22 @@ class Stream(Case):
         self.assertEqual(last[newer.bound["session_epoch"]],
                          [("online", None), ("offline", "unbound")])
 
+    def test_a_heartbeat_time_out_and_a_take_over_are_named_and_versions_rise(self):
+        self.server.ask("PUT", "/v1/products/quick", {
+            "app_id": 77, "proofs": {"anonymous": "loopback"},
+            "heartbeat": {"min_s": 1, "default_s": 1, "max_s": 1}})
+        stream = self.stream("?type=online,offline&product=quick")
+        older = self.bound(self.name, product="quick")
+        self.bound(self.name, product="quick", resume=None)
+        older.until_closed()
+        told = [(kind, data.get("reason"), data["version"]) for kind, data, _ in stream.wait(4)]
+        self.assertEqual([(kind, reason) for kind, reason, _ in told], [
+            ("online", None), ("offline", "replaced"),
+            ("online", None), ("offline", "keep_alive_timeout")])
+        versions = [version for _, _, version in told]
+        self.assertEqual(versions, sorted(set(versions)))
+        self.assertEqual({len(version) for version in versions}, {16})
+
     def test_a_resumed_session_is_told_as_such(self):
         first = self.bound(self.name)
         first.close()
@@ -257,6 +273,30 @@ class Webhooks(Case):
         threading.Thread(target=receiver.server.serve_forever, args=(0.05,), daemon=True).start()
         poll(lambda: len(receiver.taken()) == 2, "both events are taken")
         self.assertEqual({e["type"] for e in receiver.taken()}, {"online", "report"})
+
+    def test_what_was_not_taken_when_the_server_stopped_is_kept_and_posted_when_told(self):
+        receiver = Receiver()
+        server = self.hooked(receiver, events=["online", "offline"])
+        receiver.server.shutdown()
+        receiver.server.socket.close()
+        self.bound("dead", server=server).unbind("dead")
+        server.stop()
+        receiver.server.socket = socket.create_server(
+            receiver.server.server_address, reuse_port=False)
+        threading.Thread(target=receiver.server.serve_forever, args=(0.05,), daemon=True).start()
+        server.start()
+        path = "/v1/webhooks/0/dead_letters"
+        letters = server.ask("GET", path)["dead_letters"]
+        self.assertEqual([(letter["why"], letter["event"]["type"]) for letter in letters],
+                         [("server_stopped", "online"), ("server_stopped", "offline")])
+        self.assertEqual(receiver.posts, [])
+        answer = server.ask("POST", path + "/redeliver")
+        self.assertEqual(answer, {"taken": 2, "left": 0, "failure": None})
+        body = json.loads(receiver.posts[0][2])
+        self.assertEqual((body["redelivered"], body["events"]),
+                         (True, [letter["event"] for letter in letters]))
+        hook, = server.ask("GET", "/v1/webhooks")["webhooks"]
+        self.assertEqual((hook["url"], hook["dead_letters"]["count"]), (receiver.url, 0))
 
     def test_a_report_survives_a_webhook_that_is_away_and_a_killed_server(self):
         receiver = Receiver()

@@ -3,6 +3,10 @@
 //! Field names are those of `openapi.json`, held by tests. 64-bit numbers that name something are
 //! text. Invariant: no secret leaves, but the one that was just made.
 
+pub(crate) mod hooks;
+pub(crate) mod metrics;
+pub(crate) mod presence;
+
 use crate::hex;
 use crate::orders::messages::RETAIN_HANDLING;
 use crate::orders::properties;
@@ -58,6 +62,8 @@ pub(crate) fn device(state: &DeviceState) -> Value {
         "protocol": state.protocol,
         "epoch": state.epoch.to_string(),
         "since_ms": state.since_ms,
+        "seen_ms": state.seen_ms,
+        "version": state.version.to_string(),
         "reason": state.reason.map(CloseReason::name),
         "heartbeat_s": state.heartbeat_s,
         "inflight": state.inflight,
@@ -149,6 +155,8 @@ pub(crate) fn client(state: &ClientState) -> Value {
         "protocol": state.protocol,
         "peer": state.peer.map(|peer| peer.to_string()),
         "since_ms": state.since_ms,
+        "seen_ms": state.seen_ms,
+        "version": state.version.to_string(),
         "reason": state.reason.map(CloseReason::name),
         "keep_alive_s": state.keep_alive_s,
         "expiry_s": (state.expiry_s != u32::MAX).then_some(state.expiry_s),

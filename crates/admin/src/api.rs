@@ -6,7 +6,8 @@
 
 use crate::fault::Fault;
 use crate::feed::Feed;
-use crate::webhook::Tally;
+use crate::orders::presence::PRINCIPALS_BYTES_MAX;
+use crate::webhook::Address;
 use crate::{STREAMS_MAX, Settings, body, routes};
 use axum::Router;
 use axum::body::Body;
@@ -28,6 +29,9 @@ pub(crate) const OPEN: [&str; 3] = ["/", "/healthz", "/openapi.json"];
 /// Time for the shards to answer, beside what a request itself wants to wait.
 const ANSWER: Duration = Duration::from_secs(10);
 
+/// Questions to the directory at once. One more is told to come back.
+const LOOKUPS_MAX: usize = 16;
+
 /// What all handlers share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
@@ -35,10 +39,14 @@ pub(crate) struct Shared {
     pub(crate) feed: Arc<Feed>,
     /// Tells this process's event ids from another's.
     pub(crate) boot: u64,
-    pub(crate) tallies: Vec<Arc<Tally>>,
+    pub(crate) webhooks: Vec<Arc<Address>>,
     pub(crate) streams: Arc<Semaphore>,
     /// One backup at a time.
     pub(crate) backups: Arc<Semaphore>,
+    /// One comparison of memory and directory at a time.
+    pub(crate) audits: Arc<Semaphore>,
+    /// Questions to the directory.
+    pub(crate) lookups: Arc<Semaphore>,
     lock: Lock,
 }
 
@@ -50,12 +58,24 @@ impl Shared {
         control: Arc<dyn Control>,
         feed: Arc<Feed>,
         boot: u64,
-        tallies: Vec<Arc<Tally>>,
+        webhooks: Vec<Arc<Address>>,
     ) -> Arc<Shared> {
         let lock = Lock::new(&settings);
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        let backups = Arc::new(Semaphore::new(1));
-        Arc::new(Shared { settings, control, feed, boot, tallies, streams, backups, lock })
+        let (backups, audits) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(1)));
+        let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
+        Arc::new(Shared {
+            settings,
+            control,
+            feed,
+            boot,
+            webhooks,
+            streams,
+            backups,
+            audits,
+            lookups,
+            lock,
+        })
     }
 
     /// Asks the shards; the answer comes by what is returned.
@@ -104,6 +124,9 @@ impl Shared {
         if path == "/v1/publish" {
             return limits.topics.packet_bytes_max as usize * 7 / 3 + 16 * 1024;
         }
+        if path.starts_with("/v1/presence") {
+            return PRINCIPALS_BYTES_MAX;
+        }
         limits.push_bytes_max as usize * 6 + limits.push_devices_max as usize * 70 + 16 * 1024
     }
 }
@@ -136,7 +159,10 @@ type Route = (&'static str, &'static str, MethodRouter<Arc<Shared>>);
 
 /// Every route: method, path, handler.
 pub(crate) fn table() -> Vec<Route> {
-    use routes::{clients, devices, messages, operations, products, pushes, stream, users};
+    use routes::{
+        clients, dead_letters, devices, messages, operations, presence, products, pushes, stream,
+        users,
+    };
     vec![
         ("get", "/", get(operations::index)),
         ("get", "/healthz", get(operations::healthz)),
@@ -165,6 +191,18 @@ pub(crate) fn table() -> Vec<Route> {
         ("get", "/v1/clients/{client}/subscriptions", get(clients::subscriptions)),
         ("post", "/v1/clients/{client}/subscriptions", post(clients::subscribe)),
         ("delete", "/v1/clients/{client}/subscriptions", delete(clients::unsubscribe)),
+        ("get", "/v1/presence", get(presence::one)),
+        ("post", "/v1/presence", post(presence::many)),
+        ("get", "/v1/presence/stored", get(presence::stored_one)),
+        ("post", "/v1/presence/stored", post(presence::stored_many)),
+        ("get", "/v1/presence/status", get(presence::status)),
+        ("get", "/v1/presence/counts", get(presence::counts)),
+        ("get", "/v1/presence/statistics", get(presence::statistics)),
+        ("post", "/v1/presence/audit", post(presence::audit)),
+        ("get", "/v1/webhooks", get(dead_letters::webhooks)),
+        ("get", "/v1/webhooks/{webhook}/dead_letters", get(dead_letters::list)),
+        ("delete", "/v1/webhooks/{webhook}/dead_letters", delete(dead_letters::clear)),
+        ("post", "/v1/webhooks/{webhook}/dead_letters/redeliver", post(dead_letters::redeliver)),
         ("post", "/v1/publish", post(messages::publish)),
         ("get", "/v1/retained", get(messages::retained)),
         ("get", "/v1/retained/{topic}", get(messages::retained_one)),

@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::event::{ClientEvent, ClientWhat, Event, What};
 use model::id::ProductKey;
+use model::presence::Version;
 use model::push::Outcome;
 use serde_json::{Value, json};
 
@@ -94,7 +95,7 @@ impl Filter {
         let of_clients = &others[..others.len() - 1];
         let any = |types: &[&str]| types.iter().any(|name| self.wants_type(name));
         let clients = self.product.is_none() && any(of_clients);
-        Wish { devices: any(of_devices), clients, topics: Vec::new() }
+        Wish { devices: any(of_devices), clients, ..Wish::default() }
     }
 
     /// The messages it wants, if any.
@@ -140,6 +141,7 @@ pub(crate) fn device(id: &str, event: &Event) -> Value {
         "device": event.device.as_str(),
         "epoch": event.epoch.to_string(),
     });
+    tell_version(&mut told, event.version);
     match &event.what {
         What::Online { protocol, resumed } => {
             told["protocol"] = json!(protocol);
@@ -164,6 +166,13 @@ pub(crate) fn device(id: &str, event: &Event) -> Value {
     told
 }
 
+/// What is no transition has none.
+fn tell_version(told: &mut Value, version: Version) {
+    if version != Version::default() {
+        told["version"] = json!(version.to_string());
+    }
+}
+
 fn client(id: &str, event: &ClientEvent) -> Value {
     let mut told = json!({
         "id": id,
@@ -172,6 +181,7 @@ fn client(id: &str, event: &ClientEvent) -> Value {
         "client_id": &*event.client_id,
         "user": event.user.as_deref(),
     });
+    tell_version(&mut told, event.version);
     match &event.what {
         ClientWhat::Connected { protocol, peer, resumed } => {
             told["protocol"] = json!(protocol);

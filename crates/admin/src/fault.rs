@@ -7,6 +7,7 @@
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use model::ports::directory::Fault as DirectoryFault;
 use serde_json::{Value, json};
 
 /// A refusal.
@@ -41,6 +42,9 @@ impl Fault {
             "client" => ("unknown_client", "no client with this identifier has a session"),
             "subscription" => ("unknown_subscription", "the client has no such subscription"),
             "retained" => ("unknown_retained", "no message is retained on this topic"),
+            "principal" => ("unknown_principal", "memory knows nothing of it"),
+            "record" => ("unknown_record", "the directory has no record of it"),
+            "webhook" => ("unknown_webhook", "GET /v1/webhooks lists what there is"),
             "user" => ("unknown_user", "the book has no such user"),
             _ => ("unknown_path", "there is nothing here: GET /openapi.json lists what there is"),
         };
@@ -84,6 +88,24 @@ impl Fault {
     pub(crate) fn users_full() -> Fault {
         let message = "the book holds as many users as it may: remove one";
         Fault::new(StatusCode::CONFLICT, "users_full", message)
+    }
+
+    pub(crate) fn no_directory() -> Fault {
+        let message = "no directory is configured: set `[presence] directory`, for example to \
+                       \"redis://127.0.0.1:6379\"";
+        Fault::new(StatusCode::CONFLICT, "no_directory", message)
+    }
+
+    /// The message says why, in the port's words.
+    pub(crate) fn directory(why: DirectoryFault) -> Fault {
+        let message = why.to_string();
+        let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "directory_failed", message);
+        Fault { retry_after_s: Some(5), ..fault }
+    }
+
+    pub(crate) fn no_dead_letters() -> Fault {
+        let message = "this server keeps no dead letters: it has no folder for them";
+        Fault::new(StatusCode::CONFLICT, "no_dead_letters", message)
     }
 
     /// As one of many in an answer that is none itself.

@@ -7,12 +7,13 @@
 //! does not notice.
 
 pub(crate) mod lane;
+pub(crate) mod stream_courier;
 pub(crate) mod topic;
 
-pub(crate) use lane::{Reader, Taken};
+pub(crate) use lane::{Paused, Reader, Taken};
 
 use lane::Lane;
-use model::event::{ClientEvent, ClientWhat, Event};
+use model::event::{ClientEvent, ClientWhat, Event, What};
 use model::limits::Limits;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,19 @@ impl Happening {
         }
     }
 
+    /// Whether somebody came or went.
+    pub(crate) fn is_presence(&self) -> bool {
+        match self {
+            Happening::Device(event) => {
+                matches!(event.what, What::Online { .. } | What::Offline { .. })
+            }
+            Happening::Client(event) => {
+                let what = &event.what;
+                matches!(what, ClientWhat::Connected { .. } | ClientWhat::Disconnected { .. })
+            }
+        }
+    }
+
     /// What counts against the bytes of its lane: events are bounded by their number alone.
     fn weight(&self) -> usize {
         match self {
@@ -65,6 +79,8 @@ pub(crate) struct Wish {
     pub(crate) devices: bool,
     /// Events of clients.
     pub(crate) clients: bool,
+    /// Of both, who came and who went.
+    pub(crate) presence: bool,
     /// Messages whose topics match one of these filters.
     pub(crate) topics: Vec<String>,
 }
@@ -72,11 +88,11 @@ pub(crate) struct Wish {
 impl Wish {
     fn wants(&self, happening: &Happening) -> bool {
         match happening {
-            Happening::Device(_) => self.devices,
+            Happening::Device(_) => self.devices || self.presence && happening.is_presence(),
             Happening::Client(ClientEvent { what: ClientWhat::Published(message), .. }) => {
                 self.topics.iter().any(|filter| topic::matches(filter, message.topic()))
             }
-            Happening::Client(_) => self.clients,
+            Happening::Client(_) => self.clients || self.presence && happening.is_presence(),
         }
     }
 }
@@ -137,7 +153,7 @@ impl Feed {
     }
 
     /// Ends the feed: readers take what is left, then their ends.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.events.close();
         self.messages.close();
     }

@@ -16,7 +16,6 @@ mod fault;
 mod feed;
 mod hex;
 pub mod listener;
-mod metrics;
 mod orders;
 mod routes;
 mod start_error;
@@ -25,8 +24,10 @@ mod tests;
 mod webhook;
 
 pub use events::TYPES as EVENT_TYPES;
+pub use feed::stream_courier::{StreamCourier, StreamSettings, StreamTally};
 pub use feed::{Feed, MESSAGES_BYTES_MAX};
 pub use start_error::StartError;
+pub use webhook::dead::{DEAD_LETTERS_BYTES_MAX, DEAD_LETTERS_MAX, DeadLetterSettings};
 pub use webhook::{BATCH_EVENTS_MAX, Retry, WallClock, Webhook};
 
 use api::Shared;
@@ -43,9 +44,10 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
+use webhook::Address;
+use webhook::dead::DeadLetters;
 use webhook::feed_courier::FeedCourier;
 use webhook::report_courier::ReportCourier;
-use webhook::{Address, Tally};
 
 /// Connections held by the API, streams included. One more waits until another ends.
 pub const CONNECTIONS_MAX: usize = 512;
@@ -96,6 +98,8 @@ pub struct Settings {
     /// The Reports that wait for them, by their number in `webhooks`. Without it, Reports reach
     /// them like other events, by the feed.
     pub backlog: Option<Arc<dyn Backlog>>,
+    /// Where what they give up is kept. Without it, it is lost.
+    pub dead_letters: Option<DeadLetterSettings>,
     /// How webhooks are retried.
     pub retry: Retry,
     /// Unix milliseconds.
@@ -136,19 +140,14 @@ impl Running {
         settings: &Settings,
         (hook, filter): (usize, Filter),
         boot: u64,
-        tally: Arc<Tally>,
+        address: &Arc<Address>,
     ) -> Result<(), StartError> {
-        let address = || Address {
-            hook: settings.webhooks[hook].clone(),
-            retry: settings.retry,
-            wall_ms: Arc::clone(&settings.wall_ms),
-            tally: Arc::clone(&tally),
-        };
+        let address = || Arc::clone(address);
         let backlog = settings.backlog.clone().filter(|_| filter.wants_type("report"));
         if let Some(topics) = filter.messages() {
             let reader = self.feed.message_reader(topics);
             let (address, filter, id) = (address(), filter.clone(), events::message_id as _);
-            let courier = FeedCourier { address, filter, boot, id };
+            let courier = FeedCourier { address, filter, boot, id, spills: false };
             self.carry("holdline-words", courier, reader)?;
         }
         let of_events = filter.without(MESSAGE);
@@ -158,7 +157,8 @@ impl Running {
         };
         if let Some(filter) = of_feed {
             let reader = self.feed.reader(filter.wish(), None);
-            let courier = FeedCourier { address: address(), filter, boot, id: events::id };
+            let (address, id) = (address(), events::id as _);
+            let courier = FeedCourier { address, filter, boot, id, spills: true };
             self.carry("holdline-hook", courier, reader)?;
         }
         if let Some(backlog) = backlog {
@@ -208,6 +208,8 @@ pub fn start(
     }
     let filters = settings.webhooks.iter().map(|hook| filter(hook, &settings.limits.topics));
     let filters = filters.collect::<Result<Vec<_>, _>>()?;
+    let webhooks = settings.webhooks.iter().map(|hook| address(hook, &settings));
+    let webhooks = webhooks.collect::<Result<Vec<_>, _>>()?;
     let mut listeners = Vec::new();
     let mut addrs = Vec::new();
     for &addr in &settings.addrs {
@@ -220,13 +222,10 @@ pub fn start(
     let (stop, stopped) = watch::channel(false);
     let boot = (settings.wall_ms)();
     let mut running = Running { addrs, feed: Arc::clone(&feed), stop, threads: Vec::new() };
-    let mut tallies = Vec::new();
     for (hook, filter) in filters.into_iter().enumerate() {
-        let tally = Arc::new(Tally::default());
-        tallies.push(Arc::clone(&tally));
-        running.hook(&settings, (hook, filter), boot, tally)?;
+        running.hook(&settings, (hook, filter), boot, &webhooks[hook])?;
     }
-    let shared = Shared::new(settings, control, feed, boot, tallies);
+    let shared = Shared::new(settings, control, feed, boot, webhooks);
     running.threads.push(thread("holdline-api", move || serve(listeners, shared, stopped))?);
     Ok(running)
 }
@@ -242,6 +241,18 @@ fn filter(hook: &Webhook, limits: &TopicLimits) -> Result<Filter, StartError> {
     let types = hook.types.iter().map(String::as_str);
     Filter::new(hook.product.clone(), types, hook.topics.clone())
         .map_err(|found| StartError::UnknownType { found: found.to_owned() })
+}
+
+fn address(hook: &Webhook, settings: &Settings) -> Result<Arc<Address>, StartError> {
+    let failed = |error| StartError::DeadLetters { url: hook.url.clone(), error };
+    let dead = settings.dead_letters.as_ref().map(|kept| DeadLetters::open(kept, hook));
+    Ok(Arc::new(Address {
+        hook: hook.clone(),
+        retry: settings.retry,
+        wall_ms: Arc::clone(&settings.wall_ms),
+        tally: Default::default(),
+        dead: dead.transpose().map_err(failed)?,
+    }))
 }
 
 fn thread(

@@ -3,7 +3,9 @@
 //! Unknown fields are errors. Names are checked here and nowhere later. Invariant: a value that
 //! leaves this file is within every limit that can be known without asking the shards.
 
+pub(crate) mod hooks;
 pub(crate) mod messages;
+pub(crate) mod presence;
 pub(crate) mod properties;
 pub(crate) mod users;
 

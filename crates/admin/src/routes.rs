@@ -3,9 +3,11 @@
 //! A handler holds no state between requests and knows no other handler.
 
 pub(crate) mod clients;
+pub(crate) mod dead_letters;
 pub(crate) mod devices;
 pub(crate) mod messages;
 pub(crate) mod operations;
+pub(crate) mod presence;
 pub(crate) mod products;
 pub(crate) mod pushes;
 pub(crate) mod stream;

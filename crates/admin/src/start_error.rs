@@ -28,6 +28,13 @@ pub enum StartError {
         /// What holds for it.
         why: String,
     },
+    /// The file of a webhook's dead letters cannot be used.
+    DeadLetters {
+        /// The webhook's.
+        url: String,
+        /// The system's words.
+        error: io::Error,
+    },
     /// A thread could not be started.
     Thread(io::Error),
 }
@@ -54,6 +61,9 @@ impl fmt::Display for StartError {
             ),
             StartError::BadTopic { found, why } => {
                 write!(f, "a webhook's topic filter {found:?} {why}")
+            }
+            StartError::DeadLetters { url, error } => {
+                write!(f, "the dead letters of the webhook {url} cannot be opened: {error}")
             }
             StartError::Thread(error) => write!(f, "a thread of the API does not start: {error}"),
         }

@@ -1,9 +1,13 @@
 //! The API over real sockets with a control port that says what the test wants.
 
 mod backlog;
+mod dead;
 mod description;
+mod event_stream;
 mod hook;
 mod http;
+mod order;
+mod presence;
 mod stream;
 mod topics;
 mod users;
@@ -125,8 +129,10 @@ fn settings() -> Settings {
         limits: Limits::default(),
         version: "0.0.0",
         users: Arc::new(users::Book::default()),
+        presence: Arc::new(presence::Office::none()),
         webhooks: Vec::new(),
         backlog: None,
+        dead_letters: None,
         retry: Retry { wait_ms_min: 0, wait_ms_max: 0, ..Retry::default() },
         wall_ms: Arc::new(|| NOW_MS),
         random: Arc::new(|bytes| bytes.fill(0xa5)),
@@ -153,5 +159,6 @@ fn offline() -> Event {
 }
 
 fn happened(what: What) -> Event {
-    Event { at_ms: NOW_MS, product: key("shop"), device: device("till-7"), epoch: 3, what }
+    let (product, device, version) = (key("shop"), device("till-7"), model::presence::Version(9));
+    Event { at_ms: NOW_MS, product, device, epoch: 3, version, what }
 }

@@ -4,14 +4,20 @@
 //! they are wanted and, where Reports are wanted and there is a backlog of them, one for Reports
 //! ([`report_courier`]), so that none waits for another's source. A batch that is not taken (no
 //! 2xx) is posted again after a growing, jittered wait, until it is older than the operator allows;
-//! then it is dropped and counted. They know neither shards nor the API. Invariant: what an
-//! application gets of each is in order, with gaps only where it is told `lost`.
+//! then it is given up: counted, and kept as [dead letters](dead), which are posted again
+//! when somebody says so ([`redelivery`]). They know neither shards nor the API. Invariant: what an
+//! application gets of each is in order, with gaps only where it is told `lost`, and nothing is
+//! posted while something older may still be posted again.
 
+pub(crate) mod dead;
 pub(crate) mod feed_courier;
+pub(crate) mod redelivery;
 pub(crate) mod report_courier;
 
 use crate::hex;
 use base::prng::Prng;
+use dead::DeadLetters;
+use dead::shelf::Why;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -58,12 +64,18 @@ pub struct Retry {
     pub wait_ms_min: u64,
     /// Longest wait, milliseconds; half of each wait is random.
     pub wait_ms_max: u64,
-    /// A batch whose newest event is older is dropped, milliseconds.
+    /// A batch whose newest event is older is given up, milliseconds.
     pub age_ms_max: u64,
-    /// A Report of the backlog that was not taken and is older is dropped, milliseconds.
+    /// A Report of the backlog that was not taken and is older is given up, milliseconds.
     pub report_age_ms_max: u64,
     /// Time for one request, milliseconds.
     pub request_ms_max: u64,
+}
+
+impl Retry {
+    fn backoff(&self, seed: u64) -> Backoff {
+        Backoff::new((self.wait_ms_min, self.wait_ms_max), seed)
+    }
 }
 
 impl Default for Retry {
@@ -82,37 +94,43 @@ impl Default for Retry {
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) delivered: AtomicU64,
+    /// Lost or given up.
     pub(crate) dropped: AtomicU64,
     pub(crate) failures: AtomicU64,
 }
 
-/// Where a courier posts, and what it knows of it.
+/// One webhook: where its couriers post, and what they know of it.
 pub(crate) struct Address {
     pub(crate) hook: Webhook,
     pub(crate) retry: Retry,
     pub(crate) wall_ms: WallClock,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) tally: Tally,
+    /// What it gave up, where there is a folder for it.
+    pub(crate) dead: Option<DeadLetters>,
 }
 
 impl Address {
     /// Posts events, with the number of those that were lost since the last batch taken. Counts
-    /// what comes of it, and logs a failure.
+    /// what comes of it.
     fn post(&self, agent: &ureq::Agent, lost: u64, events: &[Value]) -> Result<(), ureq::Error> {
-        let body = json!({ "lost": lost, "events": events }).to_string();
+        let posted = self.send(agent, json!({ "lost": lost, "events": events }).to_string());
+        if posted.is_ok() {
+            self.tally.delivered.fetch_add(events.len() as u64, Ordering::Relaxed);
+        }
+        posted
+    }
+
+    /// Posts a body, signed. Counts a failure, and logs it.
+    fn send(&self, agent: &ureq::Agent, body: String) -> Result<(), ureq::Error> {
         let mut request = agent.post(&self.hook.url).header("Content-Type", "application/json");
         if !self.hook.secret.is_empty() {
             let signature = sign(&self.hook.secret, (self.wall_ms)() / 1_000, &body);
             request = request.header("Holdline-Signature", signature);
         }
         let posted = request.send(body).map(drop);
-        match &posted {
-            Ok(()) => {
-                self.tally.delivered.fetch_add(events.len() as u64, Ordering::Relaxed);
-            }
-            Err(error) => {
-                self.tally.failures.fetch_add(1, Ordering::Relaxed);
-                tracing::debug!(%error, url = self.hook.url, "a webhook did not take a batch");
-            }
+        if let Err(error) = &posted {
+            self.tally.failures.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(%error, url = self.hook.url, "a webhook did not take a batch");
         }
         posted
     }
@@ -130,6 +148,17 @@ impl Address {
         }
     }
 
+    /// Gives events up: they are counted as dropped, and kept as dead letters.
+    fn give_up(&self, why: Why, events: impl Iterator<Item = Value>) -> u64 {
+        let events: Vec<_> = events.map(|event| event.to_string()).collect();
+        let count = events.len() as u64;
+        if let Some(dead) = self.dead.as_ref().filter(|_| count > 0) {
+            dead.keep((self.wall_ms)(), why, &events);
+        }
+        self.dropped(count, why.name());
+        count
+    }
+
     fn agent(&self) -> ureq::Agent {
         ureq::Agent::config_builder()
             .timeout_global(Some(Duration::from_millis(self.retry.request_ms_max.max(1))))
@@ -141,25 +170,26 @@ impl Address {
 }
 
 /// Waits between failures: each twice the last, half of it random.
-struct Backoff {
-    retry: Retry,
+pub(crate) struct Backoff {
+    /// Shortest and longest, milliseconds.
+    bounds: (u64, u64),
     wait_ms: u64,
     rng: Prng,
 }
 
 impl Backoff {
-    fn new(retry: Retry, seed: u64) -> Backoff {
-        Backoff { retry, wait_ms: retry.wait_ms_min, rng: Prng::new(seed) }
+    pub(crate) fn new(bounds: (u64, u64), seed: u64) -> Backoff {
+        Backoff { bounds, wait_ms: bounds.0, rng: Prng::new(seed) }
     }
 
-    fn wait(&mut self) -> Duration {
+    pub(crate) fn wait(&mut self) -> Duration {
         let jittered = self.wait_ms / 2 + self.rng.below(self.wait_ms / 2 + 1);
-        self.wait_ms = (self.wait_ms * 2).min(self.retry.wait_ms_max);
+        self.wait_ms = (self.wait_ms * 2).min(self.bounds.1);
         Duration::from_millis(jittered)
     }
 
-    fn reset(&mut self) {
-        self.wait_ms = self.retry.wait_ms_min;
+    pub(crate) fn reset(&mut self) {
+        self.wait_ms = self.bounds.0;
     }
 }
 

@@ -84,6 +84,15 @@ impl Child {
         matches!(self.process.try_wait(), Ok(None))
     }
 
+    /// Waits until it has ended by itself; its exit code. What it prints is read and left.
+    pub fn finished(&mut self) -> io::Result<i32> {
+        if let Some(mut output) = self.output.take() {
+            io::copy(&mut output, &mut io::sink())?;
+        }
+        let code = self.process.wait()?.code();
+        code.ok_or_else(|| io::Error::other("it was ended by a signal"))
+    }
+
     /// Asks it to end by SIGTERM and waits, at most `patience`; then it is killed.
     pub fn end(&mut self, patience: Duration) {
         self.input = None;

@@ -30,9 +30,10 @@ bench vm [--mqtt|--lab] [--devices N] [--mem MB] [--seconds S] [--quick]
                                a million devices, or MQTT clients with a
                                subscription each, or devices of a plan of
                                `holdline load`, in the laboratory's VM
-bench stages [--clients N] [--only NAME]
+bench stages [--clients N] [--only NAME] [--redis none]
                                the laboratory's four stages against Holdline
-                               (MIOP, MQTT) and mosquitto
+                               (MIOP, MQTT) and mosquitto; Holdline has a Redis
+                               beside it that `exception` breaks
 bench table                    make bench/results/README.md from the stored results
 bench list                     the scenarios
 bench floor echo|login|hold    a minimal program, until its input ends
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         ("swarm", rest) => swarm::orders::run(rest),
         ("inside", rest) => inside::run(rest),
         ("log", rest) => scenario::log::orders::run(rest),
+        ("presence", rest) => scenario::presence::orders(rest),
         _ => {
             print!("{USAGE}");
             return ExitCode::from(2);

@@ -11,6 +11,7 @@ pub mod log;
 mod login;
 mod memory;
 mod mqtt;
+pub mod presence;
 mod push;
 mod sim;
 pub mod stages;
@@ -58,7 +59,13 @@ pub const ALL: &[Scenario] = &[
     ("mqtt-latency", mqtt::latency),
     ("mqtt-kept", mqtt::kept),
     ("mqtt-retained", mqtt::retained),
+    ("presence-note", presence::note),
+    ("presence-memory", presence::memory),
+    ("presence-hour", presence::hour),
+    ("presence-audit", presence::audit),
+    ("presence-redis", presence::redis),
     ("lab-clients", lab::clients),
+    ("lab-rate", lab::highest),
     ("sim-1m", sim::million),
     ("sim-10m", sim::ten_million),
 ];

@@ -9,6 +9,7 @@ use model::id::{ConnRef, ShardId};
 use model::ports::access::Question;
 use model::ports::log::{Call, Ticket};
 use model::ports::topics::TopicAnswer;
+use model::presence::Transition;
 use model::session::SessionDelivery;
 
 /// What the broker wants done, and what it has to know of who listens.
@@ -26,6 +27,8 @@ pub struct Effects {
     pub calls: Vec<(Ticket, Call)>,
     /// For whoever listens.
     pub events: Vec<ClientEvent>,
+    /// Who came and went, whether or not anybody listens: for whoever keeps presence.
+    pub transitions: Vec<Transition>,
     /// What happened since the process began.
     pub counters: Counters,
     /// Set by the roof: somebody listens to what happens to clients.
@@ -43,5 +46,6 @@ impl Effects {
             && self.answers.is_empty()
             && self.calls.is_empty()
             && self.events.is_empty()
+            && self.transitions.is_empty()
     }
 }

@@ -62,6 +62,7 @@ use model::close::CloseReason;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
 use model::ports::access::Access;
+use model::presence::VersionClock;
 use model::session::{Drop, SessionDelivery, SessionRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -149,6 +150,7 @@ pub struct Broker {
     restored_id: u64,
     hits: Vec<u64>,
     due: Vec<u64>,
+    versions: VersionClock,
     online: u64,
     sessions_max: usize,
     subscriptions_max: u64,
@@ -207,6 +209,7 @@ impl Broker {
             restored_id: 0,
             hits: Vec::new(),
             due: Vec::new(),
+            versions: VersionClock::default(),
             online: 0,
             sessions_max,
             subscriptions_max: share(limits.subscriptions_max),

@@ -1,1 +1,29 @@
-//! Presence in Redis: standalone, Sentinel, Cluster.
+//! Presence in Redis: standalone, behind Sentinel, or a Cluster.
+//!
+//! [`Redis`] is `model`'s port of the directory, [`Stream`] that of a stream of events; which of
+//! the three it is, is said by the URL alone ([`parse`]). Every call ends within its time, whatever
+//! the other side does or does not do, and after any fault all connections are dropped and all that
+//! was known of masters and slots is forgotten: the next call begins anew. That is allowed because
+//! all that is written may be written again.
+//!
+//! It does not know who is online, nor when to write: it takes what is newer (docs/presence.md).
+
+mod calls;
+mod clock;
+mod course;
+mod fleet;
+mod names;
+mod reply;
+mod script;
+mod settings;
+mod slots;
+mod socket;
+mod stream;
+mod traffic;
+mod url;
+mod wire;
+
+pub use calls::Redis;
+pub use settings::{Settings, Tls};
+pub use stream::Stream;
+pub use url::{Account, Kind, Place, Target, parse};

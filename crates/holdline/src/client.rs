@@ -9,15 +9,24 @@ use std::time::Duration;
 #[derive(Args)]
 pub struct Server {
     /// The server's API
-    #[arg(long, env = "HOLDLINE_URL", default_value = "http://127.0.0.1:7080")]
+    #[arg(
+        long,
+        visible_alias = "api",
+        global = true,
+        env = "HOLDLINE_URL",
+        default_value = "http://127.0.0.1:7080"
+    )]
     url: String,
     /// The API's token; without it, the one in the data folder is taken
-    #[arg(long, env = "HOLDLINE_TOKEN", hide_env_values = true)]
+    #[arg(long, global = true, env = "HOLDLINE_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// The server's data folder, for its token
-    #[arg(long, value_name = "DIR", default_value = "data")]
+    #[arg(long, global = true, value_name = "DIR", default_value = "data")]
     data: PathBuf,
 }
+
+/// Bytes of an answer: ten thousand differences with all that is told of them, and room.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Time for an answer, unless somebody says that it takes long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,7 +72,8 @@ impl Server {
             format!("{url}: {error}\nIs the server up? `holdline serve` prints its addresses.")
         })?;
         let status = answer.status();
-        let text = answer.body_mut().read_to_string().map_err(|error| error.to_string())?;
+        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let text = body.read_to_string().map_err(|error| error.to_string())?;
         let json: Value = serde_json::from_str(&text).unwrap_or(Value::String(text));
         if status.is_success() {
             return Ok(json);

@@ -5,6 +5,7 @@
 //! that were made (`report`, `compare`). What each does lives in `load`; here words of the command
 //! line are turned into calls, and what came out into an exit code.
 
+mod agent;
 mod asked;
 mod coolpy7;
 mod made;
@@ -83,7 +84,7 @@ enum Command {
     /// Compares two runs, or two sets of runs, with confidence bands
     Compare(shelf::Compare),
     /// Makes a part of another machine's load, or watches a server for it
-    Agent(crate::agent::Arguments),
+    Agent(agent::Arguments),
     /// Clients on behalf of another process, by standard input and output
     #[command(hide = true)]
     Crew,
@@ -105,7 +106,7 @@ pub fn load(arguments: Arguments) -> ExitCode {
         made::run(name, scenario.text, &stage.asked, &stage.show, true)
     };
     let command = match arguments.command {
-        Command::Agent(arguments) => return crate::agent::agent(arguments),
+        Command::Agent(arguments) => return agent::agent(arguments),
         Command::Crew => return super::code(::load::local::serve_stdio()),
         command => command,
     };

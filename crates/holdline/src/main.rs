@@ -1,11 +1,11 @@
 //! The one binary.
 //!
 //! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `devices`,
-//! `clients`, `retained` and `user` speak to a running server's API, `pub` and `sub` to any broker,
-//! `store` works on a data folder, `wrk` is the load tool; called as `wrk`, the binary is that at
-//! once. What each does lives in its room; here words of the command line are turned into calls.
+//! `clients`, `retained`, `presence`, `audit` and `user` speak to a running server's API, `pub` and
+//! `sub` to any broker, `store` works on a data folder, `wrk` is the load tool; called as `wrk`,
+//! the binary is that at once. What each does lives in its room; here words of the command line
+//! are turned into calls.
 
-mod agent;
 mod client;
 mod clients;
 mod config;
@@ -14,6 +14,7 @@ mod doctor;
 mod load;
 mod mqtt;
 mod observe;
+mod presence;
 mod push;
 mod retained;
 mod serve;
@@ -68,6 +69,10 @@ enum Command {
     Clients(clients::Arguments),
     /// List, show or clear retained messages of a running server
     Retained(retained::Arguments),
+    /// Who is online: by a running server's memory, by the directory, or both side by side
+    Presence(presence::Arguments),
+    /// Compare a running server's memory with the directory of presence; exit 0, 1 or 2
+    Audit(presence::audit::Arguments),
     /// List, show, make or remove users, of a running server or in a password file
     User(user::Arguments),
     /// Publish to an MQTT broker, with the flags of mosquitto_pub
@@ -109,6 +114,8 @@ fn main() -> ExitCode {
         Command::Config(arguments) => config::config(arguments),
         Command::Clients(arguments) => clients::clients(arguments),
         Command::Retained(arguments) => retained::retained(arguments),
+        Command::Presence(arguments) => presence::presence(arguments),
+        Command::Audit(arguments) => presence::audit::audit(arguments),
         Command::User(arguments) => user::user(arguments),
         Command::Push(arguments) => push::push(arguments),
         Command::Devices(arguments) => devices::devices(arguments),
@@ -124,4 +131,35 @@ fn main() -> ExitCode {
 
 fn code(code: i32) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn presence_takes_devices_or_a_word_of_its_own() {
+        let parsed = |words: &str| {
+            let words = words.split(' ');
+            Arguments::try_parse_from(words).map(|arguments| match arguments.command {
+                Command::Presence(arguments) => {
+                    let (devices, other) = arguments.asked();
+                    (devices.to_vec(), other)
+                }
+                _ => panic!("presence was asked for"),
+            })
+        };
+        let devices = |words: &str| parsed(words).expect("sound").0;
+        assert_eq!(devices("holdline presence --product shop a b"), ["a", "b"]);
+        assert_eq!(devices("holdline presence shop#a --both --url u"), ["shop#a"]);
+        assert!(parsed("holdline presence --url u status").expect("sound").1);
+        assert!(parsed("holdline presence status --api u --json").expect("sound").1);
+        assert!(parsed("holdline presence a --stored --both").is_err());
+    }
 }

@@ -23,10 +23,15 @@ impl Hub {
             self.audit_asked(key, device);
             if let Some(conn) = device.conn() {
                 online += 1;
-                assert!(device.epoch != 0 && device.epoch <= self.epochs.last(), "epochs rise");
+                assert!(device.epoch != 0, "whoever is online has an epoch");
+                assert!(device.reason().is_none(), "whoever is online has not ended");
                 assert!(bound.insert((conn, device.term())), "one device a term of {conn:?}");
             }
             assert_eq!(device.presence() == Presence::Never, device.epoch == 0, "never bound");
+            let version = device.version(self.settings.shard).0;
+            assert!(version <= self.epochs.last(), "versions rise");
+            let is_behind = device.presence() != Presence::Offline || version > device.epoch;
+            assert!(is_behind, "an offline follows its online");
             for &tag in device.tags() {
                 assert!(self.tags.has(tag, slot), "tags know their members");
                 tags += 1;

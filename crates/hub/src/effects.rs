@@ -7,6 +7,7 @@ use model::event::{Counters, Event};
 use model::id::ConnRef;
 use model::ports::control::Answer;
 use model::ports::log::{Call, Ticket};
+use model::presence::Transition;
 use model::push::Push;
 use model::request::Delivery;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct Effects {
     pub calls: Vec<(Ticket, Call)>,
     /// For whoever listens.
     pub events: Vec<Event>,
+    /// Who came and went, whether or not anybody listens: for whoever keeps presence.
+    pub transitions: Vec<Transition>,
     /// Pushes that are to be published on these topics too.
     pub mirrors: Vec<(String, Arc<Push>)>,
     /// What happened since the process began.
@@ -37,6 +40,7 @@ impl Effects {
             && self.answers.is_empty()
             && self.calls.is_empty()
             && self.events.is_empty()
+            && self.transitions.is_empty()
             && self.mirrors.is_empty()
     }
 

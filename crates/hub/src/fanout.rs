@@ -14,6 +14,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::id::{MessageId, Tag};
 use model::ports::control::{Answer, PushCounts};
+use model::presence::Version;
 use model::push::{Outcome, Rejection};
 use model::request::{Delivery, HeartbeatWish, Refusal};
 use std::time::Duration;
@@ -182,7 +183,14 @@ impl Hub {
         for item in items {
             self.end_unlogged(now, key, &item, Outcome::Rejected(Rejection::Evicted), fx);
         }
-        self.kick(now, key, (Refusal::AdminKick, Vec::new()), fx);
+        match self.registry.at(key).map(|device| Version(device.epoch)) {
+            // The product was made again, and the device may be online under it: this word about
+            // it must be known as late.
+            Some(version) if self.registry.products.number(&product).is_some() => {
+                self.kick_at(now, key, (Refusal::AdminKick, Vec::new(), version), fx);
+            }
+            _ => drop(self.kick(now, key, (Refusal::AdminKick, Vec::new()), fx)),
+        }
         self.set_tags(now, key, &[]);
         self.forget(key, fx);
         if has_timeline {

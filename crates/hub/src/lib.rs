@@ -58,6 +58,7 @@ use model::event::{Event, What};
 use model::id::{ConnRef, DeviceRef, ShardId};
 use model::limits::Limits;
 use model::ports::control::Status;
+use model::presence::Version;
 use model::product::Product;
 use model::request::Request;
 use std::collections::VecDeque;
@@ -242,8 +243,11 @@ impl Hub {
             return;
         };
         let (product, id) = names;
-        let event =
-            Event { at_ms: now.wall_ms, product, device: id, epoch: device.epoch, what: what() };
-        fx.tell(event);
+        let (at_ms, epoch, what) = (now.wall_ms, device.epoch, what());
+        let version = match what {
+            What::Online { .. } | What::Offline { .. } => device.version(self.settings.shard),
+            What::Report { .. } | What::Pushed { .. } => Version::default(),
+        };
+        fx.tell(Event { at_ms, product, device: id, epoch, version, what });
     }
 }

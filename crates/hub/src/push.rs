@@ -15,6 +15,7 @@ use base::time::{Instant, Now};
 use model::event::{Counter, Event, What};
 use model::id::DeviceId;
 use model::ports::control::{Answer, PushOrder, Target};
+use model::presence::Version;
 use model::product::Product;
 use model::push::{Outcome, Push, Rejection};
 use std::sync::Arc;
@@ -329,7 +330,8 @@ impl Hub {
         if sending.receipts {
             let (at_ms, product, device) = (now.wall_ms, sending.push.product.clone(), id.clone());
             let what = What::Pushed { id: sending.push.id, outcome };
-            fx.tell(Event { at_ms, product, device, epoch: 0, what });
+            let (epoch, version) = (0, Version::default());
+            fx.tell(Event { at_ms, product, device, epoch, version, what });
         }
         Err(outcome)
     }

@@ -10,12 +10,22 @@ use base::slab::Key;
 use base::time::Now;
 use model::id::{DeviceId, ProductKey, Tag};
 use model::ports::control::{Answer, DeviceState};
+use model::ports::presence::Presence as Found;
+use model::presence::{self, Principal, State, Version};
 
 /// Devices in one page at most.
 const PAGE_MAX: usize = 1_000;
 
 /// Slots looked at for one page.
 const VISITS_MAX: usize = 16_384;
+
+/// When something last happened to a device, and when it was last there.
+#[derive(Default)]
+struct Seen {
+    since_ms: u64,
+    seen_ms: u64,
+    version: Version,
+}
 
 impl Hub {
     /// The states of those that are known.
@@ -66,6 +76,33 @@ impl Hub {
         Answer::Page { devices, next: Some(slot - 1) }
     }
 
+    /// What is known of a device's presence; `None`: it never bound.
+    pub fn find(&self, now: Now, product: &ProductKey, device: &DeviceId) -> Option<Found> {
+        let number = self.registry.products.number(product)?;
+        let key = self.registry.find(number, device.as_str())?;
+        let record = self.registry.at(key)?;
+        let protocol = self.registry.protocol_name(record.protocol());
+        let state = match record.conn() {
+            Some(_) => State::Online(protocol),
+            None => State::Offline(record.reason()?),
+        };
+        let Seen { since_ms, seen_ms, version } = self.seen(now, record);
+        let who = Principal::Device(product.clone(), device.clone());
+        Some(Found { who, user: None, state, since_ms, seen_ms, version })
+    }
+
+    fn seen(&self, now: Now, device: &Device) -> Seen {
+        if device.presence() == Presence::Never {
+            return Seen::default();
+        }
+        let since_ms = device.since_ms().min(now.wall_ms);
+        let seen_ms = match device.conn() {
+            Some(_) => presence::seen_ms(now.wall_ms, since_ms, device.heartbeat_s),
+            None => since_ms,
+        };
+        Seen { since_ms, seen_ms, version: device.version(self.settings.shard) }
+    }
+
     fn carries(&self, device: &Device, tag: &Tag) -> bool {
         device.tags().iter().any(|&number| self.tags.tag(number) == tag)
     }
@@ -74,14 +111,16 @@ impl Hub {
         let (product, id) = self.registry.names(key)?;
         let device = self.registry.at(key)?;
         let (online, queue) = (device.conn().is_some(), device.queue());
-        let bound_once = device.presence() != Presence::Never;
+        let Seen { since_ms, seen_ms, version } = self.seen(now, device);
         Some(DeviceState {
             product,
             device: id,
             online,
             protocol: self.registry.protocol_name(device.protocol()),
             epoch: device.epoch,
-            since_ms: if bound_once { device.since_ms().min(now.wall_ms) } else { 0 },
+            since_ms,
+            seen_ms,
+            version,
             reason: device.reason(),
             heartbeat_s: if online { device.heartbeat_s } else { 0 },
             inflight: queue.map_or(0, |queue| queue.inflight() as u32),

@@ -15,6 +15,7 @@ use base::time::Now;
 use model::event::{Counter, Event, What};
 use model::id::{ConnRef, ProductKey};
 use model::ports::log::{Append, Call, Write};
+use model::presence::Version;
 use model::product::Product;
 use model::request::{Delivery, Refusal};
 use model::timeline::{Message, TimelineId};
@@ -120,7 +121,7 @@ impl Hub {
         device.extra().reports += 1;
         let (at_ms, epoch) = (now.wall_ms, device.epoch);
         let what = What::Report { seq, body };
-        let event = Event { at_ms, product, device: id, epoch, what };
+        let event = Event { at_ms, product, device: id, epoch, version: Version::default(), what };
         let body = encode_event(&event).expect("a Report can be encoded");
         let (id, at_s, label) = (seq.into(), now.unix_s(), Box::default());
         let message = Arc::new(Message { id, at_s, label, body });

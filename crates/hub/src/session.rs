@@ -2,7 +2,8 @@
 //!
 //! A device is bound to one connection at most. A newer Bind takes over at once: the older
 //! connection is told, and from then on nothing it says counts, its close included, so an offline
-//! that arrives late cannot follow the online that came before it.
+//! that arrives late cannot follow the online that came before it. Every coming and going is a
+//! transition, by turns and with rising versions, and an event with the same one.
 
 use crate::Hub;
 use crate::access::Proven;
@@ -13,7 +14,8 @@ use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::event::{Counter, What};
-use model::id::{ConnRef, DeviceRef, Tag};
+use model::id::{ConnRef, DeviceId, DeviceRef, ProductKey, Tag};
+use model::presence::{Principal, State, Transition, Version};
 use model::request::{Bind, Bound, Delivery, Kick, Refusal, Refused};
 
 /// Milliseconds after which to come back to a server that is full.
@@ -72,13 +74,20 @@ impl Hub {
 
     /// The device is online no more. What was on the way waits for its next Bind.
     pub(crate) fn detach(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
+        let Some(device) = self.registry.at(key) else { return };
+        let version = self.epochs.end_of(now, self.settings.shard, device.epoch);
+        self.detach_at(now, key, (version, reason), fx);
+    }
+
+    fn detach_at(
+        &mut self,
+        now: Now,
+        key: Key,
+        (version, reason): (Version, CloseReason),
+        fx: &mut Effects,
+    ) {
+        self.leave(key, (version, reason), fx);
         self.event(now, key, || What::Offline { reason }, fx);
-        let Some(device) = self.registry.at_mut(key) else { return };
-        device.detach(now.wall_ms, reason);
-        if let Some(queue) = device.queue_mut() {
-            queue.rewind();
-        }
-        self.online -= 1;
         self.soil(key);
         self.park(now, key, fx);
         self.release(now, key);
@@ -92,13 +101,50 @@ impl Hub {
         (why, addrs): (Refusal, Vec<String>),
         fx: &mut Effects,
     ) -> bool {
-        let Some(device) = self.registry.at(key) else { return false };
-        let Some(conn) = device.conn() else { return false };
-        let term = device.term();
-        let kick = Kick { term, why, epoch: 0, retry_after_ms: 0, addrs };
-        fx.deliveries.push((conn, Delivery::Kick(Box::new(kick))));
-        self.detach(now, key, why.close_reason(), fx);
+        let Some(device) = self.registry.at(key).filter(|it| it.conn().is_some()) else {
+            return false;
+        };
+        let version = self.epochs.end_of(now, self.settings.shard, device.epoch);
+        self.kick_at(now, key, (why, addrs, version), fx);
         true
+    }
+
+    /// The same with a version that is not the clock's.
+    pub(crate) fn kick_at(
+        &mut self,
+        now: Now,
+        key: Key,
+        (why, addrs, version): (Refusal, Vec<String>, Version),
+        fx: &mut Effects,
+    ) {
+        let Some(device) = self.registry.at(key) else { return };
+        let Some(conn) = device.conn() else { return };
+        let kick = Kick { term: device.term(), why, epoch: 0, retry_after_ms: 0, addrs };
+        fx.deliveries.push((conn, Delivery::Kick(Box::new(kick))));
+        self.detach_at(now, key, (version, why.close_reason()), fx);
+    }
+
+    /// Another server has the device now, as the directory says: a connection that it still has
+    /// here ends. That is not the device's last word, so its version is right behind the online
+    /// that it ends, and below the other server's.
+    pub fn outvoted(
+        &mut self,
+        now: Now,
+        product: &ProductKey,
+        device: &DeviceId,
+        fx: &mut Effects,
+    ) {
+        let number = self.registry.products.number(product);
+        let key = number.and_then(|number| self.registry.find(number, device.as_str()));
+        let online = key.and_then(|key| Some((key, self.registry.at(key)?)));
+        let Some((key, device)) = online.filter(|(_, it)| it.conn().is_some()) else { return };
+        let version = self.epochs.behind(self.settings.shard, device.epoch);
+        self.kick_at(now, key, (Refusal::Replaced, Vec::new(), version), fx);
+    }
+
+    /// A version of another clock was seen: those given here are above it from now on.
+    pub fn observe(&mut self, seen: Version) {
+        self.epochs.observe(seen);
     }
 
     /// Gives the device these tags and no others; whether that changed anything.
@@ -189,8 +235,13 @@ impl Hub {
         bind: Bind,
         fx: &mut Effects,
     ) {
+        let Some(before) = self.registry.at(key) else { return };
+        let online = before.conn().is_some();
+        let end = online.then(|| self.epochs.end_of(now, self.settings.shard, before.epoch));
         let epoch = self.epochs.next(now, self.settings.shard);
-        self.take_over(now, from, (key, epoch), fx);
+        if let Some(end) = end {
+            self.take_over(now, from, (key, end, epoch), fx);
+        }
         let protocol = self.registry.protocol(bind.protocol);
         let Some(number) = self.registry.at(key).map(|device| device.product) else { return };
         let product = self.registry.products.of(number).clone();
@@ -203,6 +254,7 @@ impl Hub {
         device.window = terms::window(&product, bind.inflight_max);
         let (heartbeat_s, inflight_max) = (device.heartbeat_s, device.window);
         self.online += 1;
+        self.transition(key, State::Online(bind.protocol), fx);
         let tagged = bind.tags.as_ref().is_some_and(|tags| self.set_tags(now, key, tags));
         // That it is known, and what it told of itself, is written at once; the rest can wait.
         match (is_first || tagged) && !self.log_failed {
@@ -237,22 +289,45 @@ impl Hub {
 
     /// Ends the session before this one without a word about being offline to the store: its
     /// pushes go out again at once.
-    fn take_over(&mut self, now: Now, from: ConnRef, (key, epoch): (Key, u64), fx: &mut Effects) {
+    fn take_over(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        (key, end, epoch): (Key, Version, u64),
+        fx: &mut Effects,
+    ) {
         let Some(device) = self.registry.at(key) else { return };
         let Some(conn) = device.conn() else { return };
         if conn != from {
             let (term, addrs, retry_after_ms) = (device.term(), Vec::new(), 0);
             let kick = Kick { term, why: Refusal::Replaced, epoch, retry_after_ms, addrs };
             fx.deliveries.push((conn, Delivery::Kick(Box::new(kick))));
-            let reason = CloseReason::Replaced;
-            self.event(now, key, || What::Offline { reason }, fx);
         }
-        self.online -= 1;
+        let (reason, version) = (CloseReason::Replaced, end);
+        self.leave(key, (version, reason), fx);
+        self.event(now, key, || What::Offline { reason }, fx);
+    }
+
+    /// The device has no connection any more.
+    fn leave(&mut self, key: Key, (version, reason): (Version, CloseReason), fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
-        device.detach(now.wall_ms, CloseReason::Replaced);
+        device.detach(version, reason);
         if let Some(queue) = device.queue_mut() {
             queue.rewind();
         }
+        self.online -= 1;
+        self.transition(key, State::Offline(reason), fx);
+    }
+
+    /// Says to whoever keeps presence what the device is from now on.
+    fn transition(&self, key: Key, state: State, fx: &mut Effects) {
+        let (Some(device), Some(names)) = (self.registry.at(key), self.registry.names(key)) else {
+            return;
+        };
+        let version = device.version(self.settings.shard);
+        let protocol = self.registry.protocol_name(device.protocol());
+        let who = Principal::Device(names.0, names.1);
+        fx.transitions.push(Transition { who, user: None, state, protocol, version });
     }
 
     /// What waited goes out, or waits for a Pull.

@@ -49,7 +49,7 @@ pub struct Target {
     pub port: Option<u16>,
     /// Where it shows metrics in Prometheus' format.
     pub metrics: Option<String>,
-    /// Holdline's API, for scenarios that push by it.
+    /// Holdline's API, for scenarios that push by it or are judged by presence.
     pub api: Option<String>,
     /// The token for it.
     pub token: Option<String>,

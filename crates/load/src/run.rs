@@ -9,6 +9,7 @@ pub mod check;
 pub mod file;
 pub mod folder;
 mod hand;
+pub mod office;
 pub mod parts;
 pub mod push;
 pub mod real;

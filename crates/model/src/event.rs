@@ -5,6 +5,7 @@
 
 use crate::close::CloseReason;
 use crate::id::{DeviceId, MessageId, ProductKey};
+use crate::presence::Version;
 use crate::push::Outcome;
 use crate::session::{Denial, Drop};
 use crate::topic::{Publication, Qos};
@@ -23,6 +24,9 @@ pub struct Event {
     /// Epoch of the session it happened in. Together with `what` it orders a device's events: an
     /// offline of a lower epoch than the last online is late and means nothing.
     pub epoch: u64,
+    /// Of the transition, where it came or went: above those of its earlier ones, on whatever
+    /// server. Else zero.
+    pub version: Version,
     /// What happened.
     pub what: What,
 }
@@ -79,6 +83,9 @@ pub struct ClientEvent {
     pub client_id: Box<str>,
     /// Its user.
     pub user: Option<Arc<str>>,
+    /// Of the transition, where it came or went: above those of its earlier ones, on whatever
+    /// server. Else zero.
+    pub version: Version,
     /// What happened.
     pub what: ClientWhat,
 }
@@ -182,6 +189,7 @@ counters! {
     BindsResumed "binds_resumed_total" "Binds that went on with an earlier session.";
     BindsRefused "binds_refused_total" "Binds refused, for whatever reason.";
     Pings "pings_total" "Heartbeats answered.";
+    HeartbeatsLate "heartbeats_late_total" "Heartbeats more than a tenth later than agreed.";
     PushesSent "pushes_sent_total" "Pushes handed to connections, resends included.";
     PushesResent "pushes_resent_total" "Pushes handed to connections again.";
     PushesDelivered "pushes_delivered_total" "Pushes acknowledged by devices.";

@@ -81,19 +81,17 @@ impl MessageId {
     /// 2020-01-01 00:00:00 UTC in Unix milliseconds.
     pub const EPOCH_MS: u64 = 1_577_836_800_000;
 
-    /// The id that follows `last` at this wall-clock time: never lower, even if the clock stepped
-    /// back.
+    /// The id that follows `last`, whoever gave that, at this wall-clock time: never lower, even
+    /// if the clock stepped back, and always with the bits of `shard`.
     pub fn after(last: u64, wall_ms: u64, shard: ShardId) -> MessageId {
-        let fresh = (wall_ms.saturating_sub(Self::EPOCH_MS) << 22) | (u64::from(shard.0) << 12);
+        let first_of = |ms: u64| (ms << 22) | (u64::from(shard.0) << 12);
+        let fresh = first_of(wall_ms.saturating_sub(Self::EPOCH_MS)).max(first_of(last >> 22));
         if fresh > last {
-            return MessageId(fresh.max(1));
+            return MessageId(fresh);
         }
-        let next = last + 1;
-        if next & 0xfff != 0 {
-            return MessageId(next);
-        }
-        // The counter ran over into the shard's bits: take the next millisecond instead.
-        MessageId((((last >> 22) + 1) << 22) | (u64::from(shard.0) << 12))
+        // All of this millisecond may have been given, or `last` is a higher shard's.
+        let is_left = last - fresh < 0xfff;
+        MessageId(if is_left { last + 1 } else { first_of((last >> 22) + 1) })
     }
 }
 
@@ -207,6 +205,15 @@ mod tests {
             assert!(id > last);
             assert_eq!((id >> 12) & 0x3ff, 3);
             last = id;
+        }
+    }
+
+    #[test]
+    fn what_follows_another_shards_id_is_ones_own() {
+        for (last, shard) in [(5, 0), (5, 1), (0x3ff_fff, 2), ((9 << 22) | (7 << 12) | 5, 3)] {
+            let id = MessageId::after(last, 0, ShardId(shard)).0;
+            assert!(id > last && (id >> 22) - (last >> 22) <= 1, "{last:x} {id:x}");
+            assert_eq!((id >> 12) & 0x3ff, u64::from(shard));
         }
     }
 

@@ -125,6 +125,7 @@ pub struct Outbox<Up> {
     wake: Option<Instant>,
     silence_s: Option<u16>,
     beats: u64,
+    is_late: bool,
     packets: (u64, u64),
     backlog: usize,
     backlog_max: usize,
@@ -146,6 +147,7 @@ impl<Up> Outbox<Up> {
             wake: None,
             silence_s: None,
             beats: 0,
+            is_late: false,
             packets: (0, 0),
             backlog: 0,
             backlog_max: TopicLimits::default().qos0_backlog_bytes_max as usize,
@@ -290,9 +292,23 @@ impl<Up> Outbox<Up> {
         self.hold.take()
     }
 
-    /// Counts a heartbeat that was answered.
+    /// Counts a heartbeat that was answered; and, if the peer was not heard for a tenth longer
+    /// than agreed before it, that it was late.
     pub fn beat(&mut self) {
         self.beats += 1;
+        if std::mem::take(&mut self.is_late) {
+            self.count(Counter::HeartbeatsLate);
+        }
+    }
+
+    /// Told by whoever drives the machine, before bytes of the peer are shown: for how many seconds
+    /// it was silent, rounded up, and how many it may be, which is one and a half heartbeats; zero:
+    /// any. Told zeros when they have been shown.
+    pub fn set_silent(&mut self, silent_s: u32, silence_s: u16) {
+        // A heartbeat and a tenth are 11 parts of 15. Rounded up too: a late one may pass for one
+        // that is not, never the other way round.
+        let late_s = (u32::from(silence_s) * 11).div_ceil(15);
+        self.is_late = silence_s != 0 && silent_s > late_s;
     }
 
     /// What is to be sent, in order: pieces of the byte lane and shared frames. `own` and `shared`
@@ -435,6 +451,25 @@ mod tests {
         }
         assert!(!out.copy_encoded((99, 1), 2, |_| unreachable!("it is known"), |_| {}));
         assert_eq!(out.bytes(), b"a\x05ca\x06c");
+    }
+
+    #[test]
+    fn a_heartbeat_that_comes_a_tenth_later_than_agreed_is_late_once() {
+        for (heartbeat_s, silence_s, last_s) in [(30, 45, 33), (33, 49, 36), (5, 8, 6), (0, 0, 99)]
+        {
+            let late = |silent_s: u32| {
+                let (mut out, mut counters) =
+                    (Outbox::<()>::new(HashKey::new(1, 2)), Counters::default());
+                out.set_silent(silent_s, silence_s);
+                out.beat();
+                out.beat();
+                out.count_into(&mut counters);
+                assert_eq!(out.take_beats(), 2);
+                counters.of(Counter::HeartbeatsLate)
+            };
+            let after = late(last_s + 1);
+            assert_eq!((late(last_s), after), (0, u64::from(silence_s != 0)), "{heartbeat_s}");
+        }
     }
 
     #[test]

@@ -45,6 +45,9 @@ impl Principal {
 pub struct Version(pub u64);
 
 impl Version {
+    /// No clock of ours gets so far (the year 2089): anything above it is made up.
+    pub const LAST: Version = Version(u64::MAX / 2);
+
     /// Unix millisecond of the clock, which is that of the wall unless the wall stepped back.
     pub const fn unix_ms(self) -> u64 {
         MessageId::EPOCH_MS + (self.0 >> 22)
@@ -72,9 +75,30 @@ impl VersionClock {
         Version(self.last)
     }
 
-    /// A version of another clock was seen: what is given from now on is above it.
+    /// A version of another clock was seen: what is given from now on is above it. One that no
+    /// clock can have is passed over.
     pub fn observe(&mut self, seen: Version) {
-        self.last = self.last.max(seen.0);
+        if seen <= Version::LAST {
+            self.last = self.last.max(seen.0);
+        }
+    }
+
+    /// The last version that was given or seen.
+    pub fn last(&self) -> Version {
+        Version(self.last)
+    }
+}
+
+/// The latest moment at which somebody who is online was certainly there, Unix milliseconds: a
+/// connection that is silent for more than one and a half of the agreed heartbeats has ended a few
+/// seconds later. Zero: any silence is allowed, and it was there when it came.
+pub fn seen_ms(now_ms: u64, since_ms: u64, heartbeat_s: u16) -> u64 {
+    /// What a look at all connections takes, and the second to which silence is measured.
+    const LOOK_MS: u64 = 5_000;
+    let since_ms = since_ms.min(now_ms);
+    match heartbeat_s {
+        0 => since_ms,
+        _ => since_ms.max(now_ms.saturating_sub(u64::from(heartbeat_s) * 1_500 + LOOK_MS)),
     }
 }
 
@@ -111,6 +135,8 @@ pub struct Transition {
     pub user: Option<Arc<str>>,
     /// What it is from now on.
     pub state: State,
+    /// The protocol over which it came, or was connected until now: what it is counted under.
+    pub protocol: &'static str,
     /// Above the version of every earlier transition of this principal.
     pub version: Version,
 }
@@ -237,6 +263,16 @@ mod tests {
         let ahead = Version(second.0 + (5_000 << 22));
         clock.observe(ahead);
         assert!(clock.next(1_800_000_000_000, shard) > ahead);
+        clock.observe(Version(u64::MAX));
+        assert!(clock.next(1_800_000_000_000, shard) < Version::LAST);
+    }
+
+    #[test]
+    fn whoever_is_online_was_seen_as_its_heartbeat_vouches_for() {
+        assert_eq!(seen_ms(100_000, 7_000, 30), 50_000);
+        assert_eq!(seen_ms(100_000, 99_000, 30), 99_000, "it came later");
+        assert_eq!(seen_ms(100_000, 7_000, 0), 7_000, "any silence is allowed");
+        assert_eq!(seen_ms(100_000, 200_000, 30), 100_000, "its clock is ahead");
     }
 
     #[test]

@@ -8,3 +8,22 @@
 //!
 //! Invariants: what waits is bounded by principals, never by events; a record is written until the
 //! directory has it or something newer; nothing here is on a connection's way.
+
+mod audit;
+mod copyist;
+mod counts;
+mod digests;
+mod history;
+mod keeper;
+mod ledger;
+mod owner;
+mod statistics;
+mod table;
+
+pub use audit::{Memory, Sides, audit};
+pub use copyist::{Copyist, CopyistSettings, Desk, ENTRIES_MAX};
+pub use digests::{Digests, Tally, sum};
+pub use keeper::{Effects, Keeper, Settings};
+pub use owner::owner;
+pub use statistics::Statistics;
+pub use table::{Calls, Done, Table};

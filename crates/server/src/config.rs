@@ -12,6 +12,7 @@ mod key;
 mod limits;
 mod listeners;
 pub mod mosquitto;
+mod presence;
 mod print;
 mod problem;
 mod products;
@@ -38,6 +39,7 @@ pub use listeners::{
     Anonymous, ClientCertificates, Identity, ListenAddress, Listener, ListenerProtocol,
     ProxyHeader, TlsMin, WebSocketAt,
 };
+pub use presence::{DirectoryAt, Presence};
 pub use print::{Change, Changes};
 pub use problem::{ConfigError, Problem};
 pub use sections::{Api, Fsync, LogFormat, Server, Store, Tls, Webhook};
@@ -66,7 +68,7 @@ pub const REWRITES_MAX: usize = 256;
 pub const WEB_SOCKET_PATHS: [&str; 2] = ["/miop", "/mqtt"];
 
 /// The sections, in the order of the tree, with what they are about.
-const SECTIONS: [(&str, &str); 11] = [
+const SECTIONS: [(&str, &str); 12] = [
     ("server", "the process."),
     (
         "listen",
@@ -80,6 +82,7 @@ const SECTIONS: [(&str, &str); 11] = [
     ("mqtt", "topics and sessions: what bounds them, and what happens there."),
     ("access", "who may come in over MQTT, and do what."),
     ("store", "what survives a crash."),
+    ("presence", "who is online, told to others: the directory outside and events."),
     (
         "products",
         "families of devices with a policy of their own, one section for each key. Without any \
@@ -109,6 +112,8 @@ pub struct Config {
     pub access: Access,
     /// `[store]`.
     pub store: Store,
+    /// `[presence]`.
+    pub presence: Presence,
     /// `[products.KEY]`, in the file's order.
     pub products: Vec<Product>,
     /// `[bridge.NAME]`, in the file's order.
@@ -216,6 +221,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         mqtt,
         access: access(root, reader),
         store: reader.single(root, "store"),
+        presence: reader.single(root, "presence"),
         products: products(root, reader),
         bridges: bridges(root, reader),
         webhooks: reader.list(root, None, "webhook", WEBHOOKS_MAX),

@@ -2,11 +2,15 @@
 //!
 //! Requests go to the hub of the shard that owns the device, deliveries to the shard where the
 //! connection lives; mostly both are this one. What is about topics goes to the broker, always of
-//! this shard ([`topics`]). The house carries out what the two want and has no opinion of its own.
+//! this shard ([`topics`]). Both say who came and went ([`presence`]). The house carries out what
+//! they want and has no opinion of its own.
 
 pub mod homes;
+mod presence;
 mod topics;
 
+pub use self::presence::topic::EventTopic;
+pub use self::presence::{Attendance, Figures};
 use crate::machines::{Profile, ServerMachine};
 use crate::outside::{Outside, Room};
 use crate::switchboard::Part;
@@ -21,11 +25,14 @@ use model::id::{ConnRef, DeviceId, ProductKey, ShardId};
 use model::link::Link;
 use model::ports::access::Admission;
 use model::ports::control::{Answer, Command};
+use model::ports::directory::{Entry, Fault, Put};
 use model::ports::log::{Completion, StoreError, Ticket};
+use model::presence::{Principal, Version};
 use model::product::Product;
 use model::request::{Delivery, Request};
 use net::{Desk, House, Opened};
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use topics::Topics;
 pub use topics::{Letters, Waiting};
 
@@ -46,6 +53,16 @@ pub enum Mail {
     Admitted(u64, Admission),
     /// From configuration: these products are so from now on.
     Install(Vec<Arc<Product>>),
+    /// What became of the batches that this shard's keeper handed out.
+    Written(Result<Vec<Put>, Fault>),
+    /// All that the directory has in a bucket.
+    Compare(u16, Arc<Vec<Entry>>),
+    /// Somebody wants to know this shard's totals.
+    Figures(SyncSender<Figures>),
+    /// A retained message of an earlier start says that this principal is online.
+    Recall(Principal, Version),
+    /// Something was noted behind the keeper's last turn.
+    Attend,
     /// Let everybody go, then end.
     Drain,
 }
@@ -59,6 +76,7 @@ pub struct ServerHouse<O: Outside> {
     hub: Hub,
     effects: Effects,
     topics: Topics,
+    attendance: Attendance,
     asks: Slab<Part>,
     outside: O,
 }
@@ -73,12 +91,14 @@ pub struct Rooms {
     pub waiting: Waiting,
     /// How each listener takes MQTT, by its place; the last holds for those behind it.
     pub profiles: Arc<[Profile]>,
+    /// Who is there.
+    pub attendance: Attendance,
 }
 
 impl<O: Outside> ServerHouse<O> {
     /// A house over these rooms, one of `settings.shards`.
     pub fn new(rooms: Rooms, settings: &net::Settings, outside: O) -> Self {
-        let Rooms { hub, broker, waiting, profiles } = rooms;
+        let Rooms { hub, broker, waiting, profiles, attendance } = rooms;
         ServerHouse {
             shard: settings.shard,
             shards: settings.shards,
@@ -87,6 +107,7 @@ impl<O: Outside> ServerHouse<O> {
             hub,
             effects: Effects::default(),
             topics: Topics::new(broker, settings.shard, waiting),
+            attendance,
             asks: Slab::new(ASKS_MAX),
             outside,
         }
@@ -127,6 +148,11 @@ impl<O: Outside> ServerHouse<O> {
         calls
     }
 
+    /// Who is there, to look at.
+    pub fn attendance(&self) -> &Attendance {
+        &self.attendance
+    }
+
     /// The broker, to look at.
     pub fn broker(&self) -> &Broker {
         &self.topics.broker
@@ -143,6 +169,10 @@ impl<O: Outside> ServerHouse<O> {
                     self.complete(now, room, completions.into_iter());
                 }
                 Mail::Letters(letters) => self.topics.letters(now, letters),
+                Mail::Written(result) => {
+                    self.attendance.written(now, result, &mut self.outside);
+                    self.obey(now);
+                }
                 _ => {}
             }
         }
@@ -151,11 +181,19 @@ impl<O: Outside> ServerHouse<O> {
     }
 
     /// After the shard's last turn: lets hub and broker say what they still have to say to their
-    /// log. True when that is all.
+    /// log, and the keeper to the directory. True when that is all.
     pub fn wind_up(&mut self, now: Now) -> bool {
         self.hub.turn(now, &mut self.effects);
         self.topics.turn(now);
         self.carry_out_alone(now);
+        self.attendance.turn(now, &mut self.outside);
+        self.obey(now);
+        self.carry_out_alone(now);
+        self.is_logged() && self.attendance.is_settled()
+    }
+
+    /// Whether the log has everything that hub and broker had to say.
+    pub fn is_logged(&self) -> bool {
         self.hub.unsettled() == 0 && self.topics.broker.unsettled() == 0
     }
 
@@ -210,6 +248,9 @@ impl<O: Outside> ServerHouse<O> {
     }
 
     fn ask(&mut self, now: Now, command: Command, part: Part, desk: &mut Desk<Self>) {
+        if let Command::Presence(command) = command {
+            return self.ask_presence(now, command, part);
+        }
         match self.asks.insert(part) {
             Ok(key) => {
                 self.look_outside();
@@ -234,6 +275,7 @@ impl<O: Outside> ServerHouse<O> {
             }
             self.publish();
             self.mirror(now);
+            self.attend(now);
             self.call(now);
         }
         self.carry_out_topics(now, desk);
@@ -248,6 +290,7 @@ impl<O: Outside> ServerHouse<O> {
             for (ask, answer) in std::mem::take(&mut self.topics.effects.answers) {
                 self.answer(ask, Answer::Topics(answer), desk);
             }
+            self.attend(now);
             self.topics.carry_out(now, &mut self.outside);
         }
     }
@@ -274,6 +317,7 @@ impl<O: Outside> ServerHouse<O> {
             }
             self.publish();
             self.mirror(now);
+            self.attend(now);
             self.call(now);
             self.topics.carry_out(now, &mut self.outside);
         }
@@ -370,6 +414,30 @@ impl<O: Outside> House for ServerHouse<O> {
                     self.hub.install(product);
                 }
             }
+            Mail::Written(result) => {
+                self.look_outside();
+                self.attendance.written(now, result, &mut self.outside);
+                self.obey(now);
+                self.carry_out(now, desk);
+            }
+            Mail::Compare(bucket, stored) => {
+                self.look_outside();
+                self.attendance.compare(now, (bucket, &stored), &mut self.outside);
+                self.obey(now);
+                self.carry_out(now, desk);
+            }
+            // Nobody waits any more when it is late.
+            Mail::Figures(to) => drop(to.try_send(self.figures(desk))),
+            Mail::Recall(who, version) => {
+                self.look_outside();
+                let known = self.find(now, &who);
+                if let Some(message) = self.attendance.recall((who, version), known) {
+                    self.topics.say(now, message);
+                    self.carry_out_topics(now, desk);
+                }
+            }
+            // The turn that ends with this mail is what was wanted.
+            Mail::Attend => {}
             Mail::Drain => {
                 self.hub.drain();
                 self.topics.broker.drain();
@@ -383,11 +451,17 @@ impl<O: Outside> House for ServerHouse<O> {
         let hub = self.hub.turn(now, &mut self.effects);
         let broker = self.topics.turn(now);
         self.carry_out(now, desk);
-        hub.into_iter().chain(broker).min()
+        let keeper = self.attendance.turn(now, &mut self.outside);
+        self.obey(now);
+        self.carry_out(now, desk);
+        hub.into_iter().chain(broker).chain(keeper).min()
     }
 
     fn turned(&mut self, _: Now, desk: &mut Desk<Self>) {
         self.topics.post(|to, letters| desk.post(to, Mail::Letters(letters)));
+        if self.attendance.is_behind() {
+            desk.post(self.shard, Mail::Attend);
+        }
     }
 
     fn congested(&self) -> bool {

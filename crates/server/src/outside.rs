@@ -1,8 +1,9 @@
-//! What a house needs of the world outside its shard: its log, the event feed, and whoever answers
-//! slow questions about access.
+//! What a house needs of the world outside its shard: its log, the event feed, whoever answers slow
+//! questions about access, and whoever carries records to a directory.
 
 use model::event::{ClientEvent, Event};
 use model::ports::access::{Admission, Question};
+use model::ports::directory::{Batch, Fault};
 use model::ports::log::{Call, Completion, Ticket};
 
 /// Which room of a house calls its log. Each has tickets of its own.
@@ -42,4 +43,8 @@ pub trait Outside {
 
     /// Has a question answered, by mail; or at once, when it cannot be taken.
     fn resolve(&mut self, number: u64, question: Box<Question>) -> Result<(), Admission>;
+
+    /// Hands over what is to be written to the directory. What became of it comes by mail; an
+    /// error: it was not taken.
+    fn copy(&mut self, batches: Vec<Batch>) -> Result<(), Fault>;
 }

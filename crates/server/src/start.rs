@@ -7,8 +7,10 @@
 mod bridges;
 mod doors;
 mod folder;
+mod presence;
 mod rooms;
 mod storage;
+mod stream;
 mod sys;
 mod topics;
 mod world;
@@ -16,6 +18,7 @@ mod world;
 pub(crate) use storage::home_key;
 pub use world::World;
 
+use self::presence::Presence;
 use crate::access::Entrance;
 use crate::bridge::Bridges;
 use crate::clock;
@@ -31,6 +34,7 @@ use hub::{Hub, ReportHook};
 use model::id::ShardId;
 use model::limits::Limits;
 use model::ports::control::Control;
+use model::ports::presence::PresenceOffice;
 use model::product::Product;
 use net::epoll::Epoll;
 use net::layer::tls::TlsServer;
@@ -78,6 +82,8 @@ pub struct Running {
     entrance: Arc<Entrance>,
     counts: SysTopics,
     bridges: Mutex<Bridges>,
+    presence: presence::Running,
+    office: Arc<dyn PresenceOffice>,
     inside: Option<Inside>,
     token_file: Option<PathBuf>,
 }
@@ -91,13 +97,12 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
     let mut folder = storage::open(&config, count)?;
     let inside = Inside::of(&config, folder.home)?;
     let config = inside.iter().fold(config, |config, inside| inside.in_front_of(config));
-    let data = config.server.data.clone();
-    let (token, token_file) = folder::api_token(&data, config.api.token.reveal())?;
+    let (token, token_file) = folder::api_token(&config)?;
     let tls = doors::load_tls(&config)?;
     let doors = doors::doors(&config, &tls);
     let topics = Topics::new(&config, random()?)?;
+    let mut presence = Presence::new(&config, random_word()?)?;
     let open = listen::open(&doors, count, limits.tcp_user_timeout_ms).map_err(failed)?;
-
     let hooks = rooms::webhooks(&config);
     let home = folder.home;
     let timelines = rooms::report_timelines(home, &hooks);
@@ -117,35 +122,37 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
     let storage = Arc::new(folder.start(boxes.clone(), timelines, topics.entrance.clone())?);
     topics.begin(&storage, &boxes)?;
     let feed = Feed::new(&limits);
+    presence.begin(&config, seeds.seed, (&boxes, &storage, &feed))?;
     let joined = Joined { waiting: Waiting::new(count as u16), profiles: doors::profiles(&config) };
-    let outward = Outward { storage: &storage, feed: &feed, entrance: &topics.entrance };
+    let entrance = &topics.entrance;
+    let outward = Outward { storage: &storage, feed: &feed, entrance, presence: &presence };
     let houses = houses(&seeds, (rooms, joined), &outward, &boxes);
     let shards = spawn(&config, &seeds, (houses, open.shards), &boxes, &doors)?;
-
     let switchboard = Switchboard::new(boxes, home, last_id);
+    let (office, presence) = presence.run(&switchboard, count)?;
     let parts = rooms::Parts {
         switchboard: switchboard.clone(),
         feed,
         storage: storage.clone(),
         users: topics.entrance.users(),
+        office: office.clone(),
+        stream: presence.readings(),
     };
     let api = rooms::start_api(&config, token, hooks, parts)?;
     let counts = SysTopics::start(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
-    let names = config.listen.iter().filter(|listener| doors::served(&config, listener));
-    let listening = names.map(|listener| listener.name.clone()).zip(open.addresses).collect();
+    let bridges = inside.as_ref().map(|inside| inside.start(&asked)).transpose()?;
     Ok(Running {
         switchboard,
         shards,
         api,
         storage,
         tls,
-        listening,
+        listening: doors::names(&config).zip(open.addresses).collect(),
         _files: open.files,
         counts: counts.map_err(failed)?,
-        bridges: Mutex::new(match &inside {
-            Some(inside) => inside.start(&asked)?,
-            None => Bridges::default(),
-        }),
+        bridges: Mutex::new(bridges.unwrap_or_default()),
+        presence,
+        office,
         inside,
         entrance: topics.entrance,
         token_file,
@@ -185,6 +192,11 @@ impl Running {
     /// How the bridges are.
     pub fn bridges(&self) -> Vec<crate::bridge::Status> {
         self.bridges.lock().unwrap_or_else(PoisonError::into_inner).status()
+    }
+
+    /// Who is asked about the copy of presence.
+    pub fn presence(&self) -> &dyn PresenceOffice {
+        self.office.as_ref()
     }
 
     /// The way to the shards.
@@ -255,6 +267,7 @@ impl Running {
         }
         self.counts.stop();
         self.storage.let_couriers_go();
+        self.presence.stop();
         self.entrance.close();
         if let Some(api) = self.api.take() {
             api.stop();
@@ -340,6 +353,7 @@ struct Outward<'a> {
     storage: &'a Arc<Storage>,
     feed: &'a Arc<Feed>,
     entrance: &'a Arc<Entrance>,
+    presence: &'a Presence,
 }
 
 /// What houses have in common.
@@ -369,7 +383,8 @@ fn houses(
         let world = World::new(settings.shard, outward);
         let Joined { waiting, profiles } = &joined;
         let (waiting, profiles) = (waiting.clone(), profiles.clone());
-        let rooms = Rooms { hub, broker, waiting, profiles };
+        let attendance = outward.presence.attendance(seeds, settings.shard);
+        let rooms = Rooms { hub, broker, waiting, profiles, attendance };
         let mut house = ServerHouse::new(rooms, &settings, world);
         let calls = house.restored(now());
         (settings, house, calls)
@@ -483,6 +498,12 @@ fn wind_up(
             return;
         }
         std::thread::sleep(LOOK);
+    }
+    if house.is_logged() {
+        tracing::warn!(
+            "the directory of presence was not told of every end in time: the lease ends"
+        );
+        return;
     }
     tracing::warn!(
         "the log did not answer in time: what some devices did last may not be in it, and a push \

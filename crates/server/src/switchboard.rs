@@ -5,6 +5,7 @@
 //! is answered as busy. Every command is answered exactly once: a part that is lost on the way (a
 //! shard that has ended) answers busy as it is dropped.
 
+mod presence;
 mod topics;
 
 use crate::clock;
@@ -190,7 +191,7 @@ impl<O: Outside + Send> Control for Switchboard<O> {
                 self.gather(vec![(ShardId(0), command)], reply);
             }
             Command::Topics(command) => self.ask_topics(command, reply),
-            Command::Presence(_) => reply(Answer::Busy),
+            Command::Presence(command) => self.ask_presence(command, reply),
             Command::PushCounts(_)
             | Command::Configure { .. }
             | Command::PutProduct(_)
@@ -304,6 +305,9 @@ fn merge(one: Answer, other: Answer) -> Answer {
         }
         (Answer::Done(one), Answer::Done(other)) => Answer::Done(one || other),
         (Answer::Topics(one), Answer::Topics(other)) => Answer::Topics(topics::merge(one, other)),
+        (Answer::Presence(one), Answer::Presence(other)) => {
+            Answer::Presence(presence::merge(one, other))
+        }
         // What went wrong somewhere is told, whatever went well elsewhere.
         (
             wrong

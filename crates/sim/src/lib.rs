@@ -6,12 +6,13 @@
 //! failure prints the seed and how to run it again.
 //!
 //! A [`topics::TopicWorld`] is the same with clients of MQTT: publish and subscribe instead of
-//! pushes.
+//! pushes. In both, [`copies`] has a directory of who is online, which fails, forgets and lies.
 //!
 //! Read [`fabric`] (the network) and [`world`] first; [`hold`] is something else, a measurement of
 //! memory over a network that owns nothing.
 
 pub mod application;
+pub mod copies;
 pub mod disk;
 pub mod fabric;
 pub mod hold;

@@ -7,6 +7,7 @@
 pub mod book;
 pub mod callers;
 
+use crate::copies::Copies;
 use crate::disk::{Disk, Faults};
 use crate::fabric::{Fabric, HostId};
 use crate::net::SimNet;
@@ -35,6 +36,7 @@ pub struct TopicWorld {
     fabric: Rc<RefCell<Fabric>>,
     disk: Rc<RefCell<Disk>>,
     events: Rc<RefCell<crate::world::Feed>>,
+    copies: Rc<RefCell<Copies>>,
     limits: Arc<Limits>,
     server: Server,
     callers: SimShard<CallerHouse>,
@@ -77,6 +79,9 @@ impl TopicWorld {
             world.crash();
         }
         world.fabric.borrow_mut().set_weather(weather.cleared());
+        world.plan.upset_in = 0;
+        let now = world.fabric.borrow().now();
+        world.copies.borrow_mut().clear(now);
         world.set_mood(Mood::Calm);
         let subscriptions: Vec<_> = world.house().subscriptions().collect();
         world.live_until("every promise is kept", |world| {
@@ -88,6 +93,7 @@ impl TopicWorld {
         assert_eq!(broken, [""; 0]);
         let status = world.status();
         assert_eq!(status.sessions, subscriptions.len() as u64);
+        world.live_until("the directory agrees", TopicWorld::copies_agree);
         world.story()
     }
 
@@ -114,7 +120,9 @@ impl TopicWorld {
         callers.book.refuses = plan.faults.refuse_in != 0;
         let events = Rc::default();
         let hash_key = HashKey::new(rng.draw(), rng.draw());
-        let parts = Parts { fabric: &fabric, disk: &disk, events: &events };
+        let names = (0..plan.devices).map(|number| CallerHouse::who(number).key());
+        let copies = Rc::new(RefCell::new(Copies::new(seed ^ 6, names.collect())));
+        let parts = Parts { fabric: &fabric, disk: &disk, events: &events, copies: &copies };
         let server = raise(&plan, &limits, hash_key, &parts);
         let (completed, crashes) = (Vec::new(), 0);
         let callers = Shard::new(settings, net, callers);
@@ -124,6 +132,7 @@ impl TopicWorld {
             fabric,
             disk,
             events,
+            copies,
             limits,
             server,
             callers,
@@ -183,7 +192,8 @@ impl TopicWorld {
             self.fabric.borrow_mut().kill(host);
         }
         let hash_key = HashKey::new(self.rng.draw(), self.rng.draw());
-        let parts = Parts { fabric: &self.fabric, disk: &self.disk, events: &self.events };
+        let TopicWorld { fabric, disk, events, copies, .. } = &*self;
+        let parts = Parts { fabric, disk, events, copies };
         self.server = raise(&self.plan, &self.limits, hash_key, &parts);
     }
 
@@ -191,6 +201,7 @@ impl TopicWorld {
         if self.rng.one_in(4) {
             self.complete();
         }
+        self.copy();
         let Some(host) = self.fabric.borrow_mut().next_host() else {
             return self.fabric.borrow_mut().pass(Duration::from_millis(100));
         };
@@ -220,6 +231,34 @@ impl TopicWorld {
         }
     }
 
+    /// The copyist does what is due, and shards hear what they are to be told.
+    fn copy(&mut self) {
+        let now = self.fabric.borrow().now();
+        let words = {
+            let mut copies = self.copies.borrow_mut();
+            if copies.strikes(self.plan.upset_in) {
+                copies.upset(now);
+            }
+            copies.turn(now);
+            copies.words()
+        };
+        let (left, told) = self.server.tell(words);
+        for shard in told {
+            self.fabric.borrow_mut().ring(self.server.hosts[usize::from(shard.0)]);
+        }
+        self.copies.borrow_mut().words_again(left);
+    }
+
+    /// Whether memory and directory agree: by the audit, and by what brokers know.
+    fn copies_agree(&self) -> bool {
+        let (copies, now) = (self.copies.borrow(), self.fabric.borrow().now());
+        if !copies.is_settled(now) || self.server.post.borrow().waiting() > 0 {
+            return false;
+        }
+        let who = (0..self.plan.devices).map(CallerHouse::who);
+        copies.agrees(&self.server.keepers(), &self.server.online(now, who))
+    }
+
     /// How things are, for whoever wonders.
     fn describe(&self) -> String {
         let house = self.house();
@@ -240,7 +279,7 @@ impl TopicWorld {
             ends(&self.callers.desk().counters),
             servers.collect::<Vec<_>>(),
             self.plan.weather,
-        )
+        ) + &self.copies.borrow().describe(self.fabric.borrow().now())
     }
 
     /// Steps until something holds, looking once a second. Panics when it never does.
@@ -283,6 +322,7 @@ fn plan(seed: u64, steps: u64) -> Plan {
             fail_in: if rng.one_in(3) { 100 + rng.below(400) } else { 0 },
         },
         limits: Limits { binds_per_s: 1_000, topics, ..plan.limits.clone() },
+        upset_in: [0, 10, 60, 300][rng.below(4) as usize],
         ..plan
     }
 }

@@ -6,14 +6,17 @@
 
 mod build;
 mod checks;
+mod life;
 mod outside;
 
 pub use build::{ADDRESS, Plan, product};
 pub(crate) use build::{Parts, raise};
+pub(crate) use life::Server;
 pub(crate) use outside::Feed;
 pub use outside::SimOutside;
 
 use crate::application::{Application, Question};
+use crate::copies::Copies;
 use crate::disk::{Disk, Faults, HOME};
 use crate::fabric::{Fabric, HostId, Socket};
 use crate::net::SimNet;
@@ -44,14 +47,6 @@ type PostOf<H> = Rc<RefCell<Post<LetterFor<H>>>>;
 /// Steps between two audits.
 const AUDIT_EVERY: u64 = 40;
 
-pub(crate) struct Server {
-    pub(crate) hosts: Vec<HostId>,
-    pub(crate) shards: Vec<SimShard<SimHouse>>,
-    running: Vec<bool>,
-    pub(crate) post: PostOf<SimHouse>,
-    census: Arc<Census>,
-}
-
 /// A world.
 pub struct World {
     plan: Plan,
@@ -59,6 +54,7 @@ pub struct World {
     fabric: Rc<RefCell<Fabric>>,
     disk: Rc<RefCell<Disk>>,
     events: Rc<RefCell<outside::Feed>>,
+    copies: Rc<RefCell<Copies>>,
     limits: Arc<Limits>,
     server: Server,
     pilots: SimShard<PilotHouse>,
@@ -86,6 +82,8 @@ pub struct Story {
     pub crashes: u64,
     /// Faults of the disk.
     pub faults: u64,
+    /// Faults of the directory.
+    pub upsets: u64,
     /// Binds that the last life of the server accepted.
     pub binds: u64,
     /// Connections that pilots made.
@@ -120,6 +118,7 @@ impl World {
         if self.rng.one_in(4) {
             self.complete();
         }
+        self.copy();
         self.turn();
         self.listen();
         if self.steps.is_multiple_of(AUDIT_EVERY) {
@@ -141,6 +140,12 @@ impl World {
     pub fn set_mood(&mut self, mood: Mood) {
         self.pilots.house_mut().set_mood(mood);
         self.fabric.borrow_mut().stir(self.pilots_host);
+    }
+
+    /// Something befalls the directory.
+    pub fn upset(&mut self) {
+        let now = self.fabric.borrow().now();
+        self.copies.borrow_mut().upset(now);
     }
 
     /// Orders a push of so many bytes to one device, to be kept until it comes.
@@ -170,11 +175,15 @@ impl World {
         }
         let cleared = self.fabric.borrow().weather().cleared();
         self.fabric.borrow_mut().set_weather(cleared);
+        self.plan.upset_in = 0;
+        let now = self.fabric.borrow().now();
+        self.copies.borrow_mut().clear(now);
         let left = |world: &World| {
             world.pilots.connections() == 0 && world.connections() == 0 && world.settled()
         };
         self.set_mood(Mood::Leaving);
         self.live_until("everybody has left", left);
+        self.live_until("the directory agrees", World::copies_agree);
         self.unblock_all();
         assert_eq!(self.online(), 0, "nobody is online without a connection");
         let before = self.counters();
@@ -192,8 +201,10 @@ impl World {
         self.check_fan_outs();
         self.application.check_promises(|device, id| self.saw(device, id));
         self.check_states();
+        self.live_until("the directory agrees again", World::copies_agree);
         self.set_mood(Mood::Leaving);
         self.live_until("everybody has left again", left);
+        self.live_until("the directory has nobody", World::copies_agree);
         self.check_calm(&before);
         self.check_empty();
     }
@@ -259,6 +270,7 @@ impl World {
             orders: self.application.orders(),
             crashes: self.crashes,
             faults: self.disk.borrow().faults(),
+            upsets: self.copies.borrow().upsets,
             binds: counters.of(model::event::Counter::Binds),
             connections: self.pilots.desk().counters.closed_sum(),
             told: self.application.told().clone(),
@@ -290,7 +302,7 @@ impl World {
                 return;
             }
             questions.into_iter().for_each(|question| self.ask(question));
-            self.live(Duration::from_secs(1));
+            self.live_until("all is answered", |world| world.application.waiting() == 0);
         }
         panic!("somebody stays blocked. {}", self.describe());
     }
@@ -330,6 +342,22 @@ impl World {
                 self.completed.push((shard, room, completions));
             }
         }
+    }
+
+    /// The copyist does what is due, and shards hear what they are to be told.
+    fn copy(&mut self) {
+        let now = self.fabric.borrow().now();
+        let words = {
+            let mut copies = self.copies.borrow_mut();
+            if copies.strikes(self.plan.upset_in) {
+                copies.upset(now);
+            }
+            copies.turn(now);
+            copies.words()
+        };
+        let full = self.server.tell(words);
+        full.1.into_iter().for_each(|shard| self.ring(shard));
+        self.copies.borrow_mut().words_again(full.0);
     }
 
     /// The application hears what it was told.

@@ -95,6 +95,49 @@ fn a_half_open_link_ends_by_keep_alive() {
 }
 
 #[test]
+fn heartbeats_that_come_later_than_agreed_are_counted_as_late() {
+    let mut world = bound(Plan::calm(12, 2, 6));
+    world.set_mood(Mood::Still);
+    world.live(Duration::from_secs(1));
+    let late = |world: &World| world.counters().of(Counter::HeartbeatsLate);
+    let pings = world.counters().of(Counter::Pings);
+    world.live(Duration::from_secs(200));
+    assert!(world.counters().of(Counter::Pings) > pings + 20, "each comes in its time");
+    assert_eq!(late(&world), 0);
+    world.set_mood(Mood::Calm);
+    world.live(Duration::from_secs(1));
+    world.set_mood(Mood::Still);
+    world.live(Duration::from_secs(1));
+    // More than a tenth above the agreed heartbeat, less than one and a half of it.
+    world.fabric().pass(Duration::from_secs(38));
+    world.live(Duration::from_secs(5));
+    assert_eq!((late(&world), world.online(), world.counters().closed_sum()), (6, 6, 0));
+    world.finale();
+}
+
+#[test]
+fn whatever_befalls_the_directory_it_agrees_in_the_end_and_nobody_is_cut_off() {
+    let (mut upsets, mut taken) = (0, 0);
+    for seed in 0..12 {
+        let mut world = bound(Plan { upset_in: 0, ..Plan::calm(seed, 3, 9) });
+        world.live_until("the directory agrees", World::copies_agree);
+        let closed_before = world.counters().closed_sum();
+        // Only what another node takes may end a connection here.
+        (0..300).for_each(|_| {
+            world.upset();
+            world.live(Duration::from_millis(500));
+        });
+        let ended = world.counters().closed_sum() - closed_before;
+        let outvoted = closed(&world, CloseReason::Replaced);
+        assert!(ended <= 2 * outvoted, "{ended} ended, {outvoted} of them were taken elsewhere");
+        (upsets, taken) = (upsets + world.story().upsets, taken + outvoted);
+        world.finale();
+    }
+    assert_eq!(upsets, 12 * 300);
+    assert!(taken > 5, "{taken} were taken by another node and came back");
+}
+
+#[test]
 fn a_jump_of_the_wall_clock_ends_nobody() {
     let mut world = bound(Plan::calm(5, 2, 6));
     for hours in [3, -7, 1, 24 * 400, -24 * 400] {

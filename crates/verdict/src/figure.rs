@@ -7,7 +7,7 @@
 
 use crate::columns::{self, OWNERS};
 use crate::scope::Scope;
-use crate::{fit, window, words};
+use crate::{fit, presence, window, words};
 use lab::cause::{Cause, Side};
 use lab::run::{Counts, FIGURES};
 use lab::series::{Kind, Series, Unit};
@@ -102,6 +102,15 @@ named! {
              over the clients online, over the whole run.";
         BytesPerConnectionR2 "bytes_per_connection.r2"
             "How straight that line is: 1 is a straight line.";
+        PresenceDifferences "presence.differences"
+            "Clients about whom the server's memory and its directory did not agree, and still did \
+             not after the settle time: by the server's own audit at the stage's end.";
+        PresenceDiffering "presence.differing" "Those that differed when that audit looked first.";
+        PresenceAuditMs "presence.audit_ms"
+            "Milliseconds that the audit took, the settle time not included; of several the mean.";
+        PresenceLagMs "presence.lag_ms"
+            "Age of the oldest change that the directory had not taken when the audit began, \
+             milliseconds; of several the mean.";
     }
 }
 
@@ -426,6 +435,12 @@ fn plain_value(plain: Plain, scope: &Scope) -> Result<f64, String> {
             Ok(unexplained.map(|cause| counts.causes.all_of(cause)).iter().sum::<u64>() as f64)
         }
         Plain::Accounts if counts.accounts.is_empty() => Err("no sums were kept".to_owned()),
+        Plain::PresenceDifferences | Plain::PresenceDiffering => {
+            presence::audits(counts).map(|_| counts.figure(plain.name()))
+        }
+        Plain::PresenceAuditMs | Plain::PresenceLagMs => {
+            presence::audits(counts).map(|audits| counts.figure(plain.name()) / audits)
+        }
         Plain::Accounts => {
             Ok(f64::from(u8::from(counts.accounts.iter().all(lab::run::Account::agrees))))
         }

@@ -17,6 +17,7 @@ mod memory;
 mod packets;
 mod plateau;
 mod ports;
+mod presence;
 mod processor;
 mod redis;
 mod refusals;
@@ -32,7 +33,7 @@ use std::cmp::Reverse;
 type Detector = fn(&Case) -> Vec<Finding>;
 
 /// All of them, causes before what they cause.
-const DETECTORS: [Detector; 19] = [
+const DETECTORS: [Detector; 20] = [
     target::detect,
     descriptors::detect,
     ports::detect,
@@ -45,6 +46,7 @@ const DETECTORS: [Detector; 19] = [
     accept::half_open,
     packets::detect,
     redis::detect,
+    presence::detect,
     plateau::detect,
     errors::detect,
     errors::rules,
@@ -198,7 +200,5 @@ fn around(bursts: &[(u64, u64, f64)]) -> Option<(u64, u64, f64)> {
 /// Growth that is less apart than this is told as one.
 const GAP_MS: u64 = 5_000;
 
-#[cfg(test)]
-pub(crate) mod made;
 #[cfg(test)]
 mod tests;

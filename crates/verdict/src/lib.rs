@@ -17,6 +17,9 @@ mod compare;
 mod figure;
 mod findings;
 mod fit;
+#[cfg(test)]
+mod made;
+pub mod presence;
 mod rule;
 mod saturation;
 mod scope;

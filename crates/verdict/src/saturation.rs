@@ -214,7 +214,7 @@ fn clocks(case: &Case, said: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::made::Made;
+    use crate::made::Made;
     use lab::run::Agent;
 
     /// A run of 100 rows that is held from the tenth on.

@@ -137,7 +137,7 @@ fn capital(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::made::Made;
+    use crate::made::Made;
     use lab::cause::Phase;
 
     fn sentences(text: &str) -> usize {

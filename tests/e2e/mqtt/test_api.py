@@ -201,6 +201,24 @@ class Api(Case):
         self.assertEqual(kinds()[:3], ["client_connected", "client_subscribed",
                                        "client_disconnected"])
 
+    def test_a_keep_alive_that_ran_out_and_a_take_over_are_named_and_versions_rise(self):
+        events = Sse(self.server, "?type=client_connected,client_disconnected")
+        self.addCleanup(events.close)
+        older = self.opened5(f"{self.name}", keep_alive=1)
+        newer = self.opened5(f"{self.name}", keep_alive=1)
+        for client in (older, newer):
+            client.until_closed(8)
+
+        def told():
+            return [(kind, data.get("reason"), data["version"]) for kind, data, _ in events.events
+                    if data.get("client_id") == self.name]
+        poll(lambda: len(told()) >= 4, f"both ends are told: {events.events}")
+        self.assertEqual([(kind, reason) for kind, reason, _ in told()], [
+            ("client_connected", None), ("client_disconnected", "replaced"),
+            ("client_connected", None), ("client_disconnected", "keep_alive_timeout")])
+        versions = [version for _, _, version in told()]
+        self.assertEqual(versions, sorted(set(versions)))
+
     def test_messages_are_streamed(self):
         events = Sse(self.server, f"?type=message_published&topic={self.name}%2F%2B")
         self.assertEqual(events.status, 200)

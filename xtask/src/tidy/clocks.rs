@@ -13,6 +13,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/server/src/clock.rs", "before the shards turn, and for the API"),
     ("crates/load/src/", "the laboratory measures time"),
     ("crates/wrk/src/", "the laboratory measures time"),
+    ("crates/directory/src/clock.rs", "a call's time limit"),
+    ("crates/testkit/src/redis", "waiting for a server with a limit"),
     ("crates/crash/src/clock.rs", "a history is made of readings of the clock"),
     ("crates/client/src/", "a client that waits reads its own keep-alive"),
     ("crates/proto-mqtt/src/codec/tests/speed.rs", "a measurement on demand"),

@@ -30,22 +30,26 @@ impl Sorts {
     const DEVICES: u8 = 1;
     const CLIENTS: u8 = 2;
     const MESSAGES: u8 = 4;
+    /// Of devices and clients, some.
+    const PRESENCE: u8 = 8;
+    const COUNT: usize = 4;
 
     fn of(wish: &Wish) -> u8 {
         let sorts = [
             (wish.devices, Sorts::DEVICES),
             (wish.clients, Sorts::CLIENTS),
             (!wish.topics.is_empty(), Sorts::MESSAGES),
+            (wish.presence, Sorts::PRESENCE),
         ];
         sorts.into_iter().filter(|(wanted, _)| *wanted).fold(0, |all, (_, sort)| all | sort)
     }
 
     pub(crate) fn devices(self) -> bool {
-        self.0 & Sorts::DEVICES != 0
+        self.0 & (Sorts::DEVICES | Sorts::PRESENCE) != 0
     }
 
     pub(crate) fn clients(self) -> bool {
-        self.0 & Sorts::CLIENTS != 0
+        self.0 & (Sorts::CLIENTS | Sorts::PRESENCE) != 0
     }
 
     pub(crate) fn messages(self) -> bool {
@@ -69,7 +73,7 @@ struct Ring {
     linger: usize,
     linger_max: usize,
     /// Since which place each sort was kept without a gap, by the number of its bit.
-    since: [Option<u64>; 3],
+    since: [Option<u64>; Sorts::COUNT],
     closed: bool,
 }
 
@@ -88,6 +92,17 @@ pub(crate) struct Taken {
     pub(crate) lost: u64,
     /// Each with its place.
     pub(crate) happenings: Vec<(u64, Arc<Happening>)>,
+}
+
+/// How a wait of a reader's ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Paused {
+    /// The time is over.
+    Over,
+    /// Three quarters of the lane's room are full of what waits for the reader.
+    FarBehind,
+    /// The lane was closed.
+    Closed,
 }
 
 /// A reader's place in a lane, given up when it is dropped.
@@ -111,7 +126,7 @@ impl Lane {
             lingering: Wish::default(),
             linger: 0,
             linger_max,
-            since: [None; 3],
+            since: [None; Sorts::COUNT],
             closed: false,
         };
         let (came, woken) = (Condvar::new(), Notify::new());
@@ -169,8 +184,8 @@ impl Lane {
         let at = from.unwrap_or(ring.next).min(ring.next);
         let sorts = Sorts::of(&wish);
         let kept = |since: Option<u64>| since.is_some_and(|since| since <= at);
-        let whole =
-            from.is_none() || (0..3).all(|sort| sorts >> sort & 1 == 0 || kept(ring.since[sort]));
+        let whole = from.is_none()
+            || (0..Sorts::COUNT).all(|sort| sorts >> sort & 1 == 0 || kept(ring.since[sort]));
         // A sort was not kept for a while, and nobody knows how many came: at least one may have.
         let owed = u64::from(!whole && at >= ring.oldest());
         ring.readers.insert(number, Place { at, owed, wish });
@@ -194,7 +209,7 @@ impl Lane {
 
     fn show(&self, ring: &mut Ring) {
         let wanted = ring.sorts();
-        for sort in 0..3 {
+        for sort in 0..Sorts::COUNT {
             let begins = (wanted >> sort & 1 == 1).then(|| ring.since[sort].unwrap_or(ring.next));
             ring.since[sort] = begins;
         }
@@ -274,15 +289,49 @@ impl Reader {
     /// Waits for a first one, then up to `gather` for `count` of them. For threads.
     pub(crate) fn next_batch(&self, count: usize, gather: Duration) -> Option<Taken> {
         let lane = &self.lane;
-        let ready = |ring: &Ring, wanted: u64| {
-            let at = ring.readers.get(&self.number).expect("as in take()").at;
-            ring.next - at >= wanted || ring.closed
-        };
+        let ready =
+            |ring: &Ring, wanted: u64| ring.next - self.place(ring).at >= wanted || ring.closed;
         let ring = lane.came.wait_while(lane.lock(), |ring| !ready(ring, 1));
         let ring = ring.unwrap_or_else(PoisonError::into_inner);
         let full = lane.came.wait_timeout_while(ring, gather, |ring| !ready(ring, count as u64));
         drop(full.unwrap_or_else(PoisonError::into_inner));
         self.take(count)
+    }
+}
+
+impl Reader {
+    /// Waits so long, or less when the reader is far behind or the lane closed.
+    pub(crate) fn pause(&self, span: Duration) -> Paused {
+        let lane = &self.lane;
+        let waits = |ring: &mut Ring| !ring.closed && !self.lags(ring, 3);
+        let waited = lane.came.wait_timeout_while(lane.lock(), span, waits);
+        let ring = waited.unwrap_or_else(PoisonError::into_inner).0;
+        match () {
+            () if ring.closed => Paused::Closed,
+            () if self.lags(&ring, 3) => Paused::FarBehind,
+            () => Paused::Over,
+        }
+    }
+
+    /// Whether half of the lane's room is full of what waits for this reader.
+    pub(crate) fn is_far_behind(&self) -> bool {
+        self.lags(&self.lane.lock(), 2)
+    }
+
+    /// What waits for this reader, or was lost to it and is still to be told.
+    pub(crate) fn waiting(&self) -> u64 {
+        let ring = self.lane.lock();
+        ring.next - self.place(&ring).at
+    }
+
+    /// Whether so many quarters of the lane's room are full of what waits for this reader.
+    fn lags(&self, ring: &Ring, quarters: usize) -> bool {
+        let waiting = ring.next - self.place(ring).at;
+        waiting >= (ring.count_max * quarters).div_ceil(4) as u64
+    }
+
+    fn place<'a>(&self, ring: &'a Ring) -> &'a Place {
+        ring.readers.get(&self.number).expect("a reader keeps its place until dropped")
     }
 }
 

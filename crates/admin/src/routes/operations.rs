@@ -1,10 +1,11 @@
 //! For operators and for who comes by: index, health, description, status, metrics, backup.
 
+use super::presence;
 use crate::answers;
+use crate::answers::metrics as prometheus;
 use crate::api::{Api, Shared};
 use crate::body::read;
 use crate::fault::Fault;
-use crate::metrics as prometheus;
 use crate::orders::BackupBody;
 use axum::Json;
 use axum::body::Bytes;
@@ -26,8 +27,10 @@ const INDEX: &str = "Holdline, the API for applications.
   POST /v1/publish       publish to a topic
   GET  /v1/clients       clients, their sessions and subscriptions
   GET  /v1/retained      retained messages
+  GET  /v1/presence      is it online; stored, status, audit below it
   GET  /v1/users         who may do what
   GET  /v1/events        online, offline, reports and outcomes as a stream
+  GET  /v1/webhooks      webhooks, and what they gave up
   GET  /v1/status        counters and gauges
   GET  /metrics          the same for Prometheus
   POST /v1/backup        copy the data folder to another one
@@ -61,7 +64,13 @@ pub(crate) async fn status(State(api): Api) -> Result<Json<Value>, Fault> {
 /// `GET /metrics`
 pub(crate) async fn metrics(State(api): Api) -> Result<impl IntoResponse, Fault> {
     let status = ask(&api).await?;
-    let text = prometheus::text(&status, &api.tallies, &(api.settings.readings)());
+    let presence = prometheus::Presence {
+        // Where shards cannot tell now, the figures are absent, not zero.
+        counts: presence::counted(&api).await.ok(),
+        standing: api.settings.presence.standing(),
+    };
+    let readings = (api.settings.readings)();
+    let text = prometheus::text(&status, &presence, &api.webhooks, &readings);
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text))
 }
 

@@ -1,7 +1,9 @@
 //! The description against the routes, the orders and the answers.
 
 use super::*;
+use crate::orders::hooks::RedeliverBody;
 use crate::orders::messages::{PublishBody, SubscribeBody};
+use crate::orders::presence::{AuditBody, PrincipalsBody};
 use crate::orders::users::UserBody;
 use crate::orders::{BackupBody, KickBody, ProductBody, PushBody, QueryBody, TagsBody, TokenBody};
 use std::collections::BTreeSet;
@@ -179,11 +181,18 @@ fn every_example_of_an_order_is_one() {
                 Some("UserChange") => body::read::<UserBody>(&body)
                     .and_then(|user| user.order("u".into(), None, &limits.topics))
                     .map(drop),
+                Some("PrincipalsQuery") => body::read::<PrincipalsBody>(&body)
+                    .and_then(|query| query.principals(&limits.topics))
+                    .map(drop),
+                Some("RedeliverOrder") => body::read::<RedeliverBody>(&body).map(drop),
+                Some("AuditOrder") => {
+                    body::read::<AuditBody>(&body).and_then(|audit| audit.order()).map(drop)
+                }
                 other => panic!("{path}: no order is read from {other:?}"),
             };
             read.unwrap_or_else(|fault| panic!("{path}, {name}: {fault:?}"));
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 10);
+    assert_eq!(seen.len(), 13);
 }

@@ -2,8 +2,10 @@
 
 use super::description::check_named;
 use super::*;
+use model::event::{ClientEvent, ClientWhat};
+use model::presence::Version;
 use serde_json::json;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// An application: tells each request, then waits for the status with which to answer it.
@@ -38,17 +40,28 @@ impl Application {
 
     /// The next request, answered with this status.
     pub(super) fn take(&self, status: u16) -> (String, Value) {
+        self.expect(status);
+        self.next()
+    }
+
+    /// A request that has not come yet will be answered with this status.
+    pub(super) fn expect(&self, status: u16) {
         self.answers.send(status).expect("it lives");
+    }
+
+    /// The next request, answered or not.
+    pub(super) fn next(&self) -> (String, Value) {
         self.requests.recv_timeout(Duration::from_secs(30)).expect("a request")
     }
 
-    fn hook(&self) -> Webhook {
+    pub(super) fn hook(&self) -> Webhook {
         let (url, secret) = (self.url.clone(), b"key".into());
         Webhook { url, secret, product: None, types: Vec::new(), topics: Vec::new() }
     }
 }
 
-fn read(stream: &mut BufReader<std::net::TcpStream>) -> Option<(String, Value)> {
+/// Signature and body of the next request.
+pub(super) fn read(stream: &mut impl BufRead) -> Option<(String, Value)> {
     let (mut signature, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
@@ -115,6 +128,37 @@ fn a_batch_is_posted_again_until_it_is_taken_and_order_is_kept() {
     assert_eq!((&second["lost"], &second["events"][0]["body"]), (&json!(0), &json!("2")));
     wait_for(&desk, "holdline_webhook_events_total{hook=\"0\",result=\"delivered\"} 2");
     wait_for(&desk, "holdline_webhook_failures_total{hook=\"0\"} 2");
+}
+
+#[test]
+fn an_offline_names_the_heartbeat_time_out_and_the_take_over_and_has_a_version() {
+    let application = Application::start();
+    let desk = desk(&application, |_| {});
+    let reasons = [CloseReason::KeepAliveTimeout, CloseReason::Replaced];
+    desk.feed.publish(reasons.map(|reason| happened(What::Offline { reason })).into());
+    let client = |reason| ClientEvent {
+        at_ms: NOW_MS,
+        client_id: "c".into(),
+        user: None,
+        version: Version(0x1a << 22),
+        what: ClientWhat::Disconnected { reason },
+    };
+    desk.feed.publish_clients(reasons.map(client).into());
+    let mut told = Vec::new();
+    while told.len() < 4 {
+        let (_, body) = application.take(200);
+        check_named("WebhookBody", &body);
+        told.extend(body["events"].as_array().expect("a list").clone());
+    }
+    let told = told.iter().map(|event| [&event["type"], &event["reason"], &event["version"]]);
+    let (device, client) = ("0000000000000009", "0000000006800000");
+    let expected = [
+        ["offline", "keep_alive_timeout", device],
+        ["offline", "replaced", device],
+        ["client_disconnected", "keep_alive_timeout", client],
+        ["client_disconnected", "replaced", client],
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
 #[test]

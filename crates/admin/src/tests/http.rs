@@ -5,6 +5,7 @@ use super::*;
 use model::event::Counter;
 use model::id::Tag;
 use model::ports::control::{DeviceState, PushCounts, Status, Target};
+use model::presence::Version;
 use model::product::{AnonymousFrom, Product, Secret};
 use model::push::{Outcome, Priority, Rejection};
 use serde_json::json;
@@ -18,6 +19,8 @@ fn state(name: &str) -> DeviceState {
         protocol: "miop7",
         epoch: 1 << 60,
         since_ms: NOW_MS,
+        seen_ms: NOW_MS,
+        version: Version(7),
         reason: Some(CloseReason::PeerReset),
         heartbeat_s: 300,
         inflight: 1,

@@ -20,7 +20,7 @@ fn seqs(taken: &feed::Taken) -> Vec<u32> {
 }
 
 fn all() -> Wish {
-    Wish { devices: true, clients: true, topics: Vec::new() }
+    Wish { devices: true, clients: true, ..Wish::default() }
 }
 
 #[test]

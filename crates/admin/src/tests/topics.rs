@@ -6,6 +6,7 @@ use super::stream::Client;
 use super::*;
 use model::event::{ClientEvent, ClientWhat};
 use model::ports::topics::{ClientState, SubscriptionState, TopicAnswer, TopicCommand};
+use model::presence::Version;
 use model::session::{Denial, Drop};
 use model::topic::{Publication, Qos, RetainHandling, Wish};
 use serde_json::json;
@@ -18,6 +19,8 @@ fn state(name: &str) -> ClientState {
         protocol: "mqtt5",
         peer: Some(([192, 0, 2, 7], 50_123).into()),
         since_ms: NOW_MS,
+        seen_ms: NOW_MS,
+        version: Version(7),
         reason: None,
         keep_alive_s: 60,
         expiry_s: u32::MAX,
@@ -250,8 +253,8 @@ fn retained_messages_are_told_and_cleared() {
 }
 
 fn happened_to(client_id: &str, what: ClientWhat) -> ClientEvent {
-    let user = Some("tills".into());
-    ClientEvent { at_ms: NOW_MS, client_id: client_id.into(), user, what }
+    let (user, version) = (Some("tills".into()), model::presence::Version(9));
+    ClientEvent { at_ms: NOW_MS, client_id: client_id.into(), user, version, what }
 }
 
 fn published(topic: &str) -> ClientEvent {
@@ -342,7 +345,7 @@ fn messages_nobody_wants_cost_nothing_and_many_bytes_lose_the_oldest() {
 #[test]
 fn a_sort_that_nobody_kept_is_a_gap_for_who_comes_back_to_it() {
     let feed = Feed::new(&Limits::default());
-    let wish = |devices, clients| feed::Wish { devices, clients, topics: Vec::new() };
+    let wish = |devices, clients| feed::Wish { devices, clients, ..Default::default() };
     let hold = feed.reader(wish(true, false), None);
     feed.publish(vec![offline()]);
     assert!(feed.wanted() && !feed.clients_wanted());

@@ -1,72 +1,111 @@
 //! Posts the events of the feed, or its messages, to one webhook.
 //!
-//! The feed's ring is in memory: what was not posted when the server stops is tried once more,
-//! and a webhook that is a whole ring behind loses the oldest. It takes no Reports where there is
-//! a backlog of them. Invariant: a batch is posted again until it is taken or too old, and nothing
-//! later is posted before it.
+//! The feed's ring is in memory. What was not posted when the server stops is tried once more, and
+//! given up if it is not taken even then. A webhook that is nearly a whole ring behind has the
+//! oldest given up before the ring loses them; messages are lost instead, for they are as many as
+//! clients publish. It takes no Reports where there is a backlog of them. Invariant: a batch is
+//! posted again until it is taken or given up, and nothing later is posted before it.
 
+use super::dead::shelf::Why;
 use super::{Address, BATCH_EVENTS_MAX, Backoff, GATHER};
 use crate::events::{self, Filter};
-use crate::feed::{Feed, Happening, Reader};
+use crate::feed::{Feed, Happening, Paused, Reader, Taken};
+use serde_json::Value;
 use std::sync::Arc;
 
-/// Events lost since the last batch that was taken, and the events to post.
-type Batch<'a> = (&'a mut u64, &'a [(u64, Arc<Happening>)]);
+/// Events given up at once.
+const GIVE_UP_EVENTS_MAX: usize = 1_024;
 
 /// One webhook's courier for one lane of the feed.
 pub(crate) struct FeedCourier {
-    pub(crate) address: Address,
+    pub(crate) address: Arc<Address>,
     pub(crate) filter: Filter,
     pub(crate) boot: u64,
     /// Makes ids of boot and place: [`events::id`] or [`events::message_id`].
     pub(crate) id: fn(u64, u64) -> String,
+    /// Whether events are given up before the ring loses them, where they are kept.
+    pub(crate) spills: bool,
 }
+
+/// What a courier has in hand.
+struct Round<'a> {
+    feed: &'a Feed,
+    reader: &'a Reader,
+    agent: ureq::Agent,
+    backoff: Backoff,
+    /// Events lost or given up since the last batch that was taken.
+    lost: u64,
+}
+
+type Placed = (u64, Arc<Happening>);
 
 impl FeedCourier {
     /// Posts events until the feed ends; what is left then is tried once.
     pub(crate) fn run(self, feed: &Feed, reader: &Reader) {
-        let agent = self.address.agent();
-        let mut backoff = Backoff::new(self.address.retry, self.boot);
-        let mut lost = 0;
+        let (agent, backoff) = (self.address.agent(), self.address.retry.backoff(self.boot));
+        let mut round = Round { feed, reader, agent, backoff, lost: 0 };
         while let Some(taken) = reader.next_batch(BATCH_EVENTS_MAX, GATHER) {
-            self.address.dropped(taken.lost, "the webhook was too far behind");
-            lost += taken.lost;
-            let events: Vec<_> =
-                taken.happenings.into_iter().filter(|(_, event)| self.wants(event)).collect();
-            if !self.deliver(&agent, &mut backoff, feed, (&mut lost, &events)) {
-                return;
+            let events = self.wanted(taken, &mut round.lost);
+            match self.deliver(&events, &mut round) {
+                None => {}
+                Some(Why::ServerStopped) => {
+                    self.drain(&mut round, Why::ServerStopped, |_| true);
+                    return;
+                }
+                Some(Why::TooFarBehind) => {
+                    self.drain(&mut round, Why::TooFarBehind, Reader::is_far_behind);
+                }
+                Some(Why::TooOld) => {}
             }
         }
     }
 
-    fn wants(&self, event: &Happening) -> bool {
-        self.filter.wants(event)
-    }
-
-    /// Whether to go on: false when the feed was closed and the batch was not taken.
-    fn deliver(
-        &self,
-        agent: &ureq::Agent,
-        backoff: &mut Backoff,
-        feed: &Feed,
-        (lost, events): Batch<'_>,
-    ) -> bool {
-        let Some((_, newest)) = events.last() else { return true };
-        let told: Vec<_> = events
-            .iter()
-            .map(|(place, event)| events::json(&(self.id)(self.boot, *place), event))
-            .collect();
-        backoff.reset();
-        while self.address.post(agent, *lost, &told).is_err() {
-            let too_old = self.address.age_ms(newest.at_ms()) > self.address.retry.age_ms_max;
-            if too_old || !feed.pause(backoff.wait()) {
-                *lost += told.len() as u64;
-                let why = if too_old { "they are too old" } else { "the server stops" };
-                self.address.dropped(told.len() as u64, why);
-                return too_old;
+    /// Posts a batch until it is taken, or gives it up and says why.
+    fn deliver(&self, events: &[Placed], round: &mut Round<'_>) -> Option<Why> {
+        let (_, newest) = events.last()?;
+        let told: Vec<_> = self.told(events).collect();
+        round.backoff.reset();
+        while self.address.post(&round.agent, round.lost, &told).is_err() {
+            let is_old = self.address.age_ms(newest.at_ms()) > self.address.retry.age_ms_max;
+            let why = if is_old { Some(Why::TooOld) } else { self.pause(round) };
+            if let Some(why) = why {
+                round.lost += self.address.give_up(why, told.into_iter());
+                return Some(why);
             }
         }
-        *lost = 0;
-        true
+        round.lost = 0;
+        None
+    }
+
+    /// Waits before the next try. Why there is none, if so.
+    fn pause(&self, round: &mut Round<'_>) -> Option<Why> {
+        let span = round.backoff.wait();
+        if !self.spills || self.address.dead.is_none() {
+            return (!round.feed.pause(span)).then_some(Why::ServerStopped);
+        }
+        match round.reader.pause(span) {
+            Paused::Over => None,
+            Paused::FarBehind => Some(Why::TooFarBehind),
+            Paused::Closed => Some(Why::ServerStopped),
+        }
+    }
+
+    /// Gives up what waits while that is so.
+    fn drain(&self, round: &mut Round<'_>, why: Why, is_so: fn(&Reader) -> bool) {
+        while is_so(round.reader) {
+            let Some(taken) = round.reader.take(GIVE_UP_EVENTS_MAX) else { return };
+            let events = self.wanted(taken, &mut round.lost);
+            round.lost += self.address.give_up(why, self.told(&events));
+        }
+    }
+
+    fn wanted(&self, taken: Taken, lost: &mut u64) -> Vec<Placed> {
+        self.address.dropped(taken.lost, "the webhook was too far behind");
+        *lost += taken.lost;
+        taken.happenings.into_iter().filter(|(_, event)| self.filter.wants(event)).collect()
+    }
+
+    fn told(&self, events: &[Placed]) -> impl Iterator<Item = Value> {
+        events.iter().map(|(place, event)| events::json(&(self.id)(self.boot, *place), event))
     }
 }

@@ -4,10 +4,12 @@
 //! application has taken them: a stop or a crash between the two has them posted again. Shards
 //! take turns at being first, so that a full one holds up no other. It keeps no Report in memory
 //! between two posts. What is lost is known by the gap it leaves behind the backlog's cursor, which
-//! moves only when a batch was taken: so a restart hides no loss. Invariant: Reports of one shard,
-//! so those of one device, are posted in the order of their places, and none is taken off that was
-//! neither taken nor too old.
+//! moves only when a batch was taken: so a restart hides no loss. What is too old becomes dead
+//! letters before it leaves the store; a crash between the two makes them twice. Invariant: Reports
+//! of one shard, so those of one device, are posted in the order of their places, and none is taken
+//! off that was neither taken nor too old.
 
+use super::dead::shelf::Why;
 use super::{Address, BATCH_EVENTS_MAX, Backoff, GATHER};
 use crate::events;
 use crate::feed::Feed;
@@ -24,7 +26,7 @@ const WAIT_MS: u64 = 1_000;
 
 /// One webhook's courier for Reports.
 pub(crate) struct ReportCourier {
-    address: Address,
+    address: Arc<Address>,
     backlog: Arc<dyn Backlog>,
     /// Number of the webhook in the backlog.
     hook: usize,
@@ -64,14 +66,14 @@ struct Batch {
 impl ReportCourier {
     /// A courier for the webhook with this number.
     pub(crate) fn new(
-        address: Address,
+        address: Arc<Address>,
         backlog: Arc<dyn Backlog>,
         hook: usize,
         seed: u64,
     ) -> ReportCourier {
         let shards = (0..backlog.shards()).map(|_| Standing::default()).collect();
         let agent = address.agent();
-        let backoff = Backoff::new(address.retry, seed);
+        let backoff = address.retry.backoff(seed);
         ReportCourier { address, backlog, hook, agent, backoff, shards, first: 0, lost: 0 }
     }
 
@@ -148,10 +150,10 @@ impl ReportCourier {
             let age_ms =
                 |placed: &Placed| self.address.age_ms(u64::from(placed.message.at_s) * 1_000);
             let is_old = |placed: &&Placed| age_ms(placed) > self.address.retry.report_age_ms_max;
-            let old: Vec<_> = page.iter().take_while(is_old).map(|placed| placed.seq).collect();
+            let old: Vec<_> = page.iter().take_while(is_old).collect();
             let all = old.len() == page.len();
             if !old.is_empty() {
-                self.give_up(shard, old, "they are too old");
+                self.bury(shard, &old);
             }
             if !all || page.is_empty() {
                 return;
@@ -216,10 +218,26 @@ impl ReportCourier {
         without.into_iter().chain(with).for_each(|shard| self.settle(shard));
     }
 
+    /// These are too old: they are kept as dead letters, those that make sense.
+    fn bury(&mut self, shard: usize, old: &[&Placed]) {
+        let told = old.iter().filter_map(|placed| {
+            let event = self.backlog.event(&placed.message.body)?;
+            Some(events::device(&id(&event, shard, placed.seq), &event))
+        });
+        let kept = self.address.give_up(Why::TooOld, told);
+        self.lost += kept;
+        self.lose(old.len() as u64 - kept, "they are too old, and not Reports");
+        self.over(shard, old.iter().map(|placed| placed.seq).collect());
+    }
+
     /// These are over, though nobody took them. The cursor stays: they are lost until a batch that
     /// says so was taken, even if that is after a restart.
     fn give_up(&mut self, shard: usize, seqs: Vec<Seq>, why: &'static str) {
         self.lose(seqs.len() as u64, why);
+        self.over(shard, seqs);
+    }
+
+    fn over(&mut self, shard: usize, seqs: Vec<Seq>) {
         self.shards[shard].end(seqs);
         self.settle(shard);
     }

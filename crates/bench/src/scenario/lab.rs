@@ -4,6 +4,10 @@
 //! it. Memory is a slope over counts, CPU is what the tool spent until all were there, a client.
 //! The count is what the broker's process says (its open sockets), not what a tool claims.
 
+mod rate;
+
+pub use rate::highest;
+
 use crate::child::Child;
 use crate::clock;
 use crate::holdline;

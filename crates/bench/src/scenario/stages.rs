@@ -1,18 +1,23 @@
 //! The laboratory's four stages, against Holdline by MIOP and by MQTT and against mosquitto.
 //!
-//! `bench stages [--clients N] [--only STAGE|TARGET ...]` starts each server afresh on loopback,
-//! runs `holdline load` against it as anyone would, and keeps the summary, and the run without its
-//! series and distributions, in `bench/results/lab`. What a stage finds is its result: nothing is
-//! judged here.
+//! `bench stages [--clients N] [--only STAGE|TARGET ...] [--redis none]` starts each server afresh
+//! on loopback, runs `holdline load` against it as anyone would, and keeps the summary, and the run
+//! without its series and distributions, in `bench/results/lab`. What a stage finds is its result:
+//! nothing is judged here.
 //!
-//! A server that a stage killed and started again is ended by its folder's name in its command.
+//! In the stage `exception` Holdline has a Redis beside it as its directory of who is online, which
+//! the stage breaks, unless `--redis none` says otherwise. A server that a stage killed and started
+//! again is ended by its folder's name in its command.
+
+mod redis;
 
 use crate::clock;
 use crate::holdline;
 use crate::results;
 use crate::swarm::peers::Kind;
+use redis::Redis;
 use rustix::process::{Pid, Signal};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -27,18 +32,40 @@ const STAGES: [&str; 4] = ["link-limit", "stability", "ladder", "exception"];
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Clients of the ladder's highest rung.
 const LADDER_TOP: f64 = 1_000_000.0;
+/// Token of the API, for this one run on loopback.
+const TOKEN: &str = "measurement-token-of-loopback";
+
+/// One stage against one server.
+#[derive(Clone, Copy)]
+struct Wanted {
+    target: &'static str,
+    stage: &'static str,
+    clients: u32,
+    /// Whether the server has a Redis where that makes a difference.
+    redis: bool,
+}
+
+/// Where the server is, and what is beside it.
+struct House {
+    port: u16,
+    api: u16,
+    redis: Option<Redis>,
+}
 
 /// Runs what is asked for.
 pub fn run(words: &[String]) -> io::Result<()> {
-    let (mut clients, mut only) = (15_000_u32, Vec::new());
+    let (mut clients, mut only, mut redis) = (15_000_u32, Vec::new(), true);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| io::Error::other(format!("{word}: of what?")))?;
-        match word.as_str() {
-            "--clients" => {
+        match (word.as_str(), value.as_str()) {
+            ("--clients", value) => {
                 clients = value.parse().map_err(|_| io::Error::other("--clients: a number"))?;
             }
-            "--only" => only.push(value.clone()),
+            ("--only", value) => only.push(value.to_owned()),
+            ("--redis", "none") => redis = false,
+            ("--redis", "real") => redis = true,
+            ("--redis", _) => return Err(io::Error::other("--redis: `none` or `real`")),
             _ => return Err(io::Error::other(format!("no such option: {word}"))),
         }
     }
@@ -46,10 +73,10 @@ pub fn run(words: &[String]) -> io::Result<()> {
         let named: Vec<_> = only.iter().filter(|it| among.contains(&it.as_str())).collect();
         named.is_empty() || named.iter().any(|it| *it == name)
     };
-    for target in TARGETS.iter().filter(|it| wanted(it, &TARGETS)) {
-        for stage in STAGES.iter().filter(|it| wanted(it, &STAGES)) {
+    for target in TARGETS.into_iter().filter(|it| wanted(it, &TARGETS)) {
+        for stage in STAGES.into_iter().filter(|it| wanted(it, &STAGES)) {
             println!("{stage} {target} ...");
-            match one(target, stage, clients) {
+            match one(Wanted { target, stage, clients, redis }) {
                 Ok(file) => println!("  stored in {}", file.display()),
                 Err(error) => eprintln!("  {error}"),
             }
@@ -59,10 +86,12 @@ pub fn run(words: &[String]) -> io::Result<()> {
 }
 
 /// Runs one stage against one server, and keeps what came out.
-fn one(target: &str, stage: &str, clients: u32) -> io::Result<PathBuf> {
+fn one(wanted: Wanted) -> io::Result<PathBuf> {
     let folder = tempfile::tempdir()?;
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-    let server = server(target, port, clients, folder.path())?;
+    let has_redis = wanted.redis && wanted.stage == "exception" && wanted.target != "mosquitto";
+    let redis = has_redis.then(|| Redis::start(folder.path())).transpose()?;
+    let house = House { port: free_port()?, api: free_port()?, redis };
+    let server = server(wanted, &house, folder.path())?;
     let words: Vec<&str> = server.iter().map(String::as_str).collect();
     let log = || std::fs::File::create(folder.path().join("log"));
     let mut child = clean(words[0])
@@ -71,22 +100,23 @@ fn one(target: &str, stage: &str, clients: u32) -> io::Result<PathBuf> {
         .stdout(log()?)
         .stderr(log()?)
         .spawn()?;
-    let done = listens(port).and_then(|()| {
+    let done = listens(house.port).and_then(|()| {
         let out = folder.path().join("runs");
-        load(target, stage, (port, clients), (&server, child.id()), &out)
+        load(wanted, &house, (&server, child.id()), &out)
     });
     let _ = child.kill(); // an error says that a stage has ended it
     let _ = child.wait();
     end_all(folder.path());
     done?;
-    keep(target, stage, &folder.path().join("runs"))
+    keep(wanted, house.redis.as_ref(), &folder.path().join("runs"))
 }
 
 /// The command that starts a server.
-fn server(target: &str, port: u16, clients: u32, folder: &Path) -> io::Result<Vec<String>> {
+fn server(wanted: Wanted, house: &House, folder: &Path) -> io::Result<Vec<String>> {
     let file = folder.join("server.conf");
     let path = |path: &Path| path.display().to_string();
-    if target == "mosquitto" {
+    let port = house.port;
+    if wanted.target == "mosquitto" {
         let program = Kind::Mosquitto.program();
         let program = program.ok_or_else(|| io::Error::other("mosquitto is not installed"))?;
         let text = format!(
@@ -96,13 +126,18 @@ fn server(target: &str, port: u16, clients: u32, folder: &Path) -> io::Result<Ve
         std::fs::write(&file, text)?;
         return Ok(vec![path(&program), "-c".to_owned(), path(&file)]);
     }
-    let protocol = if target == "holdline-mqtt" { "mqtt" } else { "miop" };
+    let protocol = if wanted.target == "holdline-mqtt" { "mqtt" } else { "miop" };
+    let directory = house.redis.as_ref().map_or_else(String::new, |redis| {
+        format!("\n[presence]\ndirectory = \"redis://127.0.0.1:{}\"\n", redis.port)
+    });
     let text = format!(
         "[server]\nlog = \"warn\"\n\n[listen.it]\naddress = \"127.0.0.1:{port}\"\n\
-         protocol = \"{protocol}\"\n\n[api]\naddress = \"127.0.0.1:0\"\n\n[limits]\n\
+         protocol = \"{protocol}\"\n\n[api]\naddress = \"127.0.0.1:{}\"\n\
+         token = \"{TOKEN}\"\n\n[limits]\n\
          connections_max = {}\nbinds_per_s = 1000000\n\n[products.demo]\napp_id = 1\n\
-         anonymous = \"loopback\"\nheartbeat_min_s = 5\n",
-        clients + 2_000
+         anonymous = \"loopback\"\nheartbeat_min_s = 5\n{directory}",
+        house.api,
+        wanted.clients + 2_000
     );
     std::fs::write(&file, text)?;
     let data = path(&folder.join("data"));
@@ -122,6 +157,11 @@ pub fn clean(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
+/// A port of loopback that nobody listens on.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
 /// Waits until somebody listens there.
 fn listens(port: u16) -> io::Result<()> {
     let began = clock::now();
@@ -136,22 +176,22 @@ fn listens(port: u16) -> io::Result<()> {
 
 /// Runs the stage.
 fn load(
-    target: &str,
-    stage: &str,
-    (port, clients): (u16, u32),
+    wanted: Wanted,
+    house: &House,
     (server, pid): (&[String], u32),
     out: &Path,
 ) -> io::Result<()> {
-    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let url = match target {
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, house.port));
+    let url = match wanted.target {
         "holdline-miop" => format!("miop://stage:demo@{at}/"),
         _ => format!("mqtt://{at}"),
     };
     let mut command = clean(holdline::binary()?);
-    command.args(["load", stage, &url, "--pid", &pid.to_string(), "--quiet"]);
+    command.args(["load", wanted.stage, &url, "--pid", &pid.to_string(), "--quiet"]);
     command.arg("--out").arg(out);
+    let clients = wanted.clients;
     let count = clients.to_string();
-    match stage {
+    match wanted.stage {
         "link-limit" => {
             command.args(["--clients", &count]).arg("--step").arg((clients / 5).to_string())
         }
@@ -162,6 +202,14 @@ fn load(
         }
         _ => command.args(["--clients", &count, "--start", &server.join(" ")]),
     };
+    if let Some(redis) = &house.redis {
+        listens(house.api)?;
+        let api = format!("http://127.0.0.1:{}", house.api);
+        let address = format!("127.0.0.1:{}", redis.port);
+        command.args(["--api", &api, "--token", TOKEN, "--metrics", &format!("{api}/metrics")]);
+        command.args(["--redis", &address, "--redis-pid", &redis.pid().to_string()]);
+        command.args(["--redis-start", &redis.start]);
+    }
     match command.stdout(Stdio::null()).status()?.code() {
         Some(2) | None => Err(io::Error::other("nothing was run")),
         Some(code) => {
@@ -214,14 +262,21 @@ pub fn made(runs: &Path) -> io::Result<(Value, String)> {
     Ok((run, String::from_utf8_lossy(&summary.stdout).into_owned()))
 }
 
-/// Keeps the summary and the run without its series.
-fn keep(target: &str, stage: &str, runs: &Path) -> io::Result<PathBuf> {
-    let (mut run, summary) = made(runs)?;
+/// Keeps the summary and the run without its series, and what was beside the server.
+fn keep(wanted: Wanted, redis: Option<&Redis>, runs: &Path) -> io::Result<PathBuf> {
+    let (mut run, mut summary) = made(runs)?;
     shorten(&mut run);
+    if let Some(redis) = redis {
+        let text = format!("the server's directory of who is online: {}", redis.words);
+        summary = format!("{summary}\n{text}\n");
+        if let Some(notes) = run.get_mut("notes").and_then(Value::as_array_mut) {
+            notes.insert(0, json!({ "at_ms": 0, "text": text }));
+        }
+    }
     let folder = results::folder().join("lab");
     std::fs::create_dir_all(&folder)?;
     let date = base::calendar::date(clock::unix_s());
-    let name = format!("{date}-{stage}-{target}");
+    let name = format!("{date}-{}-{}", wanted.stage, wanted.target);
     std::fs::write(folder.join(format!("{name}.json")), serde_json::to_string(&run)?)?;
     let file = folder.join(format!("{name}.txt"));
     std::fs::write(&file, summary)?;

@@ -10,12 +10,16 @@ impl Broker {
         let (mut online, mut totals, mut filters, mut users) = (0, Totals::default(), 0, 0);
         for (key, session) in self.sessions.iter() {
             assert_eq!(self.sessions.find(&session.id), Some(key), "a session is found by name");
-            online += u64::from(session.online().is_some());
             users += 1;
             for filter in session.filters() {
                 filters += 1;
                 assert!(self.filters.options(filter, key.slot).is_some(), "it holds its filters");
             }
+            assert!(session.version <= self.versions.last(), "versions rise");
+            assert!(session.version.0 > 0, "whoever came or was restored has a version");
+            let is_online = session.online().is_some();
+            online += u64::from(is_online);
+            assert!(!is_online || session.reason().is_none(), "who is online has not ended");
             let away = session.conn().is_none();
             assert!(!away || session.expiry_s > 0, "what does not outlive its connection is gone");
             assert!(!away || session.is_durable(), "who is away is in the log");

@@ -34,15 +34,15 @@ impl Broker {
                 let fits = |key: Key| {
                     let Some(session) = self.sessions.at(key) else { return false };
                     let name = self.principals.at(session.principal).user.as_deref();
-                    online.is_none_or(|online| session.conn().is_some() == online)
+                    online.is_none_or(|online| session.online().is_some() == online)
                         && user.as_deref().is_none_or(|user| name == Some(user))
                         && prefix.as_deref().is_none_or(|prefix| session.id.starts_with(prefix))
                 };
-                self.clients(fits, after, count)
+                self.clients(now, fits, after, count)
             }
             TopicCommand::Client(id) => {
                 let key = self.sessions.find(&id);
-                TopicAnswer::Client(key.and_then(|key| self.client(key)).map(Box::new))
+                TopicAnswer::Client(key.and_then(|key| self.client(now, key)).map(Box::new))
             }
             TopicCommand::Subscriptions(id) => {
                 let key = self.sessions.find(&id);
@@ -104,7 +104,13 @@ impl Broker {
         online
     }
 
-    fn clients(&self, fits: impl Fn(Key) -> bool, after: Option<u64>, count: u32) -> TopicAnswer {
+    fn clients(
+        &self,
+        now: Now,
+        fits: impl Fn(Key) -> bool,
+        after: Option<u64>,
+        count: u32,
+    ) -> TopicAnswer {
         let mut slot = after.map_or(0, |after| u32::try_from(after + 1).unwrap_or(u32::MAX));
         let (mut clients, mut looked) = (Vec::new(), 0);
         while slot < self.sessions.slots() {
@@ -115,25 +121,27 @@ impl Broker {
             if let Some((key, _)) = self.sessions.tenant(slot)
                 && fits(key)
             {
-                clients.extend(self.client(key));
+                clients.extend(self.client(now, key));
             }
             (slot, looked) = (slot + 1, looked + 1);
         }
         TopicAnswer::Clients { clients, next: None }
     }
 
-    fn client(&self, key: Key) -> Option<ClientState> {
+    fn client(&self, now: Now, key: Key) -> Option<ClientState> {
         let session = self.sessions.at(key)?;
         let more = session.more.as_ref();
         let queue = more.map(|more| &more.queue);
         Some(ClientState {
             client_id: session.id.clone(),
             user: self.principals.at(session.principal).user.clone(),
-            online: session.conn().is_some(),
+            online: session.online().is_some(),
             protocol: self.sessions.protocol_name(session.protocol),
-            peer: session.peer(),
-            since_ms: u64::from(session.since_s) * 1_000,
-            reason: session.reason().filter(|_| session.conn().is_none()),
+            peer: session.peer().filter(|_| session.online().is_some()),
+            since_ms: session.version.unix_ms().min(now.wall_ms),
+            seen_ms: session.seen_ms(now),
+            version: session.version,
+            reason: session.reason().filter(|_| session.online().is_none()),
             keep_alive_s: session.keep_alive_s,
             expiry_s: session.expiry_s,
             subscriptions: session.subscriptions() as u32,

@@ -8,6 +8,8 @@ use base::slab::Key;
 use base::time::Now;
 use model::event::{ClientEvent, ClientWhat};
 use model::ports::control::Status;
+use model::ports::presence::Presence;
+use model::presence::{Principal as Who, State, Transition, Version};
 
 impl Broker {
     /// Adds this shard's gauges.
@@ -44,7 +46,37 @@ impl Broker {
         }
         let Some(session) = self.sessions.at(key) else { return };
         let user = self.principals.at(session.principal).user.clone();
-        let client_id = session.id.clone();
-        fx.events.push(ClientEvent { at_ms: now.wall_ms, client_id, user, what: what() });
+        let (at_ms, client_id, what) = (now.wall_ms, session.id.clone(), what());
+        let version = match what {
+            ClientWhat::Connected { .. } | ClientWhat::Disconnected { .. } => session.version,
+            _ => Version::default(),
+        };
+        fx.events.push(ClientEvent { at_ms, client_id, user, version, what });
+    }
+
+    /// Says to whoever keeps presence what a client is from now on.
+    pub(crate) fn transition(&self, key: Key, state: State, fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let (who, version) = (Who::Client(session.id.clone()), session.version);
+        let user = self.principals.at(session.principal).user.clone();
+        let protocol = self.sessions.protocol_name(session.protocol);
+        fx.transitions.push(Transition { who, user, state, protocol, version });
+    }
+
+    /// What is known of a client's presence; `None`: it has no session, or never was online.
+    pub fn find(&self, now: Now, client_id: &str) -> Option<Presence> {
+        let session = self.sessions.at(self.sessions.find(client_id)?)?;
+        let state = match session.online() {
+            Some(_) => State::Online(self.sessions.protocol_name(session.protocol)),
+            None => State::Offline(session.reason()?),
+        };
+        Some(Presence {
+            who: Who::Client(client_id.into()),
+            user: self.principals.at(session.principal).user.as_deref().map(Box::from),
+            state,
+            since_ms: session.version.unix_ms().min(now.wall_ms),
+            seen_ms: session.seen_ms(now),
+            version: session.version,
+        })
     }
 }

@@ -11,6 +11,7 @@ use model::close::CloseReason;
 use model::event::{ClientEvent, ClientWhat, Counter};
 use model::id::ConnRef;
 use model::ports::access::{Admission, Grant, Question};
+use model::presence::Version;
 use model::session::{Connect, Denial, Denied, Proceed, SessionDelivery};
 use std::collections::BTreeMap;
 
@@ -233,7 +234,8 @@ impl Broker {
         if fx.events_wanted {
             let what = ClientWhat::Refused { why };
             let client_id = client_id.into();
-            fx.events.push(ClientEvent { at_ms: now.wall_ms, client_id, user: None, what });
+            let (at_ms, user, version) = (now.wall_ms, None, Version::default());
+            fx.events.push(ClientEvent { at_ms, client_id, user, version, what });
         }
         let reason = match why {
             Denial::Busy | Denial::Rate => CloseReason::Busy,

@@ -2,7 +2,8 @@
 //!
 //! Cheapest questions first; nothing is kept for whoever is refused. One connection a session: a
 //! newer one takes over at once, and what the older one says afterwards changes nothing. A new
-//! session that outlives its connection is welcomed when its row is on stable storage.
+//! session that outlives its connection is welcomed when its row is on stable storage. It is online
+//! when it is welcomed: whoever goes before never was, and its presence is what it was before.
 
 use super::record::NEVER_S;
 use crate::Broker;
@@ -19,6 +20,7 @@ use model::event::{ClientWhat, Counter};
 use model::id::{ConnRef, SessionRef};
 use model::ports::access::{Act, Grant};
 use model::ports::log::{Call, Table, Write};
+use model::presence::{State, Version};
 use model::session::{Connect, Connected, Denial, Denied, SessionDelivery};
 use std::sync::Arc;
 
@@ -216,11 +218,13 @@ impl Broker {
         let before = std::mem::replace(&mut session.principal, principal);
         session.set_conn(Some(from));
         session.since_s = now.unix_s();
+        if session.version == Version::default() {
+            session.version = self.versions.next(now.wall_ms, self.settings.shard);
+        }
         session.set_expiry_s(expiry_s);
         session.window = connect.receive_max.min(limits.inflight_max).max(1);
         session.keep_alive_s = keep_alive(connect.keep_alive_s, limits.keep_alive_s_max);
         session.protocol = protocol;
-        session.set_reason(None);
         session.set_bridge(connect.is_bridge);
         session.set_peer(connect.peer);
         let was_durable = session.is_durable();
@@ -305,13 +309,17 @@ impl Broker {
         fx.deliveries.push((conn, SessionDelivery::Connected(Box::new(connected))));
         let Some(session) = self.sessions.at_mut(key) else { return };
         session.welcome();
+        session.set_reason(None);
+        session.version = self.versions.next(now.wall_ms, self.settings.shard);
+        let protocol = session.protocol;
         self.online += 1;
+        let protocol = self.sessions.protocol_name(protocol);
+        self.transition(key, State::Online(protocol), fx);
         self.keep_work(key);
         if fx.events_wanted
             && let Some(session) = self.sessions.at(key)
             && let Some(peer) = session.peer()
         {
-            let protocol = self.sessions.protocol_name(session.protocol);
             let what = ClientWhat::Connected { protocol, peer, resumed: present };
             self.event(now, key, || what, fx);
         }

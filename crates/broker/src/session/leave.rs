@@ -13,8 +13,10 @@ use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::event::ClientWhat;
+use model::id::MessageId;
 use model::ports::log::{Table, Write};
-use model::session::{Denied, Drop, SessionDelivery};
+use model::presence::{State, Version};
+use model::session::{Denial, Denied, Drop, SessionDelivery};
 use model::topic::Qos;
 
 impl Broker {
@@ -41,12 +43,55 @@ impl Broker {
 
     /// The session has no connection any more.
     pub(crate) fn detach(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
-        self.event(now, key, || ClientWhat::Disconnected { reason }, fx);
+        if self.sessions.at(key).is_some_and(|session| session.online().is_some()) {
+            let version = self.versions.next(now.wall_ms, self.settings.shard);
+            self.offline(now, key, (version, reason), fx);
+        }
+        self.unbind(now, key, reason, fx);
+    }
+
+    /// Another server has the client now, as the directory says: a connection that it still has
+    /// here ends. Its offline is not the client's last word, so its version is right behind the
+    /// online that it ends, and not above the other server's.
+    pub fn outvoted(&mut self, now: Now, client_id: &str, fx: &mut Effects) {
+        let Some(key) = self.sessions.find(client_id) else { return };
+        let Some(session) = self.sessions.at(key) else { return };
+        let Some(conn) = session.online() else { return };
+        let version = MessageId::after(session.version.0, 0, self.settings.shard);
+        self.versions.observe(Version(version.0));
+        let reason = CloseReason::Replaced;
+        let text = Some("a connection to another server took over".into());
+        let denied = Denied { text, ..Denied::of(Denial::TakenOver, reason) };
+        fx.deliveries.push((conn, SessionDelivery::End(Box::new(denied))));
+        self.offline(now, key, (Version(version.0), reason), fx);
+        self.unbind(now, key, reason, fx);
+    }
+
+    /// A version of another clock was seen: those given here are above it from now on.
+    pub fn observe(&mut self, seen: Version) {
+        self.versions.observe(seen);
+    }
+
+    /// A client that was online is so no more.
+    fn offline(
+        &mut self,
+        now: Now,
+        key: Key,
+        (version, reason): (Version, CloseReason),
+        fx: &mut Effects,
+    ) {
         let Some(session) = self.sessions.at_mut(key) else { return };
-        self.online -= u64::from(session.online().is_some());
+        session.version = version;
+        session.set_reason(Some(reason));
+        self.online -= 1;
+        self.transition(key, State::Offline(reason), fx);
+        self.event(now, key, || ClientWhat::Disconnected { reason }, fx);
+    }
+
+    fn unbind(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
         let conn = session.conn();
         session.set_conn(None);
-        session.set_reason(Some(reason));
         session.since_s = now.unix_s();
         let ends = session.expiry_s == 0;
         if let Some(more) = &mut session.more {

@@ -1,13 +1,15 @@
 //! One session's record.
 //!
-//! 64 bytes, and the text of its identifier; [`More`] holds what only a busy session has, and goes
+//! 72 bytes, and the text of its identifier; [`More`] holds what only a busy session has, and goes
 //! when there is nothing in it. The record knows no other session and decides nothing.
 
 use crate::message::queue::Queue;
 use crate::message::walk::Walks;
 use base::slab::Key;
+use base::time::Now;
 use model::close::CloseReason;
 use model::id::ConnRef;
+use model::presence::{self, Version};
 use model::session::{Denial, Routed, Will};
 use model::topic::Qos;
 use std::collections::VecDeque;
@@ -39,7 +41,10 @@ pub(crate) struct Session {
     pub more: Option<Box<More>>,
     /// Whose, as [`super::principals::Principals`] numbers them.
     pub principal: u32,
-    /// Unix second since when it is online or away.
+    /// Of its last transition; of one that has had none, of when it was made.
+    pub version: Version,
+    /// Unix second since when it has a connection or none, by the wall: what lasts for a time is
+    /// measured from here, for versions may be ahead of the wall.
     pub since_s: u32,
     /// Seconds it outlives its connection; [`NEVER_S`]: for ever.
     pub expiry_s: u32,
@@ -58,7 +63,7 @@ pub(crate) struct Session {
     reason: u8,
 }
 
-const _: () = assert!(size_of::<Option<Session>>() <= 64);
+const _: () = assert!(size_of::<Option<Session>>() <= 72);
 
 /// What a session has only while it is busy.
 #[derive(Default)]
@@ -150,6 +155,7 @@ impl Session {
             conn: NO_CONN,
             more: None,
             principal: 0,
+            version: Version::default(),
             since_s: 0,
             expiry_s: 0,
             filter: NO_FILTER,
@@ -166,6 +172,15 @@ impl Session {
     /// The connection it is bound to.
     pub fn conn(&self) -> Option<ConnRef> {
         (self.conn != NO_CONN).then(|| ConnRef::from_bits(self.conn))
+    }
+
+    /// Unix millisecond at which its client was certainly there for the last time.
+    pub fn seen_ms(&self, now: Now) -> u64 {
+        let since_ms = self.version.unix_ms();
+        match self.online() {
+            Some(_) => presence::seen_ms(now.wall_ms, since_ms, self.keep_alive_s),
+            None => since_ms.min(now.wall_ms),
+        }
     }
 
     /// The connection it may be sent something over.
@@ -262,7 +277,7 @@ impl Session {
         }
     }
 
-    /// Seconds until it ends, when it is away since `since_s`.
+    /// Unix second at which it ends, if it is away.
     pub fn ends_at_s(&self) -> u64 {
         match self.expiry_s {
             NEVER_S => u64::MAX,

@@ -6,6 +6,7 @@ mod crowds;
 mod durable;
 mod flow;
 mod kills;
+mod presence;
 mod publish;
 mod random;
 mod refusals;

@@ -13,11 +13,13 @@ use model::ports::access::{Access, Open, Question};
 use model::ports::control::Status;
 use model::ports::log::{Call, Done, Restored, StoreError};
 use model::ports::topics::{TopicAnswer, TopicCommand};
+use model::presence::Principal;
 use model::session::*;
 use model::topic::{Publication, Qos, RetainHandling, Wish};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use testkit::log::{MemoryLog, Options};
+use testkit::transitions::Roll;
 
 /// Where the world's wall clock begins, Unix milliseconds.
 pub const WALL_MS: u64 = 1_800_000_000_000;
@@ -46,6 +48,8 @@ pub struct World {
     asks: u64,
     pub questions: Vec<(u16, u64, Box<Question>)>,
     pub events: Vec<ClientEvent>,
+    /// Who came and went since the last start.
+    pub roll: Roll,
     answers: BTreeMap<u64, Vec<TopicAnswer>>,
 }
 
@@ -130,6 +134,7 @@ impl World {
             asks: 0,
             questions: Vec::new(),
             events: Vec::new(),
+            roll: Roll::default(),
             answers: BTreeMap::new(),
         };
         let options = Options { now_s: now.unix_s(), ..Options::default() };
@@ -140,6 +145,9 @@ impl World {
 
     /// The process dies, with whatever the logs had not completed, and begins again.
     pub fn crash(&mut self) {
+        self.nodes.iter_mut().for_each(|node| self.roll.take(node.fx.transitions.drain(..)));
+        // Its clock begins with the wall's: what rises over a restart is the directory's business.
+        self.roll.forget();
         let logs = self.nodes.drain(..).map(|node| node.log).collect();
         (self.letters, self.inbox) = (BTreeMap::new(), BTreeMap::new());
         self.questions.clear();
@@ -200,10 +208,28 @@ impl World {
             }
             quiet &= !self.post();
             if quiet {
+                self.call_roll();
                 return;
             }
         }
         panic!("the world does not come to rest");
+    }
+
+    /// Takes in who came and went. What brokers know of somebody is the last of it.
+    fn call_roll(&mut self) {
+        self.nodes.iter_mut().for_each(|node| self.roll.take(node.fx.transitions.drain(..)));
+        for told in self.roll.all() {
+            let Principal::Client(id) = &told.who else { panic!("{told:?}") };
+            match self.nodes[self.home(id)].broker.find(self.now, id) {
+                Some(found) => {
+                    assert_eq!((found.version, found.state), (told.version, told.state));
+                    assert_eq!(found.user.as_deref(), told.user.as_deref());
+                    assert!(found.since_ms <= found.seen_ms && found.seen_ms <= self.now.wall_ms);
+                }
+                None => assert!(!told.state.is_online(), "{told:?} is forgotten"),
+            }
+        }
+        assert_eq!(self.roll.online(), self.status().sessions_online);
     }
 
     /// Empties the lanes of a shard; whether something was done.

@@ -15,7 +15,8 @@ pub fn coolpy7(words: &[String]) -> Result<u8, String> {
     let usage = |why: String| format!("{why}\n\n{USAGE}");
     let arguments = coolpy7::parse(words).map_err(usage)?;
     let plan = arguments.plan().map_err(usage)?;
-    let ready = Ready { plan, skipped: Vec::new(), notes: Vec::new(), port_here: None };
+    let (skipped, notes) = (Vec::new(), Vec::new());
+    let ready = Ready { plan, skipped, notes, port_here: None, is_shipped: false };
     let show = Show { out: PathBuf::from("runs"), ..Show::default() };
     made::make(&ready, &show, vec![Box::new(Counter::new(std::io::stdout()))])
 }

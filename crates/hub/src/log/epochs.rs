@@ -1,5 +1,9 @@
 //! Numbers of sessions rise, over a restart too, even if the clock went back.
 //!
+//! They are versions of presence too: a device that goes gets a number of the same clock, so that
+//! whatever happens to a device is in order. That never waits: when the bound is used up, it is the
+//! number right behind the one under which the device came, which no other end has.
+//!
 //! The log keeps a bound that no epoch of this shard exceeds; it is raised ahead of time, and after
 //! a restart the first epoch is above it. While it cannot be raised (the log is busy or full) the
 //! rest of it is used up, then Binds are told to come back. When the log has failed for good it is
@@ -13,6 +17,7 @@ use crate::log::tickets::Promise;
 use base::time::Now;
 use model::id::{MessageId, ShardId};
 use model::ports::log::{Call, StoreError, Table, Write};
+use model::presence::Version;
 
 /// So far ahead of the clock the bound is set, milliseconds.
 const RESERVE_MS: u64 = 120_000;
@@ -41,7 +46,7 @@ impl Epochs {
         self.last
     }
 
-    /// Whether there is another epoch.
+    /// Whether there is another epoch, and the version of an end before it.
     pub fn has_next(&self) -> bool {
         self.free || (self.last >> 22) + 1 < self.bound >> 22
     }
@@ -49,11 +54,33 @@ impl Epochs {
     /// The next epoch: by the wall clock as far as the bound lets it.
     pub fn next(&mut self, now: Now, shard: ShardId) -> u64 {
         let fresh = MessageId::after(self.last, now.wall_ms, shard).0;
-        self.last = match self.free || fresh <= self.bound {
+        self.last = match self.free || fresh >> 22 < self.bound >> 22 {
             true => fresh,
             false => MessageId::after(self.last, 0, shard).0,
         };
         self.last
+    }
+
+    /// The version of the end of the session with this epoch.
+    pub fn end_of(&mut self, now: Now, shard: ShardId, epoch: u64) -> Version {
+        match self.has_next() {
+            true => Version(self.next(now, shard)),
+            false => self.behind(shard, epoch),
+        }
+    }
+
+    /// The version right behind an epoch. Numbers that are given later are above it.
+    pub fn behind(&mut self, shard: ShardId, epoch: u64) -> Version {
+        let version = MessageId::after(epoch, 0, shard).0;
+        self.last = self.last.max(version);
+        Version(version)
+    }
+
+    /// A version of another clock was seen: epochs are above it from now on, once the bound is.
+    pub fn observe(&mut self, seen: Version) {
+        if seen <= Version::LAST {
+            self.last = self.last.max(seen.0);
+        }
     }
 
     /// The log has answered.

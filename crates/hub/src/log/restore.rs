@@ -17,6 +17,7 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::id::{DeviceId, MessageId, ProductKey};
 use model::ports::log::{REMOVE_SEQS_MAX, Restored, Table};
+use model::presence::Version;
 use model::timeline::{Seq, Space, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -147,10 +148,12 @@ impl Hub {
         if row.bound {
             let stopped =
                 if row.online { CloseReason::ServerStopped } else { CloseReason::Internal };
-            device.restore(row.epoch, row.since_ms, row.reason.unwrap_or(stopped));
+            // The version that it had was not kept: this one is as old, and below all to come.
+            let version = MessageId::after(row.epoch, row.since_ms, self.settings.shard);
+            device.restore(row.epoch, Version(version.0), row.reason.unwrap_or(stopped));
+            self.epochs.restore(version.0);
         }
         self.last_id = self.last_id.max(row.epoch);
-        self.epochs.restore(row.epoch);
         Some(true)
     }
 

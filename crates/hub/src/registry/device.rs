@@ -2,14 +2,16 @@
 //!
 //! What an idle device needs stands here; whatever is not idle (waiting pushes, tags, a quota in
 //! use, a term that is not zero) stands in [`Extra`], which exists only while it holds something.
-//! Two fields serve twice: `place` is the connection of a device that is online and the time and
-//! reason of one that is not, and the time since which a device is online is read off its epoch.
+//! Two fields serve twice: `place` is the connection of a device that is online and the version and
+//! reason of one that is not, and the version of one that is online is its epoch. Times are read
+//! off versions.
 //! A device knows its product by number; its id is inline up to sixteen bytes ([`Name`]).
 
 use crate::registry::queue::Queue;
 use base::time::Instant;
 use model::close::CloseReason;
-use model::id::{ConnRef, MessageId};
+use model::id::{ConnRef, ShardId};
+use model::presence::Version;
 use std::num::NonZeroU64;
 
 /// Whether a device is bound, and whether it ever was.
@@ -91,7 +93,9 @@ impl Extra {
 /// A device's record.
 pub(crate) struct Device {
     name: Name,
-    /// Online: bits of the connection. Else: milliseconds since when, and the reason.
+    /// Online: bits of the connection. Offline: 42 bits of milliseconds and 12 of counter, which
+    /// with the shard's own bits are the version, 2 that are free, 8 of the reason. Never bound:
+    /// the Unix millisecond since when it is known.
     place: u64,
     /// Number of its last session; zero if it never bound.
     pub epoch: u64,
@@ -124,7 +128,7 @@ impl Device {
     pub fn new(name: Name, product: u16, at_ms: u64) -> Device {
         Device {
             name,
-            place: at_ms << 8,
+            place: at_ms,
             epoch: 0,
             extra: None,
             product,
@@ -157,10 +161,11 @@ impl Device {
         self.epoch = epoch;
     }
 
-    /// It is bound no more.
-    pub fn detach(&mut self, at_ms: u64, reason: CloseReason) {
+    /// It is bound no more. The version is of this shard's clock.
+    pub fn detach(&mut self, version: Version, reason: CloseReason) {
         self.presence = Presence::Offline;
-        self.place = (at_ms << 8) | reason as u64;
+        let (ms, counter) = (version.0 >> 22, version.0 & 0xfff);
+        self.place = (ms << 22) | (counter << 10) | reason as u64;
         self.set_term(0);
         if let Some(extra) = &mut self.extra {
             extra.pull = None;
@@ -168,16 +173,29 @@ impl Device {
     }
 
     /// It was bound once, and is away, as a row says.
-    pub fn restore(&mut self, epoch: u64, at_ms: u64, reason: CloseReason) {
-        self.detach(at_ms, reason);
+    pub fn restore(&mut self, epoch: u64, version: Version, reason: CloseReason) {
+        self.detach(version, reason);
         self.epoch = epoch;
+    }
+
+    /// Of its last transition, on this shard; zero if it never bound.
+    pub fn version(&self, shard: ShardId) -> Version {
+        match self.presence {
+            Presence::Online => Version(self.epoch),
+            Presence::Offline => {
+                let (ms, counter) = (self.place >> 22, (self.place >> 10) & 0xfff);
+                Version((ms << 22) | (u64::from(shard.0) << 12) | counter)
+            }
+            Presence::Never => Version::default(),
+        }
     }
 
     /// Unix millisecond since when it is online, offline, or known.
     pub fn since_ms(&self) -> u64 {
         match self.presence {
-            Presence::Online => MessageId::EPOCH_MS + (self.epoch >> 22),
-            Presence::Offline | Presence::Never => self.place >> 8,
+            Presence::Online => Version(self.epoch).unix_ms(),
+            Presence::Offline => Version(self.place).unix_ms(),
+            Presence::Never => self.place,
         }
     }
 
@@ -297,7 +315,7 @@ impl Device {
 mod tests {
     use super::*;
     use base::slab::Key;
-    use model::id::ShardId;
+    use model::id::MessageId;
 
     #[test]
     fn a_name_is_inline_up_to_sixteen_bytes() {
@@ -312,12 +330,17 @@ mod tests {
     fn place_serves_both_states() {
         let mut device = Device::new(Name::long(1), 3, 1_700_000_000_123);
         assert_eq!((device.since_ms(), device.reason()), (1_700_000_000_123, None));
-        let epoch = MessageId::after(0, 1_800_000_000_456, ShardId(7)).0;
-        let conn = ConnRef::new(ShardId(1023), Key { slot: u32::MAX, generation: 0x3f_ffff });
+        let shard = ShardId(1023);
+        assert_eq!(device.version(shard), Version(0));
+        let epoch = MessageId::after(0, 1_800_000_000_456, shard).0;
+        let conn = ConnRef::new(shard, Key { slot: u32::MAX, generation: 0x3f_ffff });
         device.attach(conn, epoch);
         assert_eq!((device.conn(), device.since_ms()), (Some(conn), 1_800_000_000_456));
-        device.detach(1_900_000_000_789, CloseReason::Internal);
+        assert_eq!(device.version(shard), Version(epoch));
+        let version = Version(MessageId::after(0, 1_900_000_000_789, shard).0 + 0xfff);
+        device.detach(version, CloseReason::Internal);
         assert_eq!((device.conn(), device.since_ms()), (None, 1_900_000_000_789));
+        assert_eq!(device.version(shard), version);
         assert_eq!(device.reason(), Some(CloseReason::Internal));
     }
 

@@ -8,6 +8,7 @@ mod fanout;
 mod log;
 mod mirrors;
 mod orders;
+mod presence;
 mod queries;
 mod queue;
 mod random;

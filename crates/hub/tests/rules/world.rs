@@ -10,10 +10,12 @@ use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, ProductKey, ShardId, Ta
 use model::limits::Limits;
 use model::ports::control::{Answer, Command, DeviceState, PushCounts, PushOrder, Target};
 use model::ports::log::{Call, StoreError, Write};
+use model::presence::Principal;
 use model::product::{AnonymousFrom, Product, Secret};
 use model::push::{Outcome, Priority};
 use model::request::{Bind, Bound, Delivery, HeartbeatWish, Proof, Request};
 use std::sync::Arc;
+use testkit::transitions::Roll;
 
 /// Where the world's wall clock begins, Unix milliseconds.
 pub const WALL_MS: u64 = 1_800_000_000_000;
@@ -28,6 +30,9 @@ pub struct World {
     /// The log completes what it is handed at once.
     pub keeps: bool,
     pub log: Log,
+    /// Who came and went, over restarts too.
+    pub roll: Roll,
+    is_old: bool,
     settings: Settings,
     product: Arc<Product>,
     conns: u32,
@@ -105,9 +110,24 @@ impl World {
         let now = Now::new(Instant::from_nanos(1_000_000_000), WALL_MS);
         let (log, product) = (Log::default(), Arc::new(product));
         let (conns, ids, real, replies) = (0, 0, 0, 0);
-        let mut world =
-            World { hub, fx, now, keeps: true, log, settings, product, conns, ids, real, replies };
+        let (keeps, roll, is_old) = (true, Roll::default(), false);
+        let mut world = World {
+            hub,
+            fx,
+            now,
+            keeps,
+            log,
+            roll,
+            is_old,
+            settings,
+            product,
+            conns,
+            ids,
+            real,
+            replies,
+        };
         world.restart();
+        world.is_old = false;
         world
     }
 
@@ -121,6 +141,9 @@ impl World {
     /// The same, up to the moment when everything is given back; returns how much of it was not
     /// taken in.
     pub fn crash(&mut self) -> usize {
+        self.call_roll();
+        self.roll.die();
+        self.is_old = true;
         self.hub = Hub::new(self.settings.clone());
         self.fx = Effects { events_wanted: true, ..Effects::default() };
         assert!(self.hub.install(self.product.clone()));
@@ -153,8 +176,27 @@ impl World {
         panic!("the hub does not come to rest");
     }
 
+    /// Takes in who came and went. What the hub knows of somebody is the last of it.
+    pub fn call_roll(&mut self) {
+        self.roll.take(self.fx.transitions.drain(..));
+        for told in self.roll.all() {
+            let Principal::Device(product, device) = &told.who else { panic!("{told:?}") };
+            // It is forgotten, or its product lost its name.
+            let Some(found) = self.hub.find(self.now, product, device) else { continue };
+            assert!(found.since_ms <= found.seen_ms && found.seen_ms <= self.now.wall_ms);
+            // After a restart nobody knows the version, or how a connection ended.
+            let is_restored = self.is_old && !told.state.is_online();
+            match is_restored {
+                true => assert!(!found.state.is_online(), "{found:?} {told:?}"),
+                false => assert_eq!((found.version, found.state), (told.version, told.state)),
+            }
+        }
+        assert_eq!(self.roll.online(), self.hub.status().online);
+    }
+
     /// The log completes what it was handed, if it keeps.
     pub fn store(&mut self) {
+        self.call_roll();
         while self.keeps && !self.fx.calls.is_empty() {
             self.complete(Ok(()));
         }

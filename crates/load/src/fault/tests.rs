@@ -183,6 +183,63 @@ fn redis_forgets_or_its_answer_is_told() {
     assert!(redis::flush(&gate.address().to_string()).is_err());
 }
 
+/// A real Redis on a free port with nothing on disk; `None`, and said so, where there is none.
+fn real_redis() -> Option<(Sleeper, Target)> {
+    let program = "/usr/bin/redis-server";
+    if !std::path::Path::new(program).is_file() {
+        eprintln!("skipped: there is no {program}");
+        return None;
+    }
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = free.local_addr().expect("bound").port().to_string();
+    drop(free);
+    let words = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--dir", "/"];
+    let child = Command::new(program).args(words).stdout(Stdio::null()).spawn();
+    let redis = Sleeper(child.expect("it can be run"));
+    let target = Target {
+        redis: Some(format!("127.0.0.1:{port}")),
+        redis_pid: Some(redis.pid()),
+        redis_start: [&[program], &words[..]].concat().iter().map(|word| (*word).into()).collect(),
+        ..Target::default()
+    };
+    becomes("answering", || asked(&target, "PING").as_deref() == Some("+PONG"));
+    Some((redis, target))
+}
+
+/// The first line of Redis' answer; `None`: nobody is there, or says anything for a while.
+fn asked(target: &Target, words: &str) -> Option<String> {
+    use std::io::{BufRead, BufReader, Write};
+    let address = target.redis.as_ref().expect("it has one");
+    let mut stream = std::net::TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_millis(200))).expect("a socket");
+    stream.write_all(format!("{words}\r\n").as_bytes()).ok()?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).ok()?;
+    (!line.is_empty()).then(|| line.trim_end().to_owned())
+}
+
+#[test]
+fn a_real_redis_is_paused_flushed_killed_and_comes_back_empty() {
+    let Some((_redis, target)) = real_redis() else { return };
+    let value = || asked(&target, "EXISTS it");
+    let set = || assert_eq!(asked(&target, "SET it 1").as_deref(), Some("+OK"));
+    let mut faults = Faults::new(&target, None);
+    set();
+    let (standing, _) = faults.begin(&FaultKind::RedisPaused).expect("it is ours");
+    assert_eq!(value(), None, "it stands still");
+    faults.end(standing).expect("it lives");
+    assert_eq!(value().as_deref(), Some(":1"), "and had it all the time");
+    faults.begin(&FaultKind::RedisFlushed).expect("it says OK");
+    assert_eq!(value().as_deref(), Some(":0"));
+    set();
+    let (standing, _) = faults.begin(&FaultKind::RedisKilled).expect("it is ours");
+    assert_eq!(value(), None, "nobody is there");
+    assert!(faults.begin(&FaultKind::RedisFlushed).is_err(), "nor to be told");
+    faults.end(standing).expect("it can be started");
+    let _end = Sleeper(faults.redis.child.take().expect("a child"));
+    becomes("answering", || value().as_deref() == Some(":0"));
+}
+
 #[test]
 fn the_network_is_broken_and_mended() {
     let server = Faulty::start(vec![Fate::new("held", [Step::Hold])]);

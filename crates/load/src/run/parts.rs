@@ -1,4 +1,5 @@
-//! What a run is made with: the clock, the eyes, the hand that breaks things, the pushes.
+//! What a run is made with: the clock, the eyes, the hand that breaks things, the pushes, and who
+//! has presence audited.
 //!
 //! The runner knows these only as traits, so that a test gives it a told clock and a crew that
 //! exists on paper. Nothing here knows a plan's stages.
@@ -51,6 +52,32 @@ pub trait Pushes {
     fn look(&mut self) -> BTreeMap<String, Counts>;
 }
 
+/// Who has the target compare its memory of who is online with its directory.
+pub trait Auditor {
+    /// Has it begin; a difference that is gone after so many milliseconds is none.
+    fn begin(&mut self, settle_ms: u32);
+
+    /// What came of it; `None`: that is not known yet.
+    fn take(&mut self) -> Option<Result<Audited, String>>;
+}
+
+/// What an audit of presence found.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Audited {
+    /// Clients online by the target's memory.
+    pub online: u64,
+    /// Those about whom memory and directory differed at first.
+    pub differing: u64,
+    /// Those about whom they still did, by how they differ.
+    pub persistent: BTreeMap<String, u64>,
+    /// The first of these: key and how it differs.
+    pub first: Vec<(String, String)>,
+    /// Milliseconds it took, the settle time not included.
+    pub took_ms: u64,
+    /// Age of the oldest change that the directory had not taken when it began, milliseconds.
+    pub lag_ms: u64,
+}
+
 /// Everything that a run is made with.
 pub struct Parts<'a> {
     /// Who makes the load.
@@ -63,6 +90,8 @@ pub struct Parts<'a> {
     pub breaker: &'a mut dyn Breaker,
     /// The pushes.
     pub pushes: &'a mut dyn Pushes,
+    /// The audits.
+    pub auditor: &'a mut dyn Auditor,
     /// Who looks on.
     pub watch: &'a mut dyn super::Watch,
 }
@@ -120,5 +149,16 @@ impl Pushes for Pushless {
 
     fn look(&mut self) -> BTreeMap<String, Counts> {
         BTreeMap::new()
+    }
+}
+
+/// Audits nothing.
+pub struct Unaudited;
+
+impl Auditor for Unaudited {
+    fn begin(&mut self, _settle_ms: u32) {}
+
+    fn take(&mut self) -> Option<Result<Audited, String>> {
+        Some(Err("no API of the target was named".to_owned()))
     }
 }

@@ -5,9 +5,10 @@
 //!
 //! ```text
 //! stage: [leave] → arrive (all there, all had a turn, or arrive_max) → hold (faults, traffic)
-//!        → settle (nothing sent, answers come in) → checks → next, or the end
+//!        → settle (nothing sent, answers come in) → [audit] → checks → next, or the end
 //! ```
 
+mod audit;
 mod heard;
 mod look;
 mod stage;
@@ -96,6 +97,8 @@ struct Runner<'a> {
     traffic: BTreeMap<String, Vec<Traffic>>,
     /// Messages that groups have not heard and should have, by sums.
     missed: BTreeMap<String, f64>,
+    /// What audits of presence found.
+    audited: Counts,
     /// Clients that each group shall have.
     wanted: BTreeMap<String, u32>,
     place: usize,
@@ -148,6 +151,7 @@ impl<'a> Runner<'a> {
             row_total: Counts::default(),
             traffic: BTreeMap::new(),
             missed: BTreeMap::new(),
+            audited: Counts::default(),
             wanted: BTreeMap::new(),
             place: 0,
             part: super::Part::Arriving,

@@ -1,11 +1,12 @@
 //! A whole run with real parts: what is examined before it, who looks on the machines, who breaks
-//! things, who pushes; then the runner, which knows none of this.
+//! things, who pushes and audits; then the runner, which knows none of this.
 //!
 //! It does not know the command line, nor where the crew is. The invariant: what cannot be observed
 //! or examined is a note of the run, and never a reason not to run.
 
 use super::hand::{self, Hand};
-use super::parts::{Before, Parts, Pushes, Pushless};
+use super::office::{Audits, Office};
+use super::parts::{Auditor, Before, Parts, Pushes, Pushless, Unaudited};
 use super::push::Api;
 use super::real::{Clock, Observers};
 use super::{Watch, runner};
@@ -15,6 +16,7 @@ use lab::crew::Crew;
 use lab::host::{Need, Role, Row};
 use lab::plan::{FaultKind, Plan};
 use lab::run::Run;
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -43,6 +45,9 @@ pub fn whole(
     crew: &mut dyn Crew,
     watch: &mut dyn Watch,
 ) -> Result<Run, String> {
+    let target = &ready.plan.target;
+    let office = target.api.as_ref().map(|base| Office::new(base, target.token.clone()));
+    let ready = &*auditable(ready, office.as_ref());
     let mut plan = ready.plan.clone();
     let mut notes = ready.notes.clone();
     let addresses = addresses(&plan)?;
@@ -69,15 +74,10 @@ pub fn whole(
         eyes.target_pid(),
         setting.elsewhere,
     ));
-    let mut pushes: Box<dyn Pushes> = match &plan.target.api {
-        None => Box::new(Pushless),
-        Some(base) => {
-            let url = plan.target.url.first().and_then(|url| Url::parse(url).ok());
-            let url = url.filter(|url| url.scheme.speech == Some(Speech::Miop));
-            let product = url.and_then(|url| url.password);
-            let token = plan.target.token.clone();
-            Box::new(Api::new(base, token, &plan.groups, product.as_deref()))
-        }
+    let mut pushes = pushes(&plan);
+    let mut auditor: Box<dyn Auditor> = match office {
+        None => Box::new(Unaudited),
+        Some(office) => Box::new(Audits::of(office)),
     };
     let before = Before {
         command: setting.command,
@@ -98,9 +98,28 @@ pub fn whole(
             eyes: &mut eyes,
             breaker: &mut hand,
             pushes: &mut *pushes,
+            auditor: &mut *auditor,
             watch,
         },
     )
+}
+
+/// Who sends the plan's pushes.
+fn pushes(plan: &Plan) -> Box<dyn Pushes> {
+    let Some(base) = &plan.target.api else { return Box::new(Pushless) };
+    let url = plan.target.url.first().and_then(|url| Url::parse(url).ok());
+    let url = url.filter(|url| url.scheme.speech == Some(Speech::Miop));
+    let product = url.and_then(|url| url.password);
+    Box::new(Api::new(base, plan.target.token.clone(), &plan.groups, product.as_deref()))
+}
+
+/// The plan without rules about presence, where it came along and the server cannot be audited.
+fn auditable<'a>(ready: &'a Ready, office: Option<&Office>) -> Cow<'a, Ready> {
+    let why = office.filter(|_| ready.is_shipped && ready.is_about_presence());
+    match why.and_then(Office::why_not) {
+        None => Cow::Borrowed(ready),
+        Some(why) => Cow::Owned(ready.clone().unaudited(&why)),
+    }
 }
 
 fn is_network(what: &FaultKind) -> bool {

@@ -61,6 +61,8 @@ pub struct Ready {
     /// The target's port, if it is on this machine: its process is observed. Disturbed is only a
     /// process that was named.
     pub port_here: Option<u16>,
+    /// Whether the plan came along, and may be made to fit.
+    pub is_shipped: bool,
 }
 
 impl Ready {
@@ -74,6 +76,18 @@ impl Ready {
         }
         most
     }
+
+    /// Whether a rule is about presence.
+    pub fn is_about_presence(&self) -> bool {
+        let stages = self.plan.stages.iter().flat_map(|stage| &stage.pass);
+        self.plan.pass.iter().chain(stages).any(|rule| fit::is_about_presence(rule))
+    }
+
+    /// Without rules about presence, and why.
+    pub fn unaudited(mut self, why: &str) -> Ready {
+        fit::unaudited(&mut self, why);
+        self
+    }
 }
 
 /// Makes a plan of a file's text and what is asked. Of a plan that is `shipped` stages and rules
@@ -82,7 +96,8 @@ pub fn ready(name: &str, text: &str, asked: &Asked, shipped: bool) -> Result<Rea
     let mut plan = file::parse(name, text, &asked.sets)?;
     whom(&mut plan, asked);
     let port_here = port_here(&plan.target.url);
-    let mut ready = Ready { plan, skipped: Vec::new(), notes: Vec::new(), port_here };
+    let mut ready =
+        Ready { plan, skipped: Vec::new(), notes: Vec::new(), port_here, is_shipped: shipped };
     size(&mut ready, asked)?;
     if let Some(hold) = asked.hold {
         let stages = ready.plan.stages.iter_mut();

@@ -8,6 +8,7 @@ use crate::event::Counters;
 use crate::id::{DeviceId, MessageId, ProductKey, Tag};
 use crate::ports::presence::{PresenceAnswer, PresenceCommand};
 use crate::ports::topics::{TopicAnswer, TopicCommand};
+use crate::presence::Version;
 use crate::product::Product;
 use crate::push::{Outcome, Priority};
 use std::sync::Arc;
@@ -231,6 +232,10 @@ pub struct DeviceState {
     pub epoch: u64,
     /// Unix millisecond since when it is online or offline; 0 if it never bound.
     pub since_ms: u64,
+    /// Unix millisecond at which it was certainly there for the last time; 0 if it never bound.
+    pub seen_ms: u64,
+    /// Of its last transition; zero if it never bound.
+    pub version: Version,
     /// How its last connection ended, when offline.
     pub reason: Option<CloseReason>,
     /// Agreed heartbeat in seconds, when online.

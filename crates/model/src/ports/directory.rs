@@ -21,7 +21,9 @@ pub trait Directory: Send {
     /// boot is left alone.
     fn release(&mut self, lease: &Lease) -> Result<(), Fault>;
 
-    /// Puts records that are newer than those kept. Answers for each, in order.
+    /// Puts records that are newer than those kept. An offline record never replaces another node's
+    /// online one, however new it is: the end of an old connection says nothing of a newer one
+    /// elsewhere. Answers for each, in order.
     fn put(&mut self, batches: &[Batch]) -> Result<Vec<Put>, Fault>;
 
     /// Takes records away unless they are newer than said. How many were.
@@ -75,6 +77,9 @@ pub enum Put {
     Taken,
     /// A newer one is kept.
     Kept(Record),
+    /// Nothing is known of this one, for its part of the directory does not answer: it is to be
+    /// offered again, later.
+    Untaken,
 }
 
 /// Why a directory did not do it. It may have done it all the same.

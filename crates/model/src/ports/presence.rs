@@ -124,6 +124,8 @@ pub trait PresenceOffice: Send + Sync {
 pub struct Standing {
     /// `none`, `process`, `redis`, `redis-sentinel`, `redis-cluster`.
     pub kind: &'static str,
+    /// This node, as the directory knows it.
+    pub node: Lease,
     /// Whether calls are made, held back, or tried.
     pub circuit: Circuit,
     /// Principals whose last transition the directory has not taken.
@@ -219,6 +221,14 @@ pub enum DifferenceKind {
 }
 
 impl DifferenceKind {
+    /// All.
+    pub const ALL: [DifferenceKind; 4] = [
+        DifferenceKind::Missing,
+        DifferenceKind::Stale,
+        DifferenceKind::Extra,
+        DifferenceKind::WrongNode,
+    ];
+
     /// The word in answers.
     pub const fn name(self) -> &'static str {
         match self {

@@ -5,6 +5,7 @@
 //! answers are merged, as with every command of [`super::control`].
 
 use crate::close::CloseReason;
+use crate::presence::Version;
 use crate::topic::{Publication, Qos, Wish};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -96,7 +97,7 @@ pub struct ClientState {
     pub client_id: Box<str>,
     /// Its user.
     pub user: Option<Arc<str>>,
-    /// It has a connection.
+    /// It is connected, and knows it.
     pub online: bool,
     /// `mqtt31`, `mqtt311`, `mqtt5`.
     pub protocol: &'static str,
@@ -104,7 +105,11 @@ pub struct ClientState {
     pub peer: Option<SocketAddr>,
     /// Unix millisecond since when it is online or away.
     pub since_ms: u64,
-    /// How its last connection ended, when it is away.
+    /// Unix millisecond at which it was certainly there for the last time.
+    pub seen_ms: u64,
+    /// Of its last transition; one that has had none has the one it was made with.
+    pub version: Version,
+    /// How its last connection ended, when it is away; absent if it never was online.
     pub reason: Option<CloseReason>,
     /// Longest silence agreed, seconds.
     pub keep_alive_s: u16,

@@ -80,9 +80,12 @@ where
             }
             match self.net.receive(&conn.socket, &mut buffer) {
                 Got::Bytes(count) => {
-                    conn.last_s = self.now.secs();
+                    let now_s = self.now.secs();
+                    self.outbox.set_silent(now_s.saturating_sub(conn.last_s), conn.silence_s);
+                    conn.last_s = now_s;
                     self.desk.counters.count_by(Counter::BytesIn, count as u64);
                     self.received(key, &buffer[..count]);
+                    self.outbox.set_silent(0, 0);
                     // A short read means that nothing is left, unless the end is behind it.
                     if count < buffer.len() && !ended {
                         self.buffer = buffer;

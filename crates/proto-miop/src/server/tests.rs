@@ -572,3 +572,21 @@ fn reports_pulls_and_terms_are_answered_in_version_7() {
 fn names_are_what_the_model_says_they_are() {
     assert_eq!((DeviceId::BYTES_MAX, ProductKey::BYTES_MAX), (64, 32), "the document says so");
 }
+
+#[test]
+fn a_heartbeat_after_too_long_a_silence_is_answered_and_counted_as_late() {
+    for (version, ping) in [(7, &[0, 7, 0, 0][..]), (6, &[0, 6, 0, 0]), (5, &[0, 5, 0, 0])] {
+        let Side { mut machine, link, .. } = bound(version);
+        for (silent_s, late) in [(300, 0), (330, 0), (331, 1), (0, 0)] {
+            let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+            let limits = model::limits::Limits::default();
+            out.set_silent(silent_s, 450);
+            let mut input = Input::new(ping, &link, &limits);
+            assert_eq!(machine.receive(now(), &mut input, &mut out), Ok(()));
+            let mut counters = model::event::Counters::default();
+            out.count_into(&mut counters);
+            let counted = counters.of(model::event::Counter::HeartbeatsLate);
+            assert_eq!((counted, out.take_beats(), input.taken()), (late, 1, 4), "{version}");
+        }
+    }
+}

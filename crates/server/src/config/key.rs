@@ -174,6 +174,8 @@ pub(super) struct Key<S: 'static> {
     pub(super) required: bool,
     /// Its value is never shown.
     pub(super) secret: bool,
+    /// It is a URL: the user and password in it are never shown.
+    pub(super) url: bool,
     pub(super) read: fn(&S) -> Value,
     /// False if the field cannot hold the value.
     pub(super) write: fn(&mut S, &Value) -> bool,
@@ -187,6 +189,11 @@ impl<S> Key<S> {
 
     pub(super) const fn secret(mut self) -> Self {
         self.secret = true;
+        self
+    }
+
+    pub(super) const fn url(mut self) -> Self {
+        self.url = true;
         self
     }
 }
@@ -218,6 +225,7 @@ macro_rules! key {
             doc: $doc,
             required: false,
             secret: false,
+            url: false,
             read: |section| Field::show(&section.$($field).+),
             write: |section, value| match Field::take(value) {
                 Some(value) => {
@@ -363,6 +371,10 @@ impl Field for Vec<SocketAddr> {
 pub struct Hidden(pub(super) String);
 
 impl Hidden {
+    pub(super) fn of(text: &str) -> Hidden {
+        Hidden(text.into())
+    }
+
     /// The text itself; empty if none was configured.
     pub fn reveal(&self) -> &str {
         &self.0

@@ -4,8 +4,8 @@
 //! text. Knows no file; whoever wants one writes it.
 
 use super::key::{Key, Kind, Reload, Section, Value};
-use super::problem::quoted;
-use super::reader::{HIDDEN, Sheet};
+use super::problem::{HIDDEN, quoted, without_password};
+use super::reader::Sheet;
 use super::{Bridge, Config, Rewrite, SECTIONS, Subscribe, Webhook};
 use model::product::Secret;
 
@@ -51,12 +51,14 @@ struct Entry {
     reload: Reload,
     doc: &'static str,
     secret: bool,
+    url: bool,
 }
 
 impl Entry {
     fn shown(&self) -> String {
         match &self.value {
             Value::Text(text) if self.secret && !text.is_empty() => quoted(HIDDEN),
+            Value::Text(text) if self.url => quoted(&without_password(text)),
             Value::List(texts) if self.secret => {
                 Value::List(texts.iter().map(|_| HIDDEN.to_owned()).collect()).to_string()
             }
@@ -250,6 +252,7 @@ fn pages(config: &Config) -> Vec<Page> {
     pages.push(page(Sheet::named("access", "token"), &config.access.token));
     pages.push(page(Sheet::named("access", "http"), &config.access.http));
     pages.push(page(Sheet::single("store"), &config.store));
+    pages.push(page(Sheet::single("presence"), &config.presence));
     for product in &config.products {
         let sheet = Sheet::named("products", product.key.as_str());
         let secrets = product.secrets.iter().enumerate();
@@ -284,6 +287,7 @@ fn entries<S: Section>(section: &S) -> Vec<Entry> {
         reload: key.reload,
         doc: key.doc,
         secret: key.secret,
+        url: key.url,
     };
     S::KEYS.iter().map(entry).collect()
 }

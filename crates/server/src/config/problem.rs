@@ -67,6 +67,32 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
+/// What stands for a secret wherever it would be printed.
+pub(super) const HIDDEN: &str = "(hidden)";
+
+/// A URL, or what should be one, without the user and password in it: whatever is between the
+/// scheme and the last @ is hidden, and what follows a question mark; all of it where a password
+/// may stand without an @.
+pub(super) fn without_password(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("//") else {
+        return if text.contains('@') { HIDDEN.into() } else { text.to_owned() };
+    };
+    let (hidden, rest) = match rest.rsplit_once('@') {
+        Some((_, rest)) => (format!("{HIDDEN}@"), rest),
+        None => (String::new(), rest),
+    };
+    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?"));
+    let hosts = rest.split('/').next().unwrap_or_default().trim_end_matches(['"', '\'']);
+    let is_port = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
+    let plain = |host: &str| host.starts_with('[') || host.split(':').skip(1).all(is_port);
+    if hosts.split(',').all(plain) {
+        let query = if query.is_empty() { String::new() } else { format!("?{HIDDEN}") };
+        format!("{scheme}//{hidden}{rest}{query}")
+    } else {
+        format!("{scheme}//{HIDDEN}")
+    }
+}
+
 /// The known word that is nearest to a mistyped one, if it is near enough to be meant: a third of
 /// the letters may differ, at least one and at most four.
 pub(super) fn nearest<'a>(
@@ -122,6 +148,27 @@ mod tests {
         assert_eq!(brief(&"x".repeat(60)), "x".repeat(60));
         assert_eq!(brief(&"x".repeat(61)), format!("{}…", "x".repeat(60)));
         assert_eq!(brief("[\n1]"), "[…");
+    }
+
+    #[test]
+    fn a_password_in_a_url_is_hidden_however_it_is_written() {
+        let told = [
+            ("redis://host:6379/0", "redis://host:6379/0"),
+            ("redis://me:pw@host/0", "redis://(hidden)@host/0"),
+            ("redis://me:p@w/x//@host", "redis://(hidden)@host"),
+            ("redis://me:pw", "redis://(hidden)"),
+            (
+                "redis+sentinel://a:1,b:2/m?sentinel_password=pw",
+                "redis+sentinel://a:1,b:2/m?(hidden)",
+            ),
+            ("\"redis://host:6379\"", "\"redis://host:6379\""),
+            ("\"redis://me:pw@host\"", "\"redis://(hidden)@host\""),
+            ("me:pw@host", "(hidden)"),
+            ("none", "none"),
+        ];
+        for (url, shown) in told {
+            assert_eq!(without_password(url), shown);
+        }
     }
 
     #[test]

@@ -11,16 +11,13 @@ use std::ops::Range;
 use toml_edit::{Item, TableLike};
 
 use super::key::{Key, Section, Value};
-use super::problem::{Problem, nearest, quoted};
+use super::problem::{HIDDEN, Problem, nearest, quoted, without_password};
 
 /// What every environment variable of ours begins with.
 const PREFIX: &str = "HOLDLINE_";
 
 /// Variables of that beginning that others read: the command line.
 pub(super) const ELSEWHERE: [&str; 2] = ["HOLDLINE_TOKEN", "HOLDLINE_URL"];
-
-/// What stands for a secret wherever it would be printed.
-pub(super) const HIDDEN: &str = "(hidden)";
 
 /// Where a section is in the tree, as paths and as headers name it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -321,9 +318,13 @@ impl<'a> Reader<'a> {
         mut origin: Origin,
         section: &mut S,
     ) {
-        let usual = (!key.required && !key.secret).then(|| (key.read)(section));
+        let usual = !key.required && !key.secret && !key.url;
+        let usual = usual.then(|| (key.read)(section));
         if key.secret {
             origin.value = Some(HIDDEN.into());
+        }
+        if key.url {
+            origin.value = origin.value.map(|value| without_password(&value));
         }
         if !(key.kind.fits(value) && (key.write)(section, value)) {
             let rule = format!("must be {}", key.kind.allowed());

@@ -9,10 +9,11 @@ use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
 
 use super::key::{Key, Section};
+use super::problem::without_password;
 use super::reader::{Reader, Sheet};
 use super::{
-    Anonymous, ClientCertificates, Config, ListenAddress, Listener, ListenerProtocol, Mqtt,
-    ProxyHeader, WebSocketAt,
+    Anonymous, ClientCertificates, Config, DirectoryAt, ListenAddress, Listener, ListenerProtocol,
+    Mqtt, Presence, ProxyHeader, WebSocketAt,
 };
 
 pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
@@ -36,6 +37,7 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     for product in &config.products {
         admits(product, reader);
     }
+    presence(&config.presence, reader);
 }
 
 /// What the operator should be told although it is allowed.
@@ -90,6 +92,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(bare_password(&config.presence));
     if config.api.enabled && !config.api.address.ip().is_loopback() {
         warnings.push(format!(
             "[api] address = \"{}\": the API speaks plain HTTP, its token can be read on the way",
@@ -97,6 +100,20 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// A password on its way to another machine that can be read there.
+fn bare_password(presence: &Presence) -> Option<String> {
+    let url = presence.directory.reveal();
+    let target = directory::parse(url).ok()?;
+    let near = |host: &str| host == "localhost" || host == "::1" || host.starts_with("127.");
+    let far = target.places.iter().any(|place| !near(&place.host));
+    (url.contains('@') && far && !target.tls).then(|| {
+        format!(
+            "[presence] directory = \"{}\": its password goes there without TLS; rediss is with it",
+            without_password(url)
+        )
+    })
 }
 
 fn takes_mqtt(listener: &Listener) -> bool {
@@ -200,6 +217,40 @@ fn store(config: &Config, reader: &mut Reader<'_>) {
                 "make one of the two, or let the addresses differ, in a query for instance",
             );
         }
+    }
+}
+
+fn presence(presence: &Presence, reader: &mut Reader<'_>) {
+    let sheet = Sheet::single("presence");
+    let at = presence.directory_at();
+    if at == DirectoryAt::Redis
+        && let Err(fault) = directory::parse(presence.directory.reveal())
+    {
+        reader.broken(&[(&sheet, "directory")], &fault, "correct it");
+    }
+    let rules: [(bool, &[&'static str], &str, &str); 3] = [
+        (
+            presence.certificate.is_some() != presence.key.is_some(),
+            &["certificate", "key"],
+            "certificate and key go together",
+            "name both files or neither",
+        ),
+        (
+            !presence.events_stream.is_empty() && at != DirectoryAt::Redis,
+            &["events_stream", "directory"],
+            "a stream of events is kept by a Redis",
+            "name a Redis in directory",
+        ),
+        (
+            presence.lease_ms / 3 < presence.timeout_ms,
+            &["lease_ms", "timeout_ms"],
+            "the lease is renewed every third of lease_ms, and timeout_ms must fit into that",
+            "raise lease_ms or lower timeout_ms",
+        ),
+    ];
+    for (_, keys, rule, remedy) in rules.into_iter().filter(|(broken, ..)| *broken) {
+        let keys: Vec<_> = keys.iter().map(|key| (&sheet, *key)).collect();
+        reader.broken(&keys, rule, remedy);
     }
 }
 

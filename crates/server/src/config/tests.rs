@@ -109,7 +109,7 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
     refused(
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
-           api, limits, mqtt, access, store, products, bridge, webhook"],
+           api, limits, mqtt, access, store, presence, products, bridge, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",
@@ -569,6 +569,7 @@ fn every_key_holds_its_default_and_its_range() {
     holds::<Http>();
     holds::<Bridge>();
     holds::<Webhook>();
+    holds::<Presence>();
 }
 
 #[test]
@@ -618,4 +619,5 @@ fn no_text_makes_it_panic() {
     }
 }
 
+mod presence;
 mod topics;

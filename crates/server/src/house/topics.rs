@@ -115,6 +115,11 @@ impl Topics {
         let qos = if push.stores() { Qos::AtLeastOnce } else { Qos::AtMostOnce };
         let mut message = Publication::new(topic, &[], &push.body);
         (message.qos, message.expire_at) = (qos, push.expire_at);
+        self.say(now, message);
+    }
+
+    /// The server's own message.
+    pub(super) fn say(&mut self, now: Now, message: Publication) {
         self.broker.publish(now, message, &mut self.effects);
     }
 

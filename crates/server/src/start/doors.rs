@@ -56,6 +56,12 @@ fn has_tls(config: &Config, listener: &Listener) -> bool {
     config.tls.certificate.is_some() || listener.certificate.is_some()
 }
 
+/// The names of the listeners that are served, in order.
+pub(super) fn names(config: &Config) -> impl Iterator<Item = String> {
+    let served = config.listen.iter().filter(|listener| served(config, listener));
+    served.map(|listener| listener.name.clone())
+}
+
 /// Whether a listener is opened: one that needs a certificate waits until there is one.
 pub(super) fn served(config: &Config, listener: &Listener) -> bool {
     listener.enabled && (!listener.tls || has_tls(config, listener))

@@ -1,6 +1,7 @@
 //! What the roof keeps in the data folder besides the store: the API's token.
 
 use super::{StartError, failed, random};
+use crate::config::Config;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,10 +12,11 @@ pub(crate) const TOKEN_FILE: &str = "api.token";
 
 /// The API's token: the configured one, or the one in the data folder, made at the first start and
 /// readable by its owner only.
-pub(super) fn api_token(
-    data: &Path,
-    configured: &str,
-) -> Result<(String, Option<PathBuf>), StartError> {
+pub(super) fn api_token(config: &Config) -> Result<(String, Option<PathBuf>), StartError> {
+    token_in(&config.server.data, config.api.token.reveal())
+}
+
+fn token_in(data: &Path, configured: &str) -> Result<(String, Option<PathBuf>), StartError> {
     if !configured.is_empty() {
         return Ok((configured.to_string(), None));
     }
@@ -41,11 +43,11 @@ mod tests {
     #[test]
     fn a_token_is_made_once_and_kept() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (first, file) = api_token(folder.path(), "").expect("made");
+        let (first, file) = token_in(folder.path(), "").expect("made");
         assert_eq!((first.len(), file), (48, Some(folder.path().join(TOKEN_FILE))));
-        let (second, _) = api_token(folder.path(), "").expect("read");
+        let (second, _) = token_in(folder.path(), "").expect("read");
         assert_eq!(first, second);
-        let (configured, file) = api_token(folder.path(), "0123456789abcdef").expect("given");
+        let (configured, file) = token_in(folder.path(), "0123456789abcdef").expect("given");
         assert_eq!((configured.as_str(), file), ("0123456789abcdef", None));
     }
 }

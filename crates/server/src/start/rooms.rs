@@ -7,12 +7,8 @@ use crate::switchboard::Switchboard;
 use crate::{backlog, clock};
 use admin::Feed;
 use base::hash::HashKey;
-use model::ports::directory::{Fault, Lease};
-use model::ports::presence::{
-    Audit, AuditOrder, Circuit, Moment, PresenceOffice, Standing, Step,
-};
+use model::ports::presence::PresenceOffice;
 use model::ports::users::Users;
-use model::presence::{Principal, Record};
 use model::timeline::TimelineId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;
@@ -27,6 +23,9 @@ pub(super) struct Parts {
     pub(super) feed: Arc<Feed>,
     pub(super) storage: Arc<Storage>,
     pub(super) users: Arc<dyn Users>,
+    pub(super) office: Arc<dyn PresenceOffice>,
+    /// Figures of the stream of events, where there is one.
+    pub(super) stream: Option<admin::Readings>,
 }
 
 /// Starts the HTTP API, if it is enabled.
@@ -39,7 +38,7 @@ pub(super) fn start_api(
     if !config.api.enabled {
         return Ok(None);
     }
-    let Parts { switchboard, feed, storage, users } = parts;
+    let Parts { switchboard, feed, storage, users, office, stream } = parts;
     let (read, copied) = (storage.clone(), storage.clone());
     let settings = admin::Settings {
         addrs: vec![config.api.address],
@@ -49,7 +48,10 @@ pub(super) fn start_api(
         webhooks,
         backlog: Some(storage.backlog.clone()),
         users,
-        presence: Arc::new(NoDirectory),
+        presence: office,
+        dead_letters: Some(admin::DeadLetterSettings::in_folder(
+            config.server.data.join("dead-letters"),
+        )),
         retry: admin::Retry {
             report_age_ms_max: u64::from(config.store.reports_age_s_max) * 1_000,
             ..admin::Retry::default()
@@ -58,41 +60,15 @@ pub(super) fn start_api(
         random: Arc::new(|bytes| {
             getrandom::fill(bytes).expect("the system gave random bytes at the start");
         }),
-        readings: Arc::new(move || readings(&read.sizes())),
+        readings: Arc::new(move || {
+            let of_stream = stream.as_ref().map_or(Vec::new(), |readings| readings());
+            readings(&read.sizes()).into_iter().chain(of_stream).collect()
+        }),
         backup: Arc::new(move |to| copied.backup(to)),
         heartbeat_ms: STREAM_HEARTBEAT_MS,
     };
     let started = admin::start(settings, Arc::new(switchboard), feed);
     started.map(Some).map_err(|error| StartError(format!("api: {error}")))
-}
-
-/// The office where no directory is configured.
-struct NoDirectory;
-
-impl PresenceOffice for NoDirectory {
-    fn standing(&self) -> Standing {
-        Standing {
-            kind: "none",
-            circuit: Circuit::Closed,
-            unwritten: 0,
-            lag_ms: 0,
-            resync_left: 0,
-            fault: None,
-            counters: Vec::new(),
-        }
-    }
-
-    fn stored(&self, _: &[Principal]) -> Result<(Vec<Option<Record>>, Vec<Lease>), Fault> {
-        Err(Fault::Refused("none is configured".into()))
-    }
-
-    fn audit(&self, _: AuditOrder) -> Result<Audit, Fault> {
-        Err(Fault::Refused("none is configured".into()))
-    }
-
-    fn statistics(&self, _: Step) -> Vec<Moment> {
-        Vec::new()
-    }
 }
 
 /// The webhooks of the configuration, as the API numbers them.

@@ -1,10 +1,12 @@
-//! The log, the event feed and the questions of access as one shard of a real server sees them.
+//! The log, the event feed, the questions of access and the directory as one shard of a real server
+//! sees them.
 //!
 //! It notes which appends are Reports, so that the webhooks' couriers are told when one is on
 //! stable storage and not at every push. Invariant: a ticket is noted from its call to its
 //! completion.
 
 use super::Outward;
+use super::presence::copying::Copies;
 use super::storage::Storage;
 use crate::access::Entrance;
 use crate::outside::{Outside, Room};
@@ -12,6 +14,7 @@ use admin::Feed;
 use model::event::{ClientEvent, Event};
 use model::id::ShardId;
 use model::ports::access::{Admission, Question};
+use model::ports::directory::{Batch, Fault};
 use model::ports::log::{Call, Completion, Party, Ticket, Write};
 use model::timeline::Space;
 use std::collections::HashSet;
@@ -23,6 +26,8 @@ pub struct World {
     storage: Arc<Storage>,
     feed: Arc<Feed>,
     entrance: Arc<Entrance>,
+    /// The way to the directory's thread, where there is one.
+    copies: Option<Copies>,
     /// Tickets of Reports that are on their way to the log.
     reports: HashSet<Ticket>,
 }
@@ -34,6 +39,7 @@ impl World {
             storage: outward.storage.clone(),
             feed: outward.feed.clone(),
             entrance: outward.entrance.clone(),
+            copies: outward.presence.copies(),
             reports: HashSet::new(),
         }
     }
@@ -87,6 +93,13 @@ impl Outside for World {
 
     fn resolve(&mut self, number: u64, question: Box<Question>) -> Result<(), Admission> {
         self.entrance.resolve(self.shard, number, question)
+    }
+
+    fn copy(&mut self, batches: Vec<Batch>) -> Result<(), Fault> {
+        match &self.copies {
+            Some(copies) => copies.offer(self.shard, batches),
+            None => Err(Fault::Refused("no directory is configured".into())),
+        }
     }
 }
 

@@ -14,15 +14,17 @@ use model::event::{ClientEvent, Counter, Event};
 use model::id::ShardId;
 use model::limits::Limits;
 use model::ports::access::{Admission, Open, Question};
+use model::ports::directory::{Batch, Fault, Lease};
 use model::ports::log::{Appended, Call, Completion, Done, Ticket, Write};
+use model::presence::NodeName;
 use model::session::Denial;
 use net::Shard;
 use net::connection::Record;
 use net::layer::{Address, Door};
 use net::shard::{Census, LetterOf};
 use net::transport::Net;
-use server::house::{Mail, ServerHouse};
-use server::house::{Rooms, Waiting};
+use presence::{Digests, Keeper};
+use server::house::{Attendance, Mail, Rooms, ServerHouse, Waiting};
 use server::machines::Profile;
 use server::machines::ServerMachine;
 use server::outside::{Outside, Room};
@@ -165,6 +167,10 @@ impl Outside for Nothing {
         // Nobody is asked: everybody is let in at once.
         Err(Admission::Refused(Denial::Unavailable))
     }
+
+    fn copy(&mut self, _: Vec<Batch>) -> Result<(), Fault> {
+        Err(Fault::Unreachable("there is no directory".into()))
+    }
 }
 
 type HoldHouse = ServerHouse<Nothing>;
@@ -266,9 +272,29 @@ fn shard(
         seed: 7,
     });
     let profiles = vec![Profile::strict(settings.limits.bind_ms_max)].into();
-    let rooms = Rooms { hub, broker, waiting: Waiting::new(shards), profiles };
+    let attendance = attendance(&settings);
+    let rooms = Rooms { hub, broker, waiting: Waiting::new(shards), profiles, attendance };
     let mut house = HoldHouse::new(rooms, &settings, Nothing { completed });
     let mut net = SparseNet { shared: shared.clone(), host: number };
     house.restored(net.now());
     Shard::new(settings, net, house)
+}
+
+/// Who is there, without a directory: as a server is that was not told of one.
+fn attendance(settings: &net::Settings) -> Attendance {
+    let lease = Lease { node: NodeName::parse("hold").expect("a name"), boot: 1 };
+    let keeper = Keeper::new(
+        presence::Settings {
+            shard: settings.shard,
+            shards: settings.shards,
+            home: settings.hash_key,
+            lease,
+            copies: false,
+            history_max: 65_536,
+            flush_ms: 10,
+            seed: 8,
+        },
+        Digests::new(),
+    );
+    Attendance::new(keeper, None)
 }

@@ -12,6 +12,7 @@ use model::close::CloseReason;
 use model::id::ConnRef;
 use model::link::{Link, Protocol};
 use model::machine::{Input, Machine, Outbox, Piece, TurnAway};
+use model::presence::Principal;
 use model::topic::{Publication, Qos, RetainHandling, Wish};
 use net::layer::ClientLayers;
 use net::{Desk, Dial, House, Opened};
@@ -63,6 +64,11 @@ impl CallerHouse {
         let mut rng = Prng::new(seed);
         let seats = (0..count).map(|number| seat(&mut rng, number)).collect();
         CallerHouse { rng, to, seats, mood: Mood::Subscribing, book: Book::default() }
+    }
+
+    /// The name of a caller.
+    pub fn who(number: u32) -> Principal {
+        Principal::Client(format!("caller-{number}").into())
     }
 
     /// Changes what they do, at once.

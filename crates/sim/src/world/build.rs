@@ -3,6 +3,7 @@
 use super::outside::Feed;
 use super::{Server, SimHouse, SimOutside, World};
 use crate::application::Application;
+use crate::copies::Copies;
 use crate::disk::{Disk, Faults, HOME, report_timeline};
 use crate::fabric::Fabric;
 use crate::net::SimNet;
@@ -17,6 +18,7 @@ use hub::{Hub, ReportHook};
 use model::id::{DeviceId, ProductKey, ShardId};
 use model::limits::Limits;
 use model::ports::access::Open;
+use model::presence::Principal;
 use model::product::{AnonymousFrom, Product};
 use net::Shard;
 use net::layer::{Address, Door};
@@ -46,6 +48,8 @@ pub struct Plan {
     pub crash_in: u64,
     /// What goes wrong on the disk.
     pub faults: Faults,
+    /// Steps between two faults of the directory, on average; zero: none.
+    pub upset_in: u64,
     /// Whether the application blocks devices; else it repeats orders under their keys.
     pub blocks: bool,
     /// The network.
@@ -83,6 +87,7 @@ impl Plan {
             },
             blocks: rng.one_in(2),
             weather: Weather::drawn(&mut rng),
+            upset_in: [0, 10, 60, 300][rng.below(4) as usize],
             limits,
         }
     }
@@ -91,7 +96,8 @@ impl Plan {
     pub fn calm(seed: u64, shards: u16, devices: u32) -> Plan {
         let (orders, crash_in, faults, blocks) = (0, 0, Faults::default(), false);
         let (weather, limits) = (Weather::calm(), Limits::default());
-        Plan { seed, shards, devices, orders, crash_in, faults, blocks, weather, limits }
+        let upset_in = 0;
+        Plan { seed, shards, devices, orders, crash_in, faults, upset_in, blocks, weather, limits }
     }
 }
 
@@ -137,7 +143,10 @@ impl World {
         };
         let events = Rc::new(RefCell::new(Feed::default()));
         let hash_key = HashKey::new(rng.draw(), rng.draw());
-        let parts = Parts { fabric: &fabric, disk: &disk, events: &events };
+        let who = ids.iter().map(|id| Principal::Device(key.clone(), id.clone()).key());
+        let copies = Copies::new(seed ^ 6, who.collect());
+        let copies = Rc::new(RefCell::new(copies));
+        let parts = Parts { fabric: &fabric, disk: &disk, events: &events, copies: &copies };
         let server = raise(&plan, &limits, hash_key, &parts);
         World {
             application: Application::new(seed ^ 5, key, ids, plan.blocks),
@@ -151,6 +160,7 @@ impl World {
             fabric,
             disk,
             events,
+            copies,
             limits,
             server,
             pilots_host,
@@ -165,12 +175,14 @@ pub(crate) struct Parts<'a> {
     pub(crate) fabric: &'a Rc<RefCell<Fabric>>,
     pub(crate) disk: &'a Rc<RefCell<Disk>>,
     pub(crate) events: &'a Rc<RefCell<Feed>>,
+    pub(crate) copies: &'a Rc<RefCell<Copies>>,
 }
 
 /// The server's next life, with a new key for its tables. Devices stay with their owners.
 pub(super) fn server(world: &mut World) -> Server {
     let hash_key = HashKey::new(world.rng.draw(), world.rng.draw());
-    let parts = Parts { fabric: &world.fabric, disk: &world.disk, events: &world.events };
+    let World { fabric, disk, events, copies, .. } = world;
+    let parts = Parts { fabric, disk, events, copies };
     raise(&world.plan, &world.limits, hash_key, &parts)
 }
 
@@ -182,6 +194,7 @@ pub(crate) fn raise(
     parts: &Parts<'_>,
 ) -> Server {
     let fabric = parts.fabric;
+    parts.copies.borrow_mut().begin(plan.shards);
     let hosts: Vec<_> = (0..plan.shards).map(|_| fabric.borrow_mut().add_host()).collect();
     let post = Post::new(&hosts, limits.mailbox_letters_max as usize);
     let post = Rc::new(RefCell::new(post));
@@ -271,9 +284,11 @@ fn house(
         assert!(took, "what is alive is taken in: {restored:?}");
     });
     let (disk, events) = (parts.disk.clone(), parts.events.clone());
-    let outside = SimOutside { shard: settings.shard, disk, events };
+    let copies = parts.copies.clone();
+    let attendance = copies.borrow_mut().attendance(settings.shard, HOME);
+    let outside = SimOutside { shard: settings.shard, disk, events, copies };
     let profiles = vec![Profile::strict(limits.bind_ms_max)].into();
-    let rooms = Rooms { hub, broker, waiting: joined.waiting.clone(), profiles };
+    let rooms = Rooms { hub, broker, waiting: joined.waiting.clone(), profiles, attendance };
     let mut house = SimHouse::new(rooms, settings, outside);
     house.restored(now);
     house

@@ -7,6 +7,7 @@ use model::close::CloseReason;
 use model::event::{Counter, Counters};
 use model::id::ShardId;
 use model::ports::control::{Answer, Command, DeviceState, PushCounts};
+use model::presence::Principal;
 use std::collections::BTreeSet;
 
 /// Devices on a page when all are looked at.
@@ -35,6 +36,18 @@ impl World {
         let open = u64::from(self.server.census.open());
         let accepted = counters.of(Counter::Accepted);
         assert_eq!(accepted, counters.closed_sum() + open, "every end is counted once");
+    }
+
+    /// Whether memory and directory agree: by the audit, and by what hubs know. Once nothing is on
+    /// its way, whoever is online in a hub is online in the directory, with no lower version.
+    pub fn copies_agree(&self) -> bool {
+        let (copies, now) = (self.copies.borrow(), self.fabric.borrow().now());
+        if !copies.is_settled(now) || !self.settled() {
+            return false;
+        }
+        let product = super::product().key;
+        let who = self.names.keys().map(|id| Principal::Device(product.clone(), id.clone()));
+        copies.agrees(&self.server.keepers(), &self.server.online(now, who))
     }
 
     /// Every device is bound, on exactly one connection that its client believes in.
@@ -164,7 +177,7 @@ impl World {
             house.refused(),
             fabric.now(),
             house.describe(),
-        )
+        ) + &self.copies.borrow().describe(fabric.now())
     }
 
     /// Asks a hub something that changes nothing, behind everybody's back.

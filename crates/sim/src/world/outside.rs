@@ -1,9 +1,11 @@
-//! What a simulated house has outside its shard: the world's logs and its event feed.
+//! What a simulated house has outside its shard: the world's logs, its event feed, its directory.
 
+use crate::copies::Copies;
 use crate::disk::Disk;
 use model::event::{ClientEvent, Event};
 use model::id::ShardId;
 use model::ports::access::{Admission, Question};
+use model::ports::directory::{Batch, Fault};
 use model::ports::log::{Call, Completion, Ticket};
 use model::session::Denial;
 use server::outside::{Outside, Room};
@@ -21,6 +23,7 @@ pub struct SimOutside {
     pub(super) shard: ShardId,
     pub(super) disk: Rc<RefCell<Disk>>,
     pub(super) events: Rc<RefCell<Feed>>,
+    pub(super) copies: Rc<RefCell<Copies>>,
 }
 
 impl Outside for SimOutside {
@@ -53,5 +56,9 @@ impl Outside for SimOutside {
     fn resolve(&mut self, _: u64, _: Box<Question>) -> Result<(), Admission> {
         // Nobody is asked: everybody is let in at once.
         Err(Admission::Refused(Denial::Unavailable))
+    }
+
+    fn copy(&mut self, batches: Vec<Batch>) -> Result<(), Fault> {
+        self.copies.borrow_mut().offer(self.shard, batches)
     }
 }

@@ -1,7 +1,7 @@
 //! Comparisons of made-up runs: with themselves, with worse ones, the other way round.
 
 use super::*;
-use crate::findings::made::Made;
+use crate::made::Made;
 use base::prng::Prng;
 use lab::cause::{Cause, Phase};
 use lab::series::{Kind, Unit};

@@ -136,8 +136,8 @@ pub fn overflowed(case: &Case, window: window::Window) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
 
     fn overflow() -> Made {
         let mut made = Made::of(120);

@@ -73,8 +73,8 @@ pub fn detect(case: &Case) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
 
     #[test]
     fn a_tester_without_rest_while_clients_come_is_told_and_one_in_the_hold_is_not_told_here() {

@@ -46,8 +46,8 @@ pub fn detect(case: &Case) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
     use lab::cause::{Cause, Phase};
 
     #[test]

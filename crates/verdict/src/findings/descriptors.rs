@@ -139,8 +139,8 @@ fn of_machine(case: &Case) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
     use lab::cause::Phase;
 
     #[test]

@@ -126,8 +126,8 @@ fn of_rule(case: &Case, check: &Check, scope: &Scope, of: &str) -> Option<Findin
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
     use lab::run::Account;
 
     #[test]

@@ -108,8 +108,8 @@ fn leak(case: &Case, stage: &Stage) -> Option<(Finding, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
 
     #[test]
     fn the_slope_is_told_and_a_crooked_one_warned_of() {

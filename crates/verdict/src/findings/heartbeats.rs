@@ -51,8 +51,8 @@ pub fn detect(case: &Case) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
 
     #[test]
     fn any_lost_heartbeat_is_told_and_a_few_late_ones_are_not() {

@@ -74,8 +74,8 @@ fn step(case: &Case, timing: Timing) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
 
     fn found(of: impl Fn(u64) -> f64) -> Vec<Finding> {
         let mut made = Made::of(120);

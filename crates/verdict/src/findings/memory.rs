@@ -192,8 +192,8 @@ fn tcp(case: &Case, found: &mut Vec<Finding>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
 
     #[test]
     fn a_machine_that_runs_out_is_a_limit_and_one_that_comes_near_is_told() {

@@ -75,8 +75,8 @@ fn again(case: &Case, side: &str, column: &str) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
 
     #[test]
     fn many_segments_sent_again_are_told_with_their_share_and_few_are_not() {

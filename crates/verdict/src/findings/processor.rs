@@ -202,8 +202,8 @@ fn warned(
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
     use lab::cause::{Cause, Phase};
 
     fn busy(made: &mut Made, whose: &str) {

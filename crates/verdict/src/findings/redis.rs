@@ -1,7 +1,7 @@
 //! Redis beside the server: how far it lags, how much waits for it, what does not agree.
 //!
-//! Names of such columns are the server's own; what matters is that they speak of Redis and of a
-//! lag, a depth, a backlog or a mismatch.
+//! Names of such columns are the server's own; what matters is that they speak of Redis or presence
+//! and of a lag, a depth, a backlog or a mismatch.
 
 use crate::case::Case;
 use crate::window;
@@ -10,7 +10,8 @@ use lab::run::{Finding, Gravity};
 use lab::series::{Kind, Unit};
 
 /// What is told of a column of Redis, by a word in its name.
-const SIGNS: [&str; 7] = ["lag", "depth", "backlog", "queue", "dirty", "mismatch", "pending"];
+const SIGNS: [&str; 8] =
+    ["lag", "depth", "backlog", "queue", "dirty", "mismatch", "pending", "unwritten"];
 
 /// Columns of Redis that rose and did not come back, or rose at all.
 pub fn detect(case: &Case) -> Vec<Finding> {
@@ -18,7 +19,7 @@ pub fn detect(case: &Case) -> Vec<Finding> {
     let spoken = columns.filter(|column| {
         let name = &column.name;
         column.kind != Kind::Total
-            && name.contains("redis")
+            && (name.contains("redis") || name.contains("presence"))
             && SIGNS.iter().any(|sign| name.rsplit(['.', '_']).any(|word| word == *sign))
     });
     spoken.filter_map(|column| one(case, &column.name, column.unit)).collect()
@@ -68,8 +69,8 @@ fn one(case: &Case, name: &str, unit: Unit) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
 
     #[test]
     fn a_depth_that_stays_is_a_warning_and_one_that_comes_back_a_note() {
@@ -77,10 +78,12 @@ mod tests {
         made.gauge("server.redis.depth", |s| if s > 30 { 9_000.0 } else { 0.0 });
         made.gauge("redis.lag", |s| if (20..25).contains(&s) { 700.0 } else { 1.0 });
         made.gauge("server.redis.delay", |_| 5.0);
+        made.gauge("server.holdline_presence_lag_ms", |s| if s == 40 { 900.0 } else { 0.0 });
         made.gauge("server.redis.queue", |_| 0.0);
         let found = detect(&Case::of(&made.run(10)));
         let told: Vec<_> = found.iter().map(|found| (found.gravity, found.from_ms)).collect();
-        assert_eq!(told, [(Gravity::Warning, 31_000), (Gravity::Note, 20_000)]);
+        let all = [(Gravity::Warning, 31_000), (Gravity::Note, 20_000), (Gravity::Note, 40_000)];
+        assert_eq!(told, all);
         assert!(found[1].evidence.contains("again at 00:25"), "{}", found[1].evidence);
     }
 }

@@ -145,8 +145,8 @@ fn meaning(case: &Case, code: &str) -> Option<&'static Meaning> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
     use lab::cause::Phase;
 
     fn with(code: &str) -> Finding {

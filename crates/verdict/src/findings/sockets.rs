@@ -170,8 +170,8 @@ fn orphans(case: &Case, found: &mut Vec<Finding>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
     use lab::cause::Phase;
 
     #[test]

@@ -94,8 +94,8 @@ fn emptied(case: &Case) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::Made;
     use super::*;
+    use crate::made::Made;
     use lab::cause::{Cause, Phase};
 
     fn killed() -> Made {

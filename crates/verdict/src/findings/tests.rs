@@ -1,7 +1,7 @@
 //! All detectors together: over arbitrary series, over quiet ones, and in their order.
 
-use super::made::Made;
 use super::*;
+use crate::made::Made;
 use base::prng::Prng;
 use lab::cause::{Cause, Phase};
 use lab::run::{Account, Agent, Check, Note};

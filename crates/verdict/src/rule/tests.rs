@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::figure::figures;
-use crate::findings::made::Made;
+use crate::made::Made;
 use lab::cause::{Cause, Phase};
 use lab::run::{Account, Run};
 use lab::series::{Kind, Unit};

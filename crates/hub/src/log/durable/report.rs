@@ -3,11 +3,12 @@
 use super::bytes::{self, text};
 use base::bytes::Reader;
 use model::event::{Event, What};
+use model::presence::Version;
 
 const VERSION: u8 = 1;
 
 /// The body of the message that keeps a Report for webhooks; `None` for other events, which are
-/// not kept.
+/// not kept. A Report has no version.
 pub fn encode_event(event: &Event) -> Option<Box<[u8]>> {
     let What::Report { seq, body } = &event.what else { return None };
     let mut out = Vec::with_capacity(128 + body.len());
@@ -27,7 +28,7 @@ pub fn decode_event(body: &[u8]) -> Option<Event> {
     let (product, device) = (bytes::product(&mut from)?, bytes::device(&mut from)?);
     let (at_ms, epoch, seq) = (from.u64()?, from.u64()?, from.u32()?);
     let what = What::Report { seq, body: from.rest().into() };
-    Some(Event { at_ms, product, device, epoch, what })
+    Some(Event { at_ms, product, device, epoch, version: Version::default(), what })
 }
 
 #[cfg(test)]
@@ -42,6 +43,7 @@ mod tests {
             product: ProductKey::parse("shop").expect("allowed"),
             device: DeviceId::parse("d-1").expect("allowed"),
             epoch: 1 << 61,
+            version: Version::default(),
             what: What::Report { seq: 9, body: b"\xff21.5".to_vec().into() },
         };
         let bytes = encode_event(&event).expect("a Report");

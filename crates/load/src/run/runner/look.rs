@@ -57,7 +57,7 @@ impl Runner<'_> {
             groups.entry(group).or_default().add(&counts);
         }
         self.with_missed(&mut groups);
-        self.total = lab::run::Counts::default();
+        self.total = self.audited.clone();
         groups.values().for_each(|counts| self.total.add(counts));
         self.groups = groups;
         for note in look.notes {

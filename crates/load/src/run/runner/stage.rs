@@ -43,6 +43,7 @@ impl Runner<'_> {
         if self.settle() {
             self.miss(&groups);
         }
+        self.audit();
         self.row();
         let to_ms = self.now_ms();
         self.run.took_ms = to_ms;

@@ -1,7 +1,7 @@
 //! The runner under a told clock, with a crew that exists on paper.
 
 use super::*;
-use crate::run::parts::{Blind, Breaker, Pushless, World};
+use crate::run::parts::{Audited, Auditor, Blind, Breaker, Pushless, World};
 use crate::run::{Part, Tick, Watch, file};
 use lab::cause::{Cause, Phase};
 use lab::crew::{Crew, Look};
@@ -128,6 +128,27 @@ impl Breaker for Hand {
     }
 }
 
+/// An office that takes its time to answer, each time the same; 0: it never does.
+struct Slow {
+    clock: Clock,
+    takes_ms: u64,
+    answer: Result<Audited, String>,
+    begun: Option<u64>,
+}
+
+impl Auditor for Slow {
+    fn begin(&mut self, settle_ms: u32) {
+        assert!(settle_ms > 0);
+        self.begun = Some(self.clock.get());
+    }
+
+    fn take(&mut self) -> Option<Result<Audited, String>> {
+        let begun = self.begun.expect("nobody takes what was not begun");
+        let ready = self.takes_ms > 0 && self.clock.get() >= begun + self.takes_ms;
+        ready.then(|| self.answer.clone())
+    }
+}
+
 #[derive(Default)]
 struct Eyewitness {
     wishes: Vec<(u64, Wish)>,
@@ -159,6 +180,16 @@ struct Made {
 }
 
 fn made(stages: &str, change: impl FnOnce(&mut Paper, &mut Eyewitness, &mut Told)) -> Made {
+    audited(stages, 0, Err("nobody asks".to_owned()), change)
+}
+
+/// The same with an office that gives this answer after so long.
+fn audited(
+    stages: &str,
+    takes_ms: u64,
+    answer: Result<Audited, String>,
+    change: impl FnOnce(&mut Paper, &mut Eyewitness, &mut Told),
+) -> Made {
     let text = format!(
         "name = \"t\"\npass = [\"accounts == 1\"]\n[target]\nurl = [\"mqtt://127.0.0.1:1\"]\n\
          [[group]]\nname = \"a\"\n[[group]]\nname = \"b\"\n{stages}"
@@ -178,8 +209,9 @@ fn made(stages: &str, change: impl FnOnce(&mut Paper, &mut Eyewitness, &mut Told
             crew: &mut crew,
             world: &mut world,
             eyes: &mut Blind,
-            breaker: &mut Hand(orders.clone(), clock),
+            breaker: &mut Hand(orders.clone(), clock.clone()),
             pushes: &mut Pushless,
+            auditor: &mut Slow { clock, takes_ms, answer, begun: None },
             watch: &mut watch,
         },
     );
@@ -407,4 +439,66 @@ fn all_clients_leave_before_those_of_a_stage_that_wants_them_anew() {
     assert_eq!(at(&made.orders, "arrive a 0").len(), 1);
     assert_eq!(run.stages[1].counts.attempts, 20);
     assert_eq!(run.stages[1].counts.online, 20);
+}
+
+const ASKED: &str = r#"
+[[stage]]
+name = "one"
+clients = { a = 20 }
+hold = "1s"
+pass = ["presence.differences == 0", "presence.differing == 5", "presence.lag_ms < 100"]
+[[stage]]
+name = "two"
+hold = "1s"
+pass = ["errors == 0"]
+"#;
+
+fn found(persistent: &[(&str, u64)]) -> Audited {
+    Audited {
+        online: 20,
+        differing: 5,
+        persistent: persistent.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect(),
+        first: persistent.iter().map(|(kind, _)| ("p#a".repeat(40), (*kind).to_owned())).collect(),
+        took_ms: 9,
+        lag_ms: 41,
+    }
+}
+
+#[test]
+fn a_stage_that_is_judged_by_presence_is_audited_at_its_end_and_no_other() {
+    let made = audited(ASKED, 2_500, Ok(found(&[])), |_, _, _| {});
+    let run = made.run.expect("it could be run");
+    let [one, two] = &run.stages[..] else { panic!("two stages") };
+    assert!(one.checks.iter().all(|check| check.held == Some(true)), "{:?}", one.checks);
+    assert!((3_500..4_000).contains(&(one.to_ms - one.arrived_ms)), "the answer was waited for");
+    assert!(two.to_ms - two.arrived_ms < 1_500, "nobody was asked");
+    let name = verdict::presence::AUDITS;
+    assert_eq!((one.counts.figure(name), two.counts.figure(name)), (1.0, 0.0));
+    assert_eq!(run.total.figure(name), 1.0);
+    assert!(made.ticks.iter().any(|tick| tick.part == Part::Settling && tick.at_ms < one.to_ms));
+    assert!(run.findings.iter().all(|finding| !finding.what.contains("directory")));
+}
+
+#[test]
+fn differences_that_last_fail_the_stage_and_are_told_by_key_and_kind() {
+    let answer = Ok(found(&[("missing", 1), ("stale", 2)]));
+    let run = audited(ASKED, 10, answer, |_, _, _| {}).run.expect("it could be run");
+    let check = &run.stages[0].checks[0];
+    assert_eq!((check.value, check.held), (Some(3.0), Some(false)));
+    let told = run.findings.iter().find(|finding| finding.what.contains("directory"));
+    let evidence = &told.expect("it is a finding").evidence;
+    assert!(evidence.contains("stage `one` 3 (1 missing, 2 stale): p#ap#a"), "{evidence}");
+    assert!(evidence.contains("… missing, p#a") && evidence.len() < 300, "{evidence}");
+}
+
+#[test]
+fn an_audit_without_an_answer_is_no_pass() {
+    for (takes_ms, why) in [(10, "the API is gone"), (0, "no answer in time")] {
+        let answer = Err("the API is gone".to_owned());
+        let run = audited(ASKED, takes_ms, answer, |_, _, _| {}).run.expect("it could be run");
+        assert!(run.stages[0].checks.iter().all(|check| check.held.is_none()));
+        let noted = run.notes.iter().any(|note| note.text.contains(why));
+        assert!(noted && run.finished && !run.passed(), "{:?}", run.notes);
+        assert_eq!(run.stages.len(), 2, "the run goes on");
+    }
 }

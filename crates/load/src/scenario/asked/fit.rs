@@ -103,8 +103,21 @@ fn speak(ready: &mut Ready) {
     }
 }
 
+/// Whether a rule is about presence.
+pub(super) fn is_about_presence(rule: &str) -> bool {
+    rule.trim_start().starts_with(verdict::presence::PRESENCE)
+}
+
+/// Leaves out rules about presence, which nobody can be asked about.
+pub(super) fn unaudited(ready: &mut Ready, why: &str) {
+    leave_out(ready, why, |rule, _| is_about_presence(rule));
+}
+
 /// Leaves out rules about what cannot be known here.
 fn rules(ready: &mut Ready) {
+    if ready.plan.target.api.is_none() {
+        unaudited(ready, "the server is not asked whether presence agrees: give --api and --token");
+    }
     let target = &ready.plan.target;
     if target.pid.is_none() && target.port.is_none() && ready.port_here.is_none() {
         let why = "the server's process is not observed: give --pid or --port if it is here";

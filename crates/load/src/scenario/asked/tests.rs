@@ -85,6 +85,7 @@ fn what_was_not_named_is_skipped_with_a_word() {
         "redis-paused",
         "redis-killed",
         "redis-flushed",
+        "redis-flapping",
         "descriptors-starved",
         "server-paused",
         "server-killed",
@@ -102,9 +103,26 @@ fn what_was_not_named_is_skipped_with_a_word() {
     };
     let ready = of("exception", named).expect("ready");
     assert!(ready.skipped.is_empty());
-    assert_eq!(ready.plan.stages.len(), 13);
+    assert_eq!(ready.plan.stages.len(), 14);
     let hold = Asked { hold: Some(Span::from_secs(3)), ..to(MQTT) };
     assert!(of("exception", hold).expect_err("faults come later").contains("--set stage."));
+}
+
+#[test]
+fn who_cannot_be_asked_about_presence_is_not_judged_by_it() {
+    let about = |ready: &Ready| ready.is_about_presence();
+    let left = |ready: &Ready, why: &str| {
+        let note = ready.notes.iter().find(|note| note.contains("presence.differences == 0"));
+        note.is_some_and(|note| note.contains(why))
+    };
+    let alone = of("exception", Asked { clients: Some(100), ..to(MQTT) }).expect("ready");
+    assert!(!about(&alone) && left(&alone, "--api"), "{:?}", alone.notes);
+    let api = Some("http://127.0.0.1:1".to_owned());
+    let asked = Asked { clients: Some(100), api, ..to(MQTT) };
+    let known = of("exception", asked).expect("ready");
+    assert!(about(&known) && !left(&known, ""), "{:?}", known.notes);
+    let without = known.unaudited("the server keeps no directory");
+    assert!(!about(&without) && left(&without, "no directory"), "{:?}", without.notes);
 }
 
 #[test]

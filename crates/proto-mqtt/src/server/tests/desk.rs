@@ -129,6 +129,11 @@ impl Desk {
         self.hear(&bytes);
     }
 
+    /// What comes next comes after so many seconds of silence.
+    pub fn was_silent(&mut self, silent_s: u32) {
+        self.out.set_silent(silent_s, self.silence_s.unwrap_or(0));
+    }
+
     /// Bytes arrive.
     pub fn hear(&mut self, bytes: &[u8]) {
         if self.ended.is_none() {

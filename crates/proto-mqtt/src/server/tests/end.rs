@@ -7,7 +7,8 @@ use crate::codec::connect::Connect;
 use crate::codec::property::Property;
 use crate::codec::{Packet, ReasonCode, Version};
 use model::close::CloseReason;
-use model::session::{Denial, Denied, SessionDelivery as Down, SessionRequest as Up};
+use model::event::Counter;
+use model::session::{Connected, Denial, Denied, SessionDelivery as Down, SessionRequest as Up};
 
 fn left(desk: &mut Desk) -> (bool, Option<u32>) {
     assert_eq!(desk.ended, Some(CloseReason::Unbound));
@@ -144,4 +145,24 @@ fn a_connection_that_ended_says_nothing_more() {
     desk.hear(&[0xc0, 0]);
     desk.close(CloseReason::PeerReset);
     assert!(desk.words.is_empty() && desk.sent.is_empty());
+}
+
+#[test]
+fn a_heartbeat_after_too_long_a_silence_is_answered_and_counted_as_late() {
+    for version in Version::ALL {
+        for (keep_alive_s, silent_s, late) in [(60, 66, 0), (60, 67, 1), (60, 0, 0), (0, 9_999, 0)]
+        {
+            let mut desk = Desk::strict();
+            desk.connect(&Connect::of(version, "d"));
+            let terms = Connected { keep_alive_s, ..connected() };
+            desk.tell(Down::Connected(Box::new(terms)));
+            desk.take_sent();
+            desk.counts.clear();
+            desk.was_silent(silent_s);
+            desk.packet(&Packet::Pingreq);
+            assert_eq!((desk.take_sent().len(), desk.ended), (1, None));
+            let counted = desk.counts.iter().filter(|count| **count == Counter::HeartbeatsLate);
+            assert_eq!(counted.count(), late, "{keep_alive_s} {silent_s}");
+        }
+    }
 }

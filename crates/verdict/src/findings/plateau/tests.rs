@@ -1,7 +1,7 @@
 //! Plateaus of made-up runs: found at their number, matched with their limit, or honestly not.
 
-use super::super::made::Made;
 use super::*;
+use crate::made::Made;
 use lab::cause::Phase;
 
 /// So many clients come 100 (or more) a second up to a number, and calls go on.

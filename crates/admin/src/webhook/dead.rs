@@ -1,0 +1,228 @@
+//! Dead letters: events that a webhook gave up, kept until somebody redelivers or clears them.
+//!
+//! A file a webhook ([`file`]), read at the start, bounded ([`shelf`]): the oldest make room, and
+//! are counted. It does not know why events are given up, nor how they are posted. Invariant: a
+//! letter that was kept is on stable storage, and is there until it is redelivered, cleared or too
+//! many newer ones came.
+
+mod file;
+pub(crate) mod shelf;
+
+use super::Webhook;
+use crate::hex;
+use file::DeadFile;
+use model::id::ProductKey;
+use sha2::{Digest, Sha256};
+use shelf::{Bounds, Letter, Shelf, Why};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Dead letters kept for a webhook: a whole ring of events. One more, and the oldest goes.
+pub const DEAD_LETTERS_MAX: usize = 65_536;
+
+/// Their bytes. The file may have twice as many.
+pub const DEAD_LETTERS_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes of letters read at once, but for one that alone has more.
+const PAGE_BYTES_MAX: u64 = 4 << 20;
+
+/// Where dead letters are kept, and how many.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeadLetterSettings {
+    /// The folder; made if it is not there. A webhook's file is named by its URL and product.
+    pub folder: PathBuf,
+    /// Letters of a webhook.
+    pub count_max: usize,
+    /// Their bytes.
+    pub bytes_max: u64,
+}
+
+impl DeadLetterSettings {
+    /// The usual bounds.
+    pub fn in_folder(folder: PathBuf) -> DeadLetterSettings {
+        let (count_max, bytes_max) = (DEAD_LETTERS_MAX, DEAD_LETTERS_BYTES_MAX);
+        DeadLetterSettings { folder, count_max, bytes_max }
+    }
+}
+
+/// What became of them since the start, and how many there are.
+#[derive(Default)]
+pub(crate) struct DeadTally {
+    pub(crate) count: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) kept: AtomicU64,
+    pub(crate) redelivered: AtomicU64,
+    pub(crate) cleared: AtomicU64,
+    /// Gone for want of room.
+    pub(crate) evicted: AtomicU64,
+    /// Not kept, because the disk refused.
+    pub(crate) refused: AtomicU64,
+}
+
+/// The dead letters of one webhook.
+pub(crate) struct DeadLetters {
+    desk: Mutex<Desk>,
+    pub(crate) tally: DeadTally,
+    /// Somebody redelivers.
+    is_lent: AtomicBool,
+}
+
+struct Desk {
+    shelf: Shelf,
+    file: DeadFile,
+    /// The disk did not do what it was last asked.
+    refuses: bool,
+}
+
+/// Some letters in a row.
+#[derive(Default)]
+pub(crate) struct Page {
+    /// Those that make sense: one that was damaged since the start is passed over.
+    pub(crate) letters: Vec<Letter>,
+    /// Number of the last place that was looked at.
+    pub(crate) last: u64,
+    /// Whether there are letters behind it.
+    pub(crate) more: bool,
+}
+
+/// The only one who redelivers letters of a webhook.
+pub(crate) struct Lent<'a>(&'a DeadLetters);
+
+impl DeadLetters {
+    /// Opens the file of a webhook.
+    pub(crate) fn open(settings: &DeadLetterSettings, hook: &Webhook) -> io::Result<DeadLetters> {
+        std::fs::create_dir_all(&settings.folder)?;
+        let path = settings.folder.join(file_name(hook));
+        let (file, found) = DeadFile::open(path.clone())?;
+        let DeadLetterSettings { count_max, bytes_max, .. } = *settings;
+        let (shelf, damaged) = Shelf::read(Bounds { count_max, bytes_max }, &found);
+        if damaged > 0 {
+            let path = path.display();
+            tracing::warn!(%path, damaged, "dead letters are damaged and were passed over");
+        }
+        let letters = shelf.count();
+        if letters > 0 {
+            tracing::info!(url = hook.url, letters, "dead letters wait for a redelivery");
+        }
+        let (tally, is_lent) = (DeadTally::default(), AtomicBool::new(false));
+        tally.show(&shelf);
+        Ok(DeadLetters { desk: Mutex::new(Desk { shelf, file, refuses: false }), tally, is_lent })
+    }
+
+    /// Keeps events, each a text of JSON. Those that the disk does not take are counted.
+    pub(crate) fn keep(&self, kept_ms: u64, why: Why, events: &[String]) {
+        let mut desk = self.lock();
+        let addition = desk.shelf.lines(kept_ms, why, events);
+        let end = desk.shelf.end();
+        let written = desk.file.write(end, &addition.text);
+        if desk.seen(written).is_some() {
+            let evicted = desk.shelf.add(addition);
+            desk.tidy();
+            self.tally.kept.fetch_add(events.len() as u64, Ordering::Relaxed);
+            self.tally.evicted.fetch_add(evicted, Ordering::Relaxed);
+            self.tally.show(&desk.shelf);
+        } else {
+            self.tally.refused.fetch_add(events.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Letters after this number; nothing at the end.
+    pub(crate) fn page(&self, after: u64, count: usize) -> io::Result<Option<Page>> {
+        let desk = self.lock();
+        let Some((place, last)) = desk.shelf.page(after, count, PAGE_BYTES_MAX) else {
+            return Ok(None);
+        };
+        let letters = shelf::letters(&desk.file.read(place)?);
+        Ok(Some(Page { letters, last, more: last < desk.shelf.newest() }))
+    }
+
+    /// How many there are.
+    pub(crate) fn left(&self) -> u64 {
+        self.tally.count.load(Ordering::Relaxed)
+    }
+
+    /// Clears letters up to this number. How many were there.
+    pub(crate) fn clear(&self, through: u64) -> io::Result<u64> {
+        let cleared = self.end(through)?;
+        self.tally.cleared.fetch_add(cleared, Ordering::Relaxed);
+        Ok(cleared)
+    }
+
+    /// For redelivering, one at a time.
+    pub(crate) fn lend(&self) -> Option<Lent<'_>> {
+        (!self.is_lent.swap(true, Ordering::Acquire)).then_some(Lent(self))
+    }
+
+    fn end(&self, through: u64) -> io::Result<u64> {
+        let mut desk = self.lock();
+        let (line, end) = (desk.shelf.gone(through), desk.shelf.end());
+        let written = desk.file.write(end, &line);
+        if let Err(error) = &written {
+            tracing::warn!(%error, "the dead letters' file refuses");
+        }
+        written?;
+        let ended = desk.shelf.end_through(through, &line);
+        desk.tidy();
+        self.tally.show(&desk.shelf);
+        Ok(ended)
+    }
+
+    /// Nothing panics half way through a change.
+    fn lock(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lent<'_> {
+    /// These, up to this number, were taken.
+    pub(crate) fn taken(&self, through: u64) -> io::Result<()> {
+        let taken = self.0.end(through)?;
+        self.0.tally.redelivered.fetch_add(taken, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.0.is_lent.store(false, Ordering::Release);
+    }
+}
+
+impl Desk {
+    /// Logs when the disk begins to refuse, and when it does no more.
+    fn seen<T>(&mut self, result: io::Result<T>) -> Option<T> {
+        let refused = std::mem::replace(&mut self.refuses, result.is_err());
+        match &result {
+            Err(error) if !refused => tracing::error!(%error, "dead letters are not kept"),
+            Ok(_) if refused => tracing::info!("dead letters are kept again"),
+            _ => {}
+        }
+        result.ok()
+    }
+
+    /// Writes the file anew where it has become too long. A refusal changes nothing: the next
+    /// change tries it again.
+    fn tidy(&mut self) {
+        let Some(rewriting) = self.shelf.rewriting() else { return };
+        match self.file.replace(&rewriting.head, rewriting.from..self.shelf.end()) {
+            Ok(()) => self.shelf.rewritten(&rewriting),
+            Err(error) => tracing::debug!(%error, "the dead letters' file stays as long as it is"),
+        }
+    }
+}
+
+impl DeadTally {
+    fn show(&self, shelf: &Shelf) {
+        self.count.store(shelf.count() as u64, Ordering::Relaxed);
+        self.bytes.store(shelf.bytes(), Ordering::Relaxed);
+    }
+}
+
+/// The same for a webhook's URL and product wherever it stands in the configuration.
+fn file_name(hook: &Webhook) -> String {
+    let product = hook.product.as_ref().map_or("", ProductKey::as_str);
+    let name = Sha256::digest(format!("{}\0{product}", hook.url));
+    format!("{}.letters", hex::encode(&name[..8]))
+}

@@ -1,0 +1,56 @@
+//! Posts a webhook's dead letters again, because somebody said so.
+//!
+//! Oldest first, in batches as large as a courier's, each marked `redelivered`: what it tells is
+//! older than what the courier has posted meanwhile, and a consumer discards by version what is
+//! late. A letter goes when it was taken. It ends at the first batch that is not. Invariant: no two
+//! redeliveries of one webhook go on at once, so their order is that in which events were given up.
+
+use super::dead::Lent;
+use super::{Address, BATCH_EVENTS_MAX};
+use crate::feed::Feed;
+use std::io;
+use std::time::Duration;
+
+/// What became of it.
+#[derive(PartialEq, Eq, Debug, Default)]
+pub(crate) struct Redelivered {
+    /// Letters that were taken.
+    pub(crate) taken: u64,
+    /// Why not all were.
+    pub(crate) failure: Option<String>,
+}
+
+impl Address {
+    /// Posts up to `count` of them. Blocks; ends early when the feed does.
+    pub(crate) fn redeliver(
+        &self,
+        feed: &Feed,
+        lent: &Lent<'_>,
+        count: usize,
+    ) -> io::Result<Redelivered> {
+        let mut told = Redelivered::default();
+        let Some(dead) = &self.dead else { return Ok(told) };
+        let (agent, mut left, mut after) = (self.agent(), count, 0);
+        while left > 0 {
+            let Some(page) = dead.page(after, left.min(BATCH_EVENTS_MAX))? else { break };
+            let events: Vec<_> = page.letters.iter().map(|letter| &*letter.event).collect();
+            if !feed.pause(Duration::ZERO) {
+                told.failure = Some("the server stops".into());
+                break;
+            }
+            let body =
+                format!(r#"{{"lost":0,"redelivered":true,"events":[{}]}}"#, events.join(","));
+            if !events.is_empty()
+                && let Err(error) = self.send(&agent, body)
+            {
+                told.failure = Some(error.to_string());
+                break;
+            }
+            lent.taken(page.last)?;
+            told.taken += events.len() as u64;
+            left -= events.len().clamp(1, left);
+            after = page.last;
+        }
+        Ok(told)
+    }
+}

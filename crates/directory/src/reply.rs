@@ -1,0 +1,74 @@
+//! Replies to the values they stand for. A reply of another shape is nonsense, not a panic.
+
+use model::ports::directory::Fault;
+use redis::{ServerError, Value};
+
+/// The words of an error.
+pub(crate) fn refusal(error: &ServerError) -> Fault {
+    Fault::Refused(match error.details() {
+        Some(details) => format!("{} {details}", error.code()),
+        None => error.code().to_string(),
+    })
+}
+
+/// Anything but an error.
+pub(crate) fn done(value: Value) -> Result<Value, Fault> {
+    match value {
+        Value::ServerError(error) => Err(refusal(&error)),
+        value => Ok(value),
+    }
+}
+
+/// A number that is not negative.
+pub(crate) fn number(value: Value) -> Result<u64, Fault> {
+    match done(value)? {
+        Value::Int(number) => u64::try_from(number).map_err(|_| strange("a number", &number)),
+        other => Err(strange("a number", &other)),
+    }
+}
+
+/// Bytes, or none.
+pub(crate) fn bytes(value: Value) -> Result<Option<Vec<u8>>, Fault> {
+    match done(value)? {
+        Value::Nil => Ok(None),
+        Value::BulkString(bytes) => Ok(Some(bytes)),
+        other => Err(strange("a text", &other)),
+    }
+}
+
+/// A text; what is no UTF-8 in it is replaced.
+pub(crate) fn text(value: Value) -> Result<String, Fault> {
+    let bytes = bytes(value)?.ok_or_else(|| strange("a text", &Value::Nil))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A list.
+pub(crate) fn list(value: Value) -> Result<Vec<Value>, Fault> {
+    match done(value)? {
+        Value::Array(values) => Ok(values),
+        other => Err(strange("a list", &other)),
+    }
+}
+
+/// A list of pairs, as hashes are told.
+pub(crate) fn pairs(value: Value) -> Result<Vec<(Value, Value)>, Fault> {
+    let mut values = list(value)?.into_iter();
+    let mut pairs = Vec::with_capacity(values.len() / 2);
+    while let Some(first) = values.next() {
+        let second = values.next().ok_or_else(|| Fault::Nonsense("half a pair".into()))?;
+        pairs.push((first, second));
+    }
+    Ok(pairs)
+}
+
+/// The value of a line `name:value` of INFO; empty where there is none.
+pub(crate) fn line<'a>(text: &'a str, name: &str) -> &'a str {
+    let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    found.unwrap_or("").trim()
+}
+
+/// What was expected, and what came: as much of it as a log's line can bear.
+fn strange(expected: &str, came: &dyn std::fmt::Debug) -> Fault {
+    let came: String = format!("{came:?}").chars().take(80).collect();
+    Fault::Nonsense(format!("{expected} was expected, not {came}"))
+}

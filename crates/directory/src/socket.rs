@@ -1,0 +1,161 @@
+//! A socket on which nothing takes longer than a call may, encrypted or not.
+//!
+//! A limit of the kernel's is for one read or write, so a peer that sends a byte now and then would
+//! never exceed it: here what is left of the call's time is told to the kernel before each. Bytes
+//! are counted as they are before encryption.
+
+use crate::clock::Deadline;
+use crate::names;
+use crate::settings::Access;
+use crate::traffic::Traffic;
+use crate::url::Place;
+use model::ports::directory::Fault;
+use rustls::{ClientConnection, StreamOwned};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+/// Bytes of answers that one call takes: beyond that it is nonsense, not an answer.
+const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// A connection.
+pub(crate) struct Socket {
+    stream: Stream,
+    place: Place,
+    traffic: Arc<Traffic>,
+    /// Bytes since the last [`Socket::begin`].
+    heard: u64,
+    /// What went wrong while reading.
+    fault: Option<Fault>,
+}
+
+enum Stream {
+    Plain(Timed),
+    Tls(Box<StreamOwned<ClientConnection, Timed>>),
+}
+
+impl Socket {
+    /// Connects. The handshake of TLS comes with the first bytes.
+    pub(crate) fn open(
+        place: &Place,
+        access: &Access,
+        deadline: Deadline,
+    ) -> Result<Socket, Fault> {
+        let addresses = names::resolve(place, deadline)?;
+        let mut last = None;
+        let tcp = addresses.iter().enumerate().find_map(|(at, address)| {
+            connect(address, deadline.share(addresses.len() - at))
+                .map_err(|fault| last = Some(fault))
+                .ok()
+        });
+        let Some(tcp) = tcp else {
+            let why = last.unwrap_or_else(|| "the name has no address".into());
+            return Err(Fault::Unreachable(format!("{place}: {why}")));
+        };
+        // Without it answers wait for each other; a kernel that cannot still works.
+        let _ = tcp.set_nodelay(true);
+        let timed = Timed { tcp, deadline };
+        let stream = match access.trust.session(place)? {
+            None => Stream::Plain(timed),
+            Some(session) => Stream::Tls(Box::new(StreamOwned::new(session, timed))),
+        };
+        let (place, traffic) = (place.clone(), access.traffic.clone());
+        Ok(Socket { stream, place, traffic, heard: 0, fault: None })
+    }
+
+    /// From now on this is when everything has to be over.
+    pub(crate) fn begin(&mut self, deadline: Deadline) {
+        self.heard = 0;
+        match &mut self.stream {
+            Stream::Plain(timed) => timed.deadline = deadline,
+            Stream::Tls(tls) => tls.sock.deadline = deadline,
+        }
+    }
+
+    /// Sends all of it.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let sent = match &mut self.stream {
+            Stream::Plain(timed) => timed.write_all(bytes),
+            Stream::Tls(tls) => tls.write_all(bytes).and_then(|()| tls.flush()),
+        };
+        self.traffic.sent(bytes.len());
+        sent.map_err(|error| fault(&self.place, &error))
+    }
+
+    /// What went wrong while reading, if it was the connection.
+    pub(crate) fn take_fault(&mut self) -> Option<Fault> {
+        self.fault.take()
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = match &mut self.stream {
+            Stream::Plain(timed) => timed.read(buffer),
+            Stream::Tls(tls) => tls.read(buffer),
+        };
+        let failed = match read {
+            Ok(0) if !buffer.is_empty() => io::ErrorKind::UnexpectedEof.into(),
+            Ok(count) => {
+                self.heard += count as u64;
+                self.traffic.received(count);
+                if self.heard <= ANSWER_BYTES_MAX {
+                    return Ok(count);
+                }
+                let place = &self.place;
+                self.fault = Some(Fault::Nonsense(format!("{place}: an answer without end")));
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            Err(error) => error,
+        };
+        self.fault = Some(fault(&self.place, &failed));
+        Err(failed)
+    }
+}
+
+fn fault(place: &Place, error: &io::Error) -> Fault {
+    match error.kind() {
+        // Linux says the first of a socket whose time is over.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Fault::Slow,
+        io::ErrorKind::UnexpectedEof => {
+            Fault::Unreachable(format!("{place}: it closed the connection"))
+        }
+        _ => Fault::Unreachable(format!("{place}: {error}")),
+    }
+}
+
+fn connect(address: &SocketAddr, deadline: Deadline) -> Result<TcpStream, String> {
+    let left = deadline.left().map_err(|_| "no time was left to connect".to_string())?;
+    TcpStream::connect_timeout(address, left).map_err(|error| error.to_string())
+}
+
+/// A socket with the end of a call.
+struct Timed {
+    tcp: TcpStream,
+    deadline: Deadline,
+}
+
+impl Timed {
+    fn left(&self) -> io::Result<std::time::Duration> {
+        self.deadline.left().map_err(|_| io::ErrorKind::TimedOut.into())
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.tcp.set_read_timeout(Some(self.left()?))?;
+        self.tcp.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.tcp.set_write_timeout(Some(self.left()?))?;
+        self.tcp.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! The slots that wait, in the order in which they began to.
+//!
+//! Knows numbers only. A bit for each slot says whether it stands in the queue, so that it stands
+//! there at most once, whoever lives in the slot by then: the queue is bounded by slots.
+
+use std::collections::VecDeque;
+
+/// Above this an empty queue gives its memory back: 256 KiB.
+const KEPT_MAX: usize = 65_536;
+
+/// A queue of slots.
+#[derive(Default)]
+pub(crate) struct Queue {
+    slots: VecDeque<u32>,
+    /// A bit for each slot that stands in it.
+    standing: Vec<u64>,
+}
+
+impl Queue {
+    /// Slots in it, of which some may wait no more.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Puts a slot at the end, unless it stands in the queue already.
+    pub(crate) fn push_back(&mut self, slot: u32) {
+        if self.stand(slot) {
+            self.slots.push_back(slot);
+        }
+    }
+
+    /// Puts a slot at the head, unless it stands in the queue already.
+    pub(crate) fn push_front(&mut self, slot: u32) {
+        if self.stand(slot) {
+            self.slots.push_front(slot);
+        }
+    }
+
+    /// The head.
+    pub(crate) fn front(&self) -> Option<u32> {
+        self.slots.front().copied()
+    }
+
+    /// Takes the head.
+    pub(crate) fn pop(&mut self) -> Option<u32> {
+        let slot = self.slots.pop_front()?;
+        self.standing[slot as usize / 64] &= !(1 << (slot % 64));
+        if self.slots.is_empty() && self.slots.capacity() > KEPT_MAX {
+            self.slots = VecDeque::new();
+        }
+        Some(slot)
+    }
+
+    /// Bytes allocated.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<u32>() + self.standing.capacity() * size_of::<u64>()
+    }
+
+    fn stand(&mut self, slot: u32) -> bool {
+        let (word, bit) = (slot as usize / 64, 1 << (slot % 64));
+        if self.standing.len() <= word {
+            self.standing.resize(word + 1, 0);
+        }
+        let new = self.standing[word] & bit == 0;
+        self.standing[word] |= bit;
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_stands_in_it_once() {
+        let mut queue = Queue::default();
+        [5, 900, 5, 900].iter().for_each(|&slot| queue.push_back(slot));
+        queue.push_front(5);
+        queue.push_front(1);
+        let mut order = Vec::new();
+        while let Some(slot) = queue.pop() {
+            order.push(slot);
+            if order.len() == 1 {
+                queue.push_back(slot);
+            }
+        }
+        assert_eq!(order, [1, 5, 900, 1]);
+    }
+
+    #[test]
+    fn a_crowd_leaves_no_memory_behind() {
+        let mut queue = Queue::default();
+        (0..1_000_000).for_each(|slot| queue.push_back(slot));
+        assert!(queue.bytes() >= 4_000_000);
+        while queue.pop().is_some() {}
+        assert!(queue.bytes() < 300_000, "{}", queue.bytes());
+    }
+}

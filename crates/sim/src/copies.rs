@@ -1,0 +1,330 @@
+//! The directory of a world, what befalls it, and the copyist of the server's present life.
+//!
+//! The server is one node of the directory. Another one takes principals as if they had called
+//! there, and lets them go; calls fail before or after they were done, are slow, arrive late and in
+//! another order; what was acknowledged is lost; a record is another than was written. It knows no
+//! shard and no connection: what it is to tell shards waits as [`Word`]s. Invariant: some time
+//! after the last of it the directory has exactly who is online.
+
+use base::prng::Prng;
+use base::time::{Instant, Now};
+use model::id::ShardId;
+use model::ports::directory::{Batch, Directory, Entry, Fault, Lease, Put};
+use model::ports::presence::{
+    Audit, AuditOrder, Circuit, MemoryEntry, Presence, PresenceAnswer, PresenceCommand, Remembered,
+};
+use model::presence::{NodeName, Principal, Record, Version, VersionClock, bucket};
+use presence::{Copyist, CopyistSettings, Desk, Digests, Done, Keeper, Memory, Settings, Sides};
+use presence::{Table, audit};
+use server::house::{Attendance, Mail};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// What a fail-over may lose, milliseconds.
+const LOST_MS_MAX: u64 = 8_000;
+
+/// The copies of a world.
+pub struct Copies {
+    rng: Prng,
+    table: Table,
+    names: Vec<Box<str>>,
+    life: Life,
+    other: Other,
+    /// How often something befell the directory.
+    pub upsets: u64,
+}
+
+/// A life of the server.
+struct Life {
+    lease: Lease,
+    shards: u16,
+    link: Table,
+    digests: Arc<Digests>,
+    copyist: Copyist,
+    due: Instant,
+    words: VecDeque<(ShardId, Word)>,
+}
+
+/// What a shard is to be told.
+#[derive(Clone)]
+pub enum Word {
+    /// What became of what it offered.
+    Written(Result<Vec<Put>, Fault>),
+    /// What the directory has in a bucket.
+    Compare(u16, Arc<Vec<Entry>>),
+}
+
+impl Word {
+    /// As a house hears it.
+    pub fn mail(self) -> Mail {
+        match self {
+            Word::Written(result) => Mail::Written(result),
+            Word::Compare(bucket, stored) => Mail::Compare(bucket, stored),
+        }
+    }
+}
+
+/// Another node, and whom it has.
+struct Other {
+    lease: Lease,
+    clock: VersionClock,
+    has: BTreeSet<Box<str>>,
+}
+
+struct Words<'a>(&'a mut VecDeque<(ShardId, Word)>, u16);
+
+impl Desk for Words<'_> {
+    fn written(&mut self, shard: ShardId, result: Result<Vec<Put>, Fault>) {
+        self.0.push_back((shard, Word::Written(result)));
+    }
+
+    fn compare(&mut self, bucket: u16, stored: Arc<Vec<Entry>>) {
+        let all = (0..self.1).map(|shard| (ShardId(shard), Word::Compare(bucket, stored.clone())));
+        self.0.extend(all);
+    }
+}
+
+/// The memory of a server: its keepers.
+pub struct Keepers<'a>(pub Vec<&'a Keeper>);
+
+impl Memory for Keepers<'_> {
+    fn entries(&self, buckets: Vec<u16>) -> Result<Vec<MemoryEntry>, Fault> {
+        let command = PresenceCommand::Buckets(buckets);
+        let answers = self.0.iter().map(|keeper| keeper.answer(&command));
+        let entries = answers.flat_map(|answer| match answer {
+            PresenceAnswer::Entries(entries) => entries,
+            other => panic!("no entries: {other:?}"),
+        });
+        Ok(entries.collect())
+    }
+
+    fn histories(&self, who: Vec<Principal>) -> Result<Vec<(Principal, Vec<Remembered>)>, Fault> {
+        let command = PresenceCommand::Histories(who);
+        let answers = self.0.iter().map(|keeper| keeper.answer(&command));
+        let histories = answers.flat_map(|answer| match answer {
+            PresenceAnswer::Histories(histories) => histories,
+            other => panic!("no histories: {other:?}"),
+        });
+        Ok(histories.collect())
+    }
+
+    fn compare(&self, _: u16, _: Arc<Vec<Entry>>) -> Result<(), Fault> {
+        Err(Fault::Refused("nothing is repaired here".into()))
+    }
+}
+
+impl Life {
+    fn new(rng: &mut Prng, table: &Table, shards: u16) -> Life {
+        let node = NodeName::parse("sim").expect("a name");
+        let lease = Lease { node, boot: rng.draw() };
+        let digests = Digests::new();
+        let settings = CopyistSettings {
+            background_s: 60,
+            ..CopyistSettings::new(lease.clone(), shards, "process", rng.draw())
+        };
+        Life {
+            copyist: Copyist::new(settings, digests.clone()),
+            link: table.another(),
+            due: Instant::default(),
+            words: VecDeque::new(),
+            lease,
+            shards,
+            digests,
+        }
+    }
+}
+
+impl Copies {
+    /// An empty directory; `names` are the keys of those who will be in it.
+    pub fn new(seed: u64, names: Vec<Box<str>>) -> Copies {
+        let (mut rng, table) = (Prng::new(seed), Table::new());
+        table.remember(LOST_MS_MAX);
+        let life = Life::new(&mut rng, &table, 1);
+        let node = NodeName::parse("other").expect("a name");
+        let lease = Lease { node, boot: rng.draw() };
+        let other = Other { lease, clock: VersionClock::default(), has: BTreeSet::new() };
+        Copies { rng, table, names, life, other, upsets: 0 }
+    }
+
+    /// The server's next life. Nobody said farewell for the last one.
+    pub fn begin(&mut self, shards: u16) {
+        self.life = Life::new(&mut self.rng, &self.table, shards);
+    }
+
+    /// What a shard of it keeps.
+    pub fn attendance(&mut self, shard: ShardId, home: base::hash::HashKey) -> Attendance {
+        let settings = Settings {
+            shard,
+            shards: self.life.shards,
+            home,
+            lease: self.life.lease.clone(),
+            copies: true,
+            history_max: 1_000,
+            flush_ms: 10,
+            seed: self.rng.draw(),
+        };
+        Attendance::new(Keeper::new(settings, self.life.digests.clone()), None)
+    }
+
+    /// A shard has this to be written.
+    pub fn offer(&mut self, shard: ShardId, batches: Vec<Batch>) -> Result<(), Fault> {
+        self.life.copyist.offer(shard, batches);
+        self.life.due = Instant::default();
+        Ok(())
+    }
+
+    /// Lets the copyist do what is due.
+    pub fn turn(&mut self, now: Now) {
+        self.table.tell(now.mono.millis());
+        let Life { copyist, link, words, shards, due, .. } = &mut self.life;
+        if now.mono >= *due {
+            *due = copyist.turn(now, link, &mut Words(words, *shards));
+        }
+    }
+
+    /// Takes what shards are to be told, each in its order.
+    pub fn words(&mut self) -> VecDeque<(ShardId, Word)> {
+        std::mem::take(&mut self.life.words)
+    }
+
+    /// Some found no room: they are told before anything else.
+    pub fn words_again(&mut self, mut words: VecDeque<(ShardId, Word)>) {
+        words.append(&mut self.life.words);
+        self.life.words = words;
+    }
+
+    /// Whether something is to befall the directory now, once in so many times.
+    pub fn strikes(&mut self, once_in: u64) -> bool {
+        once_in != 0 && self.rng.one_in(once_in)
+    }
+
+    /// Something befalls the directory.
+    pub fn upset(&mut self, now: Now) {
+        self.upsets += 1;
+        let link = self.life.link.clone();
+        let name = self.names[self.rng.below(self.names.len() as u64) as usize].clone();
+        match self.rng.below(14) {
+            0 | 1 => {
+                let done = if self.rng.one_in(2) { Done::Before } else { Done::After };
+                let fault = match self.rng.below(3) {
+                    0 => Fault::Slow,
+                    1 => Fault::Unreachable("the simulation says so".into()),
+                    _ => Fault::Refused("LOADING".into()),
+                };
+                link.fail(1 + self.rng.below(4) as u32, fault, done);
+            }
+            2 => link.pause(true),
+            3 => link.hold_back(true),
+            4 => link.deliver(),
+            5 => link.refuse(bucket(&name), true),
+            6 => self.table.flush(),
+            7 => self.table.lose(self.rng.below(LOST_MS_MAX)),
+            8 => self.tamper(&name),
+            9 | 10 => self.take(now, &name),
+            11 => self.let_go(now, &name),
+            _ => self.heal(),
+        }
+    }
+
+    /// All is well from now on. What the other node has it lets go.
+    pub fn clear(&mut self, now: Now) {
+        self.heal();
+        for name in self.other.has.clone() {
+            self.let_go(now, &name);
+        }
+        self.table.another().release(&self.other.lease).expect("this connection is well");
+    }
+
+    /// Whether nothing is on its way and nothing is in doubt.
+    pub fn is_settled(&self, now: Now) -> bool {
+        let standing = self.life.copyist.standing(now);
+        let well = standing.circuit == Circuit::Closed && standing.resync_left == 0;
+        well && standing.unwritten == 0 && self.life.words.is_empty()
+    }
+
+    /// Whether memory and directory agree: by the audit, and by what hubs and brokers know, of
+    /// whom these are online. Each is so in the directory, with no lower version, and nobody else.
+    pub fn agrees(&self, keepers: &Keepers<'_>, known: &[Presence]) -> bool {
+        let (audit, copied) = (self.audit(keepers), self.online());
+        let is_copied = |found: &Presence| {
+            copied.get(&found.who.key()).is_some_and(|&version| version >= found.version)
+        };
+        let count = known.len();
+        let counts = (audit.differing, audit.online, copied.len()) == (0, count as u64, count);
+        counts && known.iter().all(is_copied)
+    }
+
+    /// Compares memory and directory. Nobody waits: it is for a time at which all is settled.
+    pub fn audit(&self, keepers: &Keepers<'_>) -> Audit {
+        let order = AuditOrder { settle_ms: 0, repair: false, told_max: 8 };
+        let Life { lease, digests, .. } = &self.life;
+        let directory = &mut self.table.another();
+        let sides = Sides { lease, digests, memory: keepers, directory };
+        audit(order, sides, &mut |_| {}).expect("this connection is well")
+    }
+
+    /// Who is online in this life, as the directory says.
+    pub fn online(&self) -> BTreeMap<Box<str>, Version> {
+        let Lease { node, boot } = &self.life.lease;
+        let all = self.table.all().into_iter();
+        let own = all.filter(|(_, it)| it.online && it.node == *node && it.boot == *boot);
+        own.map(|(key, record)| (key, record.version)).collect()
+    }
+
+    /// For whoever wonders.
+    pub fn describe(&self, now: Now) -> String {
+        format!("{:?} words {}", self.life.copyist.standing(now), self.life.words.len())
+    }
+
+    fn heal(&mut self) {
+        let link = &self.life.link;
+        link.heal();
+        link.pause(false);
+        link.hold_back(false);
+        link.deliver();
+    }
+
+    /// The directory lies.
+    fn tamper(&mut self, name: &str) {
+        let mut table = self.table.another();
+        let known = table.find(&[name.into()]).expect("this connection is well").pop().flatten();
+        let record = match self.rng.below(4) {
+            0 => None,
+            1 => known.map(|known| Record { online: !known.online, ..known }),
+            2 => known.map(|known| Record { version: Version(known.version.0 - 9), ..known }),
+            _ => known.map(|known| {
+                let Lease { node, boot } = self.life.lease.clone();
+                let ahead = Version(known.version.0 + (self.rng.below(60_000) << 22));
+                Record { online: true, node, boot, version: ahead, ..known }
+            }),
+        };
+        self.table.tamper(name, record);
+    }
+
+    /// The principal calls at the other node.
+    fn take(&mut self, now: Now, name: &str) {
+        let taken = self.put(now, name, true);
+        if taken {
+            self.other.has.insert(name.into());
+        }
+    }
+
+    /// It leaves that.
+    fn let_go(&mut self, now: Now, name: &str) {
+        if self.other.has.remove(name) {
+            self.put(now, name, false);
+        }
+    }
+
+    fn put(&mut self, now: Now, name: &str, online: bool) -> bool {
+        let mut table = self.table.another();
+        table.lease(&self.other.lease, 15_000).expect("this connection is well");
+        let Lease { node, boot } = self.other.lease.clone();
+        let known = table.find(&[name.into()]).expect("this connection is well").pop().flatten();
+        known.iter().for_each(|known| self.other.clock.observe(known.version));
+        let version = self.other.clock.next(now.wall_ms, ShardId(900));
+        let record = Record { version, online, node, boot, detail: "elsewhere".into(), user: None };
+        let batch = Batch { bucket: bucket(name), entries: vec![(name.into(), record)] };
+        table.put(&[batch]).expect("this connection is well") == [Put::Taken]
+    }
+}
