@@ -100,7 +100,7 @@ impl Client {
         if self.profile.beats {
             self.beat_at_s = now.secs() + u32::from(heartbeat_s);
             self.ask_for_wake(out);
-            out.silence(heartbeat_s.saturating_add(PONG_WAIT_S));
+            out.silence((u32::from(heartbeat_s) + u32::from(PONG_WAIT_S)) * 1_000);
         }
     }
 

@@ -82,7 +82,8 @@ fn yes(term: u16) -> Delivery {
 /// What a hub might say to a request, or by itself.
 fn whim(rng: &mut Prng, request: &Request) -> Option<Delivery> {
     let refused = |term, why| {
-        let refused = Refused { term, why, retry_after_ms: 1, addrs: vec!["a:1".to_owned(); 5] };
+        let refused =
+            Refused { term, why, retry_after_ms: 1, addrs: vec!["a:1".to_owned(); 5], who: None };
         Some(Delivery::Refused(Box::new(refused)))
     };
     match request {

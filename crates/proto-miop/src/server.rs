@@ -180,7 +180,7 @@ impl Server {
         if version == Version::V7 {
             newest::write_bound(&bound, out.bytes());
         }
-        out.silence(patience_s(bound.heartbeat_s));
+        out.silence(patience_ms(bound.heartbeat_s));
         Ok(())
     }
 
@@ -216,7 +216,7 @@ impl Server {
         }
         // Nobody else can answer one: the proof did not suffice.
         let why = Refusal::AuthFailed;
-        self.refused(Refused { term, why, retry_after_ms: 0, addrs: Vec::new() }, out)
+        self.refused(Refused { term, why, retry_after_ms: 0, addrs: Vec::new(), who: None }, out)
     }
 
     fn push(&mut self, term: u16, push: &Arc<Push>, again: bool, out: &mut Out) {
@@ -322,6 +322,7 @@ impl Machine for Server {
             Delivery::Refused(refused) => return self.refused(*refused, out),
             Delivery::Challenge { term, nonce } => return self.challenge(term, nonce, out),
             Delivery::Push { term, push, again } => self.push(term, &push, again, out),
+            Delivery::TellWritten { term } if self.device(term).is_some() => out.tell_drained(),
             Delivery::Unbound { term } => return self.unbound(term, out),
             Delivery::Kick(kick) => return self.kick(&kick, out),
             Delivery::GoAway { retry_after_ms, addrs } => {
@@ -329,9 +330,20 @@ impl Machine for Server {
             }
             Delivery::Configure { heartbeat_s, .. } if self.version() == Some(Version::V7) => {
                 newest::answer(self.version(), &down, out.bytes());
-                out.silence(patience_s(heartbeat_s));
+                out.silence(patience_ms(heartbeat_s));
             }
             _ if self.is_bound() => newest::answer(self.version(), &down, out.bytes()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn drained(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
+        match &self.0 {
+            State::Bound { device, .. } => out.say(Request::Written { device: *device }),
+            State::Many(many) => {
+                many.devices().for_each(|device| out.say(Request::Written { device }))
+            }
             _ => {}
         }
         Ok(())
@@ -370,7 +382,8 @@ impl Machine for Server {
                 newest::write_go_away(retry_after_ms, &[], out.bytes());
             }
             Some(Version::V7) => {
-                let refused = Refused { term: 0, why, retry_after_ms, addrs: Vec::new() };
+                let refused =
+                    Refused { term: 0, why, retry_after_ms, addrs: Vec::new(), who: None };
                 newest::write_refused(code, &refused, out.bytes());
             }
             Some(version) => classic::write_no(version, None, code, &[], out.bytes()),
@@ -389,9 +402,9 @@ impl Machine for Server {
     }
 }
 
-/// How long a device may be silent: one and a half heartbeats, seconds (MIOP 5.7).
-fn patience_s(heartbeat_s: u16) -> u16 {
-    heartbeat_s.saturating_add(heartbeat_s / 2)
+/// How long a device may be silent: one and a half heartbeats, milliseconds (MIOP 5.7).
+fn patience_ms(heartbeat_s: u16) -> u32 {
+    u32::from(heartbeat_s) * 1_500
 }
 
 /// Appends a version 7 ERROR: `word` is for the device's log.

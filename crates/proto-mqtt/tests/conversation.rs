@@ -114,7 +114,7 @@ fn begin(version: Version, seed: u64, echo: &mut Echo) -> Conversation {
     talk(&mut pair, echo);
     let seen = pair.a.take_words();
     assert!(matches!(seen[..], [Event::Connected(_)]), "{version:?}: {seen:?}");
-    assert_eq!((pair.b.homes.len(), pair.b.silence_s), (1, 90));
+    assert_eq!((pair.b.homes.len(), pair.b.silence_ms), (1, 90_000));
     pair
 }
 

@@ -307,3 +307,96 @@ fn the_tables_of_the_document_are_the_code() {
         assert!(DOCUMENT.contains(&row), "the document has no row {row}");
     }
 }
+
+/// A frame of version 7 with this property block.
+fn newest(props: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    varint::write(props.len() as u32, &mut body);
+    body.extend_from_slice(props);
+    let mut frame = vec![0, 7, flag::BODY, 1];
+    frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
+    frame.extend_from_slice(&body);
+    frame
+}
+
+/// So many bytes under a key.
+fn property(key: u8, length: usize) -> Vec<u8> {
+    let mut property = vec![key];
+    varint::write(length as u32, &mut property);
+    property.resize(property.len() + length, b'x');
+    property
+}
+
+#[test]
+fn limits_of_version_7_are_where_they_are_said_to_be() {
+    /// A key of which nothing is known and that may be passed over.
+    const OTHER: u8 = 100;
+    let many = |key: u8, length: usize, count: usize| property(key, length).repeat(count);
+    let filled = |bytes: usize| {
+        let whole = many(OTHER, 509, bytes / 512);
+        let rest = bytes - whole.len();
+        [whole, property(OTHER, rest - 2)].concat()
+    };
+    for (props, fault) in [
+        (property(OTHER, property::VALUE_BYTES_MAX), None),
+        (property(OTHER, property::VALUE_BYTES_MAX + 1), Some(Fault::BadProperty)),
+        (many(property::TAG, 3, property::TAGS_MAX), None),
+        (many(property::TAG, 3, property::TAGS_MAX + 1), Some(Fault::TooLarge)),
+        (many(property::ADDR, ADDRESS_BYTES_MAX, ADDRESSES_MAX), None),
+        (many(property::ADDR, 1, ADDRESSES_MAX + 1), Some(Fault::BadProperty)),
+        (property(property::ADDR, ADDRESS_BYTES_MAX + 1), Some(Fault::BadProperty)),
+        (property(property::ADDR, 0), Some(Fault::BadProperty)),
+        (filled(PROPERTIES_BYTES_MAX - 512 + 100), None),
+    ] {
+        let frame = newest(&props);
+        let read = frame::parse(&frame, frame.len()).map(|found| found.expect("all of it").1);
+        assert_eq!(
+            read,
+            fault.map_or(Ok(frame.len()), Err),
+            "{} bytes of {}",
+            props.len(),
+            props[0]
+        );
+        assert_eq!(frame::parse(&frame, frame.len() - 1).err(), Some(Fault::TooLarge));
+    }
+    for (bytes, fits) in [(PROPERTIES_BYTES_MAX, true), (PROPERTIES_BYTES_MAX + 1, false)] {
+        let props = [many(OTHER, 500, 16), property(OTHER, bytes - 16 * 503 - 3)].concat();
+        assert_eq!(props.len(), bytes);
+        let frame = newest(&props);
+        let fault = frame::parse(&frame, usize::MAX).err();
+        assert_eq!(fault, (!fits).then_some(Fault::TooLarge), "{bytes}");
+    }
+}
+
+#[test]
+fn limits_of_the_classic_versions_are_where_they_are_said_to_be() {
+    let with = |opcode: u8, props: usize, data: Option<u32>| {
+        let mut frame = vec![0, 5, 0, opcode];
+        frame.extend_from_slice(&(props as u16).to_be_bytes());
+        frame.extend_from_slice(b"u:");
+        frame.resize(6 + props, b'x');
+        frame.extend(data.into_iter().flat_map(u32::to_be_bytes));
+        frame
+    };
+    for (bytes, fault) in
+        [(PROPERTIES_BYTES_MAX, None), (PROPERTIES_BYTES_MAX + 1, Some(Fault::TooLarge))]
+    {
+        assert_eq!(classic::parse(Version::V5, &with(2, bytes, None), usize::MAX).err(), fault);
+    }
+    let bind = with(2, 20, None);
+    for (bytes_max, fault) in [(bind.len(), None), (bind.len() - 1, Some(Fault::TooLarge))] {
+        assert_eq!(classic::parse(Version::V5, &bind, bytes_max).err(), fault);
+    }
+    let msg = |length: usize| with(3, 20, Some(length as u32));
+    let header = msg(1).len();
+    for (length, bytes_max, fault) in [
+        (classic::DATA_BYTES_MAX, usize::MAX, None),
+        (classic::DATA_BYTES_MAX + 1, usize::MAX, Some(Fault::TooLarge)),
+        (100, header + 100, None),
+        (100, header + 99, Some(Fault::TooLarge)),
+    ] {
+        let msg = msg(length);
+        let read = classic::parse(Version::V5, &msg, bytes_max);
+        assert_eq!(read.err(), fault, "{length} of {bytes_max}");
+    }
+}

@@ -65,7 +65,7 @@ fn blank(version: Version, product: &[u8], device: &[u8], link: &Link) -> Result
         device: DeviceId::from_bytes(device).map_err(|_| Fault::BadName)?,
         proof: certificate(link),
         protocol: version.name(),
-        from_loopback: link.peer.ip().to_canonical().is_loopback(),
+        from_loopback: link.near,
         crowded: link.crowded,
         heartbeat: HeartbeatWish::default(),
         inflight_max: 0,

@@ -48,7 +48,7 @@ fn yes(term: u16) -> Delivery {
 
 fn no(term: u16, why: Refusal) -> Delivery {
     let addrs = vec!["10.0.0.2:7070".to_owned()];
-    Delivery::Refused(Box::new(Refused { term, why, retry_after_ms: 500, addrs }))
+    Delivery::Refused(Box::new(Refused { term, why, retry_after_ms: 500, addrs, who: None }))
 }
 
 fn kick(term: u16, why: Refusal) -> Delivery {
@@ -74,7 +74,7 @@ fn bound(version: u8) -> Side<Server> {
     side.hear(now(), &bind_bytes(version));
     assert!(matches!(side.take_words().as_slice(), [Request::Bind(_)]));
     side.tell(now(), yes(0));
-    assert_eq!(side.silence_s, 450);
+    assert_eq!(side.silence_ms, 450_000);
     side
 }
 
@@ -271,12 +271,11 @@ fn input_waits_while_an_unbind_is_with_the_hub() {
 }
 
 #[test]
-fn a_mapped_loopback_address_is_of_this_machine() {
-    for (peer, expected) in
-        [("[::ffff:127.0.0.1]:1", true), ("[::1]:1", true), ("10.0.0.1:1", false)]
-    {
+fn who_is_of_this_machine_is_told_by_the_link_and_not_by_an_address() {
+    for (peer, expected) in [("10.0.0.1:1", true), ("[::1]:1", false), ("127.0.0.1:1", false)] {
         let mut side = fresh();
         side.link.peer = peer.parse().expect("an address");
+        side.link.near = expected;
         side.hear(now(), &bind_bytes(7));
         let words = side.take_words();
         let [Request::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
@@ -563,7 +562,7 @@ fn reports_pulls_and_terms_are_answered_in_version_7() {
         let (frame, _) = frame::parse(&sent, 4_096).expect("ours").expect("whole");
         assert_eq!(frame.opcode, opcode);
         let configured = opcode == Opcode::Config;
-        assert_eq!(side.silence_s, if configured { 900 } else { 450 });
+        assert_eq!(side.silence_ms, if configured { 900_000 } else { 450_000 });
         assert!(bound(6).tell(now(), delivery).is_empty(), "classic devices do not know it");
     }
 }
@@ -577,10 +576,10 @@ fn names_are_what_the_model_says_they_are() {
 fn a_heartbeat_after_too_long_a_silence_is_answered_and_counted_as_late() {
     for (version, ping) in [(7, &[0, 7, 0, 0][..]), (6, &[0, 6, 0, 0]), (5, &[0, 5, 0, 0])] {
         let Side { mut machine, link, .. } = bound(version);
-        for (silent_s, late) in [(300, 0), (330, 0), (331, 1), (0, 0)] {
+        for (silent_ms, late) in [(300_000, 0), (330_000, 0), (330_001, 1), (0, 0)] {
             let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
             let limits = model::limits::Limits::default();
-            out.set_silent(silent_s, 450);
+            out.set_silent(silent_ms, 450_000);
             let mut input = Input::new(ping, &link, &limits);
             assert_eq!(machine.receive(now(), &mut input, &mut out), Ok(()));
             let mut counters = model::event::Counters::default();
@@ -589,4 +588,37 @@ fn a_heartbeat_after_too_long_a_silence_is_answered_and_counted_as_late() {
             assert_eq!((counted, out.take_beats(), input.taken()), (late, 1, 4), "{version}");
         }
     }
+}
+
+#[test]
+fn a_classic_device_is_sent_what_its_data_length_can_say_and_no_more() {
+    use crate::codec::classic::DATA_BYTES_MAX;
+    for (length, fits) in
+        [(0, false), (1, true), (DATA_BYTES_MAX - 16, true), (DATA_BYTES_MAX - 15, false)]
+    {
+        let mut side = bound(5);
+        let sent = side
+            .tell(now(), Delivery::Push { term: 0, push: push(9, &vec![1; length]), again: false });
+        assert_eq!(sent.len() > length, fits, "{length}");
+        let (id, why) = (MessageId(9), Rejection::TooLarge);
+        let unsendable = Request::Unsendable { device: device(1), id, why };
+        assert_eq!(side.take_words().contains(&unsendable), !fits);
+    }
+}
+
+#[test]
+fn what_is_written_is_told_for_each_device() {
+    let mut side = bound(5);
+    side.hear(now(), &five(2, "u:b@2"));
+    side.take_words();
+    side.tell(now(), yes(1));
+    let mut out = Outbox::new(base::hash::HashKey::new(0, 0));
+    for (term, is_here) in [(7, false), (1, true), (0, true)] {
+        let told = side.machine.command(now(), Delivery::TellWritten { term }, &mut out);
+        assert_eq!((told, out.take_tell_drained()), (Ok(()), is_here), "{term}");
+    }
+    assert_eq!(side.machine.drained(now(), &mut out), Ok(()));
+    let written = out.words().collect::<Vec<_>>();
+    assert_eq!(written.len(), 2);
+    assert!(written.contains(&Request::Written { device: device(1) }));
 }

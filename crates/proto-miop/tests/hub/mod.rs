@@ -92,7 +92,9 @@ impl Hub {
                 self.closed += 1;
                 Vec::new()
             }
-            Request::Unsendable { .. } | Request::Session(_) => Vec::new(),
+            Request::Unsendable { .. } | Request::Written { .. } | Request::Session(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -116,7 +118,8 @@ impl Hub {
         };
         let refuse = if proven { self.refuse } else { Some(Refusal::AuthFailed) };
         if let Some(why) = refuse {
-            let refused = Refused { term, why, retry_after_ms: 250, addrs: Vec::new() };
+            let (addrs, who) = (Vec::new(), None);
+            let refused = Refused { term, why, retry_after_ms: 250, addrs, who };
             return vec![Delivery::Refused(Box::new(refused))];
         }
         self.epoch += 1;

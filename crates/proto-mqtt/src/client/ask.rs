@@ -59,7 +59,7 @@ impl Client {
         };
         connect.write(&Terms::of(profile.version), out.bytes())?;
         if profile.beats {
-            out.silence(profile.answer_wait_s);
+            out.silence(u32::from(profile.answer_wait_s) * 1_000);
         }
         Ok(())
     }

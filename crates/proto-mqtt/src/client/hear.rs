@@ -96,7 +96,10 @@ impl Client {
     fn connack<U: Word>(&mut self, now: Now, connack: &Connack<'_>, out: &mut Outbox<U>) -> Told {
         let (reason, properties) = (connack.reason, connack.properties);
         if reason.is_failure() {
-            say(now, Heard::Refused { reason, properties }, out);
+            let is_new = self.profile.version.has_properties();
+            let told = if is_new { None } else { reason.return_code() };
+            let code = told.unwrap_or(reason.number());
+            say(now, Heard::Refused { reason, code, properties }, out);
             return Err(End::silent(refused_by(reason)));
         }
         let session_present = connack.session_present;
@@ -124,8 +127,8 @@ impl Client {
         }
         let keep_alive_s = self.server.keep_alive_s;
         let is_watched = self.profile.beats && keep_alive_s != 0;
-        let grace_s = keep_alive_s.saturating_add((keep_alive_s / 2).max(5));
-        out.silence(if is_watched { grace_s } else { 0 });
+        let grace_ms = u32::from(keep_alive_s) * 1_000 + (u32::from(keep_alive_s) * 500).max(5_000);
+        out.silence(if is_watched { grace_ms } else { 0 });
         say(now, Heard::Connected { session_present, keep_alive_s, properties }, out);
         if session_present {
             if let Some(work) = &mut self.work {
@@ -205,7 +208,7 @@ impl Client {
         let aliases = &mut self.work().aliases_in;
         if publish.topic.is_empty() {
             let known = aliases.get(at).filter(|topic| !topic.is_empty());
-            return known.cloned().map(Some).ok_or(Fault::AliasInvalid.into());
+            return known.cloned().map(Some).ok_or(Fault::AliasUnknown.into());
         }
         if aliases.len() <= at {
             aliases.resize(at + 1, Box::default());

@@ -11,7 +11,7 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
-use model::pilot::{Action, Observation};
+use model::pilot::{Action, HEAD_BYTES, Observation};
 use model::topic::Publication;
 use std::sync::Arc;
 
@@ -145,23 +145,27 @@ impl Word for Observation {
                 heartbeat_s: keep_alive_s,
                 offline_count: 0,
             },
-            Heard::Refused { reason, .. } => {
-                Observation::Refused { code: u32::from(reason.number()), retry_after_ms: 0 }
+            Heard::Refused { code, .. } => {
+                Observation::Refused { code: u32::from(code), retry_after_ms: 0 }
             }
             Heard::Message { publish, .. } => {
-                let mut head = [0; 16];
-                let front = publish.payload.len().min(head.len());
-                head[..front].copy_from_slice(&publish.payload[..front]);
+                let mut head = [0; HEAD_BYTES];
+                let (front, rest) = publish.payload.split_at(publish.payload.len().min(head.len()));
+                head[..front.len()].copy_from_slice(front);
                 let bytes = u32::try_from(publish.payload.len()).unwrap_or(u32::MAX);
-                Observation::Heard { bytes, head, again: publish.dup }
+                let rest = crc32fast::hash(rest);
+                Observation::Heard { bytes, head, rest, again: publish.dup }
             }
             Heard::Published { token, result: Err(why), .. } => {
                 Observation::NotTaken { seq: token, code: code(why) }
             }
-            Heard::Published { up_to, .. } => Observation::Taken { seq: up_to? },
+            Heard::Published { token, up_to: None, .. } => Observation::TakenAlone { seq: token },
+            Heard::Published { up_to: Some(seq), .. } => Observation::Taken { seq },
             Heard::Subscribed { reasons, .. } | Heard::Unsubscribed { reasons, .. } => {
-                let refused = reasons.iter().filter(|reason| reason.is_failure()).count() as u16;
-                Observation::Subscribed { granted: reasons.len() as u16 - refused, refused }
+                let refused = reasons.iter().filter(|reason| reason.is_failure());
+                let refused: Box<[u8]> = refused.map(|reason| reason.number()).collect();
+                let granted = (reasons.len() - refused.len()) as u16;
+                Observation::Subscribed { granted, refused }
             }
             Heard::Pong => Observation::Pong,
             Heard::Disconnected { reason, .. } => {
@@ -203,8 +207,10 @@ impl Machine for Pilot {
     /// What was sent at QoS 0 is with the socket; what is of another QoS says so itself.
     fn drained(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
         let seq = std::mem::take(&mut self.unwritten);
-        if seq != 0 && self.client.under_way() == 0 {
-            out.say(Observation::Taken { seq });
+        match self.client.under_way() {
+            _ if seq == 0 => {}
+            0 => out.say(Observation::Taken { seq }),
+            _ => out.say(Observation::Written { seq }),
         }
         Ok(())
     }

@@ -201,7 +201,7 @@ fn an_idle_client_pings_before_its_keep_alive_is_over_and_ends_when_nobody_answe
         }
     }
     assert_eq!(pings, [9, 18, 27]);
-    assert_eq!(play.side.silence_s, 15);
+    assert_eq!(play.side.silence_ms, 15_000);
     let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
     let silent = play.side.machine.silent(play.now, &mut out);
     assert_eq!(silent, Err(CloseReason::KeepAliveTimeout));
@@ -211,7 +211,7 @@ fn an_idle_client_pings_before_its_keep_alive_is_over_and_ends_when_nobody_answe
 fn the_servers_keep_alive_is_used() {
     let mut play = play(Profile { keep_alive_s: 10, ..profile(Version::V5) });
     play.online(false, &[Property::ServerKeepAlive(100)]);
-    assert_eq!(play.side.silence_s, 150);
+    assert_eq!(play.side.silence_ms, 150_000);
     let words = play.side.take_words();
     assert!(matches!(&words[..], [Event::Connected(yes)] if yes.keep_alive_s == 100));
 }
@@ -547,6 +547,16 @@ fn every_alias_up_to_its_own_maximum_is_taken_and_none_above() {
 }
 
 #[test]
+fn no_topic_and_an_alias_that_was_not_given_is_a_protocol_error() {
+    let mut play = play(Profile { alias_max: 3, ..profile(Version::V5) });
+    play.online(false, &[]);
+    play.side.take_words();
+    let block = Block::of(&[Property::TopicAlias(2)]).expect("a block");
+    let sent = play.side.hear(play.now, &aliased("", &block));
+    assert_eq!(play.read(&sent), ["disconnect 82"]);
+}
+
+#[test]
 fn what_belongs_to_a_delivery_is_not_part_of_the_message() {
     let mut play = play(profile(Version::V5));
     play.online(false, &[]);
@@ -704,20 +714,26 @@ fn a_pilot_publishes_by_formula_and_counts_what_was_taken() {
     play.hear(Packet::Suback(Suback { id: 1, properties: Default::default(), reasons }));
     let words = play.side.take_words();
     let resumed = Observation::Bound { resumed: false, heartbeat_s: 60, offline_count: 0 };
-    assert_eq!(words, [resumed, Observation::Subscribed { granted: 1, refused: 0 }]);
+    assert_eq!(words, [resumed, Observation::Subscribed { granted: 1, refused: Box::default() }]);
     let body: Arc<[u8]> = (*b"hey").into();
     assert_eq!(play.tell(Action::Report((*b"r").into())), ["publish 2 out/7=r"]);
     let to =
         |number, qos| Action::Publish { topic: 0, number, qos, retain: false, body: body.clone() };
     assert_eq!(play.tell(to(Some(9), 1)), ["publish 3 out/9=hey"]);
     assert_eq!(play.tell(to(None, 0)), ["publish 0 out/7=hey"]);
+    let drained = |play: &mut Play<Pilot>| {
+        let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+        play.side.machine.drained(play.now, &mut out).expect("it goes on");
+        out.words().collect::<Vec<_>>()
+    };
+    assert_eq!(drained(&mut play), [Observation::Written { seq: 3 }], "two have no answer yet");
     play.hear(Packet::Puback(ack(3)));
-    assert_eq!(play.side.take_words(), [], "the first is still on its way");
+    let alone = [Observation::TakenAlone { seq: 2 }];
+    assert_eq!(play.side.take_words(), alone, "the first is still on its way");
+    assert_eq!(play.tell(to(None, 0)), ["publish 0 out/7=hey"]);
     play.hear(Packet::Puback(ack(2)));
     assert_eq!(play.side.take_words(), [Observation::Taken { seq: 2 }]);
-    let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
-    play.side.machine.drained(play.now, &mut out).expect("it goes on");
-    assert_eq!(out.words().collect::<Vec<_>>(), [Observation::Taken { seq: 3 }]);
+    assert_eq!(drained(&mut play), [Observation::Taken { seq: 4 }]);
     play.hear(message(0, Qos::AtMostOnce, false));
     let words = play.side.take_words();
     assert!(matches!(&words[..], [Observation::Heard { bytes: 1, .. }]));

@@ -29,6 +29,8 @@ pub enum Heard<'a> {
     Refused {
         /// Why.
         reason: ReasonCode,
+        /// The code as it came: before 5.0 a return code.
+        code: u8,
         /// What else the server said.
         properties: Properties<'a>,
     },
@@ -230,7 +232,7 @@ impl Word for Event {
                     auth_data: properties.auth_data().map(Box::from),
                 }))
             }
-            Heard::Refused { reason, properties } => {
+            Heard::Refused { reason, properties, .. } => {
                 Event::Refused(Farewell::of(reason, properties))
             }
             Heard::Message { token, topic, publish } => message(now, token, topic, publish),

@@ -124,12 +124,17 @@ impl Message<'_> {
     /// Appends the part that all receivers of a version share.
     pub fn tail(&self, version: Version, out: &mut Vec<u8>) -> Tail {
         let start = out.len();
-        if version.has_properties() {
-            self.write_shared(out);
-        }
+        self.properties_of_tail(version, out);
         let properties_bytes = out.len() - start;
         out.extend_from_slice(self.payload);
         Tail { properties_bytes, payload_bytes: self.payload.len() }
+    }
+
+    /// Appends the tail without its payload.
+    pub fn properties_of_tail(&self, version: Version, out: &mut Vec<u8>) {
+        if version.has_properties() {
+            self.write_shared(out);
+        }
     }
 
     /// Appends the part of one receiver; the tail goes behind it. A packet above the receiver's

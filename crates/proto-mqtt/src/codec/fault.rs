@@ -152,7 +152,9 @@ faults! {
     PropertyValue "property_value" "MQTT5 4.13.1-1" ""
         ProtocolError 0 Malformed "A property has a value that is not allowed.";
     AliasInvalid "alias_invalid" "MQTT5 3.3.2-8" ""
-        TopicAliasInvalid 0 Malformed "Topic alias 0, above the maximum, or not known.";
+        TopicAliasInvalid 0 Malformed "Topic alias 0 or above the maximum.";
+    AliasUnknown "alias_unknown" "MQTT5 3.3.4" ""
+        ProtocolError 0 OutOfOrder "No topic, and an alias that stands for none.";
     ResponseTopic "response_topic" "MQTT5 3.3.2-14" ""
         ProtocolError 0 Malformed "A response topic that is no topic name.";
     ClientSubscriptionId "client_subscription_id" "MQTT5 3.3.4-6" ""

@@ -29,7 +29,7 @@ impl AliasesIn {
     /// The topic that `alias` stands for.
     pub(super) fn topic(&self, alias: u16) -> Result<&str, Fault> {
         let known = self.0.get(usize::from(alias).wrapping_sub(1));
-        known.and_then(|topic| topic.as_deref()).ok_or(Fault::AliasInvalid)
+        known.and_then(|topic| topic.as_deref()).ok_or(Fault::AliasUnknown)
     }
 }
 

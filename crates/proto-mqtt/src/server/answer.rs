@@ -67,7 +67,7 @@ impl Bound {
     ) -> Result<(), CloseReason> {
         if !self.version().has_properties() {
             match result {
-                Err(Denial::StoreFull) => return Err(CloseReason::Full),
+                Err(Denial::StoreFull | Denial::StoreFailed) => return Err(CloseReason::Full),
                 Err(Denial::Busy) => return Err(CloseReason::Busy),
                 _ => {}
             }

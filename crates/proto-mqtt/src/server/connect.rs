@@ -246,7 +246,7 @@ impl Asked {
             (more.method, more.step) = (Some(method), AuthStep::Idle);
         }
         out.packets(0, u64::from(written.is_ok()));
-        out.silence(patience_s(connected.keep_alive_s));
+        out.silence(patience_ms(connected.keep_alive_s));
         // A client that does not take its own CONNACK cannot be served.
         (bound, written.map_err(|_| CloseReason::TooLarge))
     }
@@ -370,8 +370,8 @@ pub(super) fn proceed(session: Option<model::id::SessionRef>, auth: &Auth<'_>) -
 }
 
 /// One and a half keep-alives, seconds (MQTT5 3.1.2-22).
-fn patience_s(keep_alive_s: u16) -> u16 {
-    keep_alive_s.saturating_add(keep_alive_s.div_ceil(2))
+fn patience_ms(keep_alive_s: u16) -> u32 {
+    u32::from(keep_alive_s) * 1_500
 }
 
 /// How long the session is to outlive the connection. Before 5.0 it is for ever or not at all; one
@@ -404,6 +404,7 @@ fn words(connect: &wire::Connect<'_>, asked: &Asked, link: &Link) -> Box<Connect
         method: asked.method.clone().map(|method| (method, data.into())),
         certificate,
         peer: link.peer,
+        near: link.near,
         door: link.door,
         tls: link.tls.is_some(),
         crowded: link.crowded,

@@ -2,7 +2,8 @@
 //!
 //! What has one receiver is written into the lane. What others of this shard get too is encoded
 //! once for all receivers of its shape: short frames are copied and their packet identifier put in,
-//! of long ones the tail is shared behind a head of one's own. QoS 0 is dropped while too much
+//! of long ones the tail is shared behind a head of one's own, and the payload of large ones is not
+//! copied at all. QoS 0 is dropped while too much
 //! waits for the socket, and what is larger than the client takes is never begun.
 
 use super::Out;
@@ -11,12 +12,15 @@ use crate::codec::block::Properties;
 use crate::codec::fanout::{Alias, Message, Own, Shape, id_at, patch};
 use crate::codec::{Qos, Unsent, Version};
 use base::time::Now;
+use model::machine::SharedBytes;
 use model::request::Request;
 use model::session::{AckStep, Drop, Outgoing, SessionRequest};
 use model::topic::Publication;
 
 /// Frames below this are copied: to share one costs more.
 const SHARE_BYTES_MIN: usize = 1_024;
+/// A payload of so many bytes is sent from where it lies: its frame is never made as a whole.
+const LARGE_BYTES_MIN: usize = 64 * 1024;
 /// Dropped messages are told at the latest when they are so many.
 const DROPPED_MAX: u32 = 1_024;
 /// Bit of the form under which a tail is kept, apart from the shapes of whole frames.
@@ -83,7 +87,11 @@ impl Bound {
         let alias = aliases.map_or(Alias::None, |aliases| aliases.look_up(message.topic));
         let subscription_ids = subscription_ids.unwrap_or_default();
         let own = Own { id: outgoing.id, dup: outgoing.again, alias, subscription_ids };
-        if is_alike && is_long {
+        if content.payload().len() >= LARGE_BYTES_MIN {
+            message.head(shape, &own, message.measure(version), &terms, out.bytes())?;
+            message.properties_of_tail(version, out.bytes());
+            out.share(SharedBytes::Payload(outgoing.message.clone()));
+        } else if is_alike && is_long {
             let form = TAIL | version.level() | second;
             message.head(shape, &own, message.measure(version), &terms, out.bytes())?;
             out.share_encoded(content.id, form, |bytes| {

@@ -27,6 +27,8 @@ const fn codes(why: Denial) -> &'static [ReasonCode] {
         Denial::Unavailable => &[ServerUnavailable, ImplementationSpecific],
         Denial::Busy => &[ServerBusy, QuotaExceeded],
         Denial::Full | Denial::Quota | Denial::StoreFull => &[QuotaExceeded],
+        // Not a quota, for waiting does not help: what a client can tell apart from it.
+        Denial::StoreFailed => &[ServerUnavailable, ImplementationSpecific],
         Denial::Rate => &[MessageRateTooHigh, ConnectionRateExceeded, QuotaExceeded],
         Denial::Banned => &[Banned, NotAuthorized],
         Denial::UseAnother => &[UseAnotherServer],
@@ -70,6 +72,8 @@ mod tests {
         assert_eq!(code(BadCredentials, PacketKind::Connack).number(), 0x86);
         assert_eq!(code(NotAuthorized, PacketKind::Puback).number(), 0x87);
         assert_eq!(code(StoreFull, PacketKind::Pubrec).number(), 0x97);
+        assert_eq!(code(StoreFailed, PacketKind::Puback).number(), 0x83);
+        assert_eq!(code(StoreFailed, PacketKind::Connack).number(), 0x88);
         assert_eq!(code(NoShared, PacketKind::Suback).number(), 0x9e);
         assert_eq!(code(ShuttingDown, PacketKind::Connack).return_code(), Some(3));
         assert_eq!(code(NotAuthorized, PacketKind::Connack).return_code(), Some(5));

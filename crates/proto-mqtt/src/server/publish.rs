@@ -74,7 +74,7 @@ impl Bound {
         }
         if publish.topic.is_empty() {
             let aliases = self.more.as_ref().map(|more| &more.aliases_in);
-            let topic = aliases.ok_or(Fault::AliasInvalid)?.topic(alias)?;
+            let topic = aliases.ok_or(Fault::AliasUnknown)?.topic(alias)?;
             return Ok(publication(now, topic, publish));
         }
         self.more().aliases_in.set(alias, publish.topic);

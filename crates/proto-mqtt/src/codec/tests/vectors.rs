@@ -162,6 +162,7 @@ fn every_fault_is_shown_by_a_vector() {
     // These are found by the machines, which know the state of the connection, or by choice.
     let elsewhere = [
         Fault::SecondConnect,
+        Fault::AliasUnknown,
         Fault::ReceiveMaximum,
         Fault::PayloadFormat,
         Fault::AuthUnasked,

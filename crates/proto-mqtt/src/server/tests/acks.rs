@@ -87,6 +87,7 @@ fn what_became_of_a_message_is_told_to_5_alone() {
         (Ok(Routed::NoSubscriber), "no_matching_subscribers"),
         (Err(Denial::NotAuthorized), "not_authorized"),
         (Err(Denial::StoreFull), "quota_exceeded"),
+        (Err(Denial::StoreFailed), "implementation_specific_error"),
         (Err(Denial::TopicInvalid), "topic_name_invalid"),
         (Err(Denial::Unavailable), "implementation_specific_error"),
     ];
@@ -98,7 +99,7 @@ fn what_became_of_a_message_is_told_to_5_alone() {
             let mut desk = Desk::strict().bound(Version::V311);
             desk.tell(Down::Taken { id: 4, qos, result });
             match result {
-                Err(Denial::StoreFull) => {
+                Err(Denial::StoreFull | Denial::StoreFailed) => {
                     let reason = Some(CloseReason::Full);
                     assert_eq!((desk.sent.len(), desk.ended), (0, reason), "it was not taken");
                 }

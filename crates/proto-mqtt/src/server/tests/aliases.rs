@@ -38,12 +38,21 @@ fn an_alias_stands_for_the_topic_that_came_with_it_last() {
 #[test]
 fn an_alias_that_is_not_known_not_allowed_or_0_ends_the_connection() {
     let known = |desk: &mut Desk| assert!(says(desk, "a", 2).is_some());
-    for (topic, alias) in [("", 1), ("", 17), ("a", 17), ("a", 65_535), ("", 0), ("a", 0)] {
+    let (invalid, unknown) = ("topic_alias_invalid", "protocol_error");
+    for (topic, alias, reason) in [
+        ("", 1, unknown),
+        ("", 16, unknown),
+        ("", 17, invalid),
+        ("a", 17, invalid),
+        ("a", 65_535, invalid),
+        ("", 0, invalid),
+        ("a", 0, invalid),
+    ] {
         let mut desk = Desk::strict().bound(Version::V5);
         known(&mut desk);
         assert_eq!(says(&mut desk, topic, alias), None);
-        let line = "disconnect reason=topic_alias_invalid";
-        assert!(desk.sent[0].starts_with(line), "{topic} {alias}: {:?}", desk.sent);
+        let line = format!("disconnect reason={reason}");
+        assert!(desk.sent[0].starts_with(&line), "{topic} {alias}: {:?}", desk.sent);
     }
     let mut desk = Desk::strict().bound(Version::V5);
     assert_eq!(says(&mut desk, "", 1), None, "another connection's are not known");

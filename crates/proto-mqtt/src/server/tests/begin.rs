@@ -49,7 +49,7 @@ fn a_plain_connect_is_asked_at_home_and_answered() {
             _ => "connack reason=success",
         };
         assert_eq!(desk.sent, [line]);
-        assert_eq!(desk.silence_s, Some(90), "one and a half keep-alives");
+        assert_eq!(desk.silence_ms, Some(90_000), "one and a half keep-alives");
         desk.close(CloseReason::PeerReset);
         let reason = CloseReason::PeerReset;
         assert_eq!(desk.word(), Up::Closed { session: SESSION, reason });
@@ -155,7 +155,7 @@ fn a_connack_tells_what_differs_from_what_was_asked() {
                 assigned_client_id=\"given\", server_keep_alive=60, \
                 response_information=\"answers/\"}";
     assert_eq!(desk.sent, [line]);
-    assert_eq!(desk.silence_s, Some(90), "the server's keep-alive holds");
+    assert_eq!(desk.silence_ms, Some(90_000), "the server's keep-alive holds");
 }
 
 #[test]
@@ -172,12 +172,12 @@ fn a_keep_alive_of_zero_means_any_silence() {
     let mut desk = Desk::strict();
     desk.connect(&Connect::of(Version::V311, "d"));
     desk.tell(yes());
-    assert_eq!(desk.silence_s, Some(0));
-    for (keep_alive_s, silence_s) in [(1, 2), (65_535, 65_535), (45_000, 65_535)] {
+    assert_eq!(desk.silence_ms, Some(0));
+    for (keep_alive_s, silence_ms) in [(1, 1_500), (3, 4_500), (65_535, 98_302_500)] {
         let mut desk = Desk::strict();
         desk.connect(&Connect { keep_alive_s, ..Connect::of(Version::V311, "d") });
         desk.tell(Down::Connected(Box::new(Connected { keep_alive_s, ..connected() })));
-        assert_eq!(desk.silence_s, Some(silence_s));
+        assert_eq!(desk.silence_ms, Some(silence_ms));
     }
 }
 

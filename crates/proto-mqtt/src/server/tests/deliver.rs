@@ -93,9 +93,26 @@ fn properties_go_on_as_they_came() {
 }
 
 #[test]
+fn the_payload_of_a_large_message_is_sent_from_where_it_lies() {
+    for version in Version::ALL {
+        for (length, lies) in [(64 * 1024 - 1, 0), (64 * 1024, 1), (300_000, 1)] {
+            let mut desk = Desk::strict().bound(version);
+            let payload = vec![7; length];
+            let one = outgoing("a/topic", &payload, Qos::AtLeastOnce);
+            let held = one.message.clone();
+            let line = arrives(&mut desk, one);
+            assert!(line.contains("a/topic") && line.contains("id="), "{}", &line[..60]);
+            assert_eq!(desk.shared, lies, "{length} bytes");
+            assert_eq!(Arc::strong_count(&held), 1, "what was sent is let go");
+        }
+    }
+}
+
+#[test]
 fn what_is_left_of_the_expiry_is_told() {
     let now_s = 1_700_000_000;
-    for (shared, length) in [(false, 1), (true, 1), (true, 5_000)] {
+    for (shared, length) in [(false, 1), (true, 1), (true, 5_000), (false, 70_000), (true, 70_000)]
+    {
         let mut desk = Desk::strict().bound(Version::V5);
         let payload = vec![7; length];
         let one = Outgoing { shared, ..outgoing("a/topic", &payload, Qos::AtLeastOnce) };
@@ -111,7 +128,8 @@ fn what_is_left_of_the_expiry_is_told() {
 
 #[test]
 fn subscription_identifiers_are_told_to_5_alone() {
-    for (shared, length) in [(false, 1), (true, 1), (true, 5_000)] {
+    for (shared, length) in [(false, 1), (true, 1), (true, 5_000), (false, 70_000), (true, 70_000)]
+    {
         let payload = vec![7; length];
         let ids: Arc<[u32]> = Arc::from([1, 268_435_455]);
         let one = outgoing("a/topic", &payload, Qos::AtMostOnce);
@@ -126,7 +144,9 @@ fn subscription_identifiers_are_told_to_5_alone() {
 
 #[test]
 fn a_message_above_the_clients_size_is_never_sent() {
-    for (shared, length) in [(false, 200), (true, 200), (true, 5_000)] {
+    for (shared, length) in
+        [(false, 200), (true, 200), (true, 5_000), (false, 70_000), (true, 70_000)]
+    {
         let block = Block::of(&[Property::MaximumPacketSize(199)]).expect("short");
         let properties = block.properties();
         let mut desk = Desk::strict();

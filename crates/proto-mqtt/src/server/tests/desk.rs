@@ -46,7 +46,7 @@ pub struct Desk {
     pub counts: Vec<Counter>,
     pub packets: (u64, u64),
     pub homes: Vec<u64>,
-    pub silence_s: Option<u16>,
+    pub silence_ms: Option<u32>,
     pub held: bool,
     pub tell_drained: bool,
     pub ended: Option<CloseReason>,
@@ -76,7 +76,7 @@ impl Desk {
             counts: Vec::new(),
             packets: (0, 0),
             homes: Vec::new(),
-            silence_s: None,
+            silence_ms: None,
             held: false,
             tell_drained: false,
             ended: None,
@@ -129,9 +129,9 @@ impl Desk {
         self.hear(&bytes);
     }
 
-    /// What comes next comes after so many seconds of silence.
-    pub fn was_silent(&mut self, silent_s: u32) {
-        self.out.set_silent(silent_s, self.silence_s.unwrap_or(0));
+    /// What comes next comes after so many milliseconds of silence.
+    pub fn was_silent(&mut self, silent_ms: u32) {
+        self.out.set_silent(silent_ms, self.silence_ms.unwrap_or(0));
     }
 
     /// Bytes arrive.
@@ -279,7 +279,7 @@ impl Desk {
         let homes = self.out.take_home();
         self.homes.extend(homes);
         self.wakes.extend(self.out.take_wake());
-        self.silence_s = self.out.take_silence().or(self.silence_s);
+        self.silence_ms = self.out.take_silence().or(self.silence_ms);
         self.held = self.out.take_hold().unwrap_or(self.held);
         self.tell_drained |= self.out.take_tell_drained();
         self.counts.extend(self.out.counts());

@@ -150,7 +150,8 @@ fn a_connection_that_ended_says_nothing_more() {
 #[test]
 fn a_heartbeat_after_too_long_a_silence_is_answered_and_counted_as_late() {
     for version in Version::ALL {
-        for (keep_alive_s, silent_s, late) in [(60, 66, 0), (60, 67, 1), (60, 0, 0), (0, 9_999, 0)]
+        for (keep_alive_s, silent_ms, late) in
+            [(60, 66_000, 0), (60, 66_001, 1), (60, 0, 0), (0, 9_999_000, 0)]
         {
             let mut desk = Desk::strict();
             desk.connect(&Connect::of(version, "d"));
@@ -158,11 +159,11 @@ fn a_heartbeat_after_too_long_a_silence_is_answered_and_counted_as_late() {
             desk.tell(Down::Connected(Box::new(terms)));
             desk.take_sent();
             desk.counts.clear();
-            desk.was_silent(silent_s);
+            desk.was_silent(silent_ms);
             desk.packet(&Packet::Pingreq);
             assert_eq!((desk.take_sent().len(), desk.ended), (1, None));
             let counted = desk.counts.iter().filter(|count| **count == Counter::HeartbeatsLate);
-            assert_eq!(counted.count(), late, "{keep_alive_s} {silent_s}");
+            assert_eq!(counted.count(), late, "{keep_alive_s} {silent_ms}");
         }
     }
 }
