@@ -91,4 +91,23 @@ mod tests {
         assert_eq!(from.ends(()), Some(()));
         assert_eq!(Reader(&[1]).ends(()), None);
     }
+
+    #[test]
+    fn numbers_are_little_endian_and_leave_the_rest() {
+        let bytes: Vec<u8> = (1..=15).collect();
+        let mut from = Reader(&bytes);
+        assert_eq!((from.byte(), from.u16()), (Some(1), Some(0x0302)));
+        assert_eq!(from.u32(), Some(0x0706_0504));
+        assert_eq!(from.u64(), Some(0x0f0e_0d0c_0b0a_0908));
+        assert_eq!((from.byte(), from.take(1), from.take(0)), (None, None, Some(&[][..])));
+        assert_eq!(Reader(&bytes).rest(), bytes);
+    }
+
+    #[test]
+    fn flags_are_those_that_are_known() {
+        assert_eq!(Reader(&[0b101]).flags(0b111), Some(0b101));
+        assert_eq!(Reader(&[0b101]).flags(0b101), Some(0b101));
+        assert_eq!(Reader(&[0b101]).flags(0b100), None);
+        assert_eq!(Reader(&[0]).flags(0), Some(0));
+    }
 }

@@ -40,4 +40,21 @@ mod tests {
         assert_eq!(date(1_767_225_599), "2025-12-31");
         assert_eq!(hour(1_767_225_599), "23:59");
     }
+
+    #[test]
+    fn every_month_begins_on_its_day() {
+        let day = |days: u64| date(days * 86_400);
+        let mut days = 20_454; // 2026-01-01
+        for (month, length) in
+            [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31].into_iter().enumerate()
+        {
+            assert_eq!(day(days), format!("2026-{:02}-01", month + 1));
+            days += length;
+            assert_eq!(day(days - 1), format!("2026-{:02}-{length}", month + 1));
+        }
+        assert_eq!(
+            (hour(0), hour(3_599), hour(3_600)),
+            ("00:00".into(), "00:59".into(), "01:00".into())
+        );
+    }
 }

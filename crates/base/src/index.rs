@@ -83,4 +83,15 @@ mod tests {
         assert!(!index.remove(hash(17), 17));
         assert_eq!(index.find(hash(17), |other| other == 17), None);
     }
+
+    #[test]
+    fn parts_are_of_one_size_and_their_lengths_add_up() {
+        let key = HashKey::new(5, 6);
+        let hash = |slot: u32| key.of(&[&slot.to_le_bytes()]);
+        let mut index = Index::default();
+        assert!(index.is_empty());
+        (0..PARTS as u32 * 64).for_each(|slot| index.insert(hash(slot), slot, hash));
+        assert!(index.parts.iter().all(|part| (16..160).contains(&part.len())));
+        assert_eq!((index.len(), index.is_empty()), (PARTS * 64, false));
+    }
 }

@@ -49,4 +49,11 @@ mod tests {
         assert!(!never!(1 + 1 == 3, "arithmetic"));
         assert_eq!(super::seen(), before);
     }
+
+    #[test]
+    fn what_is_met_is_counted() {
+        let before = super::seen();
+        super::count();
+        assert!(super::seen() > before);
+    }
 }

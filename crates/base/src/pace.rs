@@ -73,4 +73,12 @@ mod tests {
         let longest = (0..1_000).map(|_| pace.admit(at(5_000)).expect_err("full")).max();
         assert_eq!(longest, Some(60_000));
     }
+
+    #[test]
+    fn a_pace_of_nothing_is_one_a_second() {
+        let mut pace = Pace::new(0);
+        assert_eq!(pace.admit(at(5_000)), Ok(()));
+        assert_eq!((pace.admit(at(5_000)), pace.admit(at(5_999))), (Err(1_000), Err(1_001)));
+        assert_eq!(pace.admit(at(6_000)), Ok(()));
+    }
 }

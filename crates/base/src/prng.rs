@@ -59,4 +59,19 @@ mod tests {
         assert_eq!(seen, [true; 10]);
         assert_eq!(rng.below(0), 0);
     }
+
+    #[test]
+    fn it_is_split_mix() {
+        let mut rng = Prng::new(1_234_567);
+        let drawn = [rng.draw(), rng.draw(), rng.draw()];
+        assert_eq!(drawn, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+    }
+
+    #[test]
+    fn one_in_some_is_one_in_so_many() {
+        let mut rng = Prng::new(5);
+        let hits = (0..10_000).filter(|_| rng.one_in(10)).count();
+        assert!((900..1_100).contains(&hits), "{hits}");
+        assert!((0..100).all(|_| rng.one_in(1)));
+    }
 }

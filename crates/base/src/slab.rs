@@ -204,4 +204,31 @@ mod tests {
             key = next;
         }
     }
+
+    #[test]
+    fn a_slab_says_what_it_holds() {
+        let mut slab = Slab::new(3);
+        assert_eq!((slab.len(), slab.cap(), slab.slots(), slab.is_empty()), (0, 3, 0, true));
+        let (a, b) = (slab.insert('a').expect("room"), slab.insert('b').expect("room"));
+        *slab.at_mut(b).expect("it is there") = 'B';
+        assert_eq!((slab.len(), slab.cap(), slab.slots(), slab.is_empty()), (2, 3, 2, false));
+        assert_eq!(slab.iter().collect::<Vec<_>>(), [(a, &'a'), (b, &'B')]);
+        slab.remove(a);
+        assert_eq!((slab.tenant(0), slab.tenant(1), slab.tenant(2)), (None, Some((b, &'B')), None));
+        let stale = Key { generation: 1, ..b };
+        assert!(slab.at(stale).is_none() && slab.at_mut(stale).is_none());
+        assert_eq!(slab.remove(stale), None);
+    }
+
+    #[test]
+    fn the_last_generation_is_followed_by_the_first() {
+        let last = Key { slot: 0, generation: Key::MASK };
+        let mut slab = Slab::new(1);
+        slab.insert(()).expect("room");
+        slab.chunks[0].generations[0] = Key::MASK;
+        assert_eq!(slab.remove(last), Some(()));
+        assert_eq!(slab.insert(()), Ok(Key { slot: 0, generation: 0 }));
+        let others = last.pack() | 0xffc0_0000_0000_0000; // bits of a shard
+        assert_eq!(Key::unpack(others), last);
+    }
 }

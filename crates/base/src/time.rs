@@ -78,6 +78,12 @@ impl Now {
         self.mono.secs()
     }
 
+    /// Whole milliseconds since the process began, modulo 2^32: for spans of less than 49 days,
+    /// taken by [`u32::wrapping_sub`].
+    pub const fn ms_wrapping(self) -> u32 {
+        (self.mono.nanos() / 1_000_000) as u32
+    }
+
     /// Whole seconds since 1970-01-01 UTC, as wire formats carry it.
     pub const fn unix_s(self) -> u32 {
         (self.wall_ms / 1000) as u32
@@ -100,5 +106,19 @@ mod tests {
         let now = Now::new(Instant::from_nanos(1_999_999_999), 1_999);
         assert_eq!((now.secs(), now.unix_s()), (1, 1));
         assert_eq!(now.after(Duration::from_nanos(1)).secs(), 2);
+    }
+
+    #[test]
+    fn a_moment_is_told_in_every_unit() {
+        let at = Instant::from_nanos(5_000_000_000 * 1_000_000 + 999_999);
+        assert_eq!((at.millis(), at.secs()), (5_000_000_000, 5_000_000));
+        let now = Now::new(at, 1_999_999);
+        assert_eq!(now.ms_wrapping(), 705_032_704, "it wraps after 49 days");
+        assert_eq!(
+            (now.unix_s(), now.mono.since(Instant::from_nanos(0))),
+            (1_999, at - Instant(0))
+        );
+        assert_eq!(Instant(u64::MAX) + Duration::from_secs(1), Instant(u64::MAX));
+        assert_eq!(Instant(7) + Duration::MAX, Instant(u64::MAX));
     }
 }

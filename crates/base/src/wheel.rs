@@ -51,21 +51,31 @@ impl Wheel {
 
     /// Moves all tokens whose time has come to `due`, oldest tick first.
     pub fn expire(&mut self, now: Instant, due: &mut Vec<u64>) {
+        self.expire_some(now, usize::MAX, due);
+    }
+
+    /// The same, moving about so many at most; true: there are more whose time may have come.
+    pub fn expire_some(&mut self, now: Instant, most: usize, due: &mut Vec<u64>) -> bool {
         let end = now.nanos() / TICK_NS + 1;
         if self.len == 0 {
             self.tick = self.tick.max(end);
-            return;
+            return false;
         }
+        let mut left = most;
         while self.tick < end {
-            if self.tick.is_multiple_of(PLACES as u64) {
-                self.cascade();
+            if self.tick.is_multiple_of(PLACES as u64) && !self.cascade(&mut left) {
+                return true;
             }
-            let place = (self.tick % PLACES as u64) as usize;
-            let entries = std::mem::take(&mut self.near[place]);
+            let entries = &mut self.near[(self.tick % PLACES as u64) as usize];
+            let some = last_of(entries, &mut left);
+            self.len -= some.len();
+            due.extend(some.into_iter().map(|(_, token)| token));
+            if !entries.is_empty() {
+                return true;
+            }
             self.tick += 1;
-            self.len -= entries.len();
-            due.extend(entries.into_iter().map(|(_, token)| token));
         }
+        false
     }
 
     /// When [`expire`](Self::expire) is worth calling next; `None` when no timer waits.
@@ -73,7 +83,12 @@ impl Wheel {
         if self.len == 0 {
             return None;
         }
-        let turn = (self.tick / PLACES as u64 + 1) * PLACES as u64;
+        let here = self.tick / PLACES as u64;
+        let is_cascaded = self.far[here as usize % PLACES].is_empty();
+        if self.tick.is_multiple_of(PLACES as u64) && !is_cascaded {
+            return Some(Instant::from_nanos(self.tick * TICK_NS));
+        }
+        let turn = (here + 1) * PLACES as u64;
         let near = (self.tick..turn).find(|tick| !self.near[*tick as usize % PLACES].is_empty());
         Some(Instant::from_nanos(near.unwrap_or(turn) * TICK_NS))
     }
@@ -90,16 +105,28 @@ impl Wheel {
         }
     }
 
-    fn cascade(&mut self) {
+    /// Brings what is due in this turn near, as far as so many allow; true: that was all.
+    fn cascade(&mut self, left: &mut usize) -> bool {
         let here = self.tick / PLACES as u64;
-        let entries = std::mem::take(&mut self.far[(here % PLACES as u64) as usize]);
-        for (tick, token) in entries {
+        let place = (here % PLACES as u64) as usize;
+        for (tick, token) in last_of(&mut self.far[place], left) {
             if tick / (PLACES as u64) <= here {
                 self.near[(tick.max(self.tick) % PLACES as u64) as usize].push((tick, token));
             } else {
                 self.put(tick, token);
             }
         }
+        self.far[place].is_empty()
+    }
+}
+
+/// Takes so many out of a place, all of them in their order.
+fn last_of(place: &mut Vec<(u64, u64)>, left: &mut usize) -> Vec<(u64, u64)> {
+    let first = place.len().saturating_sub(*left);
+    *left -= place.len() - first;
+    match first {
+        0 => std::mem::take(place),
+        first => place.split_off(first),
     }
 }
 
@@ -108,6 +135,41 @@ mod tests {
     use super::*;
     use crate::prng::Prng;
     use std::time::Duration;
+
+    #[test]
+    fn many_at_once_are_handed_out_some_at_a_time() {
+        let mut wheel = Wheel::default();
+        let (now, later) = (Instant::from_nanos(0), Duration::from_secs(60));
+        for token in 0..10_000 {
+            wheel.insert(now + later, token);
+        }
+        let at = now + later + Wheel::GRAIN;
+        let (mut due, mut calls) = (Vec::new(), 0);
+        loop {
+            let before = due.len();
+            let goes_on = wheel.expire_some(at, 256, &mut due);
+            assert!(due.len() - before <= 256);
+            calls += 1;
+            if !goes_on {
+                break;
+            }
+            assert!(wheel.next().is_some_and(|next| next <= at), "it is to be called again");
+        }
+        due.sort_unstable();
+        assert!(due.iter().copied().eq(0..10_000) && calls >= 40, "{calls} calls");
+        assert!(wheel.is_empty());
+    }
+
+    #[test]
+    fn what_is_far_and_due_at_once_is_said_to_be_next() {
+        let mut wheel = Wheel::default();
+        let turn = PLACES as u64 * TICK_NS;
+        wheel.insert(Instant::from_nanos(turn + TICK_NS), 7);
+        let mut due = Vec::new();
+        wheel.expire(Instant::from_nanos(turn - 1), &mut due);
+        assert!(due.is_empty());
+        assert!(wheel.next().is_some_and(|next| next.nanos() <= turn + TICK_NS));
+    }
 
     #[test]
     fn nothing_is_early_and_nothing_is_forgotten() {

@@ -38,6 +38,8 @@ reasons! {
     KeepAliveTimeout "keep_alive_timeout" "Nothing was heard for longer than agreed.";
     BindTimeout "bind_timeout" "No Bind came in time.";
     HandshakeTimeout "handshake_timeout" "TLS, WebSocket or PROXY did not finish in time.";
+    FrameTimeout "frame_timeout" "A frame that had begun did not go on in time.";
+    PartialFull "partial_full" "Unfinished frames took all their memory; it held much of it.";
     Malformed "malformed" "A frame broke the rules of its format.";
     TooLarge "too_large" "A frame was larger than allowed.";
     UnknownVersion "unknown_version" "A protocol version that is not served.";
@@ -48,6 +50,8 @@ reasons! {
     TlsFailed "tls_failed" "The TLS handshake or a record failed.";
     WebSocketFailed "web_socket_failed" "The WebSocket upgrade or a frame broke RFC 6455.";
     ProxyHeaderFailed "proxy_header_failed" "The PROXY header was missing or wrong.";
+    ProxyRefused "proxy_refused" "It came from an address that may not send PROXY headers.";
+    OriginRefused "origin_refused" "A WebSocket of another site's web page, which is not let in.";
     AuthFailed "auth_failed" "The credentials were refused.";
     ClockSkew "clock_skew" "The Bind's time was too far from the server's.";
     Replayed "replayed" "The Bind's nonce had been used before.";
@@ -86,5 +90,18 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), CloseReason::COUNT);
         assert!(CloseReason::ALL.iter().enumerate().all(|(at, &r)| r as usize == at));
+    }
+
+    #[test]
+    fn every_reason_has_a_meaning_of_its_own() {
+        let mut told: Vec<_> = CloseReason::ALL.iter().map(|r| r.meaning()).collect();
+        told.sort_unstable();
+        told.dedup();
+        assert_eq!(told.len(), CloseReason::COUNT);
+        assert_eq!(
+            CloseReason::Replaced.meaning(),
+            "A newer connection of the same device took over."
+        );
+        assert_eq!(CloseReason::PeerClosedMidFrame.name(), "peer_closed_mid_frame");
     }
 }

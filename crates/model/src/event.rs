@@ -180,6 +180,10 @@ macro_rules! counters {
 counters! {
     Accepted "connections_accepted_total" "Connections taken from a listener.";
     AcceptFailed "accept_failures_total" "Accepts that failed for want of a descriptor or memory.";
+    SourceFull "connections_source_full_total" "Connections beyond what one source may have.";
+    PressedConnections "pressed_connections_total" "Connections refused for want of memory.";
+    PressedPublishes "pressed_publishes_total" "Messages of QoS 0 dropped for want of memory.";
+    PressedStores "pressed_stores_total" "Messages and pushes not kept for want of memory.";
     MovedOut "connections_moved_total" "Connections handed to the shard that owns their device.";
     BytesIn "bytes_received_total" "Bytes received from sockets.";
     BytesOut "bytes_sent_total" "Bytes sent to sockets.";
@@ -209,6 +213,7 @@ counters! {
     SessionsConnected "sessions_connected_total" "Connects that were accepted.";
     SessionsResumed "sessions_resumed_total" "Connects that went on with an earlier session.";
     SessionsRefused "sessions_refused_total" "Connects that were refused, for whatever reason.";
+    ClientIdsRefused "client_ids_refused_total" "Connects refused for their identifier.";
     SessionsTakenOver "sessions_taken_over_total" "Sessions taken over by a newer connection.";
     SessionsExpired "sessions_expired_total" "Sessions that ended by their expiry.";
     SessionsDelayed "sessions_delayed_total" "Connects answered late: they came too often.";
@@ -233,6 +238,7 @@ counters! {
     RetainedRefused "retained_refused_total" "Messages not retained, for want of room.";
     RetainedSent "retained_sent_total" "Retained messages handed to connections.";
     ReadsHeld "reads_held_total" "Times a client was read more slowly.";
+    SourceRefused "access_source_refused_total" "Connects refused: their source failed too often.";
     AccessAsked "access_questions_total" "Questions about access that took a while.";
     TolerateBridgeBit "tolerated_bridge_bit_total" "A bridge that marked itself.";
     TolerateClientId "tolerated_client_id_total" "Lenient: an identifier that is not allowed.";
@@ -328,5 +334,76 @@ mod tests {
         assert_eq!((a.of(Counter::Binds), a.of(Counter::Pings)), (3, 0));
         assert_eq!((a.closed_of(CloseReason::Replaced), a.closed_sum()), (1, 1));
         assert!(Counter::ALL.iter().enumerate().all(|(at, &c)| c as usize == at));
+    }
+
+    #[test]
+    fn every_count_is_of_one_thing_and_all_of_them_add_up() {
+        let (mut a, mut b) = (Counters::default(), Counters::default());
+        for (at, &counter) in Counter::ALL.iter().enumerate() {
+            a.count_by(counter, at as u64);
+            b.count(counter);
+        }
+        for (at, &reason) in CloseReason::ALL.iter().enumerate() {
+            (0..at).for_each(|_| a.closed(reason));
+            b.closed(reason);
+        }
+        for (at, &why) in Drop::ALL.iter().enumerate() {
+            a.dropped(why, 2 * at as u64);
+            b.dropped(why, 1);
+        }
+        a.add(&b);
+        assert!(Counter::ALL.iter().enumerate().all(|(at, &c)| a.of(c) == at as u64 + 1));
+        assert!(
+            CloseReason::ALL.iter().enumerate().all(|(at, &r)| a.closed_of(r) == at as u64 + 1)
+        );
+        assert!(Drop::ALL.iter().enumerate().all(|(at, &d)| a.dropped_of(d) == 2 * at as u64 + 1));
+        let reasons = CloseReason::COUNT as u64;
+        assert_eq!(a.closed_sum(), reasons * (reasons + 1) / 2);
+    }
+
+    #[test]
+    fn every_metric_has_a_name_and_a_help_of_its_own() {
+        for of in [Counter::name, Counter::help] {
+            let mut told: Vec<_> = Counter::ALL.iter().map(|&c| of(c)).collect();
+            told.sort_unstable();
+            told.dedup();
+            assert_eq!(told.len(), Counter::COUNT);
+        }
+        assert!(Counter::ALL.iter().all(|c| c.name().ends_with("_total")));
+        assert!(Counter::ALL.iter().all(|c| c.help().ends_with('.')));
+    }
+
+    #[test]
+    fn what_happened_is_told_in_a_word() {
+        let reason = CloseReason::Replaced;
+        let what = [
+            What::Online { protocol: "miop7", resumed: false },
+            What::Offline { reason },
+            What::Report { seq: 1, body: [].into() },
+            What::Pushed { id: MessageId(1), outcome: Outcome::Stored },
+        ];
+        assert_eq!(what.map(|what| what.name()), ["online", "offline", "report", "pushed"]);
+        let filter: Box<str> = "a".into();
+        let clients = [
+            ClientWhat::Disconnected { reason },
+            ClientWhat::Refused { why: Denial::Busy },
+            ClientWhat::SessionEnded,
+            ClientWhat::Subscribed { filter: filter.clone(), qos: Qos::AtMostOnce },
+            ClientWhat::Unsubscribed { filter },
+            ClientWhat::Published(Arc::new(Publication::new("a", &[], &[]))),
+            ClientWhat::Dropped { why: Drop::Offline, count: 1 },
+        ];
+        assert_eq!(
+            clients.map(|what| what.name()),
+            [
+                "client_disconnected",
+                "client_refused",
+                "session_ended",
+                "client_subscribed",
+                "client_unsubscribed",
+                "message_published",
+                "messages_dropped",
+            ]
+        );
     }
 }

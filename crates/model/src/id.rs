@@ -93,6 +93,11 @@ impl MessageId {
         let is_left = last - fresh < 0xfff;
         MessageId(if is_left { last + 1 } else { first_of((last >> 22) + 1) })
     }
+
+    /// The shard that gave it.
+    pub fn shard(self) -> ShardId {
+        ShardId((self.0 >> 12 & 0x3ff) as u16)
+    }
 }
 
 /// Why a name from outside was refused.
@@ -224,5 +229,48 @@ mod tests {
         assert_eq!(DeviceId::parse(&"x".repeat(65)), Err(NameError::TooLong(64)));
         assert_eq!(ProductKey::from_bytes(b"p k"), Err(NameError::BadByte(b' ')));
         assert_eq!(Tag::from_bytes(&[0xc3]), Err(NameError::BadByte(0xc3)));
+    }
+
+    #[test]
+    fn a_name_is_taken_up_to_its_longest_and_shown_as_it_is() {
+        let longest = "x".repeat(ProductKey::BYTES_MAX);
+        assert_eq!(ProductKey::parse(&longest).expect("its length").to_string(), longest);
+        assert_eq!(ProductKey::from_bytes(longest.as_bytes()).expect("likewise").as_str(), longest);
+        let more = longest + "x";
+        assert_eq!(ProductKey::from_bytes(more.as_bytes()), Err(NameError::TooLong(32)));
+        for (wrong, why) in [
+            ("", "is empty"),
+            (more.as_str(), "is longer than 32 bytes"),
+            ("a\nb", "has the byte 0x0a, allowed are letters, digits and . _ - + : / ="),
+        ] {
+            let told = ProductKey::parse(wrong).map_err(|why| why.to_string());
+            assert_eq!(told, Err(why.to_string()), "{wrong:?}");
+        }
+        let all: String =
+            (0..=127).map(char::from).filter(|c| Tag::parse(&c.to_string()).is_ok()).collect();
+        assert_eq!(all.len(), 26 + 26 + 10 + "._-+:/=".len(), "{all}");
+    }
+
+    #[test]
+    fn a_reference_is_shown_by_its_parts() {
+        let session = SessionRef::new(ShardId(5), Key { slot: 7, generation: 9 });
+        assert_eq!(format!("{session:?}"), "5-7.9");
+        assert_eq!((session.bits() >> 54, session.key().slot), (5, 7));
+    }
+
+    #[test]
+    fn an_id_has_its_time_its_shard_and_its_place() {
+        let wall = MessageId::EPOCH_MS + 1_000;
+        let first = MessageId::after(0, wall, ShardId(1_023));
+        assert_eq!(first.0, 1_000 << 22 | 1_023 << 12);
+        assert_eq!(first.shard(), ShardId(1_023));
+        let next = MessageId::after(first.0, wall, ShardId(1_023));
+        assert_eq!(next.0, first.0 + 1);
+        let full = MessageId::after(first.0 + 0xffe, wall, ShardId(1_023));
+        assert_eq!(full.0, first.0 + 0xfff, "the last of its millisecond");
+        let later = MessageId::after(full.0, wall, ShardId(1_023));
+        assert_eq!(later.0, 1_001 << 22 | 1_023 << 12, "the first of the next");
+        assert_eq!(MessageId::after(later.0, wall, ShardId(2)).0, 1_002 << 22 | 2 << 12);
+        assert_eq!(MessageId::after(5, wall, ShardId(2)).0, 1_000 << 22 | 2 << 12);
     }
 }

@@ -16,6 +16,7 @@ pub mod machine;
 pub mod pilot;
 pub mod ports;
 pub mod presence;
+pub mod pressure;
 pub mod product;
 pub mod push;
 pub mod request;

@@ -34,6 +34,27 @@ impl Protocol {
     }
 }
 
+/// Where connections come from, as far as limits tell apart: an IPv4 address, or a /64 of IPv6,
+/// which is the least that a subscriber is given (RFC 6177).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Source(u64);
+
+impl Source {
+    /// The source of an address.
+    pub fn of(address: IpAddr) -> Source {
+        match address.to_canonical() {
+            // No network of IPv6 that is in use begins so.
+            IpAddr::V4(address) => Source(0xffff << 32 | u64::from(u32::from(address))),
+            IpAddr::V6(address) => Source((u128::from(address) >> 64) as u64),
+        }
+    }
+
+    /// Its bytes, to be hashed.
+    pub fn bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+}
+
 /// What TLS established.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsFacts {
@@ -46,6 +67,9 @@ pub struct TlsFacts {
 pub struct Link {
     /// The peer's address, from the PROXY header when the listener trusts one.
     pub peer: SocketAddr,
+    /// It is of this machine: what its socket says, never a header. Nobody is who comes through a
+    /// listener of PROXY headers, nor a browser that was sent here under another name.
+    pub near: bool,
     /// What the bytes are.
     pub protocol: Protocol,
     /// Present when the connection is encrypted.
@@ -62,6 +86,35 @@ impl Link {
     /// A plain connection from this machine.
     pub const fn loopback(protocol: Protocol) -> Link {
         let peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-        Link { peer, protocol, tls: None, web_socket: false, crowded: false, door: 0 }
+        Link { peer, near: true, protocol, tls: None, web_socket: false, crowded: false, door: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_an_address_or_a_network_of_ipv6() {
+        let of = |text: &str| Source::of(text.parse().expect("an address"));
+        assert_eq!(of("10.0.0.7"), of("::ffff:10.0.0.7"));
+        assert_ne!(of("10.0.0.7"), of("10.0.0.8"));
+        assert_eq!(of("2001:db8:0:1::1"), of("2001:db8:0:1:ffff::2"));
+        assert_ne!(of("2001:db8:0:1::1"), of("2001:db8:0:2::1"));
+    }
+
+    #[test]
+    fn a_source_is_its_bytes() {
+        let of = |text: &str| Source::of(text.parse().expect("an address")).bytes();
+        assert_eq!(of("10.0.0.7"), [0, 0, 0xff, 0xff, 10, 0, 0, 7]);
+        assert_eq!(of("2001:db8:0:1::9"), [0x20, 1, 0xd, 0xb8, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn protocols_have_names_and_this_machine_is_near() {
+        let names = [Protocol::Miop, Protocol::Mqtt, Protocol::Xmpp, Protocol::Http, Protocol::Tls];
+        assert_eq!(names.map(Protocol::name), ["miop", "mqtt", "xmpp", "http", "tls"]);
+        let link = Link::loopback(Protocol::Mqtt);
+        assert!(link.near && link.peer.ip().is_loopback() && link.tls.is_none());
     }
 }

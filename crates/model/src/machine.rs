@@ -10,8 +10,10 @@ use crate::event::{Counter, Counters};
 use crate::limits::{Limits, TopicLimits};
 use crate::link::Link;
 use crate::request::Refusal;
+use crate::topic::Publication;
 use base::hash::HashKey;
 use base::time::{Instant, Now};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// One side of one connection.
@@ -119,11 +121,11 @@ impl<'a> Input<'a> {
 pub struct Outbox<Up> {
     bytes: Vec<u8>,
     /// Shared frames, each with the length that `bytes` had when it was added.
-    shared: Vec<(usize, Arc<[u8]>)>,
+    shared: Vec<(usize, SharedBytes)>,
     words: Vec<Up>,
     home: Option<u64>,
     wake: Option<Instant>,
-    silence_s: Option<u16>,
+    silence_ms: Option<u32>,
     beats: u64,
     is_late: bool,
     packets: (u64, u64),
@@ -145,7 +147,7 @@ impl<Up> Outbox<Up> {
             words: Vec::new(),
             home: None,
             wake: None,
-            silence_s: None,
+            silence_ms: None,
             beats: 0,
             is_late: false,
             packets: (0, 0),
@@ -165,8 +167,8 @@ impl<Up> Outbox<Up> {
     }
 
     /// Sends a frame that other connections send too, after what is in the lane so far.
-    pub fn share(&mut self, frame: Arc<[u8]>) {
-        self.shared.push((self.bytes.len(), frame));
+    pub fn share(&mut self, frame: impl Into<SharedBytes>) {
+        self.shared.push((self.bytes.len(), frame.into()));
     }
 
     /// Sends the frame that belongs to (`message`, `form`), encoding it with `encode` only if no
@@ -214,10 +216,10 @@ impl<Up> Outbox<Up> {
         self.wake = Some(at);
     }
 
-    /// From now on, [`Machine::silent`] is called when nothing was received for `seconds` (and a
-    /// few more: the sweep takes its time). Zero: never.
-    pub fn silence(&mut self, seconds: u16) {
-        self.silence_s = Some(seconds);
+    /// From now on, [`Machine::silent`] is called when nothing was received for so many
+    /// milliseconds (and at most a sixth more: a look takes its time). Zero: never.
+    pub fn silence(&mut self, ms: u32) {
+        self.silence_ms = Some(ms);
     }
 
     /// Bytes that waited for the socket before this input: what a machine goes by that would
@@ -301,14 +303,14 @@ impl<Up> Outbox<Up> {
         }
     }
 
-    /// Told by whoever drives the machine, before bytes of the peer are shown: for how many seconds
-    /// it was silent, rounded up, and how many it may be, which is one and a half heartbeats; zero:
-    /// any. Told zeros when they have been shown.
-    pub fn set_silent(&mut self, silent_s: u32, silence_s: u16) {
+    /// Told by whoever drives the machine, before bytes of the peer are shown: for how many
+    /// milliseconds it was silent, rounded up, and how many it may be, which is one and a half
+    /// heartbeats; zero: any. Told zeros when they have been shown.
+    pub fn set_silent(&mut self, silent_ms: u32, silence_ms: u32) {
         // A heartbeat and a tenth are 11 parts of 15. Rounded up too: a late one may pass for one
         // that is not, never the other way round.
-        let late_s = (u32::from(silence_s) * 11).div_ceil(15);
-        self.is_late = silence_s != 0 && silent_s > late_s;
+        let late_ms = (u64::from(silence_ms) * 11).div_ceil(15);
+        self.is_late = silence_ms != 0 && u64::from(silent_ms) > late_ms;
     }
 
     /// What is to be sent, in order: pieces of the byte lane and shared frames. `own` and `shared`
@@ -363,9 +365,9 @@ impl<Up> Outbox<Up> {
         std::mem::take(&mut self.beats)
     }
 
-    /// Takes the new limit of silence, in seconds.
-    pub fn take_silence(&mut self) -> Option<u16> {
-        self.silence_s.take()
+    /// Takes the new limit of silence, in milliseconds.
+    pub fn take_silence(&mut self) -> Option<u32> {
+        self.silence_ms.take()
     }
 
     /// Forgets cached frames, so that they do not outlive their fan-out.
@@ -379,7 +381,7 @@ impl<Up> Outbox<Up> {
             && self.words.is_empty()
             && self.home.is_none()
             && self.wake.is_none()
-            && self.silence_s.is_none()
+            && self.silence_ms.is_none()
             && self.hold.is_none()
             && !self.tell_drained
     }
@@ -389,8 +391,34 @@ impl<Up> Outbox<Up> {
 pub enum Piece<'a> {
     /// Bytes of this connection alone.
     Own(&'a [u8]),
-    /// A frame that several connections send.
-    Shared(Arc<[u8]>),
+    /// Bytes that several connections send.
+    Shared(SharedBytes),
+}
+
+/// Bytes that nobody copies to send them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SharedBytes {
+    /// Of a frame.
+    Frame(Arc<[u8]>),
+    /// The payload of a publication, which stays where it came to stand when it was received.
+    Payload(Arc<Publication>),
+}
+
+impl Deref for SharedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            SharedBytes::Frame(frame) => frame,
+            SharedBytes::Payload(publication) => publication.payload(),
+        }
+    }
+}
+
+impl From<Arc<[u8]>> for SharedBytes {
+    fn from(frame: Arc<[u8]>) -> SharedBytes {
+        SharedBytes::Frame(frame)
+    }
 }
 
 /// The frames of the last few messages, one for each kind of receiver: encoded once, shared by all.
@@ -455,20 +483,25 @@ mod tests {
 
     #[test]
     fn a_heartbeat_that_comes_a_tenth_later_than_agreed_is_late_once() {
-        for (heartbeat_s, silence_s, last_s) in [(30, 45, 33), (33, 49, 36), (5, 8, 6), (0, 0, 99)]
-        {
-            let late = |silent_s: u32| {
+        for (heartbeat_s, silence_ms, last_ms) in [
+            (30, 45_000, 33_000),
+            (33, 49_500, 36_300),
+            (5, 7_500, 5_500),
+            (65_535, 98_302_500, 72_088_500),
+            (0, 0, 99_000),
+        ] {
+            let late = |silent_ms: u32| {
                 let (mut out, mut counters) =
                     (Outbox::<()>::new(HashKey::new(1, 2)), Counters::default());
-                out.set_silent(silent_s, silence_s);
+                out.set_silent(silent_ms, silence_ms);
                 out.beat();
                 out.beat();
                 out.count_into(&mut counters);
                 assert_eq!(out.take_beats(), 2);
                 counters.of(Counter::HeartbeatsLate)
             };
-            let after = late(last_s + 1);
-            assert_eq!((late(last_s), after), (0, u64::from(silence_s != 0)), "{heartbeat_s}");
+            let after = late(last_ms + 1);
+            assert_eq!((late(last_ms), after), (0, u64::from(silence_ms != 0)), "{heartbeat_s}");
         }
     }
 
@@ -483,5 +516,117 @@ mod tests {
             });
         }
         assert_eq!(encoded, 2);
+    }
+
+    fn wire(out: &mut Outbox<u8>) -> Vec<Vec<u8>> {
+        let mut pieces = Vec::new();
+        out.drain_wire(|piece| match piece {
+            Piece::Own(bytes) => pieces.push(bytes.to_vec()),
+            Piece::Shared(frame) => pieces.push(frame.to_vec()),
+        });
+        pieces
+    }
+
+    #[test]
+    fn input_is_taken_from_its_beginning() {
+        let (link, limits) = (Link::loopback(crate::link::Protocol::Miop), Limits::default());
+        let mut input = Input::new(b"abcdef", &link, &limits);
+        assert_eq!((input.take(2), input.take(1), input.taken()), (&b"ab"[..], &b"c"[..], 3));
+        assert_eq!(input.rest(), b"def");
+    }
+
+    #[test]
+    fn what_a_machine_says_is_taken_once() {
+        type Say = fn(&mut Outbox<u8>);
+        type Take = fn(&mut Outbox<u8>) -> bool;
+        let said: &[(&str, Say, Take)] = &[
+            ("bytes", |out| out.bytes().push(1), |out| wire(out) == [[1]]),
+            ("shared", |out| out.share(Arc::from(*b"x")), |out| wire(out) == [b"x"]),
+            ("word", |out| out.say(7), |out| out.words().eq([7])),
+            (
+                "home",
+                |out| out.home(&[b"d"]),
+                |out| out.take_home() == Some(HashKey::new(1, 2).of(&[b"d"])),
+            ),
+            (
+                "wake",
+                |out| out.wake(Instant::from_nanos(5)),
+                |out| out.take_wake() == Some(Instant::from_nanos(5)),
+            ),
+            ("silence", |out| out.silence(9), |out| out.take_silence() == Some(9)),
+            ("hold", |out| out.hold(false), |out| out.take_hold() == Some(false)),
+            ("drained", |out| out.tell_drained(), |out| out.take_tell_drained()),
+        ];
+        for (name, say, take) in said {
+            let mut out = Outbox::<u8>::new(HashKey::new(1, 2));
+            assert!(out.is_empty() && !take(&mut out), "{name} before it is said");
+            say(&mut out);
+            assert!(!out.is_empty(), "{name} is said");
+            assert_eq!(out.has_words(), *name == "word");
+            assert_eq!(out.wire_is_empty(), !["bytes", "shared"].contains(name));
+            assert!(take(&mut out), "{name} is taken");
+            assert!(out.is_empty() && !take(&mut out), "{name} is taken once");
+        }
+    }
+
+    #[test]
+    fn the_wire_has_every_byte_once_and_no_empty_piece() {
+        let mut out = Outbox::<u8>::new(HashKey::new(1, 2));
+        let publication = Arc::new(Publication::new("t", &[], b"payload"));
+        out.share(Arc::from(*b"XY"));
+        out.bytes().extend_from_slice(b"a");
+        out.share(SharedBytes::Payload(publication));
+        assert_eq!((out.wire_len(), out.wire_is_empty()), (10, false));
+        assert_eq!(wire(&mut out), [&b"XY"[..], b"a", b"payload"]);
+        assert_eq!((out.wire_len(), out.wire_is_empty()), (0, true));
+        out.bytes().extend_from_slice(b"next");
+        assert_eq!(wire(&mut out), [b"next"]);
+    }
+
+    #[test]
+    fn counts_are_handed_over_once() {
+        let (mut out, mut counters) = (Outbox::<u8>::new(HashKey::new(1, 2)), Counters::default());
+        out.count(Counter::Pings);
+        out.count(Counter::Pings);
+        out.packets(3, 5);
+        out.packets(10, 20);
+        out.count_into(&mut counters);
+        out.count_into(&mut counters);
+        assert_eq!(counters.of(Counter::Pings), 2);
+        assert_eq!((counters.of(Counter::PacketsIn), counters.of(Counter::PacketsOut)), (13, 25));
+        out.packets(1, 2);
+        assert_eq!((out.take_packets(), out.take_packets()), ((1, 2), (0, 0)));
+        assert_eq!((out.take_beats(), out.counts().count()), (0, 0));
+    }
+
+    #[test]
+    fn a_backlog_is_what_was_told() {
+        let mut out = Outbox::<u8>::new(HashKey::new(1, 2));
+        let default = TopicLimits::default().qos0_backlog_bytes_max as usize;
+        assert_eq!((out.backlog(), out.backlog_max()), (0, default));
+        out.set_backlog(7);
+        out.set_backlog_max(9);
+        assert_eq!((out.backlog(), out.backlog_max()), (7, 9));
+    }
+
+    #[test]
+    fn the_last_eight_frames_are_remembered_until_they_are_forgotten() {
+        let mut out = Outbox::<u8>::new(HashKey::new(1, 2));
+        let encoded = |out: &mut Outbox<u8>, message: u64| {
+            let mut calls = 0;
+            out.share_encoded(message, 1, |bytes| {
+                calls += 1;
+                bytes.push(message as u8);
+            });
+            assert_eq!(wire(out).concat(), [message as u8]);
+            calls == 1
+        };
+        assert!((0..8).all(|message| encoded(&mut out, message)));
+        assert!(!(0..8).any(|message| encoded(&mut out, message)), "eight are remembered");
+        assert!(encoded(&mut out, 8), "the ninth is not");
+        assert!(encoded(&mut out, 0), "it took the place of the oldest");
+        assert!(!(2..9).any(|message| encoded(&mut out, message)));
+        out.forget_frames();
+        assert!(encoded(&mut out, 8));
     }
 }

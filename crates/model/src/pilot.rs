@@ -5,6 +5,9 @@
 use crate::id::MessageId;
 use std::sync::Arc;
 
+/// Bytes of a message's front that are handed on.
+pub const HEAD_BYTES: usize = 36;
+
 /// What a simulated client observes. Times are taken by whoever drives it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Observation {
@@ -40,6 +43,16 @@ pub enum Observation {
         /// Our number.
         seq: u32,
     },
+    /// The server took responsibility for this one; some before it have no answer yet.
+    TakenAlone {
+        /// Our number.
+        seq: u32,
+    },
+    /// What needs no answer has left, up to this number; some that do are still under way.
+    Written {
+        /// Our number.
+        seq: u32,
+    },
     /// The server did not take what we sent.
     NotTaken {
         /// Our number.
@@ -69,7 +82,9 @@ pub enum Observation {
         /// Bytes of its body.
         bytes: u32,
         /// The front of its body, zeros behind a shorter one.
-        head: [u8; 16],
+        head: [u8; HEAD_BYTES],
+        /// Checksum (CRC-32) of what is behind the front.
+        rest: u32,
         /// The server says it may have been sent before.
         again: bool,
     },
@@ -77,8 +92,8 @@ pub enum Observation {
     Subscribed {
         /// Filters that were granted.
         granted: u16,
-        /// Filters that were not.
-        refused: u16,
+        /// The protocol's codes of those that were not.
+        refused: Box<[u8]>,
     },
 }
 

@@ -2,17 +2,17 @@
 //!
 //! Submit and complete: whoever asks hands over a place for the answer and goes on; nobody waits
 //! inside. [`control`] is the way in for the HTTP API, [`log`] the way out to stable storage,
-//! [`backlog`] what waits there for webhooks, and [`journal`] what an old data folder held.
-//! [`directory`] is a copy of presence outside, [`presence`] what is asked about it.
-//! [`access`] says who may do what, [`users`] changes it, and [`topics`] is the part of [`control`]
-//! that is about topics and sessions.
+//! and [`backlog`] what waits there for webhooks. [`directory`] is a copy of presence outside,
+//! [`presence`] what is asked about it. [`access`] says who may do what, [`users`] changes it,
+//! [`tokens`] keeps what opens the API, and [`topics`] is the part of [`control`] that is about
+//! topics and sessions.
 
 pub mod access;
 pub mod backlog;
 pub mod control;
 pub mod directory;
-pub mod journal;
 pub mod log;
 pub mod presence;
+pub mod tokens;
 pub mod topics;
 pub mod users;

@@ -282,4 +282,63 @@ mod tests {
         (0..160_000).for_each(|n| held[usize::from(bucket(&format!("demo#{n}")))] += 1);
         assert!(held.iter().all(|&count| count < 40), "{:?}", held.iter().max());
     }
+
+    #[test]
+    fn a_version_is_its_time_and_its_text() {
+        let version = Version(1_000 << 22 | 3 << 12 | 5);
+        assert_eq!(version.unix_ms(), MessageId::EPOCH_MS + 1_000);
+        assert_eq!(version.to_string(), "00000000fa003005");
+        let mut clock = VersionClock::default();
+        assert_eq!(clock.last(), Version(0));
+        let given = clock.next(MessageId::EPOCH_MS + 1_000, ShardId(3));
+        assert_eq!((given, clock.last()), (Version(1_000 << 22 | 3 << 12), given));
+        clock.observe(Version(7));
+        assert_eq!(clock.last(), given, "an older one changes nothing");
+        clock.observe(Version::LAST);
+        assert_eq!(clock.last(), Version::LAST, "the last that is believed");
+        clock = VersionClock::default();
+        clock.observe(Version(Version::LAST.0 + 1));
+        assert_eq!(clock.last(), Version(0), "made up");
+        assert!(Version::LAST.unix_ms() / 1_000 > 3_700_000_000, "the year 2089");
+    }
+
+    #[test]
+    fn a_state_is_told_by_its_protocol_or_its_reason() {
+        let (online, offline) = (State::Online("mqtt5"), State::Offline(CloseReason::Replaced));
+        assert_eq!((online.is_online(), online.detail()), (true, "mqtt5"));
+        assert_eq!((offline.is_online(), offline.detail()), (false, "replaced"));
+    }
+
+    #[test]
+    fn a_record_that_is_cut_or_not_its_own_is_nothing() {
+        let text = record().encode();
+        let whole = text.find(" a user").expect("it has a user");
+        for cut in 0..whole - "mqtt5".len() {
+            assert_eq!(Record::decode(&text[..cut]), None, "{:?}", &text[..cut]);
+        }
+        for wrong in [
+            "0000123456789abg o n 1 d",
+            "00000123456789abc o n 1 d",
+            "0000123456789abc o a,b 1 d",
+            "0000123456789abc o n 1 ",
+        ] {
+            assert_eq!(Record::decode(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_without_a_name_is_nobodys() {
+        for wrong in ["", "#", "demo#", "de mo#phone-1", "demo#pho ne"] {
+            assert_eq!(Principal::parse(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_the_one_that_other_servers_compute() {
+        // FNV-1a of 64 bits (its test suite: "" and "a"), folded once.
+        let fold = |hash: u64| ((hash ^ (hash >> 32)) % 16_384) as u16;
+        assert_eq!(bucket(""), fold(0xcbf2_9ce4_8422_2325));
+        assert_eq!(bucket("a"), fold(0xaf63_dc4c_8601_ec8c));
+        assert_eq!(bucket("foobar"), fold(0x8594_4171_f739_67e8));
+    }
 }

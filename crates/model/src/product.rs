@@ -138,3 +138,50 @@ impl Product {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_names_the_device_in_200_bytes_and_is_nobody_elses() {
+        let longest = format!("{}%d", "x".repeat(Product::TOPIC_BYTES_MAX - 2));
+        for good in ["%d", "push/%p/%d", "a$/%d", &longest] {
+            assert_eq!(Product::topic_fault(good), None, "{good}");
+        }
+        for (wrong, why) in [
+            ("", "1 to 200 bytes"),
+            (&format!("x{longest}"), "1 to 200 bytes"),
+            ("+/%d", "no wildcard"),
+            ("%d/#", "no wildcard"),
+            ("%d\0", "no wildcard"),
+            ("$SYS/%d", "not the server's own"),
+            ("push/%p", "must have %d"),
+        ] {
+            assert!(Product::topic_fault(wrong).is_some_and(|told| told.contains(why)), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_devices_topic_is_made_of_its_names() {
+        let device = DeviceId::parse("d-1").expect("allowed");
+        let mut product = Product::new(ProductKey::parse("shop").expect("allowed"), 7);
+        assert_eq!(product.topic_of(&device), None);
+        product.topic = Some("push/%p/%d/%d".into());
+        assert_eq!(product.topic_of(&device).as_deref(), Some("push/shop/d-1/d-1"));
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_documentation() {
+        let product = Product::new(ProductKey::parse("shop").expect("allowed"), 7);
+        assert_eq!((product.offline_count_max, product.offline_bytes_max), (100, 262_144));
+        assert_eq!(product.time_to_live_max_s, 604_800);
+        assert_eq!(product.proofs.anonymous, AnonymousFrom::Nowhere);
+    }
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let secret = Secret { key_id: 3, bytes: b"hush-hush-hush-hush".as_slice().into() };
+        assert_eq!(format!("{secret:?}"), "Secret { key_id: 3, .. }");
+    }
+}

@@ -93,8 +93,10 @@ pub enum Rejection {
     Evicted,
     /// Replaced by a newer push with the same collapse key.
     Collapsed,
-    /// The server's store has no room left, or cannot be written.
+    /// The server's store has no room left.
     StoreFull,
+    /// The device's log failed: it takes nothing until the disk is mended and the server restarted.
+    StoreFailed,
     /// The body is larger than this device's protocol version can carry.
     TooLarge,
     /// A queue between threads was full; try again.
@@ -111,6 +113,7 @@ impl Rejection {
             Rejection::Evicted => "evicted",
             Rejection::Collapsed => "collapsed",
             Rejection::StoreFull => "store_full",
+            Rejection::StoreFailed => "store_failed",
             Rejection::TooLarge => "too_large",
             Rejection::Busy => "busy",
         }
@@ -124,4 +127,44 @@ pub struct Waiting {
     pub device: DeviceId,
     /// The push.
     pub push: Arc<Push>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(expire_at: u32, collapse: Option<&str>) -> Push {
+        Push {
+            id: MessageId(1),
+            product: ProductKey::parse("shop").expect("allowed"),
+            app_id: 1,
+            body: [7; 10].into(),
+            collapse: collapse.map(Box::from),
+            expire_at,
+            priority: Priority::Normal,
+            silent: false,
+        }
+    }
+
+    #[test]
+    fn a_push_is_over_at_its_second_and_one_for_now_is_not_stored() {
+        let timed = push(100, None);
+        assert!(timed.stores() && !timed.expired(99) && timed.expired(100) && timed.expired(101));
+        let now_or_never = push(0, None);
+        assert!(!now_or_never.stores() && !now_or_never.expired(0) && !now_or_never.expired(9));
+    }
+
+    #[test]
+    fn a_push_weighs_its_body_its_key_and_its_place() {
+        assert_eq!((push(0, None).weight(), push(0, Some("key")).weight()), (74, 77));
+    }
+
+    #[test]
+    fn outcomes_are_told_in_words() {
+        use Outcome::{Delivered, Expired, Rejected, Stored};
+        let words = [Delivered, Stored, Expired, Rejected(Rejection::Busy)].map(Outcome::name);
+        assert_eq!(words, ["delivered", "stored", "expired", "rejected"]);
+        assert_eq!(Rejection::TooLarge.name(), "too_large");
+        assert_eq!(Rejection::StoreFailed.name(), "store_failed");
+    }
 }

@@ -62,6 +62,12 @@ pub enum Request {
         /// Opaque bytes.
         body: Box<[u8]>,
     },
+    /// All that was delivered for the device so far has been written to the socket, as
+    /// [`Delivery::TellWritten`] asked.
+    Written {
+        /// The device.
+        device: DeviceRef,
+    },
     /// The connection ended while this device was bound to it.
     Closed {
         /// The device.
@@ -195,6 +201,11 @@ pub enum Delivery {
         /// It was sent before and not acknowledged.
         again: bool,
     },
+    /// Say `Written` once all that was delivered before this has been written to the socket.
+    TellWritten {
+        /// Which Bind of the connection.
+        term: u16,
+    },
     /// The pull is answered; so many stored pushes remain.
     Pulled {
         /// Which Bind of the connection.
@@ -285,6 +296,8 @@ pub struct Refused {
     pub retry_after_ms: u32,
     /// Where to try, `ip:port`, at most four.
     pub addrs: Vec<String>,
+    /// Who wanted to be let in, for the log.
+    pub who: Option<Box<str>>,
 }
 
 /// A device was detached by the server.
@@ -370,5 +383,52 @@ impl Refusal {
             Refusal::AdminKick => CloseReason::AdminKick,
             Refusal::Malformed => CloseReason::Malformed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_ends_with_the_reason_of_its_name() {
+        use Refusal::*;
+        let all = [
+            AuthFailed,
+            ClockSkew,
+            Replayed,
+            UnknownProduct,
+            DeviceBlocked,
+            Busy,
+            Full,
+            Quota,
+            Draining,
+            Replaced,
+            AdminKick,
+            Malformed,
+        ];
+        for refusal in all {
+            assert_eq!(refusal.name(), refusal.close_reason().name());
+        }
+        assert_eq!(Redirect.name(), "redirect");
+        assert_eq!(Redirect.close_reason(), CloseReason::Redirected);
+    }
+
+    #[test]
+    fn a_proof_is_not_shown() {
+        let secret: Box<[u8]> = b"hush".as_slice().into();
+        let hmac = Proof::Hmac {
+            key_id: 1,
+            signed: secret.clone(),
+            mac: [7; 32],
+            nonce: [7; 16],
+            device_ms: 1,
+            challenged: true,
+        };
+        let classic = Proof::Classic { signed: secret.clone(), sign: [7; 16], device_ms: 1 };
+        let certificate = Proof::Certificate("d-1".into());
+        let shown = [Proof::None, hmac, classic, Proof::Token(secret), certificate]
+            .map(|proof| format!("{proof:?}"));
+        assert_eq!(shown, ["None", "Hmac", "Classic", "Token", "Certificate"]);
     }
 }

@@ -122,6 +122,8 @@ pub enum Drop {
     StoreFull,
     /// No member of the shared subscription was left.
     NoMember,
+    /// No member of the shared subscription may read it.
+    NoReader,
     /// A mailbox between shards was full.
     Busy,
     /// A rule says that it may not be read.
@@ -132,7 +134,7 @@ pub enum Drop {
 
 impl Drop {
     /// Every reason.
-    pub const ALL: [Drop; 12] = [
+    pub const ALL: [Drop; 13] = [
         Drop::SlowReader,
         Drop::TooLarge,
         Drop::QueueCount,
@@ -142,6 +144,7 @@ impl Drop {
         Drop::SessionEnded,
         Drop::StoreFull,
         Drop::NoMember,
+        Drop::NoReader,
         Drop::Busy,
         Drop::NotAuthorized,
         Drop::ClientRefused,
@@ -159,6 +162,7 @@ impl Drop {
             Drop::SessionEnded => "session_ended",
             Drop::StoreFull => "store_full",
             Drop::NoMember => "no_member",
+            Drop::NoReader => "no_reader",
             Drop::Busy => "busy",
             Drop::NotAuthorized => "not_authorized",
             Drop::ClientRefused => "client_refused",
@@ -197,6 +201,8 @@ pub struct Connect {
     pub certificate: Option<Box<str>>,
     /// Its address, from the PROXY header when the listener trusts one.
     pub peer: SocketAddr,
+    /// It is of this machine, by its socket.
+    pub near: bool,
     /// The listener it came through.
     pub door: u8,
     /// It is encrypted.
@@ -377,12 +383,14 @@ pub struct Denied {
     pub server: Option<Box<str>>,
     /// How the connection is counted.
     pub reason: CloseReason,
+    /// Who it is about, for the log.
+    pub who: Option<Box<str>>,
 }
 
 impl Denied {
     /// One without words.
     pub fn of(why: Denial, reason: CloseReason) -> Denied {
-        Denied { why, text: None, server: None, reason }
+        Denied { why, text: None, server: None, reason, who: None }
     }
 }
 
@@ -425,11 +433,37 @@ denials! {
     TopicInvalid "topic_invalid" "The topic name is well formed and not accepted.";
     FilterInvalid "filter_invalid" "The filter is well formed and not accepted.";
     PayloadFormat "payload_format" "The payload is not what it says.";
-    StoreFull "store_full" "The log did not take it.";
+    StoreFull "store_full" "The log has no room for it.";
+    StoreFailed "store_failed" "The log failed, and takes nothing until a restart.";
     NoWildcards "no_wildcards" "Wildcards are not accepted here.";
     NoShared "no_shared" "Shared subscriptions are not accepted here.";
     IdInUse "id_in_use" "The packet identifier is in use.";
     ReceiveMax "receive_max" "More messages unanswered than agreed (MQTT5 3.3.4-9).";
     Protocol "protocol" "The session or protocol state does not allow it.";
     Unspecified "unspecified" "None of these.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_drops_line_up_with_their_counters() {
+        let distinct = |mut names: Vec<&'static str>| {
+            let all = names.len();
+            names.sort_unstable();
+            names.dedup();
+            names.len() == all && names.iter().all(|name| !name.is_empty())
+        };
+        assert!(distinct(Drop::ALL.iter().map(|why| why.name()).collect()));
+        assert!(distinct(Denial::ALL.iter().map(|why| why.name()).collect()));
+        assert!(Drop::ALL.iter().enumerate().all(|(at, &why)| why as usize == at));
+    }
+
+    #[test]
+    fn a_denial_says_why_and_no_more() {
+        let denied = Denied::of(Denial::Busy, CloseReason::Busy);
+        assert_eq!((denied.why, denied.reason), (Denial::Busy, CloseReason::Busy));
+        assert!(denied.text.is_none() && denied.server.is_none() && denied.who.is_none());
+    }
 }

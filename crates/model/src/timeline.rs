@@ -94,8 +94,8 @@ impl Message {
     /// Longest label, bytes.
     pub const LABEL_BYTES_MAX: usize = 255;
 
-    /// Longest body, bytes: a frame of the hard limit, and room for its envelope.
-    pub const BODY_BYTES_MAX: usize = 1024 * 1024 + 4096;
+    /// Longest body, bytes: a packet of the hard limit, and room for its envelope.
+    pub const BODY_BYTES_MAX: usize = crate::limits::PACKET_BYTES_HARD_MAX as usize + 128 * 1024;
 
     /// What it costs in memory, bytes, roughly.
     pub fn weight(&self) -> usize {
@@ -127,5 +127,29 @@ mod tests {
         assert_ne!(id, other);
         assert!(other < id, "they sort by space");
         assert_eq!(TimelineId::from_bytes([0; 16]), None);
+    }
+
+    #[test]
+    fn a_space_is_its_byte() {
+        for space in Space::ALL {
+            assert_eq!(Space::from_byte(space as u8), Some(space));
+        }
+        assert_eq!((Space::from_byte(0), Space::from_byte(4)), (None, None));
+    }
+
+    #[test]
+    fn an_id_has_the_bytes_of_its_space_and_home_and_more_against_collisions() {
+        let (home, parts) = (HashKey::new(3, 4), [&b"shop"[..], b"d-1"]);
+        let bytes = TimelineId::of(Space::Sessions, home, &parts).to_bytes();
+        let first = home.of(&parts);
+        assert_eq!((bytes[0], &bytes[1..9]), (3, &first.to_be_bytes()[..]));
+        let second = HashKey::new(first, !first).of(&parts).to_be_bytes();
+        assert_eq!(bytes[9..], second[..7]);
+    }
+
+    #[test]
+    fn a_message_weighs_its_label_its_body_and_its_place() {
+        let message = Message { id: 1, at_s: 0, label: [0; 3].into(), body: [0; 5].into() };
+        assert_eq!(message.weight(), 72);
     }
 }

@@ -167,4 +167,19 @@ mod tests {
         assert_eq!((other.topic(), other.payload(), other.id), ("b", &b"xyz"[..], 9));
         assert!(other.expired(5) && !other.expired(4));
     }
+
+    #[test]
+    fn a_publication_weighs_all_it_holds_and_one_without_expiry_stays() {
+        let publication = Publication::new("a", &[1, 2], b"xyz");
+        assert_eq!(publication.weight(), 6 + size_of::<Publication>() + 16);
+        assert!(!publication.expired(0) && !publication.expired(u32::MAX));
+        let shown = format!("{publication:?}");
+        assert!(shown.contains("topic: \"a\"") && shown.contains("payload_bytes: 3"), "{shown}");
+    }
+
+    #[test]
+    fn a_quality_of_service_is_its_number() {
+        assert_eq!([0, 1, 2].map(|n| Qos::of(n).map(|qos| qos as u8)), [Some(0), Some(1), Some(2)]);
+        assert_eq!((Qos::of(3), Qos::of(255)), (None, None));
+    }
 }

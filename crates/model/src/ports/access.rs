@@ -18,6 +18,12 @@ pub trait Access: Send + Sync {
     /// granted before goes on. A grant that is over (`0 < until_s <= now_s`) ends the connection.
     fn renew(&self, who: &Who<'_>) -> Option<Grant>;
 
+    /// Whether this client may have its identifier, which it chose itself.
+    fn may_be(&self, who: &Who<'_>) -> bool {
+        let _ = who;
+        true
+    }
+
     /// Rises whenever users or rules change: then every session is [renewed](Self::renew).
     fn version(&self) -> u64;
 }
@@ -39,6 +45,8 @@ pub struct Question {
     pub dialogue: Option<Box<[u8]>>,
     /// Its address.
     pub peer: SocketAddr,
+    /// It is of this machine, by its socket.
+    pub near: bool,
     /// The listener it came through.
     pub door: u8,
     /// It is encrypted.
@@ -141,5 +149,48 @@ impl Access for Open {
 
     fn version(&self) -> u64 {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Everything;
+
+    impl Rules for Everything {
+        fn may(&self, _: &Who<'_>, _: Act, _: &str) -> bool {
+            true
+        }
+
+        fn reach(&self, _: &Who<'_>, _: &str) -> Reach {
+            Reach::All
+        }
+    }
+
+    #[test]
+    fn open_doors_let_everybody_in_by_the_name_they_give() {
+        let who = Who { client_id: "c", user: Some("ann") };
+        let question = Question {
+            client_id: "c".into(),
+            user: Some("ann".into()),
+            password: None,
+            certificate: None,
+            method: None,
+            dialogue: None,
+            peer: ([127, 0, 0, 1], 1).into(),
+            near: false,
+            door: 0,
+            tls: false,
+            protocol: "mqtt5",
+        };
+        let Admission::Granted(grant, None) = Open.admit(0, &question) else {
+            panic!("it was not let in");
+        };
+        assert_eq!((grant.user.as_deref(), grant.until_s), (Some("ann"), 0));
+        assert!(grant.rules.is_none() && Open.renew(&who).is_none() && Open.may_be(&who));
+        assert_eq!(Open.version(), 0);
+        assert!(!Everything.fixed(), "rules that say nothing of it are asked each time");
     }
 }

@@ -9,6 +9,7 @@ use crate::id::{DeviceId, MessageId, ProductKey, Tag};
 use crate::ports::presence::{PresenceAnswer, PresenceCommand};
 use crate::ports::topics::{TopicAnswer, TopicCommand};
 use crate::presence::Version;
+use crate::pressure::Pressure;
 use crate::product::Product;
 use crate::push::{Outcome, Priority};
 use std::sync::Arc;
@@ -118,9 +119,9 @@ pub struct PushOrder {
     pub wait_ms: u32,
     /// Tell the end of this push at each device as an event.
     pub receipts: bool,
-    /// The application's own name for this order, 1 to [`PushOrder::KEY_BYTES_MAX`] bytes; only
-    /// with a list of devices. The order is on stable storage before anything is sent, and a
-    /// repeated one is answered with the first one's id and changes nothing.
+    /// The application's own name for this order, 1 to [`PushOrder::KEY_BYTES_MAX`] bytes. The
+    /// order is on stable storage before anything is sent, and a repeated one is answered with the
+    /// first one's id and changes nothing.
     pub idempotency_key: Option<Box<str>>,
 }
 
@@ -200,7 +201,7 @@ pub struct PushCounts {
     pub expired: u64,
     /// Not taken on, or given up.
     pub rejected: u64,
-    /// Whether some shard is still walking its devices.
+    /// Whether some shard is still walking its devices, or has yet to begin.
     pub running: bool,
 }
 
@@ -285,6 +286,8 @@ pub struct Status {
     pub queued_bytes: u64,
     /// Publications for later.
     pub delayed: u64,
+    /// How short memory is.
+    pub pressure: Pressure,
 }
 
 impl Status {
@@ -297,6 +300,7 @@ impl Status {
         self.waiting += other.waiting;
         self.waiting_bytes += other.waiting_bytes;
         self.shards += other.shards;
+        self.pressure = self.pressure.max(other.pressure);
         self.turn_us_max = self.turn_us_max.max(other.turn_us_max);
         self.sessions += other.sessions;
         self.sessions_online += other.sessions_online;
@@ -319,4 +323,61 @@ pub trait Control: Send + Sync {
 
     /// The next push id.
     fn next_id(&self) -> MessageId;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Counter;
+
+    #[test]
+    fn counts_of_shards_add_up_and_one_that_runs_makes_it_run() {
+        let of = |n: u64, running| PushCounts {
+            matched: n,
+            pending: 2 * n,
+            delivered: 3 * n,
+            stored: 4 * n,
+            expired: 5 * n,
+            rejected: 6 * n,
+            running,
+        };
+        let mut sum = of(1, false);
+        sum.add(&of(100, false));
+        assert_eq!(sum, of(101, false));
+        sum.add(&of(1_000, true));
+        sum.add(&of(0, false));
+        sum.add(&of(0, true));
+        assert_eq!(sum, of(1_101, true));
+    }
+
+    #[test]
+    fn figures_of_shards_add_up_and_the_worst_of_them_stands() {
+        let of = |n: u64, turn_us_max, pressure| {
+            let mut counters = Counters::default();
+            counters.count_by(Counter::Binds, n);
+            Status {
+                counters,
+                connections: 2 * n,
+                devices: 3 * n,
+                online: 4 * n,
+                waiting: 5 * n,
+                waiting_bytes: 6 * n,
+                shards: n as u32,
+                turn_us_max,
+                sessions: 7 * n,
+                sessions_online: 8 * n,
+                subscriptions: 9 * n,
+                retained: 10 * n,
+                retained_bytes: 11 * n,
+                queued: 12 * n,
+                queued_bytes: 13 * n,
+                delayed: 14 * n,
+                pressure,
+            }
+        };
+        let mut sum = of(1, 50, Pressure::Calm);
+        sum.add(&of(10, 70, Pressure::Qos0));
+        sum.add(&of(100, 60, Pressure::Connections));
+        assert_eq!(sum, of(111, 70, Pressure::Qos0));
+    }
 }

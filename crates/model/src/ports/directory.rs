@@ -112,3 +112,20 @@ pub trait EventStream: Send {
     /// of them may be there.
     fn append(&mut self, events: &[Vec<(&'static str, String)>]) -> Result<(), Fault>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_says_what_it_is_and_why() {
+        for (fault, told) in [
+            (Fault::Unreachable("no route".into()), "the directory cannot be reached: no route"),
+            (Fault::Slow, "the directory did not answer in time"),
+            (Fault::Refused("NOAUTH".into()), "the directory refused: NOAUTH"),
+            (Fault::Nonsense("12 o".into()), "the directory has nonsense: 12 o"),
+        ] {
+            assert_eq!(fault.to_string(), told);
+        }
+    }
+}

@@ -19,8 +19,8 @@ pub const REMOVE_SEQS_MAX: usize = 4_096;
 /// Longest key of a row, bytes.
 pub const ROW_KEY_BYTES_MAX: usize = 512;
 
-/// Longest value of a row, bytes: a retained message of the largest frame, with its topic.
-pub const ROW_VALUE_BYTES_MAX: usize = 1024 * 1024 + 128 * 1024;
+/// Longest value of a row, bytes: a retained message of the largest packet, with its topic.
+pub const ROW_VALUE_BYTES_MAX: usize = crate::limits::PACKET_BYTES_HARD_MAX as usize + 128 * 1024;
 
 /// Rows in one answer to [`Read::Rows`].
 pub const ROWS_MAX: usize = 1_024;
@@ -134,13 +134,17 @@ pub enum Table {
     Delayed = 8,
     /// Users and their rules, by name. The first log has all of them.
     Users = 9,
+    /// Push orders to tags and products, by number: what was ordered, and how far it has come.
+    Orders = 10,
+    /// Tokens of the API, by name. The first log has all of them.
+    ApiTokens = 11,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 10] = [
+    pub const ALL: [Table; 12] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -150,6 +154,8 @@ impl Table {
         Table::Wills,
         Table::Delayed,
         Table::Users,
+        Table::Orders,
+        Table::ApiTokens,
         Table::Other,
     ];
 
@@ -306,4 +312,18 @@ pub enum Restored<'a> {
         /// The owner's label.
         label: &'a [u8],
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_its_byte() {
+        for table in Table::ALL {
+            assert_eq!(Table::from_byte(table as u8), Some(table));
+        }
+        let known = (0..=255).filter_map(Table::from_byte).count();
+        assert_eq!((known, Table::from_byte(0)), (Table::ALL.len(), None));
+    }
 }

@@ -263,3 +263,30 @@ pub struct Moment {
     /// Connections ended because none came.
     pub heartbeats_lost: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_one_kind_add_up_and_others_stand_beside() {
+        let of = |kind: &'static str, online, arrivals, departures| {
+            let count = Count { online, arrivals, departures };
+            Counts { of: BTreeMap::from([(("shop".into(), kind), count)]) }
+        };
+        let mut sum = of("miop7", 1, 20, 300);
+        sum.add(&of("miop7", 4, 50, 600));
+        sum.add(&of("mqtt5", 7, 8, 9));
+        let mut expected = of("miop7", 5, 70, 900);
+        expected.of.extend(of("mqtt5", 7, 8, 9).of);
+        assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn circuits_and_differences_are_told_in_words() {
+        let circuits = [Circuit::Closed, Circuit::Open, Circuit::HalfOpen].map(Circuit::name);
+        assert_eq!(circuits, ["closed", "open", "half_open"]);
+        let kinds = DifferenceKind::ALL.map(DifferenceKind::name);
+        assert_eq!(kinds, ["missing", "stale", "extra", "wrong_node"]);
+    }
+}

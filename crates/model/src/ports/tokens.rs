@@ -1,0 +1,20 @@
+//! Where the API's tokens are kept: a row a token, by its name.
+//!
+//! What a row says is the API's own; whoever keeps it does not read it. What was put is on stable
+//! storage before the answer. Calls may block.
+
+/// The way to the rows.
+pub trait TokenRows: Send + Sync {
+    /// All of them: name and row.
+    fn all(&self) -> Vec<(String, Vec<u8>)>;
+
+    /// Puts one in place of what has this name.
+    fn put(&self, name: &str, row: Vec<u8>) -> Result<(), NotKept>;
+
+    /// Takes one away.
+    fn remove(&self, name: &str) -> Result<(), NotKept>;
+}
+
+/// The store did not take it: nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotKept;
