@@ -20,7 +20,6 @@ mod settings;
 pub(crate) mod tests;
 mod writer;
 
-pub use crate::version_1::Version1;
 pub(crate) use folder::Place;
 pub use folder::{Folder, States};
 pub use logs::{LogSizes, Logs};

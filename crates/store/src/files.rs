@@ -1,7 +1,7 @@
 //! The file system as the store sees it: few calls, so that tests can make each of them fail.
 //!
 //! [`Disk`] is the real one. It knows nothing of records. Every file and folder is made for its
-//! owner alone, for products' secrets are in the journal. Invariant: a call that returns `Ok` has
+//! owner alone, for products' secrets are in the logs. Invariant: a call that returns `Ok` has
 //! done what it says; whether that survives a power cut is [`File::sync`] and
 //! [`Files::sync_folder`].
 

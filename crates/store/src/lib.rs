@@ -17,7 +17,6 @@ pub mod files;
 pub mod log;
 mod open_error;
 pub mod tools;
-mod version_1;
 
 pub use open_error::OpenError;
 
@@ -36,8 +35,8 @@ pub enum Fsync {
     Never,
 }
 
-/// The end of a log as a crash left it. None of it had been acknowledged (with
-/// [`Fsync::Always`]).
+/// The end of a log as a crash left it. What of it had been promised is in
+/// [`log::Found::missing`], as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Torn {
     /// The segment.

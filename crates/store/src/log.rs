@@ -7,6 +7,7 @@
 //! committed is found again by [`Log::open`], under the operator's choice of [`Fsync`], until its
 //! segment is removed.
 
+pub(crate) mod promise;
 mod reader;
 pub(crate) mod record;
 pub(crate) mod recovery;
@@ -21,6 +22,7 @@ pub use record::Kind;
 use crate::files::{File, Files, is_full};
 use crate::{Fsync, OpenError, Torn};
 use model::ports::log::StoreError;
+use promise::Promised;
 use reserve::{ENDING_BYTES, ROLLING_BYTES, Reserve};
 use std::collections::BTreeMap;
 use std::io;
@@ -76,6 +78,28 @@ pub struct Found {
     pub records: u64,
     /// The torn tail that was cut off, if there was one.
     pub torn: Option<Torn>,
+    /// Up to here answers had been given, as far as that is known: after a crash of the machine it
+    /// may have been more.
+    pub promised: Option<Place>,
+    /// Where the log ends.
+    pub end: Place,
+}
+
+/// What had been promised and is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Missing {
+    /// Up to here answers had been given.
+    pub promised: Place,
+    /// Here the log ends.
+    pub end: Place,
+}
+
+impl Found {
+    /// Whether something that had been promised is not there.
+    pub fn missing(&self) -> Option<Missing> {
+        let end = self.end;
+        self.promised.filter(|promised| *promised > end).map(|promised| Missing { promised, end })
+    }
 }
 
 /// A log.
@@ -91,6 +115,7 @@ pub(crate) struct Log {
     file: Box<dyn File>,
     batch: Vec<u8>,
     reserve: Reserve,
+    promised: Promised,
     /// Room on the disk that only what ends something may use, bytes.
     state_room: u64,
     state: State,
@@ -141,7 +166,8 @@ impl Log {
     ) -> Result<(Log, Found), OpenError> {
         let failed = |error| OpenError::at(folder, error);
         files.make_folder(folder).map_err(failed)?;
-        let (mut segments, found) = recovery::recover(&*files, folder, from, each)?;
+        let promised = promise::read(&*files, folder);
+        let (mut segments, mut found) = recovery::recover(&*files, folder, from, each)?;
         let reserve = Reserve::new(Arc::clone(&files), folder.join("reserve")).map_err(failed)?;
         let (last, file) = match segments.last_key_value() {
             Some((&number, &bytes)) => {
@@ -153,6 +179,8 @@ impl Log {
         };
         segments.insert(last.number, last.bytes);
         let reader = Reader::new(Arc::clone(&files), folder.into(), last.end());
+        (found.promised, found.end) = (promised, last.end());
+        let promised = Promised::begin(&*files, folder, last.end());
         let mut log = Log {
             files,
             folder: folder.into(),
@@ -163,6 +191,7 @@ impl Log {
             file,
             batch: Vec::new(),
             reserve,
+            promised,
             state_room: 0,
             state: State::Good,
             reader,
@@ -322,6 +351,7 @@ impl Log {
             Fsync::Interval(_) | Fsync::Never => Ok(()),
         }?;
         self.reader.written(self.last.end());
+        self.promised.reach(self.last.end());
         Ok(())
     }
 

@@ -145,3 +145,57 @@ impl fmt::Display for OpenError {
 }
 
 impl std::error::Error for OpenError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_says_where_what_and_what_to_do() {
+        let path = || PathBuf::from("/data");
+        let error = || io::Error::other("it broke");
+        for (error, words) in [
+            (OpenError::NotAFolder { path: path() }, ["is not a folder", "remove it"]),
+            (
+                OpenError::CannotCreate { path: path(), error: error() },
+                ["cannot be made: it broke", "make it"],
+            ),
+            (
+                OpenError::Foreign { path: path(), found: "x.txt".into() },
+                ["not Holdline's, such as \"x.txt\"", "empty or new"],
+            ),
+            (OpenError::ReadOnly { path: path() }, ["may not be read and written", "chown"]),
+            (OpenError::NoSpace { path: path() }, ["no space left", "make room"]),
+            (
+                OpenError::Locked { path: path(), pid: Some(7) },
+                ["used by another server (process 7):", "stop that one"],
+            ),
+            (
+                OpenError::Locked { path: path(), pid: None },
+                ["used by another server: stop", "another data folder"],
+            ),
+            (
+                OpenError::UnknownFormat { path: path(), found: "holdline data 9".into() },
+                ["says \"holdline data 9\"", "the version of Holdline that made"],
+            ),
+            (
+                OpenError::Corrupt { path: path(), offset: 9, why: "a bit fell" },
+                ["damaged at byte 9: a bit fell", "from a backup"],
+            ),
+            (OpenError::Failed { path: path(), error: error() }, [": it broke:", "mend the cause"]),
+        ] {
+            let told = error.to_string();
+            assert!(told.starts_with("/data"), "{told}");
+            assert!(words.iter().all(|word| told.contains(word)), "{told}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_system_means_something_to_the_operator() {
+        let of = |kind: io::ErrorKind| OpenError::at(Path::new("/data"), kind.into());
+        assert!(matches!(of(io::ErrorKind::PermissionDenied), OpenError::ReadOnly { .. }));
+        assert!(matches!(of(io::ErrorKind::ReadOnlyFilesystem), OpenError::ReadOnly { .. }));
+        assert!(matches!(of(io::ErrorKind::StorageFull), OpenError::NoSpace { .. }));
+        assert!(matches!(of(io::ErrorKind::TimedOut), OpenError::Failed { .. }));
+    }
+}

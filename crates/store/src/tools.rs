@@ -57,14 +57,11 @@ fn take(path: &Path, means: &Means) -> Result<(Place, u16), OpenError> {
     }
     let (files, states) = (Arc::clone(&means.files), Arc::clone(&means.states));
     match Place::take(path, [0; 32], files, states)? {
-        (place, Format::Two { logs, .. }) => {
+        (place, Format::Logs { logs, .. }) => {
             place.check_logs(logs)?;
             Ok((place, logs))
         }
-        (_, Format::One | Format::First) => {
-            let found = "holdline data 1, which a start of this version upgrades".into();
-            Err(OpenError::UnknownFormat { path: format, found })
-        }
+        (_, Format::First) => Err(OpenError::UnknownFormat { path: format, found: "".into() }),
     }
 }
 

@@ -255,10 +255,17 @@ impl State {
 fn weight(call: &Call) -> usize {
     64 + match call {
         Call::Read(_) => 0,
-        Call::Write(Write::Append(append)) => append.message.weight() + 16 * append.to.len(),
-        Call::Write(Write::Remove { seqs, .. }) => 8 * seqs.len(),
-        Call::Write(Write::Put { key, value, .. }) => key.len() + value.len(),
-        Call::Write(Write::Delete { key, .. }) => key.len(),
-        Call::Write(Write::Acknowledge { .. } | Write::Forget(_)) => 0,
+        Call::Write(write) => write_weight(write),
+    }
+}
+
+/// What is to be written of it, bytes, roughly.
+pub(crate) fn write_weight(write: &Write) -> usize {
+    match write {
+        Write::Append(append) => append.message.weight() + 16 * append.to.len(),
+        Write::Remove { seqs, .. } => 8 * seqs.len(),
+        Write::Put { key, value, .. } => key.len() + value.len(),
+        Write::Delete { key, .. } => key.len(),
+        Write::Acknowledge { .. } | Write::Forget(_) => 0,
     }
 }

@@ -17,7 +17,6 @@ use crate::data::alive::Rest;
 use crate::data::opened::Opened;
 use crate::engine::{Engine, EngineFound, FjallState, State};
 use crate::files::{Files, Lock, write_whole};
-use crate::version_1;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,8 +25,7 @@ use std::thread;
 /// Most logs of a folder: their names have two digits.
 pub(crate) const LOGS_MAX: u16 = 99;
 
-const FORMAT: &str = "holdline data 2\n";
-const FORMAT_1: &str = "holdline data 1\n";
+const FORMAT: &str = "holdline data 3\n";
 
 /// The line of `FORMAT` that says that the logs with `.new` are those that count.
 const SWITCHING: &str = "switching\n";
@@ -70,9 +68,11 @@ impl OpenLog {
 pub(crate) enum Format {
     /// Nothing yet.
     First,
-    One,
-    Two {
+    /// So many logs.
+    Logs {
+        /// How many.
         logs: u16,
+        /// Those with `.new` count.
         switching: bool,
     },
 }
@@ -95,23 +95,18 @@ impl Folder {
         states: Arc<States>,
     ) -> Result<Opened, OpenError> {
         let (place, format) = Place::take(path, settings.secret, files, states)?;
-        let (logs, version_1) = match format {
+        let logs = match format {
             Format::First => {
                 place.begin(settings.logs)?;
-                (settings.logs, None)
+                settings.logs
             }
-            Format::One => {
-                place.clear_logs()?;
-                let journal = place.path.join("journal");
-                (settings.logs, Some(version_1::read(&journal, &*place.files)?))
-            }
-            Format::Two { logs, .. } => {
+            Format::Logs { logs, .. } => {
                 place.check_logs(logs)?;
-                (logs, None)
+                logs
             }
         };
         let logs = place.open_logs("", logs, &settings)?;
-        Ok(Opened::new(place, settings, logs, version_1))
+        Ok(Opened::new(place, settings, logs))
     }
 }
 
@@ -134,7 +129,7 @@ impl Place {
         let format = check_format(path, &*files)?;
         let secret = read_secret(path, secret, &*files, format == Format::First)?;
         let place = Place { path: path.into(), files, states, secret, _lock: lock };
-        if let Format::Two { logs, switching } = format {
+        if let Format::Logs { logs, switching } = format {
             place.finish_switch(logs, switching)?;
         }
         Ok((place, format))
@@ -225,19 +220,6 @@ impl Place {
         self.sync()
     }
 
-    /// Removes the journal of a folder that was of format 1.
-    pub(crate) fn clear_version_1(&self) -> Result<(), OpenError> {
-        let reserve = self.path.join("reserve");
-        match self.files.remove(&reserve) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(OpenError::at(&reserve, error));
-            }
-            _ => {}
-        }
-        self.remove_folder(&self.path.join("journal"))?;
-        self.sync()
-    }
-
     /// After a crash in the middle of it this is done once more.
     fn finish_switch(&self, logs: u16, switching: bool) -> Result<(), OpenError> {
         let names = self.names()?;
@@ -259,9 +241,6 @@ impl Place {
         self.sync()?;
         if switching {
             self.write_format(logs, false)?;
-        }
-        if names.iter().any(|name| name == "journal") {
-            self.clear_version_1()?;
         }
         Ok(())
     }
@@ -318,9 +297,7 @@ fn check_format(folder: &Path, files: &dyn Files) -> Result<Format, OpenError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let names = files.names(folder).map_err(|error| OpenError::at(folder, error))?;
             let ours = |name: &str| FIRST_START.contains(&name) || is_log(name);
-            // A first start of format 1 that did not get to its end had these.
-            let old = |name: &str| name == "journal" || name == "reserve";
-            return match names.into_iter().find(|name| !ours(name) && !old(name)) {
+            return match names.into_iter().find(|name| !ours(name)) {
                 Some(found) => Err(OpenError::Foreign { path: folder.into(), found }),
                 None => Ok(Format::First),
             };
@@ -335,15 +312,12 @@ fn check_format(folder: &Path, files: &dyn Files) -> Result<Format, OpenError> {
 
 fn read_format(bytes: &[u8]) -> Option<Format> {
     let text = std::str::from_utf8(bytes).ok()?;
-    if text == FORMAT_1 {
-        return Some(Format::One);
-    }
     let rest = text.strip_prefix(FORMAT)?.strip_prefix("logs ")?;
     let (logs, rest) = rest.split_once('\n')?;
     let logs = logs.parse().ok().filter(|logs| (1..=LOGS_MAX).contains(logs))?;
     match rest {
-        "" => Some(Format::Two { logs, switching: false }),
-        SWITCHING => Some(Format::Two { logs, switching: true }),
+        "" => Some(Format::Logs { logs, switching: false }),
+        SWITCHING => Some(Format::Logs { logs, switching: true }),
         _ => None,
     }
 }
@@ -408,17 +382,17 @@ mod tests {
     fn a_format_is_read_as_it_was_written_and_nothing_else_is() {
         for (logs, switching) in [(1, false), (4, true), (99, false)] {
             let text = format_text(logs, switching);
-            assert_eq!(read_format(text.as_bytes()), Some(Format::Two { logs, switching }));
+            assert_eq!(read_format(text.as_bytes()), Some(Format::Logs { logs, switching }));
             for cut in 0..text.len() {
                 let read = read_format(&text.as_bytes()[..cut]);
-                let plain = Some(Format::Two { logs, switching: false });
+                let plain = Some(Format::Logs { logs, switching: false });
                 assert!(read.is_none() || read == plain && switching, "{cut}");
             }
         }
-        assert_eq!(read_format(b"holdline data 1\n"), Some(Format::One));
-        for bad in ["holdline data 3\n", "holdline data 2\nlogs 0\n", "holdline data 2\nlogs 100\n"]
+        for bad in
+            ["2\nlogs 1\n", "4\nlogs 1\n", "3\n", "3\nlogs 0\n", "3\nlogs 100\n", "3\nlogs 1\n\n"]
         {
-            assert_eq!(read_format(bad.as_bytes()), None);
+            assert_eq!(read_format(format!("holdline data {bad}").as_bytes()), None, "{bad}");
         }
     }
 

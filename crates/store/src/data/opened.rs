@@ -1,12 +1,11 @@
 //! An open data folder before its threads start: what is alive in it, and what must be done first.
 //!
-//! In this order: enter what a folder of format 1 held, if it was one; rehome, if the number of
-//! logs changed; restore; start. Invariant: nothing is told to anybody from here; all answers are
+//! In this order: rehome, if the number of logs changed; restore; start. Invariant: nothing is told to anybody from here; all answers are
 //! return values.
 
 use crate::OpenError;
 use crate::data::folder::OpenLog;
-use crate::data::{Logs, Place, Settings, Version1};
+use crate::data::{Logs, Place, Settings};
 use crate::engine::{Engine, EngineFound, Keep, StateError};
 use model::ports::log::{Completion, Done, Party, Restored, StoreError, Table, Write};
 use std::io;
@@ -18,23 +17,15 @@ pub struct Opened {
     pub secret: [u8; 32],
     /// What each log found.
     pub found: Vec<EngineFound>,
-    /// What a folder of format 1 held: to be entered by [`Opened::commit`], and then
-    /// [`Opened::upgraded`].
-    pub version_1: Option<Version1>,
     pub(crate) place: Place,
     pub(crate) settings: Settings,
     pub(crate) logs: Vec<OpenLog>,
 }
 
 impl Opened {
-    pub(crate) fn new(
-        place: Place,
-        settings: Settings,
-        logs: Vec<OpenLog>,
-        version_1: Option<Version1>,
-    ) -> Opened {
+    pub(crate) fn new(place: Place, settings: Settings, logs: Vec<OpenLog>) -> Opened {
         let found = logs.iter().map(|log| log.found.clone()).collect();
-        Opened { secret: place.secret, found, version_1, place, settings, logs }
+        Opened { secret: place.secret, found, place, settings, logs }
     }
 
     /// Logs in the folder. When they are not those of the settings, [`Opened::rehome`] comes before
@@ -53,22 +44,8 @@ impl Opened {
         self.logs[usize::from(log)].engine.commit(now_s, writes)
     }
 
-    /// All that a folder of format 1 held has been entered: from now on the folder is of this
-    /// format, and the old journal is removed. After a crash before its end, the next start either
-    /// has the old folder as it was, or the new one.
-    pub fn upgraded(&mut self, now_s: u32) -> Result<(), OpenError> {
-        if self.version_1.is_none() {
-            return Ok(());
-        }
-        self.settle(now_s)?;
-        self.place.write_format(self.logs_on_disk(), false)?;
-        self.place.clear_version_1()?;
-        self.version_1 = None;
-        Ok(())
-    }
-
     /// Gives everything alive in a log: rows table by table, then entries timeline by timeline.
-    /// What [`Opened::commit`] wrote is among it only after [`Opened::upgraded`].
+    /// What [`Opened::commit`] wrote is among it only after the next start.
     pub fn restore(&self, log: u16, each: &mut dyn FnMut(Restored<'_>)) -> Result<(), StateError> {
         self.logs[usize::from(log)].engine.restore(each)
     }
@@ -97,9 +74,6 @@ impl Opened {
     ) -> io::Result<Logs> {
         if self.logs_on_disk() != self.settings.logs {
             return Err(io::Error::other("the folder has another number of logs: rehome first"));
-        }
-        if self.version_1.is_some() {
-            return Err(io::Error::other("the folder is of format 1 until it is upgraded"));
         }
         Logs::start(self.place, self.logs, &self.settings, &now_s, on_complete)
     }

@@ -48,7 +48,7 @@ impl Opened {
         self.logs.clear();
         self.place.switch(logs)?;
         let logs = self.place.open_logs("", logs, &self.settings)?;
-        Ok(Opened::new(self.place, self.settings, logs, None))
+        Ok(Opened::new(self.place, self.settings, logs))
     }
 
     /// Whether a second copy of what is alive finds room: better known before than after.

@@ -92,3 +92,34 @@ impl std::fmt::Debug for Settings {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_share_what_there_may_be_and_a_segment_is_a_quarter_of_its_log_at_most() {
+        let mut settings = Settings::new([7; 32], 4);
+        (settings.log_bytes_max, settings.segment_bytes) = (64 << 20, 4 << 20);
+        (settings.hot_bytes_max, settings.once_count_max) = (4_000, 40);
+        let engine = settings.engine(4);
+        assert_eq!((engine.log.log_bytes_max, engine.log.segment_bytes), (16 << 20, 4 << 20));
+        assert_eq!((engine.hot_bytes_max, engine.once_count_max), (1_000, 10));
+        assert_eq!(settings.engine(8).log.segment_bytes, 2 << 20);
+        settings.log_bytes_max = 1;
+        assert_eq!(settings.engine(4).log.segment_bytes, SEGMENT_BYTES_MIN);
+        settings.once_count_max = 3;
+        assert_eq!(settings.engine(4).once_count_max, 1, "one at least");
+        assert_eq!(settings.engine(0).hot_bytes_max, 4_000);
+        let rule = Retention { count_max: Some(5), ..Retention::default() };
+        settings.retention = vec![(Space::Reports, rule)];
+        assert_eq!(settings.engine(1).rule(Space::Reports), rule);
+        assert_eq!(settings.engine(1).rule(Space::Sessions), Retention::default());
+    }
+
+    #[test]
+    fn the_secret_is_not_shown() {
+        let shown = format!("{:?}", Settings::new([77; 32], 4));
+        assert!(shown.contains("logs: 4") && !shown.contains("77"), "{shown}");
+    }
+}

@@ -75,7 +75,7 @@ impl Running {
         let mut answers = Vec::new();
         while answers.len() < count {
             let (party, completed) =
-                self.done.recv_timeout(Duration::from_secs(30)).expect("is completed");
+                self.done.recv_timeout(Duration::from_secs(300)).expect("is completed");
             assert_eq!(party, SHARD);
             answers.extend(completed);
         }
@@ -163,7 +163,7 @@ fn when_too_much_waits_calls_come_back() {
     };
     let logs = opened.start(Arc::new(|| 1), on_complete).expect("starts");
     logs.submit(SHARD, 0, vec![(0, Call::Write(append(1, 1)))]).expect("room");
-    assert_eq!(done.recv_timeout(Duration::from_secs(30)), Ok(1)); // the writer is held now
+    assert_eq!(done.recv_timeout(Duration::from_secs(300)), Ok(1)); // the writer is held now
     let three: Vec<_> = (1..4).map(|n| (n, Call::Write(append(1, n)))).collect();
     logs.submit(SHARD, 0, three.clone()).expect("room");
     assert_eq!(logs.sizes()[0].calls_waiting, 3);
@@ -185,11 +185,19 @@ fn a_folder_that_is_not_ours_is_left_alone() {
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 1);
     assert!(matches!(refused(&folder.path().join("letter"), 1), OpenError::NotAFolder { .. }));
-    let other = TempDir::new().expect("a folder");
-    std::fs::write(other.path().join("FORMAT"), "holdline data 3\n").expect("room");
-    match refused(other.path(), 1) {
-        OpenError::UnknownFormat { found, .. } => assert_eq!(found, "holdline data 3"),
-        other => panic!("{other}"),
+}
+
+#[test]
+fn a_folder_of_another_format_is_refused_and_left_as_it_is() {
+    for text in ["holdline data 1\n", "holdline data 2\nlogs 1\n", "holdline data 4\nlogs 1\n"] {
+        let folder = TempDir::new().expect("a folder");
+        std::fs::write(folder.path().join("FORMAT"), text).expect("room");
+        std::fs::create_dir(folder.path().join("journal")).expect("room");
+        match refused(folder.path(), 1) {
+            OpenError::UnknownFormat { found, .. } => assert_eq!(found, text.trim()),
+            other => panic!("{other}"),
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 2, "{text}");
     }
 }
 

@@ -4,8 +4,9 @@
 //! writes of their batch and finished by the log's reader, another thread. The clock is a closure
 //! from outside. Invariant: a party hears of its writes in the order in which it handed them over.
 
-use crate::data::desk::{Desk, Parcel, Reading};
+use crate::data::desk::{Desk, Parcel, Reading, write_weight};
 use crate::engine::{Engine, Sizes};
+use crate::log::record::BATCH_BYTES_MAX;
 use model::ports::log::{Call, Completion, Done, Party, StoreError, Ticket, Write};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,13 +82,26 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
         self.desk.read(readings);
     }
 
+    /// What has come, in batches that fit into memory: one large message or many small ones each.
     fn write(&mut self, names: Vec<(Party, Ticket)>, writes: &[Write]) {
-        if writes.is_empty() {
-            return;
+        let (mut names, mut rest) = (names.into_iter(), writes);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(together(rest, BATCH_BYTES_MAX));
+            let answers = self.engine.commit((self.now_s)(), now);
+            tell(&self.on_complete, names.by_ref().take(now.len()).zip(answers));
+            rest = later;
         }
-        let answers = self.engine.commit((self.now_s)(), writes);
-        tell(&self.on_complete, names.into_iter().zip(answers));
     }
+}
+
+/// How many of these writes, which are some, make a batch of at most so many bytes; at least one.
+fn together(writes: &[Write], bytes_max: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |write: &&Write| {
+        bytes += write_weight(write);
+        bytes <= bytes_max
+    };
+    writes.iter().take_while(fits).count().max(1)
 }
 
 /// The reader's life: finishes what the writer planned.
@@ -114,5 +128,25 @@ fn tell(on_complete: &impl Fn(Party, Vec<Completion>), answers: impl Iterator<It
     }
     for (party, completed) in completions {
         on_complete(party, completed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::ports::log::Table;
+
+    #[test]
+    fn a_batch_is_one_large_write_or_many_small_ones() {
+        let put = |bytes: usize| Write::Put {
+            table: Table::Other,
+            key: [1].into(),
+            value: vec![0; bytes].into(),
+        };
+        let writes = [put(900), put(90), put(2_000), put(10), put(10)];
+        assert_eq!(together(&writes, 1_500), 2);
+        assert_eq!(together(&writes[2..], 1_500), 1, "too large for any, and alone");
+        assert_eq!(together(&writes[3..], 1_500), 2);
+        assert_eq!(together(&writes[3..], 0), 1);
     }
 }

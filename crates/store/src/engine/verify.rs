@@ -123,3 +123,18 @@ impl Engine {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_is_counted_and_so_many_are_told() {
+        let mut verified = Verified::default();
+        (0..TOLD_MAX).for_each(|number| verified.say(number.to_string()));
+        assert_eq!((verified.problems, verified.told.len()), (100, TOLD_MAX));
+        verified.say("one more".into());
+        assert_eq!((verified.problems, verified.told.len()), (101, TOLD_MAX));
+        assert_eq!(verified.told.last().map(String::as_str), Some("99"));
+    }
+}

@@ -172,3 +172,44 @@ fn read(source: &dyn Source, place: Place, length: u32) -> Result<(Kind, Vec<u8>
     bytes.drain(..HEAD_BYTES);
     Ok((kind, bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::FaultyFiles;
+
+    #[test]
+    fn so_many_segments_are_kept_open_and_the_longest_unread_makes_room() {
+        let folder = PathBuf::from("/log");
+        let files = FaultyFiles::new(1);
+        files.make_folder(&folder).expect("no fault");
+        let last = OPEN_MAX as u32;
+        for segment in 0..=last {
+            drop(files.open(&segment_path(&folder, segment)).expect("no fault"));
+        }
+        let end = Place { segment: last, offset: 0 };
+        let reader = Reader::new(Arc::new(files), folder, end);
+        let kept =
+            || -> Vec<u32> { reader.0.lock().kept.iter().map(|(number, _)| *number).collect() };
+        (0..last).for_each(|segment| drop(reader.source(segment).expect("there")));
+        assert_eq!(kept().len(), OPEN_MAX);
+        reader.source(0).expect("it is still open");
+        assert_eq!((kept().len(), kept()[0]), (OPEN_MAX, 1));
+        reader.source(last).expect("there");
+        assert_eq!((kept().len(), kept()[0]), (OPEN_MAX, 2), "1 made room");
+        reader.forget(5);
+        assert!(kept().len() == OPEN_MAX - 1 && !kept().contains(&5));
+        assert!(matches!(reader.source(last + 1), Err(ReadError::Gone)));
+    }
+
+    #[test]
+    fn errors_say_where() {
+        assert_eq!(ReadError::Gone.to_string(), "the segment is not there");
+        let place = Place { segment: 7, offset: 9 };
+        let damaged = ReadError::of(7, Stuck::Bad { offset: 9, why: "torn" });
+        assert_eq!(damaged.to_string(), "0000000007.log is damaged at byte 9: torn");
+        assert!(matches!(damaged, ReadError::Damaged { place: there, .. } if there == place));
+        let io = ReadError::of(7, Stuck::Io(io::Error::other("broken")));
+        assert_eq!(io.to_string(), "broken");
+    }
+}

@@ -7,11 +7,23 @@
 //! means is [`crate::engine`]'s. Invariant: [`read`] returns a record only if every byte of it is
 //! as it was written.
 
+use model::ports::log::ROW_VALUE_BYTES_MAX;
+use model::timeline::Message;
+
 /// Bytes before a record's payload.
 pub(crate) const HEAD_BYTES: usize = 9;
 
 /// Longest payload: a body, a label, and the timelines of an append.
-pub(crate) const PAYLOAD_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub(crate) const PAYLOAD_BYTES_MAX: usize = Message::BODY_BYTES_MAX + 1024 * 1024;
+
+const _: () = assert!(
+    PAYLOAD_BYTES_MAX >= ROW_VALUE_BYTES_MAX + 64 * 1024
+        && BATCH_BYTES_MAX + PAYLOAD_BYTES_MAX < (1 << 29),
+    "a record holds whatever the port takes, and a segment's offsets reach beyond a batch"
+);
+
+/// Bytes of a batch to which no other write is added: beside one large record, a batch is short.
+pub(crate) const BATCH_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Longest record.
 pub(crate) const RECORD_BYTES_MAX: usize = HEAD_BYTES + PAYLOAD_BYTES_MAX;
@@ -64,18 +76,13 @@ impl Kind {
 
 /// Appends a record whose payload is what `fill` writes.
 pub(crate) fn write(kind: Kind, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
-    frame(kind as u8, out, fill);
-}
-
-/// The same for a kind of any format: the frame of format 1 is this one too.
-pub(crate) fn frame(kind: u8, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD_BYTES]);
     fill(out);
     let length = out.len() - start - HEAD_BYTES;
     assert!(length <= PAYLOAD_BYTES_MAX, "limits of the port keep records below the longest");
     out[start..start + 4].copy_from_slice(&(length as u32).to_le_bytes());
-    out[start + 8] = kind;
+    out[start + 8] = kind as u8;
     let crc = checksum(&out[start..]);
     out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }

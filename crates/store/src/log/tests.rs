@@ -1,6 +1,7 @@
 //! The log as its owner sees it, over a file system that fails.
 
 mod crashes;
+mod promises;
 
 use super::*;
 use crate::faults::{Error, FaultyFiles, Op};

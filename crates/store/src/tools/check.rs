@@ -13,7 +13,7 @@ use crate::data::opened::settle;
 use crate::engine::Engine;
 use crate::files::Files;
 use crate::log::walk::{Stuck, Walk};
-use crate::log::{record, recovery, segment_path};
+use crate::log::{promise, record, recovery, segment_path};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,18 +84,32 @@ fn records(place: &Place, number: u16, checked: &mut Checked) -> Result<(), Open
     let folder = log_folder(&place.path, number, "");
     let segments = recovery::list(&*place.files, &folder)?;
     let last = segments.last_key_value().map(|(number, _)| *number);
+    let (mut end, damages) = ((0, 0), checked.damages.len());
     for (&segment, &length) in &segments {
         let path = segment_path(&folder, segment);
         checked.segments += 1;
         checked.bytes += length;
         let read = walk(&*place.files, &path, segment, length, checked);
         let bad = read.map_err(|error| OpenError::at(&path, error))?;
+        end = (segment, bad.first().map_or(length, |bad| bad.offset));
         match bad.first() {
             Some(first) if Some(segment) == last && is_torn(place, &path, segment, first)? => {
                 checked.torn.push(first.clone());
             }
             _ => checked.damages.extend(bad),
         }
+    }
+    // Where a damage is told besides, the end is not the matter.
+    if let Some(promised) = promise::read(&*place.files, &folder)
+        && (promised.segment, u64::from(promised.offset)) > end
+        && checked.damages.len() == damages
+    {
+        let why = format!(
+            "the log ends here, and answers had been given up to byte {} of segment {}",
+            promised.offset, promised.segment
+        );
+        let file = segment_path(&folder, end.0.max(1));
+        checked.damages.push(Damage { file, offset: end.1, why });
     }
     Ok(())
 }

@@ -1,11 +1,7 @@
-//! The steps that change a whole folder: the upgrade from format 1 and another number of logs, also
-//! with a crash at each of their points.
+//! The step that changes a whole folder, another number of logs, also with a crash at each of its
+//! points.
 
 use super::*;
-use crate::version_1::{entry, record};
-use model::id::{DeviceId, MessageId, ProductKey};
-use model::ports::journal::Entry;
-use model::push::{Priority, Push};
 
 const FOLDER: &str = "/data";
 
@@ -152,102 +148,4 @@ fn a_crash_while_rehoming_leaves_the_old_logs_or_the_new() {
         point += 1;
     }
     assert!(old > 10 && new > 3, "{old} {new}");
-}
-
-fn waits(id: u64) -> Entry {
-    let push = Push {
-        id: MessageId(id),
-        product: ProductKey::parse("p").expect("allowed"),
-        app_id: 1,
-        body: [id as u8; 40].into(),
-        collapse: None,
-        expire_at: 2_000_000_000,
-        priority: Priority::High,
-        silent: false,
-    };
-    Entry::Waits { push: Arc::new(push), device: DeviceId::parse("d").expect("allowed") }
-}
-
-/// The files of a folder of format 1 with these waits.
-fn version_1(ids: &[u64]) -> Vec<(&'static str, Vec<u8>)> {
-    let mut journal = Vec::new();
-    record::write_segment(1, 0, &mut journal);
-    for id in ids {
-        let waits = waits(*id);
-        if let Entry::Waits { push, .. } = &waits {
-            entry::write_body(push, &mut journal);
-        }
-        entry::write(&waits, &mut journal);
-    }
-    vec![
-        ("FORMAT", b"holdline data 1\n".to_vec()),
-        ("node.secret", vec![9; 32]),
-        ("reserve", vec![0; 256 * 1024]),
-        ("journal/0000000001.log", journal),
-    ]
-}
-
-#[test]
-fn a_folder_of_format_1_stays_one_until_everything_is_entered() {
-    let mut point = 0;
-    let (mut old, mut new) = (0, 0);
-    loop {
-        let name = format!("point {point}");
-        let files = FaultyFiles::new(point);
-        lay_version_1(&files, &[1, 2, 3]);
-        files.crash_at(files.points() + point);
-        let done = upgrade(&files);
-        if !files.is_off() {
-            done.expect("no fault");
-            break;
-        }
-        files.crash();
-        let opened = open_in(&files, 2).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(opened.secret, [9; 32], "{name}");
-        match &opened.version_1 {
-            Some(found) => {
-                old += 1;
-                assert_eq!(found.entries, [1, 2, 3].map(waits), "{name}");
-                assert_eq!((found.last_id, &found.torn), (3, &None), "{name}");
-                assert!(restored(&opened, 0).is_empty(), "{name}: nothing is entered twice");
-                drop(opened);
-                upgrade(&files).expect(&name);
-            }
-            None => new += 1,
-        }
-        let opened = open_in(&files, 2).expect(&name);
-        assert_eq!(restored(&opened, 0), ["1: 1", "2: 2", "3: 3"], "{name}");
-        let names = files.names(Path::new(FOLDER)).expect("readable");
-        assert!(!names.iter().any(|name| name == "journal" || name == "reserve"), "{names:?}");
-        point += 1;
-    }
-    assert!(old > 10 && new > 1, "{old} {new}");
-}
-
-fn upgrade(files: &FaultyFiles) -> Result<(), OpenError> {
-    let mut opened = open_in(files, 2)?;
-    let found = opened.version_1.clone().unwrap_or_default();
-    let ids = found.entries.iter().map(|entry| match entry {
-        Entry::Waits { push, .. } => push.id.0,
-        other => panic!("{other:?}"),
-    });
-    let writes: Vec<_> = ids.map(|id| append(1, id)).collect();
-    opened.commit(1, 0, &writes);
-    opened.upgraded(1)?;
-    let again = opened.upgraded(1);
-    assert!(again.is_ok(), "there is nothing more to do");
-    Ok(())
-}
-
-/// Puts them on a disk.
-fn lay_version_1(files: &FaultyFiles, ids: &[u64]) {
-    let root = Path::new(FOLDER);
-    files.make_folder(&root.join("journal")).expect("no fault");
-    for (name, bytes) in version_1(ids) {
-        let mut file = files.open(&root.join(name)).expect("no fault");
-        file.write_at(0, &bytes).and_then(|()| file.sync()).expect("no fault");
-    }
-    for folder in [Path::new("/"), root, &root.join("journal")] {
-        files.sync_folder(folder).expect("no fault");
-    }
 }

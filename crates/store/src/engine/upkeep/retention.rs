@@ -346,3 +346,42 @@ impl Engine {
         Err(StoreError::Full)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+
+    fn timeline(number: usize) -> TimelineId {
+        TimelineId::of(Space::Other, HashKey::new(1, 2), &[&number.to_le_bytes()])
+    }
+
+    #[test]
+    fn what_waits_to_be_trimmed_waits_once_and_within_its_limit() {
+        let mut excess = Excess::default();
+        excess.push(timeline(0));
+        excess.push(timeline(0));
+        assert_eq!(excess.len(), 1);
+        (1..EXCESS_MAX).for_each(|number| excess.push(timeline(number)));
+        assert_eq!(excess.len(), EXCESS_MAX);
+        excess.push(timeline(EXCESS_MAX));
+        assert_eq!(excess.len(), EXCESS_MAX, "the next sweep finds it");
+        assert_eq!(excess.pop(), Some(timeline(0)), "in the order in which they came");
+        excess.push(timeline(0));
+        assert_eq!(excess.len(), EXCESS_MAX, "it may wait again");
+    }
+
+    #[test]
+    fn a_rule_is_kept_at_its_limit_and_broken_beyond() {
+        let row = |count, bytes| HeadRow { count, bytes, ..HeadRow::default() };
+        let counted = Retention { count_max: Some(3), ..Retention::default() };
+        assert!(!is_over(&counted, row(3, 999)) && is_over(&counted, row(4, 0)));
+        let weighed = Retention { bytes_max: Some(100), ..Retention::default() };
+        assert!(!is_over(&weighed, row(999, 100)) && is_over(&weighed, row(0, 101)));
+        assert!(!is_over(&Retention::default(), row(u64::MAX, u64::MAX)));
+        let aged = Retention { age_s_max: Some(60), ..Retention::default() };
+        assert!(!is_too_old(&aged, 160, 100) && is_too_old(&aged, 161, 100));
+        assert!(!is_too_old(&aged, u32::MAX, u32::MAX - 1), "the sum does not wrap");
+        assert!(!is_too_old(&Retention::default(), u32::MAX, 0));
+    }
+}
