@@ -15,10 +15,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 pub struct Record<M, S> {
     /// The socket.
     pub(crate) socket: S,
-    /// When something was last received: seconds since the process began.
-    pub(crate) last_s: u32,
-    /// Silence allowed, in seconds; 0: any.
-    pub(crate) silence_s: u16,
+    /// When something was last received: milliseconds since the process began, modulo 2^32.
+    pub(crate) last_ms: u32,
+    /// Silence allowed, in milliseconds; 0: any.
+    pub(crate) silence_ms: u32,
     /// See the constants of [`Record`].
     pub(crate) flags: u16,
     /// The listener it came through.
@@ -65,10 +65,12 @@ impl<M, S> Record<M, S> {
     pub(crate) const DEFERRED: u16 = 4_096;
     /// It ends with a reset, and without a farewell.
     pub(crate) const RESET: u16 = 8_192;
+    /// A look at its silence is due at its time, for the sweep would come too late.
+    pub(crate) const WATCHED: u16 = 16_384;
 
-    pub(crate) fn new(socket: S, now_s: u32, flags: u16, door: u8, extra: Box<Extra>) -> Self {
-        let (silence_s, machine, extra) = (0, None, Some(extra));
-        Record { socket, last_s: now_s, silence_s, flags, door, machine, extra }
+    pub(crate) fn new(socket: S, now_ms: u32, flags: u16, door: u8, extra: Box<Extra>) -> Self {
+        let (silence_ms, machine, extra) = (0, None, Some(extra));
+        Record { socket, last_ms: now_ms, silence_ms, flags, door, machine, extra }
     }
 
     /// What is not idle, taken from the pool when there is none yet.
@@ -83,7 +85,7 @@ impl<M, S> Record<M, S> {
 
     /// Keeps of `link` what a machine may ask later: flags, not the address itself.
     pub(crate) fn remember(&mut self, link: &Link) {
-        if link.peer.ip().to_canonical().is_loopback() {
+        if link.near {
             self.flags |= Self::LOOPBACK;
         }
         if link.crowded {
@@ -117,6 +119,7 @@ impl<M, S> Record<M, S> {
         let layers = self.extra.as_ref().and_then(|extra| extra.layers.as_ref());
         Link {
             peer: SocketAddr::new(near[usize::from(self.has(Self::LOOPBACK))], 0),
+            near: self.has(Self::LOOPBACK),
             protocol: if self.has(Self::MQTT) { Protocol::Mqtt } else { Protocol::Miop },
             tls: layers.and_then(|layers| layers.tls.as_ref()).map(|tls| tls.facts()),
             web_socket: self.has(Self::WEB_SOCKET),
@@ -137,9 +140,32 @@ pub struct Extra {
     pub(crate) layers: Option<Box<Layers>>,
     /// What a call will wrap around its protocol, until it has come through.
     pub(crate) call: Option<Box<(u64, ClientLayers)>>,
+    /// What it holds of a frame that is not whole.
+    pub(crate) piece: Piece,
+}
+
+/// A frame that is not whole, as it is counted.
+#[derive(Default)]
+pub struct Piece {
+    /// Bytes of memory.
+    pub(crate) held: u32,
+    /// When it began, or last went on, in seconds.
+    pub(crate) since_s: u32,
+    /// Bytes that had come then.
+    pub(crate) mark: u32,
+    /// It begins with what came last.
+    pub(crate) fresh: bool,
 }
 
 impl Extra {
+    /// What it has of frames, records and heads that are not whole: bytes, and those that they
+    /// take in memory.
+    pub(crate) fn pieces(&self) -> (u32, u32) {
+        let (length, room) = self.layers.as_ref().map_or((0, 0), |layers| layers.pieces());
+        let clip = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        (clip(length + self.partial.len()), clip(room + self.partial.capacity()))
+    }
+
     /// Whether nothing in it needs keeping.
     pub(crate) fn is_idle(&self) -> bool {
         self.out.is_empty()

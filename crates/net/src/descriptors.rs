@@ -7,7 +7,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
 
-/// Descriptors the process needs besides its connections: journal, API, pollers, log, libraries.
+/// Descriptors the process needs besides its connections: logs, API, pollers, log, libraries.
 pub const OWN: u64 = 128;
 
 /// Why the process must not start.
@@ -21,10 +21,15 @@ pub struct TooFew {
     pub connections: u64,
     /// Connections that would fit.
     pub fit: u64,
+    /// Those of the crowd that is told BUSY, and those that are spare.
+    pub besides: (u64, u64),
 }
 
 impl fmt::Display for TooFew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.fit == 0 {
+            return self.nobody(f);
+        }
         write!(
             f,
             "limits.connections_max = {} needs {} descriptors, but this process may open {}. \
@@ -32,6 +37,28 @@ impl fmt::Display for TooFew {
              nofile={}), or set limits.connections_max to {} or less",
             self.connections, self.need, self.limit, self.need, self.need, self.need, self.fit
         )
+    }
+}
+
+impl TooFew {
+    /// Not one connection would fit: there is no number of them to advise.
+    fn nobody(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (crowd, spare) = self.besides;
+        let base = crowd + spare + OWN;
+        write!(
+            f,
+            "this process may open {} descriptors, and {base} are needed before the first \
+             connection: {crowd} for limits.crowd_max, {spare} for server.descriptors_spare, {OWN} \
+             of its own. Raise the limit to {} or more (systemd: LimitNOFILE=; shell: ulimit -n; \
+             container: --ulimit nofile=)",
+            self.limit,
+            base + self.connections.max(64)
+        )?;
+        // Half of what is left for the crowd leaves the other half for connections.
+        match self.limit.saturating_sub(spare + OWN) / 2 {
+            0 => Ok(()),
+            crowd => write!(f, ", or set limits.crowd_max to {crowd} or less"),
+        }
     }
 }
 
@@ -51,7 +78,7 @@ pub fn check(connections: u64, crowd: u64, spare: u64, limit: u64) -> Result<(),
         return Ok(());
     }
     let fit = limit.saturating_sub(crowd + spare + OWN);
-    Err(TooFew { need, limit, connections, fit })
+    Err(TooFew { need, limit, connections, fit, besides: (crowd, spare) })
 }
 
 #[cfg(test)]
@@ -65,6 +92,20 @@ mod tests {
         assert_eq!((too_few.need, too_few.fit), (20_448, 19_552));
         let text = too_few.to_string();
         assert!(text.contains("LimitNOFILE=20448") && text.contains("19552 or less"), "{text}");
+    }
+
+    #[test]
+    fn advice_is_what_can_be_done() {
+        let text = check(1, 256, 64, 300).expect_err("449 are needed").to_string();
+        assert!(text.contains("300 descriptors, and 448 are needed before"), "{text}");
+        assert!(
+            text.contains("to 512 or more") && text.contains("crowd_max to 54 or less"),
+            "{text}"
+        );
+        assert!(!text.contains("connections_max"), "{text}");
+        assert_eq!(check(54, 54, 64, 300), Ok(()), "the advice holds");
+        let hopeless = check(1, 256, 64, 150).expect_err("too few").to_string();
+        assert!(!hopeless.contains("crowd_max to"), "{hopeless}");
     }
 
     #[test]

@@ -95,6 +95,8 @@ pub struct Desk<H: House> {
     pub(crate) mail: Vec<(ShardId, H::Mail)>,
     pub(crate) dials: Vec<Dial>,
     pub(crate) closes: Vec<(ConnRef, CloseReason, bool)>,
+    /// Who was turned away, and why.
+    pub(crate) turned_away: Vec<(ConnRef, &'static str, Option<Box<str>>)>,
     pub(crate) drain: bool,
     pub(crate) stop: bool,
     pub(crate) detail: Detail,
@@ -114,6 +116,7 @@ impl<H: House> Desk<H> {
             mail: Vec::new(),
             dials: Vec::new(),
             closes: Vec::new(),
+            turned_away: Vec::new(),
             drain: false,
             stop: false,
             detail: Detail::Nothing,
@@ -133,6 +136,12 @@ impl<H: House> Desk<H> {
     /// mail is dropped and counted: senders that need to know keep their own account.
     pub fn post(&mut self, to: ShardId, mail: H::Mail) {
         self.mail.push((to, mail));
+    }
+
+    /// Tells the operator that this connection was turned away, at a bounded rate. To be called
+    /// before its machine is told.
+    pub fn turned_away(&mut self, conn: ConnRef, reason: &'static str, who: Option<&str>) {
+        self.turned_away.push((conn, reason, who.map(Box::from)));
     }
 
     /// Makes a call.

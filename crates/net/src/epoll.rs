@@ -243,6 +243,11 @@ impl<L: Send> Net for Epoll<L> {
         }
     }
 
+    fn peer(&self, socket: &OwnedFd) -> Option<SocketAddr> {
+        let peer = net::getpeername(socket).ok()??;
+        peer.try_into().ok()
+    }
+
     fn adopt(&mut self, socket: &OwnedFd, token: u64) -> Result<(), CloseReason> {
         let flags = epoll::EventFlags::IN
             | epoll::EventFlags::OUT

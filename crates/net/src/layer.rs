@@ -5,12 +5,14 @@
 //! TLS keeps its session; WebSocket keeps two flags of the connection record and nothing else
 //! between messages.
 
+pub mod identity;
 pub mod proxy;
 pub mod sniff;
 pub mod tls;
 pub mod websocket;
 
 use crate::detail::Detail;
+use crate::network::Network;
 use crate::shard::Census;
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
@@ -20,6 +22,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tls::{ClientTls, Tls, TlsServer};
 use websocket::WebSocket;
+
+/// Connections that may wait to be accepted, unless another number is chosen.
+pub const BACKLOG: i32 = 65_535;
 
 /// A listener: where it listens and what it takes.
 #[derive(Clone)]
@@ -32,13 +37,20 @@ pub struct Door {
     pub protocol: Option<Protocol>,
     /// With it, what protocol there is may (or, when one is named, must) come in TLS.
     pub tls: Option<Arc<TlsServer>>,
+    /// Nothing comes but in TLS, whatever `protocol` says.
+    pub tls_only: bool,
     /// The paths of WebSocket upgrades, `*` for any; none: HTTP is not served. What is inside is
     /// what `protocol` says, or is told by the subprotocol, else by its first bytes.
     pub paths: Vec<String>,
-    /// Origins that a browser's upgrade may come from; none: any.
+    /// Origins that a browser's upgrade may come from, besides those of the host that it asks for;
+    /// `*`: any.
     pub origins: Vec<String>,
     /// Every connection begins with a PROXY header, version 1 or 2.
     pub proxy: bool,
+    /// Who may send one. At a socket file, whoever may open it.
+    pub proxies: Vec<Network>,
+    /// Connections that may wait to be accepted; the kernel clips it to `net.core.somaxconn`.
+    pub backlog: i32,
     /// Connections through it at once; 0: as many as the process holds.
     pub connections_max: u32,
     /// Connections through it now, on all shards.
@@ -46,6 +58,30 @@ pub struct Door {
 }
 
 impl Door {
+    /// One without layers that tells protocols apart.
+    pub fn plain(name: &str, address: Address) -> Door {
+        Door {
+            name: name.to_owned(),
+            address,
+            protocol: None,
+            tls: None,
+            tls_only: false,
+            paths: Vec::new(),
+            origins: Vec::new(),
+            proxy: false,
+            proxies: Vec::new(),
+            backlog: BACKLOG,
+            connections_max: 0,
+            open: Arc::default(),
+        }
+    }
+
+    /// Whether a PROXY header from there is believed.
+    fn believes(&self, peer: SocketAddr) -> bool {
+        let is_file = matches!(self.address, Address::Unix(..));
+        is_file || self.proxies.iter().any(|network| network.contains(peer.ip()))
+    }
+
     /// Whether this protocol is served inside of WebSockets.
     fn carries(&self, protocol: Protocol) -> bool {
         match self.protocol {
@@ -149,8 +185,10 @@ impl Layers {
     /// For a connection that came through `door`.
     pub fn accepted(door: Arc<Door>, peer: SocketAddr, crowded: bool) -> Layers {
         let stage = if door.proxy { Stage::Proxy } else { Stage::First };
-        let link =
-            Link { peer, crowded, ..Link::loopback(door.protocol.unwrap_or(Protocol::Miop)) };
+        // A proxy on this machine speaks for strangers.
+        let near = peer.ip().to_canonical().is_loopback() && !door.proxy;
+        let protocol = door.protocol.unwrap_or(Protocol::Miop);
+        let link = Link { peer, near, crowded, ..Link::loopback(protocol) };
         let side = Side::Accepted(door);
         let opening = Opening { stage, pending: Vec::new(), link, side };
         Layers { opening: Some(Box::new(opening)), ..Layers::default() }
@@ -254,6 +292,28 @@ impl Layers {
         Ok(())
     }
 
+    /// What waits here because it is not whole: bytes, and those that they take in memory.
+    pub fn pieces(&self) -> (usize, usize) {
+        let opening = self.opening.as_ref().map(|opening| &opening.pending);
+        let tls = self.tls.as_ref().map(|tls| tls.piece());
+        let framing = self.web_socket.as_ref().map(WebSocket::piece);
+        let each = [opening, tls, framing].into_iter().flatten();
+        each.fold((0, 0), |(length, room), piece| (length + piece.len(), room + piece.capacity()))
+    }
+
+    /// Whether a ping of WebSocket has not been answered.
+    pub fn owes_pong(&self) -> bool {
+        self.web_socket.as_ref().is_some_and(WebSocket::owes_pong)
+    }
+
+    /// Appends to `outer` the pong that is owed, if one is. Whoever writes waits with it until
+    /// nothing else does: so a peer who does not read is owed one, however many it asks for.
+    pub fn pong(&mut self, outer: &mut Vec<u8>) -> Result<(), CloseReason> {
+        let mut plain = Vec::new();
+        self.web_socket.iter_mut().for_each(|framing| framing.pong(&mut plain));
+        self.encrypt(&plain, outer)
+    }
+
     /// Appends the layers' farewells to `outer`.
     pub fn farewell(&mut self, outer: &mut Vec<u8>) {
         let mut plain = Vec::new();
@@ -297,7 +357,7 @@ impl Layers {
 
     /// Whether an end that comes now is inside of something of theirs.
     pub fn is_truncated(&self) -> bool {
-        let framing = self.web_socket.as_ref().is_some_and(|framing| !framing.is_idle());
+        let framing = self.web_socket.as_ref().is_some_and(WebSocket::is_inside);
         let head = self.opening.as_ref().is_some_and(|opening| !opening.pending.is_empty());
         framing || head || self.tls.as_ref().is_some_and(|tls| tls.is_truncated())
     }
@@ -374,8 +434,7 @@ impl Layers {
                 Ok(Some(Stage::Handshake))
             }
             (Protocol::Tls, None) => Err(CloseReason::ProtocolNotServed),
-            // A listener for one protocol in TLS does not take it plain.
-            (_, Some(_)) if door.protocol.is_some() => Err(CloseReason::TlsFailed),
+            _ if door.tls_only => Err(CloseReason::TlsFailed),
             _ => Ok(Some(Stage::Inner)),
         }
     }
@@ -435,7 +494,12 @@ impl Layers {
                         self.encrypt(answer.as_bytes(), outer)?;
                         return Err(CloseReason::WebSocketFailed);
                     }
-                    websocket::Upgrade::Accept { head, answer, protocol } => {
+                    websocket::Upgrade::Foreign(answer) => {
+                        self.encrypt(answer.as_bytes(), outer)?;
+                        return Err(CloseReason::OriginRefused);
+                    }
+                    websocket::Upgrade::Accept { head, answer, protocol, renamed } => {
+                        opening.link.near &= !renamed;
                         said = protocol;
                         (head, answer, WebSocket::server())
                     }
@@ -468,6 +532,9 @@ impl Layers {
 
 impl Opening {
     fn proxy(&mut self) -> Result<Option<Stage>, CloseReason> {
+        if matches!(&self.side, Side::Accepted(door) if !door.believes(self.link.peer)) {
+            return Err(CloseReason::ProxyRefused);
+        }
         match proxy::parse(&self.pending) {
             proxy::Header::More => Ok(None),
             proxy::Header::Bad => Err(CloseReason::ProxyHeaderFailed),

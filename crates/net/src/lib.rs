@@ -10,6 +10,7 @@
 //!
 //! Read [`shard`], then [`connection`].
 
+mod census;
 pub mod connection;
 pub mod descriptors;
 pub mod desk;
@@ -18,6 +19,7 @@ pub mod epoll;
 pub mod layer;
 pub mod listen;
 pub mod mailbox;
+pub mod network;
 pub mod outqueue;
 pub mod shard;
 pub mod transport;

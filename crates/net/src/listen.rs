@@ -13,9 +13,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Connections that may wait to be accepted. The kernel clips it to `net.core.somaxconn`.
-const BACKLOG: i32 = 65_535;
-
 /// Why a listener could not be opened.
 #[derive(Debug)]
 pub struct ListenError {
@@ -98,12 +95,14 @@ pub fn open(doors: &[Door], count: usize, user_timeout_ms: u32) -> Result<Open, 
             Address::Tcp(address) => {
                 let address = probe(*address).map_err(failed)?;
                 for shard in &mut open.shards {
-                    shard.push(listener(address, user_timeout_ms).map_err(failed)?);
+                    let socket = listener(address, user_timeout_ms, door.backlog);
+                    shard.push(socket.map_err(failed)?);
                 }
                 open.addresses.push(Address::Tcp(address));
             }
             Address::Unix(path, mode) => {
-                let socket = unix_listener(path, *mode, &mut open.files).map_err(failed)?;
+                let socket =
+                    unix_listener((path, door.backlog), *mode, &mut open.files).map_err(failed)?;
                 for shard in &mut open.shards {
                     let again = rustix::io::fcntl_dupfd_cloexec(&socket, 0).map_err(failed)?;
                     shard.push(again);
@@ -150,7 +149,7 @@ fn probe(address: SocketAddr) -> Result<SocketAddr, Errno> {
     SocketAddr::try_from(bound).map_err(|_| Errno::AFNOSUPPORT)
 }
 
-fn listener(address: SocketAddr, user_timeout_ms: u32) -> Result<OwnedFd, Errno> {
+fn listener(address: SocketAddr, user_timeout_ms: u32, backlog: i32) -> Result<OwnedFd, Errno> {
     let socket = socket_for(address)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     sockopt::set_socket_reuseport(&socket, true)?;
@@ -158,11 +157,15 @@ fn listener(address: SocketAddr, user_timeout_ms: u32) -> Result<OwnedFd, Errno>
     sockopt::set_tcp_nodelay(&socket, true)?;
     sockopt::set_tcp_user_timeout(&socket, user_timeout_ms)?;
     net::bind(&socket, &address)?;
-    net::listen(&socket, BACKLOG)?;
+    net::listen(&socket, backlog)?;
     Ok(socket)
 }
 
-fn unix_listener(path: &Path, mode: u32, files: &mut Files) -> Result<OwnedFd, Errno> {
+fn unix_listener(
+    (path, backlog): (&Path, i32),
+    mode: u32,
+    files: &mut Files,
+) -> Result<OwnedFd, Errno> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -180,7 +183,7 @@ fn unix_listener(path: &Path, mode: u32, files: &mut Files) -> Result<OwnedFd, E
     net::bind(&socket, &address)?;
     files.0.push((path.to_path_buf(), fs::lstat(path)?.st_ino));
     fs::chmod(path, Mode::from_raw_mode(mode))?;
-    net::listen(&socket, BACKLOG)?;
+    net::listen(&socket, backlog)?;
     Ok(socket)
 }
 

@@ -4,9 +4,9 @@
 //! and the shard ends the connection when either reaches its limit: a reader that does not read
 //! costs a known amount. Everything gathered in a turn goes out in one gathering write.
 
+use model::machine::SharedBytes;
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::sync::Arc;
 
 /// Pieces given to one write; Linux takes 1,024, a turn rarely gathers more than a few.
 const PIECES_MAX: usize = 64;
@@ -20,7 +20,7 @@ pub struct OutQueue {
     own: Vec<u8>,
     from: usize,
     /// Shared frames: each goes out before the own byte at its position.
-    shared: VecDeque<(usize, Arc<[u8]>)>,
+    shared: VecDeque<(usize, SharedBytes)>,
     /// Bytes of the first shared frame that are out already.
     shared_from: usize,
     shared_bytes: usize,
@@ -35,7 +35,7 @@ impl OutQueue {
     }
 
     /// Appends a frame that others send too.
-    pub fn share(&mut self, frame: Arc<[u8]>) {
+    pub fn share(&mut self, frame: SharedBytes) {
         self.shared_bytes += frame.len();
         self.shared.push_back((self.own.len(), frame));
         self.frames += 1;
@@ -149,7 +149,7 @@ mod tests {
                 let bytes: Vec<u8> = (0..rng.below(900)).map(|_| rng.draw() as u8).collect();
                 expected.extend_from_slice(&bytes);
                 if rng.one_in(2) {
-                    queue.share(bytes.into());
+                    queue.share(SharedBytes::Frame(bytes.into()));
                 } else {
                     queue.push(&bytes);
                 }

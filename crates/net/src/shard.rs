@@ -6,15 +6,20 @@
 //! because another is busy.
 //!
 //! The shard knows connections; what they mean is the machines' and the house's business. The
-//! parts are in siblings: [`accept`](self::accept), [`read`](self::read), [`write`](self::write),
-//! [`timers`](self::timers).
+//! parts are in siblings: [`accept`](self::accept), [`read`](self::read),
+//! [`partial`](self::partial), [`write`](self::write), [`timers`](self::timers).
 
 mod accept;
+mod notices;
+mod partial;
 mod read;
 mod timers;
+mod told;
 mod write;
 
-use crate::connection::{Extra, Record};
+pub use crate::census::Census;
+use crate::census::NO_BUCKET;
+use crate::connection::{Extra, Piece, Record};
 use crate::desk::{Desk, House};
 use crate::detail::Detail;
 use crate::layer::Door;
@@ -32,7 +37,6 @@ use model::machine::{Machine, Outbox, TurnAway};
 use model::request::Refusal;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Bytes read at once: the one read buffer of the shard.
@@ -57,33 +61,14 @@ pub struct Moved<M, S> {
     record: Record<M, S>,
     /// Bytes the machine has not taken yet.
     unread: Vec<u8>,
+    /// Where it is counted by its source.
+    bucket: u16,
 }
 
 /// The letters of a shard with house `H` over network `N`.
 pub type LetterOf<H, S> = Letter<<H as House>::Machine, <H as House>::Mail, S>;
 
 type Conn<N, H> = Record<<H as House>::Machine, <N as Net>::Socket>;
-
-/// Connections open: in the whole process, or through one listener.
-#[derive(Default, Debug)]
-pub struct Census(AtomicU32);
-
-impl Census {
-    /// Connections open now.
-    pub fn open(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// One more; how many that makes.
-    pub(crate) fn enter(&self) -> u32 {
-        self.0.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// One fewer.
-    pub(crate) fn leave(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// What a shard needs to know.
 #[derive(Clone)]
@@ -134,7 +119,16 @@ pub struct Shard<N: Net, H: House> {
     letters: Vec<N::Letter>,
     due: Vec<u64>,
     sweep: timers::Sweep,
+    /// Looks at the silence of those whose keep-alive is too short for the sweep.
+    looks: Wheel,
+    notices: notices::Notices,
+    /// Of whom the house told last: its end is not told once more.
+    last_away: Option<Key>,
     drain: Option<timers::Drain>,
+    /// Bytes of frames that are not whole, of the connections here.
+    partial_bytes: u64,
+    /// Where connections are counted by their source, by slot; as long as it has to be.
+    buckets: Vec<u16>,
     handshakes_left: u32,
     house_next: Option<Instant>,
     stopped: bool,
@@ -170,7 +164,12 @@ where
             letters: Vec::new(),
             due: Vec::new(),
             sweep: timers::Sweep::default(),
+            looks: Wheel::default(),
+            notices: notices::Notices::default(),
+            last_away: None,
             drain: None,
+            partial_bytes: 0,
+            buckets: Vec::new(),
             handshakes_left: 0,
             house_next: Some(now.mono),
             stopped: false,
@@ -207,6 +206,8 @@ where
         }
         self.ready = ready;
         self.fire_timers();
+        self.look_closely();
+        self.tell_more();
         self.sweep_slice();
         self.desk.connections = self.conns.len();
         self.house_next = self.house.turn(self.now, &mut self.desk);
@@ -248,6 +249,12 @@ where
         &self.net
     }
 
+    /// Bytes that wait for sockets, of all connections here: a walk over them.
+    pub fn waiting_bytes(&self) -> usize {
+        let slots = 0..self.conns.slots();
+        slots.filter_map(|slot| self.conns.tenant(slot)).map(|(_, conn)| conn.backlog()).sum()
+    }
+
     /// Connections held.
     pub fn connections(&self) -> usize {
         self.conns.len()
@@ -266,8 +273,10 @@ where
             return Some(Duration::ZERO);
         }
         let again = reads.then(|| self.now.mono + CONGESTED);
-        let next = [self.house_next, self.wheel.next(), self.next_sweep(), self.next_drain()];
-        let next = next.into_iter().chain([again]).flatten().min()?;
+        let wheels = [self.wheel.next(), self.looks.next()];
+        let next = [self.house_next, self.next_sweep(), self.next_drain()];
+        let next =
+            next.into_iter().chain(wheels).chain([again, self.notices.next()]).flatten().min()?;
         Some(next - self.now.mono)
     }
 
@@ -299,11 +308,8 @@ where
         if let Some(at) = self.outbox.take_wake() {
             self.wheel.insert(at, key.pack());
         }
-        if let Some(silence_s) = self.outbox.take_silence()
-            && let Some(conn) = self.conns.at_mut(key)
-        {
-            conn.silence_s = silence_s;
-            conn.flags |= Conn::<N, H>::BOUND;
+        if let Some(silence_ms) = self.outbox.take_silence() {
+            self.agree_on_silence(key, silence_ms);
         }
         let beats = self.outbox.take_beats();
         self.desk.counters.count_by(Counter::Pings, beats);
@@ -326,6 +332,7 @@ where
     /// Carries out the house's orders until none is left.
     fn settle(&mut self) {
         loop {
+            self.tell_turned_away();
             while !self.desk.deliveries.is_empty() {
                 let mut deliveries = std::mem::take(&mut self.desk.deliveries);
                 for (to, down) in deliveries.drain(..) {
@@ -422,21 +429,25 @@ where
     fn move_out(&mut self, key: Key, to: ShardId, unread: &[u8]) {
         let Some(mut record) = self.conns.remove(key) else { return };
         self.net.release(&record.socket);
+        self.let_bytes_go(&mut record);
         record.flags &= !(Conn::<N, H>::DIRTY | Conn::<N, H>::REFEED | Conn::<N, H>::DEFERRED);
-        let moved = Moved { record, unread: unread.to_vec() };
+        record.flags &= !Conn::<N, H>::WATCHED;
+        let bucket = self.take_bucket(key);
+        let moved = Moved { record, unread: unread.to_vec(), bucket };
         match self.net.post(to, Letter::Moved(Box::new(moved))) {
             Ok(()) => self.desk.counters.count(Counter::MovedOut),
             Err(Letter::Moved(moved)) => {
                 self.desk.counters.count(Counter::LettersRefused);
-                self.turn_away_homeless(moved.record);
+                self.turn_away_homeless(moved.record, moved.bucket);
             }
             Err(_) => unreachable!("the mailbox gives back the letter it was given"),
         }
     }
 
     /// The owner's mailbox is full: the connection is told to come back.
-    fn turn_away_homeless(&mut self, record: Conn<N, H>) {
+    fn turn_away_homeless(&mut self, record: Conn<N, H>, bucket: u16) {
         if let Ok(key) = self.conns.insert(record) {
+            self.set_bucket(key, bucket);
             let away = TurnAway { why: Refusal::Busy, retry_after_ms: self.retry_after_ms() };
             self.drive(key, |machine, now, out| {
                 machine.turn_away(now, away, out);
@@ -446,15 +457,16 @@ where
     }
 
     fn move_in(&mut self, moved: Moved<H::Machine, N::Socket>) {
-        let Moved { record, unread } = moved;
+        let Moved { record, unread, bucket } = moved;
         let key = match self.conns.insert(record) {
             Ok(key) => key,
             Err(record) => {
-                self.leave_census(&record);
+                self.leave_census(&record, bucket);
                 self.net.close(record.socket, true);
                 return self.desk.counters.closed(CloseReason::Full);
             }
         };
+        self.set_bucket(key, bucket);
         let conn = self.conns.at(key).expect("it was just put in");
         if let Err(reason) = self.net.adopt(&conn.socket, key.pack()) {
             return self.end_knowing(key, reason, self.net.detail());
@@ -464,8 +476,10 @@ where
         } else if conn.has(Conn::<N, H>::TELLS) {
             self.tell_when_drained(key);
         }
+        self.look_again(key);
         self.drive(key, |machine, now, out| machine.wake(now, out));
         self.feed(key, &unread);
+        self.weigh(key);
     }
 
     /// Ends a connection: what is queued goes out as far as the socket takes it, the machine has
@@ -501,14 +515,38 @@ where
         let abort =
             matches!(reason, CloseReason::SlowConsumer | CloseReason::TimedOut | CloseReason::Full)
                 || conn.has(Conn::<N, H>::RESET);
-        self.leave_census(&conn);
+        self.tell_end(key, &conn, reason);
+        let bucket = self.take_bucket(key);
+        self.leave_census(&conn, bucket);
         self.net.close(conn.socket, abort);
         self.desk.counters.closed(reason);
     }
 
+    /// Where a connection is counted by its source.
+    fn bucket_of(&self, key: Key) -> u16 {
+        self.buckets.get(key.slot as usize).copied().unwrap_or(NO_BUCKET)
+    }
+
+    /// From now on a connection is counted there. Those of this machine alone take no room.
+    fn set_bucket(&mut self, key: Key, bucket: u16) {
+        let slot = key.slot as usize;
+        if slot >= self.buckets.len() && bucket != NO_BUCKET {
+            self.buckets.resize(slot + 1, NO_BUCKET);
+        }
+        if let Some(found) = self.buckets.get_mut(slot) {
+            *found = bucket;
+        }
+    }
+
+    /// A connection leaves this slot.
+    fn take_bucket(&mut self, key: Key) -> u16 {
+        self.buckets.get_mut(key.slot as usize).map_or(NO_BUCKET, std::mem::take)
+    }
+
     /// A connection is no longer counted: in the process, and at the listener it came through.
-    fn leave_census(&self, conn: &Conn<N, H>) {
+    fn leave_census(&self, conn: &Conn<N, H>, bucket: u16) {
         self.settings.census.leave();
+        self.settings.census.leave_source(bucket);
         if !conn.has(Conn::<N, H>::DIALLED) {
             self.settings.doors[conn.door as usize].open.leave();
         }
@@ -519,6 +557,8 @@ where
     }
 
     fn pool_extra(&mut self, mut extra: Box<Extra>) {
+        self.hold_bytes(extra.piece.held, 0);
+        extra.piece = Piece::default();
         if self.pool.len() < POOL_MAX {
             extra.out.clear();
             extra.partial = Vec::new();
@@ -544,5 +584,7 @@ where
     }
 }
 
+#[cfg(test)]
+mod silence;
 #[cfg(test)]
 mod tests;

@@ -48,6 +48,11 @@ pub trait Net {
     /// Ends it: with a farewell, or (`abort`) with a reset.
     fn close(&mut self, socket: Self::Socket, abort: bool);
 
+    /// Whom the socket is connected to, as far as this is known.
+    fn peer(&self, _socket: &Self::Socket) -> Option<SocketAddr> {
+        None
+    }
+
     /// What more is known of the last call that failed.
     fn detail(&self) -> Detail {
         Detail::Nothing

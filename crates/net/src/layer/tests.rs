@@ -10,15 +10,9 @@ const CONNECT: &[u8] = &[0x10, 0x0d, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 60, 
 
 fn door(protocol: Option<Protocol>, paths: &[&str]) -> Arc<Door> {
     Arc::new(Door {
-        name: "test".to_owned(),
-        address: Address::Tcp(here()),
         protocol,
-        tls: None,
         paths: paths.iter().map(|&path| path.to_owned()).collect(),
-        origins: Vec::new(),
-        proxy: false,
-        connections_max: 0,
-        open: Arc::default(),
+        ..Door::plain("test", Address::Tcp(here()))
     })
 }
 
@@ -93,12 +87,76 @@ fn miop_door() -> Arc<Door> {
 
 #[test]
 fn a_proxy_header_gives_the_address_of_a_client_of_mqtt() {
-    let door = Door { proxy: true, ..(*door(Some(Protocol::Mqtt), &[])).clone() };
-    let mut layers = Layers::accepted(Arc::new(door), here(), false);
+    let mut layers = Layers::accepted(behind(&["127.0.0.1"]), here(), false);
     let bytes = [b"PROXY TCP4 10.1.2.3 10.0.0.1 4242 1883\r\n", CONNECT].concat();
     let (mut inner, mut outer) = (Vec::new(), Vec::new());
     assert_eq!(layers.receive(&bytes, &mut inner, &mut outer), Ok(Flow::Open));
     let link = layers.take_link().expect("it is open");
     assert_eq!((link.peer.to_string().as_str(), link.protocol), ("10.1.2.3:4242", Protocol::Mqtt));
     assert_eq!(inner, CONNECT);
+}
+
+/// A listener of MQTT that believes these.
+fn behind(proxies: &[&str]) -> Arc<Door> {
+    let proxies = proxies.iter().map(|text| text.parse().expect("a network")).collect();
+    Arc::new(Door { proxy: true, proxies, ..(*door(Some(Protocol::Mqtt), &[])).clone() })
+}
+
+#[test]
+fn nobody_behind_a_proxy_is_of_this_machine() {
+    for header in [
+        "PROXY TCP4 127.0.0.1 10.0.0.1 4242 1883\r\n",
+        "PROXY TCP6 ::1 ::1 4242 1883\r\n",
+        "PROXY UNKNOWN\r\n",
+    ] {
+        let mut layers = Layers::accepted(behind(&["127.0.0.0/8"]), here(), false);
+        let bytes = [header.as_bytes(), CONNECT].concat();
+        let opened = layers.receive(&bytes, &mut Vec::new(), &mut Vec::new());
+        assert_eq!(opened, Ok(Flow::Open), "{header}");
+        assert!(!layers.take_link().expect("it is open").near, "{header}");
+    }
+    let mut layers = Layers::accepted(door(None, &[]), here(), false);
+    assert_eq!(layers.receive(CONNECT, &mut Vec::new(), &mut Vec::new()), Ok(Flow::Open));
+    assert!(layers.take_link().expect("it is open").near, "its socket says so");
+}
+
+#[test]
+fn a_header_from_elsewhere_is_not_even_read() {
+    for proxies in [&[][..], &["10.0.0.0/8"]] {
+        let mut layers = Layers::accepted(behind(proxies), here(), false);
+        let begun = layers.receive(b"P", &mut Vec::new(), &mut Vec::new());
+        assert_eq!(begun, Err(CloseReason::ProxyRefused));
+    }
+    let file = Door {
+        address: Address::Unix("/run/x".into(), 0o600),
+        proxies: Vec::new(),
+        ..(*behind(&[])).clone()
+    };
+    let mut layers = Layers::accepted(Arc::new(file), here(), false);
+    assert_eq!(layers.receive(b"P", &mut Vec::new(), &mut Vec::new()), Ok(Flow::Opening));
+}
+
+#[test]
+fn nothing_comes_plain_where_all_must_come_in_tls() {
+    let paths = ["/mqtt"];
+    for protocol in [None, Some(Protocol::Mqtt), Some(Protocol::Miop), Some(Protocol::Http)] {
+        let door = Arc::new(Door { tls_only: true, ..(*door(protocol, &paths)).clone() });
+        let plain = [CONNECT.to_vec(), vec![0, 7, 0, 2], upgrade("/mqtt", Some("mqtt"))];
+        for bytes in plain {
+            let refused = through(&door, &bytes, 1).err();
+            assert_eq!(refused, Some(CloseReason::TlsFailed), "{protocol:?} {bytes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_page_of_another_site_is_told_so_and_ends() {
+    let door = door(None, &["/mqtt"]);
+    let request = String::from_utf8(upgrade("/mqtt", None)).expect("a request");
+    let request = request.replace("Host: h", "Host: h\r\nOrigin: https://evil.example");
+    let mut layers = Layers::accepted(door, here(), false);
+    let mut outer = Vec::new();
+    let answered = layers.receive(request.as_bytes(), &mut Vec::new(), &mut outer);
+    assert_eq!(answered, Err(CloseReason::OriginRefused));
+    assert!(outer.starts_with(b"HTTP/1.1 403 "));
 }

@@ -7,6 +7,8 @@
 
 use crate::detail::Detail;
 use crate::layer::Flow;
+use crate::layer::identity;
+pub use crate::layer::identity::Identity;
 use arc_swap::ArcSwap;
 use model::close::CloseReason;
 use model::link::TlsFacts;
@@ -28,18 +30,6 @@ use std::sync::Arc;
 /// Protocols that may be inside, for clients that ask by ALPN: MIOP, MQTT (as IANA lists it), and
 /// WebSocket's upgrade.
 const ALPN: [&[u8]; 3] = [b"miop/7", b"mqtt", b"http/1.1"];
-
-/// Which name of a client's certificate is its identity.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Identity {
-    /// The first DNS name or URI among its alternative names, else the common name.
-    #[default]
-    Alternative,
-    /// The common name of its subject.
-    CommonName,
-    /// Its whole subject, as RFC 4514 writes it.
-    Subject,
-}
 
 /// Whether clients show certificates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -257,6 +247,11 @@ impl Tls {
         self.open || !self.pending.is_empty()
     }
 
+    /// A record that is not whole.
+    pub(crate) fn piece(&self) -> &Vec<u8> {
+        &self.pending
+    }
+
     /// What was established, with the identity that the listener wants to know.
     pub fn facts(&self) -> TlsFacts {
         TlsFacts { identity: self.identity.clone() }
@@ -309,7 +304,7 @@ impl Tls {
             let chain = session.peer_certificates();
             self.identity = chain
                 .and_then(|chain| chain.first())
-                .and_then(|certificate| identity(certificate, self.names));
+                .and_then(|certificate| identity::of(certificate, self.names));
         }
         self.open = true;
     }
@@ -453,25 +448,4 @@ fn step<Data>(
         Ok(_) => Next::Failed(Detail::Tls("early data")), // it is never accepted
     };
     Step { discard, next }
-}
-
-/// The name in a verified certificate.
-fn identity(certificate: &CertificateDer<'_>, which: Identity) -> Option<Box<str>> {
-    use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
-    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    let common = || parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
-    match which {
-        Identity::CommonName => common().map(Box::from),
-        Identity::Subject => Some(parsed.subject().to_string().into()),
-        Identity::Alternative => {
-            let names = parsed.subject_alternative_name().ok().flatten();
-            let first = names.and_then(|names| {
-                names.value.general_names.iter().find_map(|name| match name {
-                    GeneralName::DNSName(name) | GeneralName::URI(name) => Some(*name),
-                    _ => None,
-                })
-            });
-            first.or_else(common).map(Box::from)
-        }
-    }
 }

@@ -1,8 +1,9 @@
 //! WebSocket (RFC 6455): the upgrade, and binary messages around a protocol's bytes.
 //!
-//! Message boundaries mean nothing to the protocols inside: payloads are one stream of bytes. Text
-//! messages are refused, extensions are not offered. Between frames there is no state: a frame that
-//! is not whole waits in `pending`, which is empty otherwise.
+//! Message boundaries mean nothing to the protocols inside: payloads are one stream of bytes, and
+//! pass as they come. Text messages are refused, extensions are not offered. Only a header, or a
+//! control frame, that is not whole waits here. Invariant: what this owes a peer who does not read
+//! is one pong, the newest (RFC 6455 5.5.3).
 
 use crate::layer::Flow;
 use base64::Engine;
@@ -10,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use model::close::CloseReason;
 use model::link::Protocol;
 use sha1::{Digest, Sha1};
+use std::net::IpAddr;
 
 /// Subprotocols, as they stand in `Sec-WebSocket-Protocol`, with what is inside. MQTT 3.1 has a
 /// name of its own with some clients; MQTT5 6.0.0-4 and later have one for all versions.
@@ -19,7 +21,13 @@ const SUBPROTOCOLS: [(&str, Protocol); 3] =
 /// Framing of one connection.
 pub struct WebSocket {
     client: bool,
+    /// A header or a control frame that is not whole.
     pending: Vec<u8>,
+    /// Bytes that the payload of the current frame still has.
+    left: u64,
+    mask: [u8; 4],
+    /// What the newest ping said, until it is answered.
+    pinged: Option<Box<[u8]>>,
     /// Largest payload of one frame, bytes: what the protocol inside may send now.
     pub payload_max: u64,
 }
@@ -30,6 +38,8 @@ pub enum Upgrade {
     More,
     /// Not an upgrade we take: this is the answer.
     Refuse(String),
+    /// An upgrade by a page of another site: this is the answer.
+    Foreign(String),
     /// An upgrade.
     Accept {
         /// Bytes of the head.
@@ -38,6 +48,9 @@ pub enum Upgrade {
         answer: String,
         /// What is inside, when the caller named a subprotocol.
         protocol: Option<Protocol>,
+        /// It is a browser's, and the host that it asked for is a name that anybody may have given
+        /// to this address: see [`is_renamed`].
+        renamed: bool,
     },
 }
 
@@ -45,7 +58,8 @@ impl WebSocket {
     /// The side that accepted: it receives masked frames and sends unmasked ones.
     pub fn server() -> Self {
         let payload_max = u64::from(model::limits::FRAME_BYTES_HARD_MAX);
-        WebSocket { client: false, pending: Vec::new(), payload_max }
+        let (pending, mask) = (Vec::new(), [0; 4]);
+        WebSocket { client: false, pending, left: 0, mask, pinged: None, payload_max }
     }
 
     /// The side that called.
@@ -53,9 +67,31 @@ impl WebSocket {
         WebSocket { client: true, ..WebSocket::server() }
     }
 
-    /// Whether no partial frame waits: then nothing needs to be kept.
+    /// Whether nothing needs to be kept.
     pub fn is_idle(&self) -> bool {
-        self.pending.is_empty()
+        !self.is_inside() && self.pinged.is_none()
+    }
+
+    /// Whether a frame has begun and not ended.
+    pub fn is_inside(&self) -> bool {
+        self.left > 0 || !self.pending.is_empty()
+    }
+
+    /// A header or a control frame that is not whole.
+    pub(crate) fn piece(&self) -> &Vec<u8> {
+        &self.pending
+    }
+
+    /// Whether a ping has not been answered.
+    pub fn owes_pong(&self) -> bool {
+        self.pinged.is_some()
+    }
+
+    /// Appends the pong that is owed, if one is.
+    pub fn pong(&mut self, out: &mut Vec<u8>) {
+        if let Some(pinged) = self.pinged.take() {
+            self.frame(0x8a, &pinged, out);
+        }
     }
 
     /// The header of a binary message that is sent unmasked (by a server).
@@ -73,7 +109,7 @@ impl WebSocket {
         self.frame(0x88, &1000u16.to_be_bytes(), out);
     }
 
-    /// Takes the payloads out of whole frames; answers pings.
+    /// Takes the payloads out of frames. A ping is owed its [`pong`](Self::pong).
     pub fn unwrap(
         &mut self,
         bytes: &[u8],
@@ -81,38 +117,49 @@ impl WebSocket {
         outer: &mut Vec<u8>,
     ) -> Result<Flow, CloseReason> {
         let mut joined = std::mem::take(&mut self.pending);
-        let bytes = if joined.is_empty() {
+        let mut rest = if joined.is_empty() {
             bytes
         } else {
             joined.extend_from_slice(bytes);
             &joined
         };
-        let mut at = 0;
-        while let Some(frame) = self.parse(&bytes[at..])? {
-            let payload = &bytes[at + frame.head..at + frame.head + frame.length];
-            at += frame.head + frame.length;
-            match frame.opcode {
-                0x0 | 0x2 => unmask(payload, frame.mask, inner),
-                0x8 => {
-                    self.farewell(outer);
-                    return Ok(Flow::Ended);
+        rest = self.payload(rest, inner);
+        while let Some(frame) = Frame::parse(rest, !self.client, self.payload_max)? {
+            if frame.is_control() {
+                let whole = frame.head + frame.length as usize;
+                let Some(payload) = rest.get(frame.head..whole) else { break };
+                rest = &rest[whole..];
+                match frame.opcode {
+                    0x8 => {
+                        self.farewell(outer);
+                        return Ok(Flow::Ended);
+                    }
+                    0x9 => {
+                        let mut said = Vec::with_capacity(payload.len());
+                        unmask(payload, frame.mask, &mut said);
+                        self.pinged = Some(said.into());
+                    }
+                    0xa => {}
+                    _ => return Err(CloseReason::WebSocketFailed),
                 }
-                0x9 => {
-                    let mut pong = Vec::new();
-                    unmask(payload, frame.mask, &mut pong);
-                    self.frame(0x8a, &pong, outer);
-                }
-                0xa => {}
-                _ => return Err(CloseReason::WebSocketFailed),
+            } else if matches!(frame.opcode, 0x0 | 0x2) {
+                (self.left, self.mask) = (frame.length, frame.mask);
+                rest = self.payload(&rest[frame.head..], inner);
+            } else {
+                return Err(CloseReason::WebSocketFailed);
             }
         }
-        self.pending = bytes[at..].to_vec();
+        self.pending = rest.to_vec();
         Ok(Flow::Open)
     }
 
-    /// The header at the front, when the whole frame is there.
-    fn parse(&self, bytes: &[u8]) -> Result<Option<Frame>, CloseReason> {
-        Frame::parse(bytes, !self.client, self.payload_max)
+    /// Passes on what of `bytes` is the current frame's; gives the rest.
+    fn payload<'a>(&mut self, bytes: &'a [u8], inner: &mut Vec<u8>) -> &'a [u8] {
+        let (mine, rest) = bytes.split_at(self.left.min(bytes.len() as u64) as usize);
+        unmask(mine, self.mask, inner);
+        self.left -= mine.len() as u64;
+        self.mask.rotate_left(mine.len() % 4);
+        rest
     }
 
     fn frame(&mut self, first: u8, payload: &[u8], out: &mut Vec<u8>) {
@@ -130,10 +177,15 @@ struct Frame {
     opcode: u8,
     mask: [u8; 4],
     head: usize,
-    length: usize,
+    length: u64,
 }
 
 impl Frame {
+    fn is_control(&self) -> bool {
+        self.opcode & 0x08 != 0
+    }
+
+    /// The header at the front, once it is whole.
     fn parse(bytes: &[u8], masked: bool, payload_max: u64) -> Result<Option<Frame>, CloseReason> {
         let [first, second, ..] = *bytes else { return Ok(None) };
         let control = first & 0x08 != 0;
@@ -163,9 +215,7 @@ impl Frame {
             mask.copy_from_slice(field);
             head += 4;
         }
-        let length = length as usize;
-        let whole = bytes.len() >= head + length;
-        Ok(whole.then_some(Frame { opcode: first & 0x0f, mask, head, length }))
+        Ok(Some(Frame { opcode: first & 0x0f, mask, head, length }))
     }
 }
 
@@ -193,7 +243,7 @@ fn unmask(payload: &[u8], mask: [u8; 4], into: &mut Vec<u8>) {
 pub struct Offer<'a> {
     /// To these paths; `*`: to any.
     pub paths: &'a [String],
-    /// From these origins, if the caller names one; none: from any.
+    /// From these origins besides the host's own, if the caller names one; `*`: from any.
     pub origins: &'a [String],
     /// For these protocols.
     pub serves: &'a dyn Fn(Protocol) -> bool,
@@ -225,11 +275,13 @@ pub fn answer(bytes: &[u8], offer: &Offer<'_>) -> Upgrade {
     if header("sec-websocket-version") != "13" || header("sec-websocket-key").len() != 24 {
         return Upgrade::Refuse(refusal("400 Bad Request", "RFC 6455, version 13, is spoken here"));
     }
-    let origin = header("origin");
-    let known = offer.origins.iter().any(|known| known.eq_ignore_ascii_case(origin));
-    if !origin.is_empty() && !offer.origins.is_empty() && !known {
-        return Upgrade::Refuse(refusal("403 Forbidden", "not from this origin"));
+    let (origin, host) = (header("origin"), header("host"));
+    let told = request.headers.iter().any(|h| h.name.eq_ignore_ascii_case("origin"));
+    if told && !is_known(origin, host, offer.origins) {
+        let why = "not from this origin: the listener's websocket_origins names those that may";
+        return Upgrade::Foreign(refusal("403 Forbidden", why));
     }
+    let renamed = told && is_renamed(host);
     let offered = header("sec-websocket-protocol");
     let served = SUBPROTOCOLS.into_iter().filter(|(_, inside)| (offer.serves)(*inside));
     let served: Vec<(&str, Protocol)> = served.collect();
@@ -248,7 +300,36 @@ pub fn answer(bytes: &[u8], offer: &Offer<'_>) -> Upgrade {
          Sec-WebSocket-Accept: {accept}\r\n{}\r\n",
         name.unwrap_or_default()
     );
-    Upgrade::Accept { head, answer, protocol: chosen.map(|(_, protocol)| protocol) }
+    Upgrade::Accept { head, answer, protocol: chosen.map(|(_, protocol)| protocol), renamed }
+}
+
+/// Whether a page of this origin (RFC 6454 7) may upgrade: one of the host that was asked for, or
+/// one that is listed. `null`, which pages without an origin say, is nobody's own.
+fn is_known(origin: &str, host: &str, origins: &[String]) -> bool {
+    if origins.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(origin)) {
+        return true;
+    }
+    let Some((_, authority)) = origin.split_once("://") else { return false };
+    let (theirs, ours) = (without_port(authority), without_port(host));
+    !theirs.is_empty() && theirs.eq_ignore_ascii_case(ours)
+}
+
+/// Whether a host is a name, and not one of this machine alone. Its owner can let it point here
+/// (DNS rebinding), so that a page of another site seems to be of this host: nothing is to be
+/// had for it by being near.
+fn is_renamed(host: &str) -> bool {
+    let name = without_port(host).trim_end_matches('.');
+    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let local = name.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"));
+    !is_address && !local
+}
+
+/// The host of a host and port.
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => host,
+        _ => authority,
+    }
 }
 
 /// The request of a calling side that speaks `protocol`.
@@ -326,8 +407,49 @@ mod tests {
             for part in wire.chunks(step) {
                 assert_eq!(server.unwrap(part, &mut inner, &mut outer), Ok(Flow::Open));
             }
-            assert!(inner == expected && server.is_idle());
+            assert!(inner == expected && !server.is_inside() && outer.is_empty());
+            server.pong(&mut outer);
+            assert!(server.is_idle());
             assert_eq!(outer, b"\x8a\x04ping");
+        }
+    }
+
+    #[test]
+    fn only_the_newest_ping_is_answered() {
+        let (mut client, mut server) = (WebSocket::client(), WebSocket::server());
+        let (mut wire, mut inner, mut outer) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..1_000u16 {
+            client.frame(0x89, &number.to_be_bytes(), &mut wire);
+        }
+        for part in wire.chunks(77) {
+            assert_eq!(server.unwrap(part, &mut inner, &mut outer), Ok(Flow::Open));
+        }
+        server.pong(&mut outer);
+        server.pong(&mut outer);
+        assert_eq!(outer, [0x8a, 2, 3, 231]);
+    }
+
+    #[test]
+    fn a_payload_passes_as_it_comes() {
+        let mut wire = Vec::new();
+        WebSocket { mask: [0; 4], ..WebSocket::client() }.wrap(&[7; 60_000], &mut wire);
+        let mut server = WebSocket::server();
+        let (mut inner, mut outer) = (Vec::new(), Vec::new());
+        for (at, byte) in wire.iter().enumerate() {
+            assert_eq!(server.unwrap(&[*byte], &mut inner, &mut outer), Ok(Flow::Open));
+            assert_eq!(inner.len(), (at + 1).saturating_sub(8), "{at}");
+        }
+        assert!(server.is_idle());
+        // The mask goes on over a cut (RFC 6455 5.3).
+        let (mask, text) = ([1, 2, 3, 4], b"abcdefg");
+        let masked = text.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask);
+        let frame: Vec<u8> = [0x82, 0x87].into_iter().chain(mask).chain(masked).collect();
+        for cut in 0..frame.len() {
+            inner.clear();
+            for part in [&frame[..cut], &frame[cut..]] {
+                assert_eq!(server.unwrap(part, &mut inner, &mut outer), Ok(Flow::Open));
+            }
+            assert_eq!(inner, text, "{cut}");
         }
     }
 
@@ -363,7 +485,9 @@ mod tests {
         let paths = ["/miop".to_owned(), "/mqtt".to_owned()];
         let offer = Offer { paths: &paths, origins: &[], serves: &|_| true };
         let answered = |bytes: &[u8]| answer(bytes, &offer);
-        let Upgrade::Accept { head, answer: text, protocol } = answered(good.as_bytes()) else {
+        let Upgrade::Accept { head, answer: text, protocol, renamed: false } =
+            answered(good.as_bytes())
+        else {
             panic!("a good request")
         };
         assert_eq!((head, protocol), (good.len(), Some(Protocol::Miop)));
@@ -420,7 +544,49 @@ mod tests {
         };
         assert!(matches!(from("https://APP.example"), Upgrade::Accept { .. }));
         assert!(matches!(answer(request.as_bytes(), &offer), Upgrade::Accept { .. }));
-        let Upgrade::Refuse(text) = from("https://other.example") else { panic!("not known") };
+        let Upgrade::Foreign(text) = from("https://other.example") else { panic!("not known") };
         assert!(text.starts_with("HTTP/1.1 403"), "{text}");
+    }
+
+    /// Whether an upgrade is taken; and whether it is of this machine then, if its socket is.
+    fn of_page(origin: &str, host: &str, origins: &[&str]) -> Option<bool> {
+        let origins: Vec<String> = origins.iter().map(|&origin| origin.to_owned()).collect();
+        let offer = Offer { paths: &["*".to_owned()], origins: &origins, serves: &|_| true };
+        let line = format!("Host: {host}\r\nOrigin: {origin}\r\n");
+        let request = request("h", "/mqtt", Protocol::Mqtt).replace("Host: h\r\n", &line);
+        match answer(request.as_bytes(), &offer) {
+            Upgrade::Accept { renamed, .. } => Some(!renamed),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_refused_unless_it_is_named() {
+        let near = Some(true);
+        for (origin, host, taken) in [
+            ("http://localhost:3000", "localhost:8083", near),
+            ("http://127.0.0.1", "127.0.0.1:8083", near),
+            ("http://[::1]:80", "[::1]:8083", near),
+            ("http://[::1]", "[::1]", near),
+            ("http://app.localhost", "app.localhost:8083", near),
+            // Of its own host, but anybody's name may point here.
+            ("https://App.example", "app.example", Some(false)),
+            ("https://evil.example", "evil.example:8083", Some(false)),
+            ("https://evil.example", "127.0.0.1:8083", None),
+            ("https://evil.example", "localhost:8083", None),
+            ("https://localhost.evil.example", "localhost:8083", None),
+            ("http://127.0.0.1.evil.example", "127.0.0.1:8083", None),
+            ("null", "localhost:8083", None),
+            ("", "localhost:8083", None),
+            ("://", "", None),
+            ("file://", "", None),
+        ] {
+            assert_eq!(of_page(origin, host, &[]), taken, "{origin} at {host}");
+        }
+        let evil = "https://evil.example";
+        assert_eq!(of_page(evil, "localhost", &["*"]), near);
+        assert_eq!(of_page(evil, "localhost", &["https://app.example", evil]), near);
+        assert_eq!(of_page("null", "localhost", &["null"]), near);
+        assert_eq!(of_page("http://localhost", "localhost:1", &[evil]), near, "its own host too");
     }
 }

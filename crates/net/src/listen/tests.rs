@@ -22,17 +22,7 @@ impl Drop for Folder {
 }
 
 fn door(path: &Path) -> Door {
-    Door {
-        name: "local".to_owned(),
-        address: Address::Unix(path.to_path_buf(), 0o620),
-        protocol: None,
-        tls: None,
-        paths: Vec::new(),
-        origins: Vec::new(),
-        proxy: false,
-        connections_max: 0,
-        open: std::sync::Arc::default(),
-    }
+    Door::plain("local", Address::Unix(path.to_path_buf(), 0o620))
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! BUSY in its protocol's words, one beyond that is reset. A caller always gets an answer.
 
 use super::{Conn, LetterOf, Shard};
+use crate::census::{Census, NO_BUCKET};
 use crate::connection::Record;
 use crate::desk::{Dial, House, Opened};
 use crate::detail::{Detail, Reached};
@@ -12,7 +13,7 @@ use crate::transport::{Accepted, Net};
 use base::slab::Key;
 use model::close::CloseReason;
 use model::event::Counter;
-use model::link::Link;
+use model::link::{Link, Source};
 use model::machine::Machine;
 use rustix::io::Errno;
 use std::net::SocketAddr;
@@ -36,6 +37,7 @@ where
                     self.desk.counters.count(Counter::Accepted);
                     self.desk.counters.count(Counter::AcceptFailed);
                     self.desk.counters.closed(CloseReason::NoDescriptor);
+                    self.notice(CloseReason::NoDescriptor.name(), None, None);
                 }
             }
         }
@@ -51,19 +53,71 @@ where
             0 => u32::MAX,
             most => most,
         };
+        let bucket = match listener.proxy {
+            // It is told in a moment who it is.
+            true => NO_BUCKET,
+            false => self.bucket(peer),
+        };
+        let pressed = open.saturating_sub(self.settings.census.most());
         let beyond = open.saturating_sub(most).max(through.saturating_sub(most_through));
+        let beyond = beyond.max(pressed).max(self.beyond_source(bucket));
+        if pressed > 0 {
+            self.desk.counters.count(Counter::PressedConnections);
+        }
         if beyond > crowd {
             self.settings.census.leave();
+            self.settings.census.leave_source(bucket);
             listener.open.leave();
             self.desk.counters.closed(CloseReason::Full);
+            self.notice(CloseReason::Full.name(), Some(peer), None);
             return self.net.close(socket, true);
         }
         let layers = Layers::accepted(listener, peer, beyond > 0);
         let mut extra = self.new_extra();
         extra.layers = Some(Box::new(layers));
-        let record = Record::new(socket, self.now.secs(), 0, door, extra);
-        let Ok(key) = self.watch(record) else { return };
+        let record = Record::new(socket, self.now.ms_wrapping(), 0, door, extra);
+        let Ok(key) = self.watch(record) else {
+            return self.settings.census.leave_source(bucket);
+        };
+        self.set_bucket(key, bucket);
+        self.tell_came(key, peer);
         self.limit_opening(key);
+    }
+
+    /// Where a connection from there is counted: who is of this machine is not.
+    fn bucket(&self, peer: SocketAddr) -> u16 {
+        let address = peer.ip().to_canonical();
+        match address.is_loopback() {
+            true => NO_BUCKET,
+            false => Census::bucket(self.settings.hash_key, Source::of(address)),
+        }
+    }
+
+    /// One more of this bucket: how many too many are that?
+    fn beyond_source(&mut self, bucket: u16) -> u32 {
+        let many = self.settings.census.enter_source(bucket);
+        let beyond = many.saturating_sub(self.settings.limits.source_max());
+        if beyond > 0 {
+            self.desk.counters.count(Counter::SourceFull);
+        }
+        beyond
+    }
+
+    /// A proxy has told who it is. One too many is told so, as others are when they are accepted.
+    fn count_told(&mut self, key: Key, link: &mut Link) -> Result<(), CloseReason> {
+        let Some(conn) = self.conns.at(key) else { return Ok(()) };
+        let told = !conn.has(Conn::<N, H>::DIALLED)
+            && self.settings.doors[usize::from(conn.door)].proxy
+            && self.bucket_of(key) == NO_BUCKET;
+        if !told {
+            return Ok(());
+        }
+        let address = link.peer.ip().to_canonical();
+        let bucket = Census::bucket(self.settings.hash_key, Source::of(address));
+        let beyond = self.beyond_source(bucket);
+        self.set_bucket(key, bucket);
+        link.crowded |= beyond > 0;
+        if beyond > self.settings.limits.crowd_max { Err(CloseReason::Full) } else { Ok(()) }
     }
 
     /// Layers must be open in time: nobody else would end a connection whose peer falls silent.
@@ -91,7 +145,9 @@ where
             extra.call = Some(Box::new((tag, layers)));
             let flags = Conn::<N, H>::DIALLED | Conn::<N, H>::CONNECTING;
             // A failure has been told to the house by then.
-            if let Ok(key) = self.watch(Record::new(socket, self.now.secs(), flags, 0, extra)) {
+            if let Ok(key) =
+                self.watch(Record::new(socket, self.now.ms_wrapping(), flags, 0, extra))
+            {
                 self.house.dialling(self.now, tag, self.conn_ref(key));
             }
         }
@@ -137,9 +193,15 @@ where
 
     /// The layers are open: the protocol begins.
     pub(super) fn begin(&mut self, key: Key, link: &Link, how: Opened) {
+        let mut link = link.clone();
+        if let Err(reason) = self.count_told(key, &mut link) {
+            return self.end(key, reason);
+        }
+        let link = &link;
         let Some(machine) = self.house.machine(self.now, link, how) else {
             return self.end(key, CloseReason::ProtocolNotServed);
         };
+        self.tell_begun(key, link);
         let Some(conn) = self.conns.at_mut(key) else { return };
         conn.remember(link);
         conn.machine = Some(machine);
@@ -161,7 +223,7 @@ where
                 }
             }
             Err(record) => {
-                self.leave_census(&record);
+                self.leave_census(&record, NO_BUCKET);
                 self.desk.counters.closed(CloseReason::Full);
                 let call = record.extra.as_ref().and_then(|extra| extra.call.as_deref());
                 if let Some((tag, _)) = call {

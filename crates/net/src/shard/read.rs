@@ -80,11 +80,13 @@ where
             }
             match self.net.receive(&conn.socket, &mut buffer) {
                 Got::Bytes(count) => {
-                    let now_s = self.now.secs();
-                    self.outbox.set_silent(now_s.saturating_sub(conn.last_s), conn.silence_s);
-                    conn.last_s = now_s;
+                    let now_ms = self.now.ms_wrapping();
+                    let silent_ms = now_ms.wrapping_sub(conn.last_ms);
+                    self.outbox.set_silent(silent_ms, conn.silence_ms);
+                    conn.last_ms = now_ms;
                     self.desk.counters.count_by(Counter::BytesIn, count as u64);
                     self.received(key, &buffer[..count]);
+                    self.weigh(key);
                     self.outbox.set_silent(0, 0);
                     // A short read means that nothing is left, unless the end is behind it.
                     if count < buffer.len() && !ended {
@@ -158,6 +160,9 @@ where
     /// large packet that comes in many pieces is not copied for each of them.
     fn feed_kept(&mut self, key: Key, mut bytes: Vec<u8>) {
         let Some(taken) = self.show(key, &bytes) else { return };
+        if taken > 0 {
+            self.begin_piece(key);
+        }
         let left = bytes.len() - taken;
         if taken == 0 || (left > 0 && left >= bytes.len() / 2) {
             bytes.drain(..taken);
@@ -174,15 +179,18 @@ where
         layers.web_socket.iter_mut().for_each(|framing| framing.payload_max = payload_max);
         let opening = layers.opening.is_some();
         let (mut inner, mut outer) = (Vec::new(), Vec::new());
-        let flow = layers.receive(bytes, &mut inner, &mut outer);
+        let mut flow = layers.receive(bytes, &mut inner, &mut outer);
+        if self.conns.at(key).is_some_and(|conn| conn.backlog() == 0) {
+            flow = flow.and_then(|flow| layers.pong(&mut outer).map(|()| flow));
+        }
         let link = match flow {
             Ok(Flow::Open) if opening => layers.take_link(),
             _ => None,
         };
         let detail = layers.detail();
         self.put_layers(key, layers);
-        self.queue_raw(key, &outer);
-        if let Err(reason) = flow {
+        let queued = self.queue_answers(key, &outer);
+        if let Err(reason) = queued.and(flow) {
             self.end_knowing(key, reason, detail);
             return self.settle();
         }
@@ -197,6 +205,9 @@ where
         }
         if !inner.is_empty() {
             self.feed_joined(key, &inner);
+            if !self.partial(key) {
+                self.begin_piece(key);
+            }
         }
         if flow == Ok(Flow::Ended) {
             let partial = self.partial(key);
@@ -327,6 +338,7 @@ where
             let partial = std::mem::take(&mut extra.partial);
             if !partial.is_empty() {
                 self.feed_kept(key, partial);
+                self.weigh(key);
             }
         }
     }
@@ -342,7 +354,9 @@ where
         if hold {
             return;
         }
-        conn.last_s = self.now.secs();
+        conn.last_ms = self.now.ms_wrapping();
+        let now_s = self.now.secs();
+        conn.extra.iter_mut().for_each(|extra| extra.piece.since_s = now_s);
         let waits = conn.extra.as_ref().is_some_and(|extra| !extra.partial.is_empty());
         if waits && !conn.has(Conn::<N, H>::REFEED) {
             conn.flags |= Conn::<N, H>::REFEED;

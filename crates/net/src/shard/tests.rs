@@ -20,7 +20,8 @@ const MUCH: usize = 8 * 1024 * 1024;
 /// Bytes that may wait before a machine drops what it may drop: not the default.
 const BACKLOG_MAX: u32 = 77_777;
 
-/// Takes letters: `h` holds, `s` agrees on a silence, `d` wants to know when all is written, `m`
+/// Takes letters: `h` holds, `s` agrees on a silence and `l`
+/// on a long one, `d` wants to know when all is written, `m`
 /// sends much, `e` echoes, `c` counts, `p` counts packets, `x` tells how much may wait; a number of
 /// `.` is one frame that ends with `!`.
 #[derive(Default)]
@@ -69,7 +70,8 @@ impl Machine for Letters {
                             out.hold(true);
                             return Ok(());
                         }
-                        b's' => out.silence(5),
+                        b's' => out.silence(5_000),
+                        b'l' => out.silence(1_000_000_000),
                         b'd' => out.tell_drained(),
                         b'm' => {
                             out.bytes().resize(MUCH, b'x');
@@ -234,15 +236,9 @@ const TURNS_MAX: usize = 50_000;
 impl World {
     fn new(protocol: Protocol) -> World {
         let door = Door {
-            name: "test".to_owned(),
-            address: Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))),
             protocol: Some(protocol),
-            tls: None,
-            paths: Vec::new(),
-            origins: Vec::new(),
-            proxy: false,
-            connections_max: 0,
-            open: Arc::default(),
+            paths: vec!["/".to_owned()],
+            ..Door::plain("test", Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))))
         };
         let mut open = listen::open(std::slice::from_ref(&door), 1, 10_000).expect("port 0");
         let Address::Tcp(at) = open.addresses[0] else { panic!("it has a port") };
@@ -435,4 +431,197 @@ fn a_congested_house_lets_nobody_say_more() {
     assert_eq!(world.took(b'1'), 0);
     world.shard.house_mut().congested = false;
     world.until(|notes| notes.said.contains(&Said::Took(b'1')));
+}
+
+/// Bytes of a ping with as long a payload as one may have.
+const PING: usize = 6 + 125;
+
+/// Such pings.
+fn pings(count: usize) -> Vec<u8> {
+    let one = [&[0x89, 0xfd, 0, 0, 0, 0][..], &[b'p'; 125]].concat();
+    one.repeat(count)
+}
+
+#[test]
+fn who_pings_in_a_web_socket_and_does_not_read_is_owed_one_pong() {
+    let mut world = World::new(Protocol::Mqtt);
+    let request = crate::layer::websocket::request("h", "/", Protocol::Mqtt);
+    let mut client = world.call(request.as_bytes());
+    let mut head = [0; 4_096];
+    world.turns(20);
+    let length = client.read(&mut head).expect("an answer");
+    assert!(head[..length].starts_with(b"HTTP/1.1 101"));
+    client.set_nonblocking(true).expect("a socket");
+    let (bytes, mut sent) = (pings(1_000), 0);
+    // More pongs than all buffers between the two hold.
+    while sent < 24 * 1024 * 1024 || sent % PING != 0 {
+        sent += client.write(&bytes[sent % bytes.len()..]).unwrap_or(0);
+        world.turns(1);
+        let waiting = world.shard.waiting_bytes();
+        assert!(waiting <= 64 * 1024, "{waiting} bytes of pongs wait");
+    }
+    assert_eq!(world.shard.connections(), 1, "it did nothing wrong");
+    // When it reads, the newest is answered at last.
+    client.write_all(&[0x89, 0x81, 0, 0, 0, 0, b'!']).unwrap_or_default();
+    let (mut buffer, mut tail) = (vec![0; 1 << 20], Vec::new());
+    let mut quiet = 0;
+    while quiet < 100 && !tail.ends_with(&[0x8a, 1, b'!']) {
+        match client.read(&mut buffer) {
+            Ok(count) => {
+                let from = count.saturating_sub(16);
+                tail.extend_from_slice(&buffer[from..count]);
+            }
+            Err(_) => quiet += 1,
+        }
+        world.turns(1);
+    }
+    assert!(tail.ends_with(&[0x8a, 1, b'!']), "the newest is answered last");
+}
+
+/// A world whose limits are others.
+fn world_with(protocol: Protocol, change: impl FnOnce(&mut Limits)) -> World {
+    let mut world = World::new(protocol);
+    let mut limits = (*world.shard.settings.limits).clone();
+    change(&mut limits);
+    world.shard.settings.limits = Arc::new(limits);
+    world
+}
+
+impl World {
+    fn closed(&self, reason: CloseReason) -> u64 {
+        self.shard.desk().counters.closed_of(reason)
+    }
+
+    fn held(&self) -> u64 {
+        let bytes = self.shard.settings.census.partial_bytes();
+        assert_eq!(bytes, self.shard.partial_bytes, "it is the only shard");
+        bytes
+    }
+
+    /// Somebody who agreed on a silence and sent so much of a frame.
+    fn part(&mut self, bytes: usize) -> TcpStream {
+        let mut client = self.call(&[FIRST, b'l']);
+        let took = self.took(b'l');
+        self.until(|notes| {
+            notes.said.iter().filter(|said| **said == Said::Took(b'l')).count() > took
+        });
+        let before = self.held();
+        client.write_all(&vec![b'.'; bytes]).expect("the socket takes it");
+        while self.held() < before + bytes as u64 && self.closed(CloseReason::PartialFull) == 0 {
+            self.turns(1);
+        }
+        client
+    }
+}
+
+#[test]
+fn frames_in_pieces_are_counted_until_they_are_whole_or_gone() {
+    let mut world = World::new(Protocol::Mqtt);
+    let mut whole = world.part(20_000);
+    let gone = world.part(10_000);
+    assert!((30_000..70_000).contains(&world.held()), "{}", world.held());
+    whole.write_all(b"!").expect("the socket takes it");
+    world.until(|notes| notes.said.contains(&Said::Frame(20_001)));
+    assert!((10_000..25_000).contains(&world.held()), "{}", world.held());
+    drop(gone);
+    while world.shard.connections() > 1 {
+        world.turns(1);
+    }
+    assert_eq!(world.held(), 0);
+}
+
+#[test]
+fn a_frame_that_does_not_go_on_ends_and_one_that_does_may_be_slow() {
+    let mut world = world_with(Protocol::Mqtt, |limits| limits.frame_ms_max = 20_000);
+    let _stuck = world.part(10);
+    let mut slow = world.part(10);
+    for step in 1..8 {
+        world.shard.net.by = Duration::from_secs(10 * step);
+        slow.write_all(&[b'.'; 4_096]).expect("the socket takes it");
+        let so_far = world.held();
+        while world.held() == so_far && world.shard.connections() == 2 {
+            world.turns(1);
+        }
+        // A whole pass of the sweep.
+        for part in 1..=20 {
+            world.shard.net.by = Duration::from_millis(10_000 * step + 250 * part);
+            world.turns(2);
+        }
+    }
+    assert_eq!(world.closed(CloseReason::FrameTimeout), 1);
+    assert_eq!(world.shard.connections(), 1, "the slow one is there");
+    // Nothing but silence is wrong with one that has no frame begun; that is the machine's matter.
+    slow.write_all(b"!").expect("the socket takes it");
+    world.until(|notes| notes.said.iter().any(|said| matches!(said, Said::Frame(_))));
+    assert_eq!(world.held(), 0);
+}
+
+#[test]
+fn beyond_the_bound_those_end_that_hold_much_for_long() {
+    let mut world = world_with(Protocol::Mqtt, |limits| {
+        limits.partial_bytes_max = 1;
+        limits.topics.packet_bytes_max = 200_000;
+    });
+    let most = world.shard.settings.limits.partial_max();
+    assert_eq!(most, 400_000);
+    let _old = world.part(100_000);
+    world.shard.net.by = Duration::from_secs(9);
+    world.turns(2);
+    let mut young: Vec<TcpStream> = Vec::new();
+    while world.closed(CloseReason::PartialFull) == 0 {
+        young.push(world.part(100_000));
+        assert!(world.held() <= most && young.len() < 10);
+    }
+    assert_eq!(world.closed(CloseReason::PartialFull), 1, "the oldest was enough");
+    for client in &mut young {
+        client.write_all(b"!").expect("the socket takes it");
+    }
+    let count = young.len();
+    world.until(|notes| {
+        notes.said.iter().filter(|said| matches!(said, Said::Frame(_))).count() == count
+    });
+    assert_eq!(world.held(), 0);
+}
+
+#[test]
+fn one_source_has_a_part_of_the_connections_and_this_machine_is_none() {
+    let mut world = world_with(Protocol::Mqtt, |limits| {
+        limits.connections_a_source_max = 2;
+        limits.crowd_max = 1;
+    });
+    let near: Vec<TcpStream> = (0..6).map(|_| world.call(&[FIRST])).collect();
+    world.until(|notes| notes.said.len() >= 12);
+    assert_eq!(world.shard.desk().counters.of(Counter::SourceFull), 0);
+    drop(near);
+    // Behind a proxy the address counts that it tells.
+    let mut door = (*world.shard.settings.doors[0]).clone();
+    (door.proxy, door.proxies) = (true, vec!["127.0.0.1".parse().expect("one")]);
+    world.shard.settings.doors = vec![Arc::new(door)];
+    while world.shard.connections() > 0 {
+        world.turns(1);
+    }
+    let come = |address: &str| format!("PROXY TCP4 {address} 10.0.0.1 1 1\r\n\u{10}").into_bytes();
+    let mut clients: Vec<TcpStream> = Vec::new();
+    for (number, address) in ["10.1.1.1", "10.1.1.1", "127.0.0.1", "10.1.1.1"].iter().enumerate() {
+        clients.push(world.call(&come(address)));
+        world.until(|notes| {
+            notes.said.iter().filter(|said| matches!(said, Said::Opened(_))).count() == 7 + number
+        });
+    }
+    assert_eq!(world.shard.desk().counters.of(Counter::SourceFull), 1);
+    clients.push(world.call(&come("10.1.1.1")));
+    while world.closed(CloseReason::Full) == 0 {
+        world.turns(1);
+    }
+    assert_eq!(world.shard.connections(), 4);
+    // One that goes makes room.
+    drop(clients.remove(0));
+    while world.shard.connections() > 3 {
+        world.turns(1);
+    }
+    clients.push(world.call(&come("10.1.1.2")));
+    world.until(|notes| {
+        notes.said.iter().filter(|said| matches!(said, Said::Opened(_))).count() == 11
+    });
+    assert_eq!(world.shard.desk().counters.of(Counter::SourceFull), 2);
 }

@@ -1,8 +1,11 @@
 //! What happens because time passes: wakes, keep-alive, the drain.
 //!
 //! Keep-alive costs no timer: the record says when something was last received, and a sweep looks
-//! at a slice of the slab every quarter of a second, at all of it every four. Short deadlines are
-//! in the wheel.
+//! at a slice of the slab every quarter of a second, at all of it every four. That is late by no
+//! more than a sixth of the silence allowed, unless that is short: those connections alone stand in
+//! a wheel besides, once each, and are looked at when their silence would be over had they said
+//! nothing meanwhile. Nothing is armed again when something is received. Short deadlines of
+//! machines are in a wheel of their own.
 
 use super::{Conn, LetterOf, Shard};
 use crate::desk::House;
@@ -14,23 +17,35 @@ use model::machine::{Machine, TurnAway};
 use model::request::Refusal;
 use std::time::Duration;
 
-/// Every connection is looked at once in this time: what keep-alive may be late by.
+/// Every connection is looked at once in this time.
 const SWEEP_PASS: Duration = Duration::from_secs(4);
 /// Time between two slices.
 const SWEEP_EVERY: Duration = Duration::from_millis(250);
 /// Records looked at in one turn.
-const SWEEP_SLICE: u64 = 16 * 1024;
+const SWEEP_SLICE: u32 = 16 * 1024;
+/// A silence allowed that is shorter is looked at in its own time: of a longer one, a sixth is more
+/// than the sweep may be late by, with three quarters of a second left for a busy shard.
+const WATCHED_MS_MAX: u32 = 30_000;
+
+const _: () = assert!(
+    WATCHED_MS_MAX as u128 / 6 >= SWEEP_PASS.as_millis() + SWEEP_EVERY.as_millis() + 750,
+    "what is not watched is ended within one and three quarters of its keep-alive"
+);
+
 /// Time between two steps of a drain.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
 
 /// Where the sweep is.
 #[derive(Default)]
 pub(super) struct Sweep {
+    /// The next record to look at.
     slot: u32,
+    /// When this pass began.
+    began: Instant,
     /// When the last slice was taken.
     at: Instant,
-    /// Records still to look at before the next pause.
-    owed: u64,
+    /// The record before which the slice ends.
+    until: u32,
 }
 
 /// A drain under way.
@@ -81,40 +96,97 @@ where
         self.settle();
     }
 
+    /// A machine and its peer have agreed on how long the peer may be silent.
+    pub(super) fn agree_on_silence(&mut self, key: Key, silence_ms: u32) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        conn.silence_ms = silence_ms;
+        conn.flags |= Conn::<N, H>::BOUND;
+        // One that is watched already is looked at by its earlier agreement first, or swept.
+        if !conn.has(Conn::<N, H>::WATCHED) {
+            self.look_again(key);
+        }
+    }
+
+    /// Watches a connection whose silence is too short for the sweep.
+    pub(super) fn look_again(&mut self, key: Key) {
+        let Some(conn) = self.conns.at_mut(key) else { return };
+        let is_short = (1..WATCHED_MS_MAX).contains(&conn.silence_ms);
+        conn.flags &= !Conn::<N, H>::WATCHED;
+        if !is_short {
+            return;
+        }
+        conn.flags |= Conn::<N, H>::WATCHED;
+        let silent_ms = self.now.ms_wrapping().wrapping_sub(conn.last_ms);
+        // One that is held is not due, however long it was not heard.
+        let left_ms = conn.silence_ms.checked_sub(silent_ms).unwrap_or(conn.silence_ms) + 1;
+        self.looks.insert(self.now.after(Duration::from_millis(left_ms.into())), key.pack());
+    }
+
+    /// Looks at those whose silence would be over now, had they said nothing.
+    pub(super) fn look_closely(&mut self) {
+        let mut due = std::mem::take(&mut self.due);
+        self.looks.expire(self.now.mono, &mut due);
+        for token in due.drain(..) {
+            let key = Key::unpack(token);
+            self.end_if_silent(key);
+            self.look_again(key);
+        }
+        self.due = due;
+    }
+
+    /// Tells the machine of a connection that was silent too long. One that is not read is silent
+    /// by our own will.
+    fn end_if_silent(&mut self, key: Key) {
+        let Some(conn) = self.conns.at(key) else { return };
+        let may_be = conn.silence_ms == 0 || conn.has(Conn::<N, H>::HELD);
+        if !may_be && self.now.ms_wrapping().wrapping_sub(conn.last_ms) > conn.silence_ms {
+            self.drive(key, |machine, now, out| machine.silent(now, out));
+            self.settle();
+        }
+    }
+
     pub(super) fn next_sweep(&self) -> Option<Instant> {
         if self.conns.is_empty() {
             return None;
         }
-        Some(if self.sweep.owed > 0 { self.now.mono } else { self.sweep.at + SWEEP_EVERY })
+        let goes_on = self.sweep.slot < self.sweep.until;
+        Some(if goes_on { self.now.mono } else { self.sweep.at + SWEEP_EVERY })
     }
 
-    /// Looks at the next records for connections that were silent too long.
+    /// Looks at the next records for connections that were silent too long. How far a pass has come
+    /// follows from when it began, so that a record is never further from its last look than a
+    /// pass takes, however many come meanwhile.
     pub(super) fn sweep_slice(&mut self) {
-        let slots = u64::from(self.conns.slots());
-        let elapsed = self.now.mono - self.sweep.at;
-        if elapsed >= SWEEP_EVERY {
-            let share = slots * elapsed.as_millis() as u64 / SWEEP_PASS.as_millis() as u64 + 1;
-            self.sweep.owed = (self.sweep.owed + share).min(slots);
+        let slots = self.conns.slots();
+        if self.now.mono - self.sweep.at >= SWEEP_EVERY {
             self.sweep.at = self.now.mono;
             self.outbox.forget_frames();
+            // Others may hold too much because this shard does.
+            self.shed();
+            let elapsed = self.now.mono - self.sweep.began;
+            let (part, whole) = (elapsed.as_millis() as u64, SWEEP_PASS.as_millis() as u64);
+            let share = u64::from(slots) * part.min(whole) / whole;
+            self.sweep.until = self.sweep.until.max(share as u32).min(slots);
         }
-        let count = self.sweep.owed.min(SWEEP_SLICE);
-        self.sweep.owed -= count;
-        let now_s = self.now.secs();
-        for _ in 0..count {
-            if u64::from(self.sweep.slot) >= slots {
-                self.sweep.slot = 0;
+        let last = self.sweep.until.min(self.sweep.slot.saturating_add(SWEEP_SLICE));
+        for slot in self.sweep.slot..last {
+            if let Some((key, conn)) = self.conns.tenant(slot) {
+                if self.is_stuck(conn) {
+                    self.end(key, CloseReason::FrameTimeout);
+                    self.settle();
+                    continue;
+                }
+                self.end_if_silent(key);
             }
-            let slot = self.sweep.slot;
-            self.sweep.slot += 1;
-            let Some((key, conn)) = self.conns.tenant(slot) else { continue };
-            let silent_s = now_s.saturating_sub(conn.last_s);
-            // One that is not read is silent by our own will.
-            let due = conn.silence_s != 0 && !conn.has(Conn::<N, H>::HELD);
-            if due && silent_s > u32::from(conn.silence_s) {
-                self.drive(key, |machine, now, out| machine.silent(now, out));
-                self.settle();
-            }
+        }
+        self.sweep.slot = last;
+        let elapsed = self.now.mono - self.sweep.began;
+        if elapsed >= SWEEP_PASS && self.sweep.slot >= self.sweep.until {
+            // A shard that was away for longer does not make up for it.
+            let late = elapsed - SWEEP_PASS;
+            let on_time = late < SWEEP_EVERY;
+            self.sweep.began = if on_time { self.sweep.began + SWEEP_PASS } else { self.now.mono };
+            (self.sweep.slot, self.sweep.until) = (0, 0);
         }
     }
 

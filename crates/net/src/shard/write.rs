@@ -15,6 +15,9 @@ use model::machine::{Machine, Piece};
 
 /// Bytes gathered for a connection that are not kept until the end of the turn.
 const FLUSH_BYTES: usize = 64 * 1024;
+/// Bytes that may wait when the layers of a connection that is not let in yet answer: more than
+/// the certificates of a handshake.
+const ANSWERS_BYTES: usize = 64 * 1024;
 
 impl<N, S, H> Shard<N, H>
 where
@@ -72,6 +75,30 @@ where
         self.mark_dirty(key);
     }
 
+    /// Queues what the layers answer. Only one who reads gets more of it: alerts, new keys and
+    /// farewells are asked for by whoever likes to, and count for more before a machine let it in.
+    pub(super) fn queue_answers(&mut self, key: Key, bytes: &[u8]) -> Result<(), CloseReason> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.queue_raw(key, bytes);
+        self.check_out(key)?;
+        let Some(conn) = self.conns.at(key) else { return Ok(()) };
+        let trusted = conn.has(Conn::<N, H>::BOUND) || conn.has(Conn::<N, H>::DIALLED);
+        let much = !trusted && conn.backlog() > ANSWERS_BYTES;
+        if much { Err(CloseReason::SlowConsumer) } else { Ok(()) }
+    }
+
+    /// Sends the pong that waited until nothing else did.
+    fn pay_pong(&mut self, key: Key) -> Result<(), CloseReason> {
+        let mut layers = self.take_layers(key);
+        let mut outer = Vec::new();
+        let wrapped = layers.pong(&mut outer);
+        self.put_layers(key, layers);
+        self.queue_raw(key, &outer);
+        wrapped
+    }
+
     /// Writes early what is much, and says when too much is left: many frames in one turn are not
     /// a slow reader, so the socket has its say first.
     fn check_out(&mut self, key: Key) -> Result<(), CloseReason> {
@@ -92,8 +119,10 @@ where
         let (bytes, frames) = (extra.out.bytes(), extra.out.frames());
         if conn.has(Conn::<N, H>::MQTT) {
             // Its machine goes by the backlog and may add one packet to it; small packets are
-            // nothing but bytes.
-            let room = bytes_max + limits.topics.packet_bytes_max as usize;
+            // nothing but bytes. One large packet is not a slow reader, nor are one that may be
+            // dropped and one that may not.
+            let packet = limits.topics.packet_bytes_max as usize;
+            let room = bytes_max.max(packet) + packet;
             return bytes > room || extra.out.shared_frames() > frames_max as usize;
         }
         bytes > bytes_max || frames > frames_max
@@ -182,6 +211,14 @@ where
         if let Some(reason) = failed {
             return self.end_knowing(key, reason, self.net.detail());
         }
+        let owes = extra.layers.as_ref().is_some_and(|layers| layers.owes_pong());
+        if owes
+            && extra.out.is_empty()
+            && let Err(reason) = self.pay_pong(key)
+        {
+            return self.end(key, reason);
+        }
+        let Some(conn) = self.conns.at_mut(key) else { return };
         if conn.has(Conn::<N, H>::TELLS) {
             self.tell_when_drained(key);
         }

@@ -1,0 +1,103 @@
+//! What the log hears of connections: their lives at `debug`, and at a bounded rate, at `warn`, who
+//! was turned away.
+//!
+//! Nothing of it is kept with a connection: its address is asked of the kernel when a line is due.
+//! Below `debug` a life costs a comparison.
+
+use super::{Conn, LetterOf, Shard};
+use crate::desk::House;
+use crate::transport::Net;
+use base::slab::Key;
+use base::text::escaped;
+use model::close::CloseReason;
+use model::link::Link;
+use std::net::SocketAddr;
+use tracing::Level;
+
+/// Ends that tell the operator of a limit that was reached. Of a login that is refused the house
+/// tells, which knows whose it was.
+const TOLD: [CloseReason; 5] = [
+    CloseReason::Full,
+    CloseReason::Quota,
+    CloseReason::SlowConsumer,
+    CloseReason::LocalLimit,
+    CloseReason::Internal,
+];
+
+impl<N, S, H> Shard<N, H>
+where
+    H: House,
+    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    S: Send,
+{
+    /// A connection came.
+    pub(super) fn tell_came(&self, key: Key, peer: SocketAddr) {
+        let (shard, conn) = (self.settings.shard.0, key.pack());
+        tracing::debug!(shard, conn, %peer, "a connection came");
+    }
+
+    /// Its layers are open.
+    pub(super) fn tell_begun(&self, key: Key, link: &Link) {
+        let (shard, conn, proto) = (self.settings.shard.0, key.pack(), link.protocol.name());
+        tracing::debug!(shard, conn, proto, peer = %link.peer, "its protocol begins");
+    }
+
+    /// It has ended, and its socket is still there.
+    pub(super) fn tell_end(&mut self, key: Key, ended: &Conn<N, H>, reason: CloseReason) {
+        let is_told = TOLD.contains(&reason) && self.last_away != Some(key);
+        let is_debug = tracing::enabled!(Level::DEBUG);
+        if !is_told && !is_debug {
+            return;
+        }
+        let peer = self.net.peer(&ended.socket);
+        if is_told {
+            self.notice(reason.name(), peer, None);
+        }
+        if is_debug {
+            let (shard, conn, reason) = (self.settings.shard.0, key.pack(), reason.name());
+            let proto = ended.machine.as_ref().map(|_| ended.link().protocol.name());
+            tracing::debug!(shard, conn, proto, ?peer, reason, "the connection ended");
+        }
+    }
+
+    /// Somebody was turned away, or a limit was reached.
+    pub(super) fn notice(
+        &mut self,
+        reason: &'static str,
+        peer: Option<SocketAddr>,
+        who: Option<&str>,
+    ) {
+        if self.notices.see(self.now.mono, reason) {
+            let (shard, who) = (self.settings.shard.0, who.map(escaped));
+            tracing::warn!(
+                shard,
+                reason,
+                client = who.as_deref(),
+                peer = peer.map(tracing::field::display),
+                "a client was turned away"
+            );
+        }
+    }
+
+    /// How many more there were.
+    pub(super) fn tell_more(&mut self) {
+        if self.notices.next().is_none_or(|next| self.now.mono < next) {
+            return;
+        }
+        for (reason, more) in self.notices.due(self.now.mono) {
+            let shard = self.settings.shard.0;
+            tracing::warn!(shard, reason, "... and {more} more in 10 s");
+        }
+    }
+
+    /// What the house said of its own.
+    pub(super) fn tell_turned_away(&mut self) {
+        for (conn, reason, who) in std::mem::take(&mut self.desk.turned_away) {
+            let here = (conn.shard() == self.settings.shard).then(|| conn.key());
+            let found = here.and_then(|key| self.conns.at(key));
+            let peer = found.and_then(|found| self.net.peer(&found.socket));
+            self.notice(reason, peer, who.as_deref());
+            self.last_away = here;
+        }
+    }
+}
