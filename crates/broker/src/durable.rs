@@ -1,12 +1,13 @@
 //! What outlives the process: rows, timelines of sessions, and the calls that write them.
 //!
 //! `entries` and `rows` are the forms of what is written, `tickets` what was asked of the log and
-//! not answered, `restore` the start.
+//! not answered, `retaining` what becomes of retained messages until it is, `restore` the start.
 
 pub(crate) mod bodies;
 pub(crate) mod bytes;
 pub(crate) mod chores;
 pub(crate) mod entries;
 pub(crate) mod restore;
+pub(crate) mod retaining;
 pub(crate) mod rows;
 pub(crate) mod tickets;

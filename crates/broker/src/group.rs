@@ -3,7 +3,8 @@
 //! A [`Group`] lives on the shard that owns it and picks one member for each message: members that
 //! are online, in turn, passing over those whose window is full as long as another has room; when
 //! all are full, the one with the least before it. Only when none is online a durable one that is
-//! away. It knows no filter, message or connection; its member is a session's reference.
+//! away. Whoever asks says who may have the message. It knows no filter, message or connection; its
+//! member is a session's reference.
 //!
 //! The invariant: the first `online` members are those with a connection.
 
@@ -108,15 +109,19 @@ impl Group {
     /// Chooses who gets the next message, and counts it. `window` is how many unanswered ones a
     /// member takes before others are preferred (for QoS 0, which is not answered, `None`: nothing
     /// is counted). `except`: who had it and left; it gets it again only if nobody else can.
-    pub fn pick(&mut self, window: Option<u32>, except: Option<SessionRef>) -> Option<Pick> {
-        let is_other = |member: &Member| Some(member.session) != except;
+    pub fn pick(
+        &mut self,
+        window: Option<u32>,
+        except: Option<SessionRef>,
+        may: impl Fn(SessionRef) -> bool,
+    ) -> Option<Pick> {
+        let is_other = |member: &Member| Some(member.session) != except && may(member.session);
         let room = window.unwrap_or(u32::MAX);
         let place = self
-            .next_online(|member| is_other(member) && member.load < room)
+            .next_online(|member| member.load < room && is_other(member))
             .or_else(|| self.least(is_other))
             .or_else(|| self.next_away(is_other))
-            .or_else(|| self.next_online(|_| true))
-            .or_else(|| self.next_away(|_| true))?;
+            .or_else(|| except.and_then(|session| self.only(session, &may)))?;
         let online = place < self.online;
         let member = &mut self.members[place];
         if online {
@@ -138,10 +143,14 @@ impl Group {
         self.members.is_empty()
     }
 
-    /// Whether somebody else than this one has a connection.
-    pub fn has_another_online(&self, session: SessionRef) -> bool {
-        let own = self.place(session).is_some_and(|place| place < self.online);
-        self.online > usize::from(own)
+    /// Whether somebody else than this one has a connection and may have the message.
+    pub fn has_another_online(
+        &self,
+        session: SessionRef,
+        may: impl Fn(SessionRef) -> bool,
+    ) -> bool {
+        let online = &self.members[..self.online];
+        online.iter().any(|member| member.session != session && may(member.session))
     }
 
     /// Whether a message can go to nobody.
@@ -152,6 +161,12 @@ impl Group {
     /// Each member.
     pub fn members(&self) -> impl Iterator<Item = SessionRef> + '_ {
         self.members.iter().map(|member| member.session)
+    }
+
+    /// The place of one that is left, if it is online or has what waits for it.
+    fn only(&self, session: SessionRef, may: &impl Fn(SessionRef) -> bool) -> Option<usize> {
+        let place = self.place(session).filter(|_| may(session))?;
+        (place < self.online || self.members[place].is_durable).then_some(place)
     }
 
     /// The first online one from the one whose turn it is.
@@ -223,14 +238,15 @@ mod tests {
     }
 
     fn slots(group: &mut Group, window: Option<u32>, count: usize) -> Vec<u32> {
-        let pick = |_| group.pick(window, None).map_or(u32::MAX, |pick| pick.member.key().slot);
+        let pick =
+            |_| group.pick(window, None, |_| true).map_or(u32::MAX, |pick| pick.member.key().slot);
         (0..count).map(pick).collect()
     }
 
     #[test]
     fn members_that_are_online_take_turns() {
         let mut group = Group::default();
-        assert_eq!(group.pick(None, None), None);
+        assert_eq!(group.pick(None, None, |_| true), None);
         (0..3).for_each(|slot| assert!(group.join(who(slot), ONLINE)));
         assert!(group.join(who(9), AWAY));
         assert_eq!(slots(&mut group, None, 6), [0, 1, 2, 0, 1, 2]);
@@ -276,12 +292,15 @@ mod tests {
         assert_eq!(slots(&mut group, Some(9), 3), [1, 3, 1]);
         group.join(who(4), ONLINE);
         assert_eq!(slots(&mut group, Some(9), 2), [4, 4]);
-        assert_eq!(group.pick(None, Some(who(4))), Some(Pick { member: who(3), online: false }));
+        assert_eq!(
+            group.pick(None, Some(who(4)), |_| true),
+            Some(Pick { member: who(3), online: false })
+        );
         for slot in [4, 3, 1] {
             assert!(!group.is_deaf());
             group.leave(who(slot));
         }
-        assert!(group.is_deaf() && group.pick(None, None).is_none() && group.len() == 1);
+        assert!(group.is_deaf() && group.pick(None, None, |_| true).is_none() && group.len() == 1);
     }
 
     #[test]
@@ -290,12 +309,28 @@ mod tests {
         group.join(who(1), ONLINE);
         group.join(who(2), ONLINE);
         for _ in 0..3 {
-            let pick = group.pick(Some(1), Some(who(1))).expect("two are online");
+            let pick = group.pick(Some(1), Some(who(1)), |_| true).expect("two are online");
             assert_eq!(pick.member, who(2));
         }
         group.leave(who(2));
-        let pick = group.pick(Some(1), Some(who(1))).expect("one is online");
+        let pick = group.pick(Some(1), Some(who(1)), |_| true).expect("one is online");
         assert_eq!(pick, Pick { member: who(1), online: true });
+    }
+
+    #[test]
+    fn who_may_not_have_it_is_passed_over() {
+        let mut group = Group::default();
+        (1..=3).for_each(|slot| assert!(group.join(who(slot), ONLINE)));
+        group.join(who(4), AWAY);
+        for _ in 0..4 {
+            let pick = group.pick(Some(1), None, |it| it == who(2)).expect("one may");
+            assert_eq!(pick.member, who(2), "a full window is no reason to give it to others");
+        }
+        let away = group.pick(Some(1), Some(who(2)), |it| it == who(2) || it == who(4));
+        assert_eq!(away, Some(Pick { member: who(4), online: false }));
+        assert!(!group.has_another_online(who(2), |it| it == who(2) || it == who(4)));
+        assert!(group.has_another_online(who(2), |it| it == who(3)));
+        assert_eq!(group.pick(None, None, |_| false), None);
     }
 
     #[test]
@@ -323,7 +358,7 @@ mod tests {
                 let any = any_online || known.values().any(|standing| standing.durable);
                 let places = group.members().enumerate();
                 assert!(places.into_iter().all(|(at, who)| group.place(who) == Some(at)));
-                let pick = group.pick(Some(2), None);
+                let pick = group.pick(Some(2), None, |_| true);
                 assert_eq!(pick.is_some(), any, "seed {seed}");
                 assert_eq!(pick.is_some_and(|pick| pick.online), any_online, "seed {seed}");
                 assert_eq!((group.len(), group.is_deaf()), (known.len(), !any));

@@ -3,6 +3,7 @@
 //! Letters from one shard to another arrive in their order. One that found the mailbox full comes
 //! back to its sender ([`crate::Broker::unsent`]).
 
+use crate::session::principals::Principal;
 use model::id::{SessionRef, ShardId};
 use model::session::Denial;
 use model::topic::Publication;
@@ -21,10 +22,18 @@ pub enum Letter {
         receipt: u64,
         /// Makes a repetition harmless; 0: it is none.
         once: u128,
-        /// It is to be kept for later subscribers, too.
-        keep: bool,
-        /// Somebody may be subscribed.
-        route: bool,
+    },
+    /// The topic of this is at home with you: it is to be kept for later subscribers.
+    Keep {
+        /// The message.
+        message: Arc<Publication>,
+        /// Who asks.
+        from: ShardId,
+        /// The number of the receipt that is wanted; 0: none.
+        receipt: u64,
+        /// How many pages you had given out when it was looked at who is subscribed: whoever was
+        /// given one since may have missed it.
+        pages: u64,
     },
     /// What became of what was to be receipted: somebody wanted it, or why it is not taken.
     Receipt {
@@ -41,8 +50,47 @@ pub enum Letter {
     PageWanted(Box<PageWanted>),
     /// A page of retained messages.
     Page(Box<RetainedPage>),
+    /// What is kept for one topic is wanted: a page held something else than what came live.
+    LastWanted(Box<LastWanted>),
+    /// A message was kept after a page was given out that it belongs to.
+    Late(Box<LateWord>),
     /// After a start: what stood there stands somewhere else by now.
     Elsewhere(OldPlace),
+}
+
+impl Letter {
+    /// What it costs in memory, bytes, roughly; a message that others have too is counted whole.
+    pub fn weight(&self) -> usize {
+        let inside = match self {
+            Letter::Publish { message, .. } | Letter::Keep { message, .. } => message.weight(),
+            Letter::Receipt { .. } => 0,
+            Letter::Group(word) => {
+                let message = match &word.what {
+                    GroupWhat::Back { message, .. } | GroupWhat::Offer { message, .. } => {
+                        message.weight()
+                    }
+                    GroupWhat::Join { .. } | GroupWhat::Leave | GroupWhat::Done(_) => 0,
+                };
+                size_of::<GroupWord>() + word.group.len() + message
+            }
+            Letter::Member(word) => {
+                size_of::<MemberWord>() + word.group.len() + word.message.weight()
+            }
+            Letter::PageWanted(wanted) => size_of::<PageWanted>() + 2 * wanted.filter.len(),
+            Letter::Page(page) => {
+                let messages = page.messages.iter().map(|message| message.weight() + 8);
+                size_of::<RetainedPage>() + messages.sum::<usize>()
+            }
+            Letter::LastWanted(wanted) => {
+                size_of::<LastWanted>() + wanted.topic.len() + wanted.asker.filter.len()
+            }
+            Letter::Late(word) => {
+                size_of::<LateWord>() + word.asker.filter.len() + word.message.weight()
+            }
+            Letter::Elsewhere(place) => place.client.len(),
+        };
+        size_of::<Letter>() + inside
+    }
 }
 
 /// Where a message of a shared group stands that another member gets.
@@ -65,6 +113,13 @@ pub struct GroupWord {
     pub what: GroupWhat,
 }
 
+/// A member that may not read all that its group is sent.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    pub(crate) client: Box<str>,
+    pub(crate) principal: Principal,
+}
+
 /// What is said about a shared group.
 #[derive(Clone, Debug)]
 pub enum GroupWhat {
@@ -74,6 +129,12 @@ pub enum GroupWhat {
         online: bool,
         /// It outlives its connection.
         durable: bool,
+        /// What it may read, if that is not all that the filter matches.
+        reader: Option<Arc<Reader>>,
+        /// Who is told whether it is a member now.
+        from: ShardId,
+        /// Under which number; 0: nobody.
+        receipt: u64,
     },
     /// The member leaves.
     Leave,
@@ -133,6 +194,39 @@ pub struct PageWanted {
     pub filter: Arc<str>,
     /// Where the last page ended.
     pub after: Option<Box<str>>,
+    /// Since when the session has the subscription, by its shard's count.
+    pub since: u64,
+}
+
+/// The retained message of one topic is wanted.
+#[derive(Clone, Debug)]
+pub struct LastWanted {
+    /// Who asks for it, and for which subscription.
+    pub asker: Asker,
+    /// Which topic.
+    pub topic: Box<str>,
+}
+
+/// A subscription for which retained messages were asked for.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    /// Whose.
+    pub session: SessionRef,
+    /// Its filter.
+    pub filter: Arc<str>,
+    /// Since when the session has it, by its shard's count.
+    pub since: u64,
+}
+
+/// A retained message for one subscription.
+#[derive(Clone, Debug)]
+pub struct LateWord {
+    /// Who gets it.
+    pub asker: Asker,
+    /// The message.
+    pub message: Arc<Publication>,
+    /// It was asked for alone: it is what was kept then, whatever came live before.
+    pub last: bool,
 }
 
 /// Retained messages.

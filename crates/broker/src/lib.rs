@@ -24,34 +24,46 @@ pub mod retained;
 pub mod rewrite;
 pub mod routes;
 mod session;
+mod units;
 
 pub use durable::restore::home_of;
 pub use effects::Effects;
-pub use letter::{GroupWhat, GroupWord, Letter, MemberWord, OldPlace, PageWanted, RetainedPage};
+pub use letter::{
+    Asker, GroupWhat, GroupWord, LastWanted, LateWord, Letter, MemberWord, OldPlace, PageWanted,
+    Reader, RetainedPage,
+};
 pub use office::Exclusives;
+pub use units::UNITS_A_CALL_MAX;
 
 use crate::durable::chores::Chores;
 use crate::durable::restore::Restoring;
+use crate::durable::retaining::Retainings;
 use crate::durable::tickets::Tickets;
 use crate::later::Later;
 use crate::message::after::After;
-use crate::message::filters::Filters;
+use crate::message::fan_out::FanOuts;
+use crate::message::filters::{Filters, Hits};
 use crate::message::give::Givings;
+use crate::message::late::Asked;
 use crate::message::letters::Outgoing;
+use crate::message::newcomers::Newcomers;
+use crate::message::packets::{GRANTINGS_MAX, Granting, Packets};
 use crate::message::publish::Deferred;
 use crate::message::queue::Totals;
 use crate::message::shared::Groups;
-use crate::message::subscribe::{GRANTINGS_MAX, Granting};
 use crate::message::waits::{WAITS_MAX, Wait};
-use crate::message::will::Wills;
 use crate::retained::Retained;
 use crate::rewrite::{AutoSubscribes, Rewrites};
 use crate::session::access::Askings;
 use crate::session::allowed::Allowed;
+use crate::session::ending::Endings;
 use crate::session::principals::Principals;
+use crate::session::reach::Reachings;
 use crate::session::registry::Registry;
 use crate::session::renew::Renewal;
 use crate::session::timers::Late;
+use crate::session::will::Wills;
+use crate::units::Units;
 use base::hash::HashKey;
 use base::pace::Pace;
 use base::prng::Prng;
@@ -63,8 +75,9 @@ use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
 use model::ports::access::Access;
 use model::presence::VersionClock;
+use model::pressure::Pressure;
 use model::session::{Drop, SessionDelivery, SessionRequest};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// What a broker is told once. Where `limits` speak of the process, it takes its shard's share.
@@ -104,11 +117,14 @@ pub struct Broker {
     groups: Groups,
     givings: Givings,
     retained: Retained,
+    /// Topics whose rows the log has not answered.
+    retainings: Retainings,
     later: Later,
     pace: Pace,
     askings: Askings,
     late: Late,
     renewal: Renewal,
+    reachings: Reachings,
     allowed: Allowed,
     wheel: Wheel,
     rng: Prng,
@@ -120,6 +136,12 @@ pub struct Broker {
     afterwards: BTreeMap<Key, After>,
     /// Answers to subscribers that wait for rows.
     grantings: Slab<Granting>,
+    /// Packets that are too long for one turn.
+    packets: Packets,
+    /// Sessions that ended with more than one turn can take away.
+    endings: Endings,
+    /// How much work a call is.
+    units: Units,
     /// Sessions whose clients are not told yet that they are connected.
     welcomes: BTreeMap<ConnRef, Key>,
     /// Identifiers that were given and are not in use yet.
@@ -135,7 +157,9 @@ pub struct Broker {
     /// Sessions that wait for bodies which could not be read.
     pullers: Vec<(Instant, Key)>,
     /// Sessions whose walks took enough for one turn.
-    walkers: Vec<Key>,
+    walkers: VecDeque<Key>,
+    newcomers: Newcomers,
+    asked: Asked,
     /// The number of the last page of retained messages that was asked for.
     last_page: u32,
     outgoing: Outgoing,
@@ -146,17 +170,22 @@ pub struct Broker {
     /// The last publisher, and what stands for it.
     publisher: (Option<Key>, u64),
     last_id: u64,
-    /// The highest number before the process began.
-    restored_id: u64,
-    hits: Vec<u64>,
-    due: Vec<u64>,
+    hits: Hits,
+    /// Messages that go to more than one turn can serve.
+    fan_outs: FanOuts,
+    /// Timers that are over.
+    due: VecDeque<u64>,
     versions: VersionClock,
     online: u64,
+    /// Shared subscriptions of all sessions.
+    shares: u64,
     sessions_max: usize,
     subscriptions_max: u64,
     queues_bytes_max: u64,
+    subscribes_bytes_max: u64,
     log_failed: bool,
     draining: bool,
+    pressure: Pressure,
 }
 
 impl Broker {
@@ -177,10 +206,12 @@ impl Broker {
             groups: Groups::default(),
             givings: Givings::default(),
             retained: Retained::new(settings.hash_key, retained_max, retained_bytes_max),
+            retainings: Retainings::default(),
             later: Later::new(share(limits.delayed_max.into()) as u32),
             pace: Pace::new(connects),
             askings: Askings::default(),
             late: Late::default(),
+            reachings: Reachings::default(),
             renewal: Renewal::of(settings.access.version()),
             allowed: Allowed::new(settings.hash_key),
             wheel: Wheel::default(),
@@ -189,6 +220,9 @@ impl Broker {
             deferred: BTreeMap::new(),
             afterwards: BTreeMap::new(),
             grantings: Slab::new(GRANTINGS_MAX),
+            packets: Packets::default(),
+            endings: Endings::default(),
+            units: Units::default(),
             welcomes: BTreeMap::new(),
             assigned: BTreeSet::new(),
             flap_counts: BTreeMap::new(),
@@ -198,7 +232,9 @@ impl Broker {
             restoring: Restoring::default(),
             removals: Vec::new(),
             pullers: Vec::new(),
-            walkers: Vec::new(),
+            walkers: VecDeque::new(),
+            newcomers: Newcomers::new(share(limits.retained_walks_bytes_max)),
+            asked: Asked::default(),
             last_page: 0,
             outgoing: Outgoing::default(),
             refusals: Vec::new(),
@@ -206,16 +242,19 @@ impl Broker {
             totals: Totals::default(),
             publisher: (None, 0),
             last_id: 0,
-            restored_id: 0,
-            hits: Vec::new(),
-            due: Vec::new(),
+            hits: Hits::default(),
+            fan_outs: FanOuts::new(settings.hash_key, share(limits.fan_outs_bytes_max)),
+            due: VecDeque::new(),
             versions: VersionClock::default(),
             online: 0,
+            shares: 0,
             sessions_max,
             subscriptions_max: share(limits.subscriptions_max),
             queues_bytes_max: share(limits.queues_bytes_max),
+            subscribes_bytes_max: share(limits.subscribes_bytes_max),
             log_failed: false,
             draining: false,
+            pressure: Pressure::default(),
             settings,
         }
     }
@@ -223,6 +262,7 @@ impl Broker {
     /// A machine asks. What comes from a connection that the session is not (or no longer) bound to
     /// changes nothing.
     pub fn request(&mut self, now: Now, from: ConnRef, word: SessionRequest, fx: &mut Effects) {
+        self.units.begin();
         match word {
             SessionRequest::Connect(connect) => self.connect(now, from, connect, fx),
             SessionRequest::Proceed(proceed) => self.proceed(now, from, *proceed, fx),
@@ -300,9 +340,14 @@ impl Broker {
     /// Goes on with whatever goes on, a slice of each, and says when it wants to be called again at
     /// the latest. To be called in every turn of the loop: removals from the log are gathered.
     pub fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        self.units.begin();
         let timers = self.turn_timers(now, fx);
+        let packets = self.turn_packets(now, fx);
+        let endings = self.turn_endings(now, fx);
+        let fan_outs = self.turn_fan_outs(now, fx);
         let wills = self.turn_wills(now, fx);
         let renewal = self.turn_renewal(now, fx);
+        let reachings = self.turn_reachings(now, fx);
         let later = self.turn_later(now, fx);
         let retained = self.turn_retained(now, fx);
         let walks = self.turn_walks(now, fx);
@@ -311,10 +356,37 @@ impl Broker {
         let chores = self.turn_chores(now, fx);
         let letters = self.turn_letters(now, fx);
         self.turn_removals(fx);
+        let newcomers = self.turn_newcomers(now);
         let grows = self.filters.grow(4_096).then_some(now.mono);
         let all = [timers, wills, renewal, later, retained, walks, bodies, givings];
-        let rest = [chores, letters, grows];
+        let rest = [chores, letters, newcomers, grows, packets, endings, fan_outs, reachings];
         all.into_iter().chain(rest).flatten().min()
+    }
+
+    /// Bytes of what is noted of those who get retained messages.
+    pub fn walks_bytes(&self) -> u64 {
+        self.newcomers.bytes()
+    }
+
+    /// Units of work of the longest call so far; at most [`UNITS_A_CALL_MAX`].
+    pub fn units_most(&self) -> usize {
+        self.units.most()
+    }
+
+    /// Units of work of all calls so far.
+    pub fn units_spent(&self) -> u64 {
+        self.units.all()
+    }
+
+    /// Whether what clients publish goes out more slowly than it comes in: they, here and on other
+    /// shards, had better be read no further until it is not.
+    pub fn is_behind(&self) -> bool {
+        self.fan_outs.are_behind()
+    }
+
+    /// From now on memory is so short.
+    pub fn press(&mut self, pressure: Pressure) {
+        self.pressure = pressure;
     }
 
     /// From now on clients are told that the server is going.

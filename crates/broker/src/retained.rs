@@ -76,6 +76,8 @@ pub struct Page {
     /// Where to go on; `None`: that was the end. There may be no messages and yet more to come:
     /// how many topics a page passes over is limited too.
     pub next: Option<Box<str>>,
+    /// Topics that were looked at.
+    pub looks: usize,
 }
 
 /// Topics that a page may look at in vain, besides four for each message it may hold.
@@ -164,6 +166,7 @@ impl Retained {
             let message = self.slots.at(slot);
             let topic = message.topic();
             looks -= 1;
+            page.looks += 1;
             at = match filter.step(topic) {
                 Step::End => return page,
                 Step::Seek(bound) => self.order.seek_from(at, &bound, topic_of),

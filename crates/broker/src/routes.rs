@@ -55,11 +55,11 @@ pub enum Place {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FilterRef(pub u32);
 
-/// A subscription that matches.
+/// What matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hit<'t> {
-    /// The one with this number.
-    Number(u64),
+    /// This filter, with its subscriptions: [`Routes::each_held`].
+    Filter(FilterRef),
     /// That of the client of this name, if there is one and its record has the form.
     Form(FormId, &'t str),
 }
@@ -157,12 +157,23 @@ impl Routes {
         self.patterns.find(filter, client)
     }
 
-    /// Tells every subscription of this shard whose filter matches a topic name.
+    /// Tells every filter of this shard that matches a topic name, and every form.
     pub fn each_match<'t>(&self, topic: &'t str, visit: &mut impl FnMut(Hit<'t>)) {
         if !self.patterns.is_empty() {
             self.patterns.each_match(topic, &mut |form, name| visit(Hit::Form(form, name)));
         }
-        self.table.each_match(topic, &mut |number| visit(Hit::Number(number)));
+        self.table.each_match(topic, &mut |filter| visit(Hit::Filter(FilterRef(filter))));
+    }
+
+    /// Tells so many subscriptions of a filter from one on, in order; the next one, if there is
+    /// one.
+    pub fn each_held(
+        &self,
+        filter: FilterRef,
+        from: (u64, usize),
+        visit: &mut impl FnMut(u64),
+    ) -> Option<u64> {
+        self.table.each_held(filter.0, from, visit)
     }
 
     /// The other shards that may have a subscription whose filter matches, without this one.

@@ -6,9 +6,13 @@
 pub(crate) mod access;
 pub(crate) mod allowed;
 pub(crate) mod connect;
+pub(crate) mod ending;
+pub(crate) mod keep_alive;
 pub(crate) mod leave;
 pub(crate) mod principals;
+pub(crate) mod reach;
 pub(crate) mod record;
 pub(crate) mod registry;
 pub(crate) mod renew;
 pub(crate) mod timers;
+pub(crate) mod will;

@@ -15,7 +15,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
 use model::ports::log::{Call, Done, REMOVE_SEQS_MAX, StoreError, Table, Write};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Writes that may wait to be asked for again, a shard. One more is left to the next start.
@@ -35,12 +35,14 @@ pub(crate) struct Chores {
     marks: Vec<(Key, u16)>,
     /// Marks of messages that clients have: no more than are on the way to them.
     received: Vec<(Key, u16)>,
+    /// Topics whose rows of retained messages were refused.
+    topics: BTreeSet<Box<str>>,
     due: Instant,
 }
 
 impl Chores {
     pub fn len(&self) -> usize {
-        self.waiting.len() + self.marks.len() + self.received.len()
+        self.waiting.len() + self.marks.len() + self.received.len() + self.topics.len()
     }
 }
 
@@ -64,6 +66,24 @@ impl Broker {
             Err(StoreError::Busy | StoreError::Full) if self.chores.len() < WAITING_MAX => {
                 self.chores.due = now.after(PAUSE);
                 self.chores.waiting.push_back(write);
+            }
+            Err(_) => fx.counters.count(Counter::RemovalsGivenUp),
+        }
+    }
+
+    /// The row of a topic's retained message was answered.
+    pub(crate) fn retained_written(
+        &mut self,
+        now: Now,
+        topic: Box<str>,
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        match result {
+            Ok(_) => {}
+            Err(StoreError::Busy | StoreError::Full) if self.chores.len() < WAITING_MAX => {
+                self.chores.due = now.after(PAUSE);
+                self.chores.topics.insert(topic);
             }
             Err(_) => fx.counters.count(Counter::RemovalsGivenUp),
         }
@@ -96,12 +116,16 @@ impl Broker {
             self.mark_received(now, mark, fx);
         }
         for _ in 0..SLICE {
-            let write = self.chores.waiting.pop_front()?;
+            let Some(topic) = self.chores.topics.pop_first() else { break };
+            self.write_retained(topic, fx);
+        }
+        for _ in 0..SLICE {
+            let Some(write) = self.chores.waiting.pop_front() else { break };
             if let Some(write) = self.as_it_is(write) {
                 self.chore(write, fx);
             }
         }
-        Some(now.mono)
+        (self.chores.len() > 0).then_some(now.mono)
     }
 
     /// What a refused write has become meanwhile: a row is written as it is now, or deleted.
@@ -114,7 +138,8 @@ impl Broker {
             Table::Sessions => self.session_row_of(&key),
             Table::Wills => self.will_row_of(&key),
             Table::Subscriptions => self.subscription_row_of(&key),
-            // Those that were refused with an answer are not chores; the others are as they were.
+            // Those that were refused with an answer are not chores, retained messages have a
+            // promise of their own; the others are as they were.
             _ => return Some(write),
         };
         Some(match value {
@@ -157,7 +182,7 @@ impl Broker {
             return Some(row.encode());
         }
         let share = session.more.as_ref()?.shares.iter().find(|share| is_it(&share.filter))?;
-        let Share { filter, options, subscription_id } = share;
+        let Share { filter, options, subscription_id, .. } = share;
         let (filter, options) = (filter.clone(), *options);
         Some(SubscriptionRow { options, subscription_id: *subscription_id, filter }.encode())
     }

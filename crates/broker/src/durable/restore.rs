@@ -12,6 +12,7 @@ use crate::effects::Effects;
 use crate::letter::OldPlace;
 use crate::message::keep::stub_of;
 use crate::message::queue::{Release, id_of};
+use crate::message::shared::share_of;
 use crate::message::subscribe::SHARE;
 use crate::retained::decode;
 use crate::session::record::{Inbound, InboundState, Share};
@@ -81,7 +82,6 @@ impl Broker {
     /// Everything has come.
     pub fn restored(&mut self, now: Now, fx: &mut Effects) {
         let restoring = std::mem::take(&mut self.restoring);
-        self.restored_id = self.last_id;
         let online = restoring.owners.values().filter(|owner| owner.online);
         let online: BTreeSet<Key> = online.map(|owner| owner.key).collect();
         if !restoring.unreadable {
@@ -101,6 +101,8 @@ impl Broker {
         let keys: Vec<Key> = self.sessions.iter().map(|(key, _)| key).collect();
         let window = usize::from(self.settings.limits.topics.inflight_max);
         for key in keys {
+            // What one session has does not wait for what others have.
+            self.units.begin();
             if let Some(more) = self.sessions.at_mut(key).and_then(|it| it.more.as_mut())
                 && online.contains(&key)
             {
@@ -162,7 +164,10 @@ impl Broker {
         let SubscriptionRow { options, subscription_id, filter } = row;
         if filter.starts_with(SHARE) {
             let session = self.sessions.at_mut(owner)?;
-            session.more().shares.push(Share { filter, options, subscription_id });
+            let number = share_of(&filter);
+            let share = Share { filter, number, options, subscription_id };
+            let is_new = session.more().set_share(share);
+            self.shares += u64::from(is_new);
             return Some(());
         }
         if options & crate::message::filters::option::EXCLUSIVE != 0 {
@@ -172,9 +177,7 @@ impl Broker {
         let number = held.ok()?;
         let session = self.sessions.at_mut(owner)?;
         session.add_filter(number);
-        if let Some(id) = subscription_id {
-            session.more().ids.push((number, id));
-        }
+        session.set_subscription_id(number, subscription_id);
         Some(())
     }
 
@@ -230,7 +233,8 @@ impl Broker {
                 let mut entry = stub_of(&label, seq);
                 let id = id_of(seq);
                 if seq <= owner.sent_upto && more.queue.is_free(id) {
-                    (entry.again, entry.id) = (true, id);
+                    entry.set_again();
+                    entry.id = id;
                     more.queue.push_sent(entry, totals);
                 } else {
                     more.queue.push(entry, totals);

@@ -3,6 +3,7 @@
 //! Every call bears a ticket, every ticket holds a promise: what is to happen when the call is
 //! completed. The log completes every ticket once.
 
+use super::retaining::Retaining;
 use crate::Broker;
 use crate::effects::Effects;
 use crate::message::keep::Kept;
@@ -34,6 +35,10 @@ pub(crate) enum Promise {
     Bodies(Key, u64),
     /// A page of what is given to other members of groups, beginning with this place.
     Given(Key, u64),
+    /// The row of a topic's retained message, which an answer waits for.
+    Retaining(Box<Retaining>),
+    /// The row of a topic's retained message; refused, it is written as it is by then.
+    Retained(Box<str>),
     /// Something nobody waits for; refused, it is tried again.
     Chore(Box<Write>),
 }
@@ -56,6 +61,11 @@ impl Tickets {
 
     pub fn have_room(&self) -> bool {
         self.len < Tickets::MAX
+    }
+
+    /// Whether fewer than so many calls wait.
+    pub fn have_room_for(&self, most: usize) -> bool {
+        self.len < most
     }
 
     fn give(&mut self, promise: Promise) -> Ticket {
@@ -85,6 +95,7 @@ impl Broker {
 
     /// The log has completed a call.
     pub fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
+        self.units.begin();
         let (ticket, result) = completion;
         let promise = self.tickets.take(ticket);
         if never!(promise.is_none(), "ticket {ticket} was completed twice or never given") {
@@ -105,9 +116,14 @@ impl Broker {
             Promise::Released(key, id) => self.release_written(now, (key, id), result, fx),
             Promise::Unmarked(key, id) => self.unmarked(now, (key, id), result, fx),
             Promise::Welcome(welcome) => self.welcome_written(now, *welcome, result.is_ok(), fx),
-            Promise::Granted(granting, at) => self.granted(now, (granting, at), result, fx),
+            Promise::Granted(granting, at) => {
+                let result = result.map(|_| ()).map_err(crate::message::waits::denial);
+                self.granted(now, (granting, at), result, fx);
+            }
             Promise::Bodies(key, seq) => self.bodies_came(now, (key, seq), result, fx),
             Promise::Given(key, seq) => self.given_came(now, (key, seq), result, fx),
+            Promise::Retaining(retaining) => self.retained_answered(now, *retaining, result, fx),
+            Promise::Retained(topic) => self.retained_written(now, topic, result, fx),
             Promise::Chore(write) => self.chore_done(now, *write, result, fx),
         }
     }

@@ -4,17 +4,22 @@
 //! too late is sent once more after a crash, which QoS 1 allows. At QoS 2 the log is told first
 //! that the client has the message, and only then the client that it is released, so it is never
 //! sent again (MQTT5 4.3.3-6).
+//!
+//! An answer of another kind than the exchange awaits ends the connection (MQTT5 4.13.1, MQTT3
+//! 4.8.0-1). One for an identifier that stands for nothing does not: the message may be over
+//! meanwhile, and the answer late.
 
-use super::queue::Release;
+use super::queue::{Awaited, Release};
 use crate::Broker;
 use crate::durable::entries::{Said, timeline_of};
 use crate::durable::tickets::Promise;
 use crate::effects::Effects;
 use base::slab::Key;
 use base::time::Now;
+use model::close::CloseReason;
 use model::event::Counter;
 use model::ports::log::{Append, Call, Done, StoreError, Write};
-use model::session::{AckStep, Drop, SessionDelivery};
+use model::session::{AckStep, Denial, Denied, Drop, SessionDelivery};
 use model::timeline::Message;
 use model::topic::Qos;
 use std::sync::Arc;
@@ -28,6 +33,11 @@ impl Broker {
         (id, step): (u16, AckStep),
         fx: &mut Effects,
     ) {
+        let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+        let awaited = more.and_then(|more| more.queue.awaited(id));
+        if let Some(text) = awaited.and_then(|awaited| out_of_order(awaited, step)) {
+            return self.end_for(now, key, text, fx);
+        }
         match step {
             AckStep::Puback(refused) => {
                 self.end_delivery(now, key, (id, Qos::AtLeastOnce, refused), fx)
@@ -46,6 +56,13 @@ impl Broker {
             }
         }
         self.pump(now, key, fx);
+    }
+
+    /// The connection ends because its client is out of step with an exchange.
+    pub(crate) fn end_for(&mut self, now: Now, key: Key, text: &'static str, fx: &mut Effects) {
+        let text = Some(text.into());
+        let denied = Denied { text, ..Denied::of(Denial::Protocol, CloseReason::OutOfOrder) };
+        self.end(now, key, denied, fx);
     }
 
     fn end_delivery(
@@ -144,5 +161,22 @@ impl Broker {
         // Both in one call: a marker that leaves first would have the message sent once more.
         let places = [release.of, release.seq].into_iter().filter(|&seq| seq != 0);
         self.removals.extend(places.map(|seq| (key, seq)));
+    }
+}
+
+/// What is wrong with a step, where something else is awaited.
+fn out_of_order(awaited: Awaited, step: AckStep) -> Option<&'static str> {
+    match (awaited, step) {
+        (Awaited::Puback, AckStep::Puback(_))
+        | (Awaited::Pubrec, AckStep::Pubrec(_))
+        // Said again, it is told again that the message is released.
+        | (Awaited::Pubcomp | Awaited::Nothing, AckStep::Pubrec(_))
+        | (Awaited::Pubcomp, AckStep::Pubcomp)
+        | (_, AckStep::Unsendable) => None,
+        (Awaited::Puback, _) => Some("PUBREC or PUBCOMP for a message of QoS 1"),
+        (_, AckStep::Puback(_)) => Some("PUBACK for a message of QoS 2"),
+        (Awaited::Pubrec | Awaited::Nothing, _) => {
+            Some("PUBCOMP for a message that was not released")
+        }
     }
 }

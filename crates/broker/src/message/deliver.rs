@@ -29,7 +29,7 @@ impl Broker {
     /// Sends what may be sent, and goes on with retained messages.
     pub(crate) fn pump(&mut self, now: Now, key: Key, fx: &mut Effects) {
         self.pump_queue(now, key, fx);
-        self.walk_on(now, key, fx);
+        self.walk_on(now, key, super::walk::LOOKS_MAX, fx);
         self.rest(key);
     }
 
@@ -77,7 +77,7 @@ impl Broker {
                     let Some(entry) = queue.send_next() else { break };
                     let Some(outgoing) = outgoing(entry) else { break };
                     fx.counters.count(Counter::Delivered);
-                    fx.counters.count_by(Counter::DeliveredAgain, u64::from(entry.again));
+                    fx.counters.count_by(Counter::DeliveredAgain, u64::from(entry.again()));
                     fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
                 }
             }
@@ -113,9 +113,9 @@ fn outgoing(entry: &Entry) -> Option<Outgoing> {
         message: Arc::clone(entry.message.as_ref()?),
         id: entry.id,
         qos: entry.qos,
-        again: entry.again,
-        retain: entry.retain,
+        again: entry.again(),
+        retain: entry.retain(),
         shared: false,
-        subscription_ids: entry.ids.clone(),
+        subscription_ids: entry.ids(),
     })
 }

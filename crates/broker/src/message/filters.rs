@@ -11,6 +11,7 @@ use crate::session::record::Session;
 use crate::session::registry::Registry;
 use model::id::ShardId;
 use model::topic::{Qos, Wish};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Bits of options.
@@ -67,6 +68,59 @@ const FORMS_MAX: u16 = 256;
 
 /// The bit of a number that is a form and the options with which it is held.
 const FORM: u32 = 1 << 31;
+
+/// What matches a topic.
+#[derive(Default)]
+pub(crate) struct Hits {
+    /// Who: see [`holder`].
+    pub numbers: Vec<u64>,
+    /// Of those whose deliveries name subscriptions: the number, and its filter's.
+    pub named: Vec<(u64, u32)>,
+    /// Filters that match.
+    filters: Vec<u32>,
+}
+
+impl Hits {
+    pub fn clear(&mut self) {
+        self.numbers.clear();
+        self.named.clear();
+        self.filters.clear();
+    }
+
+    /// One session's together, and none from here on.
+    fn sort(&mut self, end: Option<u64>) {
+        if self.numbers.len() > 1 {
+            self.numbers.sort_unstable();
+            self.named.sort_unstable();
+        }
+        if let Some(end) = end {
+            self.numbers.truncate(self.numbers.partition_point(|&number| number < end));
+        }
+    }
+
+    /// The filters that one session named, of those that match.
+    pub fn named_by(&self, slot: u32) -> &[(u64, u32)] {
+        let (first, last) = (number_of(slot, 0), number_of(slot, u8::MAX));
+        let from = self.named.partition_point(|&(number, _)| number < first);
+        let rest = &self.named[from..];
+        &rest[..rest.partition_point(|&(number, _)| number <= last)]
+    }
+
+    fn push(&mut self, number: u64, filter: u32) {
+        self.numbers.push(number);
+        if number & (GROUP | u64::from(option::HAS_ID)) == u64::from(option::HAS_ID) {
+            self.named.push((number, filter));
+        }
+    }
+}
+
+/// What a walk of retained messages knows a filter by: a form has one number whatever its options.
+pub(crate) fn walk_number(number: u32) -> RangeInclusive<u32> {
+    match form_of(number) {
+        Some(form) => number_of_form(form, 0)..=number_of_form(form, u8::MAX),
+        None => number..=number,
+    }
+}
 
 /// Filters and who holds them.
 pub(crate) struct Filters {
@@ -185,20 +239,43 @@ impl Filters {
         self.routes.unsubscribe(filter, GROUP | u64::from(group), true);
     }
 
-    /// Adds the numbers of all that match to a list.
-    pub fn matches(&self, topic: &str, sessions: &Registry, to: &mut Vec<u64>) {
+    /// Adds the numbers of those that match to a list, in order: of sessions and groups from this
+    /// number on about so many, each with all its matches. The number from which on there are more.
+    pub fn matches(
+        &self,
+        topic: &str,
+        sessions: &Registry,
+        (from, most): (u64, usize),
+        to: &mut Hits,
+    ) -> Option<u64> {
         self.routes.each_match(topic, &mut |hit| match hit {
-            Hit::Number(number) => to.push(number),
+            Hit::Filter(FilterRef(filter)) => to.filters.push(filter),
             Hit::Form(form, name) => {
                 let key = sessions.find(name);
                 let session = key.and_then(|key| Some((key, sessions.at(key)?)));
                 if let Some((key, session)) = session
                     && let Some(options) = form_options(session, form)
                 {
-                    to.push(number_of(key.slot, options));
+                    let (number, filter) =
+                        (number_of(key.slot, options), number_of_form(form, options));
+                    if number >= from {
+                        to.push(number, filter);
+                    }
                 }
             }
         });
+        let each = (most / to.filters.len().max(1)).max(1);
+        let mut end: Option<u64> = None;
+        for at in 0..to.filters.len() {
+            let filter = to.filters[at];
+            let mut push = |number| to.push(number, filter);
+            let next = self.routes.each_held(FilterRef(filter), (from, each), &mut push);
+            // What is told of a session is told whole: all before this number is.
+            let next = next.map(first_of);
+            end = end.into_iter().chain(next).min();
+        }
+        to.sort(end);
+        end
     }
 
     /// The other shards where somebody may match.
@@ -239,11 +316,20 @@ fn form_of(number: u32) -> Option<FormId> {
 
 /// The options with which a session holds a form.
 fn form_options(session: &Session, form: FormId) -> Option<u8> {
-    session.filters().find(|&number| form_of(number) == Some(form)).map(|number| number as u8)
+    let (first, last) = (number_of_form(form, 0), number_of_form(form, u8::MAX));
+    session.filter_in(first..=last).map(|number| number as u8)
 }
 
 fn number_of(slot: u32, options: u8) -> u64 {
     u64::from(slot) << 8 | u64::from(options)
+}
+
+/// The first number that whoever has this one may have.
+fn first_of(number: u64) -> u64 {
+    match holder(number) {
+        Holder::Session(slot, _) => number_of(slot, 0),
+        Holder::Group(_) => number,
+    }
 }
 
 /// Whether what a subscription is sent may outlive a connection.
@@ -271,12 +357,12 @@ mod tests {
             session.add_filter(number);
             assert_eq!(filters.known(session, at.slot, &filter), Some((number, 1)));
         }
-        let mut hits = Vec::new();
-        filters.matches("dev/c2/in", &sessions, &mut hits);
-        filters.matches("dev/c3/in", &sessions, &mut hits);
+        let mut hits = Hits::default();
+        filters.matches("dev/c2/in", &sessions, (0, 1), &mut hits);
+        filters.matches("dev/c3/in", &sessions, (0, 1), &mut hits);
         let slot = sessions.find("c2").expect("it is there").slot;
         assert_eq!(
-            hits.iter().map(|&hit| holder(hit)).collect::<Vec<_>>(),
+            hits.numbers.iter().map(|&hit| holder(hit)).collect::<Vec<_>>(),
             [Holder::Session(slot, 1)]
         );
         assert_eq!(filters.len(), 2);

@@ -9,7 +9,6 @@
 
 use super::queue::Entry;
 use super::route::Opening;
-use super::shared::share_of;
 use super::waits::Origin;
 use crate::Broker;
 use crate::durable::entries::timeline_of;
@@ -23,10 +22,11 @@ use base::time::{Instant, Now};
 use model::event::Counter;
 use model::id::{SessionRef, ShardId};
 use model::ports::log::{Call, Done, Pull, Read, StoreError};
+use model::pressure::Pressure;
 use model::session::Denial;
 use model::timeline::Seq;
 use model::topic::Publication;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +38,9 @@ const PAGE_BYTES: usize = 256 * 1024;
 
 /// Sessions that begin a page in one turn.
 const PAGES_A_TURN: usize = 64;
+
+/// Entries that are looked at for a unit of work.
+const LOOKS: usize = 64;
 
 /// How long to wait for room.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -58,7 +61,9 @@ struct Giving {
     /// Somebody had no room.
     busy: bool,
     /// Groups that have nobody for it.
-    shut: Vec<u32>,
+    shut: BTreeSet<u32>,
+    /// Nothing before this place is to be offered any more.
+    from: Seq,
 }
 
 /// All of a shard.
@@ -80,7 +85,7 @@ impl Broker {
         }
         self.givings.open.entry(key).or_default();
         let Some(queue) = session.queue() else { return };
-        let here = queue.givable().filter(|entry| entry.message.is_some());
+        let here = queue.givable_from(0).filter(|entry| entry.message.is_some());
         let seqs: Vec<Seq> = here.take(PAGE_COUNT).map(|entry| entry.seq).collect();
         for seq in seqs {
             self.offer(now, (key, seq), None, fx);
@@ -133,9 +138,8 @@ impl Broker {
         let giving = self.givings.open.get(&key)?;
         let session = self.sessions.at(key)?;
         let more = session.more.as_ref()?;
-        let entry = more.queue.givable().find(|entry| entry.seq == seq)?;
-        let mut shares = more.shares.iter();
-        let share = shares.find(|share| share_of(&share.filter) == entry.share)?;
+        let entry = more.queue.givable_from(seq).find(|entry| entry.seq == seq)?;
+        let share = more.share_numbered(entry.share)?;
         let is_open = !giving.shut.contains(&entry.share);
         is_open.then(|| (share.filter.clone(), Arc::from(&*session.id)))
     }
@@ -148,7 +152,7 @@ impl Broker {
         why: Option<Denial>,
         fx: &mut Effects,
     ) {
-        let share = entry.share;
+        let (share, seq) = (entry.share, entry.seq);
         match why {
             None => self.over(key, &entry),
             Some(_) => self.put_back(now, key, entry, fx),
@@ -157,9 +161,8 @@ impl Broker {
         giving.left = giving.left.saturating_sub(1);
         match why {
             None => {}
-            Some(NOBODY) if !giving.shut.contains(&share) => giving.shut.push(share),
-            Some(NOBODY) => {}
-            Some(_) => giving.busy = true,
+            Some(NOBODY) => _ = giving.shut.insert(share),
+            Some(_) => (giving.busy, giving.from) = (true, giving.from.min(seq)),
         }
         self.give_on(now, key, fx);
     }
@@ -186,14 +189,22 @@ impl Broker {
         }
     }
 
-    /// The next entry that may be offered.
-    fn next_given(&self, key: Key) -> Option<Seq> {
-        let giving = self.givings.open.get(&key)?;
+    /// The next entry that may be offered. It is looked for where the last one was found: a queue
+    /// is looked at once from its front to its end, however many pages it is.
+    fn next_given(&mut self, key: Key) -> Option<Seq> {
+        let giving = self.givings.open.get_mut(&key)?;
         let more = self.sessions.at(key)?.more.as_ref()?;
-        let shares: Vec<u32> = more.shares.iter().map(|share| share_of(&share.filter)).collect();
+        let shares: BTreeSet<u32> = more.shares.iter().map(|share| share.number).collect();
         let may = |share| shares.contains(&share) && !giving.shut.contains(&share);
-        let next = more.queue.givable().find(|entry| may(entry.share));
-        next.map(|entry| entry.seq)
+        let mut looks = 0;
+        let next = more.queue.givable_from(giving.from).find(|entry| {
+            looks += 1;
+            may(entry.share)
+        });
+        let next = next.map(|entry| entry.seq);
+        giving.from = next.unwrap_or(giving.from);
+        self.units.spend(1 + looks / LOOKS);
+        next
     }
 
     /// Reads the next pages of those whose offers are all answered.
@@ -268,6 +279,11 @@ impl Broker {
         let Some(session) = self.sessions.at_mut(key) else { return };
         let online = session.online().is_some();
         entry.message = None;
+        if let Some(giving) = self.givings.open.get_mut(&key)
+            && !giving.shut.contains(&entry.share)
+        {
+            giving.from = giving.from.min(entry.seq);
+        }
         session.more().queue.put_back(entry, totals);
         if online {
             self.pump(now, key, fx);
@@ -284,7 +300,7 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let origin = Origin::Shard(from, receipt);
-        let number = self.group_with_another(&group, member);
+        let number = self.group_with_another(&group, member, message.topic());
         let why = match number {
             None => Some(NOBODY),
             Some(_) if !self.has_room_to_wait() => Some(Denial::Busy),
@@ -325,7 +341,8 @@ impl Broker {
         let bytes = more.queue.bytes() + u64::from(weight);
         count < limits.queue_count_max as usize / 2
             && (bytes <= u64::from(limits.queue_bytes_max) / 2 || count == 0)
-            && self.totals.bytes <= self.queues_bytes_max
+            && self.totals.cost() <= self.queues_bytes_max
+            && self.pressure < Pressure::Stores
     }
 
     /// After a start: what stands somewhere else by now leaves the place where it was before.

@@ -5,7 +5,7 @@
 //! has seen once is not lost. The publisher's own timeline is in the same append when the message
 //! is of QoS 2, as the mark that its packet identifier is taken; so both are there or neither.
 
-use super::queue::Entry;
+use super::queue::{ASKED_BYTES, Entry, QUEUE_BYTES};
 use super::waits::denial;
 use crate::Broker;
 use crate::durable::entries::{Label, Said, low_half, timeline_of};
@@ -19,6 +19,7 @@ use model::event::Counter;
 use model::ports::log::{
     APPEND_TIMELINES_MAX, Append, Appended, Call, Done, OnceKey, StoreError, Write,
 };
+use model::pressure::Pressure;
 use model::session::Drop;
 use model::timeline::Message;
 use model::topic::Publication;
@@ -87,6 +88,7 @@ impl Broker {
         let timelines = all.filter_map(|key| Some(timeline_of(home, &self.sessions.at(key)?.id)));
         let to: Vec<_> = timelines.collect();
         debug_assert!(to.len() <= APPEND_TIMELINES_MAX, "shapes are split before");
+        self.totals.asked += kept.to.len() as u64;
         for &key in &kept.to {
             if let Some(session) = self.sessions.at_mut(key) {
                 session.more().asked += 1;
@@ -121,6 +123,7 @@ impl Broker {
             Ok(_) => Err(StoreError::Failed),
             Err(error) => Err(error),
         };
+        self.totals.asked -= kept.to.len() as u64;
         for (at, &key) in kept.to.iter().enumerate() {
             // Whoever is gone was forgotten after the append, and the message with it.
             let Some(session) = self.sessions.at_mut(key) else { continue };
@@ -152,24 +155,36 @@ impl Broker {
         }
     }
 
-    /// Whether there is room in a session's queue for one more; the policy makes room or drops it.
+    /// Whether there is room in a session's queue for one more of this cost, while others of so
+    /// many bytes are about to be queued; the policy makes room or drops it.
     pub(crate) fn make_room(
         &mut self,
         now: Now,
         key: Key,
-        weight: usize,
+        (cost, beside): (u64, u64),
         fx: &mut Effects,
     ) -> bool {
         let limits = self.settings.limits.clone();
         let limits = &limits.topics;
-        let shard_full = self.totals.bytes > self.queues_bytes_max;
-        let Some(more) = self.sessions.at(key).and_then(|session| session.more.as_ref()) else {
+        let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+        let first = more.is_none_or(|more| more.queue.count() == 0);
+        let here = cost + beside + if first { QUEUE_BYTES } else { 0 };
+        let is_away = self.sessions.at(key).is_some_and(|session| session.online().is_none());
+        let pressed = is_away && self.pressure >= Pressure::Stores;
+        if pressed {
+            fx.counters.count(Counter::PressedStores);
+        }
+        let shard_full = pressed || self.totals.cost() + here > self.queues_bytes_max;
+        let Some(more) = more else {
+            if shard_full {
+                self.dropped(now, key, (Drop::QueueBytes, 1), fx);
+            }
             return !shard_full;
         };
         let (count, asked) = (more.queue.waiting(), more.asked as usize);
         let over_count = count + asked >= limits.queue_count_max as usize;
-        let over_bytes = more.queue.bytes() + weight as u64 > u64::from(limits.queue_bytes_max)
-            && count + asked > 0;
+        let bytes = more.queue.bytes() + asked as u64 * ASKED_BYTES + cost;
+        let over_bytes = bytes > u64::from(limits.queue_bytes_max) && count + asked > 0;
         if !over_count && !over_bytes && !shard_full {
             return true;
         }
@@ -257,16 +272,7 @@ pub(crate) fn entry_of(message: &Arc<Publication>, label: &Label, seq: u64) -> E
 
 /// The same, without its body.
 pub(crate) fn stub_of(label: &Label, seq: u64) -> Entry {
-    Entry {
-        message: None,
-        ids: label.ids.clone(),
-        seq,
-        expire_at: label.expire_at,
-        bytes: label.bytes,
-        share: label.share,
-        id: 0,
-        qos: label.qos,
-        retain: label.retain,
-        again: false,
-    }
+    let weight = (label.bytes, label.expire_at);
+    let stub = Entry::stub(seq, (label.qos, label.retain), weight, label.ids.clone());
+    Entry { share: label.share, ..stub }
 }

@@ -16,7 +16,7 @@ use model::topic::Qos;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Letters that may wait for full mailboxes, a shard.
+/// Letters that may wait for full mailboxes, a shard, besides the limit of their bytes.
 const WAITING_MAX: usize = 262_144;
 
 /// How long a mailbox is taken to be full.
@@ -26,6 +26,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 #[derive(Default)]
 pub(crate) struct Outgoing {
     waiting: VecDeque<(ShardId, Letter)>,
+    bytes: usize,
     /// Shards that some of them are for.
     shards: BTreeSet<ShardId>,
     due: Instant,
@@ -40,8 +41,13 @@ impl Outgoing {
 impl Broker {
     /// The broker of another shard says something.
     pub fn letter(&mut self, now: Now, letter: Letter, fx: &mut Effects) {
+        self.units.begin();
+        self.letter_in(now, letter, fx);
+    }
+
+    fn letter_in(&mut self, now: Now, letter: Letter, fx: &mut Effects) {
         match letter {
-            Letter::Publish { message, from, receipt, once, keep, route } => {
+            Letter::Publish { message, from, receipt, once } => {
                 let origin =
                     if receipt == 0 { Origin::Server } else { Origin::Shard(from, receipt) };
                 if receipt != 0 && !self.has_room_to_wait() {
@@ -49,10 +55,18 @@ impl Broker {
                 }
                 let mut opening = Opening::of(origin);
                 opening.once = once;
-                let matched = route && self.route_here(now, &message, &mut opening, fx);
-                if keep {
-                    self.retain_here(now, &message, &mut opening, fx);
+                let matched = self.route_here(now, &message, &mut opening, fx);
+                self.close(now, opening, matched, fx);
+            }
+            Letter::Keep { message, from, receipt, pages } => {
+                let origin =
+                    if receipt == 0 { Origin::Server } else { Origin::Shard(from, receipt) };
+                if receipt != 0 && !self.has_room_to_wait() {
+                    return self.answer(now, (None, origin), Err(Denial::Busy), fx);
                 }
+                let mut opening = Opening::of(origin);
+                opening.pages = pages;
+                let matched = self.retain_here(now, &message, &mut opening, fx);
                 self.close(now, opening, matched, fx);
             }
             Letter::Receipt { number, result } => {
@@ -68,6 +82,8 @@ impl Broker {
             Letter::Member(word) => self.member_word(now, *word, fx),
             Letter::PageWanted(wanted) => self.page_wanted(now, &wanted, fx),
             Letter::Page(page) => self.page_came(now, *page, fx),
+            Letter::LastWanted(wanted) => self.last_wanted(now, *wanted, fx),
+            Letter::Late(late) => self.late_came(now, *late, fx),
             Letter::Elsewhere(place) => self.leave_old_place(now, place, fx),
         }
     }
@@ -90,7 +106,7 @@ impl Broker {
     /// Sends a letter, or carries it out if it is to this shard.
     pub(crate) fn tell(&mut self, now: Now, to: ShardId, letter: Letter, fx: &mut Effects) {
         match to == self.settings.shard {
-            true => self.letter(now, letter, fx),
+            true => self.letter_in(now, letter, fx),
             false => self.post(to, letter, fx),
         }
     }
@@ -100,22 +116,32 @@ impl Broker {
             Letter::Publish { message, .. } => message.qos == Qos::AtMostOnce,
             _ => false,
         };
-        if is_loose || self.outgoing.len() >= WAITING_MAX {
+        let weight = letter.weight();
+        let bytes_max = self.settings.limits.topics.letters_bytes_max;
+        // Of receipts there are no more than the other shard has waits, and one of them is lost for
+        // ever if its receipt is.
+        let is_receipt = matches!(letter, Letter::Receipt { .. });
+        let is_full =
+            self.outgoing.len() >= WAITING_MAX || (self.outgoing.bytes + weight) as u64 > bytes_max;
+        if is_loose || is_full && !is_receipt {
             fx.counters.dropped(Drop::Busy, 1);
-            if let Letter::Publish { receipt, .. } = letter
+            if let Letter::Publish { receipt, .. } | Letter::Keep { receipt, .. } = letter
                 && receipt != 0
             {
                 let result = Err(Denial::Busy);
                 self.refusals.push(Letter::Receipt { number: receipt, result });
             } else if let Letter::Group(word) = letter
-                && let GroupWhat::Offer { from, receipt, .. } = word.what
+                && let GroupWhat::Offer { from, receipt, .. }
+                | GroupWhat::Join { from, receipt, .. } = word.what
                 && from == self.settings.shard
+                && receipt != 0
             {
                 let result = Err(Denial::Busy);
                 self.refusals.push(Letter::Receipt { number: receipt, result });
             }
             return;
         }
+        self.outgoing.bytes += weight;
         self.outgoing.shards.insert(to);
         self.outgoing.waiting.push_back((to, letter));
     }
@@ -123,7 +149,7 @@ impl Broker {
     /// Sends what waits, if it is time.
     pub(crate) fn turn_letters(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         for receipt in std::mem::take(&mut self.refusals) {
-            self.letter(now, receipt, fx);
+            self.letter_in(now, receipt, fx);
         }
         if self.outgoing.waiting.is_empty() {
             return None;
@@ -132,6 +158,7 @@ impl Broker {
             return Some(self.outgoing.due);
         }
         self.outgoing.shards.clear();
+        self.outgoing.bytes = 0;
         fx.letters.extend(self.outgoing.waiting.drain(..));
         None
     }

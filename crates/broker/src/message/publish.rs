@@ -22,6 +22,7 @@ use model::event::{ClientWhat, Counter};
 use model::id::{MessageId, ShardId};
 use model::ports::access::Act;
 use model::ports::log::{Append, Call, Done, StoreError, Write};
+use model::pressure::Pressure;
 use model::session::{Denial, Routed, SessionDelivery};
 use model::timeline::Message;
 use model::topic::{Publication, Qos};
@@ -50,6 +51,9 @@ impl Broker {
     ) {
         fx.counters.count(Counter::Publishes);
         match message.qos {
+            Qos::AtMostOnce if self.pressure >= Pressure::Qos0 => {
+                return fx.counters.count(Counter::PressedPublishes);
+            }
             Qos::AtMostOnce => {}
             Qos::AtLeastOnce => fx.counters.count(Counter::PublishesQos1),
             Qos::ExactlyOnce => {
@@ -94,10 +98,10 @@ impl Broker {
         mut opening: Opening,
         fx: &mut Effects,
     ) -> Option<Key> {
-        let stores = message.retain;
-        let matched = self.route(now, &message, &mut opening, fx);
-        if stores {
-            self.retain(now, &message, &mut opening, fx);
+        self.look_at_pages(&message, &mut opening);
+        let mut matched = self.route(now, &message, &mut opening, fx);
+        if message.retain {
+            matched |= self.retain(now, &message, &mut opening, fx);
         }
         self.close(now, opening, matched, fx)
     }
@@ -176,11 +180,10 @@ impl Broker {
         if message.topic().starts_with(DELAYED) {
             return self.put_by(now, message, opening, fx);
         }
+        self.look_at_pages(message, opening);
         let matched = self.route(now, message, opening, fx);
-        if message.retain {
-            self.retain(now, message, opening, fx);
-        }
-        matched
+        let late = message.retain && self.retain(now, message, opening, fx);
+        matched || late
     }
 
     /// The client waits for the answer of this opening.
@@ -310,10 +313,20 @@ impl Broker {
             None => None,
         };
         let Some(inbound) = inbound else {
+            let more = session.more.as_ref();
+            let is_qos_1 = |it: &Pending| it.id == id && it.qos == Qos::AtLeastOnce;
+            if more.is_some_and(|more| more.pending.iter().any(is_qos_1)) {
+                return self.end_for(now, key, "PUBREL for a message of QoS 1", fx);
+            }
             fx.deliveries.push((conn, SessionDelivery::Completed { id, unknown: true }));
             return;
         };
         match inbound.marker {
+            // It was not told that the message is taken (MQTT5 4.3.3-4): what is on its way to the
+            // logs would be forgotten, and could be taken once more.
+            _ if matches!(inbound.state, InboundState::Storing(_)) => {
+                self.end_for(now, key, "PUBREL before its PUBREC", fx);
+            }
             // Said again after a reconnect: a second answer of the log could take the next
             // message's mark along.
             _ if matches!(inbound.state, InboundState::Releasing { .. }) => {
@@ -419,6 +432,7 @@ impl Broker {
 
     /// The mark of an identifier was refused: nobody else gets the message.
     pub(crate) fn not_marked(&mut self, now: Now, mark: (Key, u16), why: Denial, fx: &mut Effects) {
+        self.fan_outs.mark_answered(mark, Err(why));
         let Some(deferred) = self.deferred.remove(&mark) else { return };
         let Deferred { shards, appends, wait, .. } = deferred;
         for _ in 0..shards.len() + appends.len() {
@@ -435,6 +449,10 @@ impl Broker {
         (seq, alone): (u64, bool),
         fx: &mut Effects,
     ) {
+        if self.fan_outs.waits_for((key, id)) {
+            let once = self.once_of(key, seq);
+            self.fan_outs.mark_answered((key, id), Ok(once));
+        }
         if let Some(deferred) = self.deferred.remove(&(key, id)) {
             let once = self.once_of(key, seq);
             let Deferred { message, shards, appends, wait } = deferred;
@@ -445,8 +463,7 @@ impl Broker {
             for shard in shards {
                 let (message, from, receipt) =
                     (message.clone(), self.settings.shard, receipt_of(wait));
-                let letter =
-                    Letter::Publish { message, from, receipt, once, keep: false, route: true };
+                let letter = Letter::Publish { message, from, receipt, once };
                 self.send(shard, letter, fx);
             }
         }
@@ -475,10 +492,11 @@ impl Broker {
         let mut opening = Opening::of(origin);
         opening.once = self.once_of(key, marker);
         let is_later = message.topic().starts_with(DELAYED);
+        self.look_at_pages(&message, &mut opening);
         let here = alone && !is_later && self.route_here(now, &message, &mut opening, fx);
-        let matched = !is_later && self.route_there(&message, &mut opening, fx) || here;
+        let mut matched = !is_later && self.route_there(&message, &mut opening, fx) || here;
         if message.retain && !is_later {
-            self.retain(now, &message, &mut opening, fx);
+            matched |= self.retain(now, &message, &mut opening, fx);
         }
         self.expect_answer(key, (id, Qos::ExactlyOnce), &opening);
         self.close(now, opening, matched, fx);

@@ -8,61 +8,15 @@
 //! counts those that were sent over this connection. An entry of the log (`seq` not 0) may be
 //! without its body. Invariant: an identifier is in use once, in `inflight` or in `releases`.
 
-use model::topic::{Publication, Qos, SubscriptionIds};
+mod entry;
+
+use entry::push_back;
+pub(crate) use entry::{ASKED_BYTES, Entry, QUEUE_BYTES, Totals};
+
+use model::timeline::Seq;
+use model::topic::{Publication, Qos};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// What all queues of a shard hold.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Totals {
-    /// Messages, those on the way included.
-    pub count: u64,
-    /// Bytes of those whose bodies are in memory.
-    pub bytes: u64,
-}
-
-/// A message for one client.
-pub(crate) struct Entry {
-    /// `None`: its body is in the log.
-    pub message: Option<Arc<Publication>>,
-    pub ids: SubscriptionIds,
-    /// Its place in the session's timeline; 0: it is in memory alone.
-    pub seq: u64,
-    /// Unix second after which it is not sent for the first time; 0: any.
-    pub expire_at: u32,
-    /// What it weighs, bytes.
-    pub bytes: u32,
-    /// Hash of the shared group it came through; 0: none.
-    pub share: u32,
-    /// Its packet identifier; 0: none yet.
-    pub id: u16,
-    pub qos: Qos,
-    pub retain: bool,
-    /// It may have been sent before.
-    pub again: bool,
-}
-
-impl Entry {
-    /// A message in memory alone, not sent yet, that came through no group.
-    pub fn of(
-        message: &Arc<Publication>,
-        (qos, retain): (Qos, bool),
-        ids: SubscriptionIds,
-    ) -> Entry {
-        Entry {
-            message: Some(message.clone()),
-            ids,
-            seq: 0,
-            expire_at: message.expire_at,
-            bytes: message.weight() as u32,
-            share: 0,
-            id: 0,
-            qos,
-            retain,
-            again: false,
-        }
-    }
-}
 
 /// A message of QoS 2 that the client has, and does not know to be released.
 pub(crate) struct Release {
@@ -76,6 +30,19 @@ pub(crate) struct Release {
     pub marking: bool,
 }
 
+/// What a client may answer under a packet identifier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Awaited {
+    /// A message of QoS 1 was sent over this connection.
+    Puback,
+    /// One of QoS 2 was.
+    Pubrec,
+    /// The client said that it has one of QoS 2, and was not told that it is released.
+    Nothing,
+    /// It was told.
+    Pubcomp,
+}
+
 /// The queue of one session.
 #[derive(Default)]
 pub(crate) struct Queue {
@@ -86,6 +53,8 @@ pub(crate) struct Queue {
     releases: VecDeque<Release>,
     waiting: VecDeque<Entry>,
     bytes: u64,
+    /// [`QUEUE_BYTES`] are counted for it.
+    charged: bool,
     /// The last identifier given that is not a place's.
     last_id: u16,
     /// How many after it are known to be free.
@@ -132,14 +101,14 @@ impl Queue {
     /// A new message at the end.
     pub fn push(&mut self, entry: Entry, totals: &mut Totals) {
         self.enter(&entry, totals);
-        self.waiting.push_back(entry);
+        push_back(&mut self.waiting, entry);
     }
 
     /// A message that was on the way before a restart.
     pub fn push_sent(&mut self, entry: Entry, totals: &mut Totals) {
         self.enter(&entry, totals);
         self.free_ids = 0;
-        self.inflight.push_back(entry);
+        push_back(&mut self.inflight, entry);
     }
 
     /// After a restart, of a client that was connected: what may have been sent to it is on the
@@ -156,8 +125,9 @@ impl Queue {
             }
             let Some(mut entry) = self.waiting.pop_front() else { break };
             count += usize::from(is_twice(&entry));
-            (entry.again, entry.id) = (true, id_of(seq));
-            self.inflight.push_back(entry);
+            entry.set_again();
+            entry.id = id_of(seq);
+            push_back(&mut self.inflight, entry);
         }
         self.free_ids = 0;
     }
@@ -189,7 +159,7 @@ impl Queue {
             let id = self.id_for(seq)?;
             let mut entry = self.waiting.pop_front()?;
             entry.id = id;
-            self.inflight.push_back(entry);
+            push_back(&mut self.inflight, entry);
         }
         self.live += 1;
         self.live_bytes += u64::from(self.inflight.get(self.live - 1)?.bytes);
@@ -212,7 +182,22 @@ impl Queue {
         Some(entry)
     }
 
-    /// The same, whatever its QoS.
+    /// What is awaited under this identifier, if it stands for something that this connection has
+    /// to know of: what was sent over an earlier one, and over this one not yet, may be answered
+    /// late or not at all.
+    pub fn awaited(&self, id: u16) -> Option<Awaited> {
+        let sent = self.inflight.iter().take(self.live).find(|entry| entry.id == id);
+        if let Some(entry) = sent {
+            return Some(match entry.qos {
+                Qos::ExactlyOnce => Awaited::Pubrec,
+                Qos::AtMostOnce | Qos::AtLeastOnce => Awaited::Puback,
+            });
+        }
+        let release = self.releases.iter().find(|release| release.id == id)?;
+        Some(if release.marking { Awaited::Nothing } else { Awaited::Pubcomp })
+    }
+
+    /// A message is over, whatever its QoS.
     pub fn cancel(&mut self, id: u16, totals: &mut Totals) -> Option<Entry> {
         let qos = self.inflight.iter().find(|entry| entry.id == id)?.qos;
         self.acknowledge(id, qos, totals)
@@ -236,7 +221,7 @@ impl Queue {
     pub fn rewind(&mut self) {
         (self.live, self.live_bytes) = (0, 0);
         for entry in &mut self.inflight {
-            entry.again = true;
+            entry.set_again();
         }
     }
 
@@ -281,7 +266,8 @@ impl Queue {
         let entry = match self.inflight.iter().position(|entry| entry.seq == seq) {
             Some(at) => self.take_sent_at(at)?,
             None => {
-                let at = self.waiting.iter().position(|entry| entry.seq == seq)?;
+                let at = self.waiting_from(seq);
+                let at = at + self.waiting.range(at..).position(|entry| entry.seq == seq)?;
                 self.waiting.remove(at)?
             }
         };
@@ -289,25 +275,42 @@ impl Queue {
         Some(entry)
     }
 
-    /// What came through a group and may go to another of its members: not what began at QoS 2.
-    pub fn givable(&self) -> impl Iterator<Item = &Entry> {
-        let sent = self.inflight.iter().filter(|entry| entry.qos == Qos::AtLeastOnce);
-        let unsent = |entry: &&Entry| entry.qos == Qos::AtLeastOnce || !entry.again;
-        let all = sent.chain(self.waiting.iter().filter(unsent));
+    /// What came through a group and may go to another of its members, from a place of the log on:
+    /// not what began at QoS 2.
+    pub fn givable_from(&self, seq: Seq) -> impl Iterator<Item = &Entry> {
+        let sent = self.inflight.iter().filter(move |entry| entry.seq >= seq);
+        let sent = sent.filter(|entry| entry.qos == Qos::AtLeastOnce);
+        let unsent = |entry: &&Entry| entry.qos == Qos::AtLeastOnce || !entry.again();
+        let all = sent.chain(self.waiting.range(self.waiting_from(seq)..).filter(unsent));
         all.filter(|entry| entry.share != 0 && entry.seq != 0)
+    }
+
+    /// Where those that wait from a place of the log on begin. Places rise; between them are
+    /// entries that are in memory alone.
+    fn waiting_from(&self, seq: Seq) -> usize {
+        let (mut low, mut high) = (0, self.waiting.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            let placed = (middle..high).find(|&at| self.waiting[at].seq != 0);
+            match placed {
+                Some(at) if self.waiting[at].seq < seq => low = at + 1,
+                _ => high = middle,
+            }
+        }
+        low
     }
 
     /// An entry of the log that was taken out is where it was, among those that wait.
     pub fn put_back(&mut self, mut entry: Entry, totals: &mut Totals) {
         self.enter(&entry, totals);
         let id = id_of(entry.seq);
-        if entry.again && self.live == 0 && self.is_free(id) {
+        if entry.again() && self.live == 0 && self.is_free(id) {
             entry.id = id;
             let at = self.inflight.partition_point(|other| other.seq < entry.seq);
             self.free_ids = 0;
             return self.inflight.insert(at, entry);
         }
-        let at = self.waiting.partition_point(|other| other.seq < entry.seq);
+        let at = self.waiting_from(entry.seq);
         self.waiting.insert(at, entry);
     }
 
@@ -347,13 +350,15 @@ impl Queue {
         gone
     }
 
-    /// Takes everything out; what is not over is returned.
-    pub fn clear(&mut self, totals: &mut Totals) -> Vec<Entry> {
-        let mut all: Vec<_> = self.inflight.drain(..).collect();
-        all.extend(self.waiting.drain(..));
-        all.iter().for_each(|entry| self.leave(entry, totals));
+    /// Drops so many of a queue that is nobody's any more; how many it were.
+    pub fn drop_some(&mut self, most: usize, totals: &mut Totals) -> usize {
         (self.live, self.live_bytes, self.releases) = (0, 0, VecDeque::new());
-        all
+        for count in 0..most {
+            let front = self.inflight.pop_front().or_else(|| self.waiting.pop_front());
+            let Some(entry) = front else { return count };
+            self.leave(&entry, totals);
+        }
+        most
     }
 
     /// All messages, in order.
@@ -375,22 +380,32 @@ impl Queue {
         assert!(!ids.contains(&0), "identifiers are not zero");
         assert!(self.waiting.iter().all(|entry| entry.id == 0), "what waits has none");
         assert!(self.live <= self.inflight.len(), "what is sent is there");
-        assert_eq!(self.entries().map(|entry| u64::from(entry.bytes)).sum::<u64>(), self.bytes);
+        assert_eq!(self.entries().map(Entry::cost).sum::<u64>(), self.bytes);
         totals.count += self.count() as u64;
-        let here = self.entries().filter(|entry| entry.message.is_some());
-        totals.bytes += here.map(|entry| u64::from(entry.bytes)).sum::<u64>();
+        totals.bytes += self.entries().map(Entry::cost_here).sum::<u64>();
+        totals.bytes += if self.charged { QUEUE_BYTES } else { 0 };
+        assert_eq!(self.charged, self.count() > 0, "what is empty costs nothing");
     }
 
     fn enter(&mut self, entry: &Entry, totals: &mut Totals) {
-        self.bytes += u64::from(entry.bytes);
+        if !std::mem::replace(&mut self.charged, true) {
+            totals.bytes += QUEUE_BYTES;
+        }
+        self.bytes += entry.cost();
         totals.count += 1;
-        totals.bytes += if entry.message.is_some() { u64::from(entry.bytes) } else { 0 };
+        totals.bytes += entry.cost_here();
     }
 
+    /// To be called when the entry is out of its row.
     fn leave(&mut self, entry: &Entry, totals: &mut Totals) {
-        self.bytes -= u64::from(entry.bytes);
+        self.bytes -= entry.cost();
         totals.count -= 1;
-        totals.bytes -= if entry.message.is_some() { u64::from(entry.bytes) } else { 0 };
+        totals.bytes -= entry.cost_here();
+        entry::give_room_back(&mut self.waiting);
+        entry::give_room_back(&mut self.inflight);
+        if self.count() == 0 && std::mem::take(&mut self.charged) {
+            totals.bytes -= QUEUE_BYTES;
+        }
     }
 
     fn take_sent_at(&mut self, at: usize) -> Option<Entry> {
@@ -433,63 +448,4 @@ impl Queue {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(seq: u64) -> Entry {
-        Entry {
-            message: Some(Arc::new(Publication::new("t", &[], b""))),
-            ids: None,
-            seq,
-            expire_at: 0,
-            bytes: 10,
-            share: 0,
-            id: 0,
-            qos: Qos::AtLeastOnce,
-            retain: false,
-            again: false,
-        }
-    }
-
-    #[test]
-    fn identifiers_come_round_and_pass_those_in_use_by() {
-        let (mut queue, mut totals) = (Queue::default(), Totals::default());
-        queue.push(entry(0), &mut totals);
-        assert_eq!(queue.send_next().map(|entry| entry.id), Some(1));
-        for round in 0..70_000u32 {
-            queue.push(entry(0), &mut totals);
-            let id = queue.send_next().expect("there is room").id;
-            assert_ne!(id, 1, "round {round}");
-            assert!(queue.acknowledge(id, Qos::AtLeastOnce, &mut totals).is_some());
-        }
-        assert!(queue.acknowledge(1, Qos::AtLeastOnce, &mut totals).is_some());
-        assert_eq!(totals, Totals::default());
-    }
-
-    #[test]
-    fn a_place_of_the_log_has_its_identifier_or_waits() {
-        let (mut queue, mut totals) = (Queue::default(), Totals::default());
-        queue.push(entry(0), &mut totals);
-        assert_eq!(queue.send_next().map(|entry| entry.id), Some(1));
-        queue.push(entry(65_536), &mut totals);
-        assert!(queue.send_next().is_none(), "65,536 is identifier 1, and that is in use");
-        assert!(queue.acknowledge(1, Qos::AtLeastOnce, &mut totals).is_some());
-        assert_eq!(queue.send_next().map(|entry| entry.id), Some(1));
-        queue.push(entry(65_535), &mut totals);
-        assert_eq!(queue.send_next().map(|entry| entry.id), Some(65_535));
-        queue.audit(&mut Totals::default());
-    }
-
-    #[test]
-    fn what_was_sent_is_sent_again_in_its_order() {
-        let (mut queue, mut totals) = (Queue::default(), Totals::default());
-        (0..4).for_each(|_| queue.push(entry(0), &mut totals));
-        let ids = |queue: &mut Queue| (0..3).map(|_| queue.send_next().unwrap().id).collect();
-        let first: Vec<u16> = ids(&mut queue);
-        queue.rewind();
-        let second: Vec<u16> = ids(&mut queue);
-        assert_eq!((first, queue.on_way()), (second, 3));
-        assert!(queue.entries().take(3).all(|entry| entry.again));
-        assert!(!queue.next().expect("one more").again);
-    }
-}
+mod tests;

@@ -1,12 +1,15 @@
 //! Retained messages: kept by the owner of their topic, for whoever subscribes later.
 //!
-//! The newest message of a topic wins, by its number. A message of QoS 1 or 2 is answered when its
-//! row is on stable storage. An empty payload clears (MQTT5 3.3.1-6).
+//! The last one that reaches the owner wins, and rows are written in the same order: a message of
+//! QoS 1 or 2 is answered when its row is on stable storage, so what is published after an answer
+//! comes behind. Numbers say nothing of this: they are given on the publisher's shard. An empty
+//! payload clears (MQTT5 3.3.1-6).
 
 use super::after::After;
 use super::route::Opening;
 use super::waits::receipt_of;
 use crate::Broker;
+use crate::durable::retaining::Retaining;
 use crate::durable::tickets::Promise;
 use crate::effects::Effects;
 use crate::letter::Letter;
@@ -16,6 +19,7 @@ use base::time::{Instant, Now};
 use model::event::Counter;
 use model::id::ShardId;
 use model::ports::log::{Call, Table, Write};
+use model::pressure::Pressure;
 use model::session::Denial;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
@@ -43,7 +47,7 @@ impl Broker {
         message: &Arc<Publication>,
         opening: &mut Opening,
         fx: &mut Effects,
-    ) {
+    ) -> bool {
         let owner = self.owner_of_topic(message.topic());
         if owner == self.settings.shard {
             return self.retain_here(now, message, opening, fx);
@@ -52,33 +56,39 @@ impl Broker {
             Qos::AtMostOnce => 0,
             _ => self.one_more(opening).map_or(0, receipt_of),
         };
-        let (message, from, once) = (message.clone(), self.settings.shard, 0);
-        let letter = Letter::Publish { message, from, receipt, once, keep: true, route: false };
-        self.send(owner, letter, fx);
+        let (message, from, pages) = (message.clone(), self.settings.shard, opening.pages);
+        self.send(owner, Letter::Keep { message, from, receipt, pages }, fx);
+        false
     }
 
-    /// A message whose topic is at home here is kept.
+    /// Before it is looked at who is subscribed to what is to be retained.
+    pub(crate) fn look_at_pages(&self, message: &Publication, opening: &mut Opening) {
+        if message.retain && self.settings.shards > 1 {
+            let owner = self.owner_of_topic(message.topic());
+            if owner != self.settings.shard {
+                opening.pages = self.settings.summary.pages(owner);
+            }
+        }
+    }
+
+    /// A message whose topic is at home here is kept. True: it went to somebody who missed it.
     pub(crate) fn retain_here(
         &mut self,
         now: Now,
         message: &Arc<Publication>,
         opening: &mut Opening,
         fx: &mut Effects,
-    ) {
+    ) -> bool {
         let topic = message.topic();
-        // What was kept before the start is older, whatever the clock of another shard says.
-        let is_newer =
-            |known: &Arc<Publication>| known.id > message.id && known.id > self.restored_id;
-        if self.retained.get(topic).is_some_and(is_newer) {
-            return;
-        }
-        let key: Box<[u8]> = row_key(topic).into();
-        let write = if message.payload().is_empty() {
+        let before = match message.qos {
+            Qos::AtMostOnce => None,
+            _ => self.retained.get(topic).cloned(),
+        };
+        if message.payload().is_empty() {
             if self.retained.clear(topic).is_none() {
-                return;
+                return false;
             }
             fx.counters.count(Counter::RetainedCleared);
-            Write::Delete { table: Table::Retained, key }
         } else {
             let max_s = self.settings.limits.topics.retained_expiry_s_max;
             let kept = match max_s {
@@ -94,26 +104,50 @@ impl Broker {
                     Arc::new(kept)
                 }
             };
-            let value = encode(&kept);
-            if self.retained.set(kept).is_err() {
+            let pressed = self.pressure >= Pressure::Stores && !is_own(topic);
+            if pressed {
+                fx.counters.count(Counter::PressedStores);
+            }
+            if pressed || self.retained.set(kept).is_err() {
                 fx.counters.count(Counter::RetainedRefused);
                 opening.error = Some(Denial::Quota);
-                return;
+                return false;
             }
             fx.counters.count(Counter::RetainedSet);
-            Write::Put { table: Table::Retained, key, value }
-        };
-        if is_own(topic) {
-            // What the server says of itself is not true any more after a restart.
-            return;
         }
+        let is_late = self.tell_askers(now, message, opening.pages, fx);
         match message.qos {
-            Qos::AtMostOnce => self.chore(write, fx),
+            // What the server says of itself is not true any more after a restart.
+            _ if is_own(topic) => {}
+            Qos::AtMostOnce => self.write_retained(topic.into(), fx),
             _ => {
+                let write = self.retained_row(topic);
                 if let Some(wait) = self.one_more(opening) {
-                    self.ask_log(Promise::Counted(wait), Call::Write(write), fx);
+                    let number = self.retaining(topic, before);
+                    let retaining = Box::new(Retaining { topic: topic.into(), number, wait });
+                    self.ask_log(Promise::Retaining(retaining), Call::Write(write), fx);
                 }
             }
+        }
+        is_late
+    }
+
+    /// The row of a topic as it is now.
+    fn retained_row(&self, topic: &str) -> Write {
+        let (table, key) = (Table::Retained, row_key(topic).into());
+        match self.retained.get(topic) {
+            Some(message) => Write::Put { table, key, value: encode(message) },
+            None => Write::Delete { table, key },
+        }
+    }
+
+    /// The row of a topic is written some time. Refused, it is written again as it is by then: an
+    /// older one must not undo a newer one.
+    pub(crate) fn write_retained(&mut self, topic: Box<str>, fx: &mut Effects) {
+        self.retained_for_good(&topic);
+        if !self.log_failed {
+            let write = self.retained_row(&topic);
+            self.ask_log(Promise::Retained(topic), Call::Write(write), fx);
         }
     }
 
@@ -122,8 +156,7 @@ impl Broker {
         let was_there = self.retained.clear(topic).is_some();
         if was_there {
             fx.counters.count(Counter::RetainedCleared);
-            let key = row_key(topic).into();
-            self.chore(Write::Delete { table: Table::Retained, key }, fx);
+            self.write_retained(topic.into(), fx);
         }
         was_there
     }
@@ -134,8 +167,7 @@ impl Broker {
         let more = self.retained.expire(now.unix_s(), EXPIRE_SLICE, &mut gone);
         for message in gone {
             fx.counters.count(Counter::RetainedCleared);
-            let key = row_key(message.topic()).into();
-            self.chore(Write::Delete { table: Table::Retained, key }, fx);
+            self.write_retained(message.topic().into(), fx);
         }
         match more {
             true => Some(now.mono),

@@ -4,9 +4,10 @@
 //! one copy, with the highest QoS of them and all their identifiers (MQTT5 3.3.4-2, 3.3.4-4; the
 //! same for MQTT 3). At QoS 0 nothing is allocated here.
 
-use super::filters::{Holder, holder, option, qos_of};
+use super::fan_out;
+use super::filters::{Hits, Holder, holder, option, qos_of};
 use super::keep::Kept;
-use super::queue::Entry;
+use super::queue::{ASKED_BYTES, Entry};
 use super::waits::{Origin, WAITS_MAX, Wait, receipt_of};
 use crate::Broker;
 use crate::durable::entries::Label;
@@ -21,7 +22,11 @@ use model::ports::access::Act;
 use model::ports::log::APPEND_TIMELINES_MAX;
 use model::session::{Denial, Drop, Outgoing, Routed, SessionDelivery};
 use model::topic::{Publication, Qos, SubscriptionIds};
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Matches that are a unit of work.
+const MATCHES: usize = 8;
 
 /// An answer that may have to wait, while it is found out for what.
 pub(crate) struct Opening {
@@ -41,8 +46,12 @@ pub(crate) struct Opening {
     pub error: Option<Denial>,
     /// A member of a group that went away has it until another one does.
     pub offered: Option<OldPlace>,
+    /// Pages that the owner of its topic had given out before it was looked at who is subscribed.
+    pub pages: u64,
     /// Appends: sessions by the shape in which they get it.
     appends: Vec<(Label, Vec<Key>)>,
+    /// How many sessions they are for.
+    asked: u64,
     /// Those that are made when the mark is written.
     pub deferred: Vec<(Label, Vec<Key>)>,
 }
@@ -51,7 +60,21 @@ impl Opening {
     pub fn of(origin: Origin) -> Opening {
         let (wait, mark, once, defer, error) = (None, None, 0, None, None);
         let (mark_alone, offered, appends, deferred) = (false, None, Vec::new(), Vec::new());
-        Opening { origin, wait, mark, once, defer, mark_alone, error, offered, appends, deferred }
+        let (pages, asked) = (u64::MAX, 0);
+        Opening {
+            origin,
+            wait,
+            mark,
+            once,
+            defer,
+            mark_alone,
+            error,
+            offered,
+            pages,
+            appends,
+            asked,
+            deferred,
+        }
     }
 }
 
@@ -152,7 +175,7 @@ impl Broker {
                 false => 0,
             };
             let (message, from, once) = (message.clone(), self.settings.shard, opening.once);
-            let letter = Letter::Publish { message, from, receipt, once, keep: false, route: true };
+            let letter = Letter::Publish { message, from, receipt, once };
             self.send(shard, letter, fx);
         }
         true
@@ -171,14 +194,46 @@ impl Broker {
         opening: &mut Opening,
         fx: &mut Effects,
     ) -> bool {
-        let mut hits = std::mem::take(&mut self.hits);
-        hits.clear();
-        self.filters.matches(message.topic(), &self.sessions, &mut hits);
-        if hits.len() > 1 {
-            hits.sort_unstable();
+        let mut found = std::mem::take(&mut self.hits);
+        let rest = self.find_slice(message, (0, fan_out::AT_ONCE), &mut found);
+        let matched = !found.numbers.is_empty();
+        if matched && (rest.is_some() || self.fan_outs.has_like(message)) {
+            self.hits = found;
+            self.line_up(message, opening, fx);
+            return true;
         }
+        self.hand_out(now, message, &found, opening, fx);
+        self.hits = found;
+        matched
+    }
+
+    /// Finds who of this shard gets a message, from one on and about so many: see
+    /// [`Filters::matches`](super::filters::Filters::matches).
+    pub(crate) fn find_slice(
+        &mut self,
+        message: &Publication,
+        slice: (u64, usize),
+        found: &mut Hits,
+    ) -> Option<u64> {
+        found.clear();
+        let rest = self.filters.matches(message.topic(), &self.sessions, slice, found);
+        self.units.spend(1 + found.numbers.len() / MATCHES);
+        rest
+    }
+
+    /// Those that were found get the message.
+    pub(crate) fn hand_out(
+        &mut self,
+        now: Now,
+        message: &Arc<Publication>,
+        found: &Hits,
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) {
+        let hits = &found.numbers;
         let mut at = 0;
         while let Some(&hit) = hits.get(at) {
+            self.units.spend(1);
             match holder(hit) {
                 Holder::Group(group) => {
                     at += 1;
@@ -190,7 +245,8 @@ impl Broker {
                     );
                     let count = same.count();
                     let shared = hits.len() > count;
-                    if let Some(copy) = self.copy(slot, (message, options), &hits[at..at + count]) {
+                    let copy = self.copy(slot, (message, options), (found, at..at + count));
+                    if let Some(copy) = copy {
                         let copy = Copy { shared, ..copy };
                         self.hand(now, slot, (message, copy), opening, fx);
                     }
@@ -198,14 +254,17 @@ impl Broker {
                 }
             }
         }
-        let matched = !hits.is_empty();
-        self.hits = hits;
         self.write_appends(message, opening, fx);
-        matched
     }
 
     /// What one session gets, of all its subscriptions that match; `None`: nothing.
-    fn copy(&self, slot: u32, (message, first): (&Publication, u8), hits: &[u64]) -> Option<Copy> {
+    fn copy(
+        &self,
+        slot: u32,
+        (message, first): (&Publication, u8),
+        (found, range): (&Hits, Range<usize>),
+    ) -> Option<Copy> {
+        let hits = &found.numbers[range];
         let mut copy = Copy {
             options: first,
             qos: Qos::AtMostOnce,
@@ -220,7 +279,6 @@ impl Broker {
         }
         let (_, session) = self.sessions.tenant(slot)?;
         let mut any = false;
-        let mut ids = Vec::new();
         for &hit in hits {
             let Holder::Session(_, options) = holder(hit) else { continue };
             if options & option::NO_LOCAL != 0
@@ -243,7 +301,11 @@ impl Broker {
             }
         }
         if copy.options & option::HAS_ID != 0 {
-            self.collect_ids(session, message.topic(), &mut ids);
+            let named = found.named_by(slot).iter();
+            let mut ids: Vec<u32> =
+                named.filter_map(|&(_, filter)| session.subscription_id(filter)).collect();
+            ids.sort_unstable();
+            ids.dedup();
             copy.ids = (!ids.is_empty()).then(|| ids.into());
         }
         Some(copy)
@@ -259,6 +321,15 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let Some((key, session)) = self.sessions.tenant(slot) else { return };
+        if session.is_reaching() && !self.may_read_now(session, message.topic()) {
+            return;
+        }
+        let lasts = session.is_durable() && copy.qos != Qos::AtMostOnce;
+        if message.retain && self.newcomers.live(key, message) && !lasts {
+            // It came as a retained message before. What is promised to outlive the process is
+            // written all the same.
+            return;
+        }
         let retain = copy.as_published && message.retain;
         if copy.qos == Qos::AtMostOnce {
             if let Some(conn) = session.online() {
@@ -276,11 +347,10 @@ impl Broker {
             } else {
                 self.hand_away(now, key, message, (retain, copy.ids), fx);
             }
-            return self.note_live(key, message);
+            return;
         }
         let entry = Entry::of(message, (copy.qos, retain), copy.ids);
         self.hand_entry(now, key, entry, opening, fx);
-        self.note_live(key, message);
     }
 
     /// A message of QoS 1 or 2 for one session.
@@ -297,7 +367,7 @@ impl Broker {
         let straight = !durable && session.online().is_some();
         let in_window = session.queue().is_none_or(|queue| queue.waiting() == 0);
         let goes = straight && in_window;
-        if !goes && !self.make_room(now, key, entry.bytes as usize, fx) {
+        if !goes && !self.make_room(now, key, (entry.cost(), opening.asked * ASKED_BYTES), fx) {
             return self.share_over(key, &entry, fx);
         }
         if !durable {
@@ -305,14 +375,15 @@ impl Broker {
         }
         let label = Label {
             qos: entry.qos,
-            retain: entry.retain,
+            retain: entry.retain(),
             bytes: entry.bytes,
             expire_at: entry.expire_at,
             origin: (0, 0),
             share: entry.share,
-            ids: entry.ids,
+            ids: entry.ids(),
             old_place: opening.offered.clone(),
         };
+        opening.asked += 1;
         let same = |(other, to): &&mut (Label, Vec<Key>)| {
             *other == label && to.len() + 1 < APPEND_TIMELINES_MAX
         };
@@ -365,8 +436,8 @@ impl Broker {
         if !self.settings.limits.topics.queue_qos0 {
             return self.dropped(now, key, (Drop::Offline, 1), fx);
         }
-        if self.make_room(now, key, message.weight(), fx) {
-            let entry = Entry::of(message, (Qos::AtMostOnce, retain), ids);
+        let entry = Entry::of(message, (Qos::AtMostOnce, retain), ids);
+        if self.make_room(now, key, (entry.cost(), 0), fx) {
             self.enqueue(now, key, entry, fx);
         }
     }

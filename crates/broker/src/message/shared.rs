@@ -2,39 +2,46 @@
 //!
 //! A group lives on the shard that its name and filter choose. That shard has the filter in its
 //! table, picks a member for each message and forwards it; members are told apart by their
-//! sessions. What a member has not answered when it goes (QoS 1), or was not sent, comes back and
+//! sessions. A member that may not read all of the filter is passed over for what it may not read.
+//! What a member has not answered when it goes (QoS 1), or was not sent, comes back and
 //! goes to another one; a QoS 2 delivery that began stays with its member.
 
 use super::filters::{option, qos_of};
 use super::queue::Entry;
 use super::route::Opening;
 use super::subscribe::shared_filter;
-use super::waits::{Origin, receipt_of};
+use super::waits::{Origin, Wait, receipt_of};
 use crate::Broker;
 use crate::durable::rows::subscription_key;
 use crate::effects::Effects;
 use crate::group::{Group, Standing};
-use crate::letter::{GroupWhat, GroupWord, Letter, MemberWord};
+use crate::letter::{GroupWhat, GroupWord, Letter, MemberWord, Reader};
 use crate::session::record::Share;
 use base::hash::home;
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
 use model::id::{SessionRef, ShardId};
-use model::ports::access::{Act, Reach};
+use model::ports::access::Act;
 use model::ports::log::{Table, Write};
 use model::session::{Denial, Drop, Outgoing, SessionDelivery};
 use model::topic::{Publication, Qos};
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How often a message goes from one member to the next before it is dropped.
 const HOPS_MAX: u8 = 16;
 
+/// Members that are looked at for one message, whether they may read it.
+const LOOKS_MAX: u32 = 16_384;
+
 /// The groups that this shard owns.
 #[derive(Default)]
 pub(crate) struct Groups {
     open: Vec<Option<(Arc<str>, Group)>>,
+    /// Members that may not read all that their groups are sent.
+    readers: BTreeMap<(u32, SessionRef), Arc<Reader>>,
     free: Vec<u32>,
     numbers: BTreeMap<Arc<str>, u32>,
 }
@@ -43,6 +50,14 @@ impl Groups {
     /// Members of all of them.
     pub fn members(&self) -> u64 {
         self.open.iter().flatten().map(|(_, group)| group.len() as u64).sum()
+    }
+
+    /// What a member may read, if that is not everything.
+    fn set_reader(&mut self, number: u32, member: SessionRef, reader: Option<Arc<Reader>>) {
+        match reader {
+            Some(reader) => _ = self.readers.insert((number, member), reader),
+            None => _ = self.readers.remove(&(number, member)),
+        }
     }
 
     fn at(&mut self, number: u32) -> Option<&mut (Arc<str>, Group)> {
@@ -54,6 +69,16 @@ impl Groups {
 pub(crate) fn share_of(group: &str) -> u32 {
     let hash = base::hash::HashKey::new(0x7368, 0x6172).of(&[group.as_bytes()]);
     (hash as u32).max(1)
+}
+
+/// Whether a member may read what is published to a topic.
+fn may_read(
+    readers: &BTreeMap<(u32, SessionRef), Arc<Reader>>,
+    who: (u32, SessionRef),
+    topic: &str,
+) -> bool {
+    let reader = if readers.is_empty() { None } else { readers.get(&who) };
+    reader.is_none_or(|reader| reader.principal.may(&reader.client, Act::Read, topic))
 }
 
 impl Broker {
@@ -77,20 +102,52 @@ impl Broker {
         self.tell(now, owner, Letter::Group(Box::new(word)), fx);
     }
 
-    /// A session shares a subscription from now on, so.
+    /// A session shares a subscription from now on, so. It is a member when the owner of the group
+    /// knows: `joining` hears of that.
     pub(crate) fn join_group(
         &mut self,
         now: Now,
         key: Key,
         (filter, options, subscription_id): (&str, u8, Option<u32>),
+        joining: Option<(Key, u32)>,
+        fx: &mut Effects,
+    ) -> Result<(), Denial> {
+        let wait = match joining {
+            Some((granting, at)) => {
+                let origin = Origin::Joining(granting, at);
+                let wait = Wait { origin, left: 1, matched: false, error: None };
+                Some(self.waits.insert(wait).map_err(|_| Denial::Busy)?)
+            }
+            None => None,
+        };
+        let Some(session) = self.sessions.at_mut(key) else { return Err(Denial::Protocol) };
+        let number = share_of(filter);
+        let share = Share { filter: filter.into(), number, options, subscription_id };
+        self.shares += u64::from(session.more().set_share(share));
+        self.tell_standing(now, key, (filter, wait.map_or(0, receipt_of)), fx);
+        Ok(())
+    }
+
+    /// The owner of a group hears how a member is; it is asked for a receipt under a number, or
+    /// for none.
+    pub(crate) fn tell_standing(
+        &mut self,
+        now: Now,
+        key: Key,
+        (filter, receipt): (&str, u64),
         fx: &mut Effects,
     ) {
-        let Some(session) = self.sessions.at_mut(key) else { return };
+        let Some(session) = self.sessions.at(key) else { return };
         let (online, durable) = (session.online().is_some(), session.is_durable());
-        let shares = &mut session.more().shares;
-        shares.retain(|share| *share.filter != *filter);
-        shares.push(Share { filter: filter.into(), options, subscription_id });
-        self.tell_group(now, filter, (key, GroupWhat::Join { online, durable }), fx);
+        let shares = session.more.as_ref().map_or(&[][..], |more| &more.shares);
+        let share = shares.iter().find(|share| *share.filter == *filter);
+        let reader = share.filter(|share| share.options & option::PARTLY != 0).map(|_| {
+            let principal = self.principals.at(session.principal).clone();
+            Arc::new(Reader { client: session.id.clone(), principal })
+        });
+        let from = self.settings.shard;
+        let what = GroupWhat::Join { online, durable, reader, from, receipt };
+        self.tell_group(now, filter, (key, what), fx);
     }
 
     /// A session shares it no more; false: it did not.
@@ -104,11 +161,10 @@ impl Broker {
         let Some(more) = self.sessions.at_mut(key).and_then(|session| session.more.as_mut()) else {
             return false;
         };
-        let before = more.shares.len();
-        more.shares.retain(|share| *share.filter != *filter);
-        if more.shares.len() == before {
+        if !more.drop_share(filter) {
             return false;
         }
+        self.shares -= 1;
         self.tell_group(now, filter, (key, GroupWhat::Leave), fx);
         self.rest(key);
         true
@@ -118,49 +174,24 @@ impl Broker {
     pub(crate) fn leave_groups(&mut self, now: Now, key: Key, fx: &mut Effects) {
         for filter in self.shares_of(key) {
             self.tell_group(now, &filter, (key, GroupWhat::Leave), fx);
-            self.give_back(now, key, (&filter, true), fx);
             self.drop_share_row(key, &filter, fx);
         }
+        self.give_back(now, key, true, fx);
         if let Some(more) = self.sessions.at_mut(key).and_then(|session| session.more.as_mut()) {
+            self.shares -= more.shares.len() as u64;
             more.shares.clear();
         }
     }
 
     /// A member's connection came or went.
     pub(crate) fn share_presence(&mut self, now: Now, key: Key, online: bool, fx: &mut Effects) {
-        for filter in self.shares_of(key) {
-            let durable = self.sessions.at(key).is_some_and(|session| session.is_durable());
-            let what = GroupWhat::Join { online, durable };
-            self.tell_group(now, &filter, (key, what), fx);
-            if !online {
-                self.give_back(now, key, (&filter, false), fx);
-            }
+        self.stand_again(now, key, fx);
+        if !online {
+            self.give_back(now, key, false, fx);
         }
     }
 
-    /// How far shared subscriptions reach by the rules that hold now.
-    pub(crate) fn reach_groups_again(&mut self, now: Now, key: Key, fx: &mut Effects) {
-        let Some(session) = self.sessions.at(key) else { return };
-        let principal = self.principals.at(session.principal).clone();
-        let id = session.id.clone();
-        for filter in self.shares_of(key) {
-            let reach = principal.reach(&id, shared_filter(&filter).unwrap_or_default());
-            if reach == Reach::Nothing {
-                self.leave_group(now, key, &filter, fx);
-                self.drop_share_row(key, &filter, fx);
-                continue;
-            }
-            let Some(more) = self.sessions.at_mut(key).and_then(|s| s.more.as_mut()) else {
-                return;
-            };
-            for share in more.shares.iter_mut().filter(|share| share.filter == filter) {
-                share.options &= !option::PARTLY;
-                share.options |= if reach == Reach::Partly { option::PARTLY } else { 0 };
-            }
-        }
-    }
-
-    fn drop_share_row(&mut self, key: Key, filter: &str, fx: &mut Effects) {
+    pub(crate) fn drop_share_row(&mut self, key: Key, filter: &str, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key).filter(|session| session.is_durable()) else {
             return;
         };
@@ -177,23 +208,31 @@ impl Broker {
     /// What a member that goes has not answered, and what it was not sent, goes back. What stands
     /// in the log leaves it when somebody else has it there; at QoS 2 it stays with a member that
     /// comes back, for a kill between would have two members get it.
-    fn give_back(&mut self, now: Now, key: Key, (filter, ends): (&str, bool), fx: &mut Effects) {
-        let share = share_of(filter);
+    fn give_back(&mut self, now: Now, key: Key, ends: bool, fx: &mut Effects) {
         let totals = &mut self.totals;
         let Some(session) = self.sessions.at_mut(key) else { return };
         // What is in the log stays with a durable member: it has it when it comes back.
         let Some(more) = session.more.as_mut() else { return };
+        if more.shares.is_empty() || more.queue.entries().all(|entry| entry.share == 0) {
+            return;
+        }
+        let shares: BTreeSet<u32> = more.shares.iter().map(|share| share.number).collect();
         let sent = |entry: &Entry| {
-            entry.share == share && entry.qos == Qos::AtLeastOnce && entry.message.is_some()
+            shares.contains(&entry.share)
+                && entry.qos == Qos::AtLeastOnce
+                && entry.message.is_some()
         };
         let waits = |entry: &Entry| {
             let may_move = ends || entry.seq == 0 || entry.qos != Qos::ExactlyOnce;
-            entry.share == share && entry.message.is_some() && may_move
+            shares.contains(&entry.share) && entry.message.is_some() && may_move
         };
         let mut back = more.queue.take_sent(sent, totals);
         back.extend(more.queue.take_waiting(waits, totals));
         for mut entry in back {
             let Some(message) = entry.message.take() else { continue };
+            let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+            let share = more.and_then(|more| more.share_numbered(entry.share));
+            let Some(filter) = share.map(|share| share.filter.clone()) else { continue };
             let receipt = match entry.seq {
                 0 => 0,
                 _ => match self.await_move(key, entry) {
@@ -205,7 +244,7 @@ impl Broker {
                 },
             };
             let what = GroupWhat::Back { message, from: self.settings.shard, receipt };
-            self.tell_group(now, filter, (key, what), fx);
+            self.tell_group(now, &filter, (key, what), fx);
         }
     }
 
@@ -214,13 +253,11 @@ impl Broker {
         if entry.share == 0 {
             return;
         }
-        let shares = self.shares_of(key);
-        let Some(filter) = shares.iter().find(|filter| share_of(filter) == entry.share) else {
-            return;
-        };
-        let owner = self.owner_of_group(filter);
+        let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+        let Some(share) = more.and_then(|more| more.share_numbered(entry.share)) else { return };
+        let owner = self.owner_of_group(&share.filter);
         let member = SessionRef::new(self.settings.shard, key);
-        let (group, what) = (Arc::from(&**filter), GroupWhat::Done(1));
+        let (group, what) = (Arc::from(&*share.filter), GroupWhat::Done(1));
         match owner == self.settings.shard {
             true => self.group_done(&group, member, 1),
             false => {
@@ -241,20 +278,22 @@ impl Broker {
         let GroupWord { group, member, what } = word;
         let number = self.groups.numbers.get(&group).copied();
         match what {
-            GroupWhat::Join { online, durable } => {
-                let number = match number {
-                    Some(number) => number,
-                    None => match self.open_group(&group) {
-                        Some(number) => number,
-                        None => return,
-                    },
-                };
-                if let Some((_, group)) = self.groups.at(number) {
-                    group.join(member, Standing { online, durable });
+            GroupWhat::Join { online, durable, reader, from, receipt } => {
+                let standing = Standing { online, durable };
+                let joined = self.member_joins((&group, number), (member, standing), reader);
+                if receipt != 0 {
+                    let result = if joined { Ok(true) } else { Err(Denial::Quota) };
+                    let number = receipt;
+                    match from == self.settings.shard {
+                        // Whoever asked is not done asking.
+                        true => self.refusals.push(Letter::Receipt { number, result }),
+                        false => self.post(from, Letter::Receipt { number, result }, fx),
+                    }
                 }
             }
             GroupWhat::Leave => {
                 let Some(number) = number else { return };
+                self.groups.set_reader(number, member, None);
                 let Some((_, members)) = self.groups.at(number) else { return };
                 members.leave(member);
                 if members.is_empty() {
@@ -281,11 +320,34 @@ impl Broker {
         }
     }
 
-    /// A group in which somebody else than this member is online.
-    pub(crate) fn group_with_another(&mut self, group: &str, member: SessionRef) -> Option<u32> {
+    /// A group in which somebody else than this member is online and may read this.
+    pub(crate) fn group_with_another(
+        &mut self,
+        group: &str,
+        member: SessionRef,
+        topic: &str,
+    ) -> Option<u32> {
         let number = self.groups.numbers.get(group).copied()?;
-        let (_, members) = self.groups.at(number)?;
-        members.has_another_online(member).then_some(number)
+        let Groups { open, readers, .. } = &self.groups;
+        let (_, members) = open.get(number as usize)?.as_ref()?;
+        let may = |who| may_read(readers, (number, who), topic);
+        members.has_another_online(member, may).then_some(number)
+    }
+
+    /// A session is a member of a group, which is opened for the first; false: there is no room.
+    fn member_joins(
+        &mut self,
+        (group, number): (&Arc<str>, Option<u32>),
+        (member, standing): (SessionRef, Standing),
+        reader: Option<Arc<Reader>>,
+    ) -> bool {
+        let Some(number) = number.or_else(|| self.open_group(group)) else { return false };
+        let Some((_, members)) = self.groups.at(number) else { return false };
+        if !members.join(member, standing) {
+            return false;
+        }
+        self.groups.set_reader(number, member, reader);
+        true
     }
 
     fn open_group(&mut self, group: &Arc<str>) -> Option<u32> {
@@ -322,10 +384,17 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let window = u32::from(self.settings.limits.topics.inflight_max);
-        let Some((group, members)) = self.groups.at(number) else { return };
+        let Groups { open, readers, .. } = &mut self.groups;
+        let Some(Some((group, members))) = open.get_mut(number as usize) else { return };
         let window = (message.qos != Qos::AtMostOnce).then_some(window);
-        let Some(pick) = members.pick(window, except) else {
-            fx.counters.dropped(Drop::NoMember, 1);
+        let looks = Cell::new(0);
+        let may = |who| {
+            looks.set(looks.get() + 1);
+            looks.get() <= LOOKS_MAX && may_read(readers, (number, who), message.topic())
+        };
+        let Some(pick) = members.pick(window, except, may) else {
+            let why = if members.is_deaf() { Drop::NoMember } else { Drop::NoReader };
+            fx.counters.dropped(why, 1);
             return;
         };
         let group = group.clone();
@@ -357,7 +426,7 @@ impl Broker {
         let mut opening = Opening::of(origin);
         let key = member.key();
         let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
-        let is_member = more.is_some_and(|it| it.shares.iter().any(|it| *it.filter == *group));
+        let is_member = more.is_some_and(|more| more.share(&group).is_some());
         if !is_member && hops < HOPS_MAX {
             // It has left meanwhile: somebody else shall have it.
             if let Some(place) = offered {
@@ -388,12 +457,11 @@ impl Broker {
             fx.counters.dropped(Drop::NoMember, 1);
             return;
         };
-        let shares = session.more.as_ref().map_or(&[][..], |more| &more.shares);
-        let Some(share) = shares.iter().find(|share| *share.filter == **group) else {
+        let Some(share) = session.more.as_ref().and_then(|more| more.share(group)) else {
             fx.counters.dropped(Drop::NoMember, 1);
             return;
         };
-        if share.options & option::PARTLY != 0 {
+        if session.is_reaching() || share.options & option::PARTLY != 0 {
             let principal = self.principals.at(session.principal);
             if !principal.may(&session.id, Act::Read, message.topic()) {
                 self.group_done_if(message.qos, group, key, fx);

@@ -32,6 +32,8 @@ pub(crate) enum Origin {
     Command(u64),
     /// The broker of another shard, under its number.
     Shard(ShardId, u64),
+    /// A subscriber who joins a group: the answer that waits, and which of its results.
+    Joining(Key, u32),
 }
 
 /// One answer that waits.
@@ -56,6 +58,7 @@ impl Wait {
 pub(crate) fn denial(error: StoreError) -> Denial {
     match error {
         StoreError::Busy => Denial::Busy,
+        StoreError::Failed => Denial::StoreFailed,
         _ => Denial::StoreFull,
     }
 }
@@ -103,6 +106,9 @@ impl Broker {
                     Err(why) => TopicAnswer::Refused(why.name()),
                 };
                 fx.answers.push((ask, answer));
+            }
+            Origin::Joining(granting, at) => {
+                self.granted(now, (granting, at as usize), result.map(|_| ()), fx);
             }
             Origin::Shard(shard, number) => {
                 let result = result.map(|routed| routed == Routed::Matched);

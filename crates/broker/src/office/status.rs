@@ -31,6 +31,8 @@ impl Broker {
             + self.removals.len()
             + self.outgoing.len()
             + self.wills.len()
+            + self.endings.len()
+            + self.fan_outs.len()
     }
 
     /// Tells what happened to a client, if anybody listens.

@@ -89,10 +89,13 @@ impl Patterns {
     /// Tells every form that matches a topic name, with the name in its place. Whoever has that
     /// name is subscribed if its record has the form.
     pub fn each_match<'t>(&self, topic: &'t str, visit: &mut impl FnMut(FormId, &'t str)) {
-        self.table.each_wild_match(topic, &mut |number| {
+        let mut form = |number: u64| {
             let place = usize::from(self.forms[number as usize].place);
             let name = topic.split('/').nth(place).expect("a form has `+` there, so it matched");
             visit(number as FormId, name);
+        };
+        self.table.each_wild_match(topic, &mut |filter| {
+            self.table.each_held(filter, (0, usize::MAX), &mut form);
         });
     }
 

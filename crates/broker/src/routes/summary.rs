@@ -40,6 +40,8 @@ pub struct Summary {
     depths: [AtomicU64; 2],
     /// Bits of "somebody" that each shard has set.
     set: Box<[AtomicU32]>,
+    /// Pages of retained messages that each shard has given out.
+    pages: Box<[AtomicU64]>,
     state: Mutex<State>,
 }
 
@@ -87,6 +89,7 @@ impl Summary {
             generation: AtomicU64::new(0),
             depths: [AtomicU64::new(0), AtomicU64::new(0)],
             set: (0..shards).map(|_| AtomicU32::new(0)).collect(),
+            pages: (0..shards).map(|_| AtomicU64::new(0)).collect(),
             state: Mutex::new(State { view, depths: [0; LEVELS_MAX] }),
         })
     }
@@ -100,6 +103,17 @@ impl Summary {
     pub fn heap_bytes(&self) -> usize {
         let view = &self.lock().view;
         view.bits.heap_bytes() + view.old.as_ref().map_or(0, |old| old.heap_bytes())
+    }
+
+    /// How many pages of retained messages a shard has given out. Who reads this and then looks
+    /// for a filter that is not here yet finds that filter's pages given out later.
+    pub fn pages(&self, shard: ShardId) -> u64 {
+        self.pages[usize::from(shard.0)].load(Ordering::Acquire)
+    }
+
+    /// A shard says how many it has given out by now.
+    pub fn set_pages(&self, shard: ShardId, count: u64) {
+        self.pages[usize::from(shard.0)].store(count, Ordering::Release);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -161,9 +161,8 @@ impl FilterTable {
         }
     }
 
-    /// Tells every subscription whose filter matches a topic name, each as often as its filters
-    /// match.
-    pub fn each_match(&self, topic: &str, visit: &mut impl FnMut(u64)) {
+    /// Tells the number of every filter that matches a topic name and has a subscription.
+    pub fn each_match(&self, topic: &str, visit: &mut impl FnMut(u32)) {
         if let Some(number) = self.find(EXACT, topic.as_bytes()) {
             self.tell(number, visit);
         }
@@ -171,7 +170,7 @@ impl FilterTable {
     }
 
     /// The same for filters with wildcards alone.
-    pub fn each_wild_match(&self, topic: &str, visit: &mut impl FnMut(u64)) {
+    pub fn each_wild_match(&self, topic: &str, visit: &mut impl FnMut(u32)) {
         let root = self.records.at(ROOT);
         if root.count() > 0 {
             // A wildcard in front does not match names of the server's own (MQTT5 4.7.2-1).
@@ -186,7 +185,7 @@ impl FilterTable {
     }
 
     /// Follows `rest` of a topic name below a node with these flags.
-    fn walk(&self, node: u32, flags: u32, rest: &str, visit: &mut impl FnMut(u64)) {
+    fn walk(&self, node: u32, flags: u32, rest: &str, visit: &mut impl FnMut(u32)) {
         let (level, next) = match rest.split_once('/') {
             Some((level, next)) => (level, Some(next)),
             None => (rest, None),
@@ -205,7 +204,7 @@ impl FilterTable {
     }
 
     /// Goes on below a record whose level has matched.
-    fn step(&self, number: u32, rest: Option<&str>, visit: &mut impl FnMut(u64)) {
+    fn step(&self, number: u32, rest: Option<&str>, visit: &mut impl FnMut(u32)) {
         let record = self.records.at(number);
         if record.is_leaf() {
             let text = self.text(record);
@@ -227,17 +226,39 @@ impl FilterTable {
         }
     }
 
-    fn tell_child(&self, node: u32, level: &[u8], visit: &mut impl FnMut(u64)) {
+    fn tell_child(&self, node: u32, level: &[u8], visit: &mut impl FnMut(u32)) {
         if let Some(number) = self.find(node, level) {
             self.tell(number, visit);
         }
     }
 
-    fn tell(&self, number: u32, visit: &mut impl FnMut(u64)) {
+    fn tell(&self, number: u32, visit: &mut impl FnMut(u32)) {
+        if self.records.at(number).held() != NOTHING {
+            visit(number);
+        }
+    }
+
+    /// Tells so many subscriptions of a filter from one on, in order; the next one, if there is
+    /// one.
+    pub fn each_held(
+        &self,
+        number: u32,
+        (from, most): (u64, usize),
+        visit: &mut impl FnMut(u64),
+    ) -> Option<u64> {
         match self.records.at(number).held() {
-            NOTHING => {}
-            held if held & SET != 0 => self.sets[set_of(held)].iter().for_each(|&one| visit(one)),
-            one => visit(one),
+            NOTHING => None,
+            held if held & SET != 0 => {
+                let mut rest = self.sets[set_of(held)].range(from..).copied();
+                rest.by_ref().take(most).for_each(&mut *visit);
+                rest.next()
+            }
+            one => {
+                if one >= from {
+                    visit(one);
+                }
+                None
+            }
         }
     }
 

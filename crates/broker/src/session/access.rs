@@ -205,6 +205,7 @@ impl Broker {
     pub(crate) fn gone(&mut self, now: Now, from: ConnRef, fx: &mut Effects) {
         self.forget_asking(from);
         self.late.forget(from);
+        self.endings.forget(from);
         if let Some(key) = self.welcomes.remove(&from) {
             let session = self.sessions.at(key);
             if session.is_some_and(|session| session.conn() == Some(from)) {
@@ -230,6 +231,9 @@ impl Broker {
         fx: &mut Effects,
     ) {
         fx.counters.count(Counter::SessionsRefused);
+        if why == Denial::Rate {
+            fx.counters.count(Counter::SourceRefused);
+        }
         self.assigned.remove(client_id);
         if fx.events_wanted {
             let what = ClientWhat::Refused { why };
@@ -240,12 +244,13 @@ impl Broker {
         let reason = match why {
             Denial::Busy | Denial::Rate => CloseReason::Busy,
             Denial::Full => CloseReason::Full,
-            Denial::Quota | Denial::StoreFull => CloseReason::Quota,
+            Denial::Quota | Denial::StoreFull | Denial::StoreFailed => CloseReason::Quota,
             Denial::ShuttingDown => CloseReason::Draining,
             Denial::UseAnother | Denial::Moved => CloseReason::Redirected,
             _ => CloseReason::AuthFailed,
         };
-        fx.deliveries.push((from, SessionDelivery::Refused(Box::new(Denied::of(why, reason)))));
+        let denied = Denied { who: Some(client_id.into()), ..Denied::of(why, reason) };
+        fx.deliveries.push((from, SessionDelivery::Refused(Box::new(denied))));
     }
 
     fn question_again(&self, key: Key) -> Option<Question> {
@@ -258,6 +263,7 @@ impl Broker {
             method: None,
             dialogue: None,
             peer: session.peer()?,
+            near: false,
             door: 0,
             tls: false,
             protocol: self.sessions.protocol_name(session.protocol),
@@ -274,6 +280,7 @@ fn question_of(connect: &Connect) -> Question {
         method: connect.method.clone(),
         dialogue: None,
         peer: connect.peer,
+        near: connect.near,
         door: connect.door,
         tls: connect.tls,
         protocol: connect.protocol,

@@ -5,7 +5,8 @@
 //! session that outlives its connection is welcomed when its row is on stable storage. It is online
 //! when it is welcomed: whoever goes before never was, and its presence is what it was before.
 
-use super::record::NEVER_S;
+use super::keep_alive;
+use super::record::{NEVER_S, Session};
 use crate::Broker;
 use crate::durable::rows;
 use crate::durable::tickets::Promise;
@@ -18,7 +19,7 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::event::{ClientWhat, Counter};
 use model::id::{ConnRef, SessionRef};
-use model::ports::access::{Act, Grant};
+use model::ports::access::{Act, Grant, Who};
 use model::ports::log::{Call, Table, Write};
 use model::presence::{State, Version};
 use model::session::{Connect, Connected, Denial, Denied, SessionDelivery};
@@ -32,6 +33,15 @@ pub(crate) struct Welcome {
     pub key: Key,
     pub conn: ConnRef,
     pub connected: Connected,
+}
+
+/// Somebody who has shown who it is, and has to wait.
+pub(crate) struct Proven {
+    pub connect: Connect,
+    method: LastWord,
+    grant: Grant,
+    /// Of the rules by which it was let in.
+    version: u64,
 }
 
 /// The last word of an exchange: method and data.
@@ -64,9 +74,6 @@ impl Broker {
         }
         if connect.client_id.is_empty() {
             self.assign(&mut connect);
-        } else if self.flaps(now, &connect.client_id) {
-            fx.counters.count(Counter::SessionsDelayed);
-            return self.connect_late(now, from, connect, fx);
         }
         self.ask_in(now, from, connect, fx);
     }
@@ -87,19 +94,22 @@ impl Broker {
     }
 
     /// Whether this client comes too often.
-    fn flaps(&mut self, now: Now, client_id: &str) -> bool {
+    fn flaps(&mut self, now: Now, (client_id, user): (&str, Option<&str>)) -> bool {
         let window = now.secs() / FLAP_S;
         if self.flap_window != window {
             self.flap_window = window;
             self.flap_counts = std::collections::BTreeMap::new();
         }
-        let hash = self.settings.hash_key.of(&[client_id.as_bytes()]);
+        let hash =
+            self.settings.hash_key.of(&[client_id.as_bytes(), user.unwrap_or_default().as_bytes()]);
         let count = self.flap_counts.entry(hash).or_insert(0);
         *count = count.saturating_add(1);
         *count > self.settings.limits.topics.flaps_max
     }
 
-    /// The client was let in: its session is found or made.
+    /// The client was let in: its session is found or made. One that comes too often has to wait
+    /// for that. Only who has shown who it is counts: a stranger who knows the identifier must not
+    /// delay its owner.
     pub(crate) fn attach(
         &mut self,
         now: Now,
@@ -108,12 +118,59 @@ impl Broker {
         grant: Grant,
         fx: &mut Effects,
     ) {
-        let assigned = self.assigned.remove(&connect.client_id);
-        if let Err(why) = self.may_attach(&mut connect, &grant) {
+        if let Err(why) = self.may_attach(&mut connect, &grant, fx) {
             return self.turn_away(now, from, &connect.client_id, why, fx);
         }
+        let who = (&*connect.client_id, grant.user.as_deref());
+        if !self.assigned.contains(&connect.client_id) && self.flaps(now, who) {
+            fx.counters.count(Counter::SessionsDelayed);
+            let version = self.settings.access.version();
+            let proven = Proven { connect, method, grant, version };
+            return self.attach_late(now, from, Box::new(proven), fx);
+        }
+        self.attach_now(now, from, (connect, method), grant, fx);
+    }
+
+    /// A client that came too often has waited. What was true of it may have changed meanwhile.
+    pub(crate) fn attach_waited(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        proven: Proven,
+        fx: &mut Effects,
+    ) {
+        let Proven { mut connect, method, grant, version } = proven;
+        if let Err(why) = self.may_attach(&mut connect, &grant, fx) {
+            return self.turn_away(now, from, &connect.client_id, why, fx);
+        }
+        let id = connect.client_id.clone();
+        self.attach_now(now, from, (connect, method), grant, fx);
+        if version == self.settings.access.version() {
+            return;
+        }
+        let key = self.sessions.find(&id);
+        let bound = |&key: &Key| self.sessions.at(key).and_then(Session::conn) == Some(from);
+        if let Some(key) = key.filter(bound) {
+            self.renew(now, key, fx);
+        }
+    }
+
+    fn attach_now(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        (connect, method): (Connect, LastWord),
+        grant: Grant,
+        fx: &mut Effects,
+    ) {
+        let assigned = self.assigned.remove(&connect.client_id);
         if let Some(key) = self.sessions.find(&connect.client_id) {
             self.take_over(now, (key, from), connect.clean_start, fx);
+        }
+        if self.endings.has(&connect.client_id) {
+            let version = self.settings.access.version();
+            let proven = Proven { connect, method, grant, version };
+            return self.come_later(now, (from, Box::new(proven)), fx);
         }
         let known = self.sessions.find(&connect.client_id);
         let present = known.is_some();
@@ -156,11 +213,23 @@ impl Broker {
         }
     }
 
-    fn may_attach(&self, connect: &mut Connect, grant: &Grant) -> Result<(), Denial> {
+    fn may_attach(
+        &self,
+        connect: &mut Connect,
+        grant: &Grant,
+        fx: &mut Effects,
+    ) -> Result<(), Denial> {
+        let who = Who { client_id: &connect.client_id, user: grant.user.as_deref() };
+        // What was given is nobody's choice.
+        if !self.assigned.contains(&connect.client_id) && !self.settings.access.may_be(&who) {
+            fx.counters.count(Counter::ClientIdsRefused);
+            return Err(Denial::ClientIdInvalid);
+        }
         let known = self.sessions.find(&connect.client_id).and_then(|key| self.sessions.at(key));
         if let Some(session) = known {
             // A session belongs to its user: nobody else goes on with it, or ends it.
             if self.principals.at(session.principal).user != grant.user {
+                fx.counters.count(Counter::ClientIdsRefused);
                 return Err(Denial::NotAuthorized);
             }
         } else if self.sessions.len() >= self.sessions_max {
@@ -214,6 +283,10 @@ impl Broker {
             (wish, NEVER_S) => wish,
             (wish, max) => wish.min(max),
         };
+        // Only version 5 can be told another than it wishes for (MQTT5 3.2.2.3.14).
+        let is_told = connect.protocol == "mqtt5";
+        let wish_s = connect.keep_alive_s;
+        let keep_alive_s = keep_alive::agreed_s(wish_s, is_told, &limits, &mut self.rng);
         let Some(session) = self.sessions.at_mut(key) else { return false };
         let before = std::mem::replace(&mut session.principal, principal);
         session.set_conn(Some(from));
@@ -223,7 +296,7 @@ impl Broker {
         }
         session.set_expiry_s(expiry_s);
         session.window = connect.receive_max.min(limits.inflight_max).max(1);
-        session.keep_alive_s = keep_alive(connect.keep_alive_s, limits.keep_alive_s_max);
+        session.keep_alive_s = keep_alive_s;
         session.protocol = protocol;
         session.set_bridge(connect.is_bridge);
         session.set_peer(connect.peer);
@@ -241,7 +314,8 @@ impl Broker {
         if grant.until_s != 0 {
             self.time_grant(now, key, grant.until_s);
         }
-        if present {
+        // Who has the rights it had reaches what it reached.
+        if present && before != principal {
             self.reach_again(now, key, fx);
         }
         let durable = expiry_s > 0;
@@ -355,12 +429,3 @@ const ASSIGNED: &str = "auto-";
 
 /// How response topics begin that clients are told.
 const RESPONSES: &str = "$response/";
-
-/// The silence in force, seconds.
-fn keep_alive(wish_s: u16, max_s: u16) -> u16 {
-    match (wish_s, max_s) {
-        (wish_s, 0) => wish_s,
-        (0, max_s) => max_s,
-        (wish_s, max_s) => wish_s.min(max_s),
-    }
-}

@@ -4,6 +4,7 @@
 //! will belongs to the connection it came with: a farewell discards it, everything else has it
 //! published, after its delay or at the session's end.
 
+use super::ending::Ending;
 use super::record::{InboundState, NEVER_S};
 use crate::Broker;
 use crate::durable::entries::timeline_of;
@@ -146,17 +147,12 @@ impl Broker {
     pub(crate) fn drop_session(&mut self, now: Now, key: Key, fx: &mut Effects) {
         self.keep_work(key);
         self.leave_groups(now, key, fx);
-        let totals = &mut self.totals;
-        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
-        let left = more.map_or(0, |more| more.queue.clear(totals).len());
-        fx.counters.dropped(Drop::SessionEnded, left as u64);
-        let Some(session) = self.sessions.at(key) else { return };
+        let Some(mut session) = self.sessions.bury(key) else { return };
         let durable = session.is_durable();
         let filters: Vec<u32> = session.filters().collect();
-        for filter in filters {
-            self.let_go_filter((key, filter), durable, fx);
-        }
-        let Some(session) = self.sessions.remove(key) else { return };
+        let queue = session.more.as_mut().map(|more| std::mem::take(&mut more.queue));
+        let queue = queue.unwrap_or_default();
+        fx.counters.dropped(Drop::SessionEnded, queue.count() as u64);
         self.online -= u64::from(session.online().is_some());
         if self.principals.let_go(session.principal) {
             self.allowed.clear();
@@ -169,6 +165,9 @@ impl Broker {
             self.chore(Write::Delete { table: Table::Sessions, key: row }, fx);
             self.chore(Write::Forget(timeline_of(self.settings.home, &session.id)), fx);
         }
+        // A subscription whose session is not there any more is taken away at a start, too.
+        let ending = Ending { key, durable, filters, queue, coming: None };
+        self.end_begins(session.id, ending, fx);
     }
 
     /// The server ends a connection.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A user with its rules.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct Principal {
     pub user: Option<Arc<str>>,
     pub rules: Option<Arc<dyn Rules>>,

@@ -14,6 +14,7 @@ use model::session::{Denial, Routed, Will};
 use model::topic::Qos;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 
 /// Bits of [`Session::flags`].
 mod flag {
@@ -25,6 +26,10 @@ mod flag {
     pub const BRIDGE: u16 = 1 << 2;
     /// A timer for its end is set, that comes no later than the end.
     pub const TIMED: u16 = 1 << 3;
+    /// Nobody's: it keeps the slot.
+    pub const GRAVE: u16 = 1 << 4;
+    /// How far its subscriptions reach is being found out: each message is looked at.
+    pub const REACHING: u16 = 1 << 5;
 }
 
 const NO_CONN: u64 = u64::MAX;
@@ -74,11 +79,11 @@ pub(crate) struct More {
     pub pending: VecDeque<Pending>,
     /// Identifiers of QoS 2 that the client has not released.
     pub inbound: Vec<Inbound>,
-    /// Filters after the first.
-    pub filters: Vec<u32>,
-    /// Identifiers of subscriptions: filter, number.
-    pub ids: Vec<(u32, u32)>,
-    /// Memberships of shared groups.
+    /// Filters after the first, in order.
+    filters: Vec<u32>,
+    /// Identifiers of subscriptions: filter, number. In order.
+    ids: Vec<(u32, u32)>,
+    /// Memberships of shared groups, in the order of their filters.
     pub shares: Vec<Share>,
     /// Retained messages on their way.
     pub walks: Walks,
@@ -143,9 +148,13 @@ pub(crate) enum InboundState {
 pub(crate) struct Share {
     /// `$share/group/filter`.
     pub filter: Box<str>,
+    /// What tells what came through it from other entries of a queue; never 0.
+    pub number: u32,
     pub options: u8,
     pub subscription_id: Option<u32>,
 }
+
+const _: () = assert!(size_of::<Share>() == 32);
 
 impl Session {
     /// A session that nobody is bound to.
@@ -167,6 +176,15 @@ impl Session {
             protocol: 0,
             reason: u8::MAX,
         }
+    }
+
+    /// What keeps the slot of a session that was taken out.
+    pub fn grave() -> Session {
+        Session { flags: flag::GRAVE, ..Session::new("") }
+    }
+
+    pub fn is_grave(&self) -> bool {
+        self.flags & flag::GRAVE != 0
     }
 
     /// The connection it is bound to.
@@ -204,6 +222,15 @@ impl Session {
 
     pub fn set_durable(&mut self, durable: bool) {
         self.set(flag::DURABLE, durable);
+    }
+
+    /// Whether each message has to be looked at, whether it may be read.
+    pub fn is_reaching(&self) -> bool {
+        self.flags & flag::REACHING != 0
+    }
+
+    pub fn set_reaching(&mut self, reaching: bool) {
+        self.set(flag::REACHING, reaching);
     }
 
     pub fn is_bridge(&self) -> bool {
@@ -292,31 +319,79 @@ impl Session {
         first.into_iter().chain(others)
     }
 
-    pub fn add_filter(&mut self, filter: u32) {
-        match self.filter {
-            NO_FILTER => self.filter = filter,
-            _ => self.more().filters.push(filter),
+    /// The one of its filters whose number lies in a range, if there is one.
+    pub fn filter_in(&self, range: RangeInclusive<u32>) -> Option<u32> {
+        if range.contains(&self.filter) {
+            return Some(self.filter);
         }
+        let filters = &self.more.as_ref()?.filters;
+        let at = filters.partition_point(|filter| filter < range.start());
+        filters.get(at).copied().filter(|filter| range.contains(filter))
+    }
+
+    /// The first of its filters from a number on.
+    pub fn filter_from(&self, number: u32) -> Option<u32> {
+        let first = Some(self.filter).filter(|&filter| filter != NO_FILTER && filter >= number);
+        let filters = self.more.as_ref().map_or(&[][..], |more| &more.filters);
+        let at = filters.partition_point(|&filter| filter < number);
+        first.into_iter().chain(filters.get(at).copied()).min()
+    }
+
+    pub fn add_filter(&mut self, filter: u32) {
+        if self.filter == NO_FILTER {
+            self.filter = filter;
+            return;
+        }
+        let filters = &mut self.more().filters;
+        let at = filters.partition_point(|&other| other < filter);
+        filters.insert(at, filter);
     }
 
     /// A filter has another number from now on.
     pub fn change_filter(&mut self, before: u32, number: u32) {
+        if before == number {
+            return;
+        }
+        let id = self.subscription_id(before);
+        self.set_subscription_id(before, None);
         if self.filter == before {
             self.filter = number;
+        } else if let Some(filters) = self.more.as_mut().map(|more| &mut more.filters)
+            && let Ok(at) = filters.binary_search(&before)
+        {
+            filters.remove(at);
+            let at = filters.partition_point(|&other| other < number);
+            filters.insert(at, number);
         }
-        let Some(more) = &mut self.more else { return };
-        let filters = more.filters.iter_mut().chain(more.ids.iter_mut().map(|(filter, _)| filter));
-        filters.filter(|filter| **filter == before).for_each(|filter| *filter = number);
+        self.set_subscription_id(number, id);
     }
 
     pub fn drop_filter(&mut self, filter: u32) {
+        self.set_subscription_id(filter, None);
         if let Some(more) = &mut self.more {
-            more.ids.retain(|&(of, _)| of != filter);
-            more.filters.retain(|&other| other != filter);
+            more.walks.stop(filter);
+            if let Ok(at) = more.filters.binary_search(&filter) {
+                more.filters.remove(at);
+                return;
+            }
         }
         if self.filter == filter {
             let next = self.more.as_mut().and_then(|more| more.filters.pop());
             self.filter = next.unwrap_or(NO_FILTER);
+        }
+    }
+
+    /// Deliveries for a filter name this number, or none.
+    pub fn set_subscription_id(&mut self, filter: u32, id: Option<u32>) {
+        if id.is_none() && self.more.is_none() {
+            return;
+        }
+        let ids = &mut self.more().ids;
+        match (ids.binary_search_by_key(&filter, |&(of, _)| of), id) {
+            (Ok(at), Some(id)) => ids[at].1 = id,
+            (Ok(at), None) => _ = ids.remove(at),
+            (Err(at), Some(id)) => ids.insert(at, (filter, id)),
+            (Err(_), None) => {}
         }
     }
 
@@ -329,7 +404,8 @@ impl Session {
     /// The number that deliveries for a filter name.
     pub fn subscription_id(&self, filter: u32) -> Option<u32> {
         let more = self.more.as_ref()?;
-        more.ids.iter().find(|&&(of, _)| of == filter).map(|&(_, id)| id)
+        let at = more.ids.binary_search_by_key(&filter, |&(of, _)| of).ok()?;
+        Some(more.ids[at].1)
     }
 
     fn set(&mut self, bit: u16, on: bool) {
@@ -338,6 +414,45 @@ impl Session {
 }
 
 impl More {
+    /// Its membership of a shared group.
+    pub fn share(&self, filter: &str) -> Option<&Share> {
+        let at = self.shares.binary_search_by(|share| (*share.filter).cmp(filter)).ok()?;
+        self.shares.get(at)
+    }
+
+    /// The one that entries of a queue came through.
+    pub fn share_numbered(&self, number: u32) -> Option<&Share> {
+        self.shares.iter().find(|share| share.number == number)
+    }
+
+    /// The first one behind a filter.
+    pub fn share_behind(&self, filter: &str) -> Option<&Share> {
+        self.shares.get(self.shares.partition_point(|share| *share.filter <= *filter))
+    }
+
+    /// It shares a subscription from now on, so; true: it did not before.
+    pub fn set_share(&mut self, share: Share) -> bool {
+        match self.shares.binary_search_by(|other| other.filter.cmp(&share.filter)) {
+            Ok(at) => {
+                self.shares[at] = share;
+                false
+            }
+            Err(at) => {
+                self.shares.insert(at, share);
+                true
+            }
+        }
+    }
+
+    /// It shares it no more; false: it did not.
+    pub fn drop_share(&mut self, filter: &str) -> bool {
+        let at = self.shares.binary_search_by(|share| (*share.filter).cmp(filter));
+        at.is_ok_and(|at| {
+            self.shares.remove(at);
+            true
+        })
+    }
+
     /// Whether nothing in it is worth keeping.
     pub fn is_idle(&self) -> bool {
         self.queue.is_idle()

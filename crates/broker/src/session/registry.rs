@@ -1,7 +1,7 @@
 //! Every session of the shard, found by client identifier.
 //!
 //! The index holds slot numbers; identifiers are compared in the records. Invariant: a slot is in
-//! the index exactly while a record lives in it.
+//! the index exactly while a record lives in it; one that was taken out is found by nothing.
 
 use super::record::Session;
 use base::hash::HashKey;
@@ -13,6 +13,8 @@ pub(crate) struct Registry {
     hash_key: HashKey,
     slab: Slab<Session>,
     index: Index,
+    /// Slots whose records were taken out and that are not free.
+    graves: usize,
     /// Names of protocols by number.
     protocols: Vec<&'static str>,
 }
@@ -21,11 +23,11 @@ impl Registry {
     /// Holds at most `sessions_max`.
     pub fn new(hash_key: HashKey, sessions_max: usize) -> Registry {
         let (slab, index) = (Slab::new(sessions_max), Index::default());
-        Registry { hash_key, slab, index, protocols: vec![""] }
+        Registry { hash_key, slab, index, graves: 0, protocols: vec![""] }
     }
 
     pub fn len(&self) -> usize {
-        self.slab.len()
+        self.slab.len() - self.graves
     }
 
     /// Slots ever used.
@@ -51,28 +53,39 @@ impl Registry {
         Some(key)
     }
 
-    pub fn remove(&mut self, key: Key) -> Option<Session> {
-        let session = self.slab.remove(key)?;
+    /// Takes a record out. Its slot, which subscriptions may name still, is nobody else's before
+    /// [`Registry::free`].
+    pub fn bury(&mut self, key: Key) -> Option<Session> {
+        let record = self.slab.at_mut(key).filter(|session| !session.is_grave())?;
+        let session = std::mem::replace(record, Session::grave());
         let was_in = self.index.remove(self.hash_key.of(&[session.id.as_bytes()]), key.slot);
         debug_assert!(was_in, "a record is in the index");
+        self.graves += 1;
         Some(session)
     }
 
+    /// Nothing names the slot any more.
+    pub fn free(&mut self, key: Key) {
+        if self.slab.remove(key).is_some() {
+            self.graves -= 1;
+        }
+    }
+
     pub fn at(&self, key: Key) -> Option<&Session> {
-        self.slab.at(key)
+        self.slab.at(key).filter(|session| !session.is_grave())
     }
 
     pub fn at_mut(&mut self, key: Key) -> Option<&mut Session> {
-        self.slab.at_mut(key)
+        self.slab.at_mut(key).filter(|session| !session.is_grave())
     }
 
     /// Whoever lives in a slot.
     pub fn tenant(&self, slot: u32) -> Option<(Key, &Session)> {
-        self.slab.tenant(slot)
+        self.slab.tenant(slot).filter(|(_, session)| !session.is_grave())
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Key, &Session)> {
-        self.slab.iter()
+        self.slab.iter().filter(|(_, session)| !session.is_grave())
     }
 
     /// The number of a protocol's name.

@@ -63,7 +63,8 @@ impl Broker {
         self.renewal.at.map(|_| now.mono)
     }
 
-    fn renew(&mut self, now: Now, key: Key, fx: &mut Effects) {
+    /// Looks again at what a session may do.
+    pub(crate) fn renew(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
         let user = self.principals.at(session.principal).user.clone();
         let who = Who { client_id: &session.id, user: user.as_deref() };
@@ -125,34 +126,5 @@ impl Broker {
             self.time_grant(now, key, grant.until_s);
         }
         self.reach_again(now, key, fx);
-    }
-
-    /// How far the session's subscriptions reach by the rules that hold now.
-    pub(crate) fn reach_again(&mut self, now: Now, key: Key, fx: &mut Effects) {
-        let Some(session) = self.sessions.at(key) else { return };
-        let principal = self.principals.at(session.principal).clone();
-        let (id, durable) = (session.id.clone(), session.is_durable());
-        let filters: Vec<u32> = session.filters().collect();
-        for filter in filters {
-            let Some(before) = self.filters.options(filter, key.slot) else { continue };
-            let text = self.filters.text(filter, &id);
-            let options = match principal.reach(&id, &text) {
-                Reach::Nothing => {
-                    self.let_go_filter((key, filter), durable, fx);
-                    continue;
-                }
-                Reach::All => before & !option::PARTLY,
-                Reach::Partly => before | option::PARTLY,
-            };
-            if options != before {
-                let known = Some((filter, before));
-                let slot = (key.slot, options);
-                let held = self.filters.hold((&text, &id), slot, durable, known);
-                if let (Ok(number), Some(session)) = (held, self.sessions.at_mut(key)) {
-                    session.change_filter(filter, number);
-                }
-            }
-        }
-        self.reach_groups_again(now, key, fx);
     }
 }

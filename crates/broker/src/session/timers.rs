@@ -3,6 +3,7 @@
 //! One wheel; a timer is not cancelled, whoever it is for looks whether it still means anything.
 //! Invariant: an away session that ends some time has a timer that comes no later than its end.
 
+use super::connect::Proven;
 use super::record::NEVER_S;
 use crate::Broker;
 use crate::effects::Effects;
@@ -11,7 +12,7 @@ use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::event::Counter;
 use model::id::ConnRef;
-use model::session::{Connect, Denial, Denied};
+use model::session::{Denial, Denied};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,6 +21,12 @@ const LATE_MAX: usize = 16_384;
 
 /// Longest time a timer is set for: it is set again then.
 const SPAN_S: u64 = 24 * 3_600;
+
+/// Timers that are looked at in one turn. The others wait for the next.
+pub(crate) const TIMERS_A_TURN: usize = 256;
+
+/// Timers that are moved in one turn, to nearer places or to those that are looked at.
+const TIMERS_MOVED: usize = 4_096;
 
 const KIND: u32 = 62;
 const END: u64 = 0;
@@ -30,7 +37,7 @@ const GRANT: u64 = 3;
 /// Connects that are answered late.
 #[derive(Default)]
 pub(crate) struct Late {
-    open: BTreeMap<u64, (ConnRef, Box<Connect>)>,
+    open: BTreeMap<u64, (ConnRef, Box<Proven>)>,
     of: BTreeMap<ConnRef, u64>,
     last: u64,
 }
@@ -47,14 +54,14 @@ impl Late {
         }
     }
 
-    fn put(&mut self, conn: ConnRef, connect: Box<Connect>) -> u64 {
+    fn put(&mut self, conn: ConnRef, proven: Box<Proven>) -> u64 {
         self.last += 1;
         self.of.insert(conn, self.last);
-        self.open.insert(self.last, (conn, connect));
+        self.open.insert(self.last, (conn, proven));
         self.last
     }
 
-    fn take(&mut self, number: u64) -> Option<(ConnRef, Box<Connect>)> {
+    fn take(&mut self, number: u64) -> Option<(ConnRef, Box<Proven>)> {
         let late = self.open.remove(&number)?;
         self.of.remove(&late.0);
         Some(late)
@@ -62,19 +69,19 @@ impl Late {
 }
 
 impl Broker {
-    /// The client is looked at later: it comes too often.
-    pub(crate) fn connect_late(
+    /// The client is bound to its session later: it comes too often.
+    pub(crate) fn attach_late(
         &mut self,
         now: Now,
         from: ConnRef,
-        connect: Box<Connect>,
+        proven: Box<Proven>,
         fx: &mut Effects,
     ) {
         if self.late.len() >= LATE_MAX {
-            return self.turn_away(now, from, &connect.client_id, Denial::Busy, fx);
+            return self.turn_away(now, from, &proven.connect.client_id, Denial::Busy, fx);
         }
         let delay = Duration::from_millis(self.settings.limits.topics.flap_delay_ms.into());
-        let number = self.late.put(from, connect);
+        let number = self.late.put(from, proven);
         self.wheel.insert(now.after(delay), LATE << KIND | number);
     }
 
@@ -106,23 +113,27 @@ impl Broker {
 
     /// Does what has fallen due.
     pub(crate) fn turn_timers(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let mut due = std::mem::take(&mut self.due);
-        self.wheel.expire(now.mono, &mut due);
-        for token in due.drain(..) {
+        let (mut due, mut more) = (Vec::new(), true);
+        if self.due.len() < TIMERS_A_TURN {
+            more = self.wheel.expire_some(now.mono, TIMERS_MOVED, &mut due);
+        }
+        self.due.extend(due);
+        for _ in 0..TIMERS_A_TURN {
+            let Some(token) = self.due.pop_front() else { break };
+            self.units.spend(1);
             let number = token & ((1 << KIND) - 1);
             match token >> KIND {
                 END => self.end_due(now, Key::unpack(number), fx),
                 WILL => self.will_due(now, Key::unpack(number), fx),
                 GRANT => self.grant_due(now, Key::unpack(number), fx),
                 _ => {
-                    if let Some((conn, connect)) = self.late.take(number) {
-                        self.ask_in(now, conn, connect, fx);
+                    if let Some((conn, proven)) = self.late.take(number) {
+                        self.attach_waited(now, conn, *proven, fx);
                     }
                 }
             }
         }
-        self.due = due;
-        self.wheel.next()
+        if self.due.is_empty() && !more { self.wheel.next() } else { Some(now.mono) }
     }
 
     fn end_due(&mut self, now: Now, key: Key, fx: &mut Effects) {

@@ -295,3 +295,128 @@ fn what_a_token_brought_is_not_widened_and_ends_with_it() {
     assert_eq!(world.payloads(&c), ["open/y"], "while its rules were not known nothing was kept");
     world.audit();
 }
+
+/// Two members of one group, on two shards: one may read `open/` alone, the other everything.
+fn group() -> (World, Arc<Door>, crate::world::Client, crate::world::Client) {
+    let door = Arc::new(Door::default());
+    let own = door.clone();
+    let make = move |settings: &mut broker::Settings| settings.access = access(Key(own.clone()));
+    let mut world = World::with(2, make);
+    let names = [world.name_on(0, "half"), world.name_on(1, "whole")];
+    let half = world.client(user(&names[0], "token"));
+    let whole = world.client(user(&names[1], "ann"));
+    for member in [&half, &whole] {
+        world.subscribe(member, "$share/g/#", Qos::AtLeastOnce);
+    }
+    (world, door, half, whole)
+}
+
+#[test]
+fn a_shared_message_goes_to_a_member_that_may_read_it() {
+    let (mut world, _, half, whole) = group();
+    let source = world.client(connect("source"));
+    for n in 0..10 {
+        let (id, text) = (n + 1, n.to_string());
+        let answer = world.publish_at(&source, id, message("shut/x", Qos::AtLeastOnce, &text));
+        assert_eq!(answer, Some(Ok(Routed::Matched)));
+    }
+    assert_eq!(world.payloads(&half), [""; 0]);
+    assert_eq!(world.payloads(&whole).len(), 10);
+    for n in 0..10 {
+        world.send(&source, n + 1, message("open/x", Qos::AtLeastOnce, "x"));
+        world.heard(source.conn);
+    }
+    let shares = [world.payloads(&half).len(), world.payloads(&whole).len()];
+    assert_eq!(shares.iter().sum::<usize>(), 10);
+    assert!(shares[0] > 0, "what both may read both get");
+    assert_eq!(Drop::ALL.map(|why| world.dropped(why)).iter().sum::<u64>(), 0);
+    world.audit();
+}
+
+#[test]
+fn what_waits_for_a_member_is_not_offered_to_one_that_may_not_read_it() {
+    let (mut world, _, half, whole) = group();
+    let source = world.client(connect("source"));
+    world.send(&source, 1, message("shut/x", Qos::AtLeastOnce, "mine"));
+    assert_eq!(world.payloads(&whole), ["mine"]);
+    world.cut(&whole);
+    world.send(&source, 2, message("shut/x", Qos::AtLeastOnce, "later"));
+    assert_eq!(world.payloads(&half), [""; 0]);
+    let whole = world.client(user(&world.name_on(1, "whole"), "ann"));
+    assert_eq!(world.payloads(&whole), ["mine", "later"]);
+    assert_eq!(Drop::ALL.map(|why| world.dropped(why)).iter().sum::<u64>(), 0);
+}
+
+#[test]
+fn what_no_member_may_read_is_counted_as_that() {
+    let (mut world, _, half, whole) = group();
+    let source = world.client(connect("source"));
+    assert_eq!(world.unsubscribe(&whole, "$share/g/#"), Ok(true));
+    for qos in [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce] {
+        world.send(&source, 1, message("shut/x", qos, "x"));
+        world.release(&source, 1);
+        world.heard(source.conn);
+    }
+    assert_eq!(world.payloads(&half), [""; 0]);
+    assert_eq!((world.dropped(Drop::NoReader), world.dropped(Drop::NoMember)), (3, 0));
+    world.send(&source, 2, message("open/x", Qos::AtLeastOnce, "x"));
+    assert_eq!(world.payloads(&half), ["x"]);
+    world.audit();
+}
+
+#[test]
+fn a_member_whose_rules_change_is_passed_over_from_then_on() {
+    let (mut world, door, half, whole) = group();
+    let source = world.client(connect("source"));
+    world.subscribe(&source, "$share/h/#", Qos::AtLeastOnce);
+    *door.prefixes.lock().expect("nobody panics") = vec!["open/"];
+    door.version.store(1, Ordering::Relaxed);
+    world.run();
+    for n in 1..=4 {
+        world.send(&source, n, message("open/x", Qos::AtLeastOnce, "x"));
+        world.send(&source, n + 4, message("shut/x", Qos::AtLeastOnce, "x"));
+    }
+    let (to_half, to_whole) = (world.payloads(&half).len(), world.payloads(&whole).len());
+    assert_eq!(to_half + to_whole, 4);
+    let refused = world.count(model::event::Counter::PublishesRefused);
+    assert_eq!(refused + world.dropped(Drop::NoReader), 4, "what is shut is nobody's any more");
+}
+
+/// Identifiers begin with their users' names.
+struct Bound;
+
+impl Access for Bound {
+    fn admit(&self, now_s: u32, question: &Question) -> Admission {
+        Open.admit(now_s, question)
+    }
+
+    fn renew(&self, _: &Who<'_>) -> Option<Grant> {
+        None
+    }
+
+    fn may_be(&self, who: &Who<'_>) -> bool {
+        who.user.is_some_and(|user| who.client_id.starts_with(user))
+    }
+
+    fn version(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn an_identifier_of_another_user_is_refused_and_counted() {
+    let refused = model::event::Counter::ClientIdsRefused;
+    let mut world = World::with(1, |settings| settings.access = access(Bound));
+    assert_eq!(world.refused(user("ann:1", "eve")), Denial::ClientIdInvalid);
+    assert_eq!((world.count(refused), world.status().sessions), (1, 0));
+    let ann = world.client(user("ann:1", "ann"));
+    assert_eq!(world.refused(user("ann:1", "eve")), Denial::ClientIdInvalid);
+    // Of two users whose names begin alike the first one has the session.
+    assert_eq!(world.refused(user("ann:1", "a")), Denial::NotAuthorized);
+    assert_eq!(world.count(refused), 3);
+    assert_eq!(world.heard(ann.conn), [], "nobody disturbs her");
+    let given = world.client(user("", "eve"));
+    assert!(given.connected.assigned.is_some(), "what is given is not looked at");
+    world.cut(&ann);
+    assert!(world.client(user("ann:1", "ann")).connected.present);
+}

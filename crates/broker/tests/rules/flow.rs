@@ -310,7 +310,7 @@ fn a_full_queue_drops_by_its_policy_and_counts() {
 fn a_queue_has_a_limit_in_bytes() {
     let mut world = World::with(1, |settings| {
         let mut limits = limits();
-        limits.topics.queue_bytes_max = 1_000;
+        limits.topics.queue_bytes_max = 1_200;
         settings.limits = Arc::new(limits);
     });
     let a = world.client(durable("a"));

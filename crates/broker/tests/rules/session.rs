@@ -1,9 +1,10 @@
 //! Clients come, go, and take over.
 
-use crate::world::{World, connect, durable, limits, message, wish};
+use crate::world::{World, access, connect, durable, limits, message, wish};
 use model::close::CloseReason;
 use model::event::{ClientWhat, Counter};
 use model::limits::Limits;
+use model::ports::access::{Access, Admission, Grant, Question, Who};
 use model::session::*;
 use model::topic::Qos;
 use std::sync::Arc;
@@ -146,6 +147,85 @@ fn a_client_that_comes_too_often_is_answered_late_and_not_banned() {
     world.pass_s(10);
     world.client(connect("a"));
     world.audit();
+}
+
+#[test]
+fn a_client_of_mqtt_5_is_told_a_longer_keep_alive_and_another_is_held_to_its_own() {
+    let mut world = World::with(1, |settings| {
+        let mut limits = limits();
+        (limits.topics.keep_alive_s_min, limits.topics.keep_alive_jitter_percent) = (100, 20);
+        settings.limits = Arc::new(limits);
+    });
+    let mut told: Vec<u16> = (0..50)
+        .map(|n| world.client(Connect { keep_alive_s: 5, ..connect(&format!("c{n}")) }))
+        .map(|client| client.connected.keep_alive_s)
+        .collect();
+    assert!(told.iter().all(|told_s| (100..=120).contains(told_s)));
+    told.sort_unstable();
+    told.dedup();
+    assert!(told.len() > 10, "they are spread: {told:?}");
+    let old = Connect { protocol: "mqtt311", keep_alive_s: 5, ..connect("old") };
+    assert_eq!(world.client(old).connected.keep_alive_s, 5);
+}
+
+#[test]
+fn who_cannot_show_that_it_is_the_client_does_not_delay_it() {
+    let mut world = World::with(1, |settings| settings.access = access(Guarded));
+    let user = |name: &str| Connect { user: Some(name.into()), ..durable("victim") };
+    let victim = world.client(user("owner"));
+    for _ in 0..50 {
+        assert_eq!(world.refused(user("stranger")), Denial::BadCredentials);
+        assert_eq!(world.refused(user("other")), Denial::NotAuthorized, "it is the owner's");
+    }
+    assert_eq!(world.heard(victim.conn), [], "it notices nothing");
+    for _ in 0..9 {
+        world.client(user("owner"));
+    }
+    assert_eq!(world.count(Counter::SessionsDelayed), 0);
+    let (_, heard) = world.try_connect(user("owner"));
+    assert_eq!(heard, [], "its own are counted");
+    world.audit();
+}
+
+#[test]
+fn one_that_had_to_wait_is_looked_at_again() {
+    let mut world = World::with(1, |settings| settings.access = access(Guarded));
+    let user = |name: &str| Connect { user: Some(name.into()), ..connect("a") };
+    for _ in 0..10 {
+        let client = world.client(user("owner"));
+        world.leave(&client);
+    }
+    let (conn, heard) = world.try_connect(user("owner"));
+    assert_eq!(heard, [], "it has to wait");
+    // Meanwhile the identifier has gone to somebody else.
+    let other = world.client(user("other"));
+    world.pass_ms(5_100);
+    assert!(matches!(&world.heard(conn)[..], [SessionDelivery::Refused(_)]));
+    assert_eq!(world.heard(other.conn), []);
+    world.audit();
+}
+
+/// Lets in everybody but strangers, under the name they bring.
+struct Guarded;
+
+impl Access for Guarded {
+    fn admit(&self, _: u32, question: &Question) -> Admission {
+        match question.user.as_deref() {
+            Some("stranger") => Admission::Refused(Denial::BadCredentials),
+            user => {
+                let grant = Grant { user: user.map(Arc::from), ..Grant::OPEN };
+                Admission::Granted(grant, None)
+            }
+        }
+    }
+
+    fn renew(&self, _: &Who<'_>) -> Option<Grant> {
+        None
+    }
+
+    fn version(&self) -> u64 {
+        0
+    }
 }
 
 #[test]

@@ -462,3 +462,78 @@ fn whatever_members_do_each_message_of_a_group_gets_through() {
         std::env::var("BROKER_SEEDS").ok().and_then(|text| text.rsplit('+').next()?.parse().ok());
     (0..count.unwrap_or(40)).for_each(flapping);
 }
+
+/// The shard that owns a group.
+fn owner_of_group(world: &World, name: &str, filter: &str) -> usize {
+    let hash = crate::world::HOME.of(&[b"mqtt-share", name.as_bytes(), filter.as_bytes()]);
+    usize::from(base::hash::home(hash, world.nodes.len() as u16))
+}
+
+#[test]
+fn a_member_hears_its_suback_when_its_group_knows_it() {
+    for make in [connect, durable] {
+        let mut world = World::new(3);
+        let owner = owner_of_group(&world, "g", "t");
+        let name = world.name_on((owner + 1) % 3, "a");
+        let a = world.client(make(&name));
+        let name = world.name_on((owner + 2) % 3, "source");
+        let source = world.client(connect(&name));
+        world.carries = false;
+        let packet = Subscribe {
+            session: a.session,
+            id: 5,
+            subscription_id: None,
+            wishes: vec![
+                crate::world::wish("$share/g/t", Qos::AtLeastOnce),
+                crate::world::wish("plain", Qos::AtLeastOnce),
+            ],
+        };
+        world.ask(a.conn, SessionRequest::Subscribe(Box::new(packet)));
+        assert_eq!(world.heard(a.conn), [], "its group does not know it yet");
+        // Whoever publishes when it is told reaches it, however slow its letters are.
+        while world.letters.keys().next().is_some() {
+            let (from, to) = *world.letters.keys().next().expect("one");
+            world.post_one(from, to);
+            world.run();
+            if !world.heard(a.conn).is_empty() {
+                break;
+            }
+        }
+        world.carries = true;
+        let answer = world.publish_at(&source, 1, message("t", Qos::AtLeastOnce, "x"));
+        assert_eq!(answer, Some(Ok(Routed::Matched)));
+        assert_eq!(world.payloads(&a), ["x"]);
+        world.audit();
+    }
+}
+
+#[test]
+fn a_group_that_is_full_says_so() {
+    for (before, taken) in
+        [(broker::group::MEMBERS_MAX - 1, true), (broker::group::MEMBERS_MAX, false)]
+    {
+        for far in [0, 1] {
+            let mut world = World::new(2);
+            let owner = owner_of_group(&world, "g", "t");
+            let (from, group) = (model::id::ShardId(0), std::sync::Arc::from("$share/g/t"));
+            for slot in 0..before as u32 {
+                let key = base::slab::Key { slot, generation: 77 };
+                let member = model::id::SessionRef::new(from, key);
+                let (online, durable, reader) = (false, true, None);
+                let what = broker::GroupWhat::Join { online, durable, reader, from, receipt: 0 };
+                let word = broker::GroupWord { group: std::sync::Arc::clone(&group), member, what };
+                let node = &mut world.nodes[owner];
+                let letter = broker::Letter::Group(Box::new(word));
+                node.broker.letter(world.now, letter, &mut node.fx);
+            }
+            let name = world.name_on((owner + far) % 2, "a");
+            let a = world.client(durable(&name));
+            let wishes = vec![crate::world::wish("$share/g/t", Qos::AtLeastOnce)];
+            let result = if taken { Ok(Qos::AtLeastOnce) } else { Err(Denial::Quota) };
+            assert_eq!(world.subscribe_with(&a, wishes, None), [result]);
+            world.crash();
+            let again = world.client(durable(&name));
+            assert_eq!(world.unsubscribe(&again, "$share/g/t"), Ok(taken), "its row agrees");
+        }
+    }
+}

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 /// All sources of tests, by module.
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 9] = [
     ("durable", include_str!("durable.rs")),
     ("flow", include_str!("flow.rs")),
     ("publish", include_str!("publish.rs")),
     ("random", include_str!("random.rs")),
     ("session", include_str!("session.rs")),
     ("shared", include_str!("shared.rs")),
+    ("steps", include_str!("steps.rs")),
     ("subscribe", include_str!("subscribe.rs")),
     ("will", include_str!("will.rs")),
 ];

@@ -189,15 +189,16 @@ fn bodies_that_come_for_one_who_went_again_do_not_fill_the_memory() {
     world.cut(&a);
     let b = world.client(connect("b"));
     for id in 1..=9 {
-        world.send(&b, id, message("t", Qos::AtLeastOnce, "x"));
+        world.send(&b, id, message("t", Qos::AtLeastOnce, &"x".repeat(10_000)));
     }
-    assert_eq!(world.status().queued_bytes, 0, "its bodies are in the log");
+    assert!(world.status().queued_bytes < 10_000, "its bodies are in the log");
     world.keeps = false;
     let a = world.client(durable("a"));
     world.cut(&a);
     world.keeps = true;
     world.run();
-    assert_eq!((world.status().queued, world.status().queued_bytes), (9, 0));
+    assert_eq!(world.status().queued, 9);
+    assert!(world.status().queued_bytes < 10_000);
     let a = world.client(durable("a"));
     assert_eq!(world.payloads(&a).len(), 9);
     world.audit();

@@ -329,3 +329,42 @@ fn filters_with_ones_own_name_are_held_once_for_all() {
         world.audit();
     }
 }
+
+#[test]
+fn the_name_of_a_shared_subscription_has_a_limit() {
+    let mut world = World::with(1, |settings| {
+        let mut limits = limits();
+        limits.topics.share_name_bytes_max = 4;
+        limits.topics.topic_bytes_max = 6;
+        settings.limits = std::sync::Arc::new(limits);
+    });
+    let a = world.client(connect("a"));
+    let ask = |filter: &str| wish(filter, Qos::AtLeastOnce);
+    let wishes = ["$share/four/t", "$share/fifth/t", "$share/g/sixsix", "$share/g/seventy"];
+    let answers = world.subscribe_with(&a, wishes.map(ask).to_vec(), None);
+    let (good, bad) = (Ok(Qos::AtLeastOnce), Err(Denial::FilterInvalid));
+    assert_eq!(answers, [good, bad, good, bad], "each by itself");
+}
+
+#[test]
+fn shared_subscriptions_count_as_others_do() {
+    let mut world = World::with(1, |settings| {
+        let mut limits = limits();
+        limits.topics.subscriptions_max = 3;
+        settings.limits = std::sync::Arc::new(limits);
+    });
+    let (a, b) = (world.client(durable("a")), world.client(connect("b")));
+    let wishes = |filters: &[&str]| -> Vec<_> {
+        filters.iter().map(|filter| wish(filter, Qos::AtLeastOnce)).collect()
+    };
+    let (good, full) = (Ok(Qos::AtLeastOnce), Err(Denial::Quota));
+    assert_eq!(world.subscribe_with(&a, wishes(&["$share/g/t", "t"]), None), [good, good]);
+    assert_eq!(world.subscribe_with(&b, wishes(&["$share/g/t", "t"]), None), [good, full]);
+    assert_eq!(world.subscribe_with(&b, wishes(&["$share/g/t", "$share/h/t"]), None), [good, full]);
+    world.leave(&b);
+    world.crash();
+    let b = world.client(connect("b"));
+    assert_eq!(world.subscribe_with(&b, wishes(&["$share/g/t", "t"]), None), [good, full]);
+    assert_eq!(world.unsubscribe(&b, "$share/g/t"), Ok(true));
+    assert_eq!(world.subscribe_with(&b, wishes(&["t"]), None), [good]);
+}

@@ -82,6 +82,7 @@ pub fn connect(id: &str) -> Connect {
         method: None,
         certificate: None,
         peer: "10.0.0.7:1234".parse().expect("an address"),
+        near: false,
         door: 0,
         tls: false,
         crowded: false,
@@ -278,6 +279,40 @@ impl World {
         busy
     }
 
+    /// Takes what a shard has said to others out of its lanes, and answers to clients with it.
+    pub fn collect(&mut self, at: usize) {
+        let (keeps, carries) = (self.keeps, self.carries);
+        (self.keeps, self.carries) = (false, false);
+        self.carry(at);
+        (self.keeps, self.carries) = (keeps, carries);
+    }
+
+    /// Carries the first letter from one shard to another; whether there was one.
+    pub fn post_one(&mut self, from: u16, to: u16) -> bool {
+        let Some(lane) = self.letters.get_mut(&(from, to)) else { return false };
+        let letter = lane.remove(0);
+        if lane.is_empty() {
+            self.letters.remove(&(from, to));
+        }
+        let node = &mut self.nodes[usize::from(to)];
+        node.broker.letter(self.now, letter, &mut node.fx);
+        self.collect(usize::from(to));
+        true
+    }
+
+    /// The log of one shard completes the first call it was handed; whether there was one.
+    pub fn complete_one(&mut self, at: usize) -> bool {
+        let Node { broker, fx, log } = &mut self.nodes[at];
+        if fx.calls.is_empty() {
+            return false;
+        }
+        let (ticket, call) = fx.calls.remove(0);
+        let result = log.answer(&call);
+        broker.complete(self.now, (ticket, result), fx);
+        self.collect(at);
+        true
+    }
+
     /// The logs complete so many of the calls they were handed, in order, and go on.
     pub fn complete(&mut self, count: usize, answer: impl Fn(&Call) -> Result<(), StoreError>) {
         for node in &mut self.nodes {
@@ -308,6 +343,15 @@ impl World {
     pub fn home(&self, id: &str) -> usize {
         let hash = HOME.of(&[b"mqtt", id.as_bytes()]);
         usize::from(home(hash, self.nodes.len() as u16))
+    }
+
+    /// A topic that begins so and is at home on this shard.
+    pub fn topic_on(&self, shard: usize, prefix: &str) -> String {
+        let shards = self.nodes.len() as u16;
+        let hash = |topic: &str| HOME.of(&[b"mqtt-topic", topic.as_bytes()]);
+        let topics = (0..).map(|n| format!("{prefix}{n}"));
+        let is_here = |topic: &String| usize::from(home(hash(topic), shards)) == shard;
+        topics.into_iter().find(is_here).expect("there are enough")
     }
 
     /// An identifier that begins so, of a client at home on this shard.

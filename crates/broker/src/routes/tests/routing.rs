@@ -56,7 +56,9 @@ impl Known {
     fn found(&self, routes: &Routes, topic: &str) -> Vec<u64> {
         let mut found = Vec::new();
         routes.each_match(topic, &mut |hit| match hit {
-            Hit::Number(number) => found.push(number),
+            Hit::Filter(filter) => {
+                routes.each_held(filter, (0, usize::MAX), &mut |number| found.push(number));
+            }
             Hit::Form(form, client) => {
                 let filter = routes.filter(form, client);
                 let number = number_of(client);

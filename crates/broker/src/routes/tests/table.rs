@@ -14,7 +14,13 @@ fn table() -> FilterTable {
 
 fn found(table: &FilterTable, topic: &str) -> Vec<u64> {
     let mut found = Vec::new();
-    table.each_match(topic, &mut |subscription| found.push(subscription));
+    table.each_match(topic, &mut |filter| {
+        // Some at a time, as whoever has too many for one turn.
+        let mut from = Some(0);
+        while let Some(first) = from {
+            from = table.each_held(filter, (first, 2), &mut |one| found.push(one));
+        }
+    });
     found.sort_unstable();
     found
 }

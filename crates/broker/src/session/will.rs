@@ -5,10 +5,10 @@
 //! 3.1.2-8). Its row outlives the process: after a restart the connection is as lost. When many
 //! are due at once they are published some a turn.
 
-use super::after::After;
 use crate::Broker;
 use crate::durable::rows;
 use crate::effects::Effects;
+use crate::message::after::After;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;

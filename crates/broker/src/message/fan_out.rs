@@ -1,0 +1,207 @@
+//! A message that goes to very many goes in slices, one a turn.
+//!
+//! Such messages stand in one line, and with them those that would overtake them: of the same
+//! publisher, or to the same topic. The first of the line goes on where its last slice ended: by
+//! the numbers of sessions and groups, which are found anew for each slice, so that a fan-out is
+//! some words however many get it. Whoever subscribes meanwhile may get it, too; nobody gets it
+//! twice. Its publisher is answered when the last slice is where it has to be. A message of QoS 2
+//! whose packet identifier is to be marked waits for that, and goes in a way that makes a
+//! repetition after a crash harmless.
+
+use super::route::Opening;
+use super::waits::Origin;
+use crate::Broker;
+use crate::durable::tickets::Tickets;
+use crate::effects::Effects;
+use base::hash::HashKey;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::session::{Denial, Drop};
+use model::topic::{Publication, Qos};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Who gets a message at once, and in a turn those of all that stand in line.
+pub(crate) const AT_ONCE: usize = 1_024;
+
+/// Bytes of one that stands in line, besides its message: its place, and what it is found by.
+const PLACE_BYTES: u64 = 256;
+
+/// The part of the limit beyond which publishers are read no further: what they said by then has
+/// room.
+const BEHIND: u64 = 16;
+
+/// A message that is not everywhere yet.
+struct FanOut {
+    message: Arc<Publication>,
+    /// Whose turn it is.
+    from: u64,
+    /// The answer that waits for it.
+    wait: Option<Key>,
+    /// Makes a repetition harmless; 0: it is none.
+    once: u128,
+    /// The packet identifier that has to be marked as taken before it goes.
+    mark: Option<(Key, u16)>,
+}
+
+impl FanOut {
+    fn bytes(&self) -> u64 {
+        PLACE_BYTES + self.message.weight() as u64
+    }
+}
+
+/// Those of a shard.
+pub(crate) struct FanOuts {
+    hash_key: HashKey,
+    line: VecDeque<FanOut>,
+    bytes: u64,
+    bytes_max: u64,
+    /// Publishers and topics of those in line, and how many of each.
+    likes: BTreeMap<(bool, u64), u32>,
+    /// Marks that some wait for, and what the log answered.
+    marks: BTreeMap<(Key, u16), Option<Result<u128, Denial>>>,
+}
+
+impl FanOuts {
+    /// None, and of so many bytes at most.
+    pub fn new(hash_key: HashKey, bytes_max: u64) -> FanOuts {
+        let (line, likes, marks) = (VecDeque::new(), BTreeMap::new(), BTreeMap::new());
+        FanOuts { hash_key, line, bytes: 0, bytes_max, likes, marks }
+    }
+
+    pub fn len(&self) -> usize {
+        self.line.len()
+    }
+
+    /// Whether so much stands in line that publishers had better be read no further.
+    pub fn are_behind(&self) -> bool {
+        self.bytes > self.bytes_max / BEHIND
+    }
+
+    /// Whether one stands in line that this one must not overtake.
+    pub fn has_like(&self, message: &Publication) -> bool {
+        !self.line.is_empty() && self.likes_of(message).any(|like| self.likes.contains_key(&like))
+    }
+
+    /// Whether one waits for this mark.
+    pub fn waits_for(&self, mark: (Key, u16)) -> bool {
+        !self.marks.is_empty() && self.marks.contains_key(&mark)
+    }
+
+    /// The log has answered about a mark: what the message is called now, or why it does not go.
+    pub fn mark_answered(&mut self, mark: (Key, u16), answer: Result<u128, Denial>) {
+        if let Some(known) = self.marks.get_mut(&mark) {
+            *known = Some(answer);
+        }
+    }
+
+    fn push(&mut self, fan_out: FanOut) {
+        self.bytes += fan_out.bytes();
+        for like in self.likes_of(&fan_out.message) {
+            *self.likes.entry(like).or_insert(0) += 1;
+        }
+        self.marks.extend(fan_out.mark.map(|mark| (mark, None)));
+        self.line.push_back(fan_out);
+    }
+
+    /// The first, if it may go on; or why it never will.
+    fn take_first(&mut self) -> Option<(FanOut, Result<(), Denial>)> {
+        let answer = match self.line.front()?.mark {
+            Some(mark) => Some((*self.marks.get(&mark)?)?),
+            None => None,
+        };
+        let mut first = self.line.pop_front()?;
+        self.bytes -= first.bytes();
+        if let Some(mark) = first.mark.take() {
+            self.marks.remove(&mark);
+        }
+        for like in self.likes_of(&first.message) {
+            if let Some(count) = self.likes.get_mut(&like) {
+                *count -= 1;
+                if *count == 0 {
+                    self.likes.remove(&like);
+                }
+            }
+        }
+        match answer {
+            Some(Ok(once)) => first.once = once,
+            Some(Err(why)) => return Some((first, Err(why))),
+            None => {}
+        }
+        Some((first, Ok(())))
+    }
+
+    /// It goes on in the next turn.
+    fn put_back(&mut self, fan_out: FanOut) {
+        self.push(fan_out);
+        self.line.rotate_right(1);
+    }
+
+    /// What others have in common with a message that they must not overtake: its topic, and its
+    /// publisher, if that is not the server.
+    fn likes_of(&self, message: &Publication) -> impl Iterator<Item = (bool, u64)> + use<> {
+        let topic = (false, self.hash_key.of(&[message.topic().as_bytes()]));
+        let publisher = Some((true, message.publisher)).filter(|_| message.publisher != 0);
+        [topic].into_iter().chain(publisher)
+    }
+}
+
+impl Broker {
+    /// A message goes to more than may be served at once, or must not overtake one that does.
+    pub(crate) fn line_up(
+        &mut self,
+        message: &Arc<Publication>,
+        opening: &mut Opening,
+        fx: &mut Effects,
+    ) {
+        let (once, mark) = (opening.once, opening.mark);
+        let mut fan_out = FanOut { message: message.clone(), from: 0, wait: None, once, mark };
+        if self.fan_outs.bytes + fan_out.bytes() > self.fan_outs.bytes_max {
+            opening.error = Some(Denial::Busy);
+            return fx.counters.dropped(Drop::Busy, 1);
+        }
+        if message.qos != Qos::AtMostOnce {
+            fan_out.wait = self.one_more(opening);
+            if fan_out.wait.is_none() {
+                return;
+            }
+        }
+        self.fan_outs.push(fan_out);
+    }
+
+    /// Serves a slice of those who get what stands in line.
+    pub(crate) fn turn_fan_outs(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let mut left = AT_ONCE;
+        while left > 0 && self.tickets.have_room_for(Tickets::MAX / 2) {
+            // What waits for the log goes on with its answer.
+            let (mut fan_out, mut result) = self.fan_outs.take_first()?;
+            let mut rest = None;
+            if result.is_ok() {
+                let mut found = std::mem::take(&mut self.hits);
+                let mut opening = Opening::of(Origin::Server);
+                (opening.wait, opening.once) = (fan_out.wait, fan_out.once);
+                let message = fan_out.message.clone();
+                rest = self.find_slice(&message, (fan_out.from, left), &mut found);
+                self.hand_out(now, &message, &found, &mut opening, fx);
+                left = left.saturating_sub(found.numbers.len().max(1));
+                self.hits = found;
+                result = opening.error.map_or(Ok(()), Err);
+            }
+            match (rest, fan_out.wait) {
+                (Some(from), wait) => {
+                    if let (Err(why), Some(open)) =
+                        (result, wait.and_then(|at| self.waits.at_mut(at)))
+                    {
+                        open.error = open.error.or(Some(why));
+                    }
+                    fan_out.from = from;
+                    self.fan_outs.put_back(fan_out);
+                }
+                (None, Some(wait)) => self.arrived(now, wait, result, fx),
+                (None, None) => {}
+            }
+        }
+        let goes_on = self.tickets.have_room_for(Tickets::MAX / 2) && self.fan_outs.len() > 0;
+        goes_on.then_some(now.mono)
+    }
+}

@@ -1,0 +1,200 @@
+//! What sessions that have just subscribed were given of retained topics.
+//!
+//! A retained message may reach a new subscriber twice, live by its publisher's shard and kept by
+//! its topic's owner, in either order, and an older one behind a newer. For a while after each
+//! subscription it is noted what a session was given last of each topic, so that neither happens.
+//! Numbers of one shard are in the order in which it published; those of two shards are not, and
+//! the owner is asked then. What is forgotten, because there is too much of it, costs a copy too
+//! many, never one too few.
+
+use crate::Broker;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::id::{MessageId, ShardId};
+use model::topic::Publication;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Sessions that are newcomers at a time, a shard.
+const NEWCOMERS_MAX: usize = 65_536;
+
+/// Topics noted for one of them.
+const NOTES_MAX: usize = 1_024;
+
+/// Messages noted for one topic.
+const GIVEN_MAX: usize = 16;
+
+/// Bytes of a topic that is noted, above its text: its place in a tree that is two thirds full, and
+/// the first of what was given.
+const TOPIC_BYTES: u64 = 160;
+
+/// Bytes of another message given.
+const NOTE_BYTES: u64 = 32;
+
+/// How long after a subscription, and as long as retained messages still come for it.
+const SPAN: Duration = Duration::from_secs(5);
+
+/// How old a retained message may be of which a live copy may still come, seconds.
+const FRESH_S: u32 = 10;
+
+/// Sessions looked at in one turn, whether they are newcomers no more.
+const SLICE: usize = 1_024;
+
+/// What is to be done with a message that the owner of its topic kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// The session gets it.
+    New,
+    /// It had it, or a newer one.
+    Had,
+    /// It had one of another shard, before or after.
+    Doubt,
+}
+
+/// The newcomers of a shard.
+#[derive(Default)]
+pub(crate) struct Newcomers {
+    notes: BTreeMap<Key, BTreeMap<Box<str>, Vec<Note>>>,
+    /// When each is looked at, in order.
+    due: VecDeque<(Instant, Key)>,
+    /// Bytes of what is noted, and how many they may be.
+    bytes: u64,
+    bytes_max: u64,
+    /// Subscriptions and messages given, as they came.
+    count: u64,
+}
+
+/// A message that was given.
+#[derive(Clone, Copy)]
+struct Note {
+    id: u64,
+    /// When, by the count.
+    at: u64,
+    /// Not live.
+    kept: bool,
+}
+
+impl Newcomers {
+    /// None yet; of so many bytes, at most.
+    pub fn new(bytes_max: u64) -> Newcomers {
+        Newcomers { bytes_max, ..Newcomers::default() }
+    }
+
+    /// Bytes of what is noted.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A session has a new subscription; since when, by the count.
+    pub fn come(&mut self, now: Now, key: Key) -> u64 {
+        self.count += 1;
+        if self.notes.len() < NEWCOMERS_MAX && !self.notes.contains_key(&key) {
+            self.notes.insert(key, BTreeMap::new());
+            self.due.push_back((now.after(SPAN), key));
+        }
+        self.count
+    }
+
+    /// A message comes live. True: the session was given it as a retained one, and nothing live
+    /// behind it.
+    pub fn live(&mut self, key: Key, message: &Publication) -> bool {
+        let Some(notes) = self.notes.get(&key) else { return false };
+        let given = notes.get(message.topic()).map_or(&[][..], |given| given);
+        let had = given.iter().rev().take_while(|note| note.kept).any(|it| it.id == message.id);
+        if !had {
+            self.note(key, message, false);
+        }
+        had
+    }
+
+    /// A message that was kept is to be given for a subscription that is held since then.
+    pub fn kept(&mut self, now: Now, key: Key, since: u64, message: &Publication) -> Verdict {
+        let (had, last) = self.given(key, since, message);
+        let verdict = match last {
+            _ if had => Verdict::Had,
+            None => Verdict::New,
+            Some(id) if shard_of(id) != shard_of(message.id) => Verdict::Doubt,
+            Some(id) if id > message.id => Verdict::Had,
+            Some(_) => Verdict::New,
+        };
+        // Of an old one no live copy is on its way.
+        let is_fresh = message.at_s.saturating_add(FRESH_S) >= now.unix_s();
+        if verdict == Verdict::New && (is_fresh || last.is_some()) {
+            self.note(key, message, true);
+        }
+        verdict
+    }
+
+    /// It was asked for alone: whether the session gets it.
+    pub fn kept_last(&mut self, key: Key, since: u64, message: &Publication) -> bool {
+        let (had, last) = self.given(key, since, message);
+        let newer = |id: u64| shard_of(id) == shard_of(message.id) && id > message.id;
+        let gets = !had && !last.is_some_and(newer);
+        if gets {
+            self.note(key, message, true);
+        }
+        gets
+    }
+
+    /// Whether a session was given this message since then, and what it was given last.
+    fn given(&self, key: Key, since: u64, message: &Publication) -> (bool, Option<u64>) {
+        let given = self.notes.get(&key).and_then(|notes| notes.get(message.topic()));
+        let given = given.map_or(&[][..], |given| given);
+        let mut since = given.iter().rev().take_while(|note| note.at > since);
+        let last = since.clone().next().map(|note| note.id);
+        (since.any(|note| note.id == message.id), last)
+    }
+
+    fn note(&mut self, key: Key, message: &Publication, kept: bool) {
+        let Some(notes) = self.notes.get_mut(&key) else { return };
+        self.count += 1;
+        let note = Note { id: message.id, at: self.count, kept };
+        if let Some(given) = notes.get_mut(message.topic()) {
+            let is_full = self.bytes + NOTE_BYTES > self.bytes_max;
+            match given.len() >= GIVEN_MAX || is_full {
+                true => _ = given.remove(0),
+                false => self.bytes += NOTE_BYTES,
+            }
+            given.push(note);
+            return;
+        }
+        let bytes = topic_bytes(message.topic());
+        if notes.len() < NOTES_MAX && self.bytes + bytes <= self.bytes_max {
+            notes.insert(message.topic().into(), vec![note]);
+            self.bytes += bytes;
+        }
+    }
+
+    fn forget(&mut self, key: Key) {
+        for (topic, given) in self.notes.remove(&key).unwrap_or_default() {
+            self.bytes -= topic_bytes(&topic) + NOTE_BYTES * (given.len() as u64 - 1);
+        }
+    }
+}
+
+fn topic_bytes(topic: &str) -> u64 {
+    TOPIC_BYTES + topic.len() as u64
+}
+
+fn shard_of(id: u64) -> ShardId {
+    MessageId(id).shard()
+}
+
+impl Broker {
+    /// Forgets what is over of a slice of the newcomers.
+    pub(crate) fn turn_newcomers(&mut self, now: Now) -> Option<Instant> {
+        for _ in 0..SLICE {
+            let &(at, key) = self.newcomers.due.front()?;
+            if at > now.mono {
+                return Some(at);
+            }
+            self.newcomers.due.pop_front();
+            let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+            match more.is_some_and(|more| !more.walks.is_empty()) {
+                true => self.newcomers.due.push_back((now.after(SPAN), key)),
+                false => self.newcomers.forget(key),
+            }
+        }
+        Some(now.mono)
+    }
+}

@@ -1,0 +1,143 @@
+//! A message for one client, and what it costs in memory.
+//!
+//! 40 bytes whatever the message is. Costs are counted as they are allocated, those of a message
+//! that several sessions share for each of them: the sum is never below what there is.
+
+use crate::session::record::More;
+use base::slab::Key;
+use model::timeline::{Seq, TimelineId};
+use model::topic::{Publication, Qos, SubscriptionIds};
+use std::sync::Arc;
+
+/// Bytes of an entry: its own, and an eighth of room for others in front of it.
+pub(crate) const ENTRY_BYTES: u64 = 45;
+
+/// Bytes of a queue that is not empty: what a busy session has, and a row's first entries.
+pub(crate) const QUEUE_BYTES: u64 = (size_of::<More>() + 2 * FIRST * size_of::<Entry>()) as u64;
+
+/// Bytes of an entry while the log is asked for its place: beside itself it is named in the call,
+/// in what waits for the answer, and in the answer.
+pub(crate) const ASKED_BYTES: u64 =
+    ENTRY_BYTES + (size_of::<Key>() + size_of::<TimelineId>() + size_of::<Seq>()) as u64;
+
+/// Entries that a row has room for at first.
+const FIRST: usize = 4;
+
+const _: () = assert!(size_of::<Entry>() == 40);
+const _: () = assert!(ENTRY_BYTES as usize == size_of::<Entry>() + size_of::<Entry>() / 8);
+
+/// What all queues of a shard hold.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Totals {
+    /// Messages, those on the way included.
+    pub count: u64,
+    /// What they cost in memory, bytes: entries, and bodies that are not in the log alone.
+    pub bytes: u64,
+    /// Entries that the log is asked for a place for.
+    pub asked: u64,
+}
+
+impl Totals {
+    /// Bytes of all, those included that the log is asked about.
+    pub fn cost(&self) -> u64 {
+        self.bytes + self.asked * ASKED_BYTES
+    }
+}
+
+/// A message for one client.
+pub(crate) struct Entry {
+    /// `None`: its body is in the log.
+    pub message: Option<Arc<Publication>>,
+    /// Read by [`Entry::ids`].
+    pub ids: Option<Box<Arc<[u32]>>>,
+    /// Its place in the session's timeline; 0: it is in memory alone.
+    pub seq: u64,
+    /// Unix second after which it is not sent for the first time; 0: any.
+    pub expire_at: u32,
+    /// What its message weighs, bytes.
+    pub bytes: u32,
+    /// Hash of the shared group it came through; 0: none.
+    pub share: u32,
+    /// Its packet identifier; 0: none yet.
+    pub id: u16,
+    pub qos: Qos,
+    /// Bits of `mark`.
+    pub marks: u8,
+}
+
+/// Bits of [`Entry::marks`].
+mod mark {
+    /// Its retain flag is set.
+    pub const RETAIN: u8 = 1;
+    /// It may have been sent before.
+    pub const AGAIN: u8 = 2;
+}
+
+impl Entry {
+    /// A message in memory alone, not sent yet, that came through no group.
+    pub fn of(message: &Arc<Publication>, shape: (Qos, bool), ids: SubscriptionIds) -> Entry {
+        let bytes = u32::try_from(message.weight()).unwrap_or(u32::MAX);
+        let stub = Entry::stub(0, shape, (bytes, message.expire_at), ids);
+        Entry { message: Some(message.clone()), ..stub }
+    }
+
+    /// One at a place in the log, without its body: of so many bytes, until so late.
+    pub fn stub(
+        seq: Seq,
+        (qos, retain): (Qos, bool),
+        (bytes, expire_at): (u32, u32),
+        ids: SubscriptionIds,
+    ) -> Entry {
+        let marks = if retain { mark::RETAIN } else { 0 };
+        let (message, ids) = (None, ids.map(Box::new));
+        Entry { message, ids, seq, expire_at, bytes, share: 0, id: 0, qos, marks }
+    }
+
+    /// The subscriptions that it is for.
+    pub fn ids(&self) -> SubscriptionIds {
+        self.ids.as_deref().cloned()
+    }
+
+    pub fn retain(&self) -> bool {
+        self.marks & mark::RETAIN != 0
+    }
+
+    pub fn again(&self) -> bool {
+        self.marks & mark::AGAIN != 0
+    }
+
+    pub fn set_again(&mut self) {
+        self.marks |= mark::AGAIN;
+    }
+
+    /// What it costs wherever its body is, bytes: the measure of a session's queue.
+    pub fn cost(&self) -> u64 {
+        self.row_cost() + u64::from(self.bytes)
+    }
+
+    /// What it costs in memory, bytes.
+    pub fn cost_here(&self) -> u64 {
+        self.row_cost() + if self.message.is_some() { u64::from(self.bytes) } else { 0 }
+    }
+
+    fn row_cost(&self) -> u64 {
+        // A pointer, the counts in front of the numbers, and the numbers.
+        let ids = self.ids.as_ref().map_or(0, |ids| 32 + size_of_val(&ids[..]));
+        ENTRY_BYTES + ids as u64
+    }
+}
+
+/// Adds an entry; room grows by an eighth, and not twofold.
+pub(super) fn push_back(row: &mut std::collections::VecDeque<Entry>, entry: Entry) {
+    if row.len() == row.capacity() {
+        row.reserve_exact((row.len() / 8).max(FIRST));
+    }
+    row.push_back(entry);
+}
+
+/// Gives room back when little of it is used.
+pub(super) fn give_room_back(row: &mut std::collections::VecDeque<Entry>) {
+    if row.capacity() > 64 && row.len() < row.capacity() / 4 {
+        row.shrink_to(row.len() * 2);
+    }
+}

@@ -1,0 +1,59 @@
+//! How much work a call is: counted, so that none stalls its shard.
+//!
+//! A unit is a filter that is looked at, one who gets a message, eight matches, a topic that a walk
+//! passes, eight messages that go: some microseconds at most. Whatever may come to more goes on in
+//! the next turn.
+
+use crate::message::{fan_out, packets, walk};
+use crate::session::{ending, reach, timers};
+
+/// Units of one call, at most; a call whose work a client cannot make longer is not counted.
+pub const UNITS_A_CALL_MAX: usize = 9_216;
+
+const _: () = assert!(
+    packets::FILTERS_A_TURN
+        + packets::FILTERS_AT_ONCE
+        + ending::UNITS_A_TURN
+        + ending::UNITS_AT_ONCE
+        + timers::TIMERS_A_TURN
+        + 2 * walk::LOOKS_MAX
+        + 2 * fan_out::AT_ONCE
+        + 2 * reach::UNITS_A_TURN
+        < UNITS_A_CALL_MAX
+);
+
+/// The work of one call.
+#[derive(Default)]
+pub(crate) struct Units {
+    spent: usize,
+    most: usize,
+    all: u64,
+}
+
+impl Units {
+    /// A call begins.
+    pub fn begin(&mut self) {
+        self.spent = 0;
+    }
+
+    pub fn spend(&mut self, units: usize) {
+        self.spent += units;
+        self.all += units as u64;
+        self.most = self.most.max(self.spent);
+    }
+
+    /// How many of so many this call may still spend.
+    pub fn left(&self, of: usize) -> usize {
+        of.saturating_sub(self.spent)
+    }
+
+    /// Of all calls.
+    pub fn all(&self) -> u64 {
+        self.all
+    }
+
+    /// Of the longest call.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+}

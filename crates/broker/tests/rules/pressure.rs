@@ -1,0 +1,46 @@
+//! What is given up when memory is short, a level after the other, and what never is.
+
+use crate::world::{World, connect, durable, message};
+use model::event::Counter;
+use model::pressure::Pressure;
+use model::session::*;
+use model::topic::Qos;
+
+#[test]
+fn each_level_gives_up_more_and_what_is_answered_holds() {
+    for (level, qos0, stored) in [
+        (Pressure::Calm, true, true),
+        (Pressure::Connections, true, true),
+        (Pressure::Qos0, false, true),
+        (Pressure::Stores, false, false),
+    ] {
+        let mut world = World::new(1);
+        let publisher = world.client(connect("publisher"));
+        let there = world.client(connect("there"));
+        let away = world.client(durable("away"));
+        world.subscribe(&there, "t", Qos::AtLeastOnce);
+        world.subscribe(&away, "t", Qos::AtLeastOnce);
+        world.cut(&away);
+        world.nodes[0].broker.press(level);
+        world.send(&publisher, 0, message("t", Qos::AtMostOnce, "light"));
+        let light = world.payloads(&there);
+        assert_eq!(light == ["light"], qos0, "{level:?}");
+        world.send(&publisher, 7, message("t", Qos::AtLeastOnce, "heavy"));
+        assert!(world.taken(&publisher).is_some(), "{level:?}: it is answered");
+        assert_eq!(world.payloads(&there), ["heavy"], "{level:?}: who is there gets it");
+        let mut kept = message("kept", Qos::AtLeastOnce, "kept");
+        kept.retain = true;
+        world.send(&publisher, 8, kept);
+        let (_, result) = world.taken(&publisher).expect("an answer");
+        let expected = if stored { None } else { Some(Denial::Quota) };
+        assert_eq!(result.err(), expected, "{level:?}");
+        let lost = world.dropped(Drop::QueueBytes) + world.count(Counter::RetainedRefused);
+        assert_eq!(lost, if stored { 0 } else { 2 }, "{level:?}: it is counted");
+        assert_eq!(world.count(Counter::PressedPublishes), u64::from(!qos0), "{level:?}");
+        assert_eq!(world.count(Counter::PressedStores), if stored { 0 } else { 2 }, "{level:?}");
+        world.nodes[0].broker.press(Pressure::Calm);
+        let away = world.client(durable("away"));
+        let waited = world.payloads(&away);
+        assert_eq!(waited.contains(&"heavy".to_owned()), stored, "{level:?}: {waited:?}");
+    }
+}

@@ -1,0 +1,261 @@
+//! No packet stalls a shard: units of work are counted, never time.
+
+use crate::world::{Client, World, connect, durable, limits, message, wish};
+use broker::UNITS_A_CALL_MAX;
+use model::session::*;
+use model::topic::{Qos, Wish};
+use std::sync::Arc;
+
+const MANY: usize = 10_000;
+
+fn wishes(count: usize) -> Vec<Wish> {
+    (0..count).map(|n| wish(&format!("dev/{n}/in"), Qos::AtLeastOnce)).collect()
+}
+
+/// No call was longer than one may be.
+fn bounded(world: &World, what: &str) {
+    for node in &world.nodes {
+        let most = node.broker.units_most();
+        assert!(most <= UNITS_A_CALL_MAX, "{what}: {most} units in one call");
+    }
+}
+
+fn unsubscribe(world: &mut World, client: &Client, filters: Vec<Box<str>>) -> usize {
+    let packet = Unsubscribe { session: client.session, id: 5, filters };
+    world.ask(client.conn, SessionRequest::Unsubscribe(Box::new(packet)));
+    match world.heard(client.conn).pop() {
+        Some(SessionDelivery::Unsubscribed { results, .. }) => {
+            results.iter().filter(|result| **result == Ok(true)).count()
+        }
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+#[test]
+fn ten_thousand_filters_come_and_go_in_slices() {
+    for make in [connect, durable] {
+        let mut world = World::new(2);
+        let a = world.client(make("a"));
+        let results = world.subscribe_with(&a, wishes(MANY), Some(7));
+        assert_eq!(results, vec![Ok(Qos::AtLeastOnce); MANY]);
+        bounded(&world, "SUBSCRIBE");
+        assert_eq!(world.status().subscriptions, MANY as u64);
+        let source = world.client(connect("source"));
+        world.send(&source, 1, message("dev/4711/in", Qos::AtLeastOnce, "x"));
+        let got = world.messages(&a);
+        assert_eq!(got[0].subscription_ids.as_deref(), Some(&[7][..]));
+        world.puback(&a, got[0].id);
+        let filters = wishes(MANY).into_iter().map(|wish| wish.filter).collect();
+        assert_eq!(unsubscribe(&mut world, &a, filters), MANY);
+        bounded(&world, "UNSUBSCRIBE");
+        assert_eq!(world.status().subscriptions, 0);
+        world.audit();
+    }
+}
+
+#[test]
+fn equal_filters_in_one_packet_are_one_subscription() {
+    let mut world = World::new(1);
+    let a = world.client(durable("a"));
+    let results = world.subscribe_with(&a, vec![wish("t", Qos::AtLeastOnce); 170_000], None);
+    assert_eq!(results.len(), 170_000);
+    bounded(&world, "170,000 equal filters");
+    assert_eq!(world.status().subscriptions, 1);
+    world.audit();
+}
+
+#[test]
+fn packets_of_a_session_are_answered_in_their_order() {
+    let mut world = World::new(1);
+    let a = world.client(connect("a"));
+    let session = a.session;
+    let (subscription_id, filter) = (None, "dev/0/in".into());
+    let long = Subscribe { session, id: 1, subscription_id, wishes: wishes(MANY) };
+    world.tell(a.conn, SessionRequest::Subscribe(Box::new(long)));
+    let filters = wishes(MANY).into_iter().map(|wish| wish.filter).collect();
+    let all = Unsubscribe { session, id: 2, filters };
+    world.tell(a.conn, SessionRequest::Unsubscribe(Box::new(all)));
+    let again = Subscribe {
+        session,
+        id: 3,
+        subscription_id,
+        wishes: vec![Wish { filter, ..wish("x", Qos::AtMostOnce) }],
+    };
+    world.ask(a.conn, SessionRequest::Subscribe(Box::new(again)));
+    let ids: Vec<u16> = world
+        .heard(a.conn)
+        .iter()
+        .map(|word| match word {
+            SessionDelivery::Subscribed { id, .. } | SessionDelivery::Unsubscribed { id, .. } => {
+                *id
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!((ids, world.status().subscriptions), (vec![1, 2, 3], 1));
+    world.audit();
+}
+
+#[test]
+fn packets_that_wait_have_a_limit_in_bytes() {
+    for packets in [2, 80] {
+        let mut world = World::with(1, |settings| {
+            let mut limits = limits();
+            limits.topics.subscribes_bytes_max = 1 << 22;
+            settings.limits = Arc::new(limits);
+        });
+        let a = world.client(connect("a"));
+        for id in 0..packets {
+            let (session, subscription_id, wishes) = (a.session, None, wishes(1_000));
+            let packet = Subscribe { session, id, subscription_id, wishes };
+            world.tell(a.conn, SessionRequest::Subscribe(Box::new(packet)));
+        }
+        world.run();
+        let ended = world.heard(a.conn).into_iter().find_map(|word| match word {
+            SessionDelivery::End(denied) => Some(denied.why),
+            _ => None,
+        });
+        assert_eq!(ended, (packets == 80).then_some(Denial::Quota));
+        world.audit();
+    }
+}
+
+#[test]
+fn a_publish_looks_at_nothing_but_what_matches() {
+    let mut world = World::new(1);
+    let a = world.client(connect("a"));
+    world.subscribe_with(&a, wishes(MANY), Some(7));
+    let source = world.client(connect("source"));
+    let before = world.nodes[0].broker.units_spent();
+    world.publish(&source, "dev/1/in", "x");
+    assert!(world.nodes[0].broker.units_spent() - before <= 4, "one of 10,000 with identifiers");
+    assert_eq!(world.messages(&a)[0].subscription_ids.as_deref(), Some(&[7][..]));
+    // Every combination of `+` at thirteen levels: all of them match, and are one delivery.
+    let level = |n: usize, bit: usize| if n >> bit & 1 == 0 { "+" } else { "x" };
+    let filter = |n: usize| (0..13).map(|bit| level(n, bit)).collect::<Vec<_>>().join("/");
+    let b = world.client(connect("b"));
+    for (n, filters) in (0..8_192).collect::<Vec<usize>>().chunks(1_024).enumerate() {
+        let wishes = filters.iter().map(|&n| wish(&filter(n), Qos::AtMostOnce)).collect();
+        world.subscribe_with(&b, wishes, Some(n as u32 + 1));
+    }
+    bounded(&world, "overlapping filters");
+    let before = world.nodes[0].broker.units_spent();
+    world.publish(&source, &["x"; 13].join("/"), "x");
+    let spent = world.nodes[0].broker.units_spent() - before;
+    assert!((1_024..1_024 + 64).contains(&spent), "{spent}");
+    bounded(&world, "8,192 overlapping filters");
+    let got = world.messages(&b);
+    assert_eq!(got.len(), 1);
+    assert_eq!(got[0].subscription_ids.as_deref(), Some(&[1, 2, 3, 4, 5, 6, 7, 8][..]));
+}
+
+#[test]
+fn a_session_with_ten_thousand_filters_ends_in_slices() {
+    for make in [connect, durable] {
+        let mut world = World::new(2);
+        let a = world.client(make("a"));
+        world.subscribe_with(&a, wishes(MANY), Some(1));
+        world.cut(&a);
+        world.pass_s(4_000);
+        bounded(&world, "the end of a session");
+        let status = world.status();
+        assert_eq!((status.sessions, status.subscriptions), (0, 0));
+        world.audit();
+    }
+}
+
+#[test]
+fn an_expiring_queue_goes_in_slices() {
+    const COUNT: u32 = 100_000;
+    let mut world = World::new(1);
+    let a = world.client(durable("a"));
+    world.subscribe(&a, "t", Qos::AtLeastOnce);
+    world.cut(&a);
+    let source = world.client(connect("source"));
+    let (session, message) = (source.session, Arc::new(message("t", Qos::AtLeastOnce, "x")));
+    for n in 0..COUNT {
+        let (id, message) = ((n % 60_000) as u16 + 1, message.clone());
+        let word = SessionRequest::Publish { session, id, again: false, message };
+        world.tell(source.conn, word);
+        if n % 1_000 == 0 {
+            world.run();
+        }
+    }
+    world.run();
+    assert!(world.status().queued > 60_000, "{:?}", world.status());
+    world.pass_s(4_000);
+    bounded(&world, "100,000 queued messages");
+    let status = world.status();
+    assert_eq!((status.sessions, status.queued, status.queued_bytes), (1, 0, 0));
+    world.audit();
+}
+
+#[test]
+fn many_sessions_that_expire_at_once_go_in_slices() {
+    const COUNT: u32 = 20_000;
+    let mut world = World::new(1);
+    for n in 0..COUNT {
+        let conn = world.conn("x");
+        let connect = Connect { expiry_s: 60, ..durable(&n.to_string()) };
+        world.tell(conn, SessionRequest::Connect(Box::new(connect)));
+        if n % 500 == 0 {
+            world.run();
+        }
+    }
+    world.run();
+    // After a start all are away since the same second.
+    world.crash();
+    assert_eq!(world.status().sessions, u64::from(COUNT));
+    world.pass_s(61);
+    bounded(&world, "20,000 sessions at once");
+    assert_eq!(world.status().sessions, 0);
+    world.audit();
+}
+
+#[test]
+fn who_comes_while_the_last_session_ends_waits_and_gets_none_of_it() {
+    let mut world = World::new(1);
+    let a = world.client(durable("a"));
+    world.subscribe_with(&a, wishes(MANY), None);
+    // Not a turn passes between: the old session goes, and the new one has to wait for it.
+    let conn = world.conn("a");
+    let connect = Connect { clean_start: true, ..durable("a") };
+    world.tell(conn, SessionRequest::Connect(Box::new(connect)));
+    let node = &world.nodes[0];
+    let is_welcome = |word: &SessionDelivery| matches!(word, SessionDelivery::Connected(_));
+    let told = node.fx.deliveries.iter().any(|(to, word)| *to == conn && is_welcome(word));
+    assert!(!told, "its last session is not gone yet");
+    world.run();
+    let heard = world.heard(conn);
+    let Some(SessionDelivery::Connected(connected)) = heard.first() else { panic!("{heard:?}") };
+    assert!(!connected.present);
+    assert_eq!(world.status().subscriptions, 0);
+    let new = Client { conn, session: connected.session, connected: (**connected).clone() };
+    world.subscribe(&new, "dev/1/in", Qos::AtLeastOnce);
+    world.crash();
+    let status = world.status();
+    assert_eq!((status.sessions, status.subscriptions), (1, 1), "and its rows are its own");
+    world.audit();
+}
+
+#[test]
+fn a_crash_while_a_session_ends_leaves_nothing_of_it() {
+    for calls in [1, 2, 3, 100, 500] {
+        let mut world = World::new(1);
+        let a = world.client(durable("a"));
+        world.subscribe_with(&a, wishes(1_000), None);
+        world.keeps = false;
+        world.leave(&a);
+        let b = world.conn("a");
+        let connect = Connect { clean_start: true, ..durable("a") };
+        world.tell(b, SessionRequest::Connect(Box::new(connect)));
+        world.run();
+        world.keeps = true;
+        world.crash_after(calls);
+        let status = world.status();
+        assert!(status.sessions <= 1, "{calls}: {status:?}");
+        let whole = status.subscriptions == 0 || status.subscriptions == 1_000;
+        assert!(whole, "{calls}: {status:?}");
+        world.audit();
+    }
+}
