@@ -2,8 +2,11 @@
 //!
 //! What is compared is compared in constant time. Nothing is kept for a device: a session's token
 //! and a bearer token are MACs under the node's secret and are computed again when shown. A
-//! challenge is a number nobody can foresee; that a proof covers the one which was sent is what
-//! the machine vouches for with `challenged`. The replay filter is the only state.
+//! session's token is good for the product's secrets and proofs as they were, and no longer than
+//! what proved the device; that the device was kicked since is in its record. A start does not know
+//! the nonces of the last one: what may have been signed before it has to be signed again over a
+//! challenge. A challenge is a number nobody can foresee; that a proof covers the one which was
+//! sent is what the machine vouches for with `challenged`. The replay filter is the only state.
 
 pub(crate) mod replay;
 pub(crate) mod terms;
@@ -16,6 +19,9 @@ use model::product::{AnonymousFrom, Product};
 use model::request::{Bind, Proof, Refusal};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
+
+/// How long after its proof a session may be gone on with by its token alone, seconds.
+const RESUME_S_MAX: u32 = 24 * 3_600;
 
 /// What a proof turned out to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,18 +40,25 @@ pub(crate) struct Access {
     hash_key: HashKey,
     replay: Replay,
     challenges: u64,
+    /// Unix millisecond of a start that others came before.
+    began_ms: u64,
 }
 
 impl Access {
     /// Makes and checks tokens under `node_secret`, the same on every shard of a node.
     pub fn new(node_secret: &[u8; 32], hash_key: HashKey, nonces_max: usize) -> Access {
         let replay = Replay::new(nonces_max);
-        Access { node: keyed(node_secret), hash_key, replay, challenges: 0 }
+        Access { node: keyed(node_secret), hash_key, replay, challenges: 0, began_ms: 0 }
     }
 
     /// Lets go of nonces that are old enough.
     pub fn turn(&mut self, now: Now) {
         self.replay.turn(now);
+    }
+
+    /// A start that others came before: what they had seen is not known.
+    pub fn begin(&mut self, now: Now) {
+        self.began_ms = now.wall_ms;
     }
 
     /// Judges a Bind by its main proof.
@@ -72,17 +85,61 @@ impl Access {
         if good { Proven::Yes } else { Proven::No(Refusal::AuthFailed) }
     }
 
-    /// Whether the Bind goes on with the device's current session.
-    pub fn resumes(&self, bind: &Bind, epoch: u64) -> bool {
-        let Some(resume) = &bind.resume else { return false };
-        let names = (bind.product.as_str(), bind.device.as_str());
-        let token = self.session_token(names.0, names.1, epoch);
-        epoch != 0 && resume.epoch == epoch && bool::from(token.ct_eq(&resume.token))
+    /// Until which Unix second a Bind may go on with the device's current session by its token;
+    /// `None`: it may not.
+    pub fn resumes(&self, now: Now, product: &Product, bind: &Bind, epoch: u64) -> Option<u32> {
+        let resume = bind.resume.as_ref()?;
+        let (until, _) = resume.token.split_first_chunk::<4>()?;
+        let until = u32::from_be_bytes(*until);
+        let token = self.session_token(product, bind.device.as_str(), (epoch, until));
+        let is_same = bool::from(token.ct_eq(&resume.token));
+        let is_good = epoch != 0 && resume.epoch == epoch && is_same;
+        (is_good && until >= now.unix_s()).then_some(until)
     }
 
-    /// The token with which a session is gone on with.
-    pub fn session_token(&self, product: &str, device: &str, epoch: u64) -> [u8; 32] {
-        self.mac(b"session", &[product.as_bytes(), device.as_bytes(), &epoch.to_be_bytes()])
+    /// The token with which a session is gone on with until this Unix second: the second, then a
+    /// MAC.
+    pub fn session_token(
+        &self,
+        product: &Product,
+        device: &str,
+        (epoch, until): (u64, u32),
+    ) -> [u8; 32] {
+        let until = until.to_be_bytes();
+        let (key, proofs) = (product.key.as_str().as_bytes(), self.proofs(product));
+        let parts: [&[u8]; 5] = [key, device.as_bytes(), &epoch.to_be_bytes(), &until, &proofs];
+        let mut token = self.mac(b"session", &parts);
+        token.copy_within(..28, 4);
+        token[..4].copy_from_slice(&until);
+        token
+    }
+
+    /// Until which Unix second the token of a session is good that begins now with this proof.
+    pub fn resumable_until(now: Now, proof: &Proof) -> u32 {
+        let longest = now.unix_s().saturating_add(RESUME_S_MAX);
+        match proof {
+            Proof::Token(token) => {
+                let until = until_of(token).unwrap_or(0);
+                longest.min(u32::try_from(until).unwrap_or(u32::MAX))
+            }
+            _ => longest,
+        }
+    }
+
+    /// What a product's devices prove themselves by: another one after every rotation.
+    fn proofs(&self, product: &Product) -> [u8; 32] {
+        let proofs = &product.proofs;
+        let flags = [proofs.hmac, proofs.challenge, proofs.certificate, proofs.token];
+        let mut mac = self.node.clone();
+        mac.update(b"proofs");
+        mac.update(&[proofs.anonymous as u8, proofs.classic_sign.into()]);
+        mac.update(&flags.map(u8::from));
+        for secret in &product.secrets {
+            mac.update(&secret.key_id.to_be_bytes());
+            mac.update(&[secret.bytes.len() as u8]); // at most 64
+            mac.update(&secret.bytes);
+        }
+        mac.finalize().into_bytes().into()
     }
 
     /// A bearer token: `until.mac`, the first in decimal, the second in hexadecimal digits.
@@ -95,9 +152,7 @@ impl Access {
     }
 
     fn token_is_good(&self, now: Now, bind: &Bind, token: &[u8]) -> bool {
-        let Some(dot) = token.iter().position(|&byte| byte == b'.') else { return false };
-        let until = std::str::from_utf8(&token[..dot]).ok().and_then(|text| text.parse().ok());
-        let Some(until) = until else { return false };
+        let Some(until) = until_of(token) else { return false };
         let (product, device) = (bind.product.as_str(), bind.device.as_str());
         let good = self.bearer_token(product, device, until);
         until >= now.wall_ms / 1_000 && bool::from(good.as_bytes().ct_eq(token))
@@ -117,6 +172,10 @@ impl Access {
         }
         match challenged {
             true => Proven::Yes,
+            // It may have come before the start. One whose clock is too far off is told so.
+            false if is_near(now, *device_ms) && *device_ms <= self.began_ms + SKEW_MS_MAX => {
+                Proven::Challenge(self.challenge(now))
+            }
             false => self.prove_fresh(now, bind, *device_ms, nonce),
         }
     }
@@ -129,13 +188,16 @@ impl Access {
             bool::from(signature(&secret.bytes, signed)[..16].ct_eq(&sign[..]))
         };
         match product.secrets.iter().any(good) {
+            // It cannot be challenged: what its device's own clock says was signed before the start
+            // is not taken.
+            true if *device_ms <= self.began_ms => Proven::No(Refusal::ClockSkew),
             true => self.prove_fresh(now, bind, *device_ms, sign),
             false => Proven::No(Refusal::AuthFailed),
         }
     }
 
     fn prove_fresh(&mut self, now: Now, bind: &Bind, device_ms: u64, nonce: &[u8]) -> Proven {
-        if now.wall_ms.abs_diff(device_ms) > SKEW_MS_MAX {
+        if !is_near(now, device_ms) {
             return Proven::No(Refusal::ClockSkew);
         }
         let (product, device) = (bind.product.as_str(), bind.device.as_str());
@@ -163,6 +225,17 @@ impl Access {
         }
         mac.finalize().into_bytes().into()
     }
+}
+
+/// Whether a device's clock is near enough to ours.
+fn is_near(now: Now, device_ms: u64) -> bool {
+    now.wall_ms.abs_diff(device_ms) <= SKEW_MS_MAX
+}
+
+/// The Unix second in front of a bearer token.
+fn until_of(token: &[u8]) -> Option<u64> {
+    let dot = token.iter().position(|&byte| byte == b'.')?;
+    std::str::from_utf8(&token[..dot]).ok()?.parse().ok()
 }
 
 fn keyed(secret: &[u8]) -> Hmac<Sha256> {

@@ -8,7 +8,7 @@ use crate::Hub;
 use crate::effects::Effects;
 use crate::log::durable::product;
 use crate::log::tickets::{Order, Promise};
-use crate::registry::device::Presence;
+use crate::registry::device::{Device, Presence};
 use base::slab::Key;
 use base::time::Now;
 use model::id::{DeviceId, ProductKey};
@@ -30,7 +30,7 @@ impl Hub {
                 return self.order_device(now, reply, (product, device), order, fx);
             }
             Command::Kick { product, device, addrs } => {
-                self.kick_by_name(now, (product, device), addrs, fx)
+                return self.kick_by_name(now, reply, (product, device, addrs), fx);
             }
             Command::SetTags { product, device, tags } => {
                 if tags.len() > usize::from(self.settings.limits.tags_a_device_max) {
@@ -86,6 +86,7 @@ impl Hub {
             Order::Tags(_, key, tags) => {
                 self.order_over(key);
                 let known = self.registry.at(key).is_some();
+                self.go_ahead(now, key, fx);
                 self.set_tags(now, key, &tags);
                 self.release(now, key);
                 known
@@ -96,7 +97,8 @@ impl Hub {
 
     fn put_product(&mut self, reply: u64, product: Product, fx: &mut Effects) {
         let product = Arc::new(product);
-        let (key, value) = (product::key(&product.key), product::encode(&product));
+        let base = self.configured.get(&product.key).copied().unwrap_or(0);
+        let (key, value) = (product::key(&product.key), product::encode(&product, base));
         let promise = Promise::Order(Box::new(Order::Put(reply, product)));
         let write = Write::Put { table: Table::Products, key, value };
         self.enter(promise, Call::Write(write), fx);
@@ -126,8 +128,14 @@ impl Hub {
         let Some(number) = self.registry.products.number(&product) else {
             return fx.answers.push((reply, Answer::UnknownProduct));
         };
-        match self.registry.find_or_insert(now.wall_ms, number, device.as_str()) {
-            Some(key) => self.order_row(order(key), fx),
+        match self.find_or_make(now, number, device.as_str()) {
+            Some(key) => {
+                let order = order(key);
+                if matches!(order, Order::Tags(..)) {
+                    self.go_ahead(now, key, fx);
+                }
+                self.order_row(order, fx);
+            }
             None => fx.answers.push((reply, Answer::Done(false))),
         }
     }
@@ -152,23 +160,35 @@ impl Hub {
         device.set_blocked(blocked);
         if blocked {
             self.kick(now, key, (Refusal::DeviceBlocked, Vec::new()), fx);
+            // Its row says that it is blocked, which bars it too.
+            if self.registry.at_mut(key).is_some_and(Device::bar) {
+                self.write_row(key, fx);
+            }
         }
         self.release(now, key);
         true
     }
 
+    /// Ends a device's session, and has nobody go on with it: that is answered when it is stored,
+    /// for it is to hold after a restart too.
     fn kick_by_name(
         &mut self,
         now: Now,
-        (product, device): (ProductKey, DeviceId),
-        addrs: Vec<String>,
+        reply: u64,
+        (product, device, addrs): (ProductKey, DeviceId, Vec<String>),
         fx: &mut Effects,
-    ) -> Answer {
+    ) {
         let Some(number) = self.registry.products.number(&product) else {
-            return Answer::UnknownProduct;
+            return fx.answers.push((reply, Answer::UnknownProduct));
+        };
+        let Some(key) = self.registry.find(number, device.as_str()) else {
+            return fx.answers.push((reply, Answer::Done(false)));
         };
         let why = if addrs.is_empty() { Refusal::AdminKick } else { Refusal::Redirect };
-        let key = self.registry.find(number, device.as_str());
-        Answer::Done(key.is_some_and(|key| self.kick(now, key, (why, addrs), fx)))
+        let was_online = self.kick(now, key, (why, addrs), fx);
+        match self.registry.at_mut(key).is_some_and(Device::bar) {
+            true => self.put_row(key, Promise::Kicked(reply, key, was_online), fx),
+            false => fx.answers.push((reply, Answer::Done(was_online))),
+        }
     }
 }

@@ -1,13 +1,19 @@
 //! Pushes go out, are acknowledged, and go out again.
 //!
 //! A push that is not acknowledged is sent again on the same connection after 10, 20 and 40
-//! seconds more; then it keeps its place in the window until the device acknowledges it late or
-//! binds anew. One timer a device is enough: it is never set further ahead than the shortest
-//! interval, so nothing sent meanwhile can be due before it.
+//! seconds more, but never before its first copy has left: a copy behind it helps nobody. What was
+//! sent so far must have been written to the socket, so of a device that reads nothing there waits
+//! here, at most, its window once (`inflight_max` of its product) and [`RESEND_BYTES`]. Behind the
+//! socket, in the kernel or on a slow link, nobody can look; there the device's acknowledgements
+//! tell that things move, and the seconds are counted from the last of them. After that the push
+//! keeps its place in the window until the device acknowledges it late or binds anew. One
+//! timer a device is enough: it is never set further ahead than the shortest interval, so nothing
+//! sent meanwhile can be due before it.
 
 use crate::Hub;
 use crate::effects::Effects;
 use crate::registry::item::{Item, Kept};
+use crate::registry::queue::Progress;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
@@ -18,6 +24,9 @@ use std::time::Duration;
 
 /// Seconds until a push is sent again, after it was sent so many times.
 const RESEND_S: [u64; 3] = [10, 20, 40];
+
+/// Bytes that are sent again at once, but always one push: the rest once these are written.
+const RESEND_BYTES: usize = 16 * 1024;
 
 impl Hub {
     /// Milliseconds after which an unacknowledged push is sent again for the first time.
@@ -69,11 +78,19 @@ impl Hub {
     ) {
         let device = self.registry.at_mut(key);
         let Some(queue) = device.and_then(|device| device.queue_mut()) else { return };
-        let mut acked = Vec::new();
+        let (mut acked, mut replaced) = (Vec::new(), Vec::new());
         ids.sort_unstable();
-        queue.acknowledge(upto.unwrap_or(MessageId(0)), &ids, &mut acked);
+        queue.acknowledge(now.mono, (upto.unwrap_or(MessageId(0)), &ids), &mut acked);
+        // What the device has before the log does replaces what the log has.
+        let news = acked.iter().filter(|item| !matches!(item.kept(), Kept::At(_)));
+        for push in news.filter_map(Item::push) {
+            queue.collapse(push, false, &mut replaced);
+        }
         for item in acked {
             self.end(now, key, item, Outcome::Delivered, fx);
+        }
+        for item in replaced {
+            self.end(now, key, item, Outcome::Rejected(Rejection::Collapsed), fx);
         }
     }
 
@@ -135,8 +152,9 @@ impl Hub {
         let term = device.term();
         let Some(queue) = device.queue_mut() else { return };
         let (mut over, mut keep, mut next) = (Vec::new(), Vec::new(), None::<Instant>);
+        let (mut some_due, progress) = (false, queue.progress());
         queue.sift_inflight(&mut over, |item| {
-            let Some(left_ms) = left_ms(now, item) else {
+            let Some(left_ms) = left_ms(now, progress, item) else {
                 return item.expired(now.unix_s());
             };
             // Nobody waits for it, so the log has to know now, or it is over.
@@ -148,16 +166,16 @@ impl Hub {
             if alone {
                 keep.push(item.id);
             }
-            if let Some(push) = item.push().filter(|_| is_due).cloned() {
-                item.sent(now.mono);
-                fx.counters.count(Counter::PushesSent);
-                fx.counters.count(Counter::PushesResent);
-                fx.deliveries.push((conn, Delivery::Push { term, push, again: true }));
-            }
-            let again = self::left_ms(now, item).map(|ms| now.after(Duration::from_millis(ms)));
-            next = next.into_iter().chain(again).min();
+            some_due |= is_due;
+            // What is due and cannot go again now is looked at with the others.
+            let pause_ms = if is_due { RESEND_S[0] * 1_000 } else { left_ms };
+            let again = now.after(Duration::from_millis(pause_ms));
+            next = next.into_iter().chain([again]).min();
             false
         });
+        if some_due {
+            fx.deliveries.push((conn, Delivery::TellWritten { term }));
+        }
         if let Some(next) = next {
             device.set_timed(true);
             let longest = now.after(Duration::from_secs(RESEND_S[0]));
@@ -174,8 +192,36 @@ impl Hub {
     }
 }
 
+impl Hub {
+    /// All that was sent to the device has been written to its socket: what is due goes again.
+    pub(crate) fn written(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let Some(conn) = device.conn() else { return };
+        let term = device.term();
+        let Some(queue) = device.queue_mut() else { return };
+        let (mut bytes, mut more, progress) = (0, false, queue.progress());
+        queue.sift_inflight(&mut Vec::new(), |item| {
+            let is_due = left_ms(now, progress, item) == Some(0) && !item.expired(now.unix_s());
+            let Some(push) = item.push().filter(|_| is_due).cloned() else { return false };
+            if bytes > 0 && bytes + push.body.len() > RESEND_BYTES {
+                more = true;
+                return false;
+            }
+            bytes += push.body.len();
+            item.sent(now.mono);
+            fx.counters.count(Counter::PushesSent);
+            fx.counters.count(Counter::PushesResent);
+            fx.deliveries.push((conn, Delivery::Push { term, push, again: true }));
+            false
+        });
+        if more {
+            fx.deliveries.push((conn, Delivery::TellWritten { term }));
+        }
+    }
+}
+
 /// Milliseconds until an item is to be sent again, if ever.
-fn left_ms(now: Now, item: &Item) -> Option<u64> {
+fn left_ms(now: Now, progress: Progress, item: &Item) -> Option<u64> {
     let interval_s = RESEND_S.get(usize::from(item.times).checked_sub(1)?)?;
-    Some((interval_s * 1_000).saturating_sub(item.age_ms(now.mono).into()))
+    Some((interval_s * 1_000).saturating_sub(progress.waited_ms(now.mono, item).into()))
 }

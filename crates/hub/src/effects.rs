@@ -3,8 +3,9 @@
 //! The hub does nothing itself. One `Effects` serves a shard; `counters` only grow, the other
 //! lanes are drained by whoever carries them out. Order within a lane is the order of carrying out.
 
+use crate::orders::OrderLetter;
 use model::event::{Counters, Event};
-use model::id::ConnRef;
+use model::id::{ConnRef, ShardId};
 use model::ports::control::Answer;
 use model::ports::log::{Call, Ticket};
 use model::presence::Transition;
@@ -25,6 +26,8 @@ pub struct Effects {
     pub events: Vec<Event>,
     /// Who came and went, whether or not anybody listens: for whoever keeps presence.
     pub transitions: Vec<Transition>,
+    /// For the hubs of other shards.
+    pub letters: Vec<(ShardId, OrderLetter)>,
     /// Pushes that are to be published on these topics too.
     pub mirrors: Vec<(String, Arc<Push>)>,
     /// What happened since the process began.
@@ -42,6 +45,7 @@ impl Effects {
             && self.events.is_empty()
             && self.transitions.is_empty()
             && self.mirrors.is_empty()
+            && self.letters.is_empty()
     }
 
     pub(crate) fn tell(&mut self, event: Event) {

@@ -3,7 +3,8 @@
 //! A walk goes through slots in rising order and never back: all slots for a product, the members'
 //! slots for a tag. Records keep their slots, so a device that had its record when the walk began
 //! and keeps it is visited exactly once; one that gets a record meanwhile is visited at most once.
-//! Several walks take turns. Fan-outs pause while much waits for the store.
+//! A device that is through with an order (`orders`) is passed over. Several walks take turns.
+//! Fan-outs pause while much waits for the store, and in a drain.
 
 use crate::Hub;
 use crate::access::terms;
@@ -13,7 +14,6 @@ use crate::push::Sending;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::id::{MessageId, Tag};
-use model::ports::control::{Answer, PushCounts};
 use model::presence::Version;
 use model::push::{Outcome, Rejection};
 use model::request::{Delivery, HeartbeatWish, Refusal};
@@ -37,7 +37,8 @@ pub(crate) enum Errand {
 
 /// A walk that goes on.
 pub(crate) struct Walk {
-    errand: Errand,
+    /// What is done.
+    pub errand: Errand,
     product: u16,
     tag: Option<Tag>,
     /// The next slot to look at.
@@ -50,23 +51,6 @@ impl Hub {
     /// Walks that wait, a shard, beyond fan-outs (which `jobs_max` bounds). One more is answered
     /// Busy.
     const ERRANDS_MAX: usize = 1_024;
-
-    /// Begins a fan-out and answers at once.
-    pub(crate) fn push_to_many(
-        &mut self,
-        reply: u64,
-        (product, tag): (u16, Option<Tag>),
-        sending: Sending,
-        fx: &mut Effects,
-    ) {
-        let id = sending.push.id;
-        if !self.jobs.begin(id) {
-            return fx.answers.push((reply, Answer::Busy));
-        }
-        self.begin(Errand::Push(sending), product, tag);
-        let counts = PushCounts { running: true, ..PushCounts::default() };
-        fx.answers.push((reply, Answer::Pushed { id, outcomes: Vec::new(), counts }));
-    }
 
     /// Begins to tell the devices of a product its terms; false when too many walks wait.
     pub(crate) fn configure(&mut self, product: u16) -> bool {
@@ -92,7 +76,9 @@ impl Hub {
         let mut left = self.settings.limits.fan_out_slice;
         while visits > 0 && left > 0 {
             let mut walk = self.walks.pop_front()?;
-            if matches!(walk.errand, Errand::Push(_)) && !self.tickets.are_easy() {
+            // In a drain the log is to come to rest: the next start goes on with it.
+            let pauses = self.draining || !self.tickets.are_easy();
+            if matches!(walk.errand, Errand::Push(_)) && pauses {
                 self.walks.push_back(walk);
                 return Some(now.after(PAUSE));
             }
@@ -112,7 +98,7 @@ impl Hub {
         self.walks.front().map(|_| now.mono)
     }
 
-    fn begin(&mut self, errand: Errand, product: u16, tag: Option<Tag>) {
+    pub(crate) fn begin(&mut self, errand: Errand, product: u16, tag: Option<Tag>) {
         let end = self.registry.slots();
         self.walks.push_back(Walk { errand, product, tag, from: 0, end });
     }
@@ -138,12 +124,28 @@ impl Hub {
         None
     }
 
-    fn visit(&mut self, now: Now, key: Key, errand: &Errand, fx: &mut Effects) {
+    /// Whether a walk has still to come to a device.
+    pub(crate) fn is_ahead(&self, walk: &Walk, key: Key) -> bool {
+        let Some(device) = self.registry.at(key) else { return false };
+        device.product == walk.product
+            && (walk.from..walk.end).contains(&key.slot)
+            && walk.tag.as_ref().is_none_or(|tag| self.carries(device, tag))
+    }
+
+    /// Does what there is to do at a device.
+    pub(crate) fn visit(&mut self, now: Now, key: Key, errand: &Errand, fx: &mut Effects) {
         match errand {
             Errand::Push(sending) => {
+                let id = sending.push.id;
+                if self.is_through(key, id) {
+                    return;
+                }
                 self.mirror_at(now, key, &sending.push, fx);
-                let outcome = self.place(now, key, sending, fx);
-                self.jobs.matched(sending.push.id, outcome);
+                self.jobs.matched(id, None);
+                if let Some(outcome) = self.place(now, key, sending, fx) {
+                    self.jobs.ended(id, false, outcome);
+                    self.settle_order(now, (key, id), (None, Some(outcome)));
+                }
             }
             Errand::Terms => self.tell_terms(key, fx),
             Errand::Drop => self.discard(now, key, fx),
@@ -152,7 +154,7 @@ impl Hub {
 
     fn walked(&mut self, walk: &Walk) {
         match &walk.errand {
-            Errand::Push(sending) => self.jobs.walked(sending.push.id),
+            Errand::Push(sending) => self.walked_order(sending.push.id),
             Errand::Terms => {}
             Errand::Drop => self.registry.products.free(walk.product),
         }

@@ -1,51 +1,279 @@
-//! How far the pushes to tags and products have come.
+//! The orders to tags and products of one shard: how far each has come.
 //!
-//! A job is the sum of its devices' outcomes; each device is in one column at a time. The oldest
-//! finished walk is forgotten first; items of a forgotten job go on uncounted. Pushes to lists have
-//! no job: their answers say it all, and receipts the rest.
+//! A job is the sum of its devices' outcomes; each device is in one column at a time. While an
+//! order is open on any shard its rows say which devices are through with it; afterwards its counts
+//! alone are kept, until it is old or too many are newer. What ended is gathered for a moment
+//! ([`Settled`]), because one row tells of many. Pushes to lists have no job: their answers say it
+//! all, and receipts the rest.
 
+use crate::log::durable::order::{Ends, Named, Order};
+use base::time::Instant;
 use model::id::MessageId;
 use model::ports::control::PushCounts;
 use model::push::Outcome;
-use std::collections::BTreeMap;
+use model::timeline::{Seq, TimelineId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A device at which a push came to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Settled {
+    /// Its timeline.
+    pub timeline: TimelineId,
+    /// Where the push stands there, if it is to be removed.
+    pub seq: Option<Seq>,
+    /// Which of the ends it was, if this is to be counted.
+    pub end: Option<usize>,
+}
+
+/// How far the order has come on another shard, as its owner knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Other {
+    /// It is to be told.
+    Untold,
+    /// It could not take the order: it is to be told again then.
+    Refused(Instant),
+    /// It was told and has not answered.
+    Told,
+    /// It has the order on stable storage, and is at work.
+    Taken,
+    /// It has nothing to do any more.
+    Over,
+}
+
+/// What is needed of an order while it is open.
+pub(crate) struct Open {
+    /// What was ordered.
+    pub order: Arc<Order>,
+    /// It is on this shard's stable storage.
+    pub is_kept: bool,
+    /// Commands that wait until every shard has it.
+    pub replies: Vec<u64>,
+    /// For its owner: the other shards.
+    pub others: BTreeMap<u16, Other>,
+    /// It was open before the last start.
+    pub is_resumed: bool,
+    /// This shard is through, and its owner was told.
+    pub is_over: bool,
+    /// All shards are through, and the log was asked to keep the counts.
+    pub is_closing: bool,
+    /// Its rows that say who is through with it, to be deleted.
+    pub rows: Vec<Box<[u8]>>,
+    /// The number of the next of them.
+    pub next: u32,
+    /// Who was through before the last start.
+    pub before: BTreeSet<TimelineId>,
+}
+
+impl Open {
+    /// Nothing has been done about it.
+    pub fn of(order: Arc<Order>) -> Open {
+        Open {
+            order,
+            is_kept: false,
+            replies: Vec::new(),
+            others: BTreeMap::new(),
+            is_resumed: false,
+            is_over: false,
+            is_closing: false,
+            rows: Vec::new(),
+            next: 0,
+            before: BTreeSet::new(),
+        }
+    }
+}
+
+/// One order.
+pub(crate) struct Job {
+    /// Where its devices are.
+    pub counts: PushCounts,
+    /// Unix second at which it was taken.
+    pub at_s: u32,
+    /// Its name, at its owner.
+    pub named: Option<Named>,
+    /// Absent once it is over.
+    pub open: Option<Box<Open>>,
+    /// Ends that rows tell of.
+    pub told: Ends,
+    /// Ends that no row tells of yet.
+    pub settled: Vec<Settled>,
+    /// Rows on their way to the log.
+    pub asked: u32,
+    /// Rows of counts that are told here and were written by shards that are there no more.
+    pub foreign: Vec<Box<[u8]>>,
+}
+
+impl Job {
+    /// One that is over.
+    pub fn new(at_s: u32, named: Option<Named>, counts: PushCounts) -> Job {
+        let (open, told, settled) = (None, Ends::default(), Vec::new());
+        Job { counts, at_s, named, open, told, settled, asked: 0, foreign: Vec::new() }
+    }
+
+    /// Ends that a row tells of.
+    pub fn add(&mut self, [delivered, expired, rejected]: Ends) {
+        let counts = &mut self.counts;
+        counts.delivered += delivered;
+        counts.expired += expired;
+        counts.rejected += rejected;
+        counts.matched += delivered + expired + rejected;
+    }
+}
 
 /// The jobs of one shard.
 pub(crate) struct Jobs {
-    jobs: BTreeMap<MessageId, PushCounts>,
+    jobs: BTreeMap<MessageId, Job>,
+    names: BTreeMap<u128, MessageId>,
     jobs_max: usize,
+    /// Open ones.
+    open: BTreeSet<MessageId>,
+    /// When each of those that have something to do is looked at next.
+    due: BTreeMap<MessageId, Instant>,
+    /// By slot, the last order that was open when the device was made known or its tags changed:
+    /// it is through with all orders up to that one. Empty when none is open.
+    through: BTreeMap<u32, MessageId>,
 }
 
 impl Jobs {
     /// Remembers so many, at least one.
     pub fn new(jobs_max: usize) -> Jobs {
-        Jobs { jobs: BTreeMap::new(), jobs_max: jobs_max.max(1) }
+        Jobs {
+            jobs: BTreeMap::new(),
+            names: BTreeMap::new(),
+            jobs_max: jobs_max.max(1),
+            open: BTreeSet::new(),
+            due: BTreeMap::new(),
+            through: BTreeMap::new(),
+        }
     }
 
-    /// A fan-out begins; false when as many as may be remembered are still running, or the id is
-    /// known.
-    pub fn begin(&mut self, id: MessageId) -> bool {
-        if self.jobs.contains_key(&id) {
-            return false;
+    /// Whether another order may be taken, once the one that is to be forgotten is.
+    pub fn has_room(&self) -> bool {
+        self.jobs.len() < self.jobs_max || self.open.len() < self.jobs.len()
+    }
+
+    /// The oldest order that is over, if it has to go for its age or for want of room.
+    pub fn forgettable(&self, taken_before_s: u32) -> Option<MessageId> {
+        let mut over = self.jobs.iter().filter(|(_, job)| job.open.is_none());
+        let (&id, job) = over.next()?;
+        let is_many = self.jobs.len() > self.jobs_max;
+        let is_idle = job.settled.is_empty() && job.asked == 0;
+        ((is_many || job.at_s < taken_before_s) && is_idle).then_some(id)
+    }
+
+    /// An order is remembered from now on. It must not be known.
+    pub fn insert(&mut self, id: MessageId, job: Job) {
+        if job.open.is_some() {
+            self.open.insert(id);
         }
-        if self.jobs.len() == self.jobs_max {
-            let done = self.jobs.iter().find(|(_, counts)| !counts.running);
-            let Some(done) = done.map(|(&id, _)| id) else { return false };
-            self.jobs.remove(&done);
+        if let Some(named) = job.named {
+            self.names.insert(named.key, id);
         }
-        self.jobs.insert(id, PushCounts { running: true, ..PushCounts::default() });
-        true
+        self.jobs.insert(id, job);
+    }
+
+    /// It is remembered no more.
+    pub fn remove(&mut self, id: MessageId) -> Option<Job> {
+        let job = self.jobs.remove(&id)?;
+        if let Some(named) = job.named.filter(|named| self.names.get(&named.key) == Some(&id)) {
+            self.names.remove(&named.key);
+        }
+        self.closed(id);
+        self.due.remove(&id);
+        Some(job)
+    }
+
+    /// It is open no more.
+    pub fn closed(&mut self, id: MessageId) {
+        self.open.remove(&id);
+        if self.open.is_empty() {
+            self.through.clear();
+        }
+    }
+
+    /// The order with this name.
+    pub fn named(&self, named: Named) -> Option<(MessageId, &Job)> {
+        let id = *self.names.get(&named.key)?;
+        Some((id, self.jobs.get(&id)?))
+    }
+
+    /// An order that is remembered.
+    pub fn at(&self, id: MessageId) -> Option<&Job> {
+        self.jobs.get(&id)
+    }
+
+    /// The same, to change.
+    pub fn at_mut(&mut self, id: MessageId) -> Option<&mut Job> {
+        self.jobs.get_mut(&id)
+    }
+
+    /// The orders that are open.
+    pub fn open(&self) -> impl Iterator<Item = MessageId> {
+        self.open.iter().copied()
+    }
+
+    /// The last of them.
+    pub fn last_open(&self) -> Option<MessageId> {
+        self.open.last().copied()
+    }
+
+    /// Has an order looked at, at this time or before.
+    pub fn look(&mut self, id: MessageId, at: Instant) {
+        let due = self.due.entry(id).or_insert(at);
+        *due = at.min(*due);
+    }
+
+    /// The next order that is to be looked at.
+    pub fn take_due(&mut self, now: Instant) -> Option<MessageId> {
+        let (&id, _) = self.due.iter().find(|(_, due)| **due <= now)?;
+        self.due.remove(&id);
+        Some(id)
+    }
+
+    /// When there is one.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.due.values().min().copied()
+    }
+
+    /// The device in this slot is through with all orders that are open now.
+    pub fn pass(&mut self, slot: u32) {
+        if let Some(last) = self.last_open() {
+            self.through.insert(slot, last);
+        }
+    }
+
+    /// It is, as a row says.
+    pub fn passed(&mut self, slot: u32, through: MessageId) {
+        self.through.insert(slot, through);
+    }
+
+    /// Nobody lives in this slot any more.
+    pub fn vacate(&mut self, slot: u32) {
+        self.through.remove(&slot);
+    }
+
+    /// Up to which order the device in this slot is through.
+    pub fn through(&self, slot: u32) -> MessageId {
+        self.through.get(&slot).copied().unwrap_or(MessageId(0))
+    }
+
+    /// After the start: whom nothing is open for.
+    pub fn tidy(&mut self) {
+        if self.open.is_empty() {
+            self.through.clear();
+        }
     }
 
     /// All its devices were visited.
     pub fn walked(&mut self, id: MessageId) {
-        if let Some(counts) = self.jobs.get_mut(&id) {
-            counts.running = false;
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.counts.running = false;
         }
     }
 
     /// Another device, with its outcome if it has one already.
     pub fn matched(&mut self, id: MessageId, outcome: Option<Outcome>) {
-        if let Some(counts) = self.jobs.get_mut(&id) {
+        if let Some(Job { counts, .. }) = self.jobs.get_mut(&id) {
             counts.matched += 1;
             match outcome {
                 Some(outcome) => *column(counts, outcome) += 1,
@@ -61,7 +289,7 @@ impl Jobs {
 
     /// A pending one, or a stored one, came to its end.
     pub fn ended(&mut self, id: MessageId, was_stored: bool, outcome: Outcome) {
-        if let Some(counts) = self.jobs.get_mut(&id) {
+        if let Some(Job { counts, .. }) = self.jobs.get_mut(&id) {
             *(if was_stored { &mut counts.stored } else { &mut counts.pending }) -= 1;
             *column(counts, outcome) += 1;
         }
@@ -69,15 +297,35 @@ impl Jobs {
 
     /// The counts of a job.
     pub fn counts(&self, id: MessageId) -> Option<PushCounts> {
-        self.jobs.get(&id).copied()
+        self.jobs.get(&id).map(|job| job.counts)
+    }
+
+    /// Ends that no row on stable storage tells of.
+    pub fn untold(&self) -> usize {
+        let due = self.due.keys().filter_map(|id| self.jobs.get(id));
+        due.map(|job| job.settled.len()).sum()
     }
 
     /// Panics when a sum does not hold.
     pub fn audit(&self) {
-        for (id, c) in &self.jobs {
+        for (id, job) in &self.jobs {
+            let c = job.counts;
             let sum = c.pending + c.delivered + c.stored + c.expired + c.rejected;
             assert_eq!(c.matched, sum, "columns of {id:?}: {c:?}");
+            let has_look = job.settled.is_empty() || self.due.contains_key(id);
+            assert!(has_look, "what ended is told");
+            assert_eq!(job.open.is_some(), self.open.contains(id), "open ones");
         }
+    }
+}
+
+/// The place among the ends of an outcome that is one.
+pub(crate) fn end_of(outcome: Outcome) -> Option<usize> {
+    match outcome {
+        Outcome::Delivered => Some(0),
+        Outcome::Stored => None,
+        Outcome::Expired => Some(1),
+        Outcome::Rejected(_) => Some(2),
     }
 }
 

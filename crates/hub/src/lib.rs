@@ -9,11 +9,12 @@
 //! - A push reaches exactly one outcome at each device it matched:
 //!   `matched = pending + delivered + stored + expired + rejected` at any time.
 //! - "Stored" is said only after the log completed the append.
+//! - An order to many that was answered reaches every device it was for, whatever is killed.
 //! - No call visits all devices: fan-outs, drops and sweeps go in slices from [`Hub::turn`].
 //!
 //! Read `registry/device` and `registry/queue` first, then `session` (Binds), `push` (it finds its
 //! place), `delivery` (it goes out and is acknowledged), `log` (it is kept, and comes back),
-//! `fanout`.
+//! `fanout` and `orders` (many devices).
 
 mod access;
 mod audit;
@@ -23,6 +24,7 @@ mod effects;
 mod fanout;
 mod jobs;
 mod log;
+mod orders;
 mod push;
 mod query;
 mod registry;
@@ -32,7 +34,8 @@ mod sweep;
 mod waits;
 
 pub use effects::Effects;
-pub use log::durable::{Upgrade, decode_event, encode_event, home_of, home_parts, timeline_of};
+pub use log::durable::{decode_event, encode_event, home_of, home_parts, timeline_of};
+pub use orders::{Order, OrderLetter, order_home};
 pub use reports::ReportHook;
 
 use crate::access::Access;
@@ -55,13 +58,14 @@ use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::{Event, What};
-use model::id::{ConnRef, DeviceRef, ShardId};
+use model::id::{ConnRef, DeviceRef, ProductKey, ShardId};
 use model::limits::Limits;
 use model::ports::control::Status;
 use model::presence::Version;
+use model::pressure::Pressure;
 use model::product::Product;
 use model::request::Request;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// What a hub is told once. Where `limits` speak of the process, the shard's share stands here.
@@ -69,12 +73,13 @@ use std::sync::Arc;
 pub struct Settings {
     /// The shard it runs on.
     pub shard: ShardId,
+    /// How many there are.
+    pub shards: u16,
     /// The limits in force.
     pub limits: Arc<Limits>,
-    /// This shard's share of `limits.devices_max`. Identities do not spread evenly: a little more
-    /// than an even share.
+    /// This shard's share of `limits.devices_max`: together not above it.
     pub devices_max: u32,
-    /// This shard's share of `limits.offline_bytes_max`.
+    /// This shard's share of `limits.offline_bytes_max`: together not above it.
     pub offline_bytes_max: u64,
     /// This shard's share of `limits.binds_per_s`.
     pub binds_per_s: u32,
@@ -111,6 +116,8 @@ pub struct Hub {
     resends: Timers,
     sweep: Sweep,
     rng: Prng,
+    /// What each product is by configuration, as a hash.
+    configured: BTreeMap<ProductKey, u64>,
     /// The highest push id that was restored.
     last_id: u64,
     /// The log takes nothing more until a restart.
@@ -119,6 +126,7 @@ pub struct Hub {
     waiting: u64,
     waiting_bytes: u64,
     draining: bool,
+    pressure: Pressure,
 }
 
 impl Hub {
@@ -141,20 +149,46 @@ impl Hub {
             resends: Timers::default(),
             sweep: Sweep::default(),
             rng: Prng::new(settings.seed),
+            configured: BTreeMap::new(),
             last_id: 0,
             log_failed: false,
             online: 0,
             waiting: 0,
             waiting_bytes: 0,
             draining: false,
+            pressure: Pressure::default(),
             settings,
         }
     }
 
     /// Takes a product from configuration: known at once, not in the log. False when there are too
     /// many. A product with the same key is replaced, so what is installed last holds.
+    ///
+    /// A configuration that says what it said before changes nothing: of it and the API the one
+    /// holds that spoke last.
     pub fn install(&mut self, product: Arc<Product>) -> bool {
+        let base = self.base_of(&product);
+        let known = self.registry.products.number(&product.key).is_some();
+        if known && self.configured.get(&product.key) == Some(&base) {
+            return true;
+        }
+        self.configured.insert(product.key.clone(), base);
         self.registry.products.put(product).is_some()
+    }
+
+    /// Products that are configured, and of which the API said later that they are otherwise.
+    pub fn changed_since_configured(&self) -> Vec<ProductKey> {
+        let products = self.registry.products.all();
+        let changed = products.filter(|product| {
+            let base = self.configured.get(&product.key);
+            base.is_some_and(|base| *base != self.base_of(product))
+        });
+        changed.map(|product| product.key.clone()).collect()
+    }
+
+    /// A hash of what is configured, never zero.
+    fn base_of(&self, product: &Product) -> u64 {
+        self.settings.home.of(&[&log::durable::product::encode(product, 0)]).max(1)
     }
 
     /// A machine asks. What comes from a connection that the device is not (or no longer) bound to
@@ -183,6 +217,11 @@ impl Hub {
                     self.report(now, key, (seq, body), fx);
                 }
             }
+            Request::Written { device } => {
+                if let Some(key) = self.bound(from, device) {
+                    self.written(now, key, fx);
+                }
+            }
             Request::Closed { device, reason } => {
                 if let Some(key) = self.bound(from, device) {
                     self.detach(now, key, reason, fx);
@@ -201,9 +240,15 @@ impl Hub {
         let waits = self.turn_waits(now, fx);
         let resends = self.turn_resends(now, fx);
         let walks = self.turn_walks(now, fx);
+        let orders = self.turn_orders(now, fx);
         let chores = self.turn_chores(now, fx);
         let sweep = self.turn_sweep(now, fx);
-        [waits, resends, walks, chores, sweep].into_iter().flatten().min()
+        [waits, resends, walks, orders, chores, sweep].into_iter().flatten().min()
+    }
+
+    /// From now on memory is so short.
+    pub fn press(&mut self, pressure: Pressure) {
+        self.pressure = pressure;
     }
 
     /// From now on Binds are told that the server is going, and every turn writes rows until none

@@ -7,6 +7,7 @@
 use crate::Hub;
 use crate::effects::Effects;
 use crate::log::durable::push::made_s;
+use crate::orders;
 use crate::registry::device::Presence;
 use crate::registry::item::{Item, Kept, Watch};
 use crate::registry::queue::Room;
@@ -16,8 +17,10 @@ use model::event::{Counter, Event, What};
 use model::id::DeviceId;
 use model::ports::control::{Answer, PushOrder, Target};
 use model::presence::Version;
+use model::pressure::Pressure;
 use model::product::Product;
 use model::push::{Outcome, Push, Rejection};
+use model::timeline::Seq;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +50,10 @@ impl Hub {
         };
         let product = self.registry.products.of(number).clone();
         let (receipts, wait_ms) = (order.receipts, order.wait_ms.min(WAIT_MS_MAX));
+        let home = self.settings.home;
+        let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
+        let (order_home, named) =
+            (orders::order_home(home, &order), orders::named(home, &order, live_s));
         let (push, target, order_key) = make(now, order, &product);
         let tag = match target {
             Target::Devices(devices) => {
@@ -62,8 +69,9 @@ impl Hub {
             Target::Tag(tag) => Some(tag),
             Target::Product => None,
         };
-        let sending = Sending { push: Arc::new(push), receipts, counted: true };
-        self.push_to_many(reply, (number, tag), sending, fx);
+        let (push, at_s) = (Arc::new(push), now.unix_s());
+        let order = orders::Order { push, tag, receipts, at_s, home: order_home, named };
+        self.take_order(now, reply, order, fx);
     }
 
     /// Takes a push on for a device, or says what becomes of it at once.
@@ -74,7 +82,7 @@ impl Hub {
         sending: &Sending,
         fx: &mut Effects,
     ) -> Option<Outcome> {
-        let room = match self.judge(now, key, sending) {
+        let room = match self.judge(now, key, sending, fx) {
             Ok(room) => room,
             Err(outcome) => return Some(self.tell_outcome(now, key, (sending, outcome), fx)),
         };
@@ -94,9 +102,11 @@ impl Hub {
     ) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let (online, queue) = (device.conn().is_some(), &mut device.extra().queue);
-        let replaced = queue.collapsing(push).map(|item| item.id);
-        let replaced = replaced.and_then(|id| queue.remove(id));
-        let mut evicted = Vec::new();
+        // Whoever has something that may wait keeps it until the log has what replaces it, for that
+        // may be refused.
+        let (mut replaced, mut evicted) = (Vec::new(), Vec::new());
+        queue.collapse(push, push.stores() && kept == Kept::No, &mut replaced);
+        let stays = queue.collapsing(push).is_some();
         while let Some(item) = queue.victim(room, push) {
             evicted.push(item);
         }
@@ -115,14 +125,15 @@ impl Hub {
         // An acknowledgement spares the log the trouble, if one may come soon. But what takes the
         // place of something that is kept is kept before that is over: a kill must leave one.
         let waits_for_ack = online && (watch.answers || went);
-        let in_place = evicted.iter().chain(&replaced).any(|item| item.kept() != Kept::No);
+        let mut others = evicted.iter().chain(&replaced);
+        let in_place = stays || others.any(|item| item.kept() != Kept::No);
         if push.stores() && (!waits_for_ack || in_place) {
             self.keep(now, key, id, fx);
         }
         for item in evicted {
             self.end(now, key, item, Outcome::Rejected(Rejection::Evicted), fx);
         }
-        if let Some(item) = replaced {
+        for item in replaced {
             self.end(now, key, item, Outcome::Rejected(Rejection::Collapsed), fx);
         }
     }
@@ -136,12 +147,12 @@ impl Hub {
         outcome: Outcome,
         fx: &mut Effects,
     ) {
-        let kept = item.kept();
-        self.end_unlogged(now, key, &item, outcome, fx);
         // What is asked of the log and not answered is told it then.
-        if let Kept::At(seq) = kept {
-            self.enter_remove(key, seq, fx);
-        }
+        let seq = match item.kept() {
+            Kept::At(seq) => Some(seq),
+            Kept::No | Kept::Asked => None,
+        };
+        self.finish(now, key, (&item, seq, outcome), fx);
     }
 
     /// The same, when the log hears of it in another way.
@@ -153,12 +164,27 @@ impl Hub {
         outcome: Outcome,
         fx: &mut Effects,
     ) {
+        self.finish(now, key, (item, None, outcome), fx);
+    }
+
+    /// `seq`: where the log has it and is to remove it.
+    fn finish(
+        &mut self,
+        now: Now,
+        key: Key,
+        (item, seq, outcome): (&Item, Option<Seq>, Outcome),
+        fx: &mut Effects,
+    ) {
         let (id, watch) = (item.id, item.watch());
         self.waiting -= 1;
         self.waiting_bytes -= item.weight() as u64;
         fx.counters.count(counter(outcome));
-        if watch.counted {
+        let is_counted = watch.counted && self.jobs.at(id).is_some();
+        if is_counted {
             self.jobs.ended(id, matches!(item.kept(), Kept::At(_)), outcome);
+            self.settle_order(now, (key, id), (seq, Some(outcome)));
+        } else if let Some(seq) = seq {
+            self.enter_remove(key, seq, fx);
         }
         if watch.answers {
             self.settle(key, id, outcome, fx);
@@ -198,7 +224,13 @@ impl Hub {
     }
 
     /// Whether a push may take a place, or what becomes of it without one.
-    pub(crate) fn judge(&self, now: Now, key: Key, sending: &Sending) -> Result<Room, Outcome> {
+    pub(crate) fn judge(
+        &self,
+        now: Now,
+        key: Key,
+        sending: &Sending,
+        fx: &mut Effects,
+    ) -> Result<Room, Outcome> {
         let rejected = |why| Err(Outcome::Rejected(why));
         let Some(device) = self.registry.at(key) else {
             return rejected(Rejection::UnknownDevice);
@@ -219,6 +251,10 @@ impl Hub {
         let queue = device.queue().unwrap_or(&empty);
         if !queue.admits(room, push, queue.collapsing(push)) {
             return rejected(Rejection::QueueFull);
+        }
+        if self.pressure >= Pressure::Stores && !goes_now {
+            fx.counters.count(Counter::PressedStores);
+            return rejected(Rejection::StoreFull);
         }
         if self.waiting_bytes + push.weight() as u64 > self.settings.offline_bytes_max {
             return rejected(Rejection::StoreFull);
@@ -321,7 +357,7 @@ impl Hub {
         let outcome = match (product.store_for_unknown, sending.push.stores()) {
             (false, _) => Outcome::Rejected(Rejection::UnknownDevice),
             (true, false) => Outcome::Expired,
-            (true, true) => match self.registry.find_or_insert(now.wall_ms, number, id.as_str()) {
+            (true, true) => match self.find_or_make(now, number, id.as_str()) {
                 Some(key) => return Ok((key, true)),
                 None => Outcome::Rejected(Rejection::StoreFull),
             },

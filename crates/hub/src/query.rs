@@ -103,7 +103,8 @@ impl Hub {
         Seen { since_ms, seen_ms, version: device.version(self.settings.shard) }
     }
 
-    fn carries(&self, device: &Device, tag: &Tag) -> bool {
+    /// Whether the device carries a tag.
+    pub(crate) fn carries(&self, device: &Device, tag: &Tag) -> bool {
         device.tags().iter().any(|&number| self.tags.tag(number) == tag)
     }
 

@@ -6,8 +6,8 @@
 //! transition, by turns and with rising versions, and an event with the same one.
 
 use crate::Hub;
-use crate::access::Proven;
 use crate::access::terms;
+use crate::access::{Access, Proven};
 use crate::effects::Effects;
 use crate::registry::device::Presence;
 use base::slab::Key;
@@ -28,9 +28,17 @@ const REPLAY_RETRY_MS: u32 = 60_000;
 const EPOCH_RETRY_MS: u32 = 200;
 
 enum Verdict {
-    In { key: Key, resumed: bool },
+    /// `until`: how long the session's token is good, Unix seconds.
+    In {
+        key: Key,
+        resumed: bool,
+        until: u32,
+    },
     Challenge([u8; 16]),
-    Out { why: Refusal, retry_after_ms: u32 },
+    Out {
+        why: Refusal,
+        retry_after_ms: u32,
+    },
 }
 
 impl Verdict {
@@ -45,14 +53,15 @@ impl Hub {
         let term = bind.term;
         self.raise_epochs(now, fx);
         let delivery = match self.admit(now, &bind) {
-            Verdict::In { key, resumed } => {
-                return self.attach(now, from, (key, resumed), bind, fx);
+            Verdict::In { key, resumed, until } => {
+                return self.attach(now, from, (key, resumed, until), bind, fx);
             }
             Verdict::Challenge(nonce) => Delivery::Challenge { term, nonce },
             Verdict::Out { why, retry_after_ms } => {
                 fx.counters.count(Counter::BindsRefused);
-                let addrs = Vec::new();
-                Delivery::Refused(Box::new(Refused { term, why, retry_after_ms, addrs }))
+                let who = Some(format!("{}/{}", bind.product, bind.device).into());
+                let refused = Refused { term, why, retry_after_ms, addrs: Vec::new(), who };
+                Delivery::Refused(Box::new(refused))
             }
         };
         fx.deliveries.push((from, delivery));
@@ -204,11 +213,15 @@ impl Hub {
         let known = self.registry.find(number, bind.device.as_str());
         let known = known.and_then(|key| self.registry.at(key));
         let blocked = known.is_some_and(|device| device.blocked());
-        let resumed = known.is_some_and(|device| self.access.resumes(bind, device.epoch));
-        if !resumed {
-            let product = self.registry.products.of(number).clone();
+        let product = self.registry.products.of(number).clone();
+        let resumable = known.filter(|device| !device.is_barred());
+        let mut until =
+            resumable.and_then(|device| self.access.resumes(now, &product, bind, device.epoch));
+        let resumed = until.is_some();
+        // A token that anybody may have overheard does not stand for the answer to a challenge.
+        if !resumed || product.proofs.challenge {
             match self.access.prove(now, &product, bind) {
-                Proven::Yes => {}
+                Proven::Yes => until = None,
                 Proven::Challenge(nonce) => return Verdict::Challenge(nonce),
                 Proven::No(Refusal::Busy) => return self.later(Refusal::Busy, REPLAY_RETRY_MS),
                 Proven::No(why) => return Verdict::never(why),
@@ -221,8 +234,11 @@ impl Hub {
         if bind.tags.as_ref().is_some_and(|tags| tags.len() > tags_max) {
             return Verdict::never(Refusal::Quota);
         }
-        match self.registry.find_or_insert(now.wall_ms, number, bind.device.as_str()) {
-            Some(key) => Verdict::In { key, resumed },
+        match self.find_or_make(now, number, bind.device.as_str()) {
+            Some(key) => {
+                let until = until.unwrap_or_else(|| Access::resumable_until(now, &bind.proof));
+                Verdict::In { key, resumed, until }
+            }
             None => self.later(Refusal::Full, FULL_RETRY_MS),
         }
     }
@@ -231,10 +247,13 @@ impl Hub {
         &mut self,
         now: Now,
         from: ConnRef,
-        (key, resumed): (Key, bool),
+        (key, resumed, until): (Key, bool, u32),
         bind: Bind,
         fx: &mut Effects,
     ) {
+        if bind.tags.is_some() {
+            self.go_ahead(now, key, fx);
+        }
         let Some(before) = self.registry.at(key) else { return };
         let online = before.conn().is_some();
         let end = online.then(|| self.epochs.end_of(now, self.settings.shard, before.epoch));
@@ -271,7 +290,7 @@ impl Hub {
             device: DeviceRef::new(self.settings.shard, key),
             epoch,
             resumed,
-            token: self.access.session_token(bind.product.as_str(), bind.device.as_str(), epoch),
+            token: self.access.session_token(&product, bind.device.as_str(), (epoch, until)),
             heartbeat_s,
             inflight_max,
             ack_ms: Hub::ACK_MS,

@@ -71,7 +71,7 @@ impl Hub {
         if self.log_failed {
             return 0;
         }
-        self.unwritten() + (self.tickets.len() + self.chores.len()) as u64
+        self.unwritten() + (self.tickets.len() + self.chores.len() + self.jobs.untold()) as u64
     }
 
     /// True when it wrote a row.
@@ -99,6 +99,7 @@ impl Hub {
         device.conn().is_none()
             && device.extra.is_none()
             && !device.blocked()
+            && self.jobs.last_open().is_none()
             && age_ms >= u64::from(self.settings.limits.forget_after_s) * 1_000
     }
 }

@@ -159,3 +159,14 @@ impl Hub {
         self.release(now, key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_outcomes_are_waited_for_and_no_more() {
+        let waits = Waits { open: Waits::OPEN_MAX - 5, ..Waits::default() };
+        assert!(waits.has_room(MessageId(1), 5) && !waits.has_room(MessageId(1), 6));
+    }
+}

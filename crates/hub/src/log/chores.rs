@@ -37,6 +37,8 @@ pub(crate) enum Chore {
     Forget(ProductKey, DeviceId),
     /// The row of a product that was dropped and of which nothing is left.
     Undrop(ProductKey),
+    /// A row of an order that is over.
+    Unorder(Box<[u8]>),
 }
 
 /// Chores that wait.
@@ -122,6 +124,7 @@ impl Hub {
             Chore::Undrop(product) => {
                 Write::Delete { table: Table::Products, key: row_of_product(product) }
             }
+            Chore::Unorder(key) => Write::Delete { table: Table::Orders, key: key.clone() },
         };
         self.enter(Promise::Chore(Box::new(chore)), Call::Write(write), fx);
     }

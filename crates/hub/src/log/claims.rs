@@ -135,7 +135,7 @@ impl Hub {
         for device in devices {
             let outcome = match self.find_place(now, (number, &device), &claim.sending, fx) {
                 Err(outcome) => outcome,
-                Ok((key, is_new)) => match self.judge(now, key, &claim.sending) {
+                Ok((key, is_new)) => match self.judge(now, key, &claim.sending, fx) {
                     Ok(_) => {
                         if let Some(record) = self.registry.at_mut(key) {
                             record.extra().asked += 1;
@@ -197,7 +197,7 @@ impl Hub {
             return Some(Outcome::Rejected(Rejection::Evicted));
         };
         let judged = match device.rowed() {
-            true => self.judge(now, key, sending),
+            true => self.judge(now, key, sending, fx),
             false => Err(Outcome::Rejected(Rejection::Busy)),
         };
         let room = match judged {

@@ -8,13 +8,12 @@
 mod bytes;
 pub(crate) mod device;
 pub(crate) mod mark;
+pub(crate) mod order;
 pub(crate) mod product;
 pub(crate) mod push;
 mod report;
-mod upgrade;
 
 pub use report::{decode_event, encode_event};
-pub use upgrade::Upgrade;
 
 use base::hash::HashKey;
 use model::id::{DeviceId, ProductKey};
@@ -26,7 +25,7 @@ use model::timeline::{Space, TimelineId};
 /// [`Settings::home`](crate::Settings::home).
 pub fn home_of(home: HashKey, restored: &Restored<'_>) -> Option<u64> {
     match restored {
-        Restored::Row { table: Table::Products | Table::Marks, .. } => None,
+        Restored::Row { table: Table::Products | Table::Marks | Table::Orders, .. } => None,
         Restored::Row { key, .. } => Some(match device::names(key) {
             Some((product, device)) => home_parts(home, &product, &device),
             None => home.of(&[key]),

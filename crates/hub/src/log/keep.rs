@@ -79,22 +79,40 @@ impl Hub {
     }
 
     /// The log has a push of a device, there.
-    pub(crate) fn stored(&mut self, key: Key, id: MessageId, seq: Seq, fx: &mut Effects) {
+    pub(crate) fn stored(
+        &mut self,
+        now: Now,
+        (key, id): (Key, MessageId),
+        seq: Seq,
+        fx: &mut Effects,
+    ) {
         fx.counters.count(Counter::PushesStored);
         let Some(device) = self.registry.at_mut(key) else { return };
         let online = device.conn().is_some();
         let item = device.queue_mut().and_then(|queue| queue.find(id));
         let Some(item) = item.filter(|item| item.kept() == Kept::Asked) else {
             // It is over by now, and nobody could say so before.
-            return self.enter_remove(key, seq, fx);
+            return match self.jobs.at(id) {
+                Some(_) => self.settle_order(now, (key, id), (Some(seq), None)),
+                None => self.enter_remove(key, seq, fx),
+            };
         };
         item.set_kept(Kept::At(seq));
+        let push = item.push().filter(|push| push.collapse.is_some()).cloned();
         if !online {
             item.shed();
         }
         let (counted, answers) = (item.watch().counted, item.stop_answering());
+        let mut replaced = Vec::new();
+        if let (Some(push), Some(queue)) = (push, device.queue_mut()) {
+            queue.collapse(&push, false, &mut replaced);
+        }
+        for item in replaced {
+            self.end(now, key, item, Outcome::Rejected(Rejection::Collapsed), fx);
+        }
         if counted {
             self.jobs.stored(id);
+            self.jobs.look(id, now.mono);
         }
         if answers {
             self.settle(key, id, Outcome::Stored, fx);
@@ -171,8 +189,7 @@ pub(crate) fn rejection(error: StoreError) -> Rejection {
     match error {
         StoreError::Busy => Rejection::Busy,
         StoreError::TooLarge => Rejection::TooLarge,
-        StoreError::Full | StoreError::Failed | StoreError::Conflict | StoreError::Damaged => {
-            Rejection::StoreFull
-        }
+        StoreError::Full => Rejection::StoreFull,
+        StoreError::Failed | StoreError::Conflict | StoreError::Damaged => Rejection::StoreFailed,
     }
 }

@@ -4,20 +4,24 @@
 //! to the other is dropped when all have come. What is of no use any more (its device's product was
 //! dropped, its time is over, it belongs to nobody) is done away with afterwards. What cannot be
 //! taken in for want of room, cannot be read, or is of a product that is not there this time (it
-//! may be configured again the next) stays in the log. Who was online, jobs and receipts are
-//! not kept; a device that was online binds again.
+//! may be configured again the next) stays in the log. Orders to many that were open go on. Who was
+//! online and receipts of lists are not kept; a device that was online binds again.
 
 use crate::Hub;
 use crate::effects::Effects;
+use crate::jobs::Job;
 use crate::log::chores::Chore;
+use crate::log::durable::order::{self, Kind};
 use crate::log::durable::{self, device, mark, product, push};
 use crate::registry::item::{Item, Kept};
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
-use model::id::{DeviceId, MessageId, ProductKey};
+use model::id::{DeviceId, MessageId, ProductKey, ShardId};
+use model::ports::control::PushCounts;
 use model::ports::log::{REMOVE_SEQS_MAX, Restored, Table};
 use model::presence::Version;
+use model::push::{Outcome, Rejection};
 use model::timeline::{Seq, Space, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,6 +52,22 @@ pub(crate) struct Restoring {
     highest: Option<(TimelineId, u64)>,
     /// A row could not be read: entries without owner may be its device's.
     unreadable: bool,
+    orders: Orders,
+}
+
+/// What is needed of orders to many until then.
+#[derive(Default)]
+struct Orders {
+    /// Those that stay in the log as they are.
+    left: BTreeSet<MessageId>,
+    /// Those that are over on all shards.
+    over: BTreeSet<MessageId>,
+    /// Those of which this shard wrote its counts.
+    counted: BTreeSet<MessageId>,
+    /// Devices at which each came to its end.
+    through: BTreeMap<MessageId, BTreeSet<TimelineId>>,
+    /// Rows that are of no use.
+    stray: Vec<Box<[u8]>>,
 }
 
 impl Hub {
@@ -68,6 +88,7 @@ impl Hub {
                 let bound = mark::decode(key, value);
                 bound.map(|bound| self.epochs.restore(bound)).is_some()
             }
+            Restored::Row { table: Table::Orders, key, value } => self.restore_order(key, value),
             Restored::Row { .. } => false,
             Restored::Entry { timeline, seq, id, label } => match timeline.space() {
                 Space::Pushes => self.restore_push(now, timeline, (seq, id), label),
@@ -81,7 +102,16 @@ impl Hub {
     /// Everything has come: says what is to be done about what is of no use any more, and that
     /// epochs are about to be given.
     pub fn restored(&mut self, now: Now, fx: &mut Effects) {
-        let Restoring { stray, over, dropped, .. } = std::mem::take(&mut self.restoring);
+        let Restoring { stray, over, dropped, orders, .. } = std::mem::take(&mut self.restoring);
+        for key in orders.stray {
+            self.later_do(Chore::Unorder(key), fx);
+        }
+        for (id, through) in orders.through {
+            if let Some(open) = self.jobs.at_mut(id).and_then(|job| job.open.as_mut()) {
+                open.before = through;
+            }
+        }
+        self.resume_orders(now, &orders.over, fx);
         for product in dropped.iter().filter(|of| stray.iter().all(|(product, _)| product != *of)) {
             self.later_do(Chore::Undrop(product.clone()), fx);
         }
@@ -93,6 +123,10 @@ impl Hub {
         for (product, device) in stray {
             self.later_do(Chore::Forget(product.clone(), device.clone()), fx);
             self.later_do(Chore::Delete(product, device), fx);
+        }
+        if self.epochs.last() > 0 {
+            // Others came before this start.
+            self.access.begin(now);
         }
         self.raise_epochs(now, fx);
     }
@@ -108,9 +142,104 @@ impl Hub {
             self.restoring.dropped.extend(key);
             return true;
         }
-        let Some(product) = product::decode(key, value) else { return false };
-        // What is configured holds over what the API once made.
-        self.registry.products.number(&product.key).is_some() || self.install(Arc::new(product))
+        let Some((product, base)) = product::decode(key, value) else { return false };
+        // What is configured holds over what the API said before the configuration was changed.
+        match self.configured.get(&product.key) {
+            Some(configured) if *configured != base => true,
+            _ => self.registry.products.put(Arc::new(product)).is_some(),
+        }
+    }
+
+    /// A row of an order to many. Those of one order come in this order: itself, counts, devices.
+    fn restore_order(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let Some((id, kind)) = order::kind(key) else { return false };
+        self.last_id = self.last_id.max(id.0);
+        match kind {
+            Kind::Order => {
+                let Some(order) = order::decode(id, value) else {
+                    self.restoring.orders.left.insert(id);
+                    return false;
+                };
+                let product = &order.push.product;
+                let is_dropped = self.restoring.dropped.contains(product);
+                if !self.is_product(product) && !is_dropped {
+                    // It may be configured again the next time.
+                    self.restoring.orders.left.insert(id);
+                    return false;
+                }
+                let counts = PushCounts { running: true, ..PushCounts::default() };
+                let job = Job::new(order.at_s, order.named, counts);
+                let open = self.open_order(Arc::new(order), true);
+                self.jobs.insert(id, Job { open: Some(open), ..job });
+                true
+            }
+            Kind::Counts(shard) => self.restore_counts((id, shard), key, value),
+            Kind::Through(shard, number) => self.restore_through((id, shard, number), key, value),
+        }
+    }
+
+    fn restore_counts(
+        &mut self,
+        (id, shard): (MessageId, ShardId),
+        key: &[u8],
+        value: &[u8],
+    ) -> bool {
+        let Some(progress) = order::decode_progress(value) else { return false };
+        let orders = &mut self.restoring.orders;
+        if orders.left.contains(&id) {
+            return false;
+        }
+        orders.over.insert(id);
+        orders.through.entry(id).or_default().extend(progress.through);
+        if !self.settings.adopts(shard) {
+            orders.stray.push(key.into());
+            return true;
+        }
+        if self.jobs.at(id).is_none() {
+            let counts = PushCounts::default();
+            self.jobs.insert(id, Job::new(progress.at_s, progress.named, counts));
+        }
+        let Some(job) = self.jobs.at_mut(id) else { return false };
+        job.add(progress.ends);
+        match shard == self.settings.shard {
+            true => {
+                job.told = progress.ends;
+                self.restoring.orders.counted.insert(id);
+            }
+            false => job.foreign.push(key.into()),
+        }
+        true
+    }
+
+    fn restore_through(
+        &mut self,
+        (id, shard, number): (MessageId, ShardId, u32),
+        key: &[u8],
+        value: &[u8],
+    ) -> bool {
+        let Some(progress) = order::decode_progress(value) else { return false };
+        let (adopts, is_own) = (self.settings.adopts(shard), shard == self.settings.shard);
+        let is_left = self.restoring.orders.left.contains(&id);
+        let Some(job) = self.jobs.at_mut(id).filter(|job| job.open.is_some()) else {
+            if !is_left {
+                self.restoring.orders.stray.push(key.into());
+            }
+            return !is_left;
+        };
+        // Counts that were written already have these ends in them.
+        if adopts && !self.restoring.orders.counted.contains(&id) {
+            job.add(progress.ends);
+            job.told.iter_mut().zip(progress.ends).for_each(|(told, more)| *told += more);
+        }
+        if let Some(open) = &mut job.open {
+            open.rows.push(key.into());
+            if is_own {
+                open.next = open.next.max(number + 1);
+            }
+        }
+        let through = self.restoring.orders.through.entry(id).or_default();
+        through.extend(progress.through);
+        true
     }
 
     fn is_product(&self, key: &ProductKey) -> bool {
@@ -151,7 +280,13 @@ impl Hub {
             // The version that it had was not kept: this one is as old, and below all to come.
             let version = MessageId::after(row.epoch, row.since_ms, self.settings.shard);
             device.restore(row.epoch, Version(version.0), row.reason.unwrap_or(stopped));
+            if row.barred || row.blocked {
+                device.bar();
+            }
             self.epochs.restore(version.0);
+        }
+        if row.through != 0 {
+            self.jobs.passed(key.slot, MessageId(row.through));
         }
         self.last_id = self.last_id.max(row.epoch);
         Some(true)
@@ -184,25 +319,49 @@ impl Hub {
         self.restoring.highest = Some((timeline, before.unwrap_or(0).max(id)));
         let Some(device) = self.registry.at_mut(key) else { return false };
         let queue = &mut device.extra().queue;
-        let item = Item::stub(MessageId(id), seq, label);
+        let mut item = Item::stub(MessageId(id), seq, label);
         let is_known = !is_highest && queue.find(item.id).is_some();
-        if item.expired(now.unix_s()) || is_known {
+        let ended = self.restoring.orders.through.get(&item.id);
+        let has_ended = ended.is_some_and(|ended| ended.contains(&timeline));
+        let is_counted = !is_known && !has_ended && self.jobs.at(item.id).is_some();
+        if is_counted {
+            self.jobs.matched(item.id, Some(Outcome::Stored));
+        }
+        if item.expired(now.unix_s()) || is_known || has_ended {
             self.release(now, key);
-            return self.is_over(timeline, seq);
+            return match is_counted {
+                true => self.has_expired(now, (key, item.id), seq),
+                false => self.is_over(timeline, seq),
+            };
         }
         // The kill came between a push and the end of the one it replaced.
         let replaced = item.collapse().and_then(|key| queue.alike(key)).map(|item| item.id);
         let replaced = replaced.and_then(|id| queue.remove(id));
         self.waiting += 1;
         self.waiting_bytes += item.weight() as u64;
+        if is_counted {
+            item.set_counted();
+        }
         queue.insert(item);
         if let Some(item) = replaced {
             self.waiting -= 1;
             self.waiting_bytes -= item.weight() as u64;
-            if let Kept::At(seq) = item.kept() {
-                return self.is_over(timeline, seq);
+            let collapsed = Outcome::Rejected(Rejection::Collapsed);
+            match item.kept() {
+                Kept::At(seq) if item.watch().counted => {
+                    self.jobs.ended(item.id, true, collapsed);
+                    self.settle_order(now, (key, item.id), (Some(seq), Some(collapsed)));
+                }
+                Kept::At(seq) => return self.is_over(timeline, seq),
+                Kept::No | Kept::Asked => {}
             }
         }
+        true
+    }
+
+    fn has_expired(&mut self, now: Now, (key, id): (Key, MessageId), seq: Seq) -> bool {
+        self.jobs.ended(id, true, Outcome::Expired);
+        self.settle_order(now, (key, id), (Some(seq), Some(Outcome::Expired)));
         true
     }
 

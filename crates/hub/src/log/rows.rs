@@ -113,6 +113,7 @@ impl Hub {
     pub(crate) fn remove_record(&mut self, key: Key) {
         if let Some(device) = self.registry.remove(key) {
             self.rows.dirty -= u64::from(device.dirty());
+            self.jobs.vacate(key.slot);
         }
     }
 
@@ -126,7 +127,7 @@ impl Hub {
         }
     }
 
-    fn put_row(&mut self, key: Key, promise: Promise, fx: &mut Effects) {
+    pub(crate) fn put_row(&mut self, key: Key, promise: Promise, fx: &mut Effects) {
         let (Some(row_key), Some(row)) = (self.registry.row_key(key), self.row(key)) else {
             return;
         };
@@ -151,6 +152,7 @@ impl Hub {
             blocked: change.and_then(|change| change.blocked).unwrap_or(device.blocked()),
             bound: device.presence() != Presence::Never,
             online: device.conn().is_some(),
+            barred: device.is_barred(),
             epoch: device.epoch,
             since_ms: device.since_ms(),
             reason: device.reason(),
@@ -159,6 +161,7 @@ impl Hub {
                 Some(tags) => tags,
                 None => tags.collect(),
             },
+            through: self.jobs.through(key.slot).0,
         })
     }
 }

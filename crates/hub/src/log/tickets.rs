@@ -7,6 +7,7 @@
 
 use crate::Hub;
 use crate::effects::Effects;
+use crate::jobs::Settled;
 use crate::log::chores::Chore;
 use crate::log::claims::Claim;
 use crate::registry::queue::Queue;
@@ -35,6 +36,8 @@ pub(crate) enum Promise {
     Chore(Box<Chore>),
     /// A device's row: nobody waits for it.
     Row(Key),
+    /// The row of a device that was kicked, to be answered: whether it was online.
+    Kicked(u64, Key, bool),
     /// A device is fetching bodies.
     Pull(Key, Fetch),
     /// An order of the API.
@@ -43,6 +46,12 @@ pub(crate) enum Promise {
     Report(Box<Waiting>),
     /// Epochs may be so high.
     Mark(u64),
+    /// An order to many was taken.
+    Take(MessageId),
+    /// Of an order to many it is told at whom it came to its end.
+    Told(Box<(MessageId, Vec<Settled>)>),
+    /// An order to many is over everywhere.
+    Close(MessageId),
 }
 
 /// Which bodies a device is fetching.
@@ -176,11 +185,15 @@ impl Tickets {
             Promise::Keep(_, keys) => (&mut self.waits, keys.len()),
             Promise::Claim(claim) => (&mut self.waits, claim.size()),
             Promise::Pull(..) => (&mut self.pulls, 1),
-            Promise::Row(_) => (&mut self.rows, 1),
+            Promise::Row(_) | Promise::Kicked(..) => (&mut self.rows, 1),
             Promise::Report(_) => (&mut self.reports, 1),
-            Promise::Remove(..) | Promise::Chore(_) | Promise::Order(_) | Promise::Mark(_) => {
-                (&mut self.rows, 0)
-            }
+            Promise::Remove(..)
+            | Promise::Chore(_)
+            | Promise::Order(_)
+            | Promise::Mark(_)
+            | Promise::Take(_)
+            | Promise::Told(_)
+            | Promise::Close(_) => (&mut self.rows, 0),
         }
     }
 }
@@ -207,10 +220,18 @@ impl Hub {
             }
             Promise::Chore(chore) => self.retry(now, *chore, result, fx),
             Promise::Row(key) => self.row_answered(key, result.is_ok()),
+            // It was kicked, whether the log has it or not.
+            Promise::Kicked(reply, key, was_online) => {
+                self.row_answered(key, result.is_ok());
+                fx.answers.push((reply, Answer::Done(was_online)));
+            }
             Promise::Pull(key, fetch) => self.pulled(now, (key, fetch), result, fx),
             Promise::Order(order) => self.ordered(now, *order, result.is_ok(), fx),
             Promise::Report(waiting) => self.report_kept(*waiting, result.is_ok(), fx),
             Promise::Mark(bound) => self.epochs.marked(bound, result.map(|_| ())),
+            Promise::Take(id) => self.order_kept(now, id, result.map(|_| ()), fx),
+            Promise::Told(told) => self.ends_told(now, *told, result.map(|_| ())),
+            Promise::Close(id) => self.order_closed(now, id, result.map(|_| ()), fx),
         }
     }
 
@@ -252,7 +273,7 @@ impl Hub {
                 Ok(seqs) => {
                     let Some(seq) = seqs.get(at) else { continue };
                     if device.rowed() {
-                        self.stored(key, id, *seq, fx);
+                        self.stored(now, (key, id), *seq, fx);
                     } else {
                         // Its row was refused: it could not be found again.
                         self.enter_remove(key, *seq, fx);
@@ -277,3 +298,25 @@ impl Order {
 }
 
 const _: () = assert!(size_of::<Queue>() <= 80 && size_of::<Promise>() <= 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_up_to_each_limit_and_no_further() {
+        let (waits, pulls) = (Tickets::WAITS_MAX - 1, Tickets::PULLS_MAX - 1);
+        let (rows, reports) = (Tickets::ROWS_MAX - 1, Tickets::REPORTS_MAX - 1);
+        let mut tickets = Tickets { waits, pulls, rows, reports, ..Tickets::default() };
+        assert!(tickets.have_room(1) && !tickets.have_room(2));
+        assert!(tickets.have_room_to_pull() && tickets.have_room_for_row());
+        assert!(tickets.have_room_for_report());
+        (tickets.pulls, tickets.rows, tickets.reports) = (pulls + 1, rows + 1, reports + 1);
+        assert!(!tickets.have_room_to_pull() && !tickets.have_room_for_row());
+        assert!(!tickets.have_room_for_report());
+        tickets.waits = Tickets::WAITS_EASY - 1;
+        assert!(tickets.are_easy());
+        tickets.waits += 1;
+        assert!(!tickets.are_easy());
+    }
+}

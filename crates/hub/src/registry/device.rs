@@ -94,7 +94,8 @@ impl Extra {
 pub(crate) struct Device {
     name: Name,
     /// Online: bits of the connection. Offline: 42 bits of milliseconds and 12 of counter, which
-    /// with the shard's own bits are the version, 2 that are free, 8 of the reason. Never bound:
+    /// with the shard's own bits are the version, one that is free, one that bars its session from
+    /// being gone on with, 8 of the reason. Never bound:
     /// the Unix millisecond since when it is known.
     place: u64,
     /// Number of its last session; zero if it never bound.
@@ -112,6 +113,9 @@ pub(crate) struct Device {
 }
 
 const _: () = assert!(size_of::<Option<Device>>() <= 48, "a device's slot is 48 bytes");
+
+/// In `place` of one that is away.
+const BARRED: u64 = 1 << 8;
 
 const PROTOCOL: u8 = 0x07;
 const ROWED: u8 = 0x08;
@@ -170,6 +174,20 @@ impl Device {
         if let Some(extra) = &mut self.extra {
             extra.pull = None;
         }
+    }
+
+    /// Its last session is not gone on with; false when that is so already, or it is not away.
+    pub fn bar(&mut self) -> bool {
+        let bars = self.presence == Presence::Offline && !self.is_barred();
+        if bars {
+            self.place |= BARRED;
+        }
+        bars
+    }
+
+    /// Whether its last session is not gone on with.
+    pub fn is_barred(&self) -> bool {
+        self.presence == Presence::Offline && self.place & BARRED != 0
     }
 
     /// It was bound once, and is away, as a row says.
@@ -342,6 +360,11 @@ mod tests {
         assert_eq!((device.conn(), device.since_ms()), (None, 1_900_000_000_789));
         assert_eq!(device.version(shard), version);
         assert_eq!(device.reason(), Some(CloseReason::Internal));
+        assert!(!device.is_barred() && device.bar() && !device.bar() && device.is_barred());
+        assert_eq!((device.version(shard), device.since_ms()), (version, 1_900_000_000_789));
+        assert_eq!(device.reason(), Some(CloseReason::Internal));
+        device.attach(conn, epoch);
+        assert!(!device.is_barred() && !device.bar());
     }
 
     #[test]

@@ -183,6 +183,11 @@ impl Item {
         Watch { answers, counted, receipts }
     }
 
+    /// A fan-out counts it.
+    pub fn set_counted(&mut self) {
+        self.set(COUNTED, true);
+    }
+
     /// Nobody waits for its outcome any more; whether somebody did.
     pub fn stop_answering(&mut self) -> bool {
         let answers = self.flags & ANSWERS != 0;
@@ -204,6 +209,11 @@ impl Item {
     pub fn sent(&mut self, at: Instant) {
         self.times = self.times.saturating_add(1);
         self.sent_ms = at.millis() as u32;
+    }
+
+    /// When it was sent last, milliseconds of the monotonic clock, the low 32 bits.
+    pub fn sent_ms(&self) -> u32 {
+        self.sent_ms
     }
 
     /// Milliseconds since it was sent last, for what was sent within weeks.

@@ -28,8 +28,36 @@ pub(crate) struct Room {
 
 #[derive(Clone, Copy, Default)]
 struct Load {
-    count: usize,
+    count: u32,
     bytes: usize,
+}
+
+/// How far a device has got with what was sent to it. A connection keeps the order, so what was
+/// sent before something that is acknowledged has come through too.
+#[derive(Clone, Copy)]
+pub(crate) struct Progress {
+    heard_ms: Millis,
+    proven_ms: Millis,
+}
+
+impl Progress {
+    /// Milliseconds for which an item on the way has been waited for: since it was sent. While it
+    /// may be on a slow link still, behind others that the device acknowledges one by one: since
+    /// the last of those.
+    pub fn waited_ms(self, now: Instant, item: &Item) -> u32 {
+        let waited_ms = item.age_ms(now);
+        let came = self.proven_ms != 0 && later(self.proven_ms, item.sent_ms());
+        match self.heard_ms {
+            0 => waited_ms,
+            _ if came => waited_ms,
+            heard_ms => waited_ms.min((now.millis() as Millis).wrapping_sub(heard_ms)),
+        }
+    }
+}
+
+/// Whether `one` is later than `other`, for what is within weeks.
+fn later(one: Millis, other: Millis) -> bool {
+    one != other && one.wrapping_sub(other) < Millis::MAX / 2
 }
 
 /// The pushes of one device.
@@ -39,11 +67,19 @@ pub(crate) struct Queue {
     inflight: u32,
     /// So many behind them wait for a Pull, or cannot be read.
     held: u32,
-    all: Load,
+    /// Weight of all items.
+    bytes: usize,
     high: Load,
     /// No item expires before this Unix second.
     expiry: u32,
+    /// When the device acknowledged something last; zero: not yet.
+    heard_ms: Millis,
+    /// When the latest push was sent of which it is known that it came through; zero: of none.
+    proven_ms: Millis,
 }
+
+/// A moment of the monotonic clock, milliseconds, the low 32 bits.
+type Millis = u32;
 
 impl Default for Queue {
     fn default() -> Self {
@@ -51,9 +87,11 @@ impl Default for Queue {
             items: VecDeque::new(),
             inflight: 0,
             held: 0,
-            all: Load::default(),
+            bytes: 0,
             high: Load::default(),
             expiry: u32::MAX,
+            heard_ms: 0,
+            proven_ms: 0,
         }
     }
 }
@@ -61,17 +99,17 @@ impl Default for Queue {
 impl Queue {
     /// Items.
     pub fn count(&self) -> usize {
-        self.all.count
+        self.items.len()
     }
 
     /// Their weight, bytes.
     pub fn bytes(&self) -> usize {
-        self.all.bytes
+        self.bytes
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.all.count == 0
+        self.items.is_empty()
     }
 
     /// Items on the way: the first so many of all.
@@ -94,9 +132,23 @@ impl Queue {
         self.alike(push.collapse.as_deref()?)
     }
 
-    /// The item with this collapse key. There is one at most.
+    /// The first item with this collapse key. There is one, and while the log is asked to keep what
+    /// replaces it, two.
     pub fn alike(&self, key: &str) -> Option<&Item> {
         self.items.iter().find(|item| item.collapse() == Some(key))
+    }
+
+    /// Takes out what `push` replaces. With `keeps` what the log has stays until it has the new
+    /// one.
+    pub fn collapse(&mut self, push: &Push, keeps: bool, into: &mut Vec<Item>) {
+        let Some(key) = push.collapse.as_deref() else { return };
+        let goes = |item: &Item| {
+            let stays = keeps && matches!(item.kept(), Kept::At(_));
+            item.collapse() == Some(key) && item.id != push.id && !stays
+        };
+        while let Some(at) = self.items.iter().position(goes) {
+            into.extend(self.take(at));
+        }
     }
 
     /// Whether `push` may come in: what is not more important gives way, and `without` goes.
@@ -109,29 +161,35 @@ impl Queue {
         let gone = gone.filter(|_| push.priority == Priority::Normal);
         let count = stays.count - gone.map_or(0, |_| 1);
         let bytes = stays.bytes - gone.map_or(0, |item| item.weight());
-        count < room.count_max && bytes + push.weight() <= room.bytes_max
+        (count as usize) < room.count_max && bytes + push.weight() <= room.bytes_max
     }
 
     /// Takes out what has to give way before `push` fits: the oldest Normal one not on the way,
-    /// else the oldest Normal one, else the oldest. `None` once it fits.
+    /// else the oldest Normal one, else the oldest. `None` once it fits. What it replaces and is
+    /// still here does not count.
     pub fn victim(&mut self, room: Room, push: &Push) -> Option<Item> {
-        let bytes = self.all.bytes + push.weight();
-        if self.is_empty() || (self.all.count < room.count_max && bytes <= room.bytes_max) {
+        let alike = self.collapsing(push).map(|item| (item.id, item.weight()));
+        let (count, weight) = alike.map_or((0, 0), |(_, weight)| (1, weight));
+        let bytes = self.bytes - weight + push.weight();
+        if self.count() - count < room.count_max && bytes <= room.bytes_max {
             return None;
         }
-        let normal = |item: &Item| !item.high();
-        let waiting = self.items.iter().skip(self.inflight()).position(normal);
-        let waiting = waiting.map(|at| at + self.inflight());
-        let at = waiting.or_else(|| self.items.iter().position(normal));
+        let stays = |item: &Item| alike.is_some_and(|(id, _)| item.id == id);
+        let normal = |item: &Item| !item.high() && !stays(item);
         let first = self.inflight();
-        self.take(at.unwrap_or(if first < self.items.len() { first } else { 0 }))
+        let waiting = self.items.iter().skip(first);
+        let mut waiting = waiting.enumerate().map(|(at, item)| (at + first, item));
+        let at = waiting.clone().find(|(_, item)| normal(item)).map(|(at, _)| at);
+        let at = at.or_else(|| self.items.iter().position(normal));
+        let at = at.or_else(|| waiting.find(|(_, item)| !stays(item)).map(|(at, _)| at));
+        let at = at.or_else(|| self.items.iter().position(|item| !stays(item)))?;
+        self.take(at)
     }
 
     /// Puts an item in its place among those still to be sent.
     pub fn insert(&mut self, item: Item) {
         let weight = item.weight();
-        self.all.count += 1;
-        self.all.bytes += weight;
+        self.bytes += weight;
         if item.stores() {
             self.expiry = self.expiry.min(item.expire_at());
         }
@@ -247,18 +305,36 @@ impl Queue {
 
     /// Takes out what is acknowledged: everything sent with an id up to `upto`, and `ids`, which
     /// are sorted.
-    pub fn acknowledge(&mut self, upto: MessageId, ids: &[MessageId], into: &mut Vec<Item>) {
+    pub fn acknowledge(
+        &mut self,
+        now: Instant,
+        (upto, ids): (MessageId, &[MessageId]),
+        into: &mut Vec<Item>,
+    ) {
         let mut at = 0;
         while let Some(item) = self.items.get(at) {
             if item.times == 0 && at >= self.head() {
                 return;
             }
             let id = item.id;
-            match item.times > 0 && (id <= upto || ids.binary_search(&id).is_ok()) {
-                true => into.extend(self.take(at)),
-                false => at += 1,
+            if item.times == 0 || !(id <= upto || ids.binary_search(&id).is_ok()) {
+                at += 1;
+                continue;
             }
+            self.heard_ms = (now.millis() as Millis).max(1);
+            // Of a push that was sent more often nobody knows which copy it was.
+            let sent_ms = (item.times == 1).then(|| item.sent_ms());
+            let is_news = |sent_ms: Millis| self.proven_ms == 0 || later(sent_ms, self.proven_ms);
+            if let Some(sent_ms) = sent_ms.filter(|&sent_ms| is_news(sent_ms)) {
+                self.proven_ms = sent_ms.max(1);
+            }
+            into.extend(self.take(at));
         }
+    }
+
+    /// How the device has kept up so far.
+    pub fn progress(&self) -> Progress {
+        Progress { heard_ms: self.heard_ms, proven_ms: self.proven_ms }
     }
 
     /// Takes out the item with this push.
@@ -333,10 +409,11 @@ impl Queue {
     /// Panics when a sum or an order does not hold.
     pub fn audit(&self) {
         let all = self.items.iter().map(|item| item.weight());
-        assert_eq!((self.items.len(), all.sum()), (self.all.count, self.all.bytes), "load");
+        assert_eq!(all.sum::<usize>(), self.bytes, "load");
         let high = self.items.iter().filter(|item| item.high());
         let weight: usize = high.clone().map(|item| item.weight()).sum();
-        assert_eq!((high.count(), weight), (self.high.count, self.high.bytes), "load of High");
+        let load = (self.high.count as usize, self.high.bytes);
+        assert_eq!((high.count(), weight), load, "load of High");
         assert!(self.head() <= self.items.len(), "parts of a whole");
         let sent = self.items.iter().take_while(|item| item.times > 0).count();
         assert!(self.inflight() <= sent, "in flight means sent");
@@ -358,8 +435,7 @@ impl Queue {
             self.held -= 1;
         }
         let weight = item.weight();
-        self.all.count -= 1;
-        self.all.bytes -= weight;
+        self.bytes -= weight;
         if item.high() {
             self.high.count -= 1;
             self.high.bytes -= weight;

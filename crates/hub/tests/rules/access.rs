@@ -1,6 +1,6 @@
 //! Proofs: what is good enough, and what is not.
 
-use crate::world::{SECRET, WALL_MS, World, id, product, settings};
+use crate::world::{SECRET, Seat, WALL_MS, World, id, product, settings};
 use hmac::{Hmac, KeyInit, Mac};
 use model::id::ProductKey;
 use model::ports::control::{Answer, Command};
@@ -178,7 +178,9 @@ fn a_bearer_token_is_good_for_its_device_until_its_time() {
     for (name, token) in [("e", &*token), ("d", &*longer), ("d", ""), ("d", "."), ("d", "x.y")] {
         assert_eq!(verdict(&mut world, with(name, token)), Err(Refusal::AuthFailed), "{token}");
     }
-    world.pass_ms(61_000);
+    world.pass_ms(60_999);
+    assert_eq!(verdict(&mut world, with("d", &token)), Ok(()), "its last second");
+    world.pass_ms(1);
     assert_eq!(verdict(&mut world, with("d", &token)), Err(Refusal::AuthFailed));
 }
 
@@ -233,4 +235,167 @@ fn a_blocked_device_is_refused_until_it_is_unblocked() {
     assert_eq!(world.command(block(false)), Answer::Done(true));
     assert_eq!(verdict(&mut world, World::bind("d")), Ok(()));
     world.hub.audit();
+}
+
+/// Goes on with a session by its token alone.
+fn resuming(seat: &Seat) -> Bind {
+    let mut bind = World::bind("d");
+    bind.resume = Some(Resume { token: seat.bound.token, epoch: seat.bound.epoch });
+    bind
+}
+
+#[test]
+fn a_session_token_does_not_outlive_a_kick_also_over_a_restart() {
+    let kick = || {
+        let product = ProductKey::parse("p").expect("a name");
+        Command::Kick { product, device: id("d"), addrs: Vec::new() }
+    };
+    for (is_online, restarts) in [(true, false), (true, true), (false, false), (false, true)] {
+        let mut world = strict();
+        let seat = world.seat_with(signed("d", 1));
+        if !is_online {
+            world.close(&seat);
+        }
+        world.keeps = false;
+        let reply = world.tell(kick());
+        assert_eq!(world.answer(reply), None, "it is not stored yet");
+        world.settle();
+        assert_eq!(world.answer(reply), Some(Answer::Done(is_online)));
+        world.keeps = true;
+        if restarts {
+            world.restart();
+        }
+        assert_eq!(verdict(&mut world, resuming(&seat)), Err(Refusal::AuthFailed));
+        world.hub.audit();
+    }
+    for restarts in [false, true] {
+        let mut world = strict();
+        let seat = world.seat_with(signed("d", 1));
+        for blocked in [true, false] {
+            let product = ProductKey::parse("p").expect("a name");
+            world.keeps = false;
+            let reply = world.tell(Command::Block { product, device: id("d"), blocked });
+            world.complete(Ok(()));
+            assert_eq!(world.answer(reply), Some(Answer::Done(true)));
+            world.keeps = true;
+            if restarts {
+                world.restart(); // with nothing of it in the log but the block itself
+            }
+        }
+        assert_eq!(verdict(&mut world, resuming(&seat)), Err(Refusal::AuthFailed));
+    }
+}
+
+#[test]
+fn a_session_token_does_not_outlive_the_secrets_it_was_got_with() {
+    let mut world = strict();
+    let seat = world.seat_with(signed("d", 1));
+    let mut rotated = product();
+    rotated.proofs.anonymous = AnonymousFrom::Nowhere;
+    rotated.secrets[0].bytes = [9; 16].into();
+    world.tell(Command::PutProduct(Box::new(rotated)));
+    assert_eq!(verdict(&mut world, resuming(&seat)), Err(Refusal::AuthFailed));
+}
+
+#[test]
+fn a_session_token_does_not_outlive_what_proved_the_device_however_often_it_is_renewed() {
+    let mut world = strict();
+    let token = |world: &mut World, seconds: u64| {
+        let until = world.now.wall_ms / 1_000 + seconds;
+        let product = ProductKey::parse("p").expect("a name");
+        match world.command(Command::Token { product, device: id("d"), until }) {
+            Answer::Token(Some(token)) => Proof::Token(token.into_bytes().into()),
+            other => panic!("no token: {other:?}"),
+        }
+    };
+    let mut bind = World::bind("d");
+    bind.proof = token(&mut world, 100);
+    let mut seat = world.seat_with(bind);
+    for _ in 0..9 {
+        world.pass_ms(10_000);
+        seat = world.seat_with(resuming(&seat));
+        assert!(seat.bound.resumed);
+    }
+    world.pass_ms(11_000);
+    assert_eq!(verdict(&mut world, resuming(&seat)), Err(Refusal::AuthFailed));
+    // A signature is good for a day.
+    let mut bind = World::bind("e");
+    bind.proof = signed_at("e", world.now.wall_ms);
+    let seat = world.seat_with(bind);
+    world.close(&seat);
+    let again = Bind { device: id("e"), ..resuming(&seat) };
+    world.pass_ms(24 * 3_600_000 + 999);
+    assert_eq!(verdict(&mut world, again), Ok(()));
+    let mut bind = World::bind("e");
+    bind.proof = signed_at("e", world.now.wall_ms);
+    let seat = world.seat_with(bind);
+    let again = Bind { device: id("e"), ..resuming(&seat) };
+    world.pass_ms(24 * 3_600_000 + 1_000);
+    assert_eq!(verdict(&mut world, again), Err(Refusal::AuthFailed));
+}
+
+fn signed_at(name: &str, device_ms: u64) -> Proof {
+    let signed: Box<[u8]> = format!("{name} at {device_ms}").into_bytes().into();
+    let (mac, nonce) = (signature(&signed), (device_ms as u128).to_be_bytes());
+    Proof::Hmac { key_id: 1, signed, mac, nonce, device_ms, challenged: false }
+}
+
+#[test]
+fn a_session_token_does_not_stand_for_the_answer_to_a_challenge() {
+    let mut product = product();
+    product.proofs.anonymous = AnonymousFrom::Nowhere;
+    product.proofs.challenge = true;
+    let mut world = World::with(product, settings());
+    let challenged = |bind: Bind| {
+        let Proof::Hmac { key_id, signed, mac, nonce, device_ms, .. } = bind.proof else {
+            panic!()
+        };
+        let proof = Proof::Hmac { key_id, signed, mac, nonce, device_ms, challenged: true };
+        Bind { proof, ..bind }
+    };
+    let seat = world.seat_with(challenged(signed("d", 1)));
+    assert_eq!(verdict(&mut world, resuming(&seat)), Err(Refusal::AuthFailed));
+    let both = Bind { proof: signed("d", 2).proof, ..resuming(&seat) };
+    let conn = world.conn();
+    assert!(matches!(world.try_bind(conn, both.clone()), Delivery::Challenge { .. }));
+    assert!(world.seat_with(challenged(both)).bound.resumed, "with the answer it is gone on with");
+}
+
+#[test]
+fn a_signed_bind_is_not_taken_a_second_time_over_a_restart() {
+    let mut world = strict();
+    let bind = signed("d", 1);
+    assert_eq!(verdict(&mut world, bind.clone()), Ok(()));
+    world.restart();
+    // As long as it may have been signed before the start it is to be signed over a challenge.
+    for after_ms in [0, 60_000, 60_000] {
+        world.pass_ms(after_ms);
+        let conn = world.conn();
+        assert!(matches!(world.try_bind(conn, bind.clone()), Delivery::Challenge { .. }));
+        let mut fresh = World::bind("d");
+        fresh.proof = signed_at("d", world.now.wall_ms);
+        assert!(matches!(world.try_bind(conn, fresh), Delivery::Challenge { .. }));
+    }
+    world.pass_ms(1);
+    let mut fresh = World::bind("d");
+    fresh.proof = signed_at("d", world.now.wall_ms);
+    assert_eq!(verdict(&mut world, fresh), Ok(()));
+    assert_eq!(verdict(&mut world, bind), Err(Refusal::ClockSkew));
+}
+
+#[test]
+fn a_classic_signature_of_before_a_restart_is_not_taken_after_it() {
+    let mut world = strict();
+    let classic = |device_ms: u64| {
+        let signed: Box<[u8]> = format!("classic {device_ms}").into_bytes().into();
+        let sign = signature(&signed)[..16].try_into().expect("sixteen");
+        Bind { proof: Proof::Classic { signed, sign, device_ms }, ..World::bind("d") }
+    };
+    let before = classic(world.now.wall_ms);
+    assert_eq!(verdict(&mut world, before.clone()), Ok(()));
+    world.restart();
+    world.pass_ms(1);
+    assert_eq!(verdict(&mut world, before), Err(Refusal::ClockSkew));
+    let after = classic(world.now.wall_ms);
+    assert_eq!(verdict(&mut world, after), Ok(()));
 }

@@ -210,7 +210,7 @@ fn a_log_that_refuses_is_an_outcome_and_the_order_may_be_repeated() {
     for (error, why) in [
         (StoreError::Busy, Rejection::Busy),
         (StoreError::Full, Rejection::StoreFull),
-        (StoreError::Failed, Rejection::StoreFull),
+        (StoreError::Failed, Rejection::StoreFailed),
     ] {
         let mut world = World::new();
         world.keeps = false;

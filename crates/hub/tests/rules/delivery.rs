@@ -3,6 +3,8 @@
 use crate::world::{World, id, product, settings};
 use model::event::Counter;
 use model::id::MessageId;
+use model::ports::control::PushOrder;
+use model::product::Product;
 use model::push::{Outcome, Priority, Rejection};
 use model::request::{Delivery, Request};
 
@@ -209,6 +211,7 @@ fn a_thousand_unacknowledged_devices_are_resent_in_slices() {
     world.now.mono = base::time::Instant::from_nanos(nanos);
     let next = world.hub.turn(world.now, &mut world.fx);
     assert_eq!(next, Some(world.now.mono), "there is more");
+    world.write();
     assert_eq!(world.pushes().len(), 64);
     world.turn();
     assert_eq!(world.pushes().len(), 936);
@@ -248,5 +251,112 @@ fn an_urgent_push_does_not_free_what_waits_for_a_pull() {
     world.seat_with(bind);
     let (high, _) = world.push("d", |order| order.priority = Priority::High);
     assert_eq!(world.pushes(), [(high, false)]);
+    world.hub.audit();
+}
+
+#[test]
+fn nothing_is_sent_again_while_its_first_copy_has_not_left() {
+    // A link of 160 kbit/s, a window of 32 pushes of 10 kB: what is sent takes sixteen seconds.
+    const BYTES_A_MS: usize = 20;
+    // Either it waits in the server, or the kernel takes it at once and only acknowledgements tell.
+    for is_kernels in [false, true] {
+        let product = Product { offline_bytes_max: 1 << 20, ..product() };
+        let mut world = World::with(product, settings());
+        let seat = world.seat("d");
+        if !is_kernels {
+            world.written = None;
+        }
+        let big = |order: &mut PushOrder| (order.wait_ms, order.body) = (0, vec![7; 10_000].into());
+        (0..60).for_each(|_| _ = world.push("d", big));
+        let (mut backlog, mut asked) = (Vec::<(MessageId, usize)>::new(), false);
+        for _ in 0..600 {
+            world.pass_ms(100);
+            for (_, delivery) in world.deliveries() {
+                match delivery {
+                    Delivery::Push { push, again, .. } => {
+                        assert!(!again, "{:?} goes again at {:?}", push.id, world.now);
+                        backlog.push((push.id, push.body.len()));
+                    }
+                    Delivery::TellWritten { .. } => asked = true,
+                    _ => {}
+                }
+            }
+            let mut left = 100 * BYTES_A_MS;
+            while let Some((id, bytes)) = backlog.first_mut()
+                && left > 0
+            {
+                let some = left.min(*bytes);
+                (*bytes, left) = (*bytes - some, left - some);
+                if *bytes == 0 {
+                    let id = *id;
+                    backlog.remove(0);
+                    world.ack(&seat, &[id]);
+                }
+            }
+            if backlog.is_empty() && std::mem::take(&mut asked) {
+                world.ask(seat.conn, Request::Written { device: seat.device });
+            }
+        }
+        assert_eq!(world.count(Counter::PushesDelivered), 60);
+        assert_eq!(world.count(Counter::PushesResent), 0);
+        world.hub.audit();
+    }
+}
+
+#[test]
+fn what_came_and_was_not_acknowledged_goes_again_though_others_are() {
+    let (mut world, seat) = windowed("d", 8);
+    let lost = world.give("d");
+    let (mut sent, mut last) = (Vec::new(), None);
+    for second in 0..25 {
+        for (id, again) in world.pushes() {
+            match id == lost {
+                true => sent.extend(again.then_some(second)),
+                false => world.ack(&seat, &[id]),
+            }
+        }
+        world.pass_ms(1_000);
+        last = Some(world.give("d"));
+    }
+    // What was sent after it has come, so it has too: the acknowledgements do not put it off.
+    assert!(matches!(sent[..], [10..=12]), "{sent:?}");
+    // What was sent last may be on its way still: its seconds begin with the last acknowledgement.
+    let last = last.expect("some were");
+    world.pass_ms(0);
+    assert!(world.pushes().contains(&(last, false)));
+    world.pass_ms(8_000);
+    let slow = world.give("d");
+    world.pushes();
+    world.ack(&seat, &[slow]);
+    world.pass_ms(5_000);
+    assert!(world.pushes().contains(&(last, true)), "it came before one that was acknowledged");
+    world.hub.audit();
+}
+
+#[test]
+fn what_a_device_that_reads_nothing_costs_is_its_window_once_and_a_little() {
+    let (mut world, seat) = windowed("d", 32);
+    world.written = None;
+    let big = |order: &mut PushOrder| (order.wait_ms, order.body) = (0, vec![7; 4_096].into());
+    (0..100).for_each(|_| _ = world.push("d", big));
+    let mut bytes = 0;
+    let mut look = |world: &mut World| {
+        let pushes = world.deliveries().into_iter().filter_map(|(_, delivery)| match delivery {
+            Delivery::Push { push, .. } => Some(push.body.len()),
+            _ => None,
+        });
+        bytes += pushes.sum::<usize>();
+        bytes
+    };
+    look(&mut world);
+    for _ in 0..300 {
+        world.pass_ms(1_000);
+        look(&mut world);
+    }
+    assert_eq!(look(&mut world), 32 * 4_096, "its first copies");
+    // The kernel took all of them; the next ones stay here.
+    world.ask(seat.conn, Request::Written { device: seat.device });
+    world.pass_ms(100_000);
+    assert_eq!(look(&mut world), 32 * 4_096 + 16 * 1_024);
     world.hub.audit();
 }

@@ -160,6 +160,10 @@ fn a_fan_out_waits_for_the_store_to_catch_up() {
     for _ in 0..200 {
         world.hub.turn(world.now, &mut world.fx);
     }
+    world.complete(Ok(())); // the order itself
+    for _ in 0..200 {
+        world.hub.turn(world.now, &mut world.fx);
+    }
     let waiting = world.asked();
     assert!((4_096..4_096 + 64).contains(&waiting), "{waiting}");
     let next = world.hub.turn(world.now, &mut world.fx).expect("it goes on");
@@ -249,6 +253,8 @@ fn a_dropped_product_takes_its_devices_along() {
     let counts = world.counts(walk);
     assert_eq!((counts.running, counts.rejected), (false, counts.matched));
     assert_eq!(world.hub.status().devices, 0);
+    world.pass_ms(1_000);
+    world.turn();
     world.hub.audit_idle();
     // The same key is another product now.
     world.hub.install(Arc::new(Product { app_id: 8, ..product() }));

@@ -28,9 +28,32 @@ pub struct Log {
     pub damaged: BTreeSet<u64>,
     /// Bodies handed out.
     pub read: usize,
+    /// Calls that are carried out before the process is killed.
+    left: Option<usize>,
+    is_dead: bool,
 }
 
 impl Log {
+    /// After so many calls nothing gets here any more, as after a kill; `None`: all do.
+    pub fn die_after(&mut self, left: Option<usize>) {
+        (self.left, self.is_dead) = (left, false);
+    }
+
+    /// Whether some call did not get here.
+    pub fn is_dead(&self) -> bool {
+        self.is_dead
+    }
+
+    /// Whether another call gets here.
+    pub fn hears(&mut self) -> bool {
+        match &mut self.left {
+            None => {}
+            Some(0) => self.is_dead = true,
+            Some(left) => *left -= 1,
+        }
+        !self.is_dead
+    }
+
     pub fn answer(&mut self, call: &Call) -> Result<Done, StoreError> {
         match call {
             Call::Write(write) => self.write(write),

@@ -6,6 +6,7 @@ mod claims;
 mod delivery;
 mod fanout;
 mod log;
+mod many;
 mod mirrors;
 mod orders;
 mod presence;

@@ -1,11 +1,17 @@
-//! The queue of a device: collapse, bounds, floods.
+//! The queue of a device: collapse, bounds, floods. And every limit exactly at it, and one beyond.
 
 use crate::log::Did;
-use crate::world::{World, product, settings};
+use crate::world::{SECRET, World, id, product, settings, tag};
 use model::event::Counter;
-use model::id::MessageId;
-use model::product::Product;
+use model::id::{DeviceId, MessageId, ProductKey};
+use model::limits::Limits;
+use model::ports::control::{Answer, Command, PushOrder, Target};
+use model::ports::log::{APPEND_TIMELINES_MAX, Call, Write};
+use model::pressure::Pressure;
+use model::product::{Product, Secret};
 use model::push::{Outcome, Priority, Rejection};
+use model::request::{Delivery, Refusal};
+use std::sync::Arc;
 
 fn bounded(count_max: u32, bytes_max: u32) -> World {
     let product =
@@ -147,4 +153,201 @@ fn a_hundred_thousand_pushes_to_one_device_that_is_away() {
     assert_eq!(waiting, kept.into_iter().collect::<Vec<_>>(), "store and memory agree");
     assert_eq!(waiting.last(), Some(&MessageId(100_000)), "the newest are kept");
     world.hub.audit();
+}
+
+#[test]
+fn what_is_refused_for_want_of_memory_is_counted_as_that() {
+    for (level, refused) in [(Pressure::Qos0, 0), (Pressure::Stores, 1)] {
+        let mut world = World::with(product(), settings());
+        let seat = world.seat("here");
+        world.hub.press(level);
+        let (_, reply) = world.push("away", |_| {});
+        let full = world.outcome(reply) == Some(Outcome::Rejected(Rejection::StoreFull));
+        assert_eq!(full, refused == 1, "{level:?}");
+        world.give("here");
+        assert_eq!(world.pushes().len(), 1, "who is here gets it");
+        assert_eq!(world.count(Counter::PressedStores), refused, "{level:?}");
+        world.close(&seat);
+    }
+}
+
+fn key(name: &str) -> ProductKey {
+    ProductKey::parse(name).expect("a name")
+}
+
+fn weighing(bytes: usize) -> impl Fn(&mut PushOrder) {
+    move |order| order.body = vec![0; bytes].into()
+}
+
+#[test]
+fn tags_a_device() {
+    let tags = |count: u16| (0..count).map(|n| tag(&format!("t{n}"))).collect::<Vec<_>>();
+    let max = Limits::default().tags_a_device_max;
+    let mut world = World::new();
+    for (count, fits) in [(max, true), (max + 1, false)] {
+        let mut bind = World::bind("d");
+        bind.tags = Some(tags(count));
+        let conn = world.conn();
+        match world.try_bind(conn, bind) {
+            Delivery::Bound(_) => assert!(fits),
+            Delivery::Refused(refused) => assert!(!fits && refused.why == Refusal::Quota),
+            other => panic!("{other:?}"),
+        }
+        let (product, device) = (key("p"), id("e"));
+        let set = Command::SetTags { product, device, tags: tags(count) };
+        assert_eq!(world.command(set), Answer::Done(fits), "{count}");
+    }
+    assert_eq!(world.state("e").map(|state| state.tags.len()), Some(max.into()));
+}
+
+#[test]
+fn bytes_that_wait_on_a_shard_and_for_a_device() {
+    let stored = |world: &mut World, name: &str, bytes: usize| {
+        let (_, reply) = world.push(name, weighing(bytes));
+        world.outcome(reply).expect("an answer at once")
+    };
+    let weight = {
+        let mut world = World::new();
+        stored(&mut world, "d", 100);
+        world.hub.status().waiting_bytes
+    };
+    for (room, second) in
+        [(2 * weight, Outcome::Stored), (2 * weight - 1, Outcome::Rejected(Rejection::StoreFull))]
+    {
+        let mut world =
+            World::with(product(), hub::Settings { offline_bytes_max: room, ..settings() });
+        let both = ["d", "e"].map(|name| stored(&mut world, name, 100));
+        assert_eq!(both, [Outcome::Stored, second], "{room}");
+    }
+    for (room, first, left) in [
+        (weight, Outcome::Stored, 1),
+        (weight - 1, Outcome::Rejected(Rejection::QueueFull), 0),
+        (2 * weight - 1, Outcome::Stored, 1),
+        (2 * weight, Outcome::Stored, 2),
+    ] {
+        let product = Product { offline_bytes_max: room as u32, ..product() };
+        let mut world = World::with(product, settings());
+        let both = [0, 1].map(|_| stored(&mut world, "d", 100));
+        assert_eq!((both, world.hub.status().waiting), ([first, first], left), "{room}");
+    }
+}
+
+#[test]
+fn pushes_that_wait_for_a_device_whatever_its_product_says() {
+    let hard = Product::OFFLINE_COUNT_HARD_MAX;
+    for (said, kept) in [(2, 2), (hard + 1, u64::from(hard))] {
+        let product = Product { offline_count_max: said, offline_bytes_max: u32::MAX, ..product() };
+        let mut world =
+            World::with(product, hub::Settings { offline_bytes_max: 1 << 40, ..settings() });
+        (0..=kept).for_each(|_| _ = world.give("d"));
+        assert_eq!(world.hub.status().waiting, kept);
+    }
+}
+
+#[test]
+fn an_answer_waits_a_minute_at_most() {
+    let mut world = World::new();
+    world.seat("d");
+    let (_, reply) = world.push("d", |order| order.wait_ms = u32::MAX);
+    world.pass_ms(59_900);
+    assert_eq!(world.outcome(reply), None);
+    world.pass_ms(200);
+    assert_eq!(world.outcome(reply), Some(Outcome::Stored));
+}
+
+#[test]
+fn products() {
+    let mut world = World::new(); // one is there
+    let product = |n: u32| Product::new(key(&format!("p{n}")), n);
+    assert!((1..4_096).all(|n| world.hub.install(Arc::new(product(n)))));
+    assert!(!world.hub.install(Arc::new(product(4_096))));
+    assert_eq!(world.command(Command::PutProduct(Box::new(product(4_096)))), Answer::Done(false));
+    assert_eq!(world.command(Command::PutProduct(Box::new(product(4_095)))), Answer::Done(true));
+}
+
+#[test]
+fn secrets_of_a_product_come_back() {
+    let mut world = World::new();
+    let secrets = (0..8).map(|key_id| Secret { key_id, bytes: SECRET.into() }).collect();
+    let many = Product { secrets, ..Product::new(key("many"), 3) };
+    world.tell(Command::PutProduct(Box::new(many.clone())));
+    world.restart();
+    let Answer::Products(all) = world.command(Command::Products) else { panic!() };
+    assert!(all.iter().any(|product| **product == many));
+}
+
+#[test]
+fn walks_that_wait() {
+    let mut world = World::new();
+    let mut configure = || world.command(Command::Configure { product: key("p") });
+    assert!((0..1_024).all(|_| configure() == Answer::Done(true)));
+    assert_eq!(configure(), Answer::Busy);
+}
+
+#[test]
+fn a_page_of_devices() {
+    let mut world = World::new();
+    (0..1_001).for_each(|n| _ = world.give(&format!("d{n}")));
+    for (count, came) in [(0, 1), (1_000, 1_000), (1_001, 1_000), (u32::MAX, 1_000)] {
+        let (product, online, tag, after) = (Some(key("p")), None, None, None);
+        let list = Command::List { product, online, tag, after, count };
+        match world.command(list) {
+            Answer::Page { devices, .. } => assert_eq!(devices.len(), came),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_window_is_no_larger_than_the_hub_can_bear() {
+    let mut world = World::with(Product { inflight_max: 5_000, ..product() }, settings());
+    assert_eq!(world.seat("d").bound.inflight_max, 1_024);
+}
+
+#[test]
+fn devices_of_one_call_to_the_log_and_of_an_order_with_a_key() {
+    let devices =
+        |count: usize| (0..count).map(|n| id(&format!("d{n}"))).collect::<Vec<DeviceId>>();
+    let mut world = World::new();
+    // The row of a device that is not known would come between.
+    (0..=APPEND_TIMELINES_MAX).for_each(|n| _ = world.give(&format!("d{n}")));
+    world.keeps = false;
+    world.push_to(Target::Devices(devices(APPEND_TIMELINES_MAX + 1)), |_| {});
+    let calls = world.fx.calls.iter().filter_map(|(_, call)| match call {
+        Call::Write(Write::Append(append)) => Some(append.to.len()),
+        _ => None,
+    });
+    assert_eq!(calls.collect::<Vec<_>>(), [APPEND_TIMELINES_MAX, 1]);
+    let mut world = World::new();
+    for (count, outcome) in [
+        (APPEND_TIMELINES_MAX, Outcome::Stored),
+        (APPEND_TIMELINES_MAX + 1, Outcome::Rejected(Rejection::TooLarge)),
+    ] {
+        let real = world.real_id();
+        let key = |order: &mut PushOrder| {
+            (order.id, order.idempotency_key) = (real, Some(count.to_string().into()));
+        };
+        let (_, reply) = world.push_to(Target::Devices(devices(count)), key);
+        let outcomes = world.outcomes(reply).expect("an answer at once");
+        assert_eq!(
+            (outcomes.len(), outcomes[0].1, outcomes[count - 1].1),
+            (count, outcome, outcome)
+        );
+    }
+}
+
+#[test]
+fn orders_that_are_over_are_remembered_so_long() {
+    let limits = Arc::new(Limits { job_age_s_max: 100, ..crate::world::limits() });
+    let mut world = World::with(product(), hub::Settings { limits, ..settings() });
+    let (push, _) = world.push_to(Target::Product, |_| {});
+    world.turn();
+    let counts = |world: &mut World| match world.command(Command::PushCounts(push)) {
+        Answer::Counts(counts) => counts,
+        other => panic!("{other:?}"),
+    };
+    world.pass_ms(99_000);
+    assert!(counts(&mut world).is_some());
+    world.pass_ms(60_000);
+    assert_eq!(counts(&mut world), None);
 }

@@ -24,6 +24,8 @@ struct Play {
     sent: Vec<(String, MessageId)>,
     /// Lists whose answers are open.
     lists: BTreeMap<u64, BTreeSet<DeviceId>>,
+    /// Orders to many that are not answered, and those that were taken.
+    many: BTreeMap<u64, MessageId>,
     fan_outs: Vec<MessageId>,
     /// What was called stored and did not come to its end since: device and push, and when it
     /// will expire.
@@ -48,6 +50,7 @@ impl Play {
             seats: BTreeMap::new(),
             sent: Vec::new(),
             lists: BTreeMap::new(),
+            many: BTreeMap::new(),
             fan_outs: Vec::new(),
             stored: BTreeMap::new(),
             over: BTreeSet::new(),
@@ -141,12 +144,12 @@ impl Play {
         };
         match self.rng.below(6) {
             0 => {
-                let push = self.world.push_to(Target::Product, change).0;
-                self.fan_outs.push(push);
+                let (push, reply) = self.world.push_to(Target::Product, change);
+                self.many.insert(reply, push);
             }
             1 => {
-                let push = self.world.push_to(Target::Tag(tag("t1")), change).0;
-                self.fan_outs.push(push);
+                let (push, reply) = self.world.push_to(Target::Tag(tag("t1")), change);
+                self.many.insert(reply, push);
             }
             _ => {
                 let count = 1 + self.rng.below(4);
@@ -179,10 +182,13 @@ impl Play {
         self.look();
         assert_eq!(self.world.crash(), 0);
         self.world.hub.audit();
-        let waiting = self.world.hub.status().waiting;
         self.world.hub.restored(self.world.now, &mut self.world.fx);
-        self.world.turn();
-        self.answer_store(Ok(()));
+        // Orders to many go on.
+        for _ in 0..20 {
+            self.world.pass_ms(200);
+            self.answer_store(Ok(()));
+        }
+        let waiting = self.world.hub.status().waiting;
         assert_eq!(self.world.log.kept(Space::Pushes).len() as u64, waiting);
         let now_s = self.world.now.unix_s();
         let stored = std::mem::take(&mut self.stored);
@@ -200,7 +206,7 @@ impl Play {
         self.lists.clear();
         self.ends.clear();
         self.over.clear();
-        self.fan_outs.clear();
+        self.many.clear();
         self.restarts += 1;
     }
 
@@ -260,7 +266,9 @@ impl Play {
                 self.conflicts += 1;
                 self.lists.remove(&reply).expect("an order with a key");
             }
+            let many = self.many.remove(&reply);
             let Answer::Pushed { id, outcomes, .. } = answer else { continue };
+            self.fan_outs.extend(many);
             let own = self.ends.remove(&reply).filter(|(own, _)| *own == id);
             let Some(mut open) = self.lists.remove(&reply) else { continue };
             for (device, outcome) in outcomes {

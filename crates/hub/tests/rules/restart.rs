@@ -2,15 +2,13 @@
 
 use crate::world::{World, id, product, settings, tag};
 use base::hash::HashKey;
-use hub::{Upgrade, home_of, home_parts, timeline_of};
+use hub::{home_of, home_parts, timeline_of};
 use model::close::CloseReason;
-use model::event::Counter;
 use model::id::{MessageId, ProductKey};
 use model::ports::control::{Answer, Command, PushOrder};
-use model::ports::journal::Entry;
 use model::ports::log::{Append, Call, Restored, StoreError, Table, Write};
 use model::product::Product;
-use model::push::{Outcome, Priority, Push, Rejection};
+use model::push::{Outcome, Priority, Rejection};
 use model::request::{Delivery, Refusal, Resume};
 use model::timeline::Space;
 use std::sync::Arc;
@@ -294,14 +292,31 @@ fn a_product_that_is_not_configured_this_time_finds_its_pushes_the_next() {
 }
 
 #[test]
-fn products_of_the_api_are_restored_and_those_of_the_configuration_hold() {
+fn of_the_api_and_the_configuration_the_one_holds_that_spoke_last() {
     let mut world = World::new();
     let made = Product::new(ProductKey::parse("q").expect("a name"), 9);
     world.tell(Command::PutProduct(Box::new(made.clone())));
     world.tell(Command::PutProduct(Box::new(Product { app_id: 99, ..product() })));
     world.restart();
-    let all = vec![Arc::new(product()), Arc::new(made)];
-    assert_eq!(world.command(Command::Products), Answer::Products(all));
+    let told = |app_id: u32| {
+        let products = vec![Product { app_id, ..product() }, made.clone()];
+        Answer::Products(products.into_iter().map(Arc::new).collect())
+    };
+    // A restart or a reload with what was configured before undoes nothing.
+    assert_eq!(world.command(Command::Products), told(99));
+    assert!(world.hub.install(Arc::new(product())));
+    assert_eq!(world.command(Command::Products), told(99));
+    assert_eq!(world.hub.changed_since_configured(), [product().key]);
+    // The configuration is changed, and says it later.
+    assert!(world.hub.install(Arc::new(Product { app_id: 54, ..product() })));
+    assert_eq!(world.command(Command::Products), told(54));
+    world.change(|_, product| product.app_id = 55);
+    world.restart();
+    assert_eq!(world.command(Command::Products), told(55));
+    assert_eq!(world.hub.changed_since_configured(), []);
+    world.tell(Command::PutProduct(Box::new(Product { app_id: 98, ..product() })));
+    world.restart();
+    assert_eq!(world.command(Command::Products), told(98));
 }
 
 #[test]
@@ -370,47 +385,4 @@ fn everything_restored_has_a_home() {
     });
     assert_eq!(seen.len(), 4, "product, device, mark, push");
     assert_eq!(expected, Some(timeline_of(home, "p", "d").home_hash()));
-}
-
-#[test]
-fn a_journal_of_format_1_becomes_a_log() {
-    let mut world = World::new();
-    let mut upgrade = Upgrade::new(settings().home);
-    let push = |n: u64| {
-        Arc::new(Push {
-            id: MessageId(n),
-            product: product().key,
-            app_id: 7,
-            body: Box::from(*b"hello"),
-            collapse: None,
-            expire_at: world.now.unix_s() + 100,
-            priority: Priority::Normal,
-            silent: false,
-        })
-    };
-    let q = Product::new(ProductKey::parse("q").expect("a name"), 9);
-    let (first, second) = (push(1), push(2));
-    let wait = |push: &Arc<Push>, name| Entry::Waits { push: push.clone(), device: id(name) };
-    let entries = [
-        Entry::Product(Arc::new(q)),
-        Entry::Blocked { product: product().key, device: id("bad"), blocked: true },
-        wait(&first, "d"),
-        wait(&first, "bad"),
-        wait(&second, "d"),
-        Entry::Over { product: product().key, device: id("d"), id: MessageId(7) },
-    ];
-    let at_s = world.now.unix_s();
-    let writes: Vec<_> = entries.iter().flat_map(|e| upgrade.v1_entry(at_s, e)).collect();
-    assert_eq!(writes.len(), 1 + 1 + 2 + 1 + 1);
-    for write in writes {
-        assert!(world.log.answer(&Call::Write(write)).is_ok());
-    }
-    world.restart();
-    assert!(world.state("bad").expect("known").blocked);
-    assert!(matches!(world.command(Command::Products), Answer::Products(all) if all.len() == 2));
-    assert_eq!(world.hub.status().waiting, 3);
-    world.seat("d");
-    assert_eq!(world.pushes(), [(MessageId(1), false), (MessageId(2), false)]);
-    assert_eq!(world.count(Counter::PullsFailed), 0);
-    world.hub.audit();
 }

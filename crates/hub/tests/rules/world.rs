@@ -14,6 +14,7 @@ use model::presence::Principal;
 use model::product::{AnonymousFrom, Product, Secret};
 use model::push::{Outcome, Priority};
 use model::request::{Bind, Bound, Delivery, HeartbeatWish, Proof, Request};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use testkit::transitions::Roll;
 
@@ -32,6 +33,8 @@ pub struct World {
     pub log: Log,
     /// Who came and went, over restarts too.
     pub roll: Roll,
+    /// The devices of connections; `None`: nothing gets through.
+    pub written: Option<BTreeMap<ConnRef, DeviceRef>>,
     is_old: bool,
     settings: Settings,
     product: Arc<Product>,
@@ -62,7 +65,8 @@ pub fn product() -> Product {
 
 pub fn settings() -> Settings {
     Settings {
-        shard: ShardId(3),
+        shard: ShardId(0),
+        shards: 1,
         limits: Arc::new(limits()),
         devices_max: 100_000,
         offline_bytes_max: 1 << 30,
@@ -118,6 +122,7 @@ impl World {
             keeps,
             log,
             roll,
+            written: Some(BTreeMap::new()),
             is_old,
             settings,
             product,
@@ -168,6 +173,7 @@ impl World {
     pub fn turn(&mut self) {
         for _ in 0..100_000 {
             let next = self.hub.turn(self.now, &mut self.fx);
+            self.write();
             self.store();
             if next.is_none_or(|next| next > self.now.mono) {
                 return;
@@ -212,6 +218,9 @@ impl World {
     pub fn complete_as(&mut self, answer: impl Fn(&Call) -> Result<(), StoreError>) -> Vec<Did> {
         let mut did = Vec::new();
         for (ticket, call) in std::mem::take(&mut self.fx.calls) {
+            if !self.log.hears() {
+                continue;
+            }
             did.extend(self.log.does(&call));
             let done = answer(&call).and_then(|()| self.log.answer(&call));
             self.hub.complete(self.now, (ticket, done), &mut self.fx);
@@ -254,6 +263,20 @@ impl World {
     pub fn ask(&mut self, from: ConnRef, request: Request) {
         self.hub.request(self.now, from, request, &mut self.fx);
         self.store();
+    }
+
+    /// Sockets that take everything at once, unless told otherwise, have written all of it.
+    pub fn write(&mut self) {
+        let Some(device_of) = &self.written else { return };
+        loop {
+            let asks = |(_, delivery): &(ConnRef, Delivery)| {
+                matches!(delivery, Delivery::TellWritten { .. })
+            };
+            let Some(at) = self.fx.deliveries.iter().position(asks) else { return };
+            let (conn, _) = self.fx.deliveries.remove(at);
+            let Some(device) = device_of.get(&conn).copied() else { continue };
+            self.hub.request(self.now, conn, Request::Written { device }, &mut self.fx);
+        }
     }
 
     /// Tells the hub a command without waiting for the answer.
@@ -303,7 +326,11 @@ impl World {
             *conn == from && !matches!(delivery, Delivery::Push { .. })
         };
         let at = self.fx.deliveries[before..].iter().position(mine).expect("an answer");
-        self.fx.deliveries.remove(before + at).1
+        let answer = self.fx.deliveries.remove(before + at).1;
+        if let (Delivery::Bound(bound), Some(written)) = (&answer, &mut self.written) {
+            written.insert(from, bound.device);
+        }
+        answer
     }
 
     /// Binds a device over a connection of its own.

@@ -13,6 +13,8 @@ const VERSION: u8 = 1;
 const BLOCKED: u8 = 1;
 const BOUND: u8 = 2;
 const ONLINE: u8 = 4;
+const THROUGH: u8 = 8;
+const BARRED: u8 = 16;
 
 /// Protocols whose names can come back from a row: the record holds names of the program only.
 const PROTOCOLS: [&str; 3] = ["miop5", "miop6", "miop7"];
@@ -26,6 +28,8 @@ pub(crate) struct DeviceRow {
     pub bound: bool,
     /// It was online when the row was written.
     pub online: bool,
+    /// Its last session is not gone on with.
+    pub barred: bool,
     /// Number of its last session.
     pub epoch: u64,
     /// Unix millisecond since when it was online, offline or known.
@@ -36,6 +40,8 @@ pub(crate) struct DeviceRow {
     pub protocol: &'static str,
     /// Its tags.
     pub tags: Vec<Tag>,
+    /// No order to many up to this one still comes to it; zero: nothing is said of it.
+    pub through: u64,
 }
 
 /// The key of a device's row.
@@ -53,7 +59,13 @@ pub(crate) fn names(key: &[u8]) -> Option<(ProductKey, DeviceId)> {
 /// The value of a device's row.
 pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
     let mut out = vec![VERSION];
-    let flags = [(row.blocked, BLOCKED), (row.bound, BOUND), (row.online, ONLINE)];
+    let flags = [
+        (row.blocked, BLOCKED),
+        (row.bound, BOUND),
+        (row.online, ONLINE),
+        (row.through != 0, THROUGH),
+        (row.barred, BARRED),
+    ];
     out.push(flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum());
     out.extend_from_slice(&row.epoch.to_le_bytes());
     out.extend_from_slice(&row.since_ms.to_le_bytes());
@@ -62,13 +74,16 @@ pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
     let count = u16::try_from(row.tags.len()).expect("tags_a_device_max is of 16 bits");
     out.extend_from_slice(&count.to_le_bytes());
     row.tags.iter().for_each(|tag| text(tag.as_str(), &mut out));
+    if row.through != 0 {
+        out.extend_from_slice(&row.through.to_le_bytes());
+    }
     out.into()
 }
 
 /// What the value of a device's row says.
 pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
     let mut from = Reader::of(VERSION, value)?;
-    let flags = from.flags(BLOCKED | BOUND | ONLINE)?;
+    let flags = from.flags(BLOCKED | BOUND | ONLINE | THROUGH | BARRED)?;
     let (epoch, since_ms) = (from.u64()?, from.u64()?);
     let word = from.short_text()?;
     let reason = CloseReason::ALL.iter().find(|reason| reason.name() == word).copied();
@@ -76,8 +91,22 @@ pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
     let protocol = PROTOCOLS.into_iter().find(|name| *name == word).unwrap_or("");
     let count = from.u16()?;
     let tags = (0..count).map(|_| bytes::tag(&mut from)).collect::<Option<Vec<_>>>()?;
-    let [blocked, bound, online] = [BLOCKED, BOUND, ONLINE].map(|bit| flags & bit != 0);
-    from.ends(DeviceRow { blocked, bound, online, epoch, since_ms, reason, protocol, tags })
+    let [blocked, bound, online, barred] =
+        [BLOCKED, BOUND, ONLINE, BARRED].map(|bit| flags & bit != 0);
+    let through = if flags & THROUGH == 0 { 0 } else { from.u64()? };
+    let row = DeviceRow {
+        blocked,
+        bound,
+        online,
+        barred,
+        epoch,
+        since_ms,
+        reason,
+        protocol,
+        tags,
+        through,
+    };
+    from.ends(row)
 }
 
 #[cfg(test)]
@@ -91,11 +120,13 @@ mod tests {
             blocked: true,
             bound: true,
             online: false,
+            barred: true,
             epoch: 1 << 60,
             since_ms: 1_800_000_000_123,
             reason: Some(CloseReason::KeepAliveTimeout),
             protocol: "miop6",
             tags: tags.into(),
+            through: 1 << 41,
         };
         assert_eq!(decode(&encode(&row)), Some(row.clone()));
         assert_eq!(decode(&encode(&DeviceRow::default())), Some(DeviceRow::default()));

@@ -4,8 +4,7 @@ use base::bytes::Reader;
 use model::id::ProductKey;
 use model::product::{AnonymousFrom, Heartbeat, Product, Proofs, Secret};
 
-/// Version 1 had no topic.
-const VERSION: u8 = 2;
+const VERSION: u8 = 1;
 
 /// Most secrets of a product.
 const SECRETS_MAX: u8 = 8;
@@ -18,8 +17,9 @@ pub(crate) fn key(product: &ProductKey) -> Box<[u8]> {
     product.as_str().as_bytes().into()
 }
 
-/// The value of a product's row.
-pub(crate) fn encode(product: &Product) -> Box<[u8]> {
+/// The value of a product's row. `base`: a hash of the product as it was configured when the API
+/// said what it is to be; zero: it was not.
+pub(crate) fn encode(product: &Product, base: u64) -> Box<[u8]> {
     let mut out = vec![VERSION];
     out.extend_from_slice(&product.app_id.to_le_bytes());
     let proofs = &product.proofs;
@@ -47,13 +47,13 @@ pub(crate) fn encode(product: &Product) -> Box<[u8]> {
         out.extend_from_slice(&secret.bytes);
     }
     super::bytes::text(product.topic.as_deref().unwrap_or(""), &mut out);
+    out.extend_from_slice(&base.to_le_bytes());
     out.into()
 }
 
-/// The product of a row.
-pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Product> {
-    let version = *value.first()?;
-    let mut from = Reader::of(version, value).filter(|_| (1..=VERSION).contains(&version))?;
+/// The product of a row, and its base.
+pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<(Product, u64)> {
+    let mut from = Reader::of(VERSION, value)?;
     let mut product = Product::new(ProductKey::from_bytes(key).ok()?, from.u32()?);
     product.proofs.anonymous = match from.byte()? {
         0 => AnonymousFrom::Nowhere,
@@ -82,11 +82,10 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Product> {
         let bytes = from.take(length.into())?.into();
         product.secrets.push(Secret { key_id, bytes });
     }
-    if version > 1 {
-        let topic = from.short_text().filter(|topic| topic.is_empty() || is_topic(topic))?;
-        product.topic = (!topic.is_empty()).then(|| topic.into());
-    }
-    from.ends(product)
+    let topic = from.short_text().filter(|topic| topic.is_empty() || is_topic(topic))?;
+    product.topic = (!topic.is_empty()).then(|| topic.into());
+    let base = from.u64()?;
+    from.ends((product, base))
 }
 
 fn is_topic(topic: &str) -> bool {
@@ -105,12 +104,12 @@ mod tests {
         product.store_for_unknown = false;
         (product.reports_per_s, product.inflight_max) = (3, 9);
         product.secrets = vec![Secret { key_id: 5, bytes: vec![1; 16].into() }];
-        let bare = encode(&product);
+        let key = key(&product.key);
+        let bare = encode(&product, 0);
+        assert_eq!(decode(&key, &bare), Some((product.clone(), 0)), "without a topic and a base");
         product.topic = Some("push/%p/%d".into());
-        let (key, value) = (key(&product.key), encode(&product));
-        assert_eq!(decode(&key, &value), Some(product.clone()));
-        let first = [&[1], &bare[1..bare.len() - 1]].concat();
-        assert_eq!(decode(&key, &first), Some(Product { topic: None, ..product }), "version 1");
+        let value = encode(&product, 77);
+        assert_eq!(decode(&key, &value), Some((product, 77)));
         assert_eq!(decode(b"", &value), None);
         super::super::refuses_every_cut(&value, |bytes| decode(&key, bytes));
     }

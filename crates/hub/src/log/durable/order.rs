@@ -1,0 +1,253 @@
+//! An order to a tag or a product as rows: what was ordered, how far it has come.
+//!
+//! ```text
+//!  key:  id (8, big endian) 0                      the order, until it is over on every shard
+//!        id (8, big endian) 1 shard (2)            its counts, once it is
+//!        id (8, big endian) 2 shard (2) number (4) devices that are through with it meanwhile
+//! ```
+//! The last two name the shard that wrote them: when the number of shards changes, every log has
+//! the rows of all. The timelines in a row are those of devices at which the push came to an end;
+//! what of it still stands there was about to be removed.
+
+use super::bytes::{self, text};
+use base::bytes::Reader;
+use model::id::{MessageId, ProductKey, ShardId, Tag};
+use model::push::{Priority, Push};
+use model::timeline::TimelineId;
+use std::sync::Arc;
+
+const VERSION: u8 = 1;
+const HIGH: u8 = 1;
+const SILENT: u8 = 2;
+const COLLAPSE: u8 = 4;
+const TAG: u8 = 8;
+const RECEIPTS: u8 = 16;
+const NAMED: u8 = 32;
+
+/// The application's own name for an order, and what it stands for, as hashes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Named {
+    /// Of the product and the key.
+    pub key: u128,
+    /// Of everything that must be the same when the order is repeated.
+    pub content: u64,
+}
+
+/// An order to a tag or a product.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Order {
+    pub(crate) push: Arc<Push>,
+    /// Those with this tag, or all of the product.
+    pub(crate) tag: Option<Tag>,
+    pub(crate) receipts: bool,
+    /// Unix second at which it was taken.
+    pub(crate) at_s: u32,
+    /// The hash that chooses the shard that owns it.
+    pub(crate) home: u64,
+    pub(crate) named: Option<Named>,
+}
+
+/// Ends that were counted: delivered, expired, rejected.
+pub(crate) type Ends = [u64; 3];
+
+/// What a row of counts says, or a row of devices.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Progress {
+    pub at_s: u32,
+    pub ends: Ends,
+    pub named: Option<Named>,
+    /// Timelines of devices.
+    pub through: Vec<TimelineId>,
+}
+
+/// What a row is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Order,
+    Counts(ShardId),
+    Through(ShardId, u32),
+}
+
+/// The key of a row of the order.
+pub(crate) fn key(id: MessageId, kind: Kind) -> Box<[u8]> {
+    let mut key = id.0.to_be_bytes().to_vec();
+    match kind {
+        Kind::Order => key.push(0),
+        Kind::Counts(shard) => {
+            key.push(1);
+            key.extend(shard.0.to_be_bytes());
+        }
+        Kind::Through(shard, number) => {
+            key.push(2);
+            key.extend(shard.0.to_be_bytes());
+            key.extend(number.to_be_bytes());
+        }
+    }
+    key.into()
+}
+
+/// What a key says.
+pub(crate) fn kind(key: &[u8]) -> Option<(MessageId, Kind)> {
+    let (id, rest) = key.split_first_chunk::<8>()?;
+    let shard = |bytes: &[u8]| Some(ShardId(u16::from_be_bytes(bytes.try_into().ok()?)));
+    let kind = match rest.split_first()? {
+        (0, []) => Kind::Order,
+        (1, rest) => Kind::Counts(shard(rest)?),
+        (2, rest) if rest.len() == 6 => {
+            let number = u32::from_be_bytes(rest[2..].try_into().ok()?);
+            Kind::Through(shard(&rest[..2])?, number)
+        }
+        _ => return None,
+    };
+    Some((MessageId(u64::from_be_bytes(*id)), kind))
+}
+
+/// The value of an order's row.
+pub(crate) fn encode(order: &Order) -> Box<[u8]> {
+    let push = &order.push;
+    let flags = [
+        (push.priority == Priority::High, HIGH),
+        (push.silent, SILENT),
+        (push.collapse.is_some(), COLLAPSE),
+        (order.tag.is_some(), TAG),
+        (order.receipts, RECEIPTS),
+        (order.named.is_some(), NAMED),
+    ];
+    let mut out = vec![VERSION, flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()];
+    out.extend_from_slice(&push.expire_at.to_le_bytes());
+    out.extend_from_slice(&order.at_s.to_le_bytes());
+    out.extend_from_slice(&push.app_id.to_le_bytes());
+    out.extend_from_slice(&order.home.to_le_bytes());
+    text(push.product.as_str(), &mut out);
+    if let Some(key) = &push.collapse {
+        text(key, &mut out);
+    }
+    if let Some(tag) = &order.tag {
+        text(tag.as_str(), &mut out);
+    }
+    put_named(order.named, &mut out);
+    out.extend_from_slice(&push.body);
+    out.into()
+}
+
+/// What the value of an order's row says.
+pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<Order> {
+    let mut from = Reader::of(VERSION, value)?;
+    let flags = from.flags(HIGH | SILENT | COLLAPSE | TAG | RECEIPTS | NAMED)?;
+    let has = |flag: u8| flags & flag != 0;
+    let (expire_at, at_s, app_id, home) = (from.u32()?, from.u32()?, from.u32()?, from.u64()?);
+    let product: ProductKey = bytes::product(&mut from)?;
+    let collapse = if has(COLLAPSE) { Some(from.short_text()?.into()) } else { None };
+    let tag = if has(TAG) { Some(bytes::tag(&mut from)?) } else { None };
+    let named = if has(NAMED) { Some(take_named(&mut from)?) } else { None };
+    let priority = if has(HIGH) { Priority::High } else { Priority::Normal };
+    let (silent, receipts) = (has(SILENT), has(RECEIPTS));
+    let body = from.rest().into();
+    let push = Arc::new(Push { id, product, app_id, body, collapse, expire_at, priority, silent });
+    Some(Order { push, tag, receipts, at_s, home, named })
+}
+
+/// The value of a row of counts, or of devices.
+pub(crate) fn encode_progress(progress: &Progress) -> Box<[u8]> {
+    let mut out = vec![VERSION, if progress.named.is_some() { NAMED } else { 0 }];
+    out.extend_from_slice(&progress.at_s.to_le_bytes());
+    progress.ends.iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
+    put_named(progress.named, &mut out);
+    progress.through.iter().for_each(|timeline| out.extend_from_slice(&timeline.to_bytes()));
+    out.into()
+}
+
+/// What such a value says.
+pub(crate) fn decode_progress(value: &[u8]) -> Option<Progress> {
+    let mut from = Reader::of(VERSION, value)?;
+    let flags = from.flags(NAMED)?;
+    let (at_s, ends) = (from.u32()?, [from.u64()?, from.u64()?, from.u64()?]);
+    let named = if flags & NAMED != 0 { Some(take_named(&mut from)?) } else { None };
+    let (all, left) = from.rest().as_chunks::<16>();
+    let through = all.iter().map(|bytes| TimelineId::from_bytes(*bytes)).collect::<Option<_>>()?;
+    left.is_empty().then_some(Progress { at_s, ends, named, through })
+}
+
+fn put_named(named: Option<Named>, out: &mut Vec<u8>) {
+    if let Some(Named { key, content }) = named {
+        out.extend_from_slice(&key.to_le_bytes());
+        out.extend_from_slice(&content.to_le_bytes());
+    }
+}
+
+fn take_named(from: &mut Reader<'_>) -> Option<Named> {
+    let key = u128::from_le_bytes(from.take(16)?.try_into().ok()?);
+    Some(Named { key, content: from.u64()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+    use model::timeline::Space;
+
+    #[test]
+    fn an_order_comes_back_as_it_went() {
+        let push = Push {
+            id: MessageId(77),
+            product: ProductKey::parse("shop").expect("allowed"),
+            app_id: 8,
+            body: b"\x00body".to_vec().into(),
+            collapse: Some("score".into()),
+            expire_at: 1_900_000_000,
+            priority: Priority::High,
+            silent: true,
+        };
+        let full = Order {
+            push: Arc::new(push.clone()),
+            tag: Some(Tag::parse("t").expect("allowed")),
+            receipts: true,
+            at_s: 5,
+            home: 1 << 63,
+            named: Some(Named { key: 1 << 100, content: 9 }),
+        };
+        let plain = Push { collapse: None, silent: false, priority: Priority::Normal, ..push };
+        let plain = Order {
+            push: Arc::new(plain),
+            tag: None,
+            receipts: false,
+            named: None,
+            ..full.clone()
+        };
+        for order in [full, plain] {
+            let value = encode(&order);
+            assert_eq!(decode(order.push.id, &value), Some(order.clone()));
+            for cut in 0..value.len() - order.push.body.len() {
+                assert_eq!(decode(order.push.id, &value[..cut]), None);
+            }
+            assert_eq!(decode(order.push.id, &[&[99], &value[1..]].concat()), None);
+        }
+    }
+
+    #[test]
+    fn progress_comes_back_as_it_went() {
+        let of = |name: &[u8]| TimelineId::of(Space::Pushes, HashKey::new(1, 2), &[name]);
+        let named = Some(Named { key: 7, content: 8 });
+        let through = vec![of(b"a"), of(b"b")];
+        let progress = Progress { at_s: 3, ends: [1, 2, 3], named, through };
+        let value = encode_progress(&progress);
+        assert_eq!(decode_progress(&value), Some(progress));
+        let head = value.len() - 32;
+        let whole = |cut: usize| cut >= head && (cut - head).is_multiple_of(16);
+        let read = |cut: &usize| decode_progress(&value[..*cut]).is_some();
+        assert!((0..value.len()).all(|cut| read(&cut) == whole(cut)));
+        assert_eq!(decode_progress(&[&[99], &value[1..]].concat()), None);
+        assert_eq!(decode_progress(&encode_progress(&Progress::default())).expect("whole").at_s, 0);
+    }
+
+    #[test]
+    fn a_key_says_what_its_row_is() {
+        let kinds = [Kind::Order, Kind::Counts(ShardId(3)), Kind::Through(ShardId(4), 1 << 20)];
+        for said in kinds {
+            let key = key(MessageId(1 << 40), said);
+            assert_eq!(kind(&key), Some((MessageId(1 << 40), said)));
+            assert!((0..key.len()).all(|cut| kind(&key[..cut]).is_none()));
+            assert_eq!(kind(&[&key, &b"x"[..]].concat()), None);
+        }
+    }
+}

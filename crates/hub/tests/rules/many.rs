@@ -1,0 +1,412 @@
+//! Orders to tags and products: kept before they are answered, and never half done.
+
+use crate::world::{Seat, World, id, product, settings, tag};
+use hub::{OrderLetter, Settings};
+use model::id::{MessageId, ProductKey, ShardId};
+use model::limits::Limits;
+use model::ports::control::{Answer, Command, PushCounts, PushOrder, Target};
+use model::ports::log::{Call, StoreError, Table, Write};
+use model::request::Delivery;
+use model::timeline::Space;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn key() -> ProductKey {
+    ProductKey::parse("p").expect("a name")
+}
+
+/// Devices with the tag `t`, all of them away.
+fn away(world: &mut World, names: std::ops::Range<u32>) {
+    for n in names {
+        let mut bind = World::bind(&format!("d{n}"));
+        bind.tags = Some(vec![tag("t")]);
+        let seat = world.seat_with(bind);
+        world.close(&seat);
+    }
+    world.settle();
+}
+
+/// How often the devices have it waiting, in all.
+fn waiting(world: &mut World, names: std::ops::Range<u32>) -> Vec<u32> {
+    let waiting = |n: u32| world.state(&format!("d{n}")).map_or(0, |state| state.waiting);
+    names.map(waiting).collect()
+}
+
+/// Lets everything come to rest.
+fn rest(world: &mut World) {
+    for _ in 0..4 {
+        world.turn();
+        world.settle();
+        world.pass_ms(300);
+    }
+}
+
+#[test]
+fn an_order_is_kept_before_it_is_answered_and_goes_on_after_a_kill() {
+    let mut world = World::new();
+    away(&mut world, 0..10);
+    world.keeps = false;
+    let (push, reply) = world.push_to(Target::Tag(tag("t")), |_| {});
+    world.turn();
+    assert_eq!(world.answer(reply), None, "nothing is kept yet");
+    world.complete(Ok(()));
+    assert!(matches!(world.answer(reply), Some(Answer::Pushed { id, .. }) if id == push));
+    world.restart();
+    world.keeps = true;
+    rest(&mut world);
+    assert_eq!(waiting(&mut world, 0..10), [1; 10]);
+    let counts = world.counts(push);
+    assert_eq!((counts.running, counts.matched, counts.stored), (false, 10, 10));
+    world.hub.audit();
+}
+
+/// What is done while an order walks: some take it, some leave, some are new.
+fn bustle(world: &mut World, push: MessageId, seats: &[Seat]) {
+    for _ in 0..2 {
+        world.hub.turn(world.now, &mut world.fx);
+        world.store();
+    }
+    world.ack(&seats[0], &[push]);
+    world.ack(&seats[1], &[push]);
+    world.hub.turn(world.now, &mut world.fx);
+    let tags = |device: &str, tags: &[&str]| Command::SetTags {
+        product: key(),
+        device: id(device),
+        tags: tags.iter().map(|name| tag(name)).collect(),
+    };
+    world.tell(tags("d9", &[]));
+    world.tell(tags("late", &["t"]));
+    world.pass_ms(300);
+    world.hub.turn(world.now, &mut world.fx);
+}
+
+#[test]
+fn wherever_the_kill_comes_each_device_has_it_once_and_only_those_it_was_for() {
+    let small = || {
+        let limits = Arc::new(Limits { fan_out_slice: 3, ..crate::world::limits() });
+        Settings { limits, ..settings() }
+    };
+    // Four online of which two take it, six away. The log dies after so many calls.
+    for kept in 0.. {
+        let mut world = World::with(product(), small());
+        let seats: Vec<_> = (0..4)
+            .map(|n| {
+                let mut bind = World::bind(&format!("d{n}"));
+                bind.tags = Some(vec![tag("t")]);
+                world.seat_with(bind)
+            })
+            .collect();
+        away(&mut world, 4..10);
+        let late = world.seat("late");
+        world.close(&late);
+        world.settle();
+        world.log.die_after(Some(kept));
+        let (push, reply) = world.push_to(Target::Tag(tag("t")), |_| {});
+        bustle(&mut world, push, &seats);
+        let (is_all, answer) = (!world.log.is_dead(), world.answer(reply));
+        world.log.die_after(None);
+        world.restart();
+        rest(&mut world);
+        let waiting = waiting(&mut world, 0..10);
+        let Answer::Counts(Some(counts)) = world.command(Command::PushCounts(push)) else {
+            assert_eq!((answer, kept, waiting), (None, 0, vec![0; 10]));
+            continue;
+        };
+        // Who took it may get it again if nobody had noted that; the others have it once.
+        assert!(waiting[..2].iter().all(|&count| count <= 1), "{kept}: {waiting:?}");
+        assert_eq!(waiting[2..], [1; 8], "{kept}");
+        assert_eq!(is_all, is_all && waiting[..2] == [0, 0], "{kept}: it was noted");
+        let late = world.state("late").map_or(0, |state| state.waiting);
+        assert_eq!(late, 0, "{kept}: it carried no tag then");
+        assert_eq!((counts.running, counts.matched), (false, 10), "{kept}: {counts:?}");
+        assert_eq!(counts.stored, u64::from(waiting.iter().sum::<u32>()), "{kept}");
+        world.hub.audit();
+        if is_all {
+            assert!(kept > 6, "it broke off everywhere: {kept}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_an_order_has_come_to_is_known_after_restarts() {
+    let mut world = World::new();
+    away(&mut world, 0..5);
+    let (push, _) = world.push_to(Target::Tag(tag("t")), |_| {});
+    rest(&mut world);
+    let seat = world.seat("d0");
+    world.ack(&seat, &[push]);
+    rest(&mut world);
+    for _ in 0..2 {
+        world.restart();
+        rest(&mut world);
+        let counts = world.counts(push);
+        let expected = PushCounts { matched: 5, delivered: 1, stored: 4, ..PushCounts::default() };
+        assert_eq!(counts, expected);
+    }
+    assert_eq!(world.log.rows(Table::Orders), 1, "its counts alone are kept");
+    world.pass_ms(3_700_000);
+    rest(&mut world);
+    world.restart();
+    assert_eq!(world.counts(push).expired, 4);
+    world.pass_ms(7 * 24 * 3_600_000);
+    rest(&mut world);
+    assert_eq!(world.command(Command::PushCounts(push)), Answer::Counts(None));
+    assert_eq!(world.log.rows(Table::Orders), 0);
+}
+
+#[test]
+fn an_end_that_was_noted_and_not_removed_is_counted_once() {
+    let mut world = World::new();
+    away(&mut world, 0..3);
+    let (push, _) = world.push_to(Target::Tag(tag("t")), |_| {});
+    rest(&mut world);
+    let seat = world.seat("d0");
+    world.keeps = false;
+    world.ack(&seat, &[push]);
+    world.pass_ms(300);
+    world.complete_as(|call| match call {
+        Call::Write(Write::Remove { .. }) => Err(StoreError::Busy),
+        _ => Ok(()),
+    });
+    assert_eq!(world.log.kept(Space::Pushes).len(), 3, "the kill comes before it is removed");
+    world.restart();
+    world.keeps = true;
+    rest(&mut world);
+    let counts = world.counts(push);
+    assert_eq!((counts.matched, counts.delivered, counts.stored), (3, 1, 2));
+    assert_eq!(world.log.kept(Space::Pushes).len(), 2);
+}
+
+#[test]
+fn a_repeated_order_to_many_is_the_first_one_also_after_a_restart() {
+    let mut world = World::new();
+    away(&mut world, 0..4);
+    let first = world.real_id();
+    let named = move |order: &mut PushOrder| {
+        order.id = MessageId(first.0 + order.id.0 - 1); // rising, and telling the time
+        order.idempotency_key = Some("k".into());
+    };
+    world.push_to(Target::Tag(tag("t")), named);
+    for restarts in [false, true] {
+        rest(&mut world);
+        if restarts {
+            world.restart();
+            rest(&mut world);
+        }
+        let (_, reply) = world.push_to(Target::Tag(tag("t")), named);
+        assert!(matches!(world.answer(reply), Some(Answer::Pushed { id, .. }) if id == first));
+        let other = |order: &mut PushOrder| {
+            named(order);
+            order.body = Box::from(*b"another");
+        };
+        for (target, change) in [(Target::Product, false), (Target::Tag(tag("t")), true)] {
+            let (_, reply) = match change {
+                true => world.push_to(target, other),
+                false => world.push_to(target, named),
+            };
+            assert_eq!(world.answer(reply), Some(Answer::Conflict));
+        }
+        rest(&mut world);
+        assert_eq!(waiting(&mut world, 0..4), [1; 4]);
+    }
+    world.keeps = false;
+    let late = world.real_id();
+    let named = move |order: &mut PushOrder| {
+        (order.id, order.idempotency_key) = (late, Some("l".into()));
+    };
+    let (_, one) = world.push_to(Target::Product, named);
+    let (_, other) = world.push_to(Target::Product, named);
+    world.complete(Ok(()));
+    for reply in [one, other] {
+        assert!(matches!(world.answer(reply), Some(Answer::Pushed { id, .. }) if id == late));
+    }
+}
+
+#[test]
+fn an_order_that_is_not_kept_is_not_carried_out() {
+    let mut world = World::new();
+    away(&mut world, 0..4);
+    world.keeps = false;
+    for (error, answer) in
+        [(StoreError::Full, Answer::StoreFailed), (StoreError::Busy, Answer::Busy)]
+    {
+        let (push, reply) = world.push_to(Target::Product, |_| {});
+        world.complete(Err(error));
+        world.turn();
+        assert_eq!(world.answer(reply), Some(answer));
+        assert_eq!(world.command(Command::PushCounts(push)), Answer::Counts(None));
+    }
+    assert_eq!((waiting(&mut world, 0..4), world.asked()), (vec![0; 4], 0));
+}
+
+/// Two shards, each with its log.
+struct Pair {
+    worlds: [World; 2],
+    /// Letters are lost while this is set.
+    loses: bool,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let worlds = [0, 1].map(|shard| {
+            let settings = Settings { shard: ShardId(shard), shards: 2, ..settings() };
+            World::with(product(), settings)
+        });
+        Pair { worlds, loses: false }
+    }
+
+    /// Everything that is to be said is said.
+    fn talk(&mut self) {
+        for _ in 0..40 {
+            for from in 0..2 {
+                self.worlds[from].turn();
+                self.post(from);
+            }
+        }
+    }
+
+    fn post(&mut self, from: usize) {
+        let letters: Vec<(ShardId, OrderLetter)> =
+            std::mem::take(&mut self.worlds[from].fx.letters);
+        for (to, letter) in letters.into_iter().filter(|_| !self.loses) {
+            let world = &mut self.worlds[usize::from(to.0)];
+            world.hub.letter(world.now, ShardId(from as u16), letter, &mut world.fx);
+            world.store();
+        }
+    }
+
+    fn rest(&mut self) {
+        for _ in 0..4 {
+            self.talk();
+            self.worlds.iter_mut().for_each(|world| world.pass_ms(300));
+        }
+        self.talk();
+    }
+
+    fn restart(&mut self) {
+        self.worlds.iter_mut().for_each(World::restart);
+    }
+
+    fn stored(&mut self, push: MessageId) -> Vec<(u64, bool)> {
+        let counts = |world: &mut World| world.counts(push);
+        self.worlds.iter_mut().map(counts).map(|it| (it.stored, it.running)).collect()
+    }
+}
+
+/// The shard that owns the order with this id.
+fn owner(push: MessageId) -> usize {
+    let order = crate::world::order(push, Target::Product);
+    usize::from(base::hash::home(hub::order_home(settings().home, &order), 2))
+}
+
+#[test]
+fn every_shard_gets_an_order_whatever_is_lost_between_them() {
+    let mut owners = BTreeMap::<usize, u32>::new();
+    for number in 0..6 {
+        for kill in 0..6 {
+            let mut pair = Pair::new();
+            away(&mut pair.worlds[0], 0..5);
+            away(&mut pair.worlds[1], 5..12);
+            let push = MessageId(1_000 + number);
+            let owner = owner(push);
+            *owners.entry(owner).or_default() += 1;
+            let order = crate::world::order(push, Target::Tag(tag("t")));
+            let reply = pair.worlds[owner].tell(Command::Push(order));
+            assert_eq!(pair.worlds[owner].answer(reply), None, "the other one has not spoken");
+            for _ in 0..kill {
+                for from in 0..2 {
+                    pair.worlds[from].hub.turn(pair.worlds[from].now, &mut pair.worlds[from].fx);
+                    pair.post(from);
+                }
+            }
+            if kill > 1 {
+                assert!(pair.worlds[owner].answer(reply).is_some());
+            }
+            pair.restart();
+            pair.rest();
+            let mut stored = pair.stored(push);
+            assert_eq!(stored, [(5, false), (7, false)], "{number} {kill}");
+            // And once more, when all is over.
+            pair.restart();
+            pair.rest();
+            stored = pair.stored(push);
+            assert_eq!(stored, [(5, false), (7, false)], "{number} {kill}");
+            for world in &mut pair.worlds {
+                assert_eq!(world.log.rows(Table::Orders), 1, "counts alone: {number} {kill}");
+                world.hub.audit();
+            }
+        }
+    }
+    assert_eq!(owners.len(), 2, "{owners:?}");
+}
+
+#[test]
+fn an_order_that_is_over_elsewhere_is_not_walked_again_after_a_kill() {
+    // The other shard loses its owner's word that all are through, and then both are killed.
+    let mut pair = Pair::new();
+    away(&mut pair.worlds[0], 0..5);
+    away(&mut pair.worlds[1], 5..12);
+    let push = MessageId(1_000);
+    let (owner, other) = (owner(push), 1 - owner(push));
+    let order = crate::world::order(push, Target::Product);
+    pair.worlds[owner].tell(Command::Push(order));
+    while !matches!(pair.worlds[owner].fx.letters.last(), Some((_, OrderLetter::Close(_)))) {
+        pair.post(owner);
+        pair.worlds[other].turn();
+        pair.post(other);
+        pair.worlds[owner].turn();
+        pair.worlds.iter_mut().for_each(|world| world.pass_ms(100));
+    }
+    pair.restart();
+    // The owner's word comes again, before the other one has walked on.
+    let world = &mut pair.worlds[other];
+    let close = OrderLetter::Close(push);
+    world.hub.letter(world.now, ShardId(owner as u16), close, &mut world.fx);
+    world.store();
+    world.hub.audit();
+    pair.rest();
+    assert_eq!(pair.stored(push), [(5, false), (7, false)]);
+    let names = if other == 0 { 0..5 } else { 5..12 };
+    let waiting = waiting(&mut pair.worlds[other], names);
+    assert!(waiting.iter().all(|&count| count == 1), "{waiting:?}");
+}
+
+#[test]
+fn a_shard_whose_log_is_full_gets_the_order_later() {
+    let mut pair = Pair::new();
+    away(&mut pair.worlds[0], 0..5);
+    away(&mut pair.worlds[1], 5..12);
+    let push = MessageId(1_000);
+    let (owner, other) = (owner(push), 1 - owner(push));
+    pair.worlds[other].keeps = false;
+    let order = crate::world::order(push, Target::Product);
+    let reply = pair.worlds[owner].tell(Command::Push(order));
+    pair.post(owner);
+    pair.worlds[other].complete(Err(StoreError::Full));
+    pair.post(other);
+    assert!(pair.worlds[owner].answer(reply).is_some(), "the promise is kept by its owner");
+    pair.worlds[other].keeps = true;
+    pair.talk();
+    assert_eq!(pair.worlds[other].command(Command::PushCounts(push)), Answer::Counts(None));
+    pair.worlds.iter_mut().for_each(|world| world.pass_ms(1_100));
+    pair.rest();
+    assert_eq!(pair.stored(push), [(5, false), (7, false)]);
+}
+
+#[test]
+fn a_push_for_now_or_never_is_over_for_those_it_had_not_reached() {
+    let mut world = World::new();
+    away(&mut world, 0..3);
+    let here = world.seat("here");
+    world.keeps = false;
+    let (push, _) = world.push_to(Target::Product, |order| order.time_to_live_s = 0);
+    world.complete(Ok(()));
+    world.restart();
+    world.keeps = true;
+    rest(&mut world);
+    let counts = world.counts(push);
+    assert_eq!((counts.matched, counts.expired, counts.running), (4, 4, false));
+    let sent = world.deliveries();
+    assert!(!sent.iter().any(|(_, it)| matches!(it, Delivery::Push { .. })), "{here:?}");
+}
