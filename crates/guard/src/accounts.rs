@@ -38,6 +38,10 @@ pub struct Accounts {
 impl Accounts {
     /// Reads the text of a file; `file` is its name in messages.
     pub fn parse(file: &str, text: &str) -> Result<Accounts, Problems> {
+        Accounts::at_most(ACCOUNTS_MAX, file, text)
+    }
+
+    fn at_most(most: usize, file: &str, text: &str) -> Result<Accounts, Problems> {
         let (mut problems, mut users) = (Problems::of(file), HashMap::new());
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
@@ -45,8 +49,8 @@ impl Accounts {
                 continue;
             }
             match account(line) {
-                Ok(_) if users.len() == ACCOUNTS_MAX => {
-                    problems.add(number, format!("more than {ACCOUNTS_MAX} users"));
+                Ok(_) if users.len() == most => {
+                    problems.add(number, format!("more than {most} users"));
                 }
                 Ok((name, account)) => {
                     if users.insert(name.into(), account).is_some() {
@@ -128,6 +132,14 @@ mod tests {
         assert!(file.user("eve").is_some_and(|eve| eve.is_disabled));
         assert!(file.user("sc").is_some_and(|user| user.kept.scram.is_some()));
         assert!(file.user("nobody").is_none());
+    }
+
+    #[test]
+    fn one_user_above_the_limit_is_named_by_its_line() {
+        let text = format!("a:{HASH}\n\nb:{HASH}\nc:{HASH}\n");
+        assert!(Accounts::at_most(3, "pw", &text).is_ok_and(|file| file.len() == 3));
+        let problems = Accounts::at_most(2, "pw", &text).expect_err("one too many").to_string();
+        assert!(problems.starts_with("pw:4: more than 2 users"), "{problems}");
     }
 
     #[test]

@@ -31,20 +31,25 @@ pub struct AclFile {
 }
 
 /// Lines while a file is read.
-#[derive(Default)]
 struct Draft {
     users: HashMap<Box<str>, Vec<Line>>,
     anonymous: Vec<Line>,
     patterns: Vec<Line>,
     /// Whom `topic` lines are about: nobody by name, before the first `user`.
     user: Option<Box<str>>,
-    lines: usize,
+    /// Lines that there may still be.
+    left: usize,
+    most: usize,
 }
 
 impl AclFile {
     /// Reads the text of a file; `file` is its name in messages.
     pub fn parse(file: &str, text: &str) -> Result<AclFile, Problems> {
-        let (mut problems, mut draft) = (Problems::of(file), Draft::default());
+        AclFile::at_most(ACL_LINES_MAX, file, text)
+    }
+
+    fn at_most(most: usize, file: &str, text: &str) -> Result<AclFile, Problems> {
+        let (mut problems, mut draft) = (Problems::of(file), Draft::at_most(most));
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -84,6 +89,11 @@ impl AclFile {
 }
 
 impl Draft {
+    fn at_most(most: usize) -> Draft {
+        let (users, anonymous, patterns) = (HashMap::new(), Vec::new(), Vec::new());
+        Draft { users, anonymous, patterns, user: None, left: most, most }
+    }
+
     fn read(&mut self, line: &str) -> Result<(), String> {
         let (word, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
         let rest = rest.trim();
@@ -95,12 +105,10 @@ impl Draft {
                 self.user = Some(rest.into());
                 Ok(())
             }
-            "topic" | "pattern" if self.lines == ACL_LINES_MAX => {
-                Err(format!("more than {ACL_LINES_MAX} rules"))
-            }
+            "topic" | "pattern" if self.left == 0 => Err(format!("more than {} rules", self.most)),
             "topic" => {
                 let line = rule(word, rest)?;
-                self.lines += 1;
+                self.left -= 1;
                 match &self.user {
                     Some(user) => self.users.entry(user.clone()).or_default().push(line),
                     None => self.anonymous.push(line),
@@ -108,7 +116,7 @@ impl Draft {
                 Ok(())
             }
             "pattern" => {
-                self.lines += 1;
+                self.left -= 1;
                 self.patterns.push(rule(word, rest)?);
                 Ok(())
             }
@@ -179,6 +187,17 @@ topic read late
     fn rules(file: &AclFile, user: Option<&str>) -> UserRules {
         let lists = file.own(user).into_iter().chain(file.patterns()).cloned();
         UserRules::new(lists.collect(), false)
+    }
+
+    #[test]
+    fn one_rule_above_the_limit_is_named_by_its_line() {
+        let text = "topic a\nuser ann\ntopic b\npattern c\n# no rule\npattern d\n";
+        assert!(AclFile::at_most(4, "acl", text).is_ok());
+        let problems = AclFile::at_most(3, "acl", text).expect_err("one too many").to_string();
+        assert!(problems.starts_with("acl:6: more than 3 rules"), "{problems}");
+        let problems = AclFile::at_most(1, "acl", text).expect_err("three too many").to_string();
+        let lines: Vec<_> = problems.lines().map(|line| line.split(' ').next()).collect();
+        assert_eq!(lines, ["acl:3:", "acl:4:", "acl:6:"].map(Some));
     }
 
     #[test]

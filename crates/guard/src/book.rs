@@ -209,6 +209,12 @@ mod tests {
         for order in wrong {
             assert!(put(None, &order).is_err(), "{}", order.name);
         }
+        let longest = UserOrder {
+            password: Some("x".repeat(UserOrder::PASSWORD_BYTES_MAX)),
+            rules: Some(vec![rule("a"); UserOrder::RULES_MAX]),
+            ..order("ann")
+        };
+        assert!(put(None, &longest).is_ok());
         let everybody = UserOrder { password: None, ..order("*") };
         assert!(put(None, &everybody).is_ok_and(|entry| entry.rules.is_some()));
     }

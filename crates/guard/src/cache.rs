@@ -60,7 +60,7 @@ impl<V: Clone> Cache<V> {
 
     /// Entries, those that are over included.
     #[cfg(test)]
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.young.len() + self.old.len()
     }
 }
@@ -93,5 +93,14 @@ mod tests {
         }
         cache.put(0, key(5_000), 10, 1);
         assert_eq!(cache.find(0, &key(5_000)), None);
+    }
+
+    #[test]
+    fn one_that_may_hold_one_holds_the_newest() {
+        let mut cache = Cache::new();
+        cache.put(1, key(1), 10, "a");
+        assert_eq!(cache.find(0, &key(1)), Some("a"));
+        cache.put(1, key(2), 10, "b");
+        assert_eq!(cache.find(0, &key(2)), Some("b"));
     }
 }

@@ -14,6 +14,7 @@ use crate::people::{Files, People};
 use crate::rules::UserRules;
 use crate::scram::mac;
 use crate::settings::{Door, Method, Settings};
+use crate::sources::{Known, Sources};
 use crate::token::{self, Keys};
 use model::ports::access::{Access, Admission, Grant, Question, Rules, Who};
 use model::ports::users::UserOrder;
@@ -63,6 +64,7 @@ impl Errands for AtOnce {
 pub struct Gate {
     /// Drawn when the process began.
     seed: [u8; 32],
+    sources: Sources,
     people: RwLock<People>,
     /// Keys that were fetched, beside those of files.
     fetched: RwLock<Arc<Keys>>,
@@ -102,6 +104,7 @@ impl Gate {
     pub fn new(settings: Settings, files: Files, seed: [u8; 32]) -> Gate {
         Gate {
             seed,
+            sources: Sources::new(settings.sources, seed),
             people: RwLock::new(People::new(settings, files)),
             fetched: RwLock::default(),
             fetched_s: AtomicU32::new(0),
@@ -116,6 +119,7 @@ impl Gate {
 
     /// New settings and files; the book stays.
     pub fn replace(&self, settings: Settings, files: Files) {
+        self.sources.replace(settings.sources);
         self.people_mut().replace(settings, files);
         *self.verdicts() = Cache::new();
         self.rose();
@@ -123,6 +127,17 @@ impl Gate {
 
     /// The answer to a question, with errands.
     pub fn resolve(&self, now_s: u32, question: &Question, errands: &mut dyn Errands) -> Admission {
+        let admission = self.decide(now_s, question, errands);
+        self.sources.answered(now_s, question, &admission);
+        admission
+    }
+
+    /// How well whoever asks is known.
+    pub fn known(&self, now_s: u32, question: &Question) -> Known {
+        self.sources.known(now_s, question)
+    }
+
+    fn decide(&self, now_s: u32, question: &Question, errands: &mut dyn Errands) -> Admission {
         if let Some((method, data)) = &question.method {
             return self.exchange(now_s, question, (method, data), errands);
         }
@@ -342,7 +357,7 @@ impl Gate {
 
     /// Nobody has decided.
     fn unproved(&self, door: &Door, question: &Question) -> Admission {
-        if !door.anonymous.admits(question.peer.ip()) {
+        if !door.anonymous.admits(question.near) {
             let brought = named(question).is_some() || question.password.is_some();
             let why = if brought { Denial::BadCredentials } else { Denial::NotAuthorized };
             return Admission::Refused(why);
@@ -422,6 +437,9 @@ impl Gate {
 
 impl Access for Gate {
     fn admit(&self, now_s: u32, question: &Question) -> Admission {
+        if !self.sources.may_try(now_s, question) {
+            return Admission::Refused(Denial::Rate);
+        }
         self.resolve(now_s, question, &mut AtOnce)
     }
 
@@ -451,6 +469,17 @@ impl Access for Gate {
         granted(people.rules(Some(user)))
     }
 
+    fn may_be(&self, who: &Who<'_>) -> bool {
+        let people = self.people();
+        if people.may_be(who) {
+            return true;
+        }
+        let is_super = |user| {
+            people.is_super(user) || people.account(user).is_some_and(|account| account.is_super)
+        };
+        who.user.is_some_and(is_super)
+    }
+
     fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
@@ -461,5 +490,7 @@ fn named(question: &Question) -> Option<&str> {
     question.user.as_deref().filter(|user| !user.is_empty())
 }
 
+#[cfg(test)]
+mod bent;
 #[cfg(test)]
 mod tests;

@@ -140,6 +140,7 @@ mod tests {
             method: None,
             dialogue: None,
             peer: "10.0.0.7:4711".parse().expect("an address"),
+            near: false,
             door: 3,
             tls: true,
             protocol: "mqtt5",
@@ -203,5 +204,25 @@ mod tests {
             vec![json!({"permission": "deny", "action": "all", "topic": "a"}); 257]});
         assert!(verdict(200, many.to_string().as_bytes()).is_err());
         assert!([302, 404, 500].into_iter().all(|status| verdict(status, b"").is_err()));
+    }
+
+    #[test]
+    fn as_many_rules_are_taken_as_a_user_may_have() {
+        let acl = |count: usize| {
+            let line = json!({"permission": "allow", "action": "publish", "topic": "a"});
+            json!({"result": "allow", "acl": vec![line; count]}).to_string()
+        };
+        let most = UserOrder::RULES_MAX;
+        let taken = verdict(200, acl(most).as_bytes());
+        let Ok(Verdict::Allow { is_super: false, rules: Some(rules), expires_s: None }) = taken
+        else {
+            panic!("it allows")
+        };
+        let who = Who { client_id: "c", user: None };
+        assert!(rules.may(&who, Act::Publish, "a") && !rules.may(&who, Act::Read, "a"));
+        let why = verdict(200, acl(most + 1).as_bytes()).expect_err("one too many");
+        assert_eq!(why, NoVerdict("its answer: acl has more than 256 rules".into()));
+        let why = verdict(500, b"").expect_err("no answer");
+        assert_eq!(why, NoVerdict("it answered with status 500".into()));
     }
 }

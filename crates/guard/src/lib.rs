@@ -7,8 +7,6 @@
 
 pub mod accounts;
 pub mod acl;
-#[cfg(test)]
-mod bent;
 pub mod book;
 mod cache;
 pub mod gate;
@@ -20,9 +18,11 @@ pub mod problems;
 pub mod rules;
 pub mod scram;
 pub mod settings;
+pub mod sources;
 pub mod token;
 
 pub use cache::CacheLimits;
 pub use gate::{Errands, Gate};
 pub use people::Files;
 pub use settings::{Anonymous, Door, Method, Settings};
+pub use sources::{Known, SourceLimits};

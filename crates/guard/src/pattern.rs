@@ -357,4 +357,30 @@ mod tests {
             assert_eq!(relation(pattern, filter), Relation::Apart, "{pattern} {filter}");
         }
     }
+
+    #[test]
+    fn the_longest_pattern_is_taken() {
+        let longest = "a".repeat(PATTERN_BYTES_MAX);
+        assert!(Pattern::parse(&longest).is_ok_and(|pattern| pattern.matches(&WHO, &longest)));
+        assert!(Pattern::literal(&longest).is_ok_and(|pattern| pattern.text() == longest));
+        assert!(Pattern::literal(&(longest + "a")).is_err());
+    }
+
+    #[test]
+    fn a_first_level_is_one_that_no_name_changes() {
+        let first = |text: &str| {
+            let pattern = Pattern::parse(text).expect("a pattern");
+            (pattern.first_level().map(String::from), pattern.is_exact())
+        };
+        let of = |level: &str| Some(level.to_string());
+        assert_eq!(first("a/b"), (of("a"), true));
+        assert_eq!(first("100%"), (of("100%"), true));
+        assert_eq!(first("a/%c"), (of("a"), false));
+        assert_eq!(first("a/+/b"), (of("a"), false));
+        assert_eq!(first("a-%c/b"), (None, false));
+        assert_eq!(
+            (first("%u/b"), first("+/a"), first("#")),
+            ((None, false), (None, false), (None, false))
+        );
+    }
 }

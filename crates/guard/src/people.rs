@@ -12,7 +12,7 @@ use crate::book::{EVERYBODY, Entry};
 use crate::rules::{List, UserRules};
 use crate::settings::{Door, Method, Settings};
 use crate::token::Keys;
-use model::ports::access::Rules;
+use model::ports::access::{Rules, Who};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -124,6 +124,12 @@ impl People {
         self.settings.superusers.iter().any(|other| other == name)
     }
 
+    /// Whether somebody may have this client identifier.
+    pub(crate) fn may_be(&self, who: &Who<'_>) -> bool {
+        let patterns = &self.settings.client_ids;
+        patterns.is_empty() || patterns.iter().any(|pattern| names(pattern, who))
+    }
+
     /// What somebody may do who is not above rules.
     pub(crate) fn rules(&self, user: Option<&str>) -> Granted {
         let rules = match user {
@@ -215,4 +221,73 @@ impl People {
 fn lets_strangers_in(door: &Door) -> bool {
     let proves = |method| matches!(method, Method::Certificate | Method::Token | Method::Http);
     door.believe_names || door.methods.iter().copied().any(proves)
+}
+
+/// Whether a pattern of client identifiers is about this one. Nobody's name is not a name.
+fn names(pattern: &str, who: &Who<'_>) -> bool {
+    let (pattern, is_open) = match pattern.strip_suffix('*') {
+        Some(begin) => (begin, true),
+        None => (pattern, false),
+    };
+    let mut rest = who.client_id;
+    for (at, part) in pattern.split("%u").enumerate() {
+        if at > 0 {
+            match who.user.and_then(|user| rest.strip_prefix(user)) {
+                Some(behind) => rest = behind,
+                None => return false,
+            }
+        }
+        match rest.strip_prefix(part) {
+            Some(behind) => rest = behind,
+            None => return false,
+        }
+    }
+    is_open || rest.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn people() -> People {
+        let door = Door { believe_names: true, ..Door::default() };
+        People::new(Settings { doors: vec![door], ..Settings::default() }, Files::default())
+    }
+
+    #[test]
+    fn as_many_who_went_are_known_as_may_be_and_the_older_half_makes_room() {
+        let mut people = people();
+        let name = |number: usize| -> Box<str> { number.to_string().into() };
+        let go = |people: &mut People, number| {
+            people.changes += 1;
+            people.went(name(number));
+        };
+        (0..GONE_MAX).for_each(|number| go(&mut people, number));
+        assert_eq!(people.gone.len(), GONE_MAX);
+        assert!(people.is_gone("0") && !people.is_gone("x"));
+        go(&mut people, GONE_MAX);
+        assert_eq!(people.gone.len(), GONE_MAX / 2);
+        assert!(!people.is_gone(&name(GONE_MAX / 2)) && people.is_gone(&name(GONE_MAX / 2 + 1)));
+        assert!(people.is_gone(&name(GONE_MAX)));
+    }
+
+    #[test]
+    fn an_identifier_may_be_the_users_own_and_nothing_longer() {
+        let is = |pattern: &str, client_id: &str, user| names(pattern, &Who { client_id, user });
+        let ann = Some("ann");
+        assert!(is("%u", "ann", ann) && is("%u-*", "ann-1", ann) && is("%u-*", "ann-", ann));
+        assert!(is("x-%u-%u", "x-ann-ann", ann) && is("free", "free", None) && is("*", "", None));
+        for (pattern, client_id, user) in [
+            ("%u", "anna", ann),
+            ("%u", "an", ann),
+            ("%u-*", "ann", ann),
+            ("%u-*", "bob-1", ann),
+            ("x-%u-%u", "x-ann-bob", ann),
+            ("%u*", "x", None),
+            ("free", "freedom", None),
+            ("", "x", None),
+        ] {
+            assert!(!is(pattern, client_id, user), "{pattern} {client_id}");
+        }
+    }
 }

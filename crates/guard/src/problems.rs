@@ -52,3 +52,24 @@ impl fmt::Display for Problems {
 }
 
 impl std::error::Error for Problems {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_as_may_be_are_told_and_the_others_counted() {
+        let told = |count: usize| {
+            let mut problems = Problems::of("f");
+            (1..=count).for_each(|line| problems.add(line, "is wrong"));
+            problems.or(()).map_err(|problems| problems.to_string())
+        };
+        assert_eq!(told(0), Ok(()));
+        assert_eq!(told(1), Err("f:1: is wrong".into()));
+        assert_eq!(told(2), Err("f:1: is wrong\nf:2: is wrong".into()));
+        let full = told(PROBLEMS_MAX).expect_err("all are wrong");
+        assert!(full.ends_with("\nf:20: is wrong"), "{full}");
+        assert_eq!(told(PROBLEMS_MAX + 1), Err(full.clone() + "\nand 1 more"));
+        assert_eq!(told(PROBLEMS_MAX + 2), Err(full + "\nand 2 more"));
+    }
+}

@@ -298,4 +298,23 @@ mod tests {
         }
         assert_eq!(format!("{:?}", keys()), "ScramKeys { iterations: 4096, .. }");
     }
+
+    #[test]
+    fn the_longest_message_is_read_and_a_name_ends_where_it_is_cut() {
+        let long = |bytes: usize| format!("n,,n={},r=x", "a".repeat(bytes - "n,,n=,r=x".len()));
+        assert!(First::read(long(MESSAGE_BYTES_MAX).as_bytes()).is_ok());
+        assert!(First::read(long(MESSAGE_BYTES_MAX + 1).as_bytes()).is_err());
+        assert!(First::read(b"n,,n=a\0b,r=x").is_err());
+        assert_eq!(user_of(b"n,,\nn=a=2Cb,r=x\nr=xy"), Some("a,b".into()));
+        assert_eq!((user_of(b"n,,\nn=ann,r=x"), user_of(b"")), (None, None));
+    }
+
+    #[test]
+    fn keys_have_as_many_rounds_as_there_may_be() {
+        let text = keys().text();
+        let rounds = |rounds: u32| ScramKeys::parse(&text.replace("4096", &rounds.to_string()));
+        assert!(rounds(1).is_some() && rounds(ITERATIONS_MAX).is_some());
+        assert!(rounds(0).is_none() && rounds(ITERATIONS_MAX + 1).is_none());
+        assert_eq!(ScramKeys::derive(b"x", b"salt", 0).iterations, 1);
+    }
 }

@@ -5,14 +5,17 @@
 
 use crate::cache::CacheLimits;
 use crate::passwords::Hashing;
+use crate::sources::SourceLimits;
 use crate::token::TokenPolicy;
-use std::net::IpAddr;
 
 /// Everything that is chosen, besides files and the book.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Users who may do everything.
     pub superusers: Vec<String>,
+    /// Client identifiers that may be chosen, `%u` being the user and `*` at the end anything; none
+    /// of these: any.
+    pub client_ids: Vec<String>,
     /// What no rule speaks of is allowed, where there are rules.
     pub allow_unmatched: bool,
     /// By listener; one that is not there is [`Door::CLOSED`].
@@ -23,6 +26,8 @@ pub struct Settings {
     pub users_max: u32,
     /// What is remembered of checks.
     pub cache: CacheLimits,
+    /// What is remembered of where clients come from.
+    pub sources: SourceLimits,
     /// What a token must say; absent: none is taken.
     pub token: Option<TokenPolicy>,
     /// Seconds an answer of the service is remembered; absent: there is no service.
@@ -33,11 +38,13 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             superusers: Vec::new(),
+            client_ids: Vec::new(),
             allow_unmatched: false,
             doors: vec![Door::default()],
             hashing: Hashing::default(),
             users_max: 1_000_000,
             cache: CacheLimits::default(),
+            sources: SourceLimits::default(),
             token: None,
             http_cache_s: None,
         }
@@ -95,11 +102,11 @@ impl Anonymous {
         }
     }
 
-    /// Whether somebody from there may.
-    pub fn admits(self, peer: IpAddr) -> bool {
+    /// Whether somebody may who is of this machine, or is not.
+    pub fn admits(self, near: bool) -> bool {
         match self {
             Anonymous::No => false,
-            Anonymous::Loopback => peer.to_canonical().is_loopback(),
+            Anonymous::Loopback => near,
             Anonymous::Yes => true,
         }
     }
@@ -133,6 +140,25 @@ impl Method {
             Method::Scram => "scram",
             Method::Token => "token",
             Method::Http => "http",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_have_the_words_of_configurations() {
+        assert_eq!(Anonymous::ALL.map(Anonymous::name), ["no", "loopback", "yes"]);
+        let methods = ["certificate", "passwords", "scram", "token", "http"];
+        assert_eq!(Method::ALL.map(Method::name), methods);
+        for (anonymous, far, near) in [
+            (Anonymous::No, false, false),
+            (Anonymous::Loopback, false, true),
+            (Anonymous::Yes, true, true),
+        ] {
+            assert_eq!((anonymous.admits(false), anonymous.admits(true)), (far, near));
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::book::EVERYBODY;
 use crate::cache::CacheLimits;
 use crate::passwords::{Cost, Hashing, Scheme};
 use crate::settings::Anonymous;
+use crate::sources::SourceLimits;
 use model::ports::access::{Act, Reach};
 use model::ports::users::{Rule, UserOrder};
 
@@ -70,6 +71,7 @@ fn question(user: Option<&str>, password: Option<&str>) -> Question {
         method: None,
         dialogue: None,
         peer: "10.0.0.7:4711".parse().expect("an address"),
+        near: false,
         door: 0,
         tls: false,
         protocol: "mqtt5",
@@ -103,8 +105,9 @@ fn anonymous_is_a_choice() {
         doors: vec![Door { anonymous, ..Door::default() }],
         ..Settings::default()
     };
-    let local = Question { peer: "[::1]:1".parse().expect("one"), ..question(None, None) };
-    let mapped = Question { peer: "[::ffff:127.0.0.1]:1".parse().expect("one"), ..local.clone() };
+    let local = Question { near: true, ..question(None, None) };
+    // A header can say anything; only the socket makes somebody local.
+    let told = Question { peer: "127.0.0.1:1".parse().expect("one"), ..question(None, None) };
     for (anonymous, near, far) in [
         (Anonymous::No, "NotAuthorized", "NotAuthorized"),
         (Anonymous::Loopback, "-", "NotAuthorized"),
@@ -112,7 +115,7 @@ fn anonymous_is_a_choice() {
     ] {
         let gate = gate(settings(anonymous), None);
         assert_eq!(word(gate.admit(NOW_S, &local)), near, "{anonymous:?}");
-        assert_eq!(word(gate.admit(NOW_S, &mapped)), near, "{anonymous:?}");
+        assert_eq!(word(gate.admit(NOW_S, &told)), far, "{anonymous:?}");
         assert_eq!(word(gate.admit(NOW_S, &question(None, None))), far, "{anonymous:?}");
         let named = Question { user: Some("eve".into()), ..local.clone() };
         assert_eq!(word(gate.admit(NOW_S, &named)), "BadCredentials", "a name must be proved");
@@ -447,4 +450,59 @@ fn a_token_is_let_in_when_its_key_is_known() {
     assert_eq!(word(gate.admit(NOW_S, &named)), "BadCredentials", "bob's password it is not");
     put(&gate, "ann", None, |order| order.is_disabled = true);
     assert_eq!(word(gate.admit(NOW_S, &question(None, Some(token(3))))), "NotAuthorized");
+}
+
+#[test]
+fn client_identifiers_may_be_bound_to_users() {
+    let client_ids = ["%u", "%u:*", "guest-*"].map(String::from).to_vec();
+    let settings = Settings { superusers: vec!["bob".into()], client_ids, ..Settings::default() };
+    let bound = gate(settings, None);
+    let free = gate(Settings::default(), None);
+    for (user, client_id, may) in [
+        (Some("ann"), "ann", true),
+        (Some("ann"), "ann:d7", true),
+        (Some("ann"), "ann:", true),
+        (Some("ann"), "anna", false),
+        (Some("ann"), "d7", false),
+        (Some("ann"), "eve:d7", false),
+        (Some("eve"), "ann:d7", false),
+        (Some("eve"), "guest-1", true),
+        (None, "guest-1", true),
+        (None, "ann", false),
+        (None, ":d7", false),
+        (Some("bob"), "ann", true),
+    ] {
+        let who = Who { client_id, user };
+        assert_eq!(bound.may_be(&who), may, "{who:?}");
+        assert!(free.may_be(&who), "by default any");
+    }
+}
+
+#[test]
+fn a_source_that_guesses_is_refused_without_a_look_and_others_are_not() {
+    let sources = SourceLimits { failures_max: 5, ..SourceLimits::default() };
+    let gate = gate(Settings { sources, ..Settings::default() }, None);
+    let guess = |number: u32| Question {
+        client_id: format!("g{number}").into(),
+        ..question(Some("nobody"), Some("guess"))
+    };
+    for number in 0..5 {
+        assert_eq!(word(gate.admit(NOW_S, &guess(number))), "BadCredentials");
+    }
+    assert_eq!(word(gate.admit(NOW_S, &guess(9))), "Rate");
+    let elsewhere = Question { peer: "10.0.0.8:1".parse().expect("one"), ..guess(9) };
+    assert_eq!(word(gate.admit(NOW_S, &elsewhere)), "BadCredentials");
+    assert_eq!(word(gate.admit(NOW_S, &Question { near: true, ..guess(9) })), "BadCredentials");
+}
+
+#[test]
+fn the_longest_password_is_looked_at_and_a_longer_one_is_not() {
+    let most = UserOrder::PASSWORD_BYTES_MAX;
+    let of = |bytes: usize| {
+        let password = "p".repeat(bytes);
+        let users = format!("long:$plain${password}\n");
+        let gate = Gate::new(Settings::default(), files(&users, None), [1; 32]);
+        at_once(&gate, Some("long"), Some(&password))
+    };
+    assert_eq!((of(most), of(most + 1)), ("long".into(), "BadCredentials".into()));
 }

@@ -110,3 +110,50 @@ fn a_line_is_made_for_a_file() {
     assert!(line("ann", "", &hashing, [7; 32]).is_err());
     assert!(line("ann", &"x".repeat(1_025), &hashing, [7; 32]).is_err());
 }
+
+#[test]
+fn the_longest_names_and_passwords_make_lines() {
+    let hashing = Hashing { cost: Cost::Light, ..Hashing::default() };
+    let make = |user: usize, password: usize| {
+        line(&"u".repeat(user), &"p".repeat(password), &hashing, [7; 32])
+    };
+    let [name, password] = [UserOrder::NAME_BYTES_MAX, UserOrder::PASSWORD_BYTES_MAX];
+    assert!(make(1, 1).is_ok() && make(name, password).is_ok());
+    assert!(make(name + 1, 1).is_err_and(|why| why.contains("1 to 256 bytes")));
+    assert!(make(1, password + 1).is_err_and(|why| why.contains("1 to 1024 bytes")));
+}
+
+#[test]
+fn rounds_and_costs_are_taken_up_to_their_limit() {
+    let (_, seven) = FOREIGN[0];
+    let rounds = |rounds: u32| Hash::parse(&seven.replace("$101$", &format!("${rounds}$")));
+    assert!(rounds(1).is_ok() && rounds(ITERATIONS_MAX).is_ok());
+    assert!(rounds(0).is_err() && rounds(ITERATIONS_MAX + 1).is_err());
+    let (_, argon) = FOREIGN[3];
+    let cost = |kib: u32, passes: u32| {
+        Hash::parse(&argon.replace("m=4096,t=1", &format!("m={kib},t={passes}")))
+    };
+    assert!(cost(ARGON2_KIB_MAX, ARGON2_PASSES_MAX).is_ok());
+    let most = Err("a check of this hash would take more than 1 GiB or 64 passes");
+    assert_eq!(cost(ARGON2_KIB_MAX + 1, 1), most);
+    assert_eq!(cost(4_096, ARGON2_PASSES_MAX + 1), most);
+}
+
+#[test]
+fn the_costs_of_scram_stay_within_the_limits() {
+    let kept = |scram_iterations| {
+        let hashing = Hashing { cost: Cost::Light, scram_iterations, ..Hashing::default() };
+        hashing.hash(b"x", [7; 32]).scram.map(|keys| keys.iterations)
+    };
+    assert_eq!((kept(0), kept(1), kept(5_000)), (None, Some(4_096), Some(5_000)));
+}
+
+#[test]
+fn a_hash_is_shown_by_its_kind_alone() {
+    let shown = FOREIGN.map(|(_, text)| format!("{:?}", Hash::parse(text).expect("a hash")));
+    let kinds = ["$7$", "$7$", "$6$", "$argon2id$", "$argon2id$"];
+    assert_eq!(shown, kinds.map(|kind| format!("Hash({kind}…)")));
+    assert_eq!(format!("{:?}", Hash::Plain("sesame".into())), "Hash($plain$…)");
+    let keys = ScramKeys::derive(b"x", b"salt", 1);
+    assert_eq!(format!("{:?}", Hash::Scram(keys)), "Hash($scram-sha-256$…)");
+}

@@ -255,3 +255,63 @@ fn a_claim_says_all_that_may_be_done() {
     let said = claims(&token(&vectors, "ES256"), &without, NOW_S).expect("right");
     assert!(said.acl.is_none());
 }
+
+#[test]
+fn a_token_of_the_longest_length_is_read_and_one_byte_more_is_none() {
+    let sized = |bytes: usize| {
+        let short = unsigned(&json!({"x": ""}));
+        let pad = "x".repeat((bytes - short.len()) / 4 * 3);
+        let token = unsigned(&json!({"x": pad}));
+        let missing = bytes - token.len();
+        token + &"A".repeat(missing)
+    };
+    assert_eq!(sized(TOKEN_BYTES_MAX).len(), TOKEN_BYTES_MAX);
+    assert!(Signed::read(&sized(TOKEN_BYTES_MAX)).is_some());
+    assert!((1..=4).all(|more| Signed::read(&sized(TOKEN_BYTES_MAX + more)).is_none()));
+}
+
+#[test]
+fn so_many_keys_are_tried_and_no_more() {
+    let vectors = vectors();
+    let token = token(&vectors, "HS256");
+    let secret = vectors["secret"].as_str().expect("text").as_bytes();
+    let behind = |others: usize| {
+        let mut keys = Keys::default();
+        for at in 0..others {
+            keys.add_secret(&[at as u8; SECRET_BYTES_MIN]).expect("long enough");
+        }
+        keys.add_secret(secret).expect("long enough");
+        verify(&token, &keys).is_ok()
+    };
+    assert!(behind(KEYS_TRIED_MAX - 1));
+    assert!(!behind(KEYS_TRIED_MAX));
+}
+
+#[test]
+fn a_set_gives_so_many_keys_and_no_more() {
+    let counts = [64, 65, 200].map(|count| {
+        let key = json!({"kty": "oct", "k": "A".repeat(64)});
+        let mut keys = Keys::default();
+        keys.add_set(&json!({"keys": vec![key; count]}).to_string()).expect("keys");
+        keys.len()
+    });
+    assert_eq!(counts, [64, 64, 64]);
+}
+
+#[test]
+fn a_claim_has_so_many_rules_and_no_more() {
+    let rules = |count| json!({"all": vec!["a"; count]});
+    assert!(acl(&rules(UserOrder::RULES_MAX)).is_some());
+    assert!(acl(&rules(UserOrder::RULES_MAX + 1)).is_none());
+}
+
+#[test]
+fn a_user_of_the_longest_name_is_taken_and_one_byte_more_is_not() {
+    let policy = TokenPolicy { must_expire: false, ..TokenPolicy::default() };
+    let named = |bytes: usize| {
+        let token = unsigned(&json!({"sub": "u".repeat(bytes)}));
+        claims(&token, &policy, NOW_S).is_ok()
+    };
+    let most = UserOrder::NAME_BYTES_MAX;
+    assert_eq!([0, 1, most, most + 1].map(named), [false, true, true, false]);
+}

@@ -372,4 +372,133 @@ mod tests {
         found.into_iter().for_each(|bucket| marks.clear(bucket));
         assert!(marks.is_empty() && marks.from(0).is_none());
     }
+
+    fn settings() -> CopyistSettings {
+        let node = model::presence::NodeName::parse("a").expect("a name");
+        CopyistSettings::new(Lease { node, boot: 7 }, 1, "process", 1)
+    }
+
+    fn at(ms: u64) -> Now {
+        Now::new(Instant::from_nanos(ms * 1_000_000), ms)
+    }
+
+    #[test]
+    fn a_mark_is_of_its_bucket_alone() {
+        let mut marks = Marks::new();
+        marks.fill();
+        assert_eq!(marks.count(), u64::from(BUCKETS));
+        marks.clear(64);
+        assert!(!marks.has(64) && marks.has(63) && marks.has(65) && !marks.is_empty());
+        assert_eq!(
+            (marks.from(64), marks.from(63), marks.from(BUCKETS)),
+            (Some(65), Some(63), None)
+        );
+        marks.clear(64);
+        assert_eq!(marks.count(), u64::from(BUCKETS) - 1);
+    }
+
+    #[test]
+    fn credit_is_earned_by_time_and_saved_for_one_call() {
+        let mut resync = Resync::new(&CopyistSettings { resync_per_s: 100, ..settings() });
+        resync.earn(at(0));
+        assert!(!resync.affords(1));
+        resync.earn(at(9));
+        assert!(!resync.affords(1));
+        resync.earn(at(10));
+        assert!(resync.affords(1) && !resync.affords(2));
+        resync.spend(1);
+        assert!(!resync.affords(1));
+        resync.earn(at(60_000));
+        assert!(resync.affords(100) && !resync.affords(101), "a second's worth, and no more");
+        let mut fast = Resync::new(&CopyistSettings { resync_per_s: 2_000, ..settings() });
+        fast.earn(at(60_000));
+        assert!(fast.affords(u64::from(CHUNK_MAX)) && !fast.affords(u64::from(CHUNK_MAX) + 1));
+        assert_eq!(Resync::new(&CopyistSettings { resync_per_s: 0, ..settings() }).most(), 1);
+    }
+
+    #[test]
+    fn in_the_background_every_bucket_is_marked_once_a_round() {
+        let mut resync = Resync::new(&CopyistSettings { background_s: 60, ..settings() });
+        resync.mark(at(0));
+        assert!(resync.pass.is_empty(), "the first share is due after a second");
+        for second in 1..=60 {
+            resync.mark(at(second * 1_000));
+            let share = u64::from(BUCKETS) * second / 60;
+            assert_eq!(resync.pass.count(), share, "after {second} seconds");
+            resync.mark(at(second * 1_000 + 999));
+            assert_eq!(resync.pass.count(), share, "the next share is not due");
+        }
+        resync.begin();
+        resync.pass = Marks::new();
+        resync.mark(at(100_000));
+        assert!(resync.pass.is_empty(), "what is owed comes first");
+    }
+
+    #[test]
+    fn a_call_takes_marked_neighbours_that_are_written_up_to_its_records() {
+        let digests = Digests::new();
+        let mut resync = Resync::new(&settings());
+        (10..20).for_each(|bucket| resync.pass.set(bucket));
+        (30..30 + 2 * CHUNK_MAX).for_each(|bucket| resync.pass.set(bucket));
+        resync.cursor = 0;
+        digests.wait(10);
+        digests.wait(14);
+        assert_eq!(resync.choose(at(0), &digests), Some(11..14), "11 is the first that is written");
+        assert!(!resync.pass.has(10) && resync.next.has(10), "10 is for the next pass");
+        digests.settle(14);
+        (0..RECORDS_MAX - 1).for_each(|_| digests.add(11, 0));
+        digests.add(12, 0);
+        assert_eq!(resync.choose(at(0), &digests), Some(11..20), "as many records as may be");
+        digests.add(13, 0);
+        assert_eq!(resync.choose(at(0), &digests), Some(11..13), "one more");
+        resync.cursor = 30;
+        assert_eq!(resync.choose(at(0), &digests), Some(30..30 + CHUNK_MAX));
+        resync.cursor = BUCKETS - 1;
+        assert_eq!(resync.choose(at(0), &digests), Some(11..13), "round again");
+        resync.pass.set(BUCKETS - 1);
+        resync.cursor = BUCKETS - 1;
+        assert_eq!(resync.choose(at(0), &digests), Some(BUCKETS - 1..BUCKETS), "the last one");
+    }
+
+    #[test]
+    fn between_two_passes_it_rests() {
+        let (digests, mut resync) = (Digests::new(), Resync::new(&settings()));
+        resync.next.set(5);
+        assert_eq!(resync.choose(at(0), &digests), None);
+        assert_eq!(resync.choose(at(249), &digests), None);
+        assert_eq!(resync.choose(at(250), &digests), Some(5..6));
+    }
+
+    #[test]
+    fn a_bucket_that_refuses_alone_is_put_off_and_many_in_a_row_are_rested_for() {
+        let mut resync = Resync::new(&settings());
+        resync.narrow(at(0), &(0..128));
+        assert_eq!((resync.chunk, resync.refusals), (64, 0));
+        resync.narrow(at(0), &(0..3));
+        assert_eq!((resync.chunk, resync.refusals), (1, 0));
+        for bucket in 0..u16::from(REFUSALS_MAX) {
+            assert_eq!(resync.rests_until, None);
+            resync.pass.set(bucket);
+            resync.narrow(at(0), &(bucket..bucket + 1));
+            assert!(resync.next.has(bucket) && !resync.pass.has(bucket));
+            assert_eq!(resync.cursor, bucket + 1);
+        }
+        assert_eq!((resync.rests_until, resync.refusals), (Some(at(1_000).mono), 0));
+        assert_eq!(resync.choose(at(999), &Digests::new()), None);
+        assert!(resync.choose(at(1_000), &Digests::new()).is_some());
+    }
+
+    #[test]
+    fn a_bucket_that_differs_again_and_again_is_left_for_the_next_round() {
+        let mut resync = Resync::new(&settings());
+        resync.begin();
+        for repair in 1..=usize::from(REPAIRS_MAX) {
+            resync.differs(9);
+            assert_eq!((resync.differing.len(), resync.next.has(9)), (repair, true));
+        }
+        assert_eq!(resync.left(), u64::from(BUCKETS));
+        resync.differs(9);
+        assert_eq!(resync.differing.len(), usize::from(REPAIRS_MAX));
+        assert_eq!((resync.left(), resync.repairs[9]), (u64::from(BUCKETS) - 1, 0));
+    }
 }

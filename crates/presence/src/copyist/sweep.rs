@@ -139,3 +139,76 @@ impl Sweep {
 fn has(nodes: &[Lease], node: &str, boot: u64) -> bool {
     nodes.iter().any(|lease| lease.node.as_str() == node && lease.boot == boot)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::presence::NodeName;
+
+    fn lease(node: &str, boot: u64) -> Lease {
+        Lease { node: NodeName::parse(node).expect("a name"), boot }
+    }
+
+    /// Leases last a second, records of those offline ten, and `a` is the only node.
+    fn sweep() -> Sweep {
+        let mut settings = CopyistSettings::new(lease("a", 7), 1, "process", 1);
+        (settings.lease_ms, settings.forget_after_s) = (1_000, 10);
+        let mut sweep = Sweep::new(&settings);
+        sweep.nodes = vec![lease("a", 7)];
+        sweep
+    }
+
+    fn at(ms: u64) -> Now {
+        Now::new(Instant::from_nanos(ms * 1_000_000), 1_800_000_000_000 + ms)
+    }
+
+    fn record(of: &Lease, version: u64, online: bool) -> Record {
+        let (node, boot) = (of.node.clone(), of.boot);
+        Record { version: Version(version), online, node, boot, detail: "x".into(), user: None }
+    }
+
+    #[test]
+    fn whoever_went_is_forgotten_after_its_time_and_not_at_it() {
+        let mut sweep = sweep();
+        let version = (at(0).wall_ms - model::id::MessageId::EPOCH_MS) << 22;
+        let gone = record(&lease("a", 7), version, false);
+        assert!(!sweep.is_litter(at(10_000), &gone) && sweep.is_litter(at(10_001), &gone));
+        assert!(!sweep.is_litter(at(99_000), &Record { online: true, ..gone }));
+    }
+
+    #[test]
+    fn a_node_is_dead_after_four_leases_without_it() {
+        let mut sweep = sweep();
+        for dead in [lease("a", 6), lease("b", 7)] {
+            let left = record(&dead, 1, true);
+            assert!(!sweep.is_dead(at(0), &left), "it may come back");
+            assert!(!sweep.is_dead(at(3_999), &left) && sweep.is_dead(at(4_000), &left));
+        }
+        assert!(!sweep.is_dead(at(9_000), &record(&lease("a", 7), 1, true)), "it is alive");
+        sweep.forget();
+        assert!(!sweep.is_dead(at(9_000), &record(&lease("b", 7), 1, true)), "nothing is known");
+    }
+
+    #[test]
+    fn as_many_absent_nodes_are_noted_as_may_be() {
+        let mut sweep = sweep();
+        let left = |boot: usize| record(&lease("b", boot as u64), 1, true);
+        (0..=ABSENT_MAX).for_each(|boot| assert!(!sweep.is_dead(at(0), &left(boot))));
+        assert_eq!(sweep.absent.len(), ABSENT_MAX);
+        assert!(sweep.is_dead(at(4_000), &left(ABSENT_MAX - 1)));
+        assert!(!sweep.is_dead(at(4_000), &left(ABSENT_MAX)), "it was not noted");
+    }
+
+    #[test]
+    fn what_no_clock_gives_is_litter_and_a_call_removes_as_many_as_it_may() {
+        let mut sweep = sweep();
+        let alive = |version| record(&lease("a", 7), version, true);
+        let stored =
+            [("last".into(), alive(Version::LAST.0)), ("odd".into(), alive(Version::LAST.0 + 1))];
+        assert_eq!(sweep.litter(at(0), &stored), [("odd".into(), Version(Version::LAST.0 + 1))]);
+        let many: Vec<Entry> =
+            (0..=REMOVED_MAX).map(|n| (n.to_string().into(), alive(u64::MAX))).collect();
+        assert_eq!(sweep.litter(at(0), &many[1..]).len(), REMOVED_MAX);
+        assert_eq!(sweep.litter(at(0), &many).len(), REMOVED_MAX);
+    }
+}

@@ -207,3 +207,21 @@ fn old_records_are_swept_by_the_first_node_and_newer_ones_are_not() {
     assert_eq!(left.len(), 2, "{left:?}");
     assert!(left.contains(&"demo#new".into()) && left.contains(&"demo#alive".into()));
 }
+
+#[test]
+fn offers_go_together_up_to_the_entries_of_a_call() {
+    let (half, one) = (ENTRIES_MAX / 2, 1);
+    for (offers, together) in [
+        (vec![half, half], vec![ENTRIES_MAX]),
+        (vec![half, half + 1], vec![half, half + 1]),
+        (vec![ENTRIES_MAX + 1, one], vec![ENTRIES_MAX + 1, one]),
+        (vec![0, one], vec![one]),
+    ] {
+        let mut waiting: VecDeque<Offer> = VecDeque::new();
+        for (shard, &count) in offers.iter().enumerate() {
+            waiting.push_back(Offer { shard: ShardId(shard as u16), batches: many("demo", count) });
+        }
+        let loads = std::iter::from_fn(|| carry::load(&mut waiting)).map(|load| load.entries());
+        assert_eq!(loads.collect::<Vec<_>>(), together, "{offers:?}");
+    }
+}

@@ -578,3 +578,44 @@ fn a_users_name_is_in_the_record_and_a_taken_mark_is_of_one_version() {
     keeper.note(at(12), came("#c", version(12)));
     assert!(!taken(&keeper));
 }
+
+#[test]
+fn a_version_a_day_ahead_is_a_clocks_and_one_beyond_it_is_not() {
+    let ahead = |ms: u64| Version((START_MS + ms - MessageId::EPOCH_MS) << 22);
+    let day_ms = 86_400_000;
+    for (seen, follows) in [(ahead(day_ms), true), (ahead(day_ms + 1), false)] {
+        let mut keeper = keeper();
+        keeper.note(at(0), came("demo#a", version(0)));
+        let above = keeper.above(at(0), seen);
+        assert!(above > seen);
+        assert_eq!(keeper.clock.last() > seen, follows, "the own clock follows it");
+        assert!(follows || above == Version(seen.0 + 1));
+    }
+}
+
+#[test]
+fn writes_that_fail_are_tried_again_after_pauses_that_double_up_to_their_longest() {
+    let mut keeper = keeper();
+    keeper.note(at(0), came("demo#a", version(0)));
+    let mut ms = 10;
+    for longest in [BACKOFF_MS, 2 * BACKOFF_MS, 4 * BACKOFF_MS] {
+        assert!(!out(&mut keeper, ms).is_empty());
+        let mut fx = Effects::default();
+        keeper.written(at(ms), Err(Fault::Slow), &mut fx);
+        let pause_ms = (keeper.retry_at.expect("a pause") - at(ms).mono).as_millis() as u64;
+        let most = longest.min(BACKOFF_MS_MAX);
+        assert!((most * 3 / 4..=most).contains(&pause_ms), "{pause_ms} of {most}");
+        assert!(out(&mut keeper, ms + pause_ms - 1).is_empty(), "not before");
+        ms += pause_ms;
+    }
+    for _ in 0..20 {
+        ms += BACKOFF_MS_MAX;
+        assert!(!out(&mut keeper, ms).is_empty());
+        keeper.written(at(ms), Err(Fault::Slow), &mut Effects::default());
+        assert!(keeper.backoff_ms <= BACKOFF_MS_MAX);
+    }
+    assert_eq!(keeper.backoff_ms, BACKOFF_MS_MAX);
+    assert!(!out(&mut keeper, ms + BACKOFF_MS_MAX).is_empty());
+    answer(&mut keeper, ms + BACKOFF_MS_MAX, vec![Put::Taken]);
+    assert_eq!((keeper.backoff_ms, keeper.retry_at), (0, None));
+}

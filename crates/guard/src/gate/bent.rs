@@ -13,7 +13,7 @@ use model::ports::access::Who;
 
 /// Something right of each kind.
 fn seeds() -> Vec<Vec<u8>> {
-    let vectors = include_str!("token/vectors.json");
+    let vectors = include_str!("../token/vectors.json");
     let vectors: serde_json::Value = serde_json::from_str(vectors).expect("JSON");
     let text = |value: &serde_json::Value| value.as_str().expect("text").as_bytes().to_vec();
     vec![
