@@ -9,6 +9,7 @@
 mod lane;
 mod service;
 mod settings;
+mod token_shelf;
 mod user_book;
 
 pub use settings::{HttpSettings, Settings, TokenSettings};
@@ -17,10 +18,11 @@ pub use user_book::Submit;
 use crate::clock;
 use guard::http::{NoVerdict, Verdict};
 use guard::{Errands, Gate};
-use lane::{Asked, Lane, Turn};
+use lane::{Asked, Lane, Room, Turn};
 use model::id::ShardId;
 use model::ports::access::{Access, Admission, Question};
 use model::ports::log::Completion;
+use model::ports::tokens::TokenRows;
 use model::ports::users::Users;
 use model::session::Denial;
 use service::Service;
@@ -28,7 +30,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
+use token_shelf::TokenShelf;
 use user_book::UserBook;
+
+/// What of the files that it names cannot be used.
+pub fn unusable(settings: &Settings) -> Option<String> {
+    settings.load().err()
+}
 
 /// Hands the answer to a question to the shard that asked. It must arrive.
 pub type Tell = Box<dyn Fn(ShardId, u64, Admission) + Send + Sync>;
@@ -62,6 +70,7 @@ pub struct Counts {
 pub struct Entrance {
     desk: Arc<Desk>,
     book: Arc<UserBook>,
+    tokens: Arc<TokenShelf>,
     /// The keys' thread.
     fetcher: Mutex<Option<JoinHandle<()>>>,
 }
@@ -94,7 +103,9 @@ impl Entrance {
         let (guarded, files) = settings.load()?;
         let gate = Arc::new(Gate::new(guarded, files, seed));
         let service = Arc::new(Service::new(&settings));
-        let lane = || Lane::new(settings.waiting_max);
+        let room =
+            Room { waiting_max: settings.waiting_max, a_source_max: settings.waiting_a_source_max };
+        let lane = || Lane::new(room);
         let desk = Desk {
             gate: gate.clone(),
             hashing: lane(),
@@ -106,12 +117,18 @@ impl Entrance {
             ended: Condvar::new(),
         };
         let book = Arc::new(UserBook::new(gate));
-        Ok(Arc::new(Entrance { desk: Arc::new(desk), book, fetcher: Mutex::default() }))
+        let tokens = Arc::new(TokenShelf::new(book.clone()));
+        Ok(Arc::new(Entrance { desk: Arc::new(desk), book, tokens, fetcher: Mutex::default() }))
     }
 
     /// A row of [`model::ports::log::Table::Users`] that the log kept. False: it cannot be read.
     pub fn restore(&self, key: &[u8], value: &[u8]) -> bool {
         self.book.restore(key, value)
+    }
+
+    /// The same of [`model::ports::log::Table::ApiTokens`].
+    pub fn restore_token(&self, key: &[u8], value: &[u8]) -> bool {
+        self.tokens.restore(key, value)
     }
 
     /// Starts the threads. From now on questions are resolved and the book can be changed.
@@ -132,6 +149,11 @@ impl Entrance {
         self.book.clone()
     }
 
+    /// Where the API's tokens are kept.
+    pub fn token_rows(&self) -> Arc<dyn TokenRows> {
+        self.tokens.clone()
+    }
+
     /// Takes a question that [`Access::admit`] answered with `Later`. Never blocks. `Err`: this is
     /// the answer, at once.
     pub fn resolve(
@@ -140,9 +162,10 @@ impl Entrance {
         number: u64,
         question: Box<Question>,
     ) -> Result<(), Admission> {
-        self.desk.hashing.put(Asked { shard, number, question }).map_err(|_| {
+        let known = self.desk.gate.known(clock::unix_s(), &question);
+        self.desk.hashing.put(Asked { shard, number, question, known }).map_err(|(why, _)| {
             self.desk.tally.refused_full.fetch_add(1, Ordering::Relaxed);
-            Admission::Refused(Denial::Unavailable)
+            Admission::Refused(why)
         })
     }
 
@@ -234,10 +257,10 @@ impl Desk {
             return self.answer(&asked, admission);
         }
         // It has to be asked for elsewhere.
-        let left = if asks { Err(asked) } else { self.asking.put(asked) };
-        if let Err(asked) = left {
+        let left = if asks { Err((Denial::Unavailable, asked)) } else { self.asking.put(asked) };
+        if let Err((why, asked)) = left {
             self.tally.refused_full.fetch_add(1, Ordering::Relaxed);
-            self.answer(&asked, Admission::Refused(Denial::Unavailable));
+            self.answer(&asked, Admission::Refused(why));
         }
     }
 

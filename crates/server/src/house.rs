@@ -16,9 +16,10 @@ use crate::outside::{Outside, Room};
 use crate::switchboard::Part;
 use base::hash::{self, HashKey};
 use base::slab::{Key, Slab};
+use base::text::escaped;
 use base::time::{Instant, Now};
 use broker::Broker;
-use hub::{Effects, Hub};
+use hub::{Effects, Hub, OrderLetter};
 use model::close::CloseReason;
 use model::event::Counter;
 use model::id::{ConnRef, DeviceId, ProductKey, ShardId};
@@ -30,6 +31,7 @@ use model::ports::log::{Completion, StoreError, Ticket};
 use model::presence::{Principal, Version};
 use model::product::Product;
 use model::request::{Delivery, Request};
+use model::session::{SessionDelivery, SessionRequest};
 use net::{Desk, House, Opened};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -47,6 +49,8 @@ pub enum Mail {
     Ask(Command, Part),
     /// From the shard's log, for one of the two rooms.
     Completions(Room, Vec<Completion>),
+    /// From the hub of another shard.
+    Order(ShardId, OrderLetter),
     /// From the broker of another shard: what it had to say in a turn.
     Letters(Letters),
     /// The answer to a question about access.
@@ -219,6 +223,7 @@ impl<O: Outside> ServerHouse<O> {
             | Request::Unsendable { device, .. }
             | Request::Pull { device, .. }
             | Request::Report { device, .. }
+            | Request::Written { device }
             | Request::Closed { device, .. } => device.shard(),
             // A machine lives where its session does.
             Request::Session(_) => self.shard,
@@ -227,6 +232,7 @@ impl<O: Outside> ServerHouse<O> {
             return desk.post(owner, Mail::Request(from, request));
         }
         self.look_outside();
+        tell_login(from, &request);
         match request {
             Request::Session(word) => {
                 self.topics.request(now, from, word);
@@ -245,6 +251,9 @@ impl<O: Outside> ServerHouse<O> {
         let effects = &mut self.topics.effects;
         effects.events_wanted = self.outside.clients_wanted();
         effects.messages_wanted = self.outside.messages_wanted();
+        let pressure = self.outside.pressure();
+        self.hub.press(pressure);
+        self.topics.broker.press(pressure);
     }
 
     fn ask(&mut self, now: Now, command: Command, part: Part, desk: &mut Desk<Self>) {
@@ -268,10 +277,16 @@ impl<O: Outside> ServerHouse<O> {
     fn carry_out(&mut self, now: Now, desk: &mut Desk<Self>) {
         while !self.effects.is_empty() {
             for (to, delivery) in self.effects.deliveries.drain(..) {
+                if let Delivery::Refused(refused) = &delivery {
+                    desk.turned_away(to, refused.why.name(), refused.who.as_deref());
+                }
                 desk.deliver(to, delivery);
             }
             for (ask, answer) in std::mem::take(&mut self.effects.answers) {
                 self.answer(ask, answer, desk);
+            }
+            for (to, letter) in self.effects.letters.drain(..) {
+                desk.post(to, Mail::Order(self.shard, letter));
             }
             self.publish();
             self.mirror(now);
@@ -285,6 +300,9 @@ impl<O: Outside> ServerHouse<O> {
     fn carry_out_topics(&mut self, now: Now, desk: &mut Desk<Self>) {
         while !self.topics.effects.is_empty() {
             for (to, delivery) in self.topics.effects.deliveries.drain(..) {
+                if let SessionDelivery::Refused(denied) = &delivery {
+                    desk.turned_away(to, denied.why.name(), denied.who.as_deref());
+                }
                 desk.deliver(to, Delivery::Session(delivery));
             }
             for (ask, answer) in std::mem::take(&mut self.topics.effects.answers) {
@@ -306,6 +324,8 @@ impl<O: Outside> ServerHouse<O> {
     fn carry_out_alone(&mut self, now: Now) {
         while !(self.effects.is_empty() && self.topics.effects.is_empty()) {
             self.effects.deliveries.clear();
+            // What orders have to say to each other is said again at the first turn after a start.
+            self.effects.letters.clear();
             self.topics.effects.deliveries.clear();
             let mut answers = std::mem::take(&mut self.effects.answers);
             let others = std::mem::take(&mut self.topics.effects.answers);
@@ -355,11 +375,31 @@ impl<O: Outside> ServerHouse<O> {
             status.counters.add(&self.topics.effects.counters);
             self.topics.broker.status(status);
             status.connections = desk.connections as u64;
+            status.pressure = self.outside.pressure();
             status.turn_us_max = std::mem::take(&mut desk.turn_us_max);
         }
         if let Some(part) = self.asks.remove(Key::unpack(ask)) {
             part.answer(answer);
         }
+    }
+}
+
+/// Who wants to be whom, for the log: a line of the life of a connection.
+fn tell_login(from: ConnRef, request: &Request) {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let (shard, conn) = (from.shard().0, from.key().pack());
+    match request {
+        Request::Bind(bind) => {
+            let (product, device) = (bind.product.as_str(), bind.device.as_str());
+            tracing::debug!(shard, conn, product, device, "it asks to be let in");
+        }
+        Request::Session(SessionRequest::Connect(connect)) => {
+            let device = escaped(&connect.client_id);
+            tracing::debug!(shard, conn, %device, "it asks to be let in");
+        }
+        _ => {}
     }
 }
 
@@ -397,6 +437,11 @@ impl<O: Outside> House for ServerHouse<O> {
                 }
                 self.look_outside();
                 self.complete(now, room, completions.into_iter());
+                self.carry_out(now, desk);
+            }
+            Mail::Order(from, letter) => {
+                self.look_outside();
+                self.hub.letter(now, from, letter, &mut self.effects);
                 self.carry_out(now, desk);
             }
             Mail::Letters(letters) => {

@@ -5,6 +5,7 @@ use model::event::{ClientEvent, Event};
 use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, Fault};
 use model::ports::log::{Call, Completion, Ticket};
+use model::pressure::Pressure;
 
 /// Which room of a house calls its log. Each has tickets of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +41,11 @@ pub trait Outside {
 
     /// Publishes what happened to clients; returns how many were dropped.
     fn publish_clients(&mut self, events: Vec<ClientEvent>) -> usize;
+
+    /// How short memory is.
+    fn pressure(&self) -> Pressure {
+        Pressure::Calm
+    }
 
     /// Has a question answered, by mail; or at once, when it cannot be taken.
     fn resolve(&mut self, number: u64, question: Box<Question>) -> Result<(), Admission>;

@@ -7,6 +7,7 @@
 mod bridges;
 mod doors;
 mod folder;
+mod memory;
 mod presence;
 mod rooms;
 mod storage;
@@ -35,6 +36,7 @@ use model::id::ShardId;
 use model::limits::Limits;
 use model::ports::control::Control;
 use model::ports::presence::PresenceOffice;
+use model::pressure::Gauge;
 use model::product::Product;
 use net::epoll::Epoll;
 use net::layer::tls::TlsServer;
@@ -82,10 +84,26 @@ pub struct Running {
     entrance: Arc<Entrance>,
     counts: SysTopics,
     bridges: Mutex<Bridges>,
+    memory: memory::Memory,
     presence: presence::Running,
     office: Arc<dyn PresenceOffice>,
     inside: Option<Inside>,
     token_file: Option<PathBuf>,
+}
+
+/// What of the files that a configuration names cannot be used, a sentence each: certificates, keys
+/// that belong to them, authorities, revoked certificates, users, rules, keys of tokens, and what
+/// bridges need. Nothing is opened but these.
+pub fn unusable(config: &Config) -> Vec<String> {
+    let alone = |listener: &config::Listener| {
+        let listen = vec![listener.clone()];
+        doors::load_tls(&Config { listen, ..config.clone() }).err().map(|error| error.to_string())
+    };
+    let mut wrong: Vec<String> = config.listen.iter().filter_map(alone).collect();
+    wrong.extend(crate::access::unusable(&topics::access_settings(config)));
+    wrong.extend(config.bridges.iter().filter_map(bridges::unusable));
+    wrong.dedup();
+    wrong
 }
 
 /// Starts a server.
@@ -104,43 +122,42 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
     let mut presence = Presence::new(&config, random_word()?)?;
     let open = listen::open(&doors, count, limits.tcp_user_timeout_ms).map_err(failed)?;
     let hooks = rooms::webhooks(&config);
-    let home = folder.home;
-    let timelines = rooms::report_timelines(home, &hooks);
-    let seeds = Seeds {
-        hash_key: HashKey::new(random_word()?, random_word()?),
-        seed: random_word()?,
-        report_hooks: if config.api.enabled { report_hooks(&hooks, &timelines) } else { vec![] },
-        node_secret: folder.secret(),
-        home,
-        limits: limits.clone(),
-        count,
-    };
+    let timelines = rooms::report_timelines(folder.home, &hooks);
+    let seeds = Seeds::new(&config, (&hooks, &timelines), &folder, count)?;
     let rooms = restored(&config, (&seeds, &topics), &mut folder)?;
     folder.forget_others(&timelines)?;
-    let last_id = rooms.iter().map(|(hub, _)| hub.id_floor().0).fold(folder.last_id, u64::max);
+    let last_id = rooms.iter().map(|(hub, _)| hub.id_floor().0).fold(0, u64::max);
     let boxes = boxes(count, &limits)?;
     let storage = Arc::new(folder.start(boxes.clone(), timelines, topics.entrance.clone())?);
     topics.begin(&storage, &boxes)?;
     let feed = Feed::new(&limits);
     presence.begin(&config, seeds.seed, (&boxes, &storage, &feed))?;
-    let joined = Joined { waiting: Waiting::new(count as u16), profiles: doors::profiles(&config) };
-    let entrance = &topics.entrance;
-    let outward = Outward { storage: &storage, feed: &feed, entrance, presence: &presence };
+    let joined = Joined::new(&config, count);
+    let (gauge, census) = (Arc::new(Gauge::default()), Arc::new(Census::default()));
+    let outward = Outward {
+        gauge: &gauge,
+        census: &census,
+        storage: &storage,
+        feed: &feed,
+        entrance: &topics.entrance,
+        presence: &presence,
+    };
     let houses = houses(&seeds, (rooms, joined), &outward, &boxes);
     let shards = spawn(&config, &seeds, (houses, open.shards), &boxes, &doors)?;
-    let switchboard = Switchboard::new(boxes, home, last_id);
+    let switchboard = Switchboard::new(boxes, seeds.home, last_id);
     let (office, presence) = presence.run(&switchboard, count)?;
     let parts = rooms::Parts {
         switchboard: switchboard.clone(),
         feed,
         storage: storage.clone(),
-        users: topics.entrance.users(),
+        entrance: topics.entrance.clone(),
         office: office.clone(),
         stream: presence.readings(),
     };
     let api = rooms::start_api(&config, token, hooks, parts)?;
     let counts = SysTopics::start(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
     let bridges = inside.as_ref().map(|inside| inside.start(&asked)).transpose()?;
+    let memory = memory::Memory::start(limits.memory_max, gauge, census);
     Ok(Running {
         switchboard,
         shards,
@@ -150,6 +167,7 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
         listening: doors::names(&config).zip(open.addresses).collect(),
         _files: open.files,
         counts: counts.map_err(failed)?,
+        memory: memory.map_err(failed)?,
         bridges: Mutex::new(bridges.unwrap_or_default()),
         presence,
         office,
@@ -166,12 +184,17 @@ impl Running {
         &self.listening
     }
 
-    /// The port of the listener with this name, if it has one.
-    pub fn port(&self, name: &str) -> Option<u16> {
+    /// The address of the listener with this name, if it has one.
+    pub fn addr(&self, name: &str) -> Option<SocketAddr> {
         self.listening.iter().find_map(|(found, address)| match address {
-            Address::Tcp(address) if found == name => Some(address.port()),
+            Address::Tcp(address) if found == name => Some(*address),
             _ => None,
         })
+    }
+
+    /// Its port.
+    pub fn port(&self, name: &str) -> Option<u16> {
+        self.addr(name).map(|addr| addr.port())
     }
 
     /// Where the API listens.
@@ -204,10 +227,16 @@ impl Running {
         &self.switchboard
     }
 
-    /// Stops listening and lets the connections go at the configured pace.
+    /// Has the API answer what it was asked, then stops listening and lets the connections go at
+    /// the configured pace.
     pub fn drain(&self) {
+        self.switchboard.announce_drain();
+        if let Some(api) = &self.api {
+            // Before the shards go: they are who answers, and a push may wait for its device.
+            api.finish();
+        }
         self.bridges.lock().unwrap_or_else(PoisonError::into_inner).stop();
-        if !self.switchboard.tell_all(|| Mail::Drain) {
+        if !self.switchboard.drain() {
             tracing::error!("a shard's mailbox is full: it was not told to drain");
         }
     }
@@ -266,6 +295,7 @@ impl Running {
             }
         }
         self.counts.stop();
+        self.memory.stop();
         self.storage.let_couriers_go();
         self.presence.stop();
         self.entrance.close();
@@ -293,6 +323,25 @@ struct Seeds {
     node_secret: [u8; 32],
     report_hooks: Vec<ReportHook>,
     count: usize,
+}
+
+impl Seeds {
+    fn new(
+        config: &Config,
+        (hooks, timelines): (&[admin::Webhook], &[Option<model::timeline::TimelineId>]),
+        folder: &storage::Folder,
+        count: usize,
+    ) -> Result<Seeds, StartError> {
+        Ok(Seeds {
+            hash_key: HashKey::new(random_word()?, random_word()?),
+            seed: random_word()?,
+            report_hooks: if config.api.enabled { report_hooks(hooks, timelines) } else { vec![] },
+            node_secret: folder.secret(),
+            home: folder.home,
+            limits: Arc::new(config.limits.clone()),
+            count,
+        })
+    }
 }
 
 /// Settles how many connections there may be, and refuses what the descriptors do not allow.
@@ -350,6 +399,8 @@ fn restored(
 
 /// What houses have outside.
 struct Outward<'a> {
+    gauge: &'a Arc<Gauge>,
+    census: &'a Arc<Census>,
     storage: &'a Arc<Storage>,
     feed: &'a Arc<Feed>,
     entrance: &'a Arc<Entrance>,
@@ -362,6 +413,13 @@ struct Joined {
     profiles: Arc<[Profile]>,
 }
 
+impl Joined {
+    fn new(config: &Config, count: usize) -> Joined {
+        let waiting = Waiting::new(count as u16, &config.limits);
+        Joined { waiting, profiles: doors::profiles(config) }
+    }
+}
+
 /// A house for each hub and broker.
 fn houses(
     seeds: &Seeds,
@@ -369,7 +427,6 @@ fn houses(
     outward: &Outward<'_>,
     boxes: &Mailboxes<World>,
 ) -> Houses {
-    let census = Arc::new(Census::default());
     let house = |(number, (hub, broker)): (usize, (Hub, Broker))| {
         let settings = net::Settings {
             shard: ShardId(number as u16),
@@ -377,7 +434,7 @@ fn houses(
             hash_key: seeds.home,
             limits: seeds.limits.clone(),
             doors: Vec::new(),
-            census: census.clone(),
+            census: outward.census.clone(),
             seed: seeds.seed,
         };
         let world = World::new(settings.shard, outward);
@@ -433,15 +490,22 @@ fn report_hooks(
     wanted.map(|(hook, timeline)| ReportHook { product: hook.product.clone(), timeline }).collect()
 }
 
-/// A shard's share. Identities do not spread evenly: a little more than an even share.
+/// A shard's share of what the process may not pass: all of them together are just that. A shard
+/// that has more devices than others, or more that waits for them, refuses a little before the
+/// whole is full.
+fn strict_share(whole: u64, (shard, count): (ShardId, u64)) -> u64 {
+    whole / count + u64::from(u64::from(shard.0) < whole % count)
+}
+
 fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
     let count = seeds.count as u64;
     let share = |whole: u64| whole.div_ceil(count);
-    let ample = |whole: u64| if count == 1 { whole } else { share(whole) + share(whole) / 8 + 64 };
+    let strict = |whole: u64| strict_share(whole, (shard, count));
     hub::Settings {
         shard,
-        devices_max: u32::try_from(ample(u64::from(seeds.limits.devices_max))).unwrap_or(u32::MAX),
-        offline_bytes_max: ample(seeds.limits.offline_bytes_max),
+        shards: seeds.count as u16,
+        devices_max: strict(seeds.limits.devices_max.into()) as u32,
+        offline_bytes_max: strict(seeds.limits.offline_bytes_max),
         binds_per_s: share(u64::from(seeds.limits.binds_per_s)) as u32,
         limits: seeds.limits.clone(),
         node_secret: seeds.node_secret,
@@ -523,4 +587,19 @@ fn random<const N: usize>() -> Result<[u8; N], StartError> {
 
 fn now() -> base::time::Now {
     base::time::Now::new(base::time::Instant::default(), clock::wall_ms())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shares_of_all_shards_are_together_the_limit() {
+        for (whole, count) in [(1 << 30, 1), (1 << 30, 2), (1_000_003, 7), (5, 64), (0, 3)] {
+            let shares = (0..count).map(|n| strict_share(whole, (ShardId(n as u16), count)));
+            let shares: Vec<u64> = shares.collect();
+            assert_eq!(shares.iter().sum::<u64>(), whole, "{whole} over {count}");
+            assert!(shares[0] - shares[shares.len() - 1] <= 1, "{shares:?}");
+        }
+    }
 }

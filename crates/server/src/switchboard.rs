@@ -11,7 +11,8 @@ mod topics;
 use crate::clock;
 use crate::house::{Mail, ServerHouse, owner};
 use crate::outside::Outside;
-use base::hash::HashKey;
+use base::hash::{self, HashKey};
+use hub::order_home;
 use model::id::{DeviceId, MessageId, ProductKey, ShardId};
 use model::ports::control::{Answer, Command, Control, PushCounts, PushOrder, Reply, Target};
 use model::push::{Outcome, Rejection};
@@ -19,6 +20,7 @@ use net::mailbox::Mailbox;
 use net::shard::{Letter, LetterOf};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The letters of a server's shards.
@@ -32,6 +34,7 @@ pub struct Switchboard<O: Outside + Send + 'static> {
     mailboxes: Mailboxes<O>,
     hash_key: HashKey,
     last_id: Arc<Mutex<u64>>,
+    draining: Arc<AtomicBool>,
 }
 
 impl<O: Outside + Send> Clone for Switchboard<O> {
@@ -40,6 +43,7 @@ impl<O: Outside + Send> Clone for Switchboard<O> {
             mailboxes: self.mailboxes.clone(),
             hash_key: self.hash_key,
             last_id: self.last_id.clone(),
+            draining: self.draining.clone(),
         }
     }
 }
@@ -47,7 +51,24 @@ impl<O: Outside + Send> Clone for Switchboard<O> {
 impl<O: Outside + Send> Switchboard<O> {
     /// A switchboard over these shards; push ids continue after `last_id`.
     pub fn new(mailboxes: Mailboxes<O>, hash_key: HashKey, last_id: u64) -> Self {
-        Switchboard { mailboxes, hash_key, last_id: Arc::new(Mutex::new(last_id)) }
+        let (last_id, draining) = (Arc::new(Mutex::new(last_id)), Arc::default());
+        Switchboard { mailboxes, hash_key, last_id, draining }
+    }
+
+    /// Says that the server is going: from now on it is not ready.
+    pub fn announce_drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Has all shards let their connections go; false when some mailbox was full.
+    pub fn drain(&self) -> bool {
+        self.announce_drain();
+        self.tell_all(|| Mail::Drain)
+    }
+
+    /// Whether it is going.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
     }
 
     /// Sends mail to every shard; false when some mailbox was full.
@@ -99,8 +120,7 @@ impl<O: Outside + Send> Switchboard<O> {
 
     fn push(&self, order: PushOrder, reply: Reply) {
         let Target::Devices(devices) = &order.target else {
-            let commands = self.all().map(|shard| (shard, Command::Push(order.clone())));
-            return self.gather(commands.collect(), reply);
+            return self.push_to_many(order, reply);
         };
         let split = self.split(&order.product, devices.clone());
         if split.is_empty() {
@@ -111,6 +131,24 @@ impl<O: Outside + Send> Switchboard<O> {
             true => self.push_with_key(order, split, reply),
             false => self.gather(parts_of(&order, split), reply),
         }
+    }
+
+    /// The order's owner takes it, for all; then all are asked how far they are.
+    fn push_to_many(&self, order: PushOrder, reply: Reply) {
+        let owner = hash::home(order_home(self.hash_key, &order), self.shards());
+        let this = self.clone();
+        let taken = move |answer: Answer| {
+            let Answer::Pushed { id, outcomes, counts } = answer else { return reply(answer) };
+            let told = move |answer: Answer| {
+                let counts = match answer {
+                    Answer::Counts(Some(counts)) => counts,
+                    _ => counts,
+                };
+                reply(Answer::Pushed { id, outcomes, counts });
+            };
+            this.ask(Command::PushCounts(id), Box::new(told));
+        };
+        self.gather(vec![(ShardId(owner), Command::Push(order))], Box::new(taken));
     }
 
     /// One shard is asked first, and the others under the id it answers: so an order that was cut

@@ -1,5 +1,5 @@
 //! A server without sockets over a real data folder: what it was told is there after a restart,
-//! with another number of shards, and from a folder of format 1.
+//! also with another number of shards.
 
 use model::id::{DeviceId, ProductKey, Tag};
 use model::ports::control::{Answer, Command, Control, DeviceState, PushOrder, Target};
@@ -146,34 +146,4 @@ fn a_product_that_was_dropped_in_one_log_alone_does_not_come_back() {
         assert!(!products(&server).contains(&key("made")), "start {start}");
         stop(server);
     }
-}
-
-/// A journal of format 1, written by the server of that time: a product `made`; `d-4` blocked; a
-/// push for `d-0` to `d-4` (one for `d-5` is over), another for `d-3` to `d-8`.
-const JOURNAL: &[u8] = include_bytes!("format-1/journal.bin");
-
-#[test]
-fn a_folder_of_format_1_is_upgraded_with_everything_in_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str, bytes: &[u8]| {
-        std::fs::write(folder.path().join(name), bytes).expect("written");
-    };
-    std::fs::create_dir(folder.path().join("journal")).expect("made");
-    file("journal/0000000001.log", JOURNAL);
-    file("FORMAT", b"holdline data 1\n");
-    file("node.secret", &[7; 32]);
-    for _ in 0..2 {
-        let server = run(folder.path(), 2);
-        let states = states(&server);
-        let waiting: Vec<_> = states.iter().map(|state| state.waiting).collect();
-        assert_eq!(waiting, [1, 1, 1, 2, 2, 1, 1, 1, 1]);
-        let blocked = states.iter().filter(|state| state.blocked);
-        assert_eq!(blocked.map(|state| &state.device).collect::<Vec<_>>(), [&device(4)]);
-        assert!(products(&server).contains(&key("made")));
-        assert!(server.control().next_id().0 > 774_519_838_703_616_002);
-        stop(server);
-    }
-    let format = std::fs::read_to_string(folder.path().join("FORMAT")).expect("read");
-    assert_eq!(format, "holdline data 2\nlogs 2\n");
-    assert!(!folder.path().join("journal").exists());
 }

@@ -15,7 +15,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// Longest wait for anything; what is there is there at once.
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(300);
 
 /// A server with listeners of every sort, and whatever `more` says.
 fn run(data: &Path, shards: u16, more: &str) -> Running {

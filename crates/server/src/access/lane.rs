@@ -1,12 +1,17 @@
 //! Questions that wait for a thread, and the threads.
 //!
 //! A lane has a bounded queue: whoever is one too many is told at once, and nobody waits longer
-//! than a client has patience. What is done with a question is the caller's. Invariant: every
+//! than a client has patience. Those who are known come first, and among those who are known
+//! equally well the sources take turns, so that a thousand questions of one keep nobody else
+//! waiting for more than one. What is done with a question is the caller's. Invariant: every
 //! question that was taken is handed out once, at the latest when the lane is closed.
 
+use guard::sources::Known;
 use model::id::ShardId;
+use model::link::Source;
 use model::ports::access::Question;
-use std::collections::VecDeque;
+use model::session::Denial;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -21,19 +26,31 @@ pub(super) struct Asked {
     pub(super) shard: ShardId,
     pub(super) number: u64,
     pub(super) question: Box<Question>,
+    /// How well whoever asks is known.
+    pub(super) known: Known,
 }
 
 /// How a question leaves the lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
     /// It is to be answered.
     Now,
-    /// It waited too long, or the lane is closed.
+    /// It waited too long, had to make room, or the lane is closed.
     TooLate,
+}
+
+/// How many may wait.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    /// In all. One more is refused, or one who is known less.
+    pub(super) waiting_max: u32,
+    /// Of one source. One more is refused.
+    pub(super) a_source_max: u32,
 }
 
 /// A queue with threads.
 pub(super) struct Lane {
-    waiting_max: usize,
+    room: Room,
     queue: Mutex<Queue>,
     came: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -41,14 +58,90 @@ pub(super) struct Lane {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<(Instant, Asked)>,
+    /// By how well they are known, the best first.
+    ranks: [Rank; Known::ALL.len()],
+    /// Had to make room; each is answered by the next thread.
+    pushed_out: VecDeque<Asked>,
+    count: usize,
     closed: bool,
 }
 
+/// Questions of those who are known equally well.
+#[derive(Default)]
+struct Rank {
+    /// Sources with questions, in the order of their turns.
+    turns: VecDeque<Option<Source>>,
+    of: HashMap<Option<Source>, VecDeque<(Instant, Asked)>>,
+}
+
+impl Rank {
+    fn put(&mut self, source: Option<Source>, entry: (Instant, Asked)) {
+        let questions = self.of.entry(source).or_default();
+        if questions.is_empty() {
+            self.turns.push_back(source);
+        }
+        questions.push_back(entry);
+    }
+
+    /// The first question of the source whose turn it is.
+    fn take(&mut self) -> Option<(Instant, Asked)> {
+        let source = self.turns.pop_front()?;
+        let questions = self.of.get_mut(&source)?;
+        let first = questions.pop_front();
+        if questions.is_empty() {
+            self.of.remove(&source);
+        } else {
+            self.turns.push_back(source);
+        }
+        first
+    }
+
+    /// The last question of the source whose turn is last.
+    fn take_last(&mut self) -> Option<Asked> {
+        let source = *self.turns.back()?;
+        let questions = self.of.get_mut(&source)?;
+        let last = questions.pop_back();
+        if questions.is_empty() {
+            self.of.remove(&source);
+            self.turns.pop_back();
+        }
+        last.map(|(_, asked)| asked)
+    }
+}
+
+impl Queue {
+    fn waiting_of(&self, source: Option<Source>) -> usize {
+        self.ranks.iter().filter_map(|rank| rank.of.get(&source)).map(VecDeque::len).sum()
+    }
+
+    /// One who is known less than `known` makes room.
+    fn push_out(&mut self, known: Known) -> bool {
+        let worse = self.ranks[known as usize + 1..].iter_mut().rev();
+        let Some(asked) = worse.filter_map(Rank::take_last).next() else { return false };
+        self.pushed_out.push_back(asked);
+        self.count -= 1;
+        true
+    }
+
+    fn next(&mut self) -> Option<(Turn, Asked)> {
+        if let Some(asked) = self.pushed_out.pop_front() {
+            return Some((Turn::TooLate, asked));
+        }
+        let (since, asked) = self.ranks.iter_mut().find_map(Rank::take)?;
+        self.count -= 1;
+        let is_late = self.closed || clock::since(since) > PATIENCE;
+        Some((if is_late { Turn::TooLate } else { Turn::Now }, asked))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0 && self.pushed_out.is_empty()
+    }
+}
+
 impl Lane {
-    pub(super) fn new(waiting_max: u32) -> Arc<Lane> {
+    pub(super) fn new(room: Room) -> Arc<Lane> {
         Arc::new(Lane {
-            waiting_max: waiting_max as usize,
+            room,
             queue: Mutex::default(),
             came: Condvar::new(),
             threads: Mutex::default(),
@@ -79,13 +172,21 @@ impl Lane {
         Ok(())
     }
 
-    /// Takes a question, if there is room.
-    pub(super) fn put(&self, asked: Asked) -> Result<(), Asked> {
+    /// Takes a question, if there is room, or makes some. `Err`: why not.
+    pub(super) fn put(&self, asked: Asked) -> Result<(), (Denial, Asked)> {
+        let source = (!asked.question.near).then(|| Source::of(asked.question.peer.ip()));
         let mut queue = self.lock();
-        if queue.closed || queue.waiting.len() >= self.waiting_max {
-            return Err(asked);
+        let Room { waiting_max, a_source_max } = self.room;
+        if source.is_some() && queue.waiting_of(source) >= a_source_max as usize {
+            return Err((Denial::Rate, asked));
         }
-        queue.waiting.push_back((clock::began(), asked));
+        let most = waiting_max as usize;
+        let is_full = queue.count >= most || queue.pushed_out.len() >= most;
+        if queue.closed || is_full && !(queue.count > 0 && queue.push_out(asked.known)) {
+            return Err((Denial::Unavailable, asked));
+        }
+        queue.count += 1;
+        queue.ranks[asked.known as usize].put(source, (clock::began(), asked));
         drop(queue);
         self.came.notify_one();
         Ok(())
@@ -93,7 +194,7 @@ impl Lane {
 
     /// How many wait.
     pub(super) fn waiting(&self) -> usize {
-        self.lock().waiting.len()
+        self.lock().count
     }
 
     /// Takes no more, and waits until every question was handed out.
@@ -110,16 +211,92 @@ impl Lane {
     }
 
     fn next(&self) -> Option<(Turn, Asked)> {
-        let idle = |queue: &mut Queue| queue.waiting.is_empty() && !queue.closed;
+        let idle = |queue: &mut Queue| queue.is_empty() && !queue.closed;
         let queue = self.came.wait_while(self.lock(), idle);
-        let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
-        let (since, asked) = queue.waiting.pop_front()?;
-        let is_late = queue.closed || clock::since(since) > PATIENCE;
-        Some((if is_late { Turn::TooLate } else { Turn::Now }, asked))
+        queue.unwrap_or_else(PoisonError::into_inner).next()
     }
 
     /// Nothing panics half way through a change of the queue.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(number: u64, peer: &str, known: Known) -> Asked {
+        let question = Question {
+            client_id: "d".into(),
+            user: Some("ann".into()),
+            password: None,
+            certificate: None,
+            method: None,
+            dialogue: None,
+            peer: peer.parse().expect("an address"),
+            near: peer.starts_with("127."),
+            door: 0,
+            tls: false,
+            protocol: "mqtt5",
+        };
+        Asked { shard: ShardId(0), number, question: Box::new(question), known }
+    }
+
+    fn lane(waiting_max: u32, a_source_max: u32) -> Arc<Lane> {
+        Lane::new(Room { waiting_max, a_source_max })
+    }
+
+    fn numbers(lane: &Lane, count: usize) -> Vec<u64> {
+        (0..count).map(|_| lane.next().expect("one waits").1.number).collect()
+    }
+
+    fn put(lane: &Lane, asked: Asked) -> Result<(), Denial> {
+        lane.put(asked).map_err(|(why, _)| why)
+    }
+
+    #[test]
+    fn a_thousand_of_one_source_keep_another_waiting_for_one() {
+        let lane = lane(10_000, 10_000);
+        for number in 0..1_500 {
+            assert_eq!(put(&lane, asked(number, "10.0.0.1:1", Known::Neither)), Ok(()));
+        }
+        assert_eq!(put(&lane, asked(9_001, "10.0.0.2:1", Known::Neither)), Ok(()));
+        assert_eq!(put(&lane, asked(9_002, "10.0.0.2:2", Known::Neither)), Ok(()));
+        assert_eq!(numbers(&lane, 5), [0, 9_001, 1, 9_002, 2]);
+        assert_eq!(lane.waiting(), 1_497);
+    }
+
+    #[test]
+    fn whoever_is_known_is_first() {
+        let lane = lane(100, 100);
+        for (number, known) in [(1, Known::Neither), (2, Known::One), (3, Known::Both)] {
+            assert_eq!(put(&lane, asked(number, "10.0.0.1:1", known)), Ok(()));
+        }
+        assert_eq!(numbers(&lane, 3), [3, 2, 1]);
+    }
+
+    #[test]
+    fn one_source_has_its_part_and_this_machine_is_none() {
+        let lane = lane(100, 2);
+        let from = |peer| put(&lane, asked(1, peer, Known::Neither));
+        assert_eq!([from("10.0.0.1:1"), from("10.0.0.1:2")], [Ok(()), Ok(())]);
+        assert_eq!(put(&lane, asked(1, "10.0.0.1:3", Known::Both)), Err(Denial::Rate));
+        assert_eq!(from("10.0.0.2:1"), Ok(()));
+        assert!((0..90).all(|_| from("127.0.0.1:1") == Ok(())));
+    }
+
+    #[test]
+    fn a_full_lane_makes_room_for_whoever_is_known_better() {
+        let lane = lane(2, 100);
+        assert_eq!(put(&lane, asked(1, "10.0.0.1:1", Known::Neither)), Ok(()));
+        assert_eq!(put(&lane, asked(2, "10.0.0.1:1", Known::One)), Ok(()));
+        let none = put(&lane, asked(3, "10.0.0.2:1", Known::Neither));
+        assert_eq!(none, Err(Denial::Unavailable));
+        assert_eq!(put(&lane, asked(4, "10.0.0.2:1", Known::Both)), Ok(()));
+        let (turn, first) = lane.next().expect("it is answered");
+        assert_eq!((turn, first.number), (Turn::TooLate, 1));
+        assert_eq!(put(&lane, asked(5, "10.0.0.2:1", Known::One)), Err(Denial::Unavailable));
+        assert_eq!((lane.waiting(), numbers(&lane, 2)), (2, vec![4, 2]));
     }
 }

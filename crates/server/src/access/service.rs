@@ -82,6 +82,7 @@ impl Service {
         );
         *fetched = (now_s.max(1), keys.is_ok());
         if let Ok(keys) = keys {
+            let url = admin::shown_url(url);
             tracing::debug!(url, keys = keys.len(), "keys of tokens were fetched");
             learn(keys);
         }
@@ -92,6 +93,7 @@ impl Service {
 /// Says once that something fails, and once that it works again.
 fn tell(fails: &AtomicBool, what: &str, url: &str, words: Option<&str>) {
     let before = fails.swap(words.is_some(), Ordering::Relaxed);
+    let url = admin::shown_url(url);
     match words {
         Some(words) if !before => tracing::warn!(url, words, "{what} does not answer"),
         None if before => tracing::info!(url, "{what} answers again"),

@@ -7,7 +7,7 @@ use guard::accounts::Accounts;
 use guard::acl::AclFile;
 use guard::passwords::Hashing;
 use guard::token::{Algorithm, Keys, TokenPolicy};
-use guard::{CacheLimits, Door, Files, Method};
+use guard::{CacheLimits, Door, Files, Method, SourceLimits};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,8 @@ pub struct Settings {
     pub acl_file: Option<PathBuf>,
     /// Users who may do everything.
     pub superusers: Vec<String>,
+    /// Client identifiers that may be chosen; none: any.
+    pub client_ids: Vec<String>,
     /// What no rule speaks of is allowed, where there are rules.
     pub allow_unmatched: bool,
     /// How one comes in, by the number of the listener that was opened.
@@ -44,8 +46,12 @@ pub struct Settings {
     pub threads: u16,
     /// Threads that ask the service and fetch keys.
     pub ask_threads: u16,
-    /// Questions that wait for either. One more is refused (unavailable).
+    /// Questions that wait for either. One more is refused (unavailable), or one who is known less.
     pub waiting_max: u32,
+    /// Those of one source. One more is refused (rate).
+    pub waiting_a_source_max: u32,
+    /// What is remembered of where clients come from.
+    pub sources: SourceLimits,
 }
 
 impl Default for Settings {
@@ -54,6 +60,7 @@ impl Default for Settings {
             password_file: None,
             acl_file: None,
             superusers: Vec::new(),
+            client_ids: Vec::new(),
             allow_unmatched: false,
             doors: vec![Door::default()],
             hashing: Hashing::default(),
@@ -64,6 +71,8 @@ impl Default for Settings {
             threads: 2,
             ask_threads: 8,
             waiting_max: 10_000,
+            waiting_a_source_max: 1_000,
+            sources: SourceLimits::default(),
         }
     }
 }
@@ -149,7 +158,8 @@ impl Default for HttpSettings {
 impl fmt::Debug for HttpSettings {
     /// Without the headers, which may hold a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HttpSettings {{ url: {:?}, timeout_ms: {}, .. }}", self.url, self.timeout_ms)
+        let url = admin::shown_url(&self.url);
+        write!(f, "HttpSettings {{ url: {url:?}, timeout_ms: {}, .. }}", self.timeout_ms)
     }
 }
 
@@ -183,11 +193,13 @@ impl Settings {
         };
         let settings = guard::Settings {
             superusers: self.superusers.clone(),
+            client_ids: self.client_ids.clone(),
             allow_unmatched: self.allow_unmatched,
             doors: self.doors.clone(),
             hashing: self.hashing,
             users_max: self.users_max,
             cache: self.cache,
+            sources: self.sources,
             token,
             http_cache_s: self.http.as_ref().map(|http| http.cache_s),
         };

@@ -47,10 +47,14 @@ impl Place {
             let mut rows = log.lock().expect("no panic");
             for (_, call) in &calls {
                 match call.clone() {
-                    Call::Write(Write::Put { table: Table::Users, key, value }) => {
+                    Call::Write(Write::Put {
+                        table: Table::Users | Table::ApiTokens,
+                        key,
+                        value,
+                    }) => {
                         rows.insert(key, value);
                     }
-                    Call::Write(Write::Delete { table: Table::Users, key }) => {
+                    Call::Write(Write::Delete { table: Table::Users | Table::ApiTokens, key }) => {
                         rows.remove(&key);
                     }
                     other => panic!("{other:?}"),
@@ -99,6 +103,7 @@ fn question(user: &str, password: &str) -> Question {
         method: None,
         dialogue: None,
         peer: SocketAddr::from(([10, 0, 0, 7], 4711)),
+        near: false,
         door: 0,
         tls: false,
         protocol: "mqtt5",
@@ -275,6 +280,26 @@ fn the_book_is_on_the_log_before_it_holds() {
 }
 
 #[test]
+fn rows_of_tokens_are_kept_by_the_log_and_are_there_after_a_restart() {
+    let place = Place::new(Settings::default());
+    let rows = place.entrance.token_rows();
+    assert_eq!(rows.put("ci", b"row".into()), Ok(()));
+    assert_eq!(rows.put("gone", b"row".into()), Ok(()));
+    assert_eq!(rows.remove("gone"), Ok(()));
+    assert_eq!(rows.all(), [("ci".to_owned(), b"row".to_vec())]);
+    let other = Entrance::new(Settings::default(), [6; 32]).expect("no files");
+    for (key, value) in place.rows.lock().expect("no panic").iter() {
+        assert!(other.restore_token(key, value));
+    }
+    assert!(!other.restore_token(&[0xff], b"row"));
+    assert_eq!(other.token_rows().all(), rows.all());
+    assert!(other.users().list(None, 9).is_empty(), "they are no users");
+    let full = Place::with_log(Settings::default(), Err(StoreError::Full));
+    let rows = full.entrance.token_rows();
+    assert!(rows.put("ci", b"row".into()).is_err() && rows.all().is_empty());
+}
+
+#[test]
 fn what_the_log_does_not_take_does_not_hold() {
     let place = Place::with_log(Settings::default(), Err(StoreError::Full));
     let users = place.entrance.users();
@@ -352,7 +377,12 @@ fn a_close_answers_whoever_waits() {
     // Both threads are kept busy by answers that nobody takes until they are asked for.
     for number in 0..400 {
         if lane
-            .put(Asked { shard: ShardId(0), number, question: Box::new(question("a", "b")) })
+            .put(Asked {
+                shard: ShardId(0),
+                number,
+                question: Box::new(question("a", "b")),
+                known: guard::Known::Neither,
+            })
             .is_err()
         {
             break;

@@ -76,7 +76,8 @@ impl UserBook {
         self.told.notify_all();
     }
 
-    fn write(&self, write: Write) -> Result<(), UserFault> {
+    /// Has the log write, and waits for it.
+    pub(super) fn write(&self, write: Write) -> Result<(), UserFault> {
         let submit = self.submit.get().ok_or(UserFault::StoreFailed)?;
         let mut desk = self.lock();
         desk.last_ticket += 1;
@@ -92,7 +93,7 @@ impl UserBook {
         match answer {
             Some(Ok(_)) => Ok(()),
             Some(Err(error)) => {
-                tracing::warn!(?error, "the log did not take a change of the book of users");
+                tracing::warn!(?error, "the log did not take a change of users or tokens");
                 Err(UserFault::StoreFailed)
             }
             None => Err(UserFault::StoreFailed),

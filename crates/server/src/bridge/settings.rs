@@ -191,7 +191,16 @@ impl Settings {
         }
         let mut settings = self.session(&self.addresses, profile)?;
         settings.round_robin = self.round_robin;
-        settings.trust = Trust {
+        settings.trust = self.trust();
+        let (min, max) = (u64::from(self.retry_s_min), u64::from(self.retry_s_max));
+        let retry = Retry { min: Duration::from_secs(min), max: Duration::from_secs(max) };
+        settings.retry = Some(retry);
+        Ok(settings)
+    }
+
+    /// Whom it believes, and what it shows.
+    fn trust(&self) -> Trust {
+        Trust {
             ca_file: self.ca_file.clone(),
             cert_file: self.cert_file.clone(),
             key_file: self.key_file.clone(),
@@ -201,11 +210,14 @@ impl Settings {
                 (true, None) => Check::Nothing,
             },
             ..Trust::default()
-        };
-        let (min, max) = (u64::from(self.retry_s_min), u64::from(self.retry_s_max));
-        let retry = Retry { min: Duration::from_secs(min), max: Duration::from_secs(max) };
-        settings.retry = Some(retry);
-        Ok(settings)
+        }
+    }
+
+    /// What of the files that it names cannot be used.
+    pub fn unusable(&self) -> Option<String> {
+        let names_files = self.ca_file.is_some() || self.cert_file.is_some();
+        let fault = if names_files { self.trust().config().err() } else { None };
+        fault.map(|fault| format!("bridge.{}: {fault}", self.name))
     }
 
     /// The session at our own broker: always of version 5, for No Local and retain flags.

@@ -17,6 +17,8 @@ pub struct Access {
     pub acl_file: Option<PathBuf>,
     /// Users who may do everything.
     pub superusers: Vec<String>,
+    /// Client identifiers that may be chosen; none: any.
+    pub client_ids: Vec<String>,
     /// What no rule speaks of is allowed, where there are rules.
     pub allow_unmatched: bool,
     /// How new passwords are kept.
@@ -39,6 +41,12 @@ pub struct Access {
     pub ask_threads: u16,
     /// Questions that wait for them.
     pub waiting_max: u32,
+    /// Those of one source.
+    pub waiting_a_source_max: u32,
+    /// Failures of one source in a minute.
+    pub failures_a_source_max: u32,
+    /// Sources that are remembered.
+    pub sources_max: u32,
     /// `[access.token]`.
     pub token: Token,
     /// `[access.http]`.
@@ -92,6 +100,19 @@ impl Section for Access {
             },
             Live,
             "Users who may do everything."
+        ),
+        key!(
+            client_ids,
+            Kind::List {
+                what: "patterns of client identifiers",
+                max: 64,
+                fits: |text| (1..=512).contains(&text.len())
+            },
+            Live,
+            "Client identifiers that may be chosen: %u is the user who was proved, * at the end \
+             anything. [\"%u\", \"%u:*\"] binds them to users; a client with another one is \
+             refused (0x85; 0x02 for MQTT 3). Superusers, and clients that are given one, are \
+             above this. [] is any; whoever has a session keeps its identifier then."
         ),
         key!(
             allow_unmatched,
@@ -149,7 +170,30 @@ impl Section for Access {
             waiting_max,
             Kind::whole(1, 1_000_000, "clients"),
             Restart,
-            "Clients that wait for either. One more is refused: server unavailable."
+            "Clients that wait for either. One more is refused: server unavailable. Those who came \
+             in lately are looked at first, and the others' addresses take turns."
+        ),
+        key!(
+            waiting_a_source_max,
+            Kind::whole(1, 1_000_000, "clients"),
+            Restart,
+            "Clients of one source (an IPv4 address, or a /64 of IPv6) that wait for either. One \
+             more is refused: connection rate exceeded. Who is of this machine is not counted."
+        ),
+        key!(
+            failures_a_source_max,
+            Kind::whole(0, 10_000_000, "failures a minute"),
+            Live,
+            "Wrong names and passwords of one source in a minute; 0 is any. Beyond, its clients \
+             are refused without a look, but for those that came in from there within a week: \
+             connection rate exceeded. Who is of this machine is not counted."
+        ),
+        key!(
+            sources_max,
+            Kind::whole(0, 100_000_000, "sources"),
+            Live,
+            "Sources and clients that are remembered, for those two. Beyond, the oldest are \
+             forgotten."
         ),
     ];
 
@@ -158,6 +202,7 @@ impl Section for Access {
             password_file: None,
             acl_file: None,
             superusers: Vec::new(),
+            client_ids: Vec::new(),
             allow_unmatched: false,
             hash: Hash::Pbkdf2,
             hash_cost: HashCost::Normal,
@@ -169,6 +214,9 @@ impl Section for Access {
             threads: 2,
             ask_threads: 8,
             waiting_max: 10_000,
+            waiting_a_source_max: 1_000,
+            failures_a_source_max: 300,
+            sources_max: 100_000,
             token: Token::blank("")?,
             http: Http::blank("")?,
         })
@@ -235,7 +283,8 @@ impl Section for Token {
             Restart,
             "Where a JWK set is fetched; \"\" is nowhere. Also when a token names a key that is \
              not known, at most every ten seconds."
-        ),
+        )
+        .url(),
         key!(
             jwks_refresh_s,
             Kind::whole(10, 86_400, "seconds"),
@@ -352,7 +401,8 @@ impl Section for Http {
             URL_OR_NONE,
             Restart,
             "Where a question about each client is posted as JSON; \"\" is nowhere."
-        ),
+        )
+        .url(),
         key!(
             headers,
             Kind::List { what: "of \"Name: value\"", max: 16, fits: is_header },

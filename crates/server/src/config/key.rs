@@ -293,7 +293,7 @@ macro_rules! whole_field {
     )+};
 }
 
-whole_field!(u16, u32, u64);
+whole_field!(u8, u16, u32, u64);
 
 macro_rules! text_field {
     ($($type:ty, |$from:ident| $show:expr, |$text:ident| $take:expr;)+) => {$(

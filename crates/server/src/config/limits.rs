@@ -65,6 +65,29 @@ impl Section for Limits {
             "Binds on one connection (MIOP 5 carries several). One more is refused."
         ),
         key!(
+            connections_a_source_max,
+            Kind::whole(0, 100_000_000, "connections"),
+            Restart,
+            "Connections of one source: an IPv4 address, or a /64 of IPv6. One more is told BUSY \
+             and closed. 0: half of connections_max. Who is of this machine is not counted; \
+             behind a proxy the address counts that its header tells."
+        ),
+        key!(
+            partial_bytes_max,
+            Kind::whole(65_536, 1 << 40, "bytes"),
+            Restart,
+            "What all connections together may hold of frames that have begun and are not whole; \
+             never less than two packets of [mqtt] packet_bytes_max. Beyond, the connections that \
+             hold much for long end."
+        ),
+        key!(
+            frame_ms_max,
+            Kind::whole(1_000, MS, "milliseconds"),
+            Restart,
+            "Time in which a frame that has begun must be whole, or have grown by 4096 bytes. \
+             Then the connection ends."
+        ),
+        key!(
             out_bytes_max,
             Kind::whole(2_048, 1 << 30, "bytes"),
             Restart,
@@ -96,13 +119,14 @@ impl Section for Limits {
             Kind::whole(1, 1_000_000_000, "devices"),
             Restart,
             "Devices with a record, online or not. Beyond, Binds are told BUSY and pushes \
-             rejected."
+             rejected. Each shard has an even share."
         ),
         key!(
             offline_bytes_max,
             Kind::whole(0, 1 << 40, "bytes"),
             Restart,
-            "Stored pushes of all devices together, in memory. Beyond, pushes are rejected."
+            "Stored pushes of all devices together, in memory. Beyond, pushes are rejected. Each \
+             shard has an even share."
         ),
         key!(
             push_bytes_max,
@@ -125,9 +149,16 @@ impl Section for Limits {
         ),
         key!(
             jobs_max,
-            Kind::whole(1, 1_000_000, "push orders a shard"),
+            Kind::whole(1, 1_000_000, "push orders"),
             Restart,
-            "Push orders whose counts are remembered, by each shard. The oldest is forgotten."
+            "Push orders to tags and products whose counts and idempotency keys are remembered. \
+             The oldest that is over is forgotten; while none is, one more is refused as busy."
+        ),
+        key!(
+            job_age_s_max,
+            Kind::whole(1, 10 * 365 * 86_400, "seconds"),
+            Restart,
+            "How long one of them that is over is remembered after it was taken."
         ),
         key!(
             forget_after_s,
@@ -156,6 +187,15 @@ impl Section for Limits {
             Restart,
             "Up to this much is added at random to a time to come back, so that nobody returns \
              in step."
+        ),
+        key!(
+            memory_max,
+            Kind::whole(0, 1 << 50, "bytes"),
+            Restart,
+            "Memory of the process (resident, without files). At 85 % of it new connections are \
+             told BUSY, at 92 % messages of QoS 0 are dropped too, at 97 % nothing more is queued \
+             for those who are away, nor retained, and pushes are rejected. 0: three quarters of \
+             what the machine or its control group gives."
         ),
         key!(
             drain_ms,

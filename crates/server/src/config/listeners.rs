@@ -4,6 +4,8 @@
 //! that join several keys are in `rules.rs`. It does not look whether a certificate exists or an
 //! address can be bound.
 
+use net::layer::BACKLOG;
+use net::network::Network;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +22,8 @@ pub struct Listener {
     pub enabled: bool,
     /// Connections through it at once; 0: as many as the server holds.
     pub connections_max: u32,
+    /// Connections that may wait to be accepted.
+    pub backlog: u32,
     /// Where it listens.
     pub address: ListenAddress,
     /// Permissions of its socket file, if it is one, as octal digits.
@@ -30,10 +34,13 @@ pub struct Listener {
     pub tls: bool,
     /// The path whose upgrades become WebSockets, if any.
     pub web_socket: WebSocketAt,
-    /// Origins that a browser's upgrade may come from; empty: any.
+    /// Origins that a browser's upgrade may come from, besides those of the host it asks for; `*`:
+    /// any.
     pub web_socket_origins: Vec<String>,
     /// Whether a PROXY header comes first.
     pub proxy: ProxyHeader,
+    /// Addresses and networks of those who may send one.
+    pub proxy_from: Vec<String>,
     /// Whether TLS asks for a client's certificate.
     pub client_certificates: ClientCertificates,
     /// Which name of that certificate is who the client is.
@@ -193,6 +200,12 @@ words!(ClientCertificates { Off = "off", Optional = "optional", Required = "requ
 pub enum Identity {
     /// The first DNS name or URI among its alternative names, else its common name.
     Alternative,
+    /// The first DNS name among them.
+    Dns,
+    /// The first URI among them.
+    Uri,
+    /// The first e-mail address among them.
+    Email,
     /// The common name.
     CommonName,
     /// The whole subject.
@@ -200,6 +213,9 @@ pub enum Identity {
 }
 words!(Identity {
     Alternative = "alternative_name",
+    Dns = "dns",
+    Uri = "uri",
+    Email = "email",
     CommonName = "common_name",
     Subject = "subject"
 });
@@ -253,6 +269,13 @@ impl Section for Listener {
              Beyond, callers are told BUSY, as they are when the server is full."
         ),
         key!(
+            backlog,
+            Kind::whole(1, 1 << 30, "connections"),
+            Restart,
+            "Connections that may wait to be accepted, of each shard; the kernel clips it to \
+             net.core.somaxconn. Beyond, callers try again after a second, and later."
+        ),
+        key!(
             protocol,
             Kind::Word(ListenerProtocol::WORDS),
             Restart,
@@ -276,20 +299,32 @@ impl Section for Listener {
         key!(
             "websocket_origins" => web_socket_origins,
             Kind::List {
-                what: "origins, such as \"https://app.example\"",
+                what: "origins, such as \"https://app.example\", or \"*\" for any",
                 max: 64,
                 fits: |text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())
             },
             Restart,
-            "Origins that a browser's upgrade may come from; [] is any. An upgrade that names \
-             another is refused with 403."
+            "Web pages whose scripts may connect, by their origin; \"*\" is any page. Pages of the \
+             host that the browser asks for always may, so [] is those alone. A page of another \
+             site is refused with 403. Who is no browser names no origin, and is not asked."
         ),
         key!(
             proxy,
             Kind::Word(ProxyHeader::WORDS),
             Restart,
-            "v1v2: each connection must begin with a PROXY header, whose address is believed. Let \
-             only the proxy reach such a listener: anyone else could claim any address."
+            "v1v2: each connection must begin with a PROXY header, whose address is believed. \
+             Whatever it says, nobody counts as of this machine here."
+        ),
+        key!(
+            proxy_from,
+            Kind::List {
+                what: "addresses and networks, such as \"10.0.0.7\" or \"10.0.0.0/8\"",
+                max: 256,
+                fits: |text| text.parse::<Network>().is_ok()
+            },
+            Restart,
+            "Who may send PROXY headers. A connection from elsewhere ends. Through a socket file, \
+             whoever may open it."
         ),
         key!(
             client_certificates,
@@ -302,7 +337,8 @@ impl Section for Listener {
             Kind::Word(Identity::WORDS),
             Restart,
             "Which name of that certificate is who the client is: the first DNS name or URI of \
-             its alternative names (else the common name), the common name, or all of its subject."
+             its alternative names (without either, the common name), the first of one of these \
+             kinds alone, the common name, or all of its subject as RFC 4514 writes it."
         ),
         key!(
             certificate,
@@ -372,6 +408,7 @@ impl Section for Listener {
             name: name.into(),
             enabled: true,
             connections_max: 0,
+            backlog: BACKLOG as u32,
             address: ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))),
             mode: "0660".into(),
             protocol: ListenerProtocol::Any,
@@ -379,6 +416,7 @@ impl Section for Listener {
             web_socket: WebSocketAt::Off,
             web_socket_origins: Vec::new(),
             proxy: ProxyHeader::Off,
+            proxy_from: ["127.0.0.0/8", "::1"].map(str::to_owned).into(),
             client_certificates: ClientCertificates::Off,
             identity: Identity::Alternative,
             certificate: None,
@@ -398,6 +436,11 @@ impl Listener {
     /// One of this name, a plain word, with the defaults.
     pub fn named(name: &str) -> Listener {
         Listener::blank(name).expect("a plain word names a listener")
+    }
+
+    /// The networks of those who may send PROXY headers.
+    pub fn proxies(&self) -> Vec<Network> {
+        self.proxy_from.iter().filter_map(|text| text.parse().ok()).collect()
     }
 
     /// Permissions of its socket file.

@@ -70,13 +70,17 @@ pub(super) fn quoted(text: &str) -> String {
 /// What stands for a secret wherever it would be printed.
 pub(super) const HIDDEN: &str = "(hidden)";
 
-/// A URL, or what should be one, without the user and password in it: whatever is between the
+/// A URL, or what should be one, without the secrets in it. Of a Redis whatever is between the
 /// scheme and the last @ is hidden, and what follows a question mark; all of it where a password
-/// may stand without an @.
+/// may stand without an @. Of others the path too ([`admin::shown_url`]).
 pub(super) fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("//") else {
         return if text.contains('@') { HIDDEN.into() } else { text.to_owned() };
     };
+    let bare = text.trim_matches(['"', '\'']);
+    if !bare.starts_with("redis") {
+        return text.replace(bare, &admin::shown_url(bare));
+    }
     let (hidden, rest) = match rest.rsplit_once('@') {
         Some((_, rest)) => (format!("{HIDDEN}@"), rest),
         None => (String::new(), rest),
@@ -99,6 +103,9 @@ pub(super) fn nearest<'a>(
     typed: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
+    if typed.is_empty() {
+        return known.into_iter().next(); // nothing is near to nothing: show what one looks like
+    }
     let enough = (typed.chars().count() / 3).clamp(1, 4);
     known
         .into_iter()
@@ -165,10 +172,13 @@ mod tests {
             ("\"redis://me:pw@host\"", "\"redis://(hidden)@host\""),
             ("me:pw@host", "(hidden)"),
             ("none", "none"),
+            ("\"https://me:pw@hooks.example/\"", "\"https://(hidden)@hooks.example/\""),
         ];
         for (url, shown) in told {
             assert_eq!(without_password(url), shown);
         }
+        let shown = without_password("\"https://hooks.example/T0/s3cret\"");
+        assert!(shown.starts_with("\"https://hooks.example/…") && !shown.contains("s3cret"));
     }
 
     #[test]

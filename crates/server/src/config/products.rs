@@ -93,7 +93,7 @@ impl Section for Product {
             "Their bytes for a device. At the limit the same."
         ),
         key!(
-            time_to_live_max_s,
+            "ttl_max_s" => time_to_live_max_s,
             Kind::whole(0, 365 * 86_400, "seconds"),
             Live,
             "Longest time to live of a push. A longer wish is shortened to it."

@@ -17,7 +17,7 @@ use super::problem::{HIDDEN, Problem, nearest, quoted, without_password};
 const PREFIX: &str = "HOLDLINE_";
 
 /// Variables of that beginning that others read: the command line.
-pub(super) const ELSEWHERE: [&str; 2] = ["HOLDLINE_TOKEN", "HOLDLINE_URL"];
+pub(super) const ELSEWHERE: [&str; 3] = ["HOLDLINE_AGENTS_TOKEN", "HOLDLINE_TOKEN", "HOLDLINE_URL"];
 
 /// Where a section is in the tree, as paths and as headers name it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -135,7 +135,8 @@ impl<'a> Reader<'a> {
     /// Refuses what stands at the top of the file and is no section.
     pub(super) fn top(&mut self, root: &dyn TableLike, sections: &[&str]) {
         for (name, _) in root.iter().filter(|(name, _)| !sections.contains(name)) {
-            let origin = self.in_file(span_of(root, name), format!("[{}]", name), None);
+            let shown = if name.is_empty() { "\"\"" } else { name };
+            let origin = self.in_file(span_of(root, name), format!("[{shown}]"), None);
             let remedy = match nearest(name, sections.iter().copied()) {
                 Some(near) => format!("did you mean [{near}]?"),
                 None => format!("the sections are {}", sections.join(", ")),
@@ -376,13 +377,24 @@ impl<'a> Reader<'a> {
         for variable in self.variables.iter().filter(|variable| variable.keys != 1) {
             let known = self.known.iter().map(String::as_str).chain(ELSEWHERE);
             let (rule, remedy) = match (variable.keys, nearest(&variable.name, known)) {
-                (0, Some(near)) => ("names no key", format!("did you mean {near}?")),
-                (0, None) => ("names no key", "unset it; docs/configuration.md names them".into()),
+                (0, near) if near.is_some() || self.begins(&variable.name).is_some() => {
+                    let near = self.begins(&variable.name).or(near).unwrap_or_default();
+                    ("names no key", format!("did you mean {near}?"))
+                }
+                (0, _) => ("names no key", "unset it; docs/configuration.md names them".into()),
                 _ => ("names several keys", "set them in the file".into()),
             };
             let (place, key) = ("environment".into(), variable.name.clone());
             self.problems.push(Origin { place, key, value: None }.problem(rule, remedy));
         }
+    }
+
+    /// The first key whose variable begins with this name, when there is nothing behind it or an
+    /// underscore: whoever stopped after the section is shown how to go on.
+    fn begins(&self, name: &str) -> Option<&str> {
+        let name = name.trim_end_matches('_');
+        let mut known = self.known.iter().map(String::as_str);
+        known.find(|known| known.strip_prefix(name).is_some_and(|rest| rest.starts_with('_')))
     }
 
     fn table<'t>(&mut self, item: &'t Item, sheet: &Sheet) -> Option<&'t dyn TableLike> {
@@ -425,7 +437,7 @@ pub(super) fn line(text: &str, at: usize) -> usize {
 }
 
 fn said(sheet: &Sheet, key: &str) -> String {
-    format!("{} {key}", sheet.header)
+    format!("{} {}", sheet.header, if key.is_empty() { "\"\"" } else { key })
 }
 
 fn span_of(table: &dyn TableLike, name: &str) -> Option<Range<usize>> {

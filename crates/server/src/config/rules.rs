@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
+use net::network::Network;
 
 use super::key::{Key, Section};
 use super::problem::without_password;
@@ -63,10 +64,11 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
                 listener.name, listener.address
             ));
         }
-        if listener.proxy == ProxyHeader::V1V2 && !listener.address.is_near() {
+        let any = listener.proxies().iter().any(Network::is_any);
+        if listener.proxy == ProxyHeader::V1V2 && any && !listener.address.is_near() {
             warnings.push(format!(
-                "[listen.{}] proxy = \"v1v2\" on {}: whoever reaches it can claim any address; \
-                 let only the proxy reach it",
+                "[listen.{}] proxy_from lets anybody send PROXY headers to {}: whoever reaches it \
+                 can claim any address; name the proxies",
                 listener.name, listener.address
             ));
         }
@@ -86,6 +88,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
             .iter()
             .any(|host| url.strip_prefix("http://").is_some_and(|rest| rest.starts_with(host)));
         if url.starts_with("http://") && !near {
+            let url = admin::shown_url(url);
             warnings.push(format!(
                 "[access.{key} = \"{url}\": it is asked without TLS, and whoever is on the way can \
                  answer for it"

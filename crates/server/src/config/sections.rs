@@ -8,9 +8,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use admin::EVENT_TYPES;
+use model::limits::{ApiLimits, MS_HARD_MAX};
 use proto_mqtt::codec::{Rules, Sender, Version};
 
 use super::key::{Field, Hidden, Key, Kind, Reload, Section, Value, Words, key, words};
+
+const MS_MAX: u64 = MS_HARD_MAX as u64;
 
 /// Most shards: each has a log, and the names of logs have two digits.
 pub(crate) const SHARDS_MAX: u64 = 99;
@@ -144,6 +147,10 @@ pub struct Api {
     pub address: SocketAddr,
     /// What callers must show; empty: made at the first start and kept in the data folder.
     pub token: Hidden,
+    /// Whether webhooks are posted through the proxies of the environment.
+    pub proxy_from_environment: bool,
+    /// How much of everything.
+    pub limits: ApiLimits,
 }
 
 impl Section for Api {
@@ -162,10 +169,76 @@ impl Section for Api {
                 fits: is_token
             },
             Restart,
-            "What callers must show as bearer token. \"\": made at the first start and kept in \
-             the data folder. Never printed or logged."
+            "The first token, which may do everything. \"\": made at the first start and kept in \
+             the data folder, in api.token. Never printed or logged. Tokens that may do less are \
+             made by `holdline token make`."
         )
         .secret(),
+        key!(
+            proxy_from_environment,
+            Kind::Bool,
+            Restart,
+            "Whether webhooks are posted through the proxy that HTTP_PROXY, HTTPS_PROXY or \
+             ALL_PROXY names. It sees what is posted to http:// addresses."
+        ),
+        key!(
+            "connections_max" => limits.connections_max,
+            Kind::whole(8, 65_536, "connections"),
+            Restart,
+            "Connections held. One more takes the place of one that has not shown a token, else \
+             of one that has asked nothing for longest; where all are being answered it is told \
+             to come back (503)."
+        ),
+        key!(
+            "streams_max" => limits.streams_max,
+            Kind::whole(0, 65_536, "streams"),
+            Restart,
+            "Event streams at once. One more is told to come back (503)."
+        ),
+        key!(
+            "head_ms_max" => limits.head_ms_max,
+            Kind::whole(100, MS_MAX, "milliseconds"),
+            Restart,
+            "Time for the head of a request. Then the connection ends."
+        ),
+        key!(
+            "body_ms_max" => limits.body_ms_max,
+            Kind::whole(100, MS_MAX, "milliseconds"),
+            Restart,
+            "Time for the body of a request. Then it is refused (408)."
+        ),
+        key!(
+            "idle_ms_max" => limits.idle_ms_max,
+            Kind::whole(100, MS_MAX, "milliseconds"),
+            Restart,
+            "Time between two requests of a caller that has shown a token. Then the connection \
+             ends."
+        ),
+        key!(
+            "write_ms_max" => limits.write_ms_max,
+            Kind::whole(100, MS_MAX, "milliseconds"),
+            Restart,
+            "Time in which a caller takes nothing of what it is sent. Then the connection ends."
+        ),
+        key!(
+            "bodies_bytes_max" => limits.bodies_bytes_max,
+            Kind::whole(1 << 20, 1 << 36, "bytes"),
+            Restart,
+            "Bodies of all requests that are read or answered; the largest that is allowed alone \
+             always fits. Beyond, a request is told to come back (503)."
+        ),
+        key!(
+            "tokens_max" => limits.tokens_max,
+            Kind::whole(0, 1_000_000, "tokens"),
+            Restart,
+            "Tokens, beside the first one. One more is refused."
+        ),
+        key!(
+            "audit_log_bytes_max" => limits.audit_log_bytes_max,
+            Kind::whole(64 << 10, 1 << 36, "bytes"),
+            Restart,
+            "The audit log of calls, in the data folder. The older half makes room."
+        ),
     ];
 
     fn blank(_: &str) -> Result<Self, String> {
@@ -173,6 +246,8 @@ impl Section for Api {
             enabled: true,
             address: SocketAddr::from(([127, 0, 0, 1], 7080)),
             token: Hidden::default(),
+            proxy_from_environment: false,
+            limits: ApiLimits::default(),
         })
     }
 }
@@ -346,7 +421,8 @@ impl Section for Webhook {
             Restart,
             "Where events are posted, as JSON, with retries."
         )
-        .required(),
+        .required()
+        .url(),
         key!(
             secret,
             Kind::Text {

@@ -95,6 +95,27 @@ fn a_value_out_of_range_is_told_which_way_to_go() {
 }
 
 #[test]
+fn an_empty_name_is_shown_as_one_and_told_what_a_name_looks_like() {
+    refused(
+        "[limits]\n\"\" = 5\n[\"\"]\n",
+        &[
+            "holdline.toml:3: [\"\"]: is not a section; did you mean [server]?",
+            "holdline.toml:2: [limits] \"\": is not a key of this section; did you mean \
+             connections_max?",
+        ],
+    );
+    refused_env(
+        "",
+        &[("HOLDLINE_", "x"), ("HOLDLINE_LIMITS", "3"), ("HOLDLINE_AGENTS_TOKEN", "t")],
+        &[
+            "environment: HOLDLINE_: names no key; did you mean HOLDLINE_SERVER_DATA?",
+            "environment: HOLDLINE_LIMITS: names no key; did you mean \
+             HOLDLINE_LIMITS_CONNECTIONS_MAX?",
+        ],
+    );
+}
+
+#[test]
 fn an_unknown_key_or_section_is_told_the_nearest_one() {
     refused(
         "[limits]\nconections_max = 5\n[limit]\ndrain_ms = 1\n[tls]\nelephants = 3",
@@ -344,15 +365,17 @@ fn a_certificate_brings_listeners_for_it() {
 fn what_is_dangerous_is_warned_of() {
     let config = parse(
         "[api]\naddress = \"0.0.0.0:7080\"\n[products.\"a.b\"]\nanonymous = \"everywhere\"\n\
-         [listen.lb]\naddress = \"0.0.0.0:7000\"\nproxy = \"v1v2\"",
+         [listen.lb]\naddress = \"0.0.0.0:7000\"\nproxy = \"v1v2\"\n\
+         proxy_from = [\"10.0.0.7\", \"0.0.0.0/0\"]\n\
+         [listen.lb2]\naddress = \"0.0.0.0:7001\"\nproxy = \"v1v2\"\nproxy_from = [\"10.0.0.7\"]",
     );
     assert_eq!(
         config.expect("allowed").warnings,
         [
             "[products.\"a.b\"] anonymous = \"everywhere\": anyone who reaches a listener can \
              bind as any device of this product",
-            "[listen.lb] proxy = \"v1v2\" on 0.0.0.0:7000: whoever reaches it can claim any \
-             address; let only the proxy reach it",
+            "[listen.lb] proxy_from lets anybody send PROXY headers to 0.0.0.0:7000: whoever \
+             reaches it can claim any address; name the proxies",
             "[api] address = \"0.0.0.0:7080\": the API speaks plain HTTP, its token can be read \
              on the way",
         ]
@@ -619,5 +642,6 @@ fn no_text_makes_it_panic() {
     }
 }
 
+mod names;
 mod presence;
 mod topics;

@@ -5,12 +5,15 @@
 //! each other. Whether filters are well formed is asked of the broker's own tables.
 
 use broker::rewrite::{AutoSubscribe, AutoSubscribes, RewriteRule, Rewrites};
-use model::limits::{CLIENT_ID_BYTES_HARD_MAX, FRAME_BYTES_HARD_MAX, TopicLimits};
+use model::limits::{
+    CLIENT_ID_BYTES_HARD_MAX, FRAME_BYTES_HARD_MAX, PACKET_BYTES_HARD_MAX, TopicLimits,
+};
 use model::topic::{Qos, RetainHandling};
 
 use super::key::{Field, Key, Kind, Reload, Section, key};
 
 const FRAME: u64 = FRAME_BYTES_HARD_MAX as u64;
+const PACKET: u64 = PACKET_BYTES_HARD_MAX as u64;
 
 /// `[mqtt]`: topics and sessions.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,10 +34,11 @@ impl Section for Mqtt {
     const KEYS: &'static [Key<Self>] = &[
         key!(
             "packet_bytes_max" => limits.packet_bytes_max,
-            Kind::whole(256, FRAME, "bytes"),
+            Kind::whole(256, PACKET, "bytes"),
             Restart,
             "Bytes of a packet, its fixed header included. A larger one ends the connection; \
-             clients of MQTT 5 are told beforehand."
+             clients of MQTT 5 are told beforehand. Each one that arrives or waits to be written \
+             takes as much memory."
         ),
         key!(
             "connect_bytes_max" => limits.connect_bytes_max,
@@ -54,6 +58,13 @@ impl Section for Mqtt {
             Kind::whole(1, 32_768, "levels"),
             Restart,
             "Levels of a topic name or filter. One more is refused."
+        ),
+        key!(
+            "share_name_bytes_max" => limits.share_name_bytes_max,
+            Kind::whole(1, 65_535, "bytes"),
+            Restart,
+            "Bytes of the name of a shared subscription, $share/NAME/filter. One with a longer \
+             name is refused (0x8F)."
         ),
         key!(
             "client_id_bytes_max" => limits.client_id_bytes_max,
@@ -80,7 +91,7 @@ impl Section for Mqtt {
             Kind::whole(1, 65_535, "connects"),
             Restart,
             "Connections that a client identifier may begin in ten seconds. Beyond, its \
-             CONNACK comes late."
+             CONNACK comes late. Only those that were let in count: nobody else can delay it."
         ),
         key!(
             "flap_delay_ms" => limits.flap_delay_ms,
@@ -112,13 +123,14 @@ impl Section for Mqtt {
             "queue_bytes_max" => limits.queue_bytes_max,
             Kind::whole(0, u32::MAX as u64, "bytes"),
             Restart,
-            "Their bytes. Beyond, the same."
+            "Their bytes wherever they are, and 45 of memory for each. Beyond, the same."
         ),
         key!(
             "queues_bytes_max" => limits.queues_bytes_max,
             Kind::whole(0, 1 << 44, "bytes"),
             Restart,
-            "Bytes in memory of messages that wait for sessions. Beyond, the same."
+            "Bytes of memory of all that waits for sessions: places in queues, and messages that \
+             are not in the log alone. Beyond, the same."
         ),
         key!(
             "queue_drops_oldest" => limits.queue_drops_oldest,
@@ -151,6 +163,20 @@ impl Section for Mqtt {
             Kind::whole(1, 1 << 40, "subscriptions"),
             Restart,
             "Subscriptions of all sessions. One more is refused."
+        ),
+        key!(
+            "subscribes_bytes_max" => limits.subscribes_bytes_max,
+            Kind::whole(1 << 20, 1 << 44, "bytes"),
+            Restart,
+            "Bytes of SUBSCRIBE and UNSUBSCRIBE packets that are too long for one turn and \
+             wait for the next. One more ends its connection."
+        ),
+        key!(
+            "fan_outs_bytes_max" => limits.fan_outs_bytes_max,
+            Kind::whole(1 << 20, 1 << 44, "bytes"),
+            Restart,
+            "Bytes of messages for more receivers than one turn serves, and of those that wait \
+             behind them. One more is dropped (QoS 0) or refused as busy."
         ),
         key!(
             "publishes_per_s" => limits.publishes_per_s,
@@ -203,6 +229,22 @@ impl Section for Mqtt {
              is cut: a client of MQTT 5 is told, the others are held to it."
         ),
         key!(
+            "keep_alive_s_min" => limits.keep_alive_s_min,
+            Kind::whole(0, 65_535, "seconds"),
+            Restart,
+            "Shortest keep-alive: a client of MQTT 5 that wishes for less is told this one \
+             (Server Keep Alive), so that the pings of many do not become the load. 0 is any. \
+             Older clients cannot be told and are held to their own."
+        ),
+        key!(
+            "keep_alive_jitter_percent" => limits.keep_alive_jitter_percent,
+            Kind::whole(0, 50, "percent"),
+            Restart,
+            "By how much of it the keep-alives of clients of MQTT 5 are spread: up to so much \
+             longer, or shorter where the longest would be passed. Those that came together do \
+             not ping together then."
+        ),
+        key!(
             "will_delay_s_max" => limits.will_delay_s_max,
             Kind::whole(0, u32::MAX as u64, "seconds"),
             Restart,
@@ -233,6 +275,21 @@ impl Section for Mqtt {
             Restart,
             "Retained messages handed to a connection at once; the next page follows when \
              these are written."
+        ),
+        key!(
+            "retained_walks_bytes_max" => limits.retained_walks_bytes_max,
+            Kind::whole(1 << 16, 1 << 44, "bytes"),
+            Restart,
+            "Bytes of what is noted of retained topics that new subscribers were given. Beyond, \
+             nothing new is noted: a message may come twice, live and retained."
+        ),
+        key!(
+            "letters_bytes_max" => limits.letters_bytes_max,
+            Kind::whole(1 << 20, 1 << 44, "bytes"),
+            Restart,
+            "Bytes of messages on their way to one shard from the others. Beyond, those who \
+             publish to it are read more slowly, and what comes all the same is dropped (QoS \
+             0) or refused as busy."
         ),
         key!(
             "renewals_a_turn" => limits.renewals_a_turn,

@@ -22,10 +22,11 @@ pub fn is_of_topics(restored: &Restored<'_>) -> bool {
     }
 }
 
-/// The hash that chooses its shard; `None`: every shard has it. Users are on the first one.
+/// The hash that chooses its shard; `None`: every shard has it. Users and tokens are on the first
+/// one.
 pub fn of(home: HashKey, restored: &Restored<'_>) -> Option<u64> {
     match restored {
-        Restored::Row { table: Table::Users, .. } => Some(0),
+        Restored::Row { table: Table::Users | Table::ApiTokens, .. } => Some(0),
         topics if is_of_topics(topics) => broker::home_of(home, topics),
         others => hub::home_of(home, others),
     }

@@ -2,7 +2,8 @@
 //!
 //! What the broker says to other shards in a turn is packed into one letter for each of them, and
 //! goes out when the turn is over. Each shard's [`Waiting`] says how much is on its way to it: a
-//! house whose letters pile up at another has its connections read no further until it is less.
+//! house whose letters pile up at another has its connections read no further until it is less;
+//! the same where messages for very many pile up at a broker.
 //! Invariant: what was added to an account is taken off it by whoever reads the letters.
 
 use super::busy;
@@ -11,6 +12,7 @@ use base::time::{Instant, Now};
 use broker::{Broker, Effects, Letter};
 use model::event::Counter;
 use model::id::{ConnRef, ShardId};
+use model::limits::Limits;
 use model::ports::access::Admission;
 use model::ports::log::Completion;
 use model::ports::topics::TopicCommand;
@@ -18,23 +20,55 @@ use model::push::Push;
 use model::session::{SessionDelivery, SessionRequest};
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Words on their way to one shard beyond which those who send to it are read no further.
 const WAITING_MAX: usize = 64 * 1024;
 
 /// Words between brokers that are on their way, to each shard.
 #[derive(Clone)]
-pub struct Waiting(Arc<[AtomicUsize]>);
+pub struct Waiting {
+    lines: Arc<[Line]>,
+    /// Bytes beyond which the same happens: `letters_bytes_max`.
+    bytes_max: u64,
+}
+
+/// What is on its way to one shard.
+#[derive(Default)]
+struct Line {
+    words: AtomicUsize,
+    bytes: AtomicU64,
+    /// Its broker hands out more slowly than it is told to.
+    behind: AtomicBool,
+}
+
+impl Line {
+    fn add(&self, words: usize, bytes: u64) {
+        self.words.fetch_add(words, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn take(&self, words: usize, bytes: u64) {
+        self.words.fetch_sub(words, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn is_long(&self, bytes_max: u64) -> bool {
+        self.words.load(Ordering::Relaxed) > WAITING_MAX
+            || self.bytes.load(Ordering::Relaxed) > bytes_max
+            || self.behind.load(Ordering::Relaxed)
+    }
+}
 
 impl Waiting {
     /// None, between so many shards.
-    pub fn new(shards: u16) -> Waiting {
-        Waiting((0..shards).map(|_| AtomicUsize::new(0)).collect())
+    pub fn new(shards: u16, limits: &Limits) -> Waiting {
+        let bytes_max = limits.topics.letters_bytes_max;
+        Waiting { lines: (0..shards).map(|_| Line::default()).collect(), bytes_max }
     }
 
-    fn at(&self, shard: ShardId) -> &AtomicUsize {
-        &self.0[usize::from(shard.0)]
+    fn at(&self, shard: ShardId) -> &Line {
+        &self.lines[usize::from(shard.0)]
     }
 }
 
@@ -42,6 +76,7 @@ impl Waiting {
 /// taken off the account.
 pub struct Letters {
     letters: Vec<Letter>,
+    bytes: u64,
     to: ShardId,
     waiting: Waiting,
 }
@@ -49,7 +84,7 @@ pub struct Letters {
 impl Drop for Letters {
     fn drop(&mut self) {
         // What was read has been taken off by then.
-        self.waiting.at(self.to).fetch_sub(self.letters.len(), Ordering::Relaxed);
+        self.waiting.at(self.to).take(self.letters.len(), self.bytes);
     }
 }
 
@@ -64,7 +99,7 @@ pub(super) struct Topics {
 
 impl Topics {
     pub(super) fn new(broker: Broker, shard: ShardId, waiting: Waiting) -> Topics {
-        let said = waiting.0.iter().map(|_| Vec::new()).collect();
+        let said = waiting.lines.iter().map(|_| Vec::new()).collect();
         Topics { broker, effects: Effects::default(), shard, said, waiting }
     }
 
@@ -98,13 +133,16 @@ impl Topics {
     }
 
     pub(super) fn turn(&mut self, now: Now) -> Option<Instant> {
-        self.broker.turn(now, &mut self.effects)
+        let next = self.broker.turn(now, &mut self.effects);
+        self.waiting.at(self.shard).behind.store(self.broker.is_behind(), Ordering::Relaxed);
+        next
     }
 
     /// What another shard's broker had to say in a turn.
     pub(super) fn letters(&mut self, now: Now, mut bag: Letters) {
         let letters = std::mem::take(&mut bag.letters);
-        self.waiting.at(self.shard).fetch_sub(letters.len(), Ordering::Relaxed);
+        let bytes = std::mem::take(&mut bag.bytes);
+        self.waiting.at(self.shard).take(letters.len(), bytes);
         for letter in letters {
             self.broker.letter(now, letter, &mut self.effects);
         }
@@ -150,16 +188,17 @@ impl Topics {
         for (to, letters) in self.said.iter_mut().enumerate() {
             if !letters.is_empty() {
                 let (to, letters) = (ShardId(to as u16), std::mem::take(letters));
-                self.waiting.at(to).fetch_add(letters.len(), Ordering::Relaxed);
-                send(to, Letters { letters, to, waiting: self.waiting.clone() });
+                let bytes = letters.iter().map(|letter| letter.weight() as u64).sum();
+                self.waiting.at(to).add(letters.len(), bytes);
+                send(to, Letters { letters, bytes, to, waiting: self.waiting.clone() });
             }
         }
     }
 
-    /// Whether too much is on its way to some other shard.
+    /// Whether too much is on its way to some other shard, or waits to be handed out anywhere.
     pub(super) fn congested(&self) -> bool {
-        let others = self.waiting.0.iter().enumerate();
+        let others = self.waiting.lines.iter().enumerate();
         let mut others = others.filter(|(at, _)| *at != usize::from(self.shard.0));
-        others.any(|(_, waiting)| waiting.load(Ordering::Relaxed) > WAITING_MAX)
+        self.broker.is_behind() || others.any(|(_, line)| line.is_long(self.waiting.bytes_max))
     }
 }

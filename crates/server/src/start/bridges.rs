@@ -6,7 +6,9 @@
 
 use super::StartError;
 use crate::bridge::{self, Bridges, Local};
-use crate::config::{Anonymous, Config, ListenAddress, Listener, ListenerProtocol, WebSocketAt};
+use crate::config::{
+    self, Anonymous, Config, ListenAddress, Listener, ListenerProtocol, WebSocketAt,
+};
 use base::hash::HashKey;
 use std::path::Path;
 
@@ -51,6 +53,12 @@ impl Inside {
         let local = Local { address, user: Some(self.user.clone()), password: None };
         bridge::start(settings, &local).map_err(StartError)
     }
+}
+
+/// What of the files that a bridge names cannot be used.
+pub(super) fn unusable(bridge: &config::Bridge) -> Option<String> {
+    let settings = bridge.enabled.then(|| bridge.settings(1_024))?;
+    settings.map_or_else(Some, |settings| settings.unusable())
 }
 
 fn listener(data: &Path) -> Listener {

@@ -31,6 +31,9 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
         };
         let identity = match listener.identity {
             config::Identity::Alternative => Identity::Alternative,
+            config::Identity::Dns => Identity::Dns,
+            config::Identity::Uri => Identity::Uri,
+            config::Identity::Email => Identity::Email,
             config::Identity::CommonName => Identity::CommonName,
             config::Identity::Subject => Identity::Subject,
         };
@@ -85,9 +88,12 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Do
                 ListenerProtocol::Http => Some(Protocol::Http),
             },
             tls: certificates.map(|(_, tls)| tls.clone()),
+            tls_only: listener.tls,
             paths: listener.web_socket.paths(),
             origins: listener.web_socket_origins.clone(),
             proxy: listener.proxy == ProxyHeader::V1V2,
+            proxies: listener.proxies(),
+            backlog: listener.backlog.min(i32::MAX as u32) as i32,
             connections_max: listener.connections_max,
             open: Arc::default(),
         }

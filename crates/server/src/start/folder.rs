@@ -4,7 +4,7 @@ use super::{StartError, failed, random};
 use crate::config::Config;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Name of the token's file in the data folder.
@@ -22,7 +22,19 @@ fn token_in(data: &Path, configured: &str) -> Result<(String, Option<PathBuf>), 
     }
     let path = data.join(TOKEN_FILE);
     match fs::read_to_string(&path) {
-        Ok(token) if !token.trim().is_empty() => return Ok((token.trim().into(), Some(path))),
+        Ok(token) if !token.trim().is_empty() => {
+            if let Some(mode) = read_by_others(&path) {
+                let path = path.display();
+                tracing::warn!(
+                    %path,
+                    mode = format!("{mode:03o}"),
+                    "others on this machine can read the API's token, which may do everything: \
+                     chmod 600 it, and have a new one made if they may have (remove the file and \
+                     restart)"
+                );
+            }
+            return Ok((token.trim().into(), Some(path)));
+        }
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(StartError(format!("{}: {error}", path.display()))),
@@ -36,6 +48,12 @@ fn token_in(data: &Path, configured: &str) -> Result<(String, Option<PathBuf>), 
     Ok((token, Some(path)))
 }
 
+/// The file's mode, if others than its owner may read it.
+fn read_by_others(path: &Path) -> Option<u32> {
+    let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (mode & 0o044 != 0).then_some(mode)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +65,12 @@ mod tests {
         assert_eq!((first.len(), file), (48, Some(folder.path().join(TOKEN_FILE))));
         let (second, _) = token_in(folder.path(), "").expect("read");
         assert_eq!(first, second);
+        let file = folder.path().join(TOKEN_FILE);
+        assert_eq!(read_by_others(&file), None, "it is made for its owner");
+        for (mode, told) in [(0o640, Some(0o640)), (0o604, Some(0o604)), (0o600, None)] {
+            fs::set_permissions(&file, PermissionsExt::from_mode(mode)).expect("set");
+            assert_eq!(read_by_others(&file), told);
+        }
         let (configured, file) = token_in(folder.path(), "0123456789abcdef").expect("given");
         assert_eq!((configured.as_str(), file), ("0123456789abcdef", None));
     }

@@ -2,13 +2,13 @@
 
 use super::storage::Storage;
 use super::{StartError, World};
+use crate::access::Entrance;
 use crate::config::{self, Config};
 use crate::switchboard::Switchboard;
 use crate::{backlog, clock};
 use admin::Feed;
 use base::hash::HashKey;
 use model::ports::presence::PresenceOffice;
-use model::ports::users::Users;
 use model::timeline::TimelineId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct Parts {
     pub(super) switchboard: Switchboard<World>,
     pub(super) feed: Arc<Feed>,
     pub(super) storage: Arc<Storage>,
-    pub(super) users: Arc<dyn Users>,
+    pub(super) entrance: Arc<Entrance>,
     pub(super) office: Arc<dyn PresenceOffice>,
     /// Figures of the stream of events, where there is one.
     pub(super) stream: Option<admin::Readings>,
@@ -38,16 +38,21 @@ pub(super) fn start_api(
     if !config.api.enabled {
         return Ok(None);
     }
-    let Parts { switchboard, feed, storage, users, office, stream } = parts;
-    let (read, copied) = (storage.clone(), storage.clone());
+    let Parts { switchboard, feed, storage, entrance, office, stream } = parts;
+    let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
+    let asked = switchboard.clone();
     let settings = admin::Settings {
         addrs: vec![config.api.address],
         token,
+        tokens: entrance.token_rows(),
+        audit_log: Some(config.server.data.join("audit-log")),
+        api: config.api.limits.clone(),
+        proxy_from_environment: config.api.proxy_from_environment,
         limits: config.limits.clone(),
         version: env!("CARGO_PKG_VERSION"),
         webhooks,
         backlog: Some(storage.backlog.clone()),
-        users,
+        users: entrance.users(),
         presence: office,
         dead_letters: Some(admin::DeadLetterSettings::in_folder(
             config.server.data.join("dead-letters"),
@@ -63,6 +68,10 @@ pub(super) fn start_api(
         readings: Arc::new(move || {
             let of_stream = stream.as_ref().map_or(Vec::new(), |readings| readings());
             readings(&read.sizes()).into_iter().chain(of_stream).collect()
+        }),
+        readiness: Arc::new(move || admin::Readiness {
+            draining: asked.is_draining(),
+            logs: looked.sizes().iter().map(health).collect(),
         }),
         backup: Arc::new(move |to| copied.backup(to)),
         heartbeat_ms: STREAM_HEARTBEAT_MS,
@@ -106,6 +115,14 @@ fn split(hook: &config::Webhook) -> Vec<admin::Webhook> {
     products.map(|key| with(Some(key))).collect()
 }
 
+fn health(log: &LogSizes) -> admin::LogHealth {
+    match (log.engine.failed, log.engine.full) {
+        (true, _) => admin::LogHealth::Failed,
+        (false, true) => admin::LogHealth::Full,
+        (false, false) => admin::LogHealth::Good,
+    }
+}
+
 fn readings(logs: &[LogSizes]) -> Vec<admin::Reading> {
     let sum = |of: fn(&LogSizes) -> u64| logs.iter().map(of).sum::<u64>();
     let reading = |name, help, value| admin::Reading { name, help, value };
@@ -134,6 +151,7 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::Reading> {
             u64::from(log.engine.failed)
         }),
         store("store_once_keys", "Idempotency keys remembered.", |log| log.engine.once),
+        reading("log_lines_lost_total", "Lines of the log nobody could take.", crate::log::lost()),
         reading("impossible_total", "Conditions that cannot be.", base::never::seen()),
     ]
 }

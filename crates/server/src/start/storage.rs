@@ -1,7 +1,7 @@
 //! The data folder at the start, and the running logs.
 //!
-//! In this order: open it, enter what a folder of format 1 held, rehome it when the number of
-//! shards changed, restore hubs and brokers, start the logs. It has their words for what lives
+//! In this order: open it, rehome it when the number of shards changed, restore hubs and brokers,
+//! start the logs. It has their words for what lives
 //! where, and none of their rules. Invariant: nothing is answered to anybody before all of it is
 //! done.
 
@@ -17,7 +17,7 @@ use crate::switchboard::Mailboxes;
 use base::hash::{self, HashKey};
 use base::time::Now;
 use broker::Broker;
-use hub::{Hub, Upgrade};
+use hub::Hub;
 use model::id::ShardId;
 use model::ports::log::{Call, Completion, Party, Restored, Table, Ticket, Write};
 use model::timeline::{Seq, Space, TimelineId};
@@ -32,16 +32,11 @@ use store::data::{LogSizes, Logs, Opened};
 use store::engine::Retention;
 use store::files::Disk;
 
-/// Writes that are entered together by an upgrade.
-const WRITES_TOGETHER: usize = 1_024;
-
 /// An open data folder, before its logs are started.
 pub(super) struct Folder {
     opened: Opened,
     /// The key of the node's homes.
     pub(super) home: HashKey,
-    /// The highest push id that a folder of format 1 remembered.
-    pub(super) last_id: u64,
     /// Reports that wait, by timeline: how many, and each log with the last place there.
     reports: BTreeMap<TimelineId, (u64, BTreeMap<u16, Seq>)>,
 }
@@ -62,7 +57,6 @@ pub(super) fn open(config: &Config, shards: usize) -> Result<Folder, StartError>
     let mut opened = opened.map_err(failed)?;
     tell_recovery(&opened, clock::since(began));
     let home = home_key(&opened.secret);
-    let last_id = upgrade(&mut opened, home)?;
     let on_disk = opened.logs_on_disk();
     if usize::from(on_disk) != shards {
         tracing::info!(logs = on_disk, shards, "the number of shards changed: everything moves");
@@ -71,7 +65,7 @@ pub(super) fn open(config: &Config, shards: usize) -> Result<Folder, StartError>
         };
         opened = opened.rehome(clock::unix_s(), &log).map_err(failed)?;
     }
-    Ok(Folder { opened, home, last_id, reports: BTreeMap::new() })
+    Ok(Folder { opened, home, reports: BTreeMap::new() })
 }
 
 /// The key by which devices are at home on shards: the node's own, the same at every start.
@@ -137,6 +131,9 @@ impl Folder {
                     Restored::Row { table: Table::Users, key, value } => {
                         entrance.restore(key, value)
                     }
+                    Restored::Row { table: Table::ApiTokens, key, value } => {
+                        entrance.restore_token(key, value)
+                    }
                     topics if homes::is_of_topics(&topics) => broker.restore(now, topics),
                     others => hub.restore(now, others),
                 };
@@ -156,6 +153,13 @@ impl Folder {
                 other => give(other),
             });
             restored.map_err(failed)?;
+        }
+        for product in rooms.iter().take(1).flat_map(|(hub, _)| hub.changed_since_configured()) {
+            tracing::warn!(
+                %product,
+                "the API changed it after the configuration was written: that holds until its \
+                 section in the configuration is changed"
+            );
         }
         let ms = clock::since(began).as_millis() as u64;
         tracing::info!(taken, ms, "what the logs kept is in memory");
@@ -310,52 +314,6 @@ fn settings(config: &Config, secret: [u8; 32], logs: u16) -> store::data::Settin
     }
 }
 
-/// Enters what a folder of format 1 held. Gives the highest push id it remembered.
-fn upgrade(opened: &mut Opened, home: HashKey) -> Result<u64, StartError> {
-    let Some(old) = opened.version_1.clone() else { return Ok(0) };
-    let (began, entries, logs) = (clock::began(), old.entries.len(), opened.logs_on_disk());
-    if let Some(torn) = &old.torn {
-        tracing::warn!(?torn, "a torn end of the journal was left out: nothing of it was promised");
-    }
-    let mut upgrade = Upgrade::new(home);
-    let mut waiting: Vec<Vec<Write>> = vec![Vec::new(); logs.into()];
-    for entry in &old.entries {
-        for write in upgrade.v1_entry(clock::unix_s(), entry) {
-            match log_of(home, logs, &write) {
-                Some(log) => waiting[usize::from(log)].push(write),
-                None => waiting.iter_mut().for_each(|writes| writes.push(write.clone())),
-            }
-        }
-        for log in 0..logs {
-            if waiting[usize::from(log)].len() >= WRITES_TOGETHER {
-                enter(opened, log, std::mem::take(&mut waiting[usize::from(log)]))?;
-            }
-        }
-    }
-    for (log, writes) in (0..logs).zip(waiting) {
-        enter(opened, log, writes)?;
-    }
-    opened.upgraded(clock::unix_s()).map_err(failed)?;
-    let ms = clock::since(began).as_millis() as u64;
-    tracing::info!(entries, ms, "the data folder was of format 1 and is now of format 2");
-    Ok(old.last_id)
-}
-
-/// Which log a write of an upgrade belongs to; `None`: all.
-fn log_of(home: HashKey, logs: u16, write: &Write) -> Option<u16> {
-    let hash = match write {
-        Write::Put { table, key, value } => {
-            homes::of(home, &Restored::Row { table: *table, key, value })?
-        }
-        Write::Append(append) => append.to.first()?.home_hash(),
-        Write::Remove { timeline, .. }
-        | Write::Acknowledge { timeline, .. }
-        | Write::Forget(timeline) => timeline.home_hash(),
-        Write::Delete { .. } => return None,
-    };
-    Some(hash::home(hash, logs))
-}
-
 fn enter(opened: &mut Opened, log: u16, writes: Vec<Write>) -> Result<(), StartError> {
     let answers = opened.commit(clock::unix_s(), log, &writes);
     match answers.into_iter().find_map(Result::err) {
@@ -370,15 +328,44 @@ fn enter(opened: &mut Opened, log: u16, writes: Vec<Write>) -> Result<(), StartE
 /// Says what the start found in the data folder.
 fn tell_recovery(opened: &Opened, took: Duration) {
     for (log, found) in opened.found.iter().enumerate() {
-        let store::log::Found { segments, bytes, bytes_read, records, torn, .. } = &found.log;
+        let store::log::Found { segments, bytes, bytes_read, records, .. } = &found.log;
         let rebuilt = found.rebuilt && *records > 0;
         tracing::info!(log, segments, bytes, bytes_read, records, rebuilt, "a log was read");
-        if let Some(torn) = torn {
-            tracing::warn!(log, ?torn, "a torn end was cut off: nothing of it was promised");
-        }
+        tell_end(log, &found.log);
     }
     let ms = took.as_millis() as u64;
     tracing::info!(logs = opened.found.len(), ms, "the data folder was read");
+}
+
+/// Says what is known of an end that is not as it was written, and no more.
+fn tell_end(log: usize, found: &store::log::Found) {
+    if let Some(missing) = found.missing() {
+        let store::log::Missing { promised, end } = missing;
+        tracing::error!(
+            log,
+            ?promised,
+            ?end,
+            "what had been promised is missing: the log ends before the place up to which answers \
+             had been given. The disk lost it, or the file was cut; with `fsync` other than \
+             \"always\" a power cut does that. The server goes on with what is there; a backup may \
+             have more"
+        );
+    }
+    let Some(torn) = &found.torn else { return };
+    match (found.promised, found.missing()) {
+        (None, _) => tracing::warn!(
+            log,
+            ?torn,
+            "a torn end was cut off; whether anything of it had been promised is not known"
+        ),
+        (Some(promised), None) => tracing::warn!(
+            log,
+            ?torn,
+            ?promised,
+            "a torn end was cut off: it lies behind everything that is known to have been promised"
+        ),
+        (Some(_), Some(_)) => tracing::warn!(log, ?torn, "a torn end was cut off"),
+    }
 }
 
 #[cfg(test)]

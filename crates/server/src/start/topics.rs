@@ -12,7 +12,7 @@ use crate::switchboard::Mailboxes;
 use broker::rewrite::{AutoSubscribes, Rewrites};
 use broker::{Broker, Exclusives, routes::Summary};
 use guard::passwords::{Cost, Hashing, Scheme};
-use guard::{Anonymous, CacheLimits, Door, Method};
+use guard::{Anonymous, CacheLimits, Door, Method, SourceLimits};
 use model::id::ShardId;
 use model::ports::log::Party;
 use std::sync::{Arc, OnceLock};
@@ -87,6 +87,7 @@ pub(super) fn access_settings(config: &Config) -> Settings {
         password_file: access.password_file.clone(),
         acl_file: access.acl_file.clone(),
         superusers: access.superusers.clone(),
+        client_ids: access.client_ids.clone(),
         allow_unmatched: access.allow_unmatched,
         doors: served.map(door).collect(),
         hashing: hashing(access),
@@ -101,6 +102,11 @@ pub(super) fn access_settings(config: &Config) -> Settings {
         threads: access.threads,
         ask_threads: access.ask_threads,
         waiting_max: access.waiting_max,
+        waiting_a_source_max: access.waiting_a_source_max,
+        sources: SourceLimits {
+            failures_max: access.failures_a_source_max,
+            sources_max: access.sources_max,
+        },
     }
 }
 

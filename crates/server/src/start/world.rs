@@ -16,6 +16,7 @@ use model::id::ShardId;
 use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, Fault};
 use model::ports::log::{Call, Completion, Party, Ticket, Write};
+use model::pressure::{Gauge, Pressure};
 use model::timeline::Space;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub struct World {
     entrance: Arc<Entrance>,
     /// The way to the directory's thread, where there is one.
     copies: Option<Copies>,
+    gauge: Arc<Gauge>,
     /// Tickets of Reports that are on their way to the log.
     reports: HashSet<Ticket>,
 }
@@ -40,6 +42,7 @@ impl World {
             feed: outward.feed.clone(),
             entrance: outward.entrance.clone(),
             copies: outward.presence.copies(),
+            gauge: outward.gauge.clone(),
             reports: HashSet::new(),
         }
     }
@@ -89,6 +92,10 @@ impl Outside for World {
 
     fn publish_clients(&mut self, events: Vec<ClientEvent>) -> usize {
         self.feed.publish_clients(events)
+    }
+
+    fn pressure(&self) -> Pressure {
+        self.gauge.now()
     }
 
     fn resolve(&mut self, number: u64, question: Box<Question>) -> Result<(), Admission> {

@@ -68,7 +68,8 @@ This page is printed from the table that the translation goes by.
 | --- | --- | --- | --- |
 | sessions that are away | for ever | 7 days | `[mqtt] session_expiry_s_max` |
 | what is kept | in memory, unless `persistence true` | always on stable storage | |
-| largest packet | 256 MiB (2.1: 2 MB) | 1 MiB | `[mqtt] packet_bytes_max` |
+| pages of other sites | may connect, unless told | may not | `[listen.NAME] websocket_origins` |
+| largest packet | 256 MiB (2.1: 2 MB) | 1 MiB, 256 MiB when told so | `[mqtt] packet_bytes_max` |
 | deliveries on the way to a client | 20 | 100 | `[mqtt] inflight_max` |
 | topic aliases | 10 | 16 | `[mqtt] topic_alias_max` |
 | identifier of a bridge there | HOST.NAME | holdline.NAME | `[bridge.NAME] client_id` |

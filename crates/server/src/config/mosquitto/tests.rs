@@ -154,8 +154,11 @@ fn limits_become_limits() {
     assert_eq!(keys(&translated, "limits"), ["connections_max = 5000"]);
     assert_eq!(translated.lost().count(), 0);
     let large = good("listener 1883\nmessage_size_limit 200000000\n");
-    assert_eq!(large.lost().count(), 1);
-    assert_eq!(keys(&large, "mqtt"), ["packet_bytes_max = 1048576"]);
+    assert_eq!(large.lost().count(), 0);
+    assert_eq!(keys(&large, "mqtt"), ["packet_bytes_max = 200002048"]);
+    let largest = good("listener 1883\nmax_packet_size 2000000000\n");
+    assert_eq!(largest.lost().count(), 1);
+    assert_eq!(keys(&largest, "mqtt"), ["packet_bytes_max = 268435455"]);
 }
 
 #[test]
@@ -267,12 +270,17 @@ fn plug_ins_of_files_are_files_and_others_are_refused() {
     for text in [
         "plugin /usr/lib/mosquitto_dynamic_security.so\n",
         "auth_plugin /usr/lib/auth.so\n",
-        "clientid_prefixes secure-\n",
         "plugin_opt_x y\n",
     ] {
         let why = of(text).expect_err("is refused");
         assert!(why.starts_with("m.conf:1: "), "{why}");
     }
+}
+
+#[test]
+fn a_prefix_of_identifiers_is_a_pattern_of_them() {
+    let translated = good("listener 1883\nclientid_prefixes secure-\n");
+    assert_eq!(keys(&translated, "access"), ["client_ids = [\"secure-*\"]"]);
 }
 
 #[test]

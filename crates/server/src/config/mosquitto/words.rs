@@ -16,6 +16,7 @@ pub(super) mod listen {
     pub(in super::super) const TLS: &str = "tls";
     pub(in super::super) const WEB_SOCKET: &str = "websocket";
     pub(in super::super) const PROXY: &str = "proxy";
+    pub(in super::super) const PROXY_FROM: &str = "proxy_from";
     pub(in super::super) const CLIENT_CERTIFICATES: &str = "client_certificates";
     pub(in super::super) const CERTIFICATE: &str = "certificate";
     pub(in super::super) const KEY: &str = "key";

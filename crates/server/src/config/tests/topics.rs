@@ -26,6 +26,19 @@ fn a_listener_of_mqtt_has_its_own_choices() {
 }
 
 #[test]
+fn whoever_sends_proxy_headers_is_an_address_or_a_network() {
+    let text = "[listen.a]\naddress = \"127.0.0.1:1\"\nproxy = \"v1v2\"\nproxy_from = ";
+    let config = parse(&format!("{text}[\"10.0.0.0/8\", \"2001:db8::7\"]")).expect("good");
+    assert_eq!(config.listen[0].proxies().len(), 2);
+    refused(
+        &format!("{text}[\"10.0.0.0/8\", \"lb.example\"]"),
+        &["holdline.toml:4: [listen.a] proxy_from = [\"10.0.0.0/8\", \"lb.example\"]: must be a \
+           list of at most 256 addresses and networks, such as \"10.0.0.7\" or \"10.0.0.0/8\"; \
+           correct or remove \"lb.example\""],
+    );
+}
+
+#[test]
 fn a_listener_of_mqtt_that_cannot_work_is_refused() {
     refused(
         "[listen.a]\naddress = \"unix:\"\n\
@@ -77,9 +90,9 @@ fn limits_of_topics_are_held_against_the_others() {
     assert_eq!(config.limits.topics.queue_count_max, 7);
     assert!(config.mqtt.strict_text);
     refused(
-        "[mqtt]\npacket_bytes_max = 1048576\n[limits]\nout_bytes_max = 65536",
-        &["holdline.toml:2: [mqtt] packet_bytes_max = 1048576: packet_bytes_max must not be \
-           above out_bytes_max; change one of them"],
+        "[mqtt]\nkeep_alive_s_min = 90\nkeep_alive_s_max = 60",
+        &["holdline.toml:2: [mqtt] keep_alive_s_min = 90: keep_alive_s_min must not be above \
+           keep_alive_s_max; change one of them"],
     );
 }
 

@@ -31,6 +31,7 @@ impl Place {
 fn restore(folder: &mut Folder) {
     let hub = Hub::new(hub::Settings {
         shard: ShardId(0),
+        shards: 1,
         limits: Arc::new(Limits::default()),
         devices_max: 10,
         offline_bytes_max: 1 << 20,

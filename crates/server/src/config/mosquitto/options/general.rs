@@ -5,10 +5,10 @@
 use super::Plan::{Becomes, Ignored, Lost, Refused};
 use super::Scope::{General, Security};
 use super::Takes::{Flag, Number, Text, Word};
-use super::{Known, Told, known};
+use super::{Arg, Known, Told, known};
 use crate::config::mosquitto::draft::{Plugin, from, quoted};
-use crate::config::mosquitto::words::{LIMITS, MQTT, SERVER};
-use model::limits::FRAME_BYTES_HARD_MAX;
+use crate::config::mosquitto::words::{ACCESS, LIMITS, MQTT, SERVER};
+use model::limits::PACKET_BYTES_HARD_MAX;
 
 /// The highest whole number that an option takes.
 const INT: i64 = i32::MAX as i64;
@@ -87,10 +87,15 @@ pub(super) const OPTIONS: &[Known] = &[
         "clientid_prefixes",
         General,
         Text,
-        Refused(
-            &[],
-            "give each user rules with %c (acl_file, or `holdline user put`) and take the line out",
-        ),
+        Becomes("[access] client_ids", |draft, line, arg| {
+            draft.put(
+                ACCESS,
+                "client_ids",
+                format!("[{}]", quoted(&format!("{}*", arg.text()))),
+                line,
+            );
+            Ok(Told::Done)
+        }),
     ),
     known(
         "include_dir",
@@ -178,11 +183,15 @@ pub(super) const OPTIONS: &[Known] = &[
         "memory_limit",
         General,
         Number(0, i64::MAX),
-        Lost(
-            &["0"],
-            "bound what grows: [mqtt] sessions_max, queues_bytes_max, retained_bytes_max, and \
-             [limits] connections_max",
-        ),
+        Becomes("[limits] memory_max", |draft, line, arg| match arg {
+            Arg::Number(0) => {
+                Ok(Told::Ignored("three quarters of the machine's is so here".into()))
+            }
+            _ => {
+                draft.put(LIMITS, "memory_max", arg.number().to_string(), line);
+                Ok(Told::Done)
+            }
+        }),
     ),
     known(
         "global_max_connections",
@@ -456,7 +465,7 @@ fn plugin_option(draft: &mut super::Draft, line: &super::Line, arg: super::Arg<'
 
 /// Packets of so many bytes, or as many as there may be.
 fn packet_bytes(draft: &mut super::Draft, line: &super::Line, bytes: u64) -> Told {
-    let most = u64::from(FRAME_BYTES_HARD_MAX);
+    let most = u64::from(PACKET_BYTES_HARD_MAX);
     let held = bytes.clamp(PACKET_BYTES_MIN, most);
     draft.put(MQTT, "packet_bytes_max", held.to_string(), line);
     match bytes > most {

@@ -144,8 +144,11 @@ pub(super) const OPTIONS: &[Known] = &[
         "enable_proxy_protocol",
         Listener,
         Number(1, 2),
-        Becomes("[listen.NAME] proxy", |draft, line, _| {
+        Becomes("[listen.NAME] proxy, with headers from anybody", |draft, line, _| {
             draft.here(line).put(listen::PROXY, quoted("v1v2"), line);
+            for any in ["0.0.0.0/0", "::/0"] {
+                draft.here(line).add(listen::PROXY_FROM, any, line);
+            }
             Ok(Told::Done)
         }),
     ),
@@ -174,7 +177,11 @@ pub(super) const OPTIONS: &[Known] = &[
         "use_username_as_clientid",
         Listener,
         Flag,
-        Closes(&["false", "0"], "let clients use their name as identifier, and give rules with %u"),
+        Closes(
+            &["false", "0"],
+            "let clients send their name as identifier, and set [access] client_ids = [\"%u\"], \
+             which refuses every other one",
+        ),
     ),
     known("plugin_use", Listener, Text, Closes(&[], "see plugin_load")),
     known(

@@ -1,0 +1,200 @@
+//! How much memory the process uses, looked at four times a second, and what is said of it.
+//!
+//! What may be used is `limits.memory_max`, or three quarters of what the machine or its control
+//! group gives. What is used is what is resident without files, which the kernel takes back when it
+//! wants. It decides nothing: levels are the model's.
+
+use model::pressure::{Gauge, Pressure};
+use net::shard::Census;
+use std::fs;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A page of memory: what `statm` counts in. Every machine that we run on has this size, but for
+/// some of ARM, where more is used than is seen and the kernel's own bound is the answer.
+const PAGE_BYTES: u64 = 4_096;
+
+/// The thread that looks.
+pub(super) struct Memory {
+    over: Arc<(Mutex<bool>, Condvar)>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Memory {
+    /// Looks from now on, and tells by `gauge` and `census`.
+    pub(super) fn start(
+        bytes_max: u64,
+        gauge: Arc<Gauge>,
+        census: Arc<Census>,
+    ) -> Result<Memory, String> {
+        let most = if bytes_max == 0 { given().map(|all| all / 4 * 3) } else { Some(bytes_max) };
+        let over = Arc::new((Mutex::new(false), Condvar::new()));
+        let thread = match most {
+            None => {
+                tracing::warn!("how much memory there is cannot be read: it is not watched");
+                None
+            }
+            Some(most) => {
+                tracing::info!(memory_max = most, "memory is watched");
+                let over = over.clone();
+                let watch = Watch { most, gauge, census };
+                let run = move || watch.run(&over);
+                let thread = Builder::new().name("memory".into()).spawn(run);
+                Some(thread.map_err(|error| format!("no thread for memory: {error}"))?)
+            }
+        };
+        Ok(Memory { over, thread: Mutex::new(thread) })
+    }
+
+    /// Looks no more.
+    pub(super) fn stop(&self) {
+        *self.over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.over.1.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that watches memory panicked");
+        }
+    }
+}
+
+struct Watch {
+    most: u64,
+    gauge: Arc<Gauge>,
+    census: Arc<Census>,
+}
+
+impl Watch {
+    fn run(&self, (over, ended): &(Mutex<bool>, Condvar)) {
+        let mut is_over = over.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_over {
+            if let Some(bytes) = used() {
+                self.look(bytes);
+            }
+            let woken = ended.wait_timeout(is_over, LOOK);
+            is_over = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// So much is used.
+    fn look(&self, bytes: u64) {
+        let (before, memory_max) = (self.gauge.now(), self.most);
+        let level = before.after(bytes, memory_max);
+        self.gauge.set(level);
+        self.census.press(level >= Pressure::Connections);
+        let (name, means) = (level.name(), level.meaning());
+        if level > before {
+            tracing::warn!(bytes, memory_max, level = name, "memory is short: {means}");
+        } else if level < before {
+            tracing::info!(bytes, memory_max, level = name, "there is more memory: {means}");
+        }
+    }
+}
+
+/// Bytes that are resident and no file's.
+fn used() -> Option<u64> {
+    used_of(&fs::read_to_string("/proc/self/statm").ok()?)
+}
+
+/// proc(5): the second number is what is resident, the third what of it is shared.
+fn used_of(statm: &str) -> Option<u64> {
+    let mut numbers = statm.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+    let (resident, shared) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    Some(resident.saturating_sub(shared) * PAGE_BYTES)
+}
+
+/// Bytes that the machine has, or as many as its control group gives.
+fn given() -> Option<u64> {
+    let machine = machine_of(&fs::read_to_string("/proc/meminfo").ok()?)?;
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limits = places_of(&groups).into_iter().filter_map(|place| fs::read_to_string(place).ok());
+    // "max" is no number, and no bound.
+    let limits = limits.filter_map(|text| text.trim().parse::<u64>().ok());
+    Some(limits.fold(machine, u64::min))
+}
+
+fn machine_of(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1_024)
+}
+
+/// cgroups(7): the files that may bound the process, in its own group and those above it. In a
+/// container the group's own folder may be the root of what is seen.
+fn places_of(groups: &str) -> Vec<String> {
+    let mut places = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            list if list.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        let mut path = path.trim_end_matches('/');
+        loop {
+            places.push(format!("{root}{path}/{file}"));
+            let Some((above, _)) = path.rsplit_once('/') else { break };
+            path = above;
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_is_resident_and_no_files() {
+        assert_eq!(used_of("90000 1000 400 1 0 2 0"), Some(600 * PAGE_BYTES));
+        assert_eq!(used_of("90000 1 400"), Some(0));
+        assert_eq!((used_of(""), used_of("1 2"), used_of("1 x 2")), (None, None, None));
+        assert!(used().is_some_and(|bytes| bytes > 0), "this process uses some");
+    }
+
+    #[test]
+    fn what_is_given_is_the_machines_or_the_groups() {
+        let text = "MemFree: 1 kB\nMemTotal:       16384 kB\n";
+        assert_eq!(machine_of(text), Some(16 * 1024 * 1024));
+        assert_eq!(machine_of("MemFree: 1 kB"), None);
+        assert_eq!(
+            places_of("0::/a.slice/b.service\n"),
+            [
+                "/sys/fs/cgroup/a.slice/b.service/memory.max",
+                "/sys/fs/cgroup/a.slice/memory.max",
+                "/sys/fs/cgroup/memory.max",
+            ]
+        );
+        assert_eq!(
+            places_of("4:cpu,memory:/x\n3:cpu:/x\nbroken\n"),
+            [
+                "/sys/fs/cgroup/memory/x/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            ]
+        );
+        assert!(given().is_some());
+    }
+
+    #[test]
+    fn shards_are_told_what_was_seen() {
+        let (gauge, census) = (Arc::new(Gauge::default()), Arc::new(Census::default()));
+        let watch = Watch { most: 1_000, gauge: gauge.clone(), census };
+        for (bytes, level) in [
+            (1, Pressure::Calm),
+            (930, Pressure::Qos0),
+            (999, Pressure::Stores),
+            (9, Pressure::Calm),
+        ] {
+            watch.look(bytes);
+            assert_eq!(gauge.now(), level);
+        }
+        let memory = Memory::start(1, gauge, Arc::default()).expect("a thread");
+        memory.stop();
+        memory.stop();
+    }
+}
