@@ -6,6 +6,7 @@
 pub(crate) mod hooks;
 pub(crate) mod metrics;
 pub(crate) mod presence;
+pub(crate) mod tokens;
 
 use crate::hex;
 use crate::orders::messages::RETAIN_HANDLING;
@@ -80,23 +81,19 @@ pub(crate) fn product(product: &Product) -> Value {
         "key": product.key.as_str(),
         "app_id": product.app_id,
         "key_ids": product.secrets.iter().map(|secret| secret.key_id).collect::<Vec<_>>(),
-        "proofs": {
-            "anonymous": match proofs.anonymous {
-                AnonymousFrom::Nowhere => "nowhere",
-                AnonymousFrom::Loopback => "loopback",
-                AnonymousFrom::Everywhere => "everywhere",
-            },
-            "hmac": proofs.hmac,
-            "challenge": proofs.challenge,
-            "certificate": proofs.certificate,
-            "token": proofs.token,
-            "classic_sign": proofs.classic_sign,
+        "anonymous": match proofs.anonymous {
+            AnonymousFrom::Nowhere => "nowhere",
+            AnonymousFrom::Loopback => "loopback",
+            AnonymousFrom::Everywhere => "everywhere",
         },
-        "heartbeat": {
-            "min_s": product.heartbeat.min_s,
-            "default_s": product.heartbeat.default_s,
-            "max_s": product.heartbeat.max_s,
-        },
+        "hmac": proofs.hmac,
+        "challenge": proofs.challenge,
+        "certificate": proofs.certificate,
+        "token": proofs.token,
+        "classic_sign": proofs.classic_sign,
+        "heartbeat_min_s": product.heartbeat.min_s,
+        "heartbeat_default_s": product.heartbeat.default_s,
+        "heartbeat_max_s": product.heartbeat.max_s,
         "inflight_max": product.inflight_max,
         "offline_count_max": product.offline_count_max,
         "offline_bytes_max": product.offline_bytes_max,
@@ -132,6 +129,7 @@ pub(crate) fn status(version: &str, status: &Status) -> Value {
         "waiting": status.waiting,
         "waiting_bytes": status.waiting_bytes,
         "turn_us_max": status.turn_us_max,
+        "memory_pressure": status.pressure.name(),
         "sessions": status.sessions,
         "sessions_online": status.sessions_online,
         "subscriptions": status.subscriptions,
@@ -159,7 +157,7 @@ pub(crate) fn client(state: &ClientState) -> Value {
         "version": state.version.to_string(),
         "reason": state.reason.map(CloseReason::name),
         "keep_alive_s": state.keep_alive_s,
-        "expiry_s": (state.expiry_s != u32::MAX).then_some(state.expiry_s),
+        "session_expiry_s": (state.expiry_s != u32::MAX).then_some(state.expiry_s),
         "subscriptions": state.subscriptions,
         "inflight": state.inflight,
         "queued": state.queued,

@@ -1,30 +1,37 @@
-//! The router: who may come in, how much they may bring, and what stands where.
+//! The router, and what all handlers share.
 //!
-//! [`table`] is the only list of routes. Every request passes [`guard`] first: token, then size of
-//! the body. It knows no path's meaning. Invariant: without the token nothing but [`OPEN`] paths
-//! answers, and no handler sees a body above the limit.
+//! [`table`] is the only list of routes, and every request passes [`guard`] first. It knows no
+//! path's meaning. Invariant: whatever is asked of the shards is answered within a time.
 
+pub(crate) mod audit_log;
+pub(crate) mod body;
+pub(crate) mod fault;
+pub(crate) mod guard;
+pub(crate) mod life;
+pub mod listener;
+pub(crate) mod table;
+pub(crate) mod tokens;
+
+use crate::Settings;
+use crate::api::life::Phase;
+use crate::audit_log::AuditLog;
 use crate::fault::Fault;
 use crate::feed::Feed;
+use crate::guard::{guard, nothing};
+use crate::listener::{DoorLimits, Seats, seated};
 use crate::orders::presence::PRINCIPALS_BYTES_MAX;
+use crate::table::table;
+use crate::tokens::Tokens;
 use crate::webhook::Address;
-use crate::{STREAMS_MAX, Settings, body, routes};
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::header::AUTHORIZATION;
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, delete, get, post, put};
-use hmac::{Hmac, KeyInit, Mac};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response;
+use model::limits::ApiLimits;
 use model::ports::control::{Answer, Command, Control};
-use sha2::Sha256;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot};
-
-/// Paths that need no token.
-pub(crate) const OPEN: [&str; 3] = ["/", "/healthz", "/openapi.json"];
+use tokio::sync::{Semaphore, oneshot, watch};
 
 /// Time for the shards to answer, beside what a request itself wants to wait.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -47,34 +54,55 @@ pub(crate) struct Shared {
     pub(crate) audits: Arc<Semaphore>,
     /// Questions to the directory.
     pub(crate) lookups: Arc<Semaphore>,
-    lock: Lock,
+    /// One reader of the audit log at a time.
+    pub(crate) looks_back: Arc<Semaphore>,
+    /// KiB of bodies.
+    pub(crate) bodies: Arc<Semaphore>,
+    pub(crate) seats: Seats,
+    pub(crate) tokens: Tokens,
+    pub(crate) audit_log: AuditLog,
+    pub(crate) phases: watch::Receiver<Phase>,
 }
 
 pub(crate) type Api = State<Arc<Shared>>;
 
+/// What [`Shared`] is made from, besides the settings.
+pub(crate) struct Parts {
+    pub(crate) control: Arc<dyn Control>,
+    pub(crate) feed: Arc<Feed>,
+    pub(crate) boot: u64,
+    pub(crate) webhooks: Vec<Arc<Address>>,
+    pub(crate) audit_log: AuditLog,
+    pub(crate) phases: watch::Receiver<Phase>,
+}
+
 impl Shared {
-    pub(crate) fn new(
-        settings: Settings,
-        control: Arc<dyn Control>,
-        feed: Arc<Feed>,
-        boot: u64,
-        webhooks: Vec<Arc<Address>>,
-    ) -> Arc<Shared> {
-        let lock = Lock::new(&settings);
-        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        let (backups, audits) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(1)));
-        let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
+    pub(crate) fn new(settings: Settings, parts: Parts) -> Arc<Shared> {
+        let Parts { control, feed, boot, webhooks, audit_log, phases } = parts;
+        let mut key = [0; 32];
+        (settings.random)(&mut key);
+        let limits = &settings.api;
+        let rows = Arc::clone(&settings.tokens);
+        let tokens = Tokens::new((key, &settings.token), rows, limits.tokens_max as usize);
+        let room = |count: usize| Arc::new(Semaphore::new(count));
+        let bodies =
+            (limits.bodies_bytes_max / 1024).max(largest_body(&settings) as u64 / 1024 + 1);
         Arc::new(Shared {
-            settings,
             control,
             feed,
             boot,
             webhooks,
-            streams,
-            backups,
-            audits,
-            lookups,
-            lock,
+            streams: room(limits.streams_max as usize),
+            backups: room(1),
+            audits: room(1),
+            lookups: room(LOOKUPS_MAX),
+            looks_back: room(1),
+            bodies: room((bodies as usize).min(Semaphore::MAX_PERMITS)),
+            seats: Seats::new(door(limits)),
+            tokens,
+            audit_log,
+            phases,
+            settings,
         })
     }
 
@@ -117,127 +145,62 @@ impl Shared {
         }
     }
 
-    /// The largest body: a push whose every byte is an escape of six, to a full list of devices;
-    /// or a packet whose payload is one in base64 with as much again for everything else.
-    fn body_bytes_max(&self, path: &str) -> usize {
-        let limits = &self.settings.limits;
+    /// The largest body that a path takes.
+    pub(crate) fn body_bytes_max(&self, path: &str) -> usize {
         if path == "/v1/publish" {
-            return limits.topics.packet_bytes_max as usize * 7 / 3 + 16 * 1024;
+            return publish_bytes_max(&self.settings);
         }
         if path.starts_with("/v1/presence") {
             return PRINCIPALS_BYTES_MAX;
         }
-        limits.push_bytes_max as usize * 6 + limits.push_devices_max as usize * 70 + 16 * 1024
+        push_bytes_max(&self.settings)
     }
 }
 
-/// The token as a MAC: comparing MACs takes the same time whatever a stranger sends.
-struct Lock {
-    key: [u8; 32],
-    mac: [u8; 32],
+/// A push whose every byte is an escape of six, to a full list of devices.
+fn push_bytes_max(settings: &Settings) -> usize {
+    let limits = &settings.limits;
+    limits.push_bytes_max as usize * 6 + limits.push_devices_max as usize * 70 + 16 * 1024
 }
 
-impl Lock {
-    fn new(settings: &Settings) -> Lock {
-        let mut key = [0; 32];
-        (settings.random)(&mut key);
-        let mac = Lock::mac(&key, &settings.token).finalize().into_bytes().into();
-        Lock { key, mac }
-    }
-
-    fn opens(&self, token: &str) -> bool {
-        Lock::mac(&self.key, token).verify_slice(&self.mac).is_ok()
-    }
-
-    fn mac(key: &[u8; 32], token: &str) -> Hmac<Sha256> {
-        let mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
-        mac.chain_update(token)
-    }
+/// A packet whose payload is one in base64 with as much again for everything else.
+fn publish_bytes_max(settings: &Settings) -> usize {
+    settings.limits.topics.packet_bytes_max as usize * 7 / 3 + 16 * 1024
 }
 
-type Route = (&'static str, &'static str, MethodRouter<Arc<Shared>>);
+fn largest_body(settings: &Settings) -> usize {
+    push_bytes_max(settings).max(publish_bytes_max(settings)).max(PRINCIPALS_BYTES_MAX)
+}
 
-/// Every route: method, path, handler.
-pub(crate) fn table() -> Vec<Route> {
-    use routes::{
-        clients, dead_letters, devices, messages, operations, presence, products, pushes, stream,
-        users,
-    };
-    vec![
-        ("get", "/", get(operations::index)),
-        ("get", "/healthz", get(operations::healthz)),
-        ("get", "/openapi.json", get(operations::openapi)),
-        ("get", "/metrics", get(operations::metrics)),
-        ("get", "/v1/status", get(operations::status)),
-        ("post", "/v1/backup", post(operations::backup)),
-        ("get", "/v1/events", get(stream::events)),
-        ("post", "/v1/pushes", post(pushes::push)),
-        ("get", "/v1/pushes/{id}", get(pushes::counts)),
-        ("get", "/v1/devices", get(devices::list)),
-        ("get", "/v1/products", get(products::list)),
-        ("get", "/v1/products/{product}", get(products::one)),
-        ("put", "/v1/products/{product}", put(products::put)),
-        ("delete", "/v1/products/{product}", delete(products::remove)),
-        ("post", "/v1/products/{product}/devices/query", post(devices::query)),
-        ("get", "/v1/products/{product}/devices/{device}", get(devices::one)),
-        ("post", "/v1/products/{product}/devices/{device}/kick", post(devices::kick)),
-        ("put", "/v1/products/{product}/devices/{device}/block", put(devices::block)),
-        ("delete", "/v1/products/{product}/devices/{device}/block", delete(devices::unblock)),
-        ("put", "/v1/products/{product}/devices/{device}/tags", put(devices::tags)),
-        ("post", "/v1/products/{product}/devices/{device}/token", post(devices::token)),
-        ("get", "/v1/clients", get(clients::list)),
-        ("get", "/v1/clients/{client}", get(clients::one)),
-        ("delete", "/v1/clients/{client}", delete(clients::kick)),
-        ("get", "/v1/clients/{client}/subscriptions", get(clients::subscriptions)),
-        ("post", "/v1/clients/{client}/subscriptions", post(clients::subscribe)),
-        ("delete", "/v1/clients/{client}/subscriptions", delete(clients::unsubscribe)),
-        ("get", "/v1/presence", get(presence::one)),
-        ("post", "/v1/presence", post(presence::many)),
-        ("get", "/v1/presence/stored", get(presence::stored_one)),
-        ("post", "/v1/presence/stored", post(presence::stored_many)),
-        ("get", "/v1/presence/status", get(presence::status)),
-        ("get", "/v1/presence/counts", get(presence::counts)),
-        ("get", "/v1/presence/statistics", get(presence::statistics)),
-        ("post", "/v1/presence/audit", post(presence::audit)),
-        ("get", "/v1/webhooks", get(dead_letters::webhooks)),
-        ("get", "/v1/webhooks/{webhook}/dead_letters", get(dead_letters::list)),
-        ("delete", "/v1/webhooks/{webhook}/dead_letters", delete(dead_letters::clear)),
-        ("post", "/v1/webhooks/{webhook}/dead_letters/redeliver", post(dead_letters::redeliver)),
-        ("post", "/v1/publish", post(messages::publish)),
-        ("get", "/v1/retained", get(messages::retained)),
-        ("get", "/v1/retained/{topic}", get(messages::retained_one)),
-        ("delete", "/v1/retained/{topic}", delete(messages::clear)),
-        ("get", "/v1/users", get(users::list)),
-        ("get", "/v1/users/{user}", get(users::one)),
-        ("put", "/v1/users/{user}", put(users::put)),
-        ("delete", "/v1/users/{user}", delete(users::remove)),
-    ]
+fn door(limits: &ApiLimits) -> DoorLimits {
+    let ms = |ms: u32| Duration::from_millis(ms.into());
+    DoorLimits {
+        connections_max: limits.connections_max as usize,
+        head: ms(limits.head_ms_max),
+        idle: ms(limits.idle_ms_max),
+        write: ms(limits.write_ms_max),
+    }
 }
 
 /// The application.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let mut router = Router::new();
-    for (_, path, method) in table() {
-        router = router.route(path, method);
+    for (rule, handler) in table() {
+        let guarded = from_fn_with_state((Arc::clone(&shared), rule), guard);
+        router = router.route(rule.path, handler.route_layer(guarded));
     }
     router
-        .fallback(async || Fault::unknown("path"))
-        .method_not_allowed_fallback(async || Fault::method())
-        .layer(from_fn_with_state(Arc::clone(&shared), guard))
+        .fallback(unknown)
+        .method_not_allowed_fallback(method)
+        .layer(from_fn(seated))
         .layer(DefaultBodyLimit::disable()) // the guard has its own
         .with_state(shared)
 }
 
-/// Lets a request in, with its whole body.
-async fn guard(State(shared): Api, request: Request, next: Next) -> Response {
-    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = header.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or("");
-    if !shared.lock.opens(token) && !OPEN.contains(&request.uri().path()) {
-        return Fault::unauthorized().into_response();
-    }
-    let (head, stream) = request.into_parts();
-    match body::whole(stream, shared.body_bytes_max(head.uri.path())).await {
-        Ok(bytes) => next.run(Request::from_parts(head, Body::from(bytes))).await,
-        Err(fault) => fault.into_response(),
-    }
+async fn unknown(State(api): Api, request: Request) -> Response {
+    nothing(&api, request, Fault::unknown("path")).await
+}
+
+async fn method(State(api): Api, request: Request) -> Response {
+    nothing(&api, request, Fault::method()).await
 }

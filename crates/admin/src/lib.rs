@@ -10,53 +10,45 @@
 
 mod answers;
 mod api;
-mod body;
 mod events;
-mod fault;
 mod feed;
 mod hex;
-pub mod listener;
 mod orders;
+mod redact;
 mod routes;
 mod start_error;
 #[cfg(test)]
 mod tests;
 mod webhook;
 
+pub use api::listener;
 pub use events::TYPES as EVENT_TYPES;
 pub use feed::stream_courier::{StreamCourier, StreamSettings, StreamTally};
 pub use feed::{Feed, MESSAGES_BYTES_MAX};
+pub use redact::url as shown_url;
 pub use start_error::StartError;
 pub use webhook::dead::{DEAD_LETTERS_BYTES_MAX, DEAD_LETTERS_MAX, DeadLetterSettings};
 pub use webhook::{BATCH_EVENTS_MAX, Retry, WallClock, Webhook};
 
-use api::Shared;
+use api::life::{self, Phase};
+use api::{Parts, Shared, audit_log, body, fault, guard, table, tokens};
+use audit_log::AuditLog;
 use events::{Filter, MESSAGE};
-use listener::Limited;
-use model::limits::{Limits, TopicLimits};
+use model::limits::{ApiLimits, Limits, TopicLimits};
 use model::ports::backlog::Backlog;
 use model::ports::control::Control;
 use model::ports::presence::PresenceOffice;
+use model::ports::tokens::TokenRows;
 use model::ports::users::Users;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use webhook::Address;
 use webhook::dead::DeadLetters;
 use webhook::feed_courier::FeedCourier;
 use webhook::report_courier::ReportCourier;
-
-/// Connections held by the API, streams included. One more waits until another ends.
-pub const CONNECTIONS_MAX: usize = 512;
-
-/// Event streams at once. One more is told to come back.
-pub const STREAMS_MAX: usize = 64;
-
-/// Time that open requests have when the API stops.
-const STOP: Duration = Duration::from_secs(5);
 
 /// A figure that the roof adds to the metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +67,47 @@ pub type RandomBytes = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 /// Figures as they are when they are asked for. Must not block.
 pub type Readings = Arc<dyn Fn() -> Vec<Reading> + Send + Sync>;
 
+/// How a log is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogHealth {
+    /// It takes what comes.
+    Good,
+    /// It has no room, and takes what frees something.
+    Full,
+    /// It takes nothing until the disk is mended and the server restarted.
+    Failed,
+}
+
+impl LogHealth {
+    /// The word in `/readyz`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LogHealth::Good => "good",
+            LogHealth::Full => "full",
+            LogHealth::Failed => "failed",
+        }
+    }
+}
+
+/// Whether the server takes everything that belongs here.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Readiness {
+    /// It lets its connections go.
+    pub draining: bool,
+    /// Each log.
+    pub logs: Vec<LogHealth>,
+}
+
+impl Readiness {
+    /// A log that is full has room again when something is taken from it; one that failed has not.
+    pub fn is_ready(&self) -> bool {
+        !self.draining && !self.logs.contains(&LogHealth::Failed)
+    }
+}
+
+/// How the server is when it is asked. Must not block.
+pub type Readies = Arc<dyn Fn() -> Readiness + Send + Sync>;
+
 /// Copies the data folder to a new folder; gives its bytes, or says why not. Blocks.
 pub type Backup = Arc<dyn Fn(&Path) -> Result<u64, String> + Send + Sync>;
 
@@ -83,8 +116,16 @@ pub type Backup = Arc<dyn Fn(&Path) -> Result<u64, String> + Send + Sync>;
 pub struct Settings {
     /// Where to listen; port 0 for any.
     pub addrs: Vec<SocketAddr>,
-    /// The token every request must bring.
+    /// The token that opens everything.
     pub token: String,
+    /// Where those are kept that are made at run time.
+    pub tokens: Arc<dyn TokenRows>,
+    /// The folder of the audit log. Without it, none is kept.
+    pub audit_log: Option<PathBuf>,
+    /// The API's own limits.
+    pub api: ApiLimits,
+    /// Webhooks are posted through the proxy that the environment names, where it names one.
+    pub proxy_from_environment: bool,
     /// The process's limits.
     pub limits: Limits,
     /// The server's version, for `/v1/status`.
@@ -108,6 +149,8 @@ pub struct Settings {
     pub random: RandomBytes,
     /// Further figures for the metrics, such as the store's.
     pub readings: Readings,
+    /// For `/readyz`.
+    pub readiness: Readies,
     /// For `/v1/backup`.
     pub backup: Backup,
     /// Milliseconds between comments on a quiet event stream.
@@ -118,7 +161,9 @@ pub struct Settings {
 pub struct Running {
     addrs: Vec<SocketAddr>,
     feed: Arc<Feed>,
-    stop: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
+    /// Ends when all that was asked is answered, once it finishes.
+    finished: Mutex<mpsc::Receiver<()>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -126,6 +171,20 @@ impl Running {
     /// Where it listens, in the order of the settings.
     pub fn addrs(&self) -> &[SocketAddr] {
         &self.addrs
+    }
+
+    /// Takes no new connections, closes those that ask nothing, and returns when each request that
+    /// had come is answered, which takes no longer than its own limits allow. Streams go on.
+    pub fn finish(&self) {
+        self.phase.send_if_modified(|phase| {
+            *phase < Phase::Finishing && {
+                *phase = Phase::Finishing;
+                true
+            }
+        });
+        let finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is ever sent: an error is the end of who would send it.
+        let _ = finished.recv();
     }
 
     /// Takes no more requests, ends the streams, lets open requests and the webhooks' last batches
@@ -182,7 +241,7 @@ impl Running {
 
     fn end(&mut self) {
         self.feed.close();
-        self.stop.send_replace(true);
+        self.phase.send_replace(Phase::Ended);
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the API panicked");
@@ -219,14 +278,21 @@ pub fn start(
         addrs.push(listener.local_addr().map_err(failed)?);
         listeners.push(listener);
     }
-    let (stop, stopped) = watch::channel(false);
+    let bytes_max = settings.api.audit_log_bytes_max;
+    let audit_log = AuditLog::open(settings.audit_log.as_deref(), bytes_max);
+    let audit_log = audit_log.map_err(StartError::AuditLog)?;
+    let (phase, phases) = watch::channel(Phase::Serving);
+    let (over, finished) = mpsc::sync_channel(0);
     let boot = (settings.wall_ms)();
-    let mut running = Running { addrs, feed: Arc::clone(&feed), stop, threads: Vec::new() };
+    let (kept, finished) = (Arc::clone(&feed), Mutex::new(finished));
+    let mut running = Running { addrs, feed: kept, phase, finished, threads: Vec::new() };
     for (hook, filter) in filters.into_iter().enumerate() {
         running.hook(&settings, (hook, filter), boot, &webhooks[hook])?;
     }
-    let shared = Shared::new(settings, control, feed, boot, webhooks);
-    running.threads.push(thread("holdline-api", move || serve(listeners, shared, stopped))?);
+    let parts = Parts { control, feed, boot, webhooks, audit_log, phases: phases.clone() };
+    let shared = Shared::new(settings, parts);
+    let serve = move || life::serve(listeners, shared, phases, over);
+    running.threads.push(thread("holdline-api", serve)?);
     Ok(running)
 }
 
@@ -244,12 +310,13 @@ fn filter(hook: &Webhook, limits: &TopicLimits) -> Result<Filter, StartError> {
 }
 
 fn address(hook: &Webhook, settings: &Settings) -> Result<Arc<Address>, StartError> {
-    let failed = |error| StartError::DeadLetters { url: hook.url.clone(), error };
+    let failed = |error| StartError::DeadLetters { url: redact::url(&hook.url), error };
     let dead = settings.dead_letters.as_ref().map(|kept| DeadLetters::open(kept, hook));
     Ok(Arc::new(Address {
         hook: hook.clone(),
         retry: settings.retry,
         wall_ms: Arc::clone(&settings.wall_ms),
+        proxied: settings.proxy_from_environment,
         tally: Default::default(),
         dead: dead.transpose().map_err(failed)?,
     }))
@@ -260,36 +327,4 @@ fn thread(
     life: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, StartError> {
     Builder::new().name(name.into()).spawn(life).map_err(StartError::Thread)
-}
-
-fn serve(listeners: Vec<TcpListener>, shared: Arc<Shared>, stopped: watch::Receiver<bool>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return tracing::error!(%error, "the API's runtime does not start"),
-    };
-    let app = api::router(shared);
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    runtime.block_on(async {
-        let mut serving = tokio::task::JoinSet::new();
-        for listener in listeners {
-            let listener = match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => Limited { listener, permits: Arc::clone(&permits) },
-                Err(error) => return tracing::error!(%error, "the API cannot listen"),
-            };
-            let mut stopped = stopped.clone();
-            let signal = async move {
-                // An error means that the roof has let go of us: the same.
-                let _ = stopped.wait_for(|stopped| *stopped).await;
-            };
-            let server = axum::serve(listener, app.clone()).with_graceful_shutdown(signal);
-            serving.spawn(std::future::IntoFuture::into_future(server));
-        }
-        let mut stopped = stopped.clone();
-        let _ = stopped.wait_for(|stopped| *stopped).await; // as above
-        let ended = async { while serving.join_next().await.is_some() {} };
-        if tokio::time::timeout(STOP, ended).await.is_err() {
-            tracing::warn!("requests to the API were cut off");
-        }
-    });
 }

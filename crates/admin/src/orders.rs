@@ -7,6 +7,7 @@ pub(crate) mod hooks;
 pub(crate) mod messages;
 pub(crate) mod presence;
 pub(crate) mod properties;
+pub(crate) mod tokens;
 pub(crate) mod users;
 
 use crate::fault::Fault;
@@ -17,7 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use model::id::{DeviceId, MessageId, NameError, ProductKey, Tag};
 use model::limits::Limits;
 use model::ports::control::{PushOrder, Target};
-use model::product::{AnonymousFrom, Heartbeat, Product, Proofs, Secret};
+use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
 use serde::Deserialize;
 use std::path::{Component, PathBuf};
@@ -71,9 +72,6 @@ impl PushBody {
     ) -> Result<PushOrder, Fault> {
         let product = product(&self.product)?;
         let target = self.target(limits)?;
-        if idempotency_key.is_some() && !matches!(target, Target::Devices(_)) {
-            return Err(Fault::bad("`Idempotency-Key` goes with `device` or `devices` only"));
-        }
         let body = match (self.body, self.body_base64) {
             (Some(text), None) => text.into_bytes(),
             (None, Some(text)) => STANDARD
@@ -81,6 +79,10 @@ impl PushBody {
                 .map_err(|error| Fault::bad(format!("`body_base64` is not base64: {error}")))?,
             _ => return Err(Fault::bad("give one of `body` and `body_base64`")),
         };
+        if body.is_empty() {
+            // Devices of MIOP 5 and 6 have no way to be told nothing.
+            return Err(Fault::bad("a push has a body of at least one byte"));
+        }
         if body.len() > limits.push_bytes_max as usize {
             let (length, max) = (body.len(), limits.push_bytes_max);
             return Err(Fault::too_large(format!("the push has {length} bytes of at most {max}")));
@@ -249,8 +251,15 @@ pub(crate) struct ProductBody {
     secrets: Option<Vec<SecretBody>>,
     #[serde(default)]
     generate_secret: bool,
-    proofs: Option<ProofsBody>,
-    heartbeat: Option<HeartbeatBody>,
+    anonymous: Option<String>,
+    hmac: Option<bool>,
+    challenge: Option<bool>,
+    certificate: Option<bool>,
+    token: Option<bool>,
+    classic_sign: Option<bool>,
+    heartbeat_min_s: Option<u16>,
+    heartbeat_default_s: Option<u16>,
+    heartbeat_max_s: Option<u16>,
     inflight_max: Option<u16>,
     offline_count_max: Option<u32>,
     offline_bytes_max: Option<u32>,
@@ -267,30 +276,19 @@ fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Option<Stri
     Option::deserialize(from).map(Some)
 }
 
+/// Query of `/v1/device` and of what is below it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeviceQuery {
+    pub(crate) product: String,
+    pub(crate) device: String,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SecretBody {
     key_id: u32,
     hex: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ProofsBody {
-    anonymous: Option<String>,
-    hmac: Option<bool>,
-    challenge: Option<bool>,
-    certificate: Option<bool>,
-    token: Option<bool>,
-    classic_sign: Option<bool>,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(deny_unknown_fields)]
-struct HeartbeatBody {
-    min_s: u16,
-    default_s: u16,
-    max_s: u16,
 }
 
 impl ProductBody {
@@ -317,12 +315,16 @@ impl ProductBody {
             Secret { key_id: newest.unwrap_or(0).wrapping_add(1), bytes: bytes.into() }
         });
         product.secrets.splice(0..0, made.clone());
-        if let Some(proofs) = &self.proofs {
-            set_proofs(&mut product.proofs, proofs)?;
-        }
-        if let Some(HeartbeatBody { min_s, default_s, max_s }) = self.heartbeat {
-            product.heartbeat = Heartbeat { min_s, default_s, max_s };
-        }
+        let proofs = &mut product.proofs;
+        set(&mut proofs.anonymous, self.anonymous.as_deref().map(anonymous).transpose()?);
+        set(&mut proofs.hmac, self.hmac);
+        set(&mut proofs.challenge, self.challenge);
+        set(&mut proofs.certificate, self.certificate);
+        set(&mut proofs.token, self.token);
+        set(&mut proofs.classic_sign, self.classic_sign);
+        set(&mut product.heartbeat.min_s, self.heartbeat_min_s);
+        set(&mut product.heartbeat.default_s, self.heartbeat_default_s);
+        set(&mut product.heartbeat.max_s, self.heartbeat_max_s);
         set(&mut product.inflight_max, self.inflight_max);
         set(&mut product.offline_count_max, self.offline_count_max);
         set(&mut product.offline_bytes_max, self.offline_bytes_max);
@@ -377,21 +379,13 @@ fn set<T>(value: &mut T, wish: Option<T>) {
     }
 }
 
-fn set_proofs(proofs: &mut Proofs, wish: &ProofsBody) -> Result<(), Fault> {
-    let words = "`proofs.anonymous` must be `nowhere`, `loopback` or `everywhere`";
-    let anonymous = wish.anonymous.as_deref().map(|word| match word {
+fn anonymous(word: &str) -> Result<AnonymousFrom, Fault> {
+    match word {
         "nowhere" => Ok(AnonymousFrom::Nowhere),
         "loopback" => Ok(AnonymousFrom::Loopback),
         "everywhere" => Ok(AnonymousFrom::Everywhere),
-        _ => Err(Fault::bad(words)),
-    });
-    set(&mut proofs.anonymous, anonymous.transpose()?);
-    set(&mut proofs.hmac, wish.hmac);
-    set(&mut proofs.challenge, wish.challenge);
-    set(&mut proofs.certificate, wish.certificate);
-    set(&mut proofs.token, wish.token);
-    set(&mut proofs.classic_sign, wish.classic_sign);
-    Ok(())
+        _ => Err(Fault::bad("`anonymous` must be `nowhere`, `loopback` or `everywhere`")),
+    }
 }
 
 fn secret(body: SecretBody) -> Result<Secret, Fault> {
@@ -410,7 +404,7 @@ fn check(product: &Product) -> Result<(), Fault> {
         (key_ids.len() == product.secrets.len(), "each secret has its own `key_id`"),
         (
             0 < min_s && min_s <= default_s && default_s <= max_s,
-            "`heartbeat` has 0 < min_s <= default_s <= max_s",
+            "0 < `heartbeat_min_s` <= `heartbeat_default_s` <= `heartbeat_max_s`",
         ),
         (product.inflight_max > 0, "`inflight_max` is at least 1"),
         (product.reports_per_s > 0, "`reports_per_s` is at least 1"),

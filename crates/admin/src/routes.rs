@@ -2,6 +2,7 @@
 //!
 //! A handler holds no state between requests and knows no other handler.
 
+pub(crate) mod audit_log;
 pub(crate) mod clients;
 pub(crate) mod dead_letters;
 pub(crate) mod devices;
@@ -11,12 +12,13 @@ pub(crate) mod presence;
 pub(crate) mod products;
 pub(crate) mod pushes;
 pub(crate) mod stream;
+pub(crate) mod tokens;
 pub(crate) mod users;
 
 use crate::api::Shared;
 use crate::fault::Fault;
-use axum::extract::Path;
-use axum::extract::rejection::PathRejection;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query};
 use model::ports::control::{Answer, Command};
 use model::ports::topics::{TopicAnswer, TopicCommand};
 
@@ -25,6 +27,20 @@ type Part = Result<Path<String>, PathRejection>;
 
 fn part(part: Part) -> Result<String, Fault> {
     part.map(|Path(text)| text).map_err(|error| Fault::bad(error.body_text()))
+}
+
+/// The same for two of them.
+type Pair = Result<Path<(String, String)>, PathRejection>;
+
+fn pair(pair: Pair) -> Result<(String, String), Fault> {
+    pair.map(|Path(texts)| texts).map_err(|error| Fault::bad(error.body_text()))
+}
+
+/// A query; one that makes no sense is refused likewise.
+type Asked<T> = Result<Query<T>, QueryRejection>;
+
+fn asked<T>(query: Asked<T>) -> Result<T, Fault> {
+    query.map(|Query(query)| query).map_err(|error| Fault::bad(error.body_text()))
 }
 
 /// Asks about topics and sessions; a refusal is a fault.

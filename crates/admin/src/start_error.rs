@@ -35,6 +35,8 @@ pub enum StartError {
         /// The system's words.
         error: io::Error,
     },
+    /// The files of the audit log cannot be used.
+    AuditLog(io::Error),
     /// A thread could not be started.
     Thread(io::Error),
 }
@@ -65,6 +67,11 @@ impl fmt::Display for StartError {
             StartError::DeadLetters { url, error } => {
                 write!(f, "the dead letters of the webhook {url} cannot be opened: {error}")
             }
+            StartError::AuditLog(error) => write!(
+                f,
+                "the API's audit log cannot be opened: {error}; the data folder's audit_log has \
+                 to be a folder that the server may write"
+            ),
             StartError::Thread(error) => write!(f, "a thread of the API does not start: {error}"),
         }
     }

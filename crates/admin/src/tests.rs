@@ -3,12 +3,17 @@
 mod backlog;
 mod dead;
 mod description;
+mod door;
 mod event_stream;
 mod hook;
 mod http;
+mod life;
+mod mutated;
+mod names;
 mod order;
 mod presence;
 mod stream;
+mod tokens;
 mod topics;
 mod users;
 
@@ -20,6 +25,7 @@ use model::ports::control::{Answer, Command, Reply};
 use serde_json::Value;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const TOKEN: &str = "a-token-of-the-tests";
 const NOW_MS: u64 = 1_760_000_000_000;
@@ -76,6 +82,10 @@ impl Desk {
         Desk { running: Some(running), fake, feed, url, agent }
     }
 
+    fn addr(&self) -> SocketAddr {
+        self.running.as_ref().expect("runs").addrs()[0]
+    }
+
     fn stop(&mut self) {
         self.running.take().expect("runs").stop();
     }
@@ -93,10 +103,20 @@ impl Desk {
         path: &str,
         body: &str,
     ) -> (u16, String, Option<String>) {
+        self.send_as(TOKEN, headers, (method, path, body))
+    }
+
+    /// The same with another token.
+    fn send_as(
+        &self,
+        token: &str,
+        headers: &[(&str, &[u8])],
+        (method, path, body): (&str, &str, &str),
+    ) -> (u16, String, Option<String>) {
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url))
-            .header("Authorization", format!("Bearer {TOKEN}"));
+            .header("Authorization", format!("Bearer {token}"));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -126,6 +146,10 @@ fn settings() -> Settings {
     Settings {
         addrs: vec![([127, 0, 0, 1], 0).into()],
         token: TOKEN.into(),
+        tokens: Arc::new(tokens::Rows::default()),
+        audit_log: None,
+        api: ApiLimits::default(),
+        proxy_from_environment: false,
         limits: Limits::default(),
         version: "0.0.0",
         users: Arc::new(users::Book::default()),
@@ -137,6 +161,7 @@ fn settings() -> Settings {
         wall_ms: Arc::new(|| NOW_MS),
         random: Arc::new(|bytes| bytes.fill(0xa5)),
         readings: Arc::new(Vec::new),
+        readiness: Arc::new(Readiness::default),
         backup: Arc::new(|_| Err("not in this test".into())),
         heartbeat_ms: 15_000,
     }

@@ -14,7 +14,7 @@ pub(crate) mod feed_courier;
 pub(crate) mod redelivery;
 pub(crate) mod report_courier;
 
-use crate::hex;
+use crate::{hex, redact};
 use base::prng::Prng;
 use dead::DeadLetters;
 use dead::shelf::Why;
@@ -53,7 +53,8 @@ pub struct Webhook {
 
 impl std::fmt::Debug for Webhook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Webhook {{ url: {:?}, product: {:?}, .. }}", self.url, self.product)
+        let url = redact::url(&self.url);
+        write!(f, "Webhook {{ url: {url:?}, product: {:?}, .. }}", self.product)
     }
 }
 
@@ -104,6 +105,8 @@ pub(crate) struct Address {
     pub(crate) hook: Webhook,
     pub(crate) retry: Retry,
     pub(crate) wall_ms: WallClock,
+    /// Through the proxy that the environment names.
+    pub(crate) proxied: bool,
     pub(crate) tally: Tally,
     /// What it gave up, where there is a folder for it.
     pub(crate) dead: Option<DeadLetters>,
@@ -130,7 +133,8 @@ impl Address {
         let posted = request.send(body).map(drop);
         if let Err(error) = &posted {
             self.tally.failures.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(%error, url = self.hook.url, "a webhook did not take a batch");
+            let (error, url) = (redact::failure(error), redact::url(&self.hook.url));
+            tracing::debug!(error, url, "a webhook did not take a batch");
         }
         posted
     }
@@ -144,7 +148,8 @@ impl Address {
     fn dropped(&self, events: u64, why: &'static str) {
         if events > 0 {
             self.tally.dropped.fetch_add(events, Ordering::Relaxed);
-            tracing::warn!(url = self.hook.url, events, why, "events for a webhook were dropped");
+            let url = redact::url(&self.hook.url);
+            tracing::warn!(url, events, why, "events for a webhook were dropped");
         }
     }
 
@@ -160,7 +165,10 @@ impl Address {
     }
 
     fn agent(&self) -> ureq::Agent {
+        // Of itself it would take every proxy of the environment, which then sees all events.
+        let proxy = if self.proxied { ureq::Proxy::try_from_env() } else { None };
         ureq::Agent::config_builder()
+            .proxy(proxy)
             .timeout_global(Some(Duration::from_millis(self.retry.request_ms_max.max(1))))
             .max_redirects(0)
             .max_redirects_will_error(true)

@@ -1,7 +1,9 @@
 //! Webhooks and their dead letters as JSON.
 //!
-//! Invariant: of a webhook's secret nothing is told but whether there is one.
+//! Invariant: of a webhook's secret nothing is told but whether there is one, and of its URL
+//! nothing that may be one.
 
+use crate::redact;
 use crate::webhook::Address;
 use crate::webhook::dead::shelf::Letter;
 use model::id::ProductKey;
@@ -14,9 +16,9 @@ pub(crate) fn hook(number: usize, address: &Address) -> Value {
     let dead = address.dead.as_ref().map(|dead| &dead.tally);
     json!({
         "number": number,
-        "url": address.hook.url,
+        "url": redact::url(&address.hook.url),
         "product": address.hook.product.as_ref().map(ProductKey::as_str),
-        "types": address.hook.types,
+        "events": address.hook.types,
         "topics": address.hook.topics,
         "signed": !address.hook.secret.is_empty(),
         "delivered": of(&address.tally.delivered),

@@ -65,6 +65,10 @@ pub(crate) fn text(
     out
 }
 
+fn level(status: &Status) -> u64 {
+    status.pressure as u64
+}
+
 fn gauges(status: &Status) -> Vec<Reading> {
     let gauges = [
         ("connections", "Connections open.", status.connections),
@@ -74,6 +78,7 @@ fn gauges(status: &Status) -> Vec<Reading> {
         ("pushes_waiting_bytes", "Their weight in bytes.", status.waiting_bytes),
         ("shards", "Shards that answered.", u64::from(status.shards)),
         ("turn_us_max", "Longest turn of a shard since the last look.", status.turn_us_max),
+        ("memory_pressure", "0 calm, 1 no connections, 2 no QoS 0, 3 no stores.", level(status)),
         ("sessions", "Sessions, online or not.", status.sessions),
         ("sessions_online", "Sessions with a connection.", status.sessions_online),
         ("subscriptions", "Subscriptions, shared ones included.", status.subscriptions),

@@ -6,16 +6,26 @@
 
 use model::limits::TopicLimits;
 
-/// What is wrong with a topic name, if something is.
+/// What is wrong with a topic name to publish on, if something is.
 pub(crate) fn wrong_name(name: &str, limits: &TopicLimits) -> Option<String> {
+    impossible_name(name, limits).or_else(|| control(name))
+}
+
+/// What is wrong with a topic filter to subscribe with, if something is.
+pub(crate) fn wrong_filter(filter: &str, limits: &TopicLimits) -> Option<String> {
+    impossible_filter(filter, limits).or_else(|| control(filter))
+}
+
+/// Why there can be nothing on a topic of this name, if there cannot.
+pub(crate) fn impossible_name(name: &str, limits: &TopicLimits) -> Option<String> {
     if name.contains(['+', '#']) {
         return Some("is a topic name: + and # stand in filters alone".into());
     }
-    wrong_text(name, limits)
+    impossible_text(name, limits)
 }
 
-/// What is wrong with a topic filter, if something is.
-pub(crate) fn wrong_filter(filter: &str, limits: &TopicLimits) -> Option<String> {
+/// Why there can be no subscription with this filter, if there cannot.
+pub(crate) fn impossible_filter(filter: &str, limits: &TopicLimits) -> Option<String> {
     let levels = || filter.split('/');
     let last = levels().count() - 1;
     let hash = levels().enumerate().any(|(at, level)| {
@@ -24,19 +34,24 @@ pub(crate) fn wrong_filter(filter: &str, limits: &TopicLimits) -> Option<String>
     if hash {
         return Some("has + only as a whole level, and # only as the last one".into());
     }
-    wrong_text(filter, limits)
+    impossible_text(filter, limits)
 }
 
-fn wrong_text(text: &str, limits: &TopicLimits) -> Option<String> {
+fn impossible_text(text: &str, limits: &TopicLimits) -> Option<String> {
     let (bytes_max, levels_max) = (limits.topic_bytes_max, limits.topic_levels_max);
     if text.is_empty() || text.len() > usize::from(bytes_max) {
         return Some(format!("has 1 to {bytes_max} bytes"));
     }
-    if text.chars().any(char::is_control) {
-        return Some("has no control characters".into());
+    if text.contains('\0') {
+        return Some("has no U+0000".into());
     }
     (text.split('/').count() > usize::from(levels_max))
         .then(|| format!("has at most {levels_max} levels"))
+}
+
+/// Clients may send control characters, if they insist (MQTT5 1.5.4); the API begins nothing there.
+fn control(text: &str) -> Option<String> {
+    text.chars().any(char::is_control).then(|| "has no control characters".into())
 }
 
 /// Whether a filter matches a topic name (MQTT5 4.7.1, 4.7.2).
@@ -92,7 +107,9 @@ mod tests {
         assert!(wrong_name("a/+", &limits).is_some_and(|why| why.contains("filters alone")));
         assert!(wrong_name("", &limits).is_some_and(|why| why.contains("1 to 1024")));
         assert!(wrong_name("a/b/c/d", &limits).is_some_and(|why| why.contains("3 levels")));
-        assert!(wrong_name("a\0", &limits).is_some_and(|why| why.contains("control")));
+        assert!(wrong_name("a\0", &limits).is_some_and(|why| why.contains("U+0000")));
+        assert!(wrong_name("a\u{1}", &limits).is_some_and(|why| why.contains("control")));
+        assert_eq!(impossible_name("a\u{1}", &limits), None);
         for filter in ["#", "a/#", "+/a/+", "$share/g/#"] {
             assert_eq!(wrong_filter(filter, &limits), None, "{filter}");
         }

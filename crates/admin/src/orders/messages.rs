@@ -50,6 +50,11 @@ pub(crate) struct PublishBody {
 }
 
 impl PublishBody {
+    /// Where it goes, as it was written.
+    pub(crate) fn topic(&self) -> &str {
+        &self.topic
+    }
+
     /// The order, at this Unix second; `place` stands before the names of fields that are wrong.
     pub(crate) fn order(
         self,
@@ -197,19 +202,27 @@ pub(crate) fn filter(text: &str, limits: &TopicLimits) -> Result<Box<str>, Fault
     }
 }
 
-/// A checked client identifier, of a path.
+/// A filter of a subscription that is there, or one to look with: whatever a client may have sent.
+pub(crate) fn known_filter(text: &str, limits: &TopicLimits) -> Result<Box<str>, Fault> {
+    match topic::impossible_filter(text, limits) {
+        Some(why) => Err(Fault::bad(format!("`filter` {why}"))),
+        None => Ok(text.into()),
+    }
+}
+
+/// A client identifier, as far as there may be one (MQTT5 1.5.4: any text without U+0000).
 pub(crate) fn client(text: String, limits: &TopicLimits) -> Result<Box<str>, Fault> {
     let max = limits.client_id_bytes_max;
-    if text.is_empty() || text.len() > usize::from(max) || text.chars().any(char::is_control) {
-        let why = format!("a client identifier has 1 to {max} bytes and no control characters");
+    if text.is_empty() || text.len() > usize::from(max) || text.contains('\0') {
+        let why = format!("a client identifier has 1 to {max} bytes and no U+0000");
         return Err(Fault::bad(why));
     }
     Ok(text.into())
 }
 
-/// A checked topic name, of a path.
-pub(crate) fn name(text: String, limits: &TopicLimits) -> Result<Box<str>, Fault> {
-    match topic::wrong_name(&text, limits) {
+/// A name of a topic that something may be retained on.
+pub(crate) fn known_name(text: String, limits: &TopicLimits) -> Result<Box<str>, Fault> {
+    match topic::impossible_name(&text, limits) {
         Some(why) => Err(Fault::bad(format!("the topic {why}"))),
         None => Ok(text.into()),
     }
@@ -224,6 +237,37 @@ pub(crate) struct ClientsQuery {
     pub(crate) prefix: Option<String>,
     pub(crate) after: Option<u64>,
     pub(crate) limit: Option<u32>,
+}
+
+/// Query of `/v1/client` and `/v1/client/subscriptions`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClientQuery {
+    pub(crate) client_id: String,
+}
+
+/// Query of `DELETE /v1/client`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NamedKickQuery {
+    pub(crate) client_id: String,
+    #[serde(default)]
+    pub(crate) session: bool,
+}
+
+/// Query of `DELETE /v1/client/subscriptions`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NamedUnsubscribeQuery {
+    pub(crate) client_id: String,
+    pub(crate) filter: String,
+}
+
+/// Query of `/v1/retained_message`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TopicQuery {
+    pub(crate) topic: String,
 }
 
 /// Query of `DELETE /v1/clients/{client}`.

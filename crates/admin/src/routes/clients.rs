@@ -1,29 +1,29 @@
 //! Clients of topics: their state and subscriptions, and what an operator does to them.
 //!
-//! A client is known while it has a session, online or not. Invariant: an identifier or filter is
-//! checked before a shard hears of it.
+//! A client is known while it has a session, online or not. Whatever a client may be called can be
+//! named here: in the path, or, for what a path does not carry, in the query. Invariant: an
+//! identifier or filter is checked before a shard hears of it.
 
-use super::{Part, ask, done, page, part};
+use super::{Asked, Part, ask, asked, done, page, part};
 use crate::answers;
-use crate::api::Api;
+use crate::api::{Api, Shared};
 use crate::body::read;
 use crate::fault::Fault;
-use crate::orders::messages::{self, ClientsQuery, KickQuery, SubscribeBody, UnsubscribeQuery};
+use crate::orders::messages::{
+    self, ClientQuery, ClientsQuery, KickQuery, NamedKickQuery, NamedUnsubscribeQuery,
+    SubscribeBody, UnsubscribeQuery,
+};
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use model::ports::topics::{TopicAnswer, TopicCommand};
 use serde_json::{Value, json};
 
 type Told = Result<Json<Value>, Fault>;
 
 /// `GET /v1/clients`
-pub(crate) async fn list(
-    State(api): Api,
-    query: Result<Query<ClientsQuery>, QueryRejection>,
-) -> Told {
-    let Query(query) = query.map_err(|error| Fault::bad(error.body_text()))?;
+pub(crate) async fn list(State(api): Api, query: Asked<ClientsQuery>) -> Told {
+    let query = asked(query)?;
     let command = TopicCommand::Clients {
         online: query.online,
         user: query.user.map(Into::into),
@@ -42,8 +42,17 @@ pub(crate) async fn list(
 
 /// `GET /v1/clients/{client}`
 pub(crate) async fn one(State(api): Api, path: Part) -> Told {
-    let client = messages::client(part(path)?, &api.settings.limits.topics)?;
-    match ask(&api, TopicCommand::Client(client)).await? {
+    show(&api, part(path)?).await
+}
+
+/// `GET /v1/client`: any identifier, also one that a path does not carry.
+pub(crate) async fn one_named(State(api): Api, query: Asked<ClientQuery>) -> Told {
+    show(&api, asked(query)?.client_id).await
+}
+
+async fn show(api: &Shared, client: String) -> Told {
+    let client = messages::client(client, &api.settings.limits.topics)?;
+    match ask(api, TopicCommand::Client(client)).await? {
         TopicAnswer::Client(Some(state)) => Ok(Json(answers::client(&state))),
         TopicAnswer::Client(None) => Err(Fault::unknown("client")),
         _ => Err(Fault::internal()),
@@ -51,28 +60,42 @@ pub(crate) async fn one(State(api): Api, path: Part) -> Told {
 }
 
 /// `DELETE /v1/clients/{client}`: its connection, or with `session=true` all that is known of it.
-pub(crate) async fn kick(
-    State(api): Api,
-    path: Part,
-    query: Result<Query<KickQuery>, QueryRejection>,
-) -> Told {
-    let Query(query) = query.map_err(|error| Fault::bad(error.body_text()))?;
-    let client = messages::client(part(path)?, &api.settings.limits.topics)?;
-    if query.session {
-        let dropped = done(&api, TopicCommand::DropSession(client)).await?;
+pub(crate) async fn kick(State(api): Api, path: Part, query: Asked<KickQuery>) -> Told {
+    end(&api, part(path)?, asked(query)?.session).await
+}
+
+/// `DELETE /v1/client`: the same.
+pub(crate) async fn kick_named(State(api): Api, query: Asked<NamedKickQuery>) -> Told {
+    let NamedKickQuery { client_id, session } = asked(query)?;
+    end(&api, client_id, session).await
+}
+
+async fn end(api: &Shared, client: String, session: bool) -> Told {
+    let client = messages::client(client, &api.settings.limits.topics)?;
+    if session {
+        let dropped = done(api, TopicCommand::DropSession(client)).await?;
         return match dropped {
             true => Ok(Json(json!({ "dropped": true }))),
             false => Err(Fault::unknown("client")),
         };
     }
-    let was_online = done(&api, TopicCommand::Kick(client)).await?;
+    let was_online = done(api, TopicCommand::Kick(client)).await?;
     Ok(Json(json!({ "was_online": was_online })))
 }
 
 /// `GET /v1/clients/{client}/subscriptions`
 pub(crate) async fn subscriptions(State(api): Api, path: Part) -> Told {
-    let client = messages::client(part(path)?, &api.settings.limits.topics)?;
-    match ask(&api, TopicCommand::Subscriptions(client)).await? {
+    list_subscriptions(&api, part(path)?).await
+}
+
+/// `GET /v1/client/subscriptions`
+pub(crate) async fn subscriptions_named(State(api): Api, query: Asked<ClientQuery>) -> Told {
+    list_subscriptions(&api, asked(query)?.client_id).await
+}
+
+async fn list_subscriptions(api: &Shared, client: String) -> Told {
+    let client = messages::client(client, &api.settings.limits.topics)?;
+    match ask(api, TopicCommand::Subscriptions(client)).await? {
         TopicAnswer::Subscriptions(Some(subscriptions)) => {
             let told = subscriptions.iter().map(answers::subscription);
             Ok(Json(json!({ "subscriptions": told.collect::<Vec<_>>() })))
@@ -84,10 +107,23 @@ pub(crate) async fn subscriptions(State(api): Api, path: Part) -> Told {
 
 /// `POST /v1/clients/{client}/subscriptions`
 pub(crate) async fn subscribe(State(api): Api, path: Part, body: Bytes) -> Told {
+    add_subscription(&api, part(path)?, &body).await
+}
+
+/// `POST /v1/client/subscriptions`
+pub(crate) async fn subscribe_named(
+    State(api): Api,
+    query: Asked<ClientQuery>,
+    body: Bytes,
+) -> Told {
+    add_subscription(&api, asked(query)?.client_id, &body).await
+}
+
+async fn add_subscription(api: &Shared, client: String, body: &[u8]) -> Told {
     let limits = &api.settings.limits.topics;
-    let client = messages::client(part(path)?, limits)?;
-    let wish = read::<SubscribeBody>(&body)?.wish(limits)?;
-    match done(&api, TopicCommand::Subscribe(client, wish)).await? {
+    let client = messages::client(client, limits)?;
+    let wish = read::<SubscribeBody>(body)?.wish(limits)?;
+    match done(api, TopicCommand::Subscribe(client, wish)).await? {
         true => Ok(Json(json!({ "subscribed": true }))),
         false => Err(Fault::unknown("client")),
     }
@@ -97,13 +133,25 @@ pub(crate) async fn subscribe(State(api): Api, path: Part, body: Bytes) -> Told 
 pub(crate) async fn unsubscribe(
     State(api): Api,
     path: Part,
-    query: Result<Query<UnsubscribeQuery>, QueryRejection>,
+    query: Asked<UnsubscribeQuery>,
 ) -> Told {
-    let Query(query) = query.map_err(|error| Fault::bad(error.body_text()))?;
+    end_subscription(&api, part(path)?, &asked(query)?.filter).await
+}
+
+/// `DELETE /v1/client/subscriptions`
+pub(crate) async fn unsubscribe_named(
+    State(api): Api,
+    query: Asked<NamedUnsubscribeQuery>,
+) -> Told {
+    let NamedUnsubscribeQuery { client_id, filter } = asked(query)?;
+    end_subscription(&api, client_id, &filter).await
+}
+
+async fn end_subscription(api: &Shared, client: String, filter: &str) -> Told {
     let limits = &api.settings.limits.topics;
-    let client = messages::client(part(path)?, limits)?;
-    let filter = messages::filter(&query.filter, limits)?;
-    match done(&api, TopicCommand::Unsubscribe(client, filter)).await? {
+    let client = messages::client(client, limits)?;
+    let filter = messages::known_filter(filter, limits)?;
+    match done(api, TopicCommand::Unsubscribe(client, filter)).await? {
         true => Ok(Json(json!({ "unsubscribed": true }))),
         false => Err(Fault::unknown("subscription")),
     }

@@ -1,35 +1,33 @@
 //! Devices: their state, and what an operator does to them.
+//!
+//! Whatever a device may be called can be named here: in the path, or, for what a path does not
+//! carry, in the query.
 
+use super::{Asked, Part, asked, page, pair, part};
 use crate::answers;
 use crate::api::{Api, Shared};
 use crate::body::{read, read_or_empty};
 use crate::fault::Fault;
-use crate::orders::{self, KickBody, ListQuery, QueryBody, TagsBody, TokenBody};
+use crate::orders::{self, DeviceQuery, KickBody, ListQuery, QueryBody, TagsBody, TokenBody};
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequestParts, Path, Query, RawPathParams, State};
+use axum::http::request::Parts;
 use model::id::{DeviceId, ProductKey};
 use model::ports::control::{Answer, Command, DeviceState};
 use serde_json::{Value, json};
 
-/// Devices on a page, at most and when the query does not say.
-const PAGE_MAX: u32 = 1_000;
-const PAGE_DEFAULT: u32 = 100;
-
-type Names = Path<(String, String)>;
 type Told = Result<Json<Value>, Fault>;
 
-/// `GET /v1/products/{product}/devices/{device}`
-pub(crate) async fn one(State(api): Api, Path(path): Names) -> Told {
-    let (product, device) = names(&path)?;
+/// `GET /v1/products/{product}/devices/{device}`, `GET /v1/device`
+pub(crate) async fn one(State(api): Api, OfDevice(product, device): OfDevice) -> Told {
     let states = states(&api, product, vec![device]).await?;
     states.first().map(|state| Json(answers::device(state))).ok_or(Fault::unknown("device"))
 }
 
 /// `POST /v1/products/{product}/devices/query`
-pub(crate) async fn query(State(api): Api, Path(product): Path<String>, body: Bytes) -> Told {
-    let product = orders::product(&product)?;
+pub(crate) async fn query(State(api): Api, path: Part, body: Bytes) -> Told {
+    let product = orders::product(&part(path)?)?;
     let QueryBody { devices } = read(&body)?;
     let devices = orders::devices(&devices, &api.settings.limits)?;
     let states = states(&api, product, devices).await?;
@@ -37,12 +35,9 @@ pub(crate) async fn query(State(api): Api, Path(product): Path<String>, body: By
 }
 
 /// `GET /v1/devices`
-pub(crate) async fn list(State(api): Api, query: Result<Query<ListQuery>, QueryRejection>) -> Told {
-    let Query(query) = query.map_err(|error| Fault::bad(error.body_text()))?;
-    let count = query.limit.unwrap_or(PAGE_DEFAULT);
-    if !(1..=PAGE_MAX).contains(&count) {
-        return Err(Fault::bad(format!("`limit` is 1 to {PAGE_MAX}")));
-    }
+pub(crate) async fn list(State(api): Api, query: Asked<ListQuery>) -> Told {
+    let query = asked(query)?;
+    let count = page(query.limit)?;
     let product = query.product.as_deref().map(orders::product).transpose()?;
     let tag = query.tag.as_deref().map(orders::tag).transpose()?;
     let (online, after) = (query.online, query.after);
@@ -55,27 +50,33 @@ pub(crate) async fn list(State(api): Api, query: Result<Query<ListQuery>, QueryR
     }
 }
 
-/// `POST /v1/products/{product}/devices/{device}/kick`
-pub(crate) async fn kick(State(api): Api, Path(path): Names, body: Bytes) -> Told {
-    let (product, device) = names(&path)?;
+/// `POST /v1/products/{product}/devices/{device}/kick`, `POST /v1/device/kick`
+pub(crate) async fn kick(
+    State(api): Api,
+    OfDevice(product, device): OfDevice,
+    body: Bytes,
+) -> Told {
     let addrs = read_or_empty::<KickBody>(&body)?.addrs()?;
     let was_online = done(&api, Command::Kick { product, device, addrs }).await?;
     Ok(Json(json!({ "was_online": was_online })))
 }
 
-/// `PUT /v1/products/{product}/devices/{device}/block`
-pub(crate) async fn block(State(api): Api, Path(path): Names) -> Told {
-    set_blocked(&api, &path, true).await
+/// `PUT /v1/products/{product}/devices/{device}/block`, `PUT /v1/device/block`
+pub(crate) async fn block(State(api): Api, of: OfDevice) -> Told {
+    set_blocked(&api, of, true).await
 }
 
-/// `DELETE /v1/products/{product}/devices/{device}/block`
-pub(crate) async fn unblock(State(api): Api, Path(path): Names) -> Told {
-    set_blocked(&api, &path, false).await
+/// `DELETE /v1/products/{product}/devices/{device}/block`, `DELETE /v1/device/block`
+pub(crate) async fn unblock(State(api): Api, of: OfDevice) -> Told {
+    set_blocked(&api, of, false).await
 }
 
-/// `PUT /v1/products/{product}/devices/{device}/tags`
-pub(crate) async fn tags(State(api): Api, Path(path): Names, body: Bytes) -> Told {
-    let (product, device) = names(&path)?;
+/// `PUT /v1/products/{product}/devices/{device}/tags`, `PUT /v1/device/tags`
+pub(crate) async fn tags(
+    State(api): Api,
+    OfDevice(product, device): OfDevice,
+    body: Bytes,
+) -> Told {
     let limits = &api.settings.limits;
     let tags = read::<TagsBody>(&body)?.tags(limits)?;
     let told = json!({ "tags": tags.iter().map(|tag| tag.as_str()).collect::<Vec<_>>() });
@@ -85,9 +86,12 @@ pub(crate) async fn tags(State(api): Api, Path(path): Names, body: Bytes) -> Tol
     }
 }
 
-/// `POST /v1/products/{product}/devices/{device}/token`
-pub(crate) async fn token(State(api): Api, Path(path): Names, body: Bytes) -> Told {
-    let (product, device) = names(&path)?;
+/// `POST /v1/products/{product}/devices/{device}/token`, `POST /v1/device/token`
+pub(crate) async fn token(
+    State(api): Api,
+    OfDevice(product, device): OfDevice,
+    body: Bytes,
+) -> Told {
     let until = read::<TokenBody>(&body)?.until((api.settings.wall_ms)())?;
     match api.ask(Command::Token { product, device, until }).await? {
         Answer::Token(Some(token)) => Ok(Json(json!({ "token": token, "expires_at": until }))),
@@ -96,8 +100,8 @@ pub(crate) async fn token(State(api): Api, Path(path): Names, body: Bytes) -> To
     }
 }
 
-async fn set_blocked(api: &Shared, path: &(String, String), blocked: bool) -> Told {
-    let (product, device) = names(path)?;
+async fn set_blocked(api: &Shared, of: OfDevice, blocked: bool) -> Told {
+    let OfDevice(product, device) = of;
     done(api, Command::Block { product, device, blocked }).await?;
     Ok(Json(json!({ "blocked": blocked })))
 }
@@ -120,6 +124,24 @@ async fn done(api: &Shared, command: Command) -> Result<bool, Fault> {
     }
 }
 
-fn names((product, device): &(String, String)) -> Result<(ProductKey, DeviceId), Fault> {
-    Ok((orders::product(product)?, orders::device(device)?))
+/// The device that a call is about.
+pub(crate) struct OfDevice(ProductKey, DeviceId);
+
+impl<S: Send + Sync> FromRequestParts<S> for OfDevice {
+    type Rejection = Fault;
+
+    /// From the path, or, where that names none, from the query.
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<OfDevice, Fault> {
+        let named = RawPathParams::from_request_parts(parts, state).await;
+        let in_query = named.is_ok_and(|params| params.iter().next().is_none());
+        let (product, device) = match in_query {
+            true => {
+                let query = Query::<DeviceQuery>::from_request_parts(parts, state).await;
+                let DeviceQuery { product, device } = asked(query)?;
+                (product, device)
+            }
+            false => pair(Path::from_request_parts(parts, state).await)?,
+        };
+        Ok(OfDevice(orders::product(&product)?, orders::device(&device)?))
+    }
 }

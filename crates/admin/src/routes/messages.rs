@@ -3,16 +3,16 @@
 //! A list is checked whole before its first message is published; then each has its own answer, in
 //! the order of the list. Invariant: the messages of one request reach the shards in their order.
 
-use super::{Part, ask, done, page, part, topics};
+use super::{Asked, Part, ask, asked, done, page, part, topics};
 use crate::answers;
 use crate::api::{Api, Shared};
 use crate::body::read;
 use crate::fault::Fault;
-use crate::orders::messages::{self, MESSAGES_MAX, PublishBody, RetainedQuery};
-use axum::Json;
+use crate::orders::messages::{self, MESSAGES_MAX, PublishBody, RetainedQuery, TopicQuery};
+use crate::table::About;
 use axum::body::Bytes;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
+use axum::{Extension, Json};
 use model::ports::control::{Answer, Command};
 use model::ports::topics::{TopicAnswer, TopicCommand};
 use serde_json::{Value, json};
@@ -21,16 +21,23 @@ use std::time::Duration;
 type Told = Result<Json<Value>, Fault>;
 
 /// `POST /v1/publish`
-pub(crate) async fn publish(State(api): Api, body: Bytes) -> Told {
+pub(crate) async fn publish(
+    State(api): Api,
+    body: Bytes,
+) -> Result<(Extension<About>, Json<Value>), Fault> {
     let (limits, now_s) = (&api.settings.limits, (api.settings.wall_ms)() / 1_000);
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
-        let command = read::<PublishBody>(&body)?.order(limits, now_s, "")?;
-        return published(api.ask(Command::Topics(command)).await).map(Json);
+        let message = read::<PublishBody>(&body)?;
+        let about = Extension(About(message.topic().to_owned()));
+        let command = message.order(limits, now_s, "")?;
+        let told = published(api.ask(Command::Topics(command)).await)?;
+        return Ok((about, Json(told)));
     }
     let list: Vec<PublishBody> = read(&body)?;
     if list.is_empty() || list.len() > MESSAGES_MAX {
         return Err(Fault::bad(format!("a list has 1 to {MESSAGES_MAX} messages")));
     }
+    let about = format!("{} and {} more", list[0].topic(), list.len() - 1);
     let order =
         |(at, message): (usize, PublishBody)| message.order(limits, now_s, &format!("[{at}]."));
     let commands = list.into_iter().enumerate().map(order).collect::<Result<Vec<_>, _>>()?;
@@ -40,7 +47,7 @@ pub(crate) async fn publish(State(api): Api, body: Bytes) -> Told {
         let told = published(Shared::hear(told, Duration::ZERO).await);
         results.push(told.unwrap_or_else(|fault| json!({ "error": fault.told() })));
     }
-    Ok(Json(json!({ "results": results })))
+    Ok((Extension(About(about)), Json(json!({ "results": results }))))
 }
 
 fn published(answer: Result<Answer, Fault>) -> Result<Value, Fault> {
@@ -51,14 +58,11 @@ fn published(answer: Result<Answer, Fault>) -> Result<Value, Fault> {
 }
 
 /// `GET /v1/retained`
-pub(crate) async fn retained(
-    State(api): Api,
-    query: Result<Query<RetainedQuery>, QueryRejection>,
-) -> Told {
-    let Query(query) = query.map_err(|error| Fault::bad(error.body_text()))?;
+pub(crate) async fn retained(State(api): Api, query: Asked<RetainedQuery>) -> Told {
+    let query = asked(query)?;
     let filter = query.filter.as_deref().unwrap_or("#");
     let command = TopicCommand::Retained {
-        filter: messages::filter(filter, &api.settings.limits.topics)?,
+        filter: messages::known_filter(filter, &api.settings.limits.topics)?,
         after: query.after.map(Into::into),
         count: page(query.limit)?,
     };
@@ -74,8 +78,17 @@ pub(crate) async fn retained(
 
 /// `GET /v1/retained/{topic}`
 pub(crate) async fn retained_one(State(api): Api, path: Part) -> Told {
-    let topic = messages::name(part(path)?, &api.settings.limits.topics)?;
-    match ask(&api, TopicCommand::Retained { filter: topic, after: None, count: 1 }).await? {
+    show(&api, part(path)?).await
+}
+
+/// `GET /v1/retained_message`: any topic, also one that a path does not carry.
+pub(crate) async fn retained_named(State(api): Api, query: Asked<TopicQuery>) -> Told {
+    show(&api, asked(query)?.topic).await
+}
+
+async fn show(api: &Shared, topic: String) -> Told {
+    let topic = messages::known_name(topic, &api.settings.limits.topics)?;
+    match ask(api, TopicCommand::Retained { filter: topic, after: None, count: 1 }).await? {
         TopicAnswer::Retained { messages, .. } => {
             let found = messages.first().map(|message| Json(answers::message(message)));
             found.ok_or(Fault::unknown("retained"))
@@ -86,8 +99,17 @@ pub(crate) async fn retained_one(State(api): Api, path: Part) -> Told {
 
 /// `DELETE /v1/retained/{topic}`
 pub(crate) async fn clear(State(api): Api, path: Part) -> Told {
-    let topic = messages::name(part(path)?, &api.settings.limits.topics)?;
-    match done(&api, TopicCommand::ClearRetained(topic)).await? {
+    forget(&api, part(path)?).await
+}
+
+/// `DELETE /v1/retained_message`
+pub(crate) async fn clear_named(State(api): Api, query: Asked<TopicQuery>) -> Told {
+    forget(&api, asked(query)?.topic).await
+}
+
+async fn forget(api: &Shared, topic: String) -> Told {
+    let topic = messages::known_name(topic, &api.settings.limits.topics)?;
+    match done(api, TopicCommand::ClearRetained(topic)).await? {
         true => Ok(Json(json!({ "removed": true }))),
         false => Err(Fault::unknown("retained")),
     }

@@ -1,8 +1,10 @@
 //! For operators and for who comes by: index, health, description, status, metrics, backup.
 
 use super::presence;
+use crate::Reading;
 use crate::answers;
 use crate::answers::metrics as prometheus;
+use crate::api::life::{Phase, reached};
 use crate::api::{Api, Shared};
 use crate::body::read;
 use crate::fault::Fault;
@@ -10,17 +12,20 @@ use crate::orders::BackupBody;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use model::ports::control::{Answer, Command, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Builder;
 use tokio::sync::oneshot;
 
 const INDEX: &str = "Holdline, the API for applications.
 
-  GET  /healthz          is the API up
+  GET  /healthz          is the process alive
+  GET  /readyz           does it take everything
   GET  /openapi.json     all of it, for programs (OpenAPI 3.1)
   POST /v1/pushes        push to a device, a list, a tag or a product
   GET  /v1/devices       who is there
@@ -29,13 +34,16 @@ const INDEX: &str = "Holdline, the API for applications.
   GET  /v1/retained      retained messages
   GET  /v1/presence      is it online; stored, status, audit below it
   GET  /v1/users         who may do what
+  GET  /v1/tokens        tokens of this API, with scopes
+  GET  /v1/audit_log     who called what, and what came of it
   GET  /v1/events        online, offline, reports and outcomes as a stream
   GET  /v1/webhooks      webhooks, and what they gave up
   GET  /v1/status        counters and gauges
   GET  /metrics          the same for Prometheus
   POST /v1/backup        copy the data folder to another one
 
-Everything but the first two and this page wants `Authorization: Bearer TOKEN`.
+Everything but the first three and this page wants `Authorization: Bearer TOKEN`. An error has a
+code, and says what would be right.
 ";
 
 /// The description, as it is served and as the tests read it.
@@ -46,9 +54,24 @@ pub(crate) async fn index() -> &'static str {
     INDEX
 }
 
-/// `GET /healthz`
+/// `GET /healthz`: liveness. Nothing that a restart alone would not mend makes it fail.
 pub(crate) async fn healthz() -> &'static str {
     "ok\n"
+}
+
+/// `GET /readyz`: readiness. 503 while something is not taken that belongs here.
+pub(crate) async fn readyz(State(api): Api) -> impl IntoResponse {
+    let readiness = (api.settings.readiness)();
+    let status = match readiness.is_ready() {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let body = json!({
+        "ready": readiness.is_ready(),
+        "draining": readiness.draining,
+        "logs": readiness.logs.iter().map(|log| log.name()).collect::<Vec<_>>(),
+    });
+    (status, Json(body))
 }
 
 /// `GET /openapi.json`
@@ -69,13 +92,44 @@ pub(crate) async fn metrics(State(api): Api) -> Result<impl IntoResponse, Fault>
         counts: presence::counted(&api).await.ok(),
         standing: api.settings.presence.standing(),
     };
-    let readings = (api.settings.readings)();
+    let mut readings = (api.settings.readings)();
+    readings.extend(own(&api));
     let text = prometheus::text(&status, &presence, &api.webhooks, &readings);
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text))
 }
 
-/// `POST /v1/backup`: as long as it takes, on a thread of its own that an end of the API does not
-/// wait for. A backup is only one when it is whole, so one that is cut off is none.
+/// The API's own figures.
+fn own(api: &Shared) -> [Reading; 5] {
+    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let reading = |name, help, value| Reading { name, help, value };
+    let (seats, tally) = (api.seats.taken() as u64, api.seats.tally());
+    [
+        reading("api_connections", "Connections of the API.", seats),
+        reading(
+            "api_connections_evicted_total",
+            "Connections of the API that made room for another.",
+            of(&tally.evicted),
+        ),
+        reading(
+            "api_connections_refused_total",
+            "Connections to the API that were told to come back.",
+            of(&tally.refused),
+        ),
+        reading(
+            "api_connections_timed_out_total",
+            "Connections of the API that ended because nothing came, or nothing was taken.",
+            of(&tally.timed_out),
+        ),
+        reading(
+            "api_audit_log_lost_total",
+            "Entries of the audit log that the disk did not take.",
+            of(&api.audit_log.lost),
+        ),
+    ]
+}
+
+/// `POST /v1/backup`: as long as it takes, on a thread of its own that an end of the server does
+/// not wait for. A backup is only one when it is whole: one that is cut off is none, and told so.
 pub(crate) async fn backup(State(api): Api, body: Bytes) -> Result<Json<Value>, Fault> {
     let to = read::<BackupBody>(&body)?.to()?;
     let permit = Arc::clone(&api.backups).try_acquire_owned().map_err(|_| Fault::busy())?;
@@ -88,7 +142,11 @@ pub(crate) async fn backup(State(api): Api, body: Bytes) -> Result<Json<Value>, 
         drop(permit);
     };
     Builder::new().name("holdline-backup".into()).spawn(life).map_err(|_| Fault::busy())?;
-    let done = told.await.map_err(|_| Fault::internal())?;
+    let done = tokio::select! {
+        biased;
+        done = told => done.map_err(|_| Fault::internal())?,
+        () = reached(api.phases.clone(), Phase::Finishing) => return Err(Fault::stopping()),
+    };
     let bytes = done.map_err(Fault::backup)?;
     Ok(Json(json!({ "to": to, "bytes": bytes })))
 }

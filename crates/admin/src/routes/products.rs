@@ -1,5 +1,6 @@
 //! Products: make, change, remove and list them.
 
+use super::{Part, part};
 use crate::answers;
 use crate::api::{Api, Shared};
 use crate::body::read;
@@ -7,7 +8,7 @@ use crate::fault::Fault;
 use crate::orders::{self, ProductBody};
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use model::ports::control::{Answer, Command};
 use model::product::Product;
 use serde_json::{Value, json};
@@ -24,16 +25,16 @@ pub(crate) async fn list(State(api): Api) -> Told {
 }
 
 /// `GET /v1/products/{product}`
-pub(crate) async fn one(State(api): Api, Path(key): Path<String>) -> Told {
-    let key = orders::product(&key)?;
+pub(crate) async fn one(State(api): Api, path: Part) -> Told {
+    let key = orders::product(&part(path)?)?;
     let products = products(&api).await?;
     let found = products.iter().find(|product| product.key == key);
     found.map(|product| Json(answers::product(product))).ok_or(Fault::unknown("product"))
 }
 
 /// `PUT /v1/products/{product}`
-pub(crate) async fn put(State(api): Api, Path(key): Path<String>, body: Bytes) -> Told {
-    let key = orders::product(&key)?;
+pub(crate) async fn put(State(api): Api, path: Part, body: Bytes) -> Told {
+    let key = orders::product(&part(path)?)?;
     let wish: ProductBody = read(&body)?;
     let products = products(&api).await?;
     let present = products.iter().find(|product| product.key == key).map(|found| &**found);
@@ -53,8 +54,8 @@ pub(crate) async fn put(State(api): Api, Path(key): Path<String>, body: Bytes) -
 }
 
 /// `DELETE /v1/products/{product}`
-pub(crate) async fn remove(State(api): Api, Path(key): Path<String>) -> Told {
-    match done(&api, Command::DropProduct(orders::product(&key)?)).await? {
+pub(crate) async fn remove(State(api): Api, path: Part) -> Told {
+    match done(&api, Command::DropProduct(orders::product(&part(path)?)?)).await? {
         true => Ok(Json(json!({ "removed": true }))),
         false => Err(Fault::unknown("product")),
     }

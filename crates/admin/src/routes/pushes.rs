@@ -1,42 +1,105 @@
 //! Pushes: order one, and ask how far it has come.
 
+use super::{Part, part};
 use crate::answers;
-use crate::api::Api;
+use crate::api::{Api, Shared};
 use crate::body::read;
 use crate::fault::Fault;
+use crate::guard::Caller;
 use crate::orders::{self, PushBody};
-use axum::Json;
+use crate::table::About;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
-use model::ports::control::{Answer, Command, Target};
+use axum::{Extension, Json};
+use model::id::{DeviceId, MessageId};
+use model::ports::control::{Answer, Command, PushCounts, PushOrder, Target};
+use model::push::{Outcome, Rejection};
 use serde_json::Value;
 use std::time::Duration;
+
+/// How long one looks again at a push to many that is on its way: a little longer each time.
+const LOOK_MS: std::ops::RangeInclusive<u64> = 5..=100;
 
 /// `POST /v1/pushes`
 pub(crate) async fn push(
     State(api): Api,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<Value>, Fault> {
+) -> Result<(Extension<About>, Json<Value>), Fault> {
     let key = orders::idempotency_key(&headers)?;
     let limits = &api.settings.limits;
     let order = read::<PushBody>(&body)?.order(limits, key, || api.control.next_id())?;
+    caller.is_for(order.product.as_str())?;
+    let about = Extension(About(about(&order)));
     let listed = matches!(order.target, Target::Devices(_));
     let wait = Duration::from_millis(order.wait_ms.into());
-    match api.ask_within(Command::Push(order), wait).await? {
-        Answer::Pushed { id, outcomes, .. } if listed => Ok(Json(answers::outcomes(id, &outcomes))),
-        Answer::Pushed { id, counts, .. } => Ok(Json(answers::counts(id, &counts))),
+    let more = if listed { wait } else { Duration::ZERO };
+    match api.ask_within(Command::Push(order), more).await? {
+        // Nobody has it and nobody will: a retry elsewhere, or later, is what is left.
+        Answer::Pushed { outcomes, .. } if listed && all_failed(&outcomes) => Err(Fault::store()),
+        Answer::Pushed { id, outcomes, .. } if listed => {
+            Ok((about, Json(answers::outcomes(id, &outcomes))))
+        }
+        Answer::Pushed { id, counts, .. } => {
+            let counts = come_through(&api, (id, counts), wait).await;
+            Ok((about, Json(answers::counts(id, &counts))))
+        }
         _ => Err(Fault::internal()),
     }
 }
 
+/// Whether the log of each device failed.
+fn all_failed(outcomes: &[(DeviceId, Outcome)]) -> bool {
+    let failed = |outcome| matches!(outcome, Outcome::Rejected(Rejection::StoreFailed));
+    !outcomes.is_empty() && outcomes.iter().all(|(_, outcome)| failed(*outcome))
+}
+
+/// Whom a push is for, for the audit log.
+fn about(order: &PushOrder) -> String {
+    let (id, product) = (order.id.0, order.product.as_str());
+    match &order.target {
+        Target::Devices(devices) => match &devices[..] {
+            [device] => format!("{product} device {} push {id}", device.as_str()),
+            devices => format!("{product} {} devices push {id}", devices.len()),
+        },
+        Target::Tag(tag) => format!("{product} tag {} push {id}", tag.as_str()),
+        Target::Product => format!("{product} all push {id}"),
+    }
+}
+
 /// `GET /v1/pushes/{id}`
-pub(crate) async fn counts(State(api): Api, Path(id): Path<String>) -> Result<Json<Value>, Fault> {
-    let id = orders::push_id(&id)?;
+pub(crate) async fn counts(State(api): Api, path: Part) -> Result<Json<Value>, Fault> {
+    let id = orders::push_id(&part(path)?)?;
     match api.ask(Command::PushCounts(id)).await? {
         Answer::Counts(Some(counts)) => Ok(Json(answers::counts(id, &counts))),
         Answer::Counts(None) => Err(Fault::unknown("push")),
         _ => Err(Fault::internal()),
     }
+}
+
+/// How far a push to many has come when it is through, or when the time to wait is over. It was
+/// taken: whatever goes wrong here, that is the answer.
+async fn come_through(
+    api: &Shared,
+    (id, mut counts): (MessageId, PushCounts),
+    wait: Duration,
+) -> PushCounts {
+    if wait.is_zero() {
+        return counts;
+    }
+    let looks = async {
+        let mut pause_ms = *LOOK_MS.start();
+        while counts.running || counts.pending > 0 {
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+            pause_ms = (pause_ms * 2).min(*LOOK_MS.end());
+            if let Ok(Answer::Counts(Some(now))) = api.ask(Command::PushCounts(id)).await {
+                counts = now;
+            }
+        }
+    };
+    // That the time was over is no fault: the counts say how far it came.
+    drop(tokio::time::timeout(wait, looks).await);
+    counts
 }

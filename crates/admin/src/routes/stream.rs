@@ -8,7 +8,9 @@ use crate::api::{Api, Shared};
 use crate::events::{self, Filter, MESSAGE};
 use crate::fault::Fault;
 use crate::feed::{Reader, Taken};
+use crate::guard::Caller;
 use crate::orders::{self, EventsQuery, messages};
+use axum::Extension;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::HeaderMap;
@@ -18,7 +20,7 @@ use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// Events taken from the feed at once.
 const BATCH: usize = 256;
@@ -26,6 +28,7 @@ const BATCH: usize = 256;
 /// `GET /v1/events`
 pub(crate) async fn events(
     State(api): Api,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Fault> {
@@ -64,9 +67,10 @@ pub(crate) async fn events(
         }
     };
     let heartbeat = Duration::from_millis(api.settings.heartbeat_ms.max(1));
-    let source = Source { api, filter, reader, id, _permit: permit };
-    let told = stream::unfold(source, |source| async {
-        let taken = source.reader.next(BATCH).await?;
+    let over = caller.0.over();
+    let source = Source { api, filter, reader, id, caller, over, _permit: permit };
+    let told = stream::unfold(source, |mut source| async {
+        let taken = source.next().await?;
         let told = source.tell(taken);
         Some((stream::iter(told), source))
     });
@@ -81,10 +85,25 @@ struct Source {
     reader: Reader,
     /// Makes ids of boot and place.
     id: fn(u64, u64) -> String,
+    caller: Caller,
+    over: watch::Receiver<bool>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Source {
+    /// What is to be told next; `None` when the token opens nothing any more.
+    async fn next(&mut self) -> Option<Taken> {
+        tokio::select! {
+            biased;
+            // An error means that the token is gone: the same.
+            _ = self.over.wait_for(|over| *over) => None,
+            taken = self.reader.next(BATCH) => {
+                let now_ms = (self.api.settings.wall_ms)();
+                taken.filter(|_| !self.caller.0.is_expired(now_ms))
+            }
+        }
+    }
+
     fn tell(&self, taken: Taken) -> Vec<Event> {
         let boot = self.api.boot;
         let gap = (taken.lost > 0).then(|| gap(Some(taken.lost)));

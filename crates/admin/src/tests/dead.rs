@@ -117,7 +117,7 @@ fn webhooks_are_listed_with_what_became_of_their_events() {
     check_answer("get", "/v1/webhooks", &told);
     let hook = &told["webhooks"][0];
     assert_eq!((status, &hook["number"], &hook["delivered"]), (200, &json!(0), &json!(1)));
-    assert_eq!((&hook["product"], &hook["types"]), (&json!("shop"), &json!(["report"])));
+    assert_eq!((&hook["product"], &hook["events"]), (&json!("shop"), &json!(["report"])));
     assert_eq!((&hook["signed"], &hook["dead_letters"]["count"]), (&json!(true), &json!(0)));
     assert!(!told.to_string().contains("key"), "the secret is nobody's business: {told}");
     for (method, path) in [("GET", LETTERS), ("DELETE", LETTERS), ("POST", AGAIN)] {
@@ -248,6 +248,6 @@ fn a_folder_that_cannot_be_used_is_told_at_the_start() {
     let feed = Feed::new(&settings.limits);
     let fake = Desk::new(|_| Answer::Busy).fake.clone();
     let why = start(settings, fake, feed).err().expect("refused").to_string();
-    assert!(why.contains("dead letters") && why.contains("/hook"), "{why}");
+    assert!(why.contains("dead letters") && why.contains("http://127.0.0.1:"), "{why}");
     drop(fs::remove_file(&folder.0));
 }

@@ -11,7 +11,7 @@ use model::push::{Outcome, Priority, Rejection};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 
-fn state(name: &str) -> DeviceState {
+pub(super) fn state(name: &str) -> DeviceState {
     DeviceState {
         product: key("shop"),
         device: device(name),
@@ -31,25 +31,31 @@ fn state(name: &str) -> DeviceState {
 }
 
 #[test]
-fn without_the_token_only_the_open_paths_answer() {
+fn without_a_token_only_the_open_routes_answer_and_missing_and_wrong_are_told_apart() {
     let desk = Desk::new(|_| Answer::Done(true));
-    for (method, path, _) in api::table() {
-        let path = path.replace(['{', '}'], "");
-        for token in [None, Some("wrong"), Some(&TOKEN[1..]), Some("")] {
+    for (rule, _) in table::table() {
+        let path = rule.path.replace(['{', '}'], "");
+        for (token, code) in [
+            (None, "unauthorized"),
+            (Some("Bearer "), "unauthorized"),
+            (Some("Basic YTpi"), "unauthorized"),
+            (Some("Bearer wrong"), "wrong_token"),
+            (Some(&*format!("Bearer {}", &TOKEN[1..])), "wrong_token"),
+        ] {
             let mut request = ureq::http::Request::builder()
-                .method(&*method.to_uppercase())
+                .method(&*rule.method.to_uppercase())
                 .uri(desk.url.clone() + &path);
             if let Some(token) = token {
-                request = request.header("Authorization", format!("Bearer {token}"));
+                request = request.header("Authorization", token);
             }
             let mut response =
                 desk.agent.run(request.body(()).expect("a request")).expect("answers");
-            let open = api::OPEN.contains(&&*path);
+            let open = rule.scopes.is_empty();
             assert_eq!(response.status().as_u16(), if open { 200 } else { 401 }, "{path}");
             if !open {
                 assert_eq!(response.headers()["www-authenticate"], "Bearer");
                 let told: Value = response.body_mut().read_json().expect("JSON");
-                assert_eq!(told["error"]["code"], "unauthorized");
+                assert_eq!(told["error"]["code"], code, "{token:?}");
                 check_named("Error", &told);
             }
         }
@@ -83,6 +89,51 @@ fn a_push_to_devices_has_an_outcome_for_each() {
     assert_eq!((&*order.body, order.collapse.as_deref()), (&[0u8, 1][..], Some("k")));
     assert_eq!((order.time_to_live_s, order.priority), (60, Priority::High));
     assert_eq!((order.silent, order.wait_ms, order.receipts), (true, 5, true));
+}
+
+#[test]
+fn a_push_that_no_log_takes_is_an_error_and_one_that_some_take_is_told_by_device() {
+    let failed = Outcome::Rejected(Rejection::StoreFailed);
+    for (outcomes, wanted) in [
+        (vec![(device("a"), failed), (device("b"), failed)], 503),
+        (vec![(device("a"), failed), (device("b"), Outcome::Stored)], 200),
+        (vec![(device("a"), Outcome::Rejected(Rejection::StoreFull))], 200),
+    ] {
+        let desk = Desk::new(move |command| {
+            let Command::Push(order) = command else { return Answer::Done(false) };
+            let (id, outcomes) = (order.id, outcomes.clone());
+            Answer::Pushed { id, outcomes, counts: PushCounts::default() }
+        });
+        let body = r#"{"product": "p", "devices": ["a", "b"], "body": "b"}"#;
+        let (status, told) = desk.json("POST", "/v1/pushes", body);
+        assert_eq!(status, wanted, "{told}");
+        match status {
+            503 => assert_eq!(told["error"]["code"], "store_failed"),
+            _ => check_answer("post", "/v1/pushes", &told),
+        }
+    }
+}
+
+#[test]
+fn a_server_is_alive_whatever_its_logs_and_ready_while_none_failed() {
+    use crate::LogHealth::{Failed, Full, Good};
+    for (draining, logs, wanted) in [
+        (false, vec![Good, Full], 200),
+        (false, vec![Good, Failed], 503),
+        (false, vec![Failed, Failed], 503),
+        (true, vec![Good], 503),
+    ] {
+        let readiness = Readiness { draining, logs: logs.clone() };
+        let settings = Settings { readiness: Arc::new(move || readiness.clone()), ..settings() };
+        let desk = Desk::with(settings, |_| Answer::Busy);
+        let (status, told) = desk.json("GET", "/readyz", "");
+        assert_eq!((status, &told["ready"]), (wanted, &json!(wanted == 200)), "{told}");
+        let names: Vec<&str> = logs.iter().map(|log| log.name()).collect();
+        assert_eq!((&told["draining"], &told["logs"]), (&json!(draining), &json!(names)));
+        check_answer("get", "/readyz", &told);
+        let (status, text, _) = desk.send("GET", "/healthz", "");
+        assert_eq!((status, text.as_str()), (200, "ok\n"));
+    }
 }
 
 #[test]
@@ -122,11 +173,63 @@ fn an_idempotency_key_goes_with_the_order_and_a_second_use_is_a_conflict() {
     }
     for target in [r#""tag": "t""#, r#""all": true"#] {
         let body = format!(r#"{{"product": "p", "body": "b", {target}}}"#);
-        let (status, told) = push(&[b"k"], &body);
-        let message = told["error"]["message"].as_str().expect("text");
-        assert!(status == 400 && message.contains("`device` or `devices` only"), "{message}");
+        assert_eq!(push(&[b"k"], &body).0, 200);
+        let asked = desk.asked();
+        let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
+        assert_eq!(order.idempotency_key.as_deref(), Some("k"));
     }
-    assert_eq!(desk.asked(), [], "nothing of it reaches a shard");
+}
+
+#[test]
+fn a_push_without_a_byte_is_refused_and_one_with_a_byte_is_not() {
+    let desk = Desk::new(|command| match command {
+        Command::Push(order) => Answer::Pushed {
+            id: order.id,
+            outcomes: vec![(device("d"), Outcome::Stored)],
+            counts: PushCounts::default(),
+        },
+        _ => Answer::Done(false),
+    });
+    for (field, empty, full) in [("body", "", "x"), ("body_base64", "", "eA==")] {
+        let send = |what: &str| {
+            let body = json!({ "product": "p", "device": "d", field: what }).to_string();
+            desk.json("POST", "/v1/pushes", &body)
+        };
+        let (status, told) = send(empty);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.contains("at least one byte"), "{message}");
+        assert_eq!(send(full).0, 200);
+    }
+}
+
+#[test]
+fn a_push_to_many_is_waited_for_until_it_has_come_through_or_the_time_is_over() {
+    // Its third look finds nothing running, the fourth nothing pending.
+    let looks = std::sync::atomic::AtomicU64::new(0);
+    let desk = Desk::new(move |command| match command {
+        Command::Push(order) => {
+            let counts = PushCounts { running: true, ..PushCounts::default() };
+            Answer::Pushed { id: order.id, outcomes: Vec::new(), counts }
+        }
+        Command::PushCounts(_) => {
+            let look = looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let (running, pending) = (look < 2, u64::from(look < 3));
+            let (matched, delivered) = (2, 2 - pending);
+            let counts = PushCounts { matched, pending, delivered, running, ..Default::default() };
+            Answer::Counts(Some(counts))
+        }
+        _ => Answer::Done(false),
+    });
+    let push = |wait_ms: u32| {
+        let body = json!({ "product": "p", "tag": "t", "body": "b", "wait_ms": wait_ms });
+        let (status, told) = desk.json("POST", "/v1/pushes", &body.to_string());
+        assert_eq!(status, 200);
+        told["counts"].clone()
+    };
+    assert_eq!(push(0)["running"], json!(true), "it is not waited for unasked");
+    let counts = push(30_000);
+    assert_eq!((&counts["running"], &counts["delivered"]), (&json!(false), &json!(2)));
+    assert_eq!(desk.asked().len(), 2 + 4);
 }
 
 #[test]
@@ -244,10 +347,10 @@ fn a_value_of_the_wrong_type_is_told_with_its_field_and_what_it_may_be() {
         (push, "7", "the body must be an object"),
         (push, r#"{"device": "d"}"#, "in the body: missing field `product`"),
         (product, r#"{"secrets": [{"key_id": 1, "hex": 424242}]}"#, "`secrets[0].hex` must be a"),
-        (product, r#"{"heartbeat": {"min_s": 70000}}"#, &number("heartbeat.min_s", 65_535)),
-        (product, r#"{"heartbeat": 9}"#, "`heartbeat` must be an object"),
-        (product, r#"{"heartbeat": {"min_s": 7}}"#, "in `heartbeat`: missing field `default_s`"),
-        (product, r#"{"app_id": 1, "proofs": {"anonymous": "never"}}"#, "`proofs.anonymous` must"),
+        (product, r#"{"heartbeat_min_s": 70000}"#, &number("heartbeat_min_s", 65_535)),
+        (product, r#"{"secrets": [9]}"#, "`secrets[0]` must be an object"),
+        (product, r#"{"secrets": [{"key_id": 7}]}"#, "in `secrets[0]`: missing field `hex`"),
+        (product, r#"{"app_id": 1, "anonymous": "never"}"#, "`anonymous` must"),
     ] {
         let (status, told) = desk.json(if path == push { "POST" } else { "PUT" }, path, body);
         let message = told["error"]["message"].as_str().expect("text");
@@ -255,12 +358,9 @@ fn a_value_of_the_wrong_type_is_told_with_its_field_and_what_it_may_be() {
         let leaks = ["at line", "struct ", "u32", "s3cret", "424242", "invalid"];
         assert!(!leaks.iter().any(|word| message.contains(word)), "{body}: {message}");
     }
-    let (_, told) = desk.json("PUT", product, r#"{"heartbeat": {"min_s": 7, "max": 8}}"#);
+    let (_, told) = desk.json("PUT", product, r#"{"secrets": [{"key_id": 7, "hax": ""}]}"#);
     let message = told["error"]["message"].as_str().expect("text");
-    assert_eq!(
-        message,
-        "unknown field `heartbeat.max`, expected one of `min_s`, `default_s`, `max_s`"
-    );
+    assert_eq!(message, "unknown field `secrets[0].hax`, expected `key_id` or `hex`");
 }
 
 #[test]
@@ -435,8 +535,8 @@ fn products_are_made_and_changed_and_their_secrets_stay_inside() {
     assert_eq!(told["generated_secret"], json!({ "key_id": 1, "hex": "a5".repeat(32) }));
     check_answer("put", "/v1/products/{product}", &told);
     desk.asked();
-    let change = r#"{"heartbeat": {"min_s": 1, "default_s": 2, "max_s": 3},
-        "proofs": {"anonymous": "loopback", "hmac": false}, "generate_secret": true}"#;
+    let change = r#"{"heartbeat_min_s": 1, "heartbeat_default_s": 2, "heartbeat_max_s": 3,
+        "anonymous": "loopback", "hmac": false, "generate_secret": true}"#;
     let (_, told) = desk.json("PUT", "/v1/products/shop", change);
     assert_eq!((&told["key_ids"], &told["app_id"]), (&json!([2, 1]), &json!(7)));
     assert_eq!(desk.asked().pop(), Some(Command::Configure { product: key("shop") }));
@@ -460,10 +560,10 @@ fn products_are_made_and_changed_and_their_secrets_stay_inside() {
     }
     for (body, expected) in [
         (r#"{"secrets": [{"key_id": 1, "hex": "00"}]}"#, "16 to 64 bytes"),
-        (r#"{"heartbeat": {"min_s": 5, "default_s": 2, "max_s": 3}}"#, "min_s <= default_s"),
+        (r#"{"heartbeat_min_s": 5}"#, "`heartbeat_min_s` <= `heartbeat_default_s`"),
         (r#"{"inflight_max": 0}"#, "at least 1"),
         (r#"{"topic": "push/%p"}"#, "`topic` must have %d"),
-        (r#"{"proofs": {"hmak": true}}"#, "unknown field `proofs.hmak`"),
+        (r#"{"hmak": true}"#, "unknown field `hmak`"),
     ] {
         let (status, told) = desk.json("PUT", "/v1/products/shop", body);
         let message = told["error"]["message"].as_str().expect("text");

@@ -76,10 +76,14 @@ pub(super) struct Client(BufReader<Box<dyn Read + Send + Sync>>);
 
 impl Client {
     pub(super) fn open(desk: &Desk, query: &str, last: Option<&str>) -> Client {
+        Client::open_as(desk, TOKEN, query, last)
+    }
+
+    pub(super) fn open_as(desk: &Desk, token: &str, query: &str, last: Option<&str>) -> Client {
         let mut request = desk
             .agent
             .get(format!("{}/v1/events{query}", desk.url))
-            .header("Authorization", format!("Bearer {TOKEN}"));
+            .header("Authorization", format!("Bearer {token}"));
         if let Some(last) = last {
             request = request.header("Last-Event-ID", last);
         }
@@ -181,7 +185,8 @@ fn a_quiet_stream_has_a_heartbeat() {
 #[test]
 fn one_stream_too_many_is_told_to_come_back() {
     let desk = Desk::new(|_| Answer::Busy);
-    let clients: Vec<_> = (0..STREAMS_MAX).map(|_| Client::open(&desk, "", None)).collect();
+    let clients: Vec<_> =
+        (0..ApiLimits::default().streams_max).map(|_| Client::open(&desk, "", None)).collect();
     let (status, text, retry) = desk.send("GET", "/v1/events", "");
     assert_eq!((status, retry.as_deref()), (503, Some("1")), "{text}");
     drop(clients);

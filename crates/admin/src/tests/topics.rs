@@ -76,7 +76,7 @@ fn clients_are_told_and_kicked() {
     assert_eq!(asked(&desk), [expected]);
     let (_, told) = desk.json("GET", "/v1/clients/a%2Fb%20%C3%BC", "");
     check_answer("get", "/v1/clients/{client}", &told);
-    assert_eq!((&told["client_id"], &told["expiry_s"]), (&json!("a/b ü"), &json!(null)));
+    assert_eq!((&told["client_id"], &told["session_expiry_s"]), (&json!("a/b ü"), &json!(null)));
     assert_eq!(desk.json("GET", "/v1/clients/x", "").1["error"]["code"], "unknown_client");
     let (_, told) = desk.json("DELETE", "/v1/clients/a", "");
     check_answer("delete", "/v1/clients/{client}", &told);
@@ -90,7 +90,7 @@ fn clients_are_told_and_kicked() {
         ("/v1/clients?limit=0", "1 to 1000"),
         ("/v1/clients?onlin=true", "onlin"),
         ("/v1/clients/%FF", "UTF-8"),
-        ("/v1/clients/a%00", "no control"),
+        ("/v1/clients/a%00", "no U+0000"),
         (&*format!("/v1/clients/{long}"), "1 to 256 bytes"),
     ] {
         let (status, told) = desk.json("GET", path, "");

@@ -104,7 +104,8 @@ impl DeadLetters {
         }
         let letters = shelf.count();
         if letters > 0 {
-            tracing::info!(url = hook.url, letters, "dead letters wait for a redelivery");
+            let url = crate::redact::url(&hook.url);
+            tracing::info!(url, letters, "dead letters wait for a redelivery");
         }
         let (tally, is_lent) = (DeadTally::default(), AtomicBool::new(false));
         tally.show(&shelf);

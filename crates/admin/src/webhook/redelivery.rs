@@ -43,7 +43,7 @@ impl Address {
             if !events.is_empty()
                 && let Err(error) = self.send(&agent, body)
             {
-                told.failure = Some(error.to_string());
+                told.failure = Some(crate::redact::failure(&error));
                 break;
             }
             lent.taken(page.last)?;

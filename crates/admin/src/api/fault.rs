@@ -4,11 +4,18 @@
 //! repeat a secret. Invariant: each [`Answer`](model::ports::control::Answer) that refuses has one
 //! row here.
 
+use crate::tokens::scope::Scope;
+use crate::tokens::{Token, TokenFault, Wrong};
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use model::id::ProductKey;
 use model::ports::directory::Fault as DirectoryFault;
 use serde_json::{Value, json};
+
+/// The code of a refusal, in the extensions of its answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Code(pub(crate) &'static str);
 
 /// A refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,9 +36,69 @@ impl Fault {
         Fault::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
 
-    pub(crate) fn unauthorized() -> Fault {
-        let message = "send the API token: `Authorization: Bearer TOKEN`";
-        Fault::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    /// The request's token opens nothing.
+    pub(crate) fn unauthorized(wrong: Wrong) -> Fault {
+        let (code, message) = match wrong {
+            Wrong::Missing => (
+                "unauthorized",
+                "send a token of the API: `Authorization: Bearer TOKEN`; the first one is in the \
+                 server's data folder, in api.token",
+            ),
+            Wrong::Unknown => (
+                "wrong_token",
+                "this server has no such token, or it was revoked: `holdline token list` shows \
+                 which there are",
+            ),
+            Wrong::Expired => {
+                ("expired_token", "the token's time is over: have a new one made (POST /v1/tokens)")
+            }
+        };
+        Fault::new(StatusCode::UNAUTHORIZED, code, message)
+    }
+
+    /// The token is good for something else.
+    pub(crate) fn scope_missing(token: &Token, wanted: &[Scope]) -> Fault {
+        let wanted: Vec<_> = wanted.iter().map(|scope| format!("`{}`", scope.name())).collect();
+        let (name, has, wanted) =
+            (&token.name, token.scopes.names().join("`, `"), wanted.join(" or "));
+        let message = format!(
+            "this wants a token with {wanted} (or `admin`), and {name} has `{has}`: have another \
+             one made (POST /v1/tokens)"
+        );
+        Fault::new(StatusCode::FORBIDDEN, "scope_missing", message)
+    }
+
+    /// The token is for other products.
+    pub(crate) fn product_forbidden(token: &Token) -> Fault {
+        let products: Vec<_> = token.products.iter().map(ProductKey::as_str).collect();
+        let message = format!(
+            "the token {} is for products by name ({}): name one of them, or take a token that is \
+             bound to none",
+            token.name,
+            products.join(", ")
+        );
+        Fault::new(StatusCode::FORBIDDEN, "product_forbidden", message)
+    }
+
+    pub(crate) fn token(fault: TokenFault) -> Fault {
+        match fault {
+            TokenFault::Taken => {
+                let message = "there is a token with this name: revoke it, or take another name";
+                Fault::new(StatusCode::CONFLICT, "token_exists", message)
+            }
+            TokenFault::Full => {
+                let message = "there are as many tokens as there may be ([api] tokens_max): \
+                               revoke one";
+                Fault::new(StatusCode::CONFLICT, "tokens_full", message)
+            }
+            TokenFault::NotKept => Fault::store(),
+        }
+    }
+
+    /// The files of the audit log cannot be read.
+    pub(crate) fn audit_log() -> Fault {
+        let message = "the audit log cannot be read: see the server's log";
+        Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "audit_log_failed", message)
     }
 
     pub(crate) fn unknown(what: &'static str) -> Fault {
@@ -46,6 +113,7 @@ impl Fault {
             "record" => ("unknown_record", "the directory has no record of it"),
             "webhook" => ("unknown_webhook", "GET /v1/webhooks lists what there is"),
             "user" => ("unknown_user", "the book has no such user"),
+            "token" => ("unknown_token", "there is no token with this name"),
             _ => ("unknown_path", "there is nothing here: GET /openapi.json lists what there is"),
         };
         Fault::new(StatusCode::NOT_FOUND, code, message)
@@ -118,6 +186,11 @@ impl Fault {
         Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "backup_failed", message)
     }
 
+    pub(crate) fn stopping() -> Fault {
+        let message = "the server is being stopped, and what was begun of it is nothing";
+        Fault::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message)
+    }
+
     pub(crate) fn no_answer() -> Fault {
         let message = "the shards did not answer, in time or at all; it may have been done";
         Fault::new(StatusCode::GATEWAY_TIMEOUT, "no_answer", message)
@@ -133,6 +206,7 @@ impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let body = json!({ "error": self.told() });
         let mut response = (self.status, Json(body)).into_response();
+        response.extensions_mut().insert(Code(self.code));
         let headers = response.headers_mut();
         if let Some(seconds) = self.retry_after_s {
             headers.insert(header::RETRY_AFTER, seconds.into());

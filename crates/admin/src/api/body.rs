@@ -9,37 +9,65 @@ use axum::body::{Body, BodyDataStream, HttpBody};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
-/// Time for a request's body to arrive.
-const ARRIVAL: Duration = Duration::from_secs(10);
+/// Time for what is left of a refused body.
+const LEFT: Duration = Duration::from_secs(10);
 
 /// Bytes of a body that are read on after it was refused; more breaks the connection.
 const UNREAD_BYTES_MAX: usize = 1024 * 1024;
 
-/// The whole body, of at most `limit` bytes.
-pub(crate) async fn whole(body: Body, limit: usize) -> Result<Vec<u8>, Fault> {
+/// Room that the bytes of a body take, given back when this is dropped.
+pub(crate) type Held = Option<OwnedSemaphorePermit>;
+
+/// The whole body, of at most so many bytes in so many milliseconds. `room` has a permit for each
+/// KiB that all bodies together may have.
+pub(crate) async fn whole(
+    body: Body,
+    (limit, ms_max): (usize, u32),
+    room: &Arc<Semaphore>,
+) -> Result<(Vec<u8>, Held), Fault> {
     let announced = body.size_hint().lower();
     let mut chunks = body.into_data_stream();
     let mut bytes = Vec::new();
+    let mut held: Held = None;
     let arrival = async {
         let mut fits = announced <= limit as u64;
         while fits {
             let Some(chunk) = chunks.next().await else { break };
             bytes.extend_from_slice(&chunk.map_err(|_| Fault::bad("the body broke off"))?);
             fits = bytes.len() <= limit;
+            hold(&mut held, bytes.len(), room)?;
         }
         Ok(fits)
     };
-    match tokio::time::timeout(ARRIVAL, arrival).await {
-        Ok(Ok(true)) => Ok(bytes),
+    match timeout(Duration::from_millis(ms_max.into()), arrival).await {
+        Ok(Ok(true)) => Ok((bytes, held)),
         Ok(Ok(false)) => {
-            tokio::spawn(tokio::time::timeout(ARRIVAL, read_on(chunks)));
+            tokio::spawn(timeout(LEFT, read_on(chunks)));
             Err(Fault::too_large(format!("a request's body has at most {limit} bytes")))
         }
         Ok(Err(fault)) => Err(fault),
         Err(_) => Err(Fault::slow_body()),
     }
+}
+
+/// Takes room for so many bytes in all.
+fn hold(held: &mut Held, bytes: usize, room: &Arc<Semaphore>) -> Result<(), Fault> {
+    let wanted = bytes.div_ceil(1024) - held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+    let wanted = u32::try_from(wanted).map_err(|_| Fault::busy())?;
+    if wanted == 0 {
+        return Ok(());
+    }
+    let more = Arc::clone(room).try_acquire_many_owned(wanted).map_err(|_| Fault::busy())?;
+    match held {
+        Some(held) => held.merge(more),
+        None => *held = Some(more),
+    }
+    Ok(())
 }
 
 /// Reads on for a while beside the refusal: who is answered while still sending may never see the

@@ -1,0 +1,166 @@
+//! The audit log: what callers of the API did, and what they were refused.
+//!
+//! An entry says who (a token's name, and from where), when, what, on what, and what came of it.
+//! Each call that changes something has one of its own, on stable storage before the call is
+//! answered; messages and refusals, which others can make as many as they like, are gathered where
+//! they are alike ([`pace`]). The [file](file) is bounded. It knows neither routes nor tokens.
+//! Invariant: nothing of a body is in it.
+
+mod file;
+mod pace;
+
+use file::AuditFile;
+pub(crate) use file::Page;
+use pace::Pace;
+use serde::Serialize;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a text in an entry; what is longer is cut.
+const TEXT_BYTES_MAX: usize = 512;
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Entry {
+    /// When it was over, Unix milliseconds.
+    pub(crate) at_ms: u64,
+    /// The name of the token; absent: there was none, or nobody has it.
+    pub(crate) token: Option<String>,
+    /// From where.
+    pub(crate) peer: Option<String>,
+    /// What: method and route.
+    pub(crate) action: String,
+    /// On what: path and query as they came, or what the body was about.
+    pub(crate) on: String,
+    pub(crate) outcome: Outcome,
+    pub(crate) status: u16,
+    /// The code of what was answered, where that was a refusal.
+    pub(crate) code: Option<&'static str>,
+    /// So many more were alike since the last entry of their kind.
+    pub(crate) more: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    Done,
+    /// The caller may not.
+    Refused,
+    /// It could not be done.
+    Failed,
+}
+
+impl Outcome {
+    pub(crate) const ALL: [(&str, Outcome); 3] =
+        [("done", Outcome::Done), ("refused", Outcome::Refused), ("failed", Outcome::Failed)];
+
+    pub(crate) fn of(status: u16) -> Outcome {
+        match status {
+            200..=299 => Outcome::Done,
+            401 | 403 => Outcome::Refused,
+            _ => Outcome::Failed,
+        }
+    }
+}
+
+/// How an entry is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Keep {
+    /// Alone, on stable storage.
+    Each,
+    /// With others like it, within so many milliseconds.
+    Gathered(u64),
+}
+
+/// The log.
+pub(crate) struct AuditLog {
+    file: Option<AuditFile>,
+    pace: Mutex<Pace>,
+    /// Entries that the disk did not take, since the start.
+    pub(crate) lost: AtomicU64,
+    fails: AtomicBool,
+}
+
+impl AuditLog {
+    /// In this folder, which is made; without one nothing is kept.
+    pub(crate) fn open(folder: Option<&Path>, bytes_max: u64) -> io::Result<AuditLog> {
+        let file = folder.map(|folder| AuditFile::open(folder, bytes_max)).transpose()?;
+        let (lost, fails) = (AtomicU64::new(0), AtomicBool::new(false));
+        Ok(AuditLog { file, pace: Mutex::default(), lost, fails })
+    }
+
+    /// What of an entry, and of those before it, is to be kept now: mostly nothing where they are
+    /// gathered, so that a stranger's refusals cost no thread.
+    pub(crate) fn gather(&self, keep: Keep, entry: Entry) -> Vec<Entry> {
+        match keep {
+            Keep::Each => vec![entry],
+            Keep::Gathered(ms) => self.pace().take(ms, entry),
+        }
+    }
+
+    /// Keeps entries. Blocks.
+    pub(crate) fn keep(&self, keep: Keep, entries: &[Entry]) {
+        entries.iter().for_each(|entry| self.write(entry, keep == Keep::Each));
+    }
+
+    /// Writes what is gathered and not told yet.
+    pub(crate) fn flush(&self) {
+        let left = self.pace().flush();
+        left.iter().for_each(|entry| self.write(entry, false));
+    }
+
+    /// Entries, the newest first, that came before this number and are wanted. Blocks.
+    pub(crate) fn page(
+        &self,
+        before: Option<u64>,
+        count: usize,
+        wanted: &dyn Fn(&serde_json::Value) -> bool,
+    ) -> io::Result<Page> {
+        self.flush();
+        match &self.file {
+            Some(file) => file.page(before.unwrap_or(u64::MAX), count, wanted),
+            None => Ok(Page::default()),
+        }
+    }
+
+    fn write(&self, entry: &Entry, sync: bool) {
+        let Some(file) = &self.file else { return };
+        match file.append(entry, sync) {
+            Ok(()) => self.fails.store(false, Ordering::Relaxed),
+            Err(error) => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                if !self.fails.swap(true, Ordering::Relaxed) {
+                    tracing::error!(
+                        %error,
+                        "the audit log cannot be written: calls are answered and not kept in it"
+                    );
+                }
+            }
+        }
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for AuditLog {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// A text as it stands in an entry.
+pub(crate) fn cut(text: &str) -> String {
+    if text.len() <= TEXT_BYTES_MAX {
+        return text.into();
+    }
+    let mut end = TEXT_BYTES_MAX;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}

@@ -1,0 +1,221 @@
+//! The way in: token, scope, product, size of the body, and an entry in the audit log.
+//!
+//! Every request passes [`guard`] before its handler. What a route wants stands in the
+//! [table](crate::table); this file knows no path's meaning. A call that changes something runs on
+//! when its caller goes away, so that none is done and not told. Invariant: without a token nothing
+//! but the open routes answers, no handler sees a body above the limit, and the entry of a call is
+//! kept before the call is answered.
+
+use crate::api::Shared;
+use crate::audit_log::{Entry, Keep, Outcome, cut};
+use crate::body::{self, Held};
+use crate::fault::{Code, Fault};
+use crate::listener::Seat;
+use crate::table::{About, Of, Rule};
+use crate::tokens::{Token, Wrong};
+use axum::body::Body;
+use axum::extract::connect_info::ConnectInfo;
+use axum::extract::{FromRequestParts, Query, RawPathParams, Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+
+/// Milliseconds in which messages that are alike share an entry of the audit log.
+const MESSAGES_MS: u64 = 10_000;
+
+/// The same for refusals.
+const REFUSALS_MS: u64 = 1_000;
+
+/// Whoever asks: its token. In the extensions of a request to a route that is not open.
+#[derive(Clone)]
+pub(crate) struct Caller(pub(crate) Arc<Token>);
+
+impl Caller {
+    /// It may ask about this product.
+    pub(crate) fn is_for(&self, product: &str) -> Result<(), Fault> {
+        match self.0.is_for(product) {
+            true => Ok(()),
+            false => Err(Fault::product_forbidden(&self.0)),
+        }
+    }
+}
+
+/// What of a call goes into the audit log, before it is done.
+struct Call {
+    token: Option<String>,
+    peer: Option<String>,
+    action: String,
+    on: String,
+}
+
+/// A route's own guard.
+pub(crate) type Post = (Arc<Shared>, Rule);
+
+/// Lets a request in, with its whole body.
+pub(crate) async fn guard(
+    State((api, rule)): State<Post>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, stream) = request.into_parts();
+    let (found, seat) = (identify(&api, &parts), seat(&parts));
+    let is_open = rule.scopes.is_empty();
+    let caller = found.as_ref().ok().filter(|_| !is_open).cloned();
+    let name = caller.as_ref().map(|token| token.name.clone());
+    let call = Call::new(&parts, rule.path, (name, seat));
+    if !is_open {
+        let allowed = match found {
+            Ok(token) => may(&token, rule, &mut parts).await,
+            Err(wrong) => Err(Fault::unauthorized(wrong)),
+        };
+        if let Err(fault) = allowed {
+            return refuse(&api, call, fault).await;
+        }
+    }
+    if let Some(token) = caller {
+        parts.extensions.insert(Caller(token));
+    }
+    let bounds = (api.body_bytes_max(parts.uri.path()), api.settings.api.body_ms_max);
+    let (bytes, held) = match body::whole(stream, bounds, &api.bodies).await {
+        Ok(whole) => whole,
+        Err(fault) => return fault.into_response(),
+    };
+    let request = Request::from_parts(parts, Body::from(bytes));
+    let Some(messages) = rule.kept() else { return answered(next.run(request), held).await };
+    let keep = if messages { Keep::Gathered(MESSAGES_MS) } else { Keep::Each };
+    let at_work = api.seats.at_work();
+    let work = async move {
+        let response = answered(next.run(request), held).await;
+        let entry = call.entry((api.settings.wall_ms)(), &response);
+        note(&api, keep, entry).await;
+        drop(at_work);
+        response
+    };
+    // The caller may go; what it asked for is done and told all the same.
+    tokio::spawn(work).await.unwrap_or_else(|_| Fault::internal().into_response())
+}
+
+/// The answer where there is no route: only who has a token hears that there is none.
+pub(crate) async fn nothing(api: &Arc<Shared>, request: Request, fault: Fault) -> Response {
+    let (parts, _) = request.into_parts();
+    match identify(api, &parts) {
+        Ok(_) => fault.into_response(),
+        Err(wrong) => {
+            let call = Call::new(&parts, parts.uri.path(), (None, seat(&parts)));
+            refuse(api, call, Fault::unauthorized(wrong)).await
+        }
+    }
+}
+
+/// The token of a request; the connection of one that has a good one is known from then on.
+fn identify(api: &Shared, parts: &Parts) -> Result<Arc<Token>, Wrong> {
+    let found = api.tokens.find(bearer(&parts.headers), (api.settings.wall_ms)());
+    if let (Ok(_), Some(seat)) = (&found, seat(parts)) {
+        seat.know();
+    }
+    found
+}
+
+fn seat(parts: &Parts) -> Option<Seat> {
+    parts.extensions.get::<ConnectInfo<Seat>>().map(|info| info.0.clone())
+}
+
+/// The answer, while the bytes of the body are counted.
+async fn answered(response: impl Future<Output = Response>, held: Held) -> Response {
+    let response = response.await;
+    drop(held);
+    response
+}
+
+/// The token in a request, if it brings one.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Whether this token may do that.
+async fn may(token: &Token, rule: Rule, parts: &mut Parts) -> Result<(), Fault> {
+    if !token.scopes.allow(rule.scopes) {
+        return Err(Fault::scope_missing(token, rule.scopes));
+    }
+    if token.products.is_empty() {
+        return Ok(());
+    }
+    let named = match rule.of {
+        // The handler looks: it is in the body, or in what the id stands for.
+        Of::Body | Of::Free => return Ok(()),
+        Of::Other => Vec::new(),
+        Of::Path => path_product(parts).await.into_iter().collect(),
+        Of::Query => query_products(&parts.uri),
+    };
+    match !named.is_empty() && named.iter().all(|product| token.is_for(product)) {
+        true => Ok(()),
+        false => Err(Fault::product_forbidden(token)),
+    }
+}
+
+async fn path_product(parts: &mut Parts) -> Option<String> {
+    let params = RawPathParams::from_request_parts(parts, &()).await.ok()?;
+    let mut params = params.iter();
+    params.find(|(name, _)| *name == "product").map(|(_, value)| value.to_owned())
+}
+
+fn query_products(uri: &Uri) -> Vec<String> {
+    let Ok(Query(pairs)) = Query::<Vec<(String, String)>>::try_from_uri(uri) else {
+        return Vec::new();
+    };
+    let products = pairs.into_iter().filter(|(name, _)| name == "product");
+    products.map(|(_, value)| value).collect()
+}
+
+impl Call {
+    fn new(parts: &Parts, path: &str, who: (Option<String>, Option<Seat>)) -> Call {
+        let on = parts.uri.path_and_query().map_or("", |on| on.as_str());
+        Call {
+            token: who.0,
+            peer: who.1.map(|seat| seat.peer().to_string()),
+            action: cut(&format!("{} {path}", parts.method)),
+            on: cut(on),
+        }
+    }
+
+    fn entry(self, at_ms: u64, response: &Response) -> Entry {
+        let about = response.extensions().get::<About>().map(|About(about)| cut(about));
+        let status = response.status().as_u16();
+        Entry {
+            at_ms,
+            token: self.token,
+            peer: self.peer,
+            action: self.action,
+            on: about.unwrap_or(self.on),
+            outcome: Outcome::of(status),
+            status,
+            code: response.extensions().get::<Code>().map(|Code(code)| *code),
+            more: 0,
+        }
+    }
+}
+
+async fn refuse(api: &Arc<Shared>, mut call: Call, fault: Fault) -> Response {
+    let response = fault.into_response();
+    if call.token.is_none() {
+        // What a stranger asks for is its own choice: one entry for all of it.
+        call.action = "any".into();
+    }
+    let entry = call.entry((api.settings.wall_ms)(), &response);
+    note(api, Keep::Gathered(REFUSALS_MS), entry).await;
+    response
+}
+
+async fn note(api: &Arc<Shared>, keep: Keep, entry: Entry) {
+    let entries = api.audit_log.gather(keep, entry);
+    if entries.is_empty() {
+        return;
+    }
+    let api = Arc::clone(api);
+    // It says itself when it cannot.
+    let _ = tokio::task::spawn_blocking(move || api.audit_log.keep(keep, &entries)).await;
+}

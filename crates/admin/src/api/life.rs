@@ -1,0 +1,85 @@
+//! The API's life: it serves, finishes what it was asked, ends.
+//!
+//! While it finishes nobody is accepted, who asks nothing is closed, and each request that had come
+//! is answered with `Connection: close`; only streams of events go on, for what is told last. It
+//! knows no routes. Invariant: no request is cut off within its own limits ([`longest`]).
+
+use crate::api::{ANSWER, Shared, router};
+use crate::listener::Seat;
+use crate::orders::WAIT_MS_MAX;
+use model::limits::ApiLimits;
+use std::net::TcpListener;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Threads that wait for a disk or a log for the API. Beyond, what wants one queues, bounded by the
+/// connections.
+const WAITING_THREADS_MAX: usize = 32;
+
+/// Where in its life it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Phase {
+    Serving,
+    /// What was asked is answered, and nothing more is asked.
+    Finishing,
+    /// The streams end too.
+    Ended,
+}
+
+/// Returns when this phase is reached, or when the roof has let go of us: the same.
+pub(crate) async fn reached(mut phases: watch::Receiver<Phase>, wanted: Phase) {
+    let _ = phases.wait_for(|phase| *phase >= wanted).await;
+}
+
+/// The longest that a request may take by its own limits: to come, with its body, to be answered
+/// beside what it asks to wait, and to be taken.
+pub(crate) fn longest(limits: &ApiLimits) -> Duration {
+    let ms = [limits.head_ms_max, limits.body_ms_max, WAIT_MS_MAX, limits.write_ms_max];
+    ANSWER + ms.map(|ms| Duration::from_millis(ms.into())).iter().sum::<Duration>()
+}
+
+/// Serves until it has ended. `finished` is dropped when all that was asked is answered.
+pub(crate) fn serve(
+    listeners: Vec<TcpListener>,
+    shared: Arc<Shared>,
+    phases: watch::Receiver<Phase>,
+    finished: mpsc::SyncSender<()>,
+) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(WAITING_THREADS_MAX).build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return tracing::error!(%error, "the API's runtime does not start"),
+    };
+    let seats = shared.seats.clone();
+    let limits = shared.settings.api.clone();
+    let app = router(shared).into_make_service_with_connect_info::<Seat>();
+    runtime.block_on(async {
+        let mut serving = JoinSet::new();
+        for listener in listeners {
+            let listener = match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => seats.listener(listener),
+                Err(error) => return tracing::error!(%error, "the API cannot listen"),
+            };
+            let signal = reached(phases.clone(), Phase::Finishing);
+            let server = axum::serve(listener, app.clone()).with_graceful_shutdown(signal);
+            serving.spawn(std::future::IntoFuture::into_future(server));
+        }
+        reached(phases.clone(), Phase::Finishing).await;
+        let within = longest(&limits);
+        if tokio::time::timeout(within, seats.finished()).await.is_err() {
+            let within_ms = within.as_millis() as u64;
+            tracing::warn!(within_ms, "requests to the API took longer than their limits allow");
+        }
+        drop(finished);
+        reached(phases, Phase::Ended).await;
+        // Only streams are left: who does not take its last events is not waited for.
+        let ended = async { while serving.join_next().await.is_some() {} };
+        let within = Duration::from_millis(limits.write_ms_max.into());
+        if tokio::time::timeout(within, ended).await.is_err() {
+            tracing::warn!("connections of the API were cut off: nobody read what they were sent");
+        }
+    });
+}

@@ -1,0 +1,319 @@
+//! A listener that holds a bounded number of connections, each within its times.
+//!
+//! Who sits where, and who gives way to a newcomer, is [`seats`]'s part; here a connection is cut
+//! when it was told to go, when the head of a request or the next request does not come in time,
+//! and when nobody takes what it is sent. A newcomer for whom nobody can give way is told to come
+//! back. It knows nothing of HTTP but that one answer. Invariant: a seat lives exactly as long as
+//! its connection.
+
+mod seats;
+
+pub use seats::{AtWork, Seat, SeatTally};
+
+use axum::body::HttpBody;
+use axum::extract::Request;
+use axum::extract::connect_info::{ConnectInfo, Connected};
+use axum::middleware::Next;
+use axum::response::Response;
+use axum::serve::IncomingStream;
+use futures_util::StreamExt;
+use seats::{Side, Stage, Table};
+use std::future::{Future, poll_fn};
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{Sleep, sleep, timeout};
+
+/// What a newcomer hears for whom there is no seat.
+const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\
+    Retry-After: 1\r\nConnection: close\r\nContent-Length: 95\r\n\r\n\
+    {\"error\":{\"code\":\"busy\",\"message\":\"every connection is being answered: come back in \
+    a second\"}}";
+
+/// Newcomers that are told so at once. One more is closed without a word.
+const TOLD_MAX: usize = 32;
+
+/// Time that a newcomer has to hear it.
+const TOLD: Duration = Duration::from_secs(1);
+
+/// Connections on their way out beyond which nobody is accepted.
+const LEAVING_MAX: usize = 64;
+
+/// The bounds of a door.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DoorLimits {
+    /// Connections of all its listeners. One more takes the seat of one that has not shown a
+    /// token, else of one that has asked nothing for longest, else it is told to come back.
+    pub connections_max: usize,
+    /// Time for the head of a request. Then the connection ends.
+    pub head: Duration,
+    /// Time between two requests of a caller that is known. Likewise.
+    pub idle: Duration,
+    /// Time in which nothing of an answer is taken. Likewise.
+    pub write: Duration,
+}
+
+/// The seats of a door, shared by its listeners.
+#[derive(Clone)]
+pub struct Seats {
+    limits: DoorLimits,
+    table: Arc<Table>,
+    told: Arc<Semaphore>,
+}
+
+impl Seats {
+    /// All of them free.
+    pub fn new(limits: DoorLimits) -> Seats {
+        let told = Arc::new(Semaphore::new(TOLD_MAX));
+        Seats { limits, table: Table::new(limits.connections_max), told }
+    }
+
+    /// Connections that hold a seat.
+    pub fn taken(&self) -> usize {
+        self.table.taken()
+    }
+
+    /// What became of connections.
+    pub fn tally(&self) -> &SeatTally {
+        &self.table.tally
+    }
+
+    /// Something that is done although its caller may go; until that is dropped.
+    pub fn at_work(&self) -> AtWork {
+        AtWork::new(&self.table)
+    }
+
+    /// Returns when nobody is left but streams: all is answered, and done.
+    pub async fn finished(&self) {
+        loop {
+            let changed = self.table.changed.notified();
+            if self.table.is_finished() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// A listener whose connections take seats.
+    pub fn listener(&self, listener: TcpListener) -> Limited {
+        Limited { listener, seats: self.clone() }
+    }
+
+    fn refuse(&self, mut stream: TcpStream) {
+        let Ok(permit) = Arc::clone(&self.told).try_acquire_owned() else { return };
+        tokio::spawn(async move {
+            let tell = async {
+                stream.writable().await?;
+                stream.try_write(FULL.as_bytes())?;
+                poll_fn(|cx| Pin::new(&mut stream).poll_shutdown(cx)).await?;
+                // Closing on what was not read would take the answer back.
+                loop {
+                    stream.readable().await?;
+                    match stream.try_read(&mut [0; 1024]) {
+                        Ok(0) => return Ok(()),
+                        Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+                        _ => {}
+                    }
+                }
+            };
+            // Whoever does not listen is not told.
+            let _: Result<io::Result<()>, _> = timeout(TOLD, tell).await;
+            drop(permit);
+        });
+    }
+}
+
+/// A listener whose connections take seats.
+pub struct Limited {
+    listener: TcpListener,
+    seats: Seats,
+}
+
+impl axum::serve::Listener for Limited {
+    type Io = Held<TcpStream>;
+    type Addr = Seat;
+
+    async fn accept(&mut self) -> (Held<TcpStream>, Seat) {
+        loop {
+            // Those who were told to go do so when they are next looked at.
+            for _ in 0..LEAVING_MAX {
+                if self.seats.table.leaving() < LEAVING_MAX {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            let (stream, peer) = axum::serve::Listener::accept(&mut self.listener).await;
+            match self.seats.table.take(peer) {
+                Some(seat) => return (Held::new(stream, seat.clone(), self.seats.limits), seat),
+                None => self.seats.refuse(stream),
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Seat> {
+        // Nobody asks: it is for servers that tell where they listen, and ours knows.
+        Err(ErrorKind::Unsupported.into())
+    }
+}
+
+impl Connected<IncomingStream<'_, Limited>> for Seat {
+    fn connect_info(stream: IncomingStream<'_, Limited>) -> Seat {
+        stream.remote_addr().clone()
+    }
+}
+
+/// Tells the seat when a request begins, and when the last byte of its answer was handed over.
+pub async fn seated(request: Request, next: Next) -> Response {
+    let info = request.extensions().get::<ConnectInfo<Seat>>();
+    let Some(ConnectInfo(seat)) = info.cloned() else { return next.run(request).await };
+    let busy = Busy::new(seat);
+    let response = next.run(request).await;
+    if response.body().size_hint().exact().is_some() {
+        // It is whole: what is left is to write it, which has its own time.
+        return response;
+    }
+    busy.0.stream();
+    response.map(|body| {
+        let chunks = body.into_data_stream().map(move |chunk| {
+            let _held = &busy;
+            chunk
+        });
+        axum::body::Body::from_stream(chunks)
+    })
+}
+
+/// A request that is being answered.
+struct Busy(Seat);
+
+impl Busy {
+    fn new(seat: Seat) -> Busy {
+        seat.begin();
+        Busy(seat)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// A connection with its seat.
+pub struct Held<S> {
+    stream: S,
+    seat: Seat,
+    limits: DoorLimits,
+    /// The moment that `reading` is for.
+    moment: u64,
+    reading: Option<Pin<Box<Sleep>>>,
+    /// Runs while nothing is taken.
+    writing: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Held<S> {
+    fn new(stream: S, seat: Seat, limits: DoorLimits) -> Held<S> {
+        Held { stream, seat, limits, moment: 0, reading: None, writing: None }
+    }
+
+    /// Whether it may still be read from.
+    fn may_read(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let Some((stage, moment)) = self.seat.look(Side::Read, cx.waker()) else {
+            return Err(ErrorKind::ConnectionAborted.into());
+        };
+        if moment != self.moment {
+            self.moment = moment;
+            self.reading = match stage {
+                Stage::Head => Some(Box::pin(sleep(self.limits.head))),
+                Stage::Idle => Some(Box::pin(sleep(self.limits.idle))),
+                Stage::Busy => None,
+            };
+        }
+        self.in_time(cx, |held| &mut held.reading)
+    }
+
+    fn in_time(
+        &mut self,
+        cx: &mut Context<'_>,
+        timer: fn(&mut Self) -> &mut Option<Pin<Box<Sleep>>>,
+    ) -> io::Result<()> {
+        match timer(self).as_mut().map(|timer| timer.as_mut().poll(cx)) {
+            Some(Poll::Ready(())) => {
+                self.seat.timed_out();
+                Err(ErrorKind::TimedOut.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What came of a wish to write: not even one byte for too long is the end.
+    fn written<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            if self.writing.take().is_some() {
+                self.seat.wait_for_reader(false);
+            }
+            return polled;
+        }
+        if self.seat.look(Side::Write, cx.waker()).is_none() {
+            return Poll::Ready(Err(ErrorKind::ConnectionAborted.into()));
+        }
+        if self.writing.is_none() {
+            self.seat.wait_for_reader(true);
+            self.writing = Some(Box::pin(sleep(self.limits.write)));
+        }
+        match self.in_time(cx, |held| &mut held.writing) {
+            Ok(()) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl<S> Drop for Held<S> {
+    fn drop(&mut self) {
+        self.seat.leave();
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Held<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.may_read(cx)?;
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.seat.heard();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Held<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.written(cx, polled)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.written(cx, polled)
+    }
+}

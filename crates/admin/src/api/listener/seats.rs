@@ -1,0 +1,410 @@
+//! Who has a place among the connections, and who gives it up when there is none left.
+//!
+//! A caller becomes known when a request of its brought a token that opens something. Who was
+//! never known gives way first: of the address that has most of them, the one that came first, so
+//! that one stranger's crowd costs its own. Then whoever is known and has asked nothing for
+//! longest. Those whose request is being answered, or whose answer is being taken, stay. It reads
+//! no clock and knows no socket.
+//! Invariant: no more than `connections_max` hold a seat that was not taken back.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use tokio::sync::Notify;
+
+/// What a connection is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// The head of a request has to come: from accept, or from its first byte.
+    Head,
+    /// It was answered and has asked nothing since.
+    Idle,
+    /// A request is being answered.
+    Busy,
+}
+
+/// What became of connections since the start.
+#[derive(Default)]
+pub struct SeatTally {
+    /// They had not shown a token, or asked nothing, when there was no room for another.
+    pub(crate) evicted: AtomicU64,
+    /// All others were being answered: it was told to come back.
+    pub(crate) refused: AtomicU64,
+    /// A head, the next request or a reader did not come in time.
+    pub(crate) timed_out: AtomicU64,
+}
+
+/// The places of all listeners of a door.
+pub(super) struct Table {
+    max: usize,
+    places: Mutex<Places>,
+    pub(super) tally: SeatTally,
+    /// A connection ended or became a stream, or something was done.
+    pub(super) changed: Notify,
+}
+
+#[derive(Default)]
+struct Places {
+    /// Rises with each thing that happens: it stands for time.
+    moment: u64,
+    taken: BTreeMap<u64, Place>,
+    /// Seats that were taken back and whose connections are not gone yet.
+    leaving: usize,
+    /// What is done although its caller may go.
+    at_work: usize,
+}
+
+struct Place {
+    from: IpAddr,
+    is_known: bool,
+    requests: u32,
+    stage: Stage,
+    /// The moment of its last change of stage.
+    since: u64,
+    /// Its answer is a stream, which has no end of its own.
+    is_stream: bool,
+    /// Bytes of an answer wait until it reads.
+    waits_for_reader: bool,
+    is_out: bool,
+    wakers: [Option<Waker>; 2],
+}
+
+/// Why a task of a connection is woken: it reads, or it writes.
+#[derive(Clone, Copy)]
+pub(super) enum Side {
+    Read = 0,
+    Write = 1,
+}
+
+/// A connection's place, as everybody who serves it knows it.
+#[derive(Clone)]
+pub struct Seat {
+    number: u64,
+    peer: SocketAddr,
+    table: Arc<Table>,
+}
+
+impl std::fmt::Debug for Seat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Seat({})", self.peer)
+    }
+}
+
+impl Table {
+    pub(super) fn new(max: usize) -> Arc<Table> {
+        let (places, tally, changed) = (Mutex::default(), SeatTally::default(), Notify::new());
+        Arc::new(Table { max: max.max(1), places, tally, changed })
+    }
+
+    /// A seat for a new connection; `None`: all others are being answered.
+    pub(super) fn take(self: &Arc<Table>, peer: SocketAddr) -> Option<Seat> {
+        let mut places = self.lock();
+        if places.taken.len() - places.leaving >= self.max {
+            let Some(victim) = places.victim() else {
+                self.tally.refused.fetch_add(1, Ordering::Relaxed);
+                return None;
+            };
+            self.tally.evicted.fetch_add(1, Ordering::Relaxed);
+            places.leaving += 1;
+            let place = places.taken.get_mut(&victim).expect("the victim has a place");
+            place.is_out = true;
+            place.wakers.iter_mut().filter_map(Option::take).for_each(Waker::wake);
+        }
+        let number = places.tick();
+        let place = Place {
+            from: peer.ip().to_canonical(),
+            is_known: false,
+            requests: 0,
+            stage: Stage::Head,
+            since: number,
+            is_stream: false,
+            waits_for_reader: false,
+            is_out: false,
+            wakers: [None, None],
+        };
+        places.taken.insert(number, place);
+        Some(Seat { number, peer, table: Arc::clone(self) })
+    }
+
+    /// Connections that hold a seat.
+    pub(super) fn taken(&self) -> usize {
+        let places = self.lock();
+        places.taken.len() - places.leaving
+    }
+
+    /// Whether nobody is here but streams, and nothing is being done.
+    pub(super) fn is_finished(&self) -> bool {
+        let places = self.lock();
+        let answered = |place: &Place| place.is_stream || place.is_out;
+        places.at_work == 0 && places.taken.values().all(answered)
+    }
+
+    /// Connections that were told to go and are still there.
+    pub(super) fn leaving(&self) -> usize {
+        self.lock().leaving
+    }
+
+    /// Nothing panics half way through a change of the places.
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Places {
+    fn tick(&mut self) -> u64 {
+        self.moment += 1;
+        self.moment
+    }
+
+    /// Who gives up its seat.
+    fn victim(&self) -> Option<u64> {
+        let here = || self.taken.iter().filter(|(_, place)| !place.is_out);
+        let mut strangers: HashMap<IpAddr, (usize, u64)> = HashMap::new();
+        for (&number, place) in here().filter(|(_, place)| !place.is_known) {
+            // The first one seen of an address is its oldest: numbers rise.
+            strangers.entry(place.from).or_insert((0, number)).0 += 1;
+        }
+        let most = |&(count, oldest): &(usize, u64)| (count, std::cmp::Reverse(oldest));
+        if let Some((_, oldest)) = strangers.into_values().max_by_key(most) {
+            return Some(oldest);
+        }
+        let is_idle = |place: &Place| place.stage != Stage::Busy && !place.waits_for_reader;
+        let idle = here().filter(|(_, place)| is_idle(place));
+        idle.min_by_key(|(_, place)| place.since).map(|(&number, _)| number)
+    }
+
+    fn stage(&mut self, number: u64, stage: Stage) {
+        let since = self.tick();
+        if let Some(place) = self.taken.get_mut(&number) {
+            (place.stage, place.since) = (stage, since);
+        }
+    }
+}
+
+impl Seat {
+    /// Who sits there.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// A request's head has come.
+    pub fn begin(&self) {
+        let mut places = self.table.lock();
+        if let Some(place) = places.taken.get_mut(&self.number) {
+            place.requests += 1;
+        }
+        places.stage(self.number, Stage::Busy);
+    }
+
+    /// It was answered, or given up.
+    pub fn end(&self) {
+        let mut places = self.table.lock();
+        let Some(place) = places.taken.get_mut(&self.number) else { return };
+        place.requests = place.requests.saturating_sub(1);
+        let (left, known) = (place.requests, place.is_known);
+        if left == 0 {
+            place.is_stream = false;
+            // A stranger has only the time that a head has, over and over.
+            places.stage(self.number, if known { Stage::Idle } else { Stage::Head });
+            // Whoever reads may not look again before bytes come: its time begins now.
+            let place = places.taken.get_mut(&self.number);
+            let waker = place.and_then(|place| place.wakers[Side::Read as usize].take());
+            drop(places);
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Its answer is a stream.
+    pub(super) fn stream(&self) {
+        if let Some(place) = self.table.lock().taken.get_mut(&self.number) {
+            place.is_stream = true;
+        }
+        self.table.changed.notify_one();
+    }
+
+    /// Whether bytes of an answer wait until it reads.
+    pub(super) fn wait_for_reader(&self, waits: bool) {
+        if let Some(place) = self.table.lock().taken.get_mut(&self.number) {
+            place.waits_for_reader = waits;
+        }
+    }
+
+    /// It has shown a token that opens something.
+    pub fn know(&self) {
+        if let Some(place) = self.table.lock().taken.get_mut(&self.number) {
+            place.is_known = true;
+        }
+    }
+
+    /// Bytes have come: the head of a request has begun, where none is being answered.
+    pub(super) fn heard(&self) {
+        let mut places = self.table.lock();
+        if places.taken.get(&self.number).is_some_and(|place| place.stage == Stage::Idle) {
+            places.stage(self.number, Stage::Head);
+        }
+    }
+
+    /// What it is at and since which moment; `None`: it was told to go. Whoever asks is woken when
+    /// that happens.
+    pub(super) fn look(&self, side: Side, waker: &Waker) -> Option<(Stage, u64)> {
+        let mut places = self.table.lock();
+        let place = places.taken.get_mut(&self.number)?;
+        if place.is_out {
+            return None;
+        }
+        match &mut place.wakers[side as usize] {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+        Some((place.stage, place.since))
+    }
+
+    /// Its time was over.
+    pub(super) fn timed_out(&self) {
+        self.table.tally.timed_out.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The connection is gone.
+    pub(super) fn leave(&self) {
+        let mut places = self.table.lock();
+        if places.taken.remove(&self.number).is_some_and(|place| place.is_out) {
+            places.leaving -= 1;
+        }
+        drop(places);
+        self.table.changed.notify_one();
+    }
+}
+
+/// Something that is done although its caller may go.
+pub struct AtWork(Arc<Table>);
+
+impl AtWork {
+    pub(super) fn new(table: &Arc<Table>) -> AtWork {
+        table.lock().at_work += 1;
+        AtWork(Arc::clone(table))
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.lock().at_work -= 1;
+        self.0.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(host: u8) -> SocketAddr {
+        ([192, 0, 2, host], 1).into()
+    }
+
+    fn is_out(seat: &Seat) -> bool {
+        seat.look(Side::Read, Waker::noop()).is_none()
+    }
+
+    #[test]
+    fn a_stranger_gives_way_before_anybody_who_is_known() {
+        let table = Table::new(3);
+        let known = table.take(from(1)).expect("room");
+        known.know();
+        let strangers = [2, 2].map(|host| table.take(from(host)).expect("room"));
+        let newcomer = table.take(from(3)).expect("the oldest stranger gives way");
+        assert_eq!(strangers.each_ref().map(is_out), [true, false]);
+        assert!(!is_out(&known) && !is_out(&newcomer));
+        assert_eq!((table.taken(), table.leaving()), (3, 1));
+        strangers[0].leave();
+        assert_eq!((table.taken(), table.leaving()), (3, 0));
+        assert_eq!(table.tally.evicted.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn of_strangers_the_address_with_most_of_them_pays() {
+        let table = Table::new(4);
+        let lone = table.take(from(1)).expect("room");
+        let crowd = [2, 2, 2].map(|host| table.take(from(host)).expect("room"));
+        table.take(from(3)).expect("room is made");
+        assert!(!is_out(&lone), "it came first, and is alone");
+        assert_eq!(crowd.each_ref().map(is_out), [true, false, false]);
+        let mapped: SocketAddr = "[::ffff:192.0.2.2]:9".parse().expect("an address");
+        table.take(mapped).expect("room is made");
+        assert_eq!(crowd.each_ref().map(is_out), [true, true, false], "it is the same address");
+    }
+
+    #[test]
+    fn of_those_known_the_one_idle_for_longest_goes_and_the_busy_stay() {
+        let table = Table::new(2);
+        let seats = [1, 2].map(|host| table.take(from(host)).expect("room"));
+        for seat in &seats {
+            seat.begin();
+            seat.know();
+        }
+        assert!(table.take(from(3)).is_none(), "both are being answered");
+        assert_eq!(table.tally.refused.load(Ordering::Relaxed), 1);
+        seats[1].end();
+        seats[0].end();
+        assert!(table.take(from(3)).is_some());
+        assert_eq!(seats.each_ref().map(is_out), [false, true]);
+    }
+
+    #[test]
+    fn who_still_takes_an_answer_keeps_its_seat() {
+        let table = Table::new(2);
+        let seats = [1, 2].map(|host| table.take(from(host)).expect("room"));
+        for seat in &seats {
+            seat.know();
+            seat.begin();
+            seat.end();
+        }
+        seats[0].wait_for_reader(true);
+        table.take(from(3)).expect("room is made").know();
+        assert_eq!(seats.each_ref().map(is_out), [false, true], "the first was idle for longer");
+        seats[0].wait_for_reader(false);
+        seats[1].leave();
+        table.take(from(4)).expect("room is made");
+        assert!(is_out(&seats[0]));
+    }
+
+    #[test]
+    fn all_is_answered_when_only_streams_are_left_and_nothing_is_being_done() {
+        let table = Table::new(3);
+        assert!(table.is_finished());
+        let [stream, idle] = [1, 2].map(|host| table.take(from(host)).expect("room"));
+        stream.begin();
+        stream.stream();
+        assert!(!table.is_finished(), "an idle one is not gone yet");
+        let work = AtWork::new(&table);
+        idle.leave();
+        assert!(!table.is_finished(), "its caller went, and it is being done");
+        drop(work);
+        assert!(table.is_finished());
+        stream.end();
+        assert!(!table.is_finished(), "it may ask again");
+    }
+
+    #[test]
+    fn a_seat_says_what_it_is_at() {
+        let table = Table::new(1);
+        let seat = table.take(from(1)).expect("room");
+        let stage = || seat.look(Side::Read, Waker::noop()).expect("it stays").0;
+        assert_eq!(stage(), Stage::Head);
+        seat.begin();
+        seat.begin(); // pipelined
+        assert_eq!(stage(), Stage::Busy);
+        seat.end();
+        assert_eq!(stage(), Stage::Busy);
+        seat.end();
+        assert_eq!(stage(), Stage::Head, "a stranger is not let idle");
+        seat.begin();
+        seat.know();
+        seat.end();
+        assert_eq!(stage(), Stage::Idle);
+        seat.heard();
+        assert_eq!(stage(), Stage::Head);
+        seat.leave();
+        assert_eq!(table.taken(), 0);
+    }
+}

@@ -1,0 +1,301 @@
+//! The tokens that open the API: the file's, which opens everything, and those made at run time.
+//!
+//! A token is shown when it is made and never again: what is kept is a hash of it, for it is too
+//! long to be guessed from one. Each has a name, scopes, perhaps products it is bound to, perhaps
+//! an end. It knows no routes. Invariants: what was revoked opens nothing from the answer on, and
+//! what was made is on stable storage before it is shown.
+
+pub(crate) mod scope;
+
+use crate::hex;
+use hmac::{Hmac, KeyInit, Mac};
+use model::id::ProductKey;
+use model::ports::tokens::TokenRows;
+use scope::{Scope, Scopes};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use tokio::sync::watch;
+
+/// What the file's token is called.
+pub(crate) const FILES: &str = "api.token";
+
+/// What a token begins with, so that one that got somewhere it should not be is recognised.
+const PREFIX: &str = "hlt_";
+
+/// A token, but for itself.
+pub(crate) struct Token {
+    pub(crate) name: String,
+    pub(crate) scopes: Scopes,
+    /// It is for these only; empty: for all.
+    pub(crate) products: Vec<ProductKey>,
+    pub(crate) made_ms: u64,
+    /// Who made it.
+    pub(crate) made_by: String,
+    /// From then on it opens nothing.
+    pub(crate) expires_ms: Option<u64>,
+    /// When it last opened something since the start; 0: never.
+    pub(crate) used_ms: AtomicU64,
+    hash: [u8; 32],
+    over: watch::Sender<bool>,
+}
+
+/// A token as it is wanted.
+pub(crate) struct TokenOrder {
+    pub(crate) name: String,
+    pub(crate) scopes: Scopes,
+    pub(crate) products: Vec<ProductKey>,
+    pub(crate) expires_ms: Option<u64>,
+}
+
+/// Why a token opens nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wrong {
+    /// There is none.
+    Missing,
+    /// Nobody has it.
+    Unknown,
+    /// Its time is over.
+    Expired,
+}
+
+/// Why no token was made or revoked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TokenFault {
+    /// There is one with this name.
+    Taken,
+    /// As many as there may be.
+    Full,
+    /// The store did not take it.
+    NotKept,
+}
+
+/// As it is kept.
+#[derive(Serialize, Deserialize)]
+struct Row {
+    hash: String,
+    scopes: Vec<String>,
+    #[serde(default)]
+    products: Vec<String>,
+    made_ms: u64,
+    #[serde(default)]
+    made_by: String,
+    expires_ms: Option<u64>,
+}
+
+impl Token {
+    fn new(order: TokenOrder, hash: [u8; 32], made_ms: u64, made_by: String) -> Arc<Token> {
+        let TokenOrder { name, scopes, products, expires_ms } = order;
+        let (used_ms, over) = (AtomicU64::new(0), watch::Sender::new(false));
+        Arc::new(Token {
+            name,
+            scopes,
+            products,
+            made_ms,
+            made_by,
+            expires_ms,
+            used_ms,
+            hash,
+            over,
+        })
+    }
+
+    fn row(&self) -> Vec<u8> {
+        let row = Row {
+            hash: hex::encode(&self.hash),
+            scopes: self.scopes.names().into_iter().map(String::from).collect(),
+            products: self.products.iter().map(|key| key.as_str().to_owned()).collect(),
+            made_ms: self.made_ms,
+            made_by: self.made_by.clone(),
+            expires_ms: self.expires_ms,
+        };
+        serde_json::to_vec(&row).expect("texts and numbers are JSON")
+    }
+
+    fn of_row(name: String, row: &[u8]) -> Option<Arc<Token>> {
+        let row: Row = serde_json::from_slice(row).ok()?;
+        let scopes = Scopes::of(row.scopes.iter().map(String::as_str)).ok()?;
+        let products = row.products.iter().map(|key| ProductKey::parse(key).ok());
+        let order = TokenOrder {
+            name,
+            scopes,
+            products: products.collect::<Option<_>>()?,
+            expires_ms: row.expires_ms,
+        };
+        let hash = hex::decode(&row.hash)?.try_into().ok()?;
+        Some(Token::new(order, hash, row.made_ms, row.made_by))
+    }
+
+    /// Its time is over.
+    pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
+        self.expires_ms.is_some_and(|end| end <= now_ms)
+    }
+
+    /// It opens something for this product.
+    pub(crate) fn is_for(&self, product: &str) -> bool {
+        self.products.is_empty() || self.products.iter().any(|key| key.as_str() == product)
+    }
+
+    /// Becomes true when it is revoked.
+    pub(crate) fn over(&self) -> watch::Receiver<bool> {
+        self.over.subscribe()
+    }
+}
+
+/// The file's token as a MAC: comparing MACs takes the same time whatever a stranger sends.
+struct Lock {
+    key: [u8; 32],
+    mac: [u8; 32],
+}
+
+impl Lock {
+    fn new(key: [u8; 32], token: &str) -> Lock {
+        let mac = Lock::mac(&key, token).finalize().into_bytes().into();
+        Lock { key, mac }
+    }
+
+    fn opens(&self, token: &str) -> bool {
+        Lock::mac(&self.key, token).verify_slice(&self.mac).is_ok()
+    }
+
+    fn mac(key: &[u8; 32], token: &str) -> Hmac<Sha256> {
+        let mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+        mac.chain_update(token)
+    }
+}
+
+/// All tokens.
+pub(crate) struct Tokens {
+    lock: Lock,
+    files: Arc<Token>,
+    rows: Arc<dyn TokenRows>,
+    max: usize,
+    /// Held by whoever makes or revokes one.
+    changing: Mutex<()>,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    by_name: BTreeMap<String, Arc<Token>>,
+    by_hash: HashMap<[u8; 32], Arc<Token>>,
+}
+
+impl Known {
+    fn put(&mut self, token: Arc<Token>) {
+        self.by_hash.insert(token.hash, Arc::clone(&token));
+        self.by_name.insert(token.name.clone(), token);
+    }
+}
+
+impl Tokens {
+    /// With the file's token and those that were kept. `key` is random.
+    pub(crate) fn new(
+        (key, token): ([u8; 32], &str),
+        rows: Arc<dyn TokenRows>,
+        max: usize,
+    ) -> Tokens {
+        let mut known = Known::default();
+        for (name, row) in rows.all() {
+            match Token::of_row(name.clone(), &row) {
+                Some(token) => known.put(token),
+                None => tracing::warn!(name, "a token of the API cannot be read: it opens nothing"),
+            }
+        }
+        let order = TokenOrder {
+            name: FILES.into(),
+            scopes: Scopes::ALL,
+            products: Vec::new(),
+            expires_ms: None,
+        };
+        Tokens {
+            lock: Lock::new(key, token),
+            files: Token::new(order, [0; 32], 0, String::new()),
+            rows,
+            max,
+            changing: Mutex::default(),
+            known: RwLock::new(known),
+        }
+    }
+
+    /// The token that this text is.
+    pub(crate) fn find(&self, text: Option<&str>, now_ms: u64) -> Result<Arc<Token>, Wrong> {
+        let text = text.filter(|text| !text.is_empty()).ok_or(Wrong::Missing)?;
+        let found = match self.lock.opens(text) {
+            true => Arc::clone(&self.files),
+            false => {
+                let hash: [u8; 32] = Sha256::digest(text).into();
+                self.known().by_hash.get(&hash).cloned().ok_or(Wrong::Unknown)?
+            }
+        };
+        if found.is_expired(now_ms) {
+            return Err(Wrong::Expired);
+        }
+        found.used_ms.store(now_ms, Ordering::Relaxed);
+        Ok(found)
+    }
+
+    /// Makes one, from random bytes; gives it with the text that is shown this once. Blocks.
+    pub(crate) fn make(
+        &self,
+        order: TokenOrder,
+        (now_ms, by): (u64, &str),
+        random: [u8; 24],
+    ) -> Result<(Arc<Token>, String), TokenFault> {
+        let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known();
+        if order.name == FILES || known.by_name.contains_key(&order.name) {
+            return Err(TokenFault::Taken);
+        }
+        if known.by_name.len() >= self.max {
+            return Err(TokenFault::Full);
+        }
+        drop(known);
+        let text = format!("{PREFIX}{}", hex::encode(&random));
+        let token = Token::new(order, Sha256::digest(&text).into(), now_ms, by.into());
+        let kept = self.rows.put(&token.name, token.row());
+        kept.map_err(|_| TokenFault::NotKept)?;
+        self.known.write().unwrap_or_else(PoisonError::into_inner).put(Arc::clone(&token));
+        Ok((token, text))
+    }
+
+    /// Revokes one: what it has open ends. False: there is none. Blocks.
+    pub(crate) fn revoke(&self, name: &str) -> Result<bool, TokenFault> {
+        let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(token) = self.one(name) else { return Ok(false) };
+        self.rows.remove(name).map_err(|_| TokenFault::NotKept)?;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.by_name.remove(name);
+        known.by_hash.remove(&token.hash);
+        drop(known);
+        token.over.send_replace(true);
+        Ok(true)
+    }
+
+    /// The one with this name, but for the file's.
+    pub(crate) fn one(&self, name: &str) -> Option<Arc<Token>> {
+        self.known().by_name.get(name).cloned()
+    }
+
+    /// Those whose names come after this one, in the order of their names.
+    pub(crate) fn list(&self, after: Option<&str>, count: usize) -> Vec<Arc<Token>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let known = self.known();
+        let behind = known.by_name.range::<str, _>((from, Bound::Unbounded));
+        behind.take(count).map(|(_, token)| Arc::clone(token)).collect()
+    }
+
+    /// Nothing panics half way through a change of what is known.
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a token may be made for products: what is about no product would be out of its reach.
+pub(crate) fn is_bindable(scopes: Scopes) -> bool {
+    let unbound = [Scope::Metrics, Scope::Publish, Scope::Users, Scope::Admin];
+    !unbound.into_iter().any(|scope| scopes.has(scope))
+}

@@ -1,0 +1,103 @@
+//! What operators send about tokens of the API, and how they ask the audit log.
+//!
+//! Invariant: a token that is made from an order here can be shown, named and revoked by a path.
+
+use crate::audit_log::Outcome;
+use crate::fault::Fault;
+use crate::orders;
+use crate::tokens::scope::{Scope, Scopes};
+use crate::tokens::{FILES, TokenOrder, is_bindable};
+use serde::Deserialize;
+
+/// Longest name, bytes.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Products of one token.
+const PRODUCTS_MAX: usize = 64;
+
+/// Longest life, seconds: ten years.
+const TTL_S_MAX: u64 = 10 * 365 * 24 * 3_600;
+
+/// Query of `GET /v1/tokens`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TokensQuery {
+    pub(crate) after: Option<String>,
+    pub(crate) limit: Option<u32>,
+}
+
+/// Body of `POST /v1/tokens`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ApiTokenBody {
+    name: String,
+    scopes: Vec<String>,
+    #[serde(default)]
+    products: Vec<String>,
+    ttl_s: Option<u64>,
+}
+
+impl ApiTokenBody {
+    /// The order, at this Unix millisecond.
+    pub(crate) fn order(self, now_ms: u64) -> Result<TokenOrder, Fault> {
+        let name = name(self.name)?;
+        let scopes = Scopes::of(self.scopes.iter().map(String::as_str)).ok();
+        let scopes = scopes.filter(|scopes| !scopes.is_empty()).ok_or_else(|| {
+            let words = Scope::ALL.map(|(word, _)| format!("`{word}`")).join(", ");
+            Fault::bad(format!("`scopes` is a list of one or more of {words}"))
+        })?;
+        if self.products.len() > PRODUCTS_MAX {
+            return Err(Fault::bad(format!("`products` has at most {PRODUCTS_MAX}")));
+        }
+        if !self.products.is_empty() && !is_bindable(scopes) {
+            return Err(Fault::bad(
+                "`products` goes with the scopes `push`, `read` and `manage` only: the others are \
+                 about no product",
+            ));
+        }
+        let products = self.products.iter().map(|key| orders::product(key));
+        let ends = |ttl_s: u64| match (1..=TTL_S_MAX).contains(&ttl_s) {
+            true => Ok(now_ms + ttl_s * 1_000),
+            false => Err(Fault::bad(format!("`ttl_s` is 1 to {TTL_S_MAX}"))),
+        };
+        Ok(TokenOrder {
+            name,
+            scopes,
+            products: products.collect::<Result<_, _>>()?,
+            expires_ms: self.ttl_s.map(ends).transpose()?,
+        })
+    }
+}
+
+/// A checked name.
+pub(crate) fn name(text: String) -> Result<String, Fault> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_path = text.starts_with('.') || text == FILES;
+    if text.is_empty() || text.len() > NAME_BYTES_MAX || is_path || !text.bytes().all(fits) {
+        return Err(Fault::bad(format!(
+            "a token's name has 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_` and `.`, begins \
+             with no `.`, and is not `{FILES}`, which is the file's"
+        )));
+    }
+    Ok(text)
+}
+
+/// Query of `GET /v1/audit_log`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AuditLogQuery {
+    pub(crate) token: Option<String>,
+    pub(crate) outcome: Option<String>,
+    pub(crate) after: Option<u64>,
+    pub(crate) limit: Option<u32>,
+}
+
+impl AuditLogQuery {
+    /// The word of the outcome that is wanted, if one is.
+    pub(crate) fn outcome(&self) -> Result<Option<&'static str>, Fault> {
+        let Some(word) = self.outcome.as_deref() else { return Ok(None) };
+        let known = Outcome::ALL.into_iter().find(|(known, _)| *known == word);
+        let known = known.map(|(known, _)| Some(known));
+        known.ok_or_else(|| Fault::bad("`outcome` must be `done`, `refused` or `failed`"))
+    }
+}

@@ -1,0 +1,79 @@
+//! URLs as they may be shown: without user and password, path and query.
+//!
+//! Used wherever a webhook's URL leaves: answers, the log, messages to the operator. Many services
+//! hand out URLs whose path is the secret; what stands for it tells two of them apart. It takes any
+//! text. Invariant: of what it gives, nothing but the scheme and the host stood in the text.
+
+use crate::hex;
+use sha2::{Digest, Sha256};
+
+/// What stands for a secret.
+const HIDDEN: &str = "(hidden)";
+
+/// Bytes of the hash of a path: enough to tell two apart, and to whoever searches for one no help.
+const MARK_BYTES: usize = 3;
+
+/// The URL without its secrets: `https://host:port/…1a2b3c`.
+pub fn url(text: &str) -> String {
+    let start = text.find("//").map_or(0, |at| at + 2);
+    let (scheme, rest) = text.split_at(start);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (place, path) = rest.split_at(end);
+    let before_query = path.split(['?', '#']).next().unwrap_or_default();
+    if before_query.contains('@') {
+        // A password with a slash that nobody escaped: nobody knows which part is the host.
+        return format!("{scheme}{HIDDEN}");
+    }
+    let place = match place.rsplit_once('@') {
+        Some((_, host)) => format!("{HIDDEN}@{host}"),
+        None => place.to_owned(),
+    };
+    let path = match path {
+        "" | "/" => path.to_owned(),
+        path => format!("/…{}", hex::encode(&Sha256::digest(path)[..MARK_BYTES])),
+    };
+    format!("{scheme}{place}{path}")
+}
+
+/// What a request to a URL that is told elsewhere failed with.
+pub(crate) fn failure(error: &ureq::Error) -> String {
+    match error {
+        // It has the URL in it.
+        ureq::Error::BadUri(_) => "the URL cannot be used".into(),
+        ureq::Error::Http(_) => "the URL or a header cannot be used".into(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_may_be_a_secret_is_left() {
+        let mark = |path: &str| format!("/…{}", hex::encode(&Sha256::digest(path)[..3]));
+        for (text, place, path) in [
+            ("https://app.example", "https://app.example", ""),
+            ("https://app.example/", "https://app.example/", ""),
+            ("https://app.example/services/T0/B1/x", "https://app.example", "/services/T0/B1/x"),
+            ("https://me:pw@app.example:8443/e", "https://(hidden)@app.example:8443", "/e"),
+            ("https://me:p/w@x@app.example/e", "https://(hidden)", ""),
+            ("https://app.example/a@s3cret", "https://(hidden)", ""),
+            ("http://h/e?token=abc&shop=7", "http://h", "/e?token=abc&shop=7"),
+            ("http://h#frag", "http://h", "#frag"),
+            ("http://h?a=b@c", "http://h", "?a=b@c"),
+            ("me:pw@h/e", "(hidden)@h", "/e"),
+            ("", "", ""),
+        ] {
+            let path = if path.is_empty() { String::new() } else { mark(path) };
+            assert_eq!(url(text), format!("{place}{path}"), "{text}");
+        }
+        assert_ne!(url("http://h/a"), url("http://h/b"), "they are told apart");
+    }
+
+    #[test]
+    fn a_failure_does_not_say_the_url() {
+        let error = ureq::get("http://me:s3cret@[bad/?k=s3cret").call().expect_err("no URL");
+        assert!(!failure(&error).contains("s3cret"), "{error}");
+    }
+}

@@ -1,0 +1,36 @@
+//! The audit log, page by page.
+
+use super::{Asked, asked, page};
+use crate::api::Api;
+use crate::fault::Fault;
+use crate::orders::tokens::AuditLogQuery;
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// `GET /v1/audit_log`: the newest first. One reader at a time, for it may have to look far back.
+pub(crate) async fn list(
+    State(api): Api,
+    query: Asked<AuditLogQuery>,
+) -> Result<Json<Value>, Fault> {
+    let query = asked(query)?;
+    let (count, outcome) = (page(query.limit)? as usize, query.outcome()?);
+    let permit = Arc::clone(&api.looks_back).try_acquire_owned().map_err(|_| Fault::busy())?;
+    let look = move || {
+        let wanted = |entry: &Value| {
+            query.token.as_ref().is_none_or(|token| entry["token"] == **token)
+                && outcome.is_none_or(|outcome| entry["outcome"] == outcome)
+        };
+        let page = api.audit_log.page(query.after, count, &wanted);
+        drop(permit);
+        page
+    };
+    let looked = tokio::task::spawn_blocking(look).await.map_err(|_| Fault::internal())?;
+    let page = looked.map_err(|error| {
+        tracing::error!(%error, "the audit log cannot be read");
+        Fault::audit_log()
+    })?;
+    let next = page.entries.last().filter(|_| page.more).map(|entry| entry["number"].clone());
+    Ok(Json(json!({ "entries": page.entries, "next": next })))
+}

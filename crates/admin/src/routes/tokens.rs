@@ -1,0 +1,77 @@
+//! Tokens of the API: made, listed, revoked.
+//!
+//! The store may block, so whatever changes a token is done on a thread that may wait. Invariant:
+//! the token itself is in the answer that made it and nowhere else.
+
+use super::{Asked, Part, asked, page, part};
+use crate::answers::tokens as answers;
+use crate::api::{Api, Shared};
+use crate::body::read;
+use crate::fault::Fault;
+use crate::guard::Caller;
+use crate::orders::tokens::{self, ApiTokenBody, TokensQuery};
+use crate::table::About;
+use crate::tokens::{TokenFault, Tokens};
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::{Extension, Json};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+type Told = Result<Json<Value>, Fault>;
+
+/// `GET /v1/tokens`
+pub(crate) async fn list(State(api): Api, query: Asked<TokensQuery>) -> Told {
+    let query = asked(query)?;
+    let count = page(query.limit)? as usize;
+    // One more tells whether there is a next page.
+    let mut found = api.tokens.list(query.after.as_deref(), count + 1);
+    let more = found.len() > count;
+    found.truncate(count);
+    let next = found.last().filter(|_| more).map(|token| token.name.clone());
+    let now_ms = (api.settings.wall_ms)();
+    let told = found.iter().map(|token| answers::token(token, now_ms)).collect::<Vec<_>>();
+    Ok(Json(json!({ "tokens": told, "next": next })))
+}
+
+/// `POST /v1/tokens`
+pub(crate) async fn make(
+    State(api): Api,
+    Extension(caller): Extension<Caller>,
+    body: Bytes,
+) -> Result<(Extension<About>, Json<Value>), Fault> {
+    let now_ms = (api.settings.wall_ms)();
+    let order = read::<ApiTokenBody>(&body)?.order(now_ms)?;
+    let scopes = order.scopes.names().join(",");
+    let about = Extension(About(format!("{} for {scopes}", order.name)));
+    let mut random = [0; 24];
+    (api.settings.random)(&mut random);
+    let made = change(&api, move |tokens| tokens.make(order, (now_ms, &caller.0.name), random));
+    let (token, text) = made.await?;
+    Ok((about, Json(answers::made(&token, &text, now_ms))))
+}
+
+/// `GET /v1/tokens/{token}`
+pub(crate) async fn one(State(api): Api, path: Part) -> Told {
+    let name = tokens::name(part(path)?)?;
+    let found = api.tokens.one(&name).ok_or(Fault::unknown("token"))?;
+    Ok(Json(answers::token(&found, (api.settings.wall_ms)())))
+}
+
+/// `DELETE /v1/tokens/{token}`
+pub(crate) async fn revoke(State(api): Api, path: Part) -> Told {
+    let name = tokens::name(part(path)?)?;
+    match change(&api, move |tokens| tokens.revoke(&name)).await? {
+        true => Ok(Json(json!({ "revoked": true }))),
+        false => Err(Fault::unknown("token")),
+    }
+}
+
+async fn change<T: Send + 'static>(
+    api: &Arc<Shared>,
+    order: impl FnOnce(&Tokens) -> Result<T, TokenFault> + Send + 'static,
+) -> Result<T, Fault> {
+    let api = Arc::clone(api);
+    let done = tokio::task::spawn_blocking(move || order(&api.tokens)).await;
+    done.map_err(|_| Fault::internal())?.map_err(Fault::token)
+}

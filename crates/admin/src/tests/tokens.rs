@@ -1,0 +1,586 @@
+//! Tokens with scopes, what each route wants of them, and what is kept of what they did.
+
+use super::description::{check_answer, check_named, document};
+use super::stream::Client;
+use super::*;
+use crate::audit_log::Page;
+use crate::table::{Of, Rule};
+use crate::tokens::scope::Scope;
+use model::ports::control::{DeviceState, PushCounts};
+use model::ports::presence::{Counts, PresenceAnswer, PresenceCommand};
+use model::ports::tokens::NotKept;
+use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};
+use model::ports::users::{UserOrder, Users};
+use model::presence::{State, Version};
+use model::product::Product;
+use model::topic::Publication;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
+
+/// Rows in memory, which may refuse.
+#[derive(Default)]
+pub(super) struct Rows {
+    rows: Mutex<BTreeMap<String, Vec<u8>>>,
+    refuses: AtomicBool,
+}
+
+impl TokenRows for Rows {
+    fn all(&self) -> Vec<(String, Vec<u8>)> {
+        self.rows.lock().expect("no panic").clone().into_iter().collect()
+    }
+
+    fn put(&self, name: &str, row: Vec<u8>) -> Result<(), NotKept> {
+        if self.refuses.load(Ordering::Relaxed) {
+            return Err(NotKept);
+        }
+        self.rows.lock().expect("no panic").insert(name.into(), row);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<(), NotKept> {
+        if self.refuses.load(Ordering::Relaxed) {
+            return Err(NotKept);
+        }
+        self.rows.lock().expect("no panic").remove(name);
+        Ok(())
+    }
+}
+
+/// Random bytes that are not the same twice.
+fn random() -> RandomBytes {
+    let next = AtomicU64::new(1);
+    Arc::new(move |bytes| {
+        let number = next.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        bytes.iter_mut().zip(number.iter().cycle()).for_each(|(byte, from)| *byte = *from);
+    })
+}
+
+/// A desk that has an answer for everything.
+pub(super) fn whole_desk(change: impl FnOnce(&mut Settings)) -> Desk {
+    let users = Arc::new(users::Book::default());
+    let order = UserOrder {
+        name: "tills".into(),
+        password: None,
+        is_super: false,
+        is_disabled: false,
+        rules: None,
+    };
+    users.put(order).expect("made");
+    let url = "http://me:s3cret@127.0.0.1:1/hook?key=s3cret".into();
+    let hook = Webhook { url, secret: vec![1], product: None, types: vec![], topics: vec![] };
+    let mut settings = Settings {
+        users,
+        presence: Arc::new(presence::Office::empty()),
+        webhooks: vec![hook],
+        random: random(),
+        backup: Arc::new(|_| Ok(7)),
+        ..settings()
+    };
+    change(&mut settings);
+    Desk::with(settings, answer)
+}
+
+fn answer(command: &Command) -> Answer {
+    match command {
+        Command::Push(order) => {
+            let (id, outcomes, counts) = (order.id, Vec::new(), PushCounts::default());
+            Answer::Pushed { id, outcomes, counts }
+        }
+        Command::PushCounts(_) => Answer::Counts(Some(PushCounts::default())),
+        Command::States { devices, .. } => Answer::Devices(devices.iter().map(state).collect()),
+        Command::List { .. } => Answer::Page { devices: Vec::new(), next: None },
+        Command::Products => Answer::Products(vec![Arc::new(Product::new(key("shop"), 7))]),
+        Command::Token { .. } => Answer::Token(Some("t".into())),
+        Command::Status => Answer::Status(Box::default()),
+        Command::Topics(command) => Answer::Topics(match command {
+            TopicCommand::Publish { .. } => TopicAnswer::Published { matched: true },
+            TopicCommand::Clients { .. } => {
+                TopicAnswer::Clients { clients: Vec::new(), next: None }
+            }
+            TopicCommand::Client(name) => TopicAnswer::Client(Some(Box::new(client(name)))),
+            TopicCommand::Subscriptions(_) => TopicAnswer::Subscriptions(Some(Vec::new())),
+            TopicCommand::Retained { filter, .. } => TopicAnswer::Retained {
+                messages: vec![Arc::new(Publication::new(filter, b"", b"x"))],
+                more: false,
+            },
+            _ => TopicAnswer::Done(true),
+        }),
+        Command::Presence(PresenceCommand::Counts) => {
+            Answer::Presence(PresenceAnswer::Counts(Counts::default()))
+        }
+        Command::Presence(PresenceCommand::Find(who)) => {
+            let found = |who: &model::presence::Principal| model::ports::presence::Presence {
+                who: who.clone(),
+                user: None,
+                state: State::Online("miop7"),
+                since_ms: 1,
+                seen_ms: 1,
+                version: Version(1),
+            };
+            Answer::Presence(PresenceAnswer::Found(who.iter().map(found).collect()))
+        }
+        Command::Presence(_) => Answer::Presence(PresenceAnswer::Found(Vec::new())),
+        _ => Answer::Done(true),
+    }
+}
+
+fn state(device: &DeviceId) -> DeviceState {
+    DeviceState {
+        product: key("shop"),
+        device: device.clone(),
+        online: false,
+        protocol: "",
+        epoch: 0,
+        since_ms: 0,
+        seen_ms: 0,
+        version: Version(0),
+        reason: None,
+        heartbeat_s: 0,
+        inflight: 0,
+        waiting: 0,
+        tags: Vec::new(),
+        blocked: false,
+    }
+}
+
+fn client(name: &str) -> ClientState {
+    ClientState {
+        client_id: name.into(),
+        user: None,
+        online: false,
+        protocol: "mqtt5",
+        peer: None,
+        since_ms: 0,
+        seen_ms: 0,
+        version: Version(0),
+        reason: None,
+        keep_alive_s: 0,
+        expiry_s: 0,
+        subscriptions: 0,
+        inflight: 0,
+        queued: 0,
+        queued_bytes: 0,
+        dropped: 0,
+        has_will: false,
+    }
+}
+
+/// A good call of a route: path with query, and body.
+pub(super) fn good(rule: &Rule) -> (String, String) {
+    let mut path = rule.path.to_owned();
+    for (part, name) in [
+        ("{id}", "5"),
+        ("{product}", "shop"),
+        ("{device}", "till-7"),
+        ("{client}", "c"),
+        ("{webhook}", "0"),
+        ("{topic}", "t"),
+        ("{user}", "tills"),
+        ("{token}", "walker"),
+    ] {
+        path = path.replace(part, name);
+    }
+    path += match (rule.method, rule.path) {
+        ("delete", "/v1/client/subscriptions") => "?client_id=c&filter=a",
+        (_, "/v1/client" | "/v1/client/subscriptions") => "?client_id=c",
+        (_, "/v1/retained_message") => "?topic=t",
+        ("delete", "/v1/clients/{client}/subscriptions") => "?filter=a",
+        ("get", "/v1/presence" | "/v1/presence/stored") => "?client=c",
+        ("get", "/v1/devices" | "/v1/events") => "?product=shop",
+        (_, path) if path == "/v1/device" || path.starts_with("/v1/device/") => {
+            "?product=shop&device=till-7"
+        }
+        _ => "",
+    };
+    let body = match rule.path {
+        "/v1/backup" => r#"{"to": "/b"}"#,
+        "/v1/pushes" => r#"{"product": "shop", "device": "d", "body": "b"}"#,
+        "/v1/products/{product}/devices/query" => r#"{"devices": ["d"]}"#,
+        "/v1/products/{product}/devices/{device}/tags" | "/v1/device/tags" => r#"{"tags": []}"#,
+        "/v1/products/{product}/devices/{device}/token" | "/v1/device/token" => r#"{"ttl_s": 5}"#,
+        "/v1/clients/{client}/subscriptions" | "/v1/client/subscriptions" => r#"{"filter": "a"}"#,
+        "/v1/presence" | "/v1/presence/stored" => r#"{"clients": ["c"]}"#,
+        "/v1/publish" => r#"{"topic": "t"}"#,
+        "/v1/tokens" => r#"{"name": "another", "scopes": ["read"]}"#,
+        _ => "{}",
+    };
+    let has_body = matches!(rule.method, "post" | "put");
+    (path, if has_body { body.into() } else { String::new() })
+}
+
+fn make(desk: &Desk, order: &Value) -> String {
+    let (status, told) = desk.json("POST", "/v1/tokens", &order.to_string());
+    assert_eq!(status, 200, "{told}");
+    told["token"].as_str().expect("a token").to_owned()
+}
+
+/// Status and code. An event stream is not read.
+fn call(desk: &Desk, token: &str, rule: &Rule, (path, body): &(String, String)) -> (u16, String) {
+    let mut request = ureq::http::Request::builder()
+        .method(&*rule.method.to_uppercase())
+        .uri(format!("{}{path}", desk.url));
+    if !token.is_empty() {
+        request = request.header("Authorization", format!("Bearer {token}"));
+    }
+    let mut response =
+        desk.agent.run(request.body(body.clone()).expect("a request")).expect("told");
+    let status = response.status().as_u16();
+    if status == 200 {
+        return (status, String::new());
+    }
+    let told: Value = response.body_mut().read_json().expect("JSON");
+    check_named("Error", &told);
+    (status, told["error"]["code"].as_str().expect("text").to_owned())
+}
+
+/// The folder of dead letters that every route can be good with.
+fn with_letters(folder: &tempfile::TempDir) -> impl FnOnce(&mut Settings) {
+    let letters = DeadLetterSettings::in_folder(folder.path().join("letters"));
+    move |settings| settings.dead_letters = Some(letters)
+}
+
+#[test]
+fn every_route_answers_without_with_the_wrong_and_with_the_right_scope() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let desk = whole_desk(with_letters(&folder));
+    let document = document();
+    let scoped: BTreeMap<&str, String> = Scope::ALL
+        .into_iter()
+        .map(|(word, _)| (word, make(&desk, &json!({ "name": word, "scopes": [word] }))))
+        .collect();
+    let mut seen = 0;
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in item.as_object().expect("methods") {
+            let rules = table::table();
+            let found = rules.iter().find(|(rule, _)| (rule.path, rule.method) == (path, method));
+            let (rule, _) = found.expect("it is described and served");
+            let security = operation["security"].as_array().expect("scopes");
+            let mut right: BTreeSet<&str> =
+                security.iter().map(|any| any["token"][0].as_str().expect("a scope")).collect();
+            if right.is_empty() {
+                assert_eq!(call(&desk, "", rule, &good(rule)).0, 200, "{path} is open");
+                continue;
+            }
+            let what = format!("{method} {path}");
+            assert_eq!(call(&desk, "", rule, &good(rule)), (401, "unauthorized".into()), "{what}");
+            assert_eq!(
+                call(&desk, "hlt_00", rule, &good(rule)),
+                (401, "wrong_token".into()),
+                "{what}"
+            );
+            right.insert("admin");
+            if right.contains("metrics") {
+                right.insert("read");
+            }
+            for (word, token) in &scoped {
+                // What a call takes away has to be there for the next one.
+                if rule.path == "/v1/tokens/{token}" {
+                    desk.json("POST", "/v1/tokens", r#"{"name": "walker", "scopes": ["read"]}"#);
+                }
+                desk.json("DELETE", "/v1/tokens/another", "");
+                desk.json("PUT", "/v1/users/tills", "");
+                let told = call(&desk, token, rule, &good(rule));
+                let expected = match right.contains(word) {
+                    true => (200, String::new()),
+                    false => (403, "scope_missing".into()),
+                };
+                assert_eq!(told, expected, "{what} with {word}");
+                seen += 1;
+            }
+        }
+    }
+    assert_eq!(seen, (table::table().len() - 4) * 7);
+}
+
+#[test]
+fn a_token_for_a_product_opens_nothing_of_another() {
+    let desk = whole_desk(|_| {});
+    let scopes = json!(["push", "read", "manage"]);
+    let made = |name: &str, product: &str| {
+        make(&desk, &json!({ "name": name, "scopes": scopes, "products": [product] }))
+    };
+    let (own, other) = (made("own", "shop"), made("other", "stock"));
+    let wanted = [Scope::Push, Scope::Read, Scope::Manage];
+    for (rule, _) in table::table() {
+        if rule.scopes.is_empty() || !wanted.iter().any(|scope| rule.scopes.contains(scope)) {
+            continue;
+        }
+        let what = format!("{} {}", rule.method, rule.path);
+        let bound = matches!(rule.of, Of::Path | Of::Query | Of::Body);
+        let forbidden = (403, "product_forbidden".to_owned());
+        let told = call(&desk, &own, &rule, &good(&rule));
+        let expected = if rule.of == Of::Other { forbidden.clone() } else { (200, String::new()) };
+        assert_eq!(told, expected, "{what}");
+        let told = call(&desk, &other, &rule, &good(&rule));
+        assert_eq!(told == forbidden, bound || rule.of == Of::Other, "{what}: {told:?}");
+    }
+    for path in ["/v1/devices", "/v1/devices?product=stock&product=shop", "/v1/events"] {
+        let (status, text, _) = desk.send_as(&own, &[], ("GET", path, ""));
+        assert!(status == 403 && text.contains("product_forbidden"), "{path}: {text}");
+    }
+    for scope in ["metrics", "publish", "users", "admin"] {
+        let order = json!({ "name": "x", "scopes": [scope], "products": ["shop"] });
+        assert_eq!(desk.json("POST", "/v1/tokens", &order.to_string()).0, 400, "{scope}");
+    }
+}
+
+#[test]
+fn a_token_is_shown_once_listed_and_revoked_and_outlives_a_restart() {
+    let rows = Arc::new(Rows::default());
+    let kept = |settings: &mut Settings| settings.tokens = rows.clone();
+    let mut desk = whole_desk(kept);
+    let order = json!({ "name": "ci", "scopes": ["push", "read"], "products": ["shop"] });
+    let (_, told) = desk.json("POST", "/v1/tokens", &order.to_string());
+    check_answer("post", "/v1/tokens", &told);
+    let text = told["token"].as_str().expect("text").to_owned();
+    assert!(text.starts_with("hlt_") && text.len() == 52, "{text}");
+    assert_eq!((&told["made_by"], &told["made_ms"]), (&json!("api.token"), &json!(NOW_MS)));
+    let (status, told) = desk.json("POST", "/v1/tokens", &order.to_string());
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("token_exists")));
+    make(&desk, &json!({ "name": "b", "scopes": ["read"] }));
+    assert!(rows.all().iter().all(|(_, row)| {
+        let row = String::from_utf8_lossy(row);
+        !row.contains(&text) && !row.contains(text.trim_start_matches("hlt_"))
+    }));
+    desk.stop();
+    let desk = whole_desk(kept);
+    let devices = ("GET", "/v1/devices?product=shop", "");
+    assert_eq!(desk.send_as(&text, &[], devices).0, 200);
+    let (_, page) = desk.json("GET", "/v1/tokens?limit=1", "");
+    check_answer("get", "/v1/tokens", &page);
+    assert_eq!((&page["tokens"][0]["name"], &page["next"]), (&json!("b"), &json!("b")));
+    let (_, page) = desk.json("GET", "/v1/tokens?after=b", "");
+    assert_eq!((&page["tokens"][0]["name"], &page["next"]), (&json!("ci"), &json!(null)));
+    assert_eq!(page["tokens"][0]["used_ms"], NOW_MS);
+    let (_, one, _) = desk.send("GET", "/v1/tokens/ci", "");
+    check_answer("get", "/v1/tokens/{token}", &serde_json::from_str(&one).expect("JSON"));
+    assert!(!one.contains("hlt_"), "{one}");
+    rows.refuses.store(true, Ordering::Relaxed);
+    let (status, told) = desk.json("DELETE", "/v1/tokens/ci", "");
+    assert_eq!((status, &told["error"]["code"]), (503, &json!("store_failed")));
+    assert_eq!(desk.send_as(&text, &[], devices).0, 200, "it was not revoked");
+    let more = json!({ "name": "more", "scopes": ["read"] }).to_string();
+    assert_eq!(desk.json("POST", "/v1/tokens", &more).0, 503);
+    rows.refuses.store(false, Ordering::Relaxed);
+    let (_, told) = desk.json("DELETE", "/v1/tokens/ci", "");
+    check_answer("delete", "/v1/tokens/{token}", &told);
+    let (status, told, _) = desk.send_as(&text, &[], devices);
+    assert!(status == 401 && told.contains("wrong_token"), "{told}");
+    assert_eq!(desk.json("DELETE", "/v1/tokens/ci", "").1["error"]["code"], "unknown_token");
+    assert_eq!(rows.all().len(), 1);
+}
+
+#[test]
+fn a_token_ends_when_it_was_to_end_and_a_stream_with_its_token() {
+    let now_ms = Arc::new(AtomicU64::new(NOW_MS));
+    let clock = now_ms.clone();
+    let desk = whole_desk(|settings| {
+        settings.wall_ms = Arc::new(move || clock.load(Ordering::Relaxed));
+        settings.webhooks = Vec::new();
+    });
+    let text = make(&desk, &json!({ "name": "short", "scopes": ["read"], "ttl_s": 60 }));
+    let mut listener = Client::open_as(&desk, &text, "", None);
+    desk.feed.publish(vec![report(1)]);
+    assert!(listener.next().is_some());
+    now_ms.store(NOW_MS + 59_999, Ordering::Relaxed);
+    assert_eq!(desk.send_as(&text, &[], ("GET", "/v1/clients", "")).0, 200);
+    now_ms.store(NOW_MS + 60_000, Ordering::Relaxed);
+    let (status, told, _) = desk.send_as(&text, &[], ("GET", "/v1/clients", ""));
+    assert!(status == 401 && told.contains("expired_token"), "{told}");
+    assert_eq!(desk.json("GET", "/v1/tokens/short", "").1["expired"], true);
+    desk.feed.publish(vec![report(2)]);
+    assert_eq!(listener.next(), None, "nothing is told after the end");
+    let text = make(&desk, &json!({ "name": "long", "scopes": ["read"] }));
+    let mut listener = Client::open_as(&desk, &text, "", None);
+    assert_eq!(desk.json("DELETE", "/v1/tokens/long", "").0, 200);
+    assert_eq!(listener.next(), None, "and nothing at all when it was revoked");
+}
+
+#[test]
+fn what_makes_no_token_is_told() {
+    let desk = whole_desk(|settings| settings.api.tokens_max = 1);
+    let long = "x".repeat(65);
+    for (order, expected) in [
+        (json!({ "name": "", "scopes": ["read"] }), "1 to 64"),
+        (json!({ "name": long, "scopes": ["read"] }), "1 to 64"),
+        (json!({ "name": "a/b", "scopes": ["read"] }), "letters, digits"),
+        (json!({ "name": "..", "scopes": ["read"] }), "begins with no"),
+        (json!({ "name": "api.token", "scopes": ["read"] }), "the file's"),
+        (json!({ "name": "a", "scopes": [] }), "one or more of `metrics`"),
+        (json!({ "name": "a", "scopes": ["reed"] }), "one or more of `metrics`"),
+        (json!({ "name": "a", "scopes": ["read"], "ttl_s": 0 }), "`ttl_s` is 1 to"),
+        (json!({ "name": "a", "scopes": ["read"], "products": ["a b"] }), "0x20"),
+        (json!({ "name": "a", "scopes": ["read"], "product": "p" }), "unknown field `product`"),
+        (json!({ "name": "a" }), "missing field `scopes`"),
+    ] {
+        let (status, told) = desk.json("POST", "/v1/tokens", &order.to_string());
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.contains(expected), "{order}: {message}");
+    }
+    make(&desk, &json!({ "name": "a", "scopes": ["read"] }));
+    let order = json!({ "name": "b", "scopes": ["read"] }).to_string();
+    let (status, told) = desk.json("POST", "/v1/tokens", &order);
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("tokens_full")));
+    check_named("Error", &told);
+}
+
+fn entries(desk: &Desk, query: &str) -> Vec<Value> {
+    let (status, page) = desk.json("GET", &format!("/v1/audit_log{query}"), "");
+    assert_eq!(status, 200, "{page}");
+    check_answer("get", "/v1/audit_log", &page);
+    page["entries"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn what_was_changed_and_refused_is_in_the_audit_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = |settings: &mut Settings| settings.audit_log = Some(folder.path().join("log"));
+    let mut desk = whole_desk(kept);
+    let text = make(&desk, &json!({ "name": "ops", "scopes": ["users", "push"] }));
+    desk.json("GET", "/v1/users", "");
+    let put = ("PUT", "/v1/users/a%1Bb", r#"{"password": "s3cret-word"}"#);
+    assert_eq!(desk.send_as(&text, &[], put).0, 400);
+    let put = ("PUT", "/v1/users/bob", r#"{"password": "s3cret-word"}"#);
+    assert_eq!(desk.send_as(&text, &[], put).0, 200);
+    let push = r#"{"product": "shop", "all": true, "body": "s3cret-word"}"#;
+    for _ in 0..5 {
+        assert_eq!(desk.send_as(&text, &[], ("POST", "/v1/pushes", push)).0, 200);
+        assert_eq!(desk.send_as(&text, &[], ("POST", "/v1/backup", "{}")).0, 403);
+        assert_eq!(desk.send_as("guessed", &[], ("GET", "/v1/tokens?a", "")).0, 401);
+    }
+    let all = entries(&desk, "");
+    let told: Vec<_> = all
+        .iter()
+        .map(|entry| {
+            let text = |key: &str| entry[key].as_str().unwrap_or("-").to_owned();
+            (text("token"), text("action"), text("outcome"), entry["more"].as_u64())
+        })
+        .collect();
+    let one = |token: &str, action: &str, outcome: &str, more| {
+        (token.to_owned(), action.to_owned(), outcome.to_owned(), Some(more))
+    };
+    let ordered: Vec<_> = told.iter().rev().take(6).cloned().collect();
+    assert_eq!(
+        ordered,
+        [
+            one("api.token", "POST /v1/tokens", "done", 0),
+            one("ops", "PUT /v1/users/{user}", "failed", 0),
+            one("ops", "PUT /v1/users/{user}", "done", 0),
+            one("ops", "POST /v1/pushes", "done", 0),
+            one("ops", "POST /v1/backup", "refused", 0),
+            one("-", "any", "refused", 0),
+        ]
+    );
+    let rest: BTreeSet<_> = told[..told.len() - 6].iter().cloned().collect();
+    let gathered = [
+        one("-", "any", "refused", 3),
+        one("ops", "POST /v1/backup", "refused", 3),
+        one("ops", "POST /v1/pushes", "done", 3),
+    ];
+    assert_eq!(rest, gathered.into(), "those alike share an entry");
+    let of = |at: usize, key: &str| all[all.len() - 1 - at][key].clone();
+    assert_eq!(of(0, "on"), "ops for push,users");
+    assert_eq!(of(1, "on"), "/v1/users/a%1Bb");
+    assert_eq!((of(2, "on"), of(2, "status")), (json!("/v1/users/bob"), json!(200)));
+    assert!(of(3, "on").as_str().is_some_and(|on| on.starts_with("shop all push 7")));
+    assert_eq!((of(4, "code"), of(5, "code")), (json!("scope_missing"), json!("wrong_token")));
+    assert!(of(2, "peer").as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")));
+    let read = |folder: &Path| std::fs::read_to_string(folder.join("log/current.jsonl"));
+    let file = read(folder.path()).expect("a file");
+    assert!(!file.contains("s3cret") && !file.contains(&text) && !file.contains("guessed"));
+    assert_eq!(entries(&desk, "?token=ops&outcome=done&limit=1").len(), 1);
+    let (_, page) = desk.json("GET", "/v1/audit_log?limit=2", "");
+    let next = page["next"].as_str().expect("there is more");
+    let rest = entries(&desk, &format!("?after={next}&limit=1000"));
+    assert_eq!(rest.len(), all.len() - 2);
+    assert_eq!(desk.json("GET", "/v1/audit_log?outcome=bad", "").0, 400);
+    // Before the answer it is in the file: a kill of the process takes nothing of it.
+    desk.json("DELETE", "/v1/users/bob", "");
+    assert!(read(folder.path()).expect("a file").contains("DELETE /v1/users/{user}"));
+    desk.stop();
+    let desk = whole_desk(kept);
+    assert_eq!(entries(&desk, "")[0]["action"], "DELETE /v1/users/{user}");
+}
+
+#[test]
+fn a_change_is_done_and_kept_although_its_caller_is_gone() {
+    use std::io::Write;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (began, begun) = std::sync::mpsc::sync_channel(1);
+    let (go, gone) = std::sync::mpsc::sync_channel(1);
+    let gone = Mutex::new(gone);
+    let desk = whole_desk(|settings| {
+        settings.audit_log = Some(folder.path().to_owned());
+        settings.backup = Arc::new(move |_| {
+            began.send(()).expect("somebody waits");
+            gone.lock().expect("no panic").recv().expect("told");
+            Ok(7)
+        });
+    });
+    let addr = desk.running.as_ref().expect("runs").addrs()[0];
+    let mut stream = std::net::TcpStream::connect(addr).expect("connects");
+    let body = r#"{"to": "/b"}"#;
+    let request = format!(
+        "POST /v1/backup HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    begun.recv().expect("it is being done");
+    drop(stream);
+    // The API has seen a connection end when it says that it has one less: this one alone.
+    while !desk.send("GET", "/metrics", "").1.lines().any(|l| l == "holdline_api_connections 1") {
+        std::thread::yield_now();
+    }
+    go.send(()).expect("somebody waits");
+    while entries(&desk, "").first().is_none_or(|entry| entry["action"] != "POST /v1/backup") {
+        std::thread::yield_now();
+    }
+    let entry = &entries(&desk, "")[0];
+    assert_eq!((&entry["outcome"], &entry["status"]), (&json!("done"), &json!(200)));
+}
+
+#[test]
+fn nothing_secret_of_a_webhook_is_told() {
+    let desk = whole_desk(|_| {});
+    let (_, text, _) = desk.send("GET", "/v1/webhooks", "");
+    assert!(text.contains("http://(hidden)@127.0.0.1:1/…"), "{text}");
+    assert!(!text.contains("hook?"), "{text}");
+    let metrics = desk.send("GET", "/metrics", "").1;
+    assert!(!text.contains("s3cret") && !metrics.contains("s3cret"));
+    let hook = whole_hook();
+    assert!(!format!("{hook:?}").contains("s3cret"));
+    let blocked = tempfile::NamedTempFile::new().expect("a file");
+    let settings = Settings {
+        webhooks: vec![hook],
+        dead_letters: Some(DeadLetterSettings::in_folder(blocked.path().into())),
+        ..settings()
+    };
+    let feed = Feed::new(&settings.limits);
+    let control = Arc::clone(&desk.fake);
+    let told = start(settings, control, feed).map(drop).expect_err("no folder").to_string();
+    assert!(told.contains("(hidden)") && !told.contains("s3cret"), "{told}");
+}
+
+fn whole_hook() -> Webhook {
+    let url = "http://me:s3cret@127.0.0.1:1/hook?key=s3cret".into();
+    Webhook { url, secret: b"s3cret".into(), product: None, types: vec![], topics: vec![] }
+}
+
+#[test]
+fn a_full_disk_is_counted_and_nobody_is_refused_for_it() {
+    let log = audit_log::AuditLog::open(None, 1).expect("none is kept");
+    let page: Page = log.page(None, 1, &|_| true).expect("nothing");
+    assert!(page.entries.is_empty() && !page.more);
+    let folder = tempfile::tempdir().expect("a folder");
+    let desk = whole_desk(|settings| {
+        settings.audit_log = Some(folder.path().join("log"));
+        settings.api.audit_log_bytes_max = 2; // each entry wants a new file
+    });
+    assert_eq!(desk.json("DELETE", "/v1/users/tills", "").0, 200);
+    std::fs::remove_dir_all(folder.path().join("log")).expect("gone");
+    assert_eq!(desk.json("PUT", "/v1/users/tills", "").0, 200);
+    let metrics = desk.send("GET", "/metrics", "").1;
+    assert!(metrics.lines().any(|line| line == "holdline_api_audit_log_lost_total 1"));
+}
