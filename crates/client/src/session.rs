@@ -37,8 +37,8 @@ pub struct Session {
     wishes: Vec<(Wish, Block)>,
     /// When the machine wants to be woken.
     wake_at: Option<Instant>,
-    /// Longest silence, seconds; 0: any.
-    silence_s: u16,
+    /// Longest silence, milliseconds; 0: any.
+    silence_ms: u32,
     heard_at: Instant,
     proof: Option<Proof>,
     /// Which address is next, and how often in a row it went wrong.
@@ -82,7 +82,7 @@ impl Session {
             events: VecDeque::new(),
             wishes: Vec::new(),
             wake_at: None,
-            silence_s: 0,
+            silence_ms: 0,
             heard_at: Instant::default(),
             proof: None,
             next: 0,
@@ -374,7 +374,7 @@ impl Session {
             let woken = self.client.wake(now, &mut self.out);
             self.drain(now, woken).map_err(|reason| self.ended(reason))?;
         }
-        let silence = Duration::from_secs(u64::from(self.silence_s));
+        let silence = Duration::from_millis(u64::from(self.silence_ms));
         if !silence.is_zero() && now.mono - self.heard_at > silence {
             let silent = self.client.silent(now, &mut self.out);
             self.drain(now, silent).map_err(|reason| self.ended(reason))?;
@@ -407,7 +407,7 @@ impl Session {
             Piece::Shared(frame) => bytes.extend_from_slice(&frame),
         });
         self.wake_at = self.out.take_wake().or(self.wake_at);
-        self.silence_s = self.out.take_silence().unwrap_or(self.silence_s);
+        self.silence_ms = self.out.take_silence().unwrap_or(self.silence_ms);
         self.out.take_tell_drained();
         let words: Vec<Event> = self.out.words().collect();
         let mut sent = Ok(());
@@ -483,7 +483,7 @@ impl Session {
         let now = clock::now();
         self.client.closed(now, reason, &mut self.out);
         self.wake_at = None;
-        self.silence_s = 0;
+        self.silence_ms = 0;
         let _ = self.drain(now, Ok(()));
     }
 }

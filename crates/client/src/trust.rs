@@ -1,9 +1,10 @@
 //! Whom a session believes, and what it shows of itself: certificates for TLS.
 
 use crate::fault::{Fault, What};
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
@@ -61,8 +62,8 @@ impl Trust {
         }
     }
 
-    /// Reads the files.
-    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, Fault> {
+    /// Reads the files. The fault says which of them is wrong, and how.
+    pub fn config(&self) -> Result<Arc<ClientConfig>, Fault> {
         let provider = Arc::new(ring::default_provider());
         let versions = match &self.version {
             Some(version) => std::slice::from_ref(version),
@@ -71,24 +72,8 @@ impl Trust {
         let config = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| Fault::new(What::Settings, format!("TLS cannot be used: {error}")))?;
-        let config = match self.check {
-            Check::All => config.with_root_certificates(self.roots()?),
-            check => {
-                let inner = match check {
-                    Check::Nothing => None,
-                    _ => Some(
-                        WebPkiServerVerifier::builder_with_provider(
-                            Arc::new(self.roots()?),
-                            provider.clone(),
-                        )
-                        .build()
-                        .map_err(|error| Fault::new(What::Settings, error.to_string()))?,
-                    ),
-                };
-                let verifier = Lenient { inner, provider };
-                config.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
-            }
-        };
+        let verifier = self.verifier(provider)?;
+        let config = config.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match (&self.cert_file, &self.key_file) {
             (Some(cert), key) => {
                 let key = key.as_ref().unwrap_or(cert);
@@ -101,8 +86,21 @@ impl Trust {
         Ok(Arc::new(config))
     }
 
-    fn roots(&self) -> Result<RootCertStore, Fault> {
-        let mut roots = RootCertStore::empty();
+    fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Believer, Fault> {
+        let names = self.check == Check::All;
+        if self.check == Check::Nothing {
+            return Ok(Believer { inner: None, own: Vec::new(), names, provider });
+        }
+        let (roots, own) = self.roots()?;
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .build()
+            .map_err(|error| Fault::new(What::Settings, error.to_string()))?;
+        Ok(Believer { inner: Some(inner), own, names, provider })
+    }
+
+    /// The authorities that are believed, and those of them that were named and not the system's.
+    fn roots(&self) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), Fault> {
+        let (mut roots, mut own) = (RootCertStore::empty(), Vec::new());
         let mut files: Vec<PathBuf> = self.ca_file.iter().cloned().collect();
         if let Some(folder) = &self.ca_folder {
             let entries = std::fs::read_dir(folder).map_err(|error| wrong(folder, &error))?;
@@ -114,6 +112,7 @@ impl Trust {
         }
         for file in &files {
             for certificate in certificates(file)? {
+                own.extend(is_ours.then(|| certificate.clone()));
                 // A bundle of a system may hold one that is too old to be understood.
                 let added = roots.add(certificate);
                 added.or_else(|error| if is_ours { Err(wrong(file, &error)) } else { Ok(()) })?;
@@ -123,7 +122,7 @@ impl Trust {
             let text = "there is no authority to believe: name its certificate (--cafile FILE)";
             return Err(Fault::new(What::Settings, text));
         }
-        Ok(roots)
+        Ok((roots, own))
     }
 }
 
@@ -145,14 +144,51 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Fault> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| wrong(path, &error))
 }
 
-/// Believes names that do not fit, or anybody; never a wrong signature.
+/// Believes what an authority vouches for, and besides, where it is wished, names that do not fit,
+/// or anybody; never a wrong signature.
+///
+/// A certificate that is itself among those that were named needs nobody to vouch for it: whoever
+/// made one with `openssl req -x509` gives that very file to its clients, as mosquitto's take it.
+/// WebPKI refuses it as an end entity when it says that it is an authority, which openssl writes
+/// unasked. Its time has been looked at by then, and its name is looked at all the same.
 #[derive(Debug)]
-struct Lenient {
+struct Believer {
     inner: Option<Arc<WebPkiServerVerifier>>,
+    /// Those that were named, and are not the system's.
+    own: Vec<CertificateDer<'static>>,
+    /// Whether names are looked at.
+    names: bool,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Lenient {
+impl Believer {
+    fn is_own(&self, end: &CertificateDer<'_>) -> bool {
+        self.own.iter().any(|own| own == end)
+    }
+}
+
+/// Whether a certificate without alternative names has this common name. Such a one is what
+/// `openssl req -x509 -subj /CN=…` makes; where there are alternative names they alone count (RFC
+/// 6125 6.4.4).
+fn has_common_name(end: &CertificateDer<'_>, name: &ServerName<'_>) -> bool {
+    let Ok((_, parsed)) = x509_parser::parse_x509_certificate(end) else { return false };
+    if !matches!(parsed.subject_alternative_name(), Ok(None)) {
+        return false;
+    }
+    let mut names = parsed.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+    let wanted = name.to_str();
+    matches!((names.next(), names.next()), (Some(found), None)
+        if found.eq_ignore_ascii_case(&wanted))
+}
+
+/// Whether nothing is wrong with a certificate but that it says that it is an authority. WebPKI's
+/// own error is not ours to name; a test holds its word.
+fn is_authority(error: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(doubt)) = error else { return false };
+    format!("{doubt:?}").contains("CaUsedAsEndEntity")
+}
+
+impl ServerCertVerifier for Believer {
     fn verify_server_cert(
         &self,
         end: &CertificateDer<'_>,
@@ -165,7 +201,15 @@ impl ServerCertVerifier for Lenient {
         match inner.verify_server_cert(end, between, name, ocsp, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
+            )) if !self.names || self.is_own(end) && has_common_name(end, name) => {
+                Ok(ServerCertVerified::assertion())
+            }
+            Err(error) if self.is_own(end) && is_authority(&error) => {
+                if self.names && !has_common_name(end, name) {
+                    verify_server_name(&ParsedCertificate::try_from(end)?, name)?;
+                }
+                Ok(ServerCertVerified::assertion())
+            }
             other => other,
         }
     }
@@ -192,5 +236,63 @@ impl ServerCertVerifier for Lenient {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair};
+    use std::time::Duration;
+
+    /// A certificate that signed itself, for localhost, and its file.
+    fn own(is_ca: IsCa) -> (CertificateDer<'static>, tempfile::NamedTempFile) {
+        named(&["localhost"], is_ca)
+    }
+
+    /// One with these alternative names, and the common name localhost.
+    fn named(names: &[&str], is_ca: IsCa) -> (CertificateDer<'static>, tempfile::NamedTempFile) {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "localhost");
+        params.is_ca = is_ca;
+        let key = KeyPair::generate().expect("random numbers");
+        let made = params.self_signed(&key).expect("it signs");
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), made.pem()).expect("written");
+        (made.der().clone(), file)
+    }
+
+    fn believed(trust: &Trust, end: &CertificateDer<'_>, name: &str, unix_s: u64) -> bool {
+        let provider = Arc::new(ring::default_provider());
+        let verifier = trust.verifier(provider).unwrap_or_else(|fault| panic!("{fault}"));
+        let name = ServerName::try_from(name.to_owned()).expect("a name");
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(unix_s));
+        verifier.verify_server_cert(end, &[], &name, &[], now).is_ok()
+    }
+
+    #[test]
+    fn a_certificate_that_signed_itself_is_believed_when_it_is_the_one_that_was_named() {
+        let now_s = 1_800_000_000;
+        for is_ca in [IsCa::Ca(BasicConstraints::Unconstrained), IsCa::ExplicitNoCa, IsCa::NoCa] {
+            let (end, file) = own(is_ca);
+            let (other, _) = own(is_ca);
+            let trust = Trust { ca_file: Some(file.path().into()), ..Trust::default() };
+            assert!(believed(&trust, &end, "localhost", now_s), "{is_ca:?}");
+            assert!(!believed(&trust, &end, "elsewhere", now_s), "{is_ca:?}: names are looked at");
+            assert!(!believed(&trust, &other, "localhost", now_s), "{is_ca:?}: another one");
+            assert!(!believed(&trust, &end, "localhost", 99_999_999_999), "{is_ca:?}: it is over");
+            let (plain, file) = named(&[], is_ca);
+            let by_common_name = Trust { ca_file: Some(file.path().into()), ..Trust::default() };
+            assert!(believed(&by_common_name, &plain, "localhost", now_s), "{is_ca:?}");
+            assert!(!believed(&by_common_name, &plain, "elsewhere", now_s), "{is_ca:?}");
+            let (both, file) = named(&["elsewhere"], is_ca);
+            let both_named = Trust { ca_file: Some(file.path().into()), ..Trust::default() };
+            assert!(!believed(&both_named, &both, "localhost", now_s), "{is_ca:?}: RFC 6125");
+            let insecure = Trust { check: Check::NotTheName, ..trust };
+            assert!(believed(&insecure, &end, "elsewhere", now_s), "{is_ca:?}");
+            assert!(!believed(&insecure, &other, "localhost", now_s), "{is_ca:?}");
+        }
     }
 }

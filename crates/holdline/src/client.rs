@@ -1,8 +1,13 @@
 //! Calls to a running server's API, for the subcommands that make them.
 
+pub mod audit_log;
+pub mod token;
+pub mod user;
+
 use clap::Args;
 use serde_json::Value;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// Where the server is, and how one proves that one may ask.
@@ -23,6 +28,9 @@ pub struct Server {
     /// The server's data folder, for its token
     #[arg(long, global = true, value_name = "DIR", default_value = "data")]
     data: PathBuf,
+    /// Go through the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names, token and all
+    #[arg(long, global = true)]
+    env_proxy: bool,
 }
 
 /// Bytes of an answer: ten thousand differences with all that is told of them, and room.
@@ -34,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Server {
     /// The server with this API, token and data folder.
     pub fn at(url: String, token: Option<String>, data: PathBuf) -> Server {
-        Server { url, token, data }
+        Server { url, token, data, env_proxy: false }
     }
 
     /// Asks; the answer's JSON, or what to tell the user.
@@ -54,6 +62,7 @@ impl Server {
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .timeout_global(patience)
             .http_status_as_error(false)
+            .proxy(if self.env_proxy { ureq::Proxy::try_from_env() } else { None })
             .build()
             .into();
         let url = format!("{}{path}", self.url.trim_end_matches('/'));
@@ -69,6 +78,7 @@ impl Server {
             (_, None) => agent.post(&url).header("Authorization", &bearer).send_empty(),
         };
         let mut answer = answer.map_err(|error| {
+            let url = admin::shown_url(self.url.trim_end_matches('/'));
             format!("{url}: {error}\nIs the server up? `holdline serve` prints its addresses.")
         })?;
         let status = answer.status();
@@ -79,7 +89,17 @@ impl Server {
             return Ok(json);
         }
         let message = json["error"]["message"].as_str().unwrap_or("no explanation");
-        Err(format!("the server answered {status}: {message}"))
+        let from = match (status.as_u16(), &self.token) {
+            (401, Some(_)) => "\nIt was given with --token or HOLDLINE_TOKEN.".to_owned(),
+            (401, None) => {
+                let path = self.data.join("api.token");
+                format!("\nIt stood in {}: is that the server's data folder?", path.display())
+            }
+            _ => String::new(),
+        };
+        let code = json["error"]["code"].as_str().map(|code| format!(" ({code})"));
+        let code = code.unwrap_or_default();
+        Err(format!("the server answered {status}{code}: {message}{from}"))
     }
 
     /// Asks for page after page, up to `limit` entries of the list with this name; `query` begins
@@ -101,6 +121,24 @@ impl Server {
         Ok(found)
     }
 
+    /// Asks to delete each of these, whose paths are so, and tells a line for each: the answer as
+    /// JSON, or what became of it in a word. The first that fails ends it, and those before it are
+    /// told.
+    pub fn delete_each(
+        &self,
+        names: &[String],
+        path: impl Fn(&str) -> String,
+        (json, done): (bool, &str),
+    ) -> Result<String, String> {
+        let mut out = String::new();
+        for name in names {
+            let answer = self.call("DELETE", &path(name), None);
+            let answer = answer.map_err(|why| format!("{out}{name}: {why}"))?;
+            out += &if json { format!("{answer}\n") } else { format!("{name}: {done}\n") };
+        }
+        Ok(out)
+    }
+
     fn token(&self) -> Result<String, String> {
         if let Some(token) = &self.token {
             return Ok(token.clone());
@@ -113,6 +151,20 @@ impl Server {
                 path.display()
             )
         })
+    }
+}
+
+/// Prints what came of a subcommand, or why nothing did.
+pub fn tell(outcome: Result<String, String>) -> ExitCode {
+    match outcome {
+        Ok(text) => {
+            crate::out::print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            note!("{why}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `holdline clients`: who is connected or has a session, and the end of either.
 
-use crate::client::{Server, encoded, query};
+use crate::client::{Server, encoded, query, tell};
+use base::text::escaped;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -54,16 +55,7 @@ enum Action {
 
 /// Does it, and prints what came of it.
 pub fn clients(arguments: Arguments) -> ExitCode {
-    match act(&arguments) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    tell(act(&arguments))
 }
 
 fn act(arguments: &Arguments) -> Result<String, String> {
@@ -76,9 +68,10 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             Ok(if json { lines(&found) } else { table(&found) })
         }
         Action::Show { client } => {
-            let path = format!("/v1/clients/{}", encoded(client));
-            let mut found = server.call("GET", &path, None)?;
-            let more = server.call("GET", &format!("{path}/subscriptions"), None)?;
+            let asked = format!("?client_id={}", encoded(client));
+            let mut found = server.call("GET", &format!("/v1/client{asked}"), None)?;
+            let subscriptions = format!("/v1/client/subscriptions{asked}");
+            let more = server.call("GET", &subscriptions, None)?;
             if json {
                 found["subscriptions"] = more["subscriptions"].clone();
                 return Ok(format!("{found}\n"));
@@ -86,9 +79,10 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             Ok(card(&found, more["subscriptions"].as_array().map_or(&[], Vec::as_slice)))
         }
         Action::Kick { client, session } => {
-            let mut path = format!("/v1/clients/{}", encoded(client));
+            // Not in the path: there are identifiers that no path carries.
+            let mut path = format!("/v1/client?client_id={}", encoded(client));
             if *session {
-                path += "?session=true";
+                path += "&session=true";
             }
             let answer = server.call("DELETE", &path, None)?;
             if json {
@@ -108,11 +102,11 @@ pub fn lines(entries: &[Value]) -> String {
     entries.iter().map(|entry| format!("{entry}\n")).collect()
 }
 
-/// A value as people read it; nothing is a dash.
+/// A value as people read it, on one line whatever a stranger wrote into it; nothing is a dash.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".into(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => escaped(text).into_owned(),
         other => other.to_string(),
     }
 }
@@ -145,7 +139,7 @@ fn table(clients: &[Value]) -> String {
 
 fn card(client: &Value, subscriptions: &[Value]) -> String {
     let mut out = format!("{} is {}\n", text(&client["client_id"]), state(client));
-    let expiry = match &client["expiry_s"] {
+    let expiry = match &client["session_expiry_s"] {
         Value::Null => "for ever".to_owned(),
         seconds => format!("{seconds} s"),
     };
@@ -179,7 +173,7 @@ mod tests {
     fn a_client_is_shown_with_what_it_has() {
         let client = json!({
             "client_id": "till-7", "user": null, "online": true, "protocol": "mqtt5",
-            "peer": "192.0.2.7:1", "reason": null, "keep_alive_s": 60, "expiry_s": null,
+            "peer": "192.0.2.7:1", "reason": null, "keep_alive_s": 60, "session_expiry_s": null,
             "inflight": 0, "queued": 2, "queued_bytes": 9, "dropped": 1, "has_will": false,
             "subscriptions": 1,
         });

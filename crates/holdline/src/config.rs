@@ -36,7 +36,7 @@ pub fn config(arguments: Arguments) -> ExitCode {
     match import(&file, out.as_deref(), strict) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("{why}");
+            note!("{why}");
             ExitCode::FAILURE
         }
     }
@@ -44,22 +44,20 @@ pub fn config(arguments: Arguments) -> ExitCode {
 
 fn import(file: &Path, out: Option<&Path>, strict: bool) -> Result<(), String> {
     let translated = mosquitto::translate(file).map_err(|error| error.to_string())?;
-    translated.notes.iter().filter(|n| n.fate != Fate::Becomes).for_each(|n| eprintln!("{n}"));
+    translated.notes.iter().filter(|n| n.fate != Fate::Becomes).for_each(|n| note!("{n}"));
     let lost = translated.lost().count();
     if strict && lost > 0 {
         return Err(format!("nothing is written, for {lost} of these would be lost (--strict)"));
     }
     // The variables of this shell are none of that server's.
     let config = translated.config(std::iter::empty()).map_err(|error| error.to_string())?;
-    config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    config.warnings.iter().for_each(|warning| note!("warning: {warning}"));
     match out {
-        None => std::io::stdout().write_all(translated.text.as_bytes()),
-        Some(path) => write_new(path, &translated.text),
+        None => crate::out::print(&translated.text),
+        Some(path) => write_new(path, &translated.text)
+            .map_err(|error| format!("{}: {error}", path.display()))?,
     }
-    .map_err(|error| match out {
-        Some(path) => format!("{}: {error}", path.display()),
-        None => error.to_string(),
-    })
+    Ok(())
 }
 
 /// A new file that nobody else reads: there may be passwords of bridges in it.

@@ -1,6 +1,7 @@
 //! `holdline devices` shows who is there, as a table or as JSON.
 
-use crate::client::Server;
+use crate::client::{Server, query};
+use crate::clients::text;
 use clap::Args;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -41,7 +42,7 @@ pub fn devices(arguments: Arguments) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(why) => {
-            eprintln!("{why}");
+            note!("{why}");
             ExitCode::FAILURE
         }
     }
@@ -54,51 +55,34 @@ fn fetch(arguments: &Arguments) -> Result<Vec<Value>, String> {
             arguments.server.call("POST", &path, Some(&json!({ "devices": arguments.ids })))?;
         return Ok(answer["devices"].as_array().cloned().unwrap_or_default());
     }
-    let mut found = Vec::new();
-    let mut after = None;
-    while (found.len() as u32) < arguments.limit {
-        let left = (arguments.limit - found.len() as u32).min(1_000);
-        let mut path = format!("/v1/devices?limit={left}");
-        let online = (arguments.online || arguments.offline).then_some(arguments.online);
-        let filters = [
-            ("product", arguments.product.clone()),
-            ("tag", arguments.tag.clone()),
-            ("online", online.map(|online| online.to_string())),
-            ("after", after.take()),
-        ];
-        for (name, value) in filters {
-            if let Some(value) = value {
-                path += &format!("&{name}={value}");
-            }
-        }
-        let mut page = arguments.server.call("GET", &path, None)?;
-        if let Some(devices) = page["devices"].as_array_mut() {
-            found.append(devices);
-        }
-        match &page["next"] {
-            Value::Null => break,
-            Value::String(next) => after = Some(next.clone()),
-            next => after = Some(next.to_string()),
-        }
-    }
-    Ok(found)
+    let online = (arguments.online || arguments.offline).then_some(arguments.online);
+    let filters = [
+        ("product", arguments.product.clone()),
+        ("tag", arguments.tag.clone()),
+        ("online", online.map(|online| online.to_string())),
+    ];
+    arguments.server.pages(&query("/v1/devices", &filters), "devices", arguments.limit)
 }
 
 fn print(devices: &[Value], json: bool) {
     if json {
-        devices.iter().for_each(|device| println!("{device}"));
+        devices.iter().for_each(|device| out!("{device}"));
         return;
     }
-    println!(
+    out!(
         "{:<16} {:<32} {:<8} {:<8} {:>7}  TAGS",
-        "PRODUCT", "DEVICE", "STATE", "PROTOCOL", "WAITING"
+        "PRODUCT",
+        "DEVICE",
+        "STATE",
+        "PROTOCOL",
+        "WAITING"
     );
     for device in devices {
-        let text = |key: &str| device[key].as_str().unwrap_or("-").to_string();
+        let text = |key: &str| text(&device[key]);
         let state = if device["online"] == true { "online" } else { "offline" };
-        let tags: Vec<&str> =
-            device["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        println!(
+        let tags: Vec<String> =
+            device["tags"].as_array().into_iter().flatten().map(self::text).collect();
+        out!(
             "{:<16} {:<32} {state:<8} {:<8} {:>7}  {}",
             text("product"),
             text("device"),

@@ -2,11 +2,11 @@
 //!
 //! It prints what `observe::doctor` found, the worst first, and changes nothing unless told to.
 
+use base::text::escaped;
 use clap::{Args, ValueEnum};
 use lab::host::{Fitness, Need, Role, Row};
 use observe::doctor::{Applied, apply, examine, first_limit, fit, grouped};
 use std::cmp::Reverse;
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 /// For what the machine shall be fit.
@@ -63,7 +63,7 @@ pub fn doctor(arguments: Arguments) -> ExitCode {
         pid: arguments.pid,
     };
     if let Err(why) = arguments.pid.map_or(Ok(()), |pid| observe::Process::of_pid(pid).map(drop)) {
-        eprintln!("{why}");
+        note!("{why}");
         return ExitCode::from(2);
     }
     let mut rows = examine(&need);
@@ -76,12 +76,11 @@ pub fn doctor(arguments: Arguments) -> ExitCode {
         json(&need, &rows, &applied).to_string()
     } else {
         let done: String = applied.iter().map(done).collect();
-        let table = table(rows.clone(), std::io::stdout().is_terminal());
+        let table = table(rows.clone(), crate::out::is_terminal());
         let space = if done.is_empty() { "" } else { "\n" };
         format!("{table}{space}{done}\n{}", sentence(&need, &rows))
     };
-    // Whoever reads no further has heard enough.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    crate::out::paint(&format!("{text}\n"));
     if fit(&rows) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -115,6 +114,12 @@ fn verdict(fitness: Fitness) -> (&'static str, &'static str) {
     }
 }
 
+/// A row whose names of processes and files are fit to be shown.
+fn shown(row: Row) -> Row {
+    let fit = |text: String| escaped(&text).into_owned();
+    Row { item: fit(row.item), value: fit(row.value), remedy: fit(row.remedy), ..row }
+}
+
 /// The rows, the worst first; under those that are not good enough, what they do and how they are
 /// set right.
 fn table(mut rows: Vec<Row>, colours: bool) -> String {
@@ -125,7 +130,7 @@ fn table(mut rows: Vec<Row>, colours: bool) -> String {
     };
     let (items, values) = (width("SETTING", |row| &row.item), width("VALUE", |row| &row.value));
     let mut out = format!("{:<5} {:<items$}  {:<values$}  NEED\n", "", "SETTING", "VALUE");
-    for row in &rows {
+    for row in rows.into_iter().map(shown) {
         let (word, colour) = verdict(row.fitness);
         let word = match colours {
             true => format!("{colour}{word:<5}\x1b[0m"),

@@ -10,6 +10,7 @@ mod asked;
 mod coolpy7;
 mod made;
 mod shelf;
+mod watch;
 
 use ::load::scenario::Scenario;
 use asked::{Asked, Show};
@@ -124,7 +125,7 @@ pub fn load(arguments: Arguments) -> ExitCode {
         Command::Agent(_) | Command::Crew => Ok(PASSED),
     };
     ExitCode::from(done.unwrap_or_else(|why| {
-        eprintln!("{why}");
+        note!("{why}");
         NOT_RUN
     }))
 }

@@ -1,10 +1,14 @@
 //! The one binary.
 //!
 //! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `devices`,
-//! `clients`, `retained`, `presence`, `audit` and `user` speak to a running server's API, `pub` and
+//! `clients`, `retained`, `presence`, `audit`, `user`, `token` and `audit-log` speak to a running
+//! server's API, `pub` and
 //! `sub` to any broker, `store` works on a data folder, `wrk` is the load tool; called as `wrk`,
 //! the binary is that at once. What each does lives in its room; here words of the command line
 //! are turned into calls.
+
+#[macro_use]
+mod out;
 
 mod client;
 mod clients;
@@ -19,12 +23,12 @@ mod push;
 mod retained;
 mod serve;
 mod store;
-mod user;
-mod watch;
 
 use clap::{Parser, Subcommand};
+use client::{audit_log, token, user};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -75,6 +79,10 @@ enum Command {
     Audit(presence::audit::Arguments),
     /// List, show, make or remove users, of a running server or in a password file
     User(user::Arguments),
+    /// Make, list, show or revoke tokens of a running server's API
+    Token(token::Arguments),
+    /// Who called what of a running server's API, and what came of it
+    AuditLog(audit_log::Arguments),
     /// Publish to an MQTT broker, with the flags of mosquitto_pub
     Pub(Box<mqtt::publish::Arguments>),
     /// Subscribe at an MQTT broker, with the flags of mosquitto_sub
@@ -97,10 +105,22 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    outlive_file_limit();
+    out::settle(run())
+}
+
+/// A file that may grow no more (`ulimit -f`) is an error of the write, `EFBIG`, as on a full disk:
+/// the signal that comes with it must not end the process.
+fn outlive_file_limit() {
+    // Without it writes have the kernel's default answer; that is no reason not to start.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+}
+
+fn run() -> ExitCode {
     let mut words = std::env::args();
     let name = words.next().unwrap_or_default();
     if name.rsplit('/').next() == Some("wrk") {
-        return code(::wrk::run(words.collect()));
+        return code(::wrk::run(words.collect(), &LANES));
     }
     match Arguments::parse().command {
         Command::Serve { config, mosquitto_conf, strict, data } => {
@@ -117,6 +137,8 @@ fn main() -> ExitCode {
         Command::Presence(arguments) => presence::presence(arguments),
         Command::Audit(arguments) => presence::audit::audit(arguments),
         Command::User(arguments) => user::user(arguments),
+        Command::Token(arguments) => token::token(arguments),
+        Command::AuditLog(arguments) => audit_log::audit_log(arguments),
         Command::Push(arguments) => push::push(arguments),
         Command::Devices(arguments) => devices::devices(arguments),
         Command::Pub(arguments) => mqtt::publish::publish(*arguments),
@@ -125,9 +147,12 @@ fn main() -> ExitCode {
         Command::Observe(arguments) => observe::observe(arguments),
         Command::Store(arguments) => store::store(arguments),
         Command::Load(arguments) => load::load(arguments),
-        Command::Wrk { arguments } => code(::wrk::run(arguments)),
+        Command::Wrk { arguments } => code(::wrk::run(arguments, &LANES)),
     }
 }
+
+/// Where wrk prints.
+const LANES: ::wrk::Lanes = ::wrk::Lanes { out: out::print, err: out::note };
 
 fn code(code: i32) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))

@@ -14,7 +14,6 @@ use client::{
     Settings, Trust, Version, What, Will,
 };
 use property::Given;
-use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -189,7 +188,7 @@ pub fn end(quiet: bool, result: Result<(), Failure>) -> ExitCode {
 
 /// Says something on standard error, if anybody listens there.
 pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    note!("{line}");
 }
 
 /// What the flags come to.

@@ -14,7 +14,6 @@ use lab::series::{Reading, Series};
 use observe::{Host, Process, Scrape};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -61,7 +60,7 @@ pub fn observe(arguments: Arguments) -> ExitCode {
     match watch(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("{why}");
+            note!("{why}");
             ExitCode::from(2)
         }
     }
@@ -131,16 +130,18 @@ fn watch(arguments: &Arguments) -> Result<(), String> {
     let shown = !arguments.json;
     let first = watched.read();
     let with_process = watched.process.is_some();
-    let mut lines = line::Lines::new(with_process, std::io::stdout().is_terminal(), first.clone());
+    let mut lines = line::Lines::new(with_process, crate::out::is_terminal(), first.clone());
     if shown {
-        println!("{}", watched.title());
+        out!("{}", watched.title());
     }
     let mut series = Series::default();
     series.push(0, 0, &summary::of_target(first));
     for row in 1_u32.. {
         let due_s = began_s + (every * row).as_secs_f64();
         let last = arguments.whole.is_some_and(|whole| every * row > whole.0);
-        if last || !wait(due_s, || uptime_s(&watched), &mut signals) {
+        // A file goes on without a reader.
+        let unread = crate::out::is_closed() && arguments.csv.is_none();
+        if last || unread || !wait(due_s, || uptime_s(&watched), &mut signals) {
             break;
         }
         let unix_s = watched.host.unix_s().unwrap_or_default();
@@ -152,12 +153,12 @@ fn watch(arguments: &Arguments) -> Result<(), String> {
             lines.print(unix_s, passed_s, &reading);
         }
         if let Some(news) = watched.news() {
-            eprintln!("{news}");
+            note!("{news}");
         }
         series.push((passed_s * 1_000.0) as u64, 0, &summary::of_target(reading));
     }
     if shown {
-        print!("{}", summary::summary(series));
+        crate::out::print(&summary::summary(series));
     }
     sink.end()
 }

@@ -3,8 +3,9 @@
 
 pub mod audit;
 
-use crate::client::{Server, query};
+use crate::client::{Server, query, tell};
 use crate::clients::{lines, text};
+use base::text::escaped;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,16 +67,7 @@ enum Step {
 
 /// Does it, and prints what came of it.
 pub fn presence(arguments: Arguments) -> ExitCode {
-    match act(&arguments) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    tell(act(&arguments))
 }
 
 fn act(arguments: &Arguments) -> Result<String, String> {
@@ -120,7 +112,7 @@ impl Arguments {
                 let filters = [("product", self.product.clone())];
                 let path = query("/v1/devices", &filters);
                 let found = self.server.pages(&path, "devices", self.limit)?;
-                found.iter().map(|found| format!("{product}#{}", text(&found["device"]))).collect()
+                found.iter().map(|found| format!("{product}#{}", name(&found["device"]))).collect()
             }
             Some(product) => self.devices.iter().map(|name| format!("{product}#{name}")).collect(),
             None => self.devices.clone(),
@@ -168,11 +160,16 @@ impl Arguments {
         for keys in keys.chunks(AT_ONCE) {
             let mut answer = self.server.call("POST", path, Some(&json!({ "keys": keys })))?;
             for one in answer["found"].as_array_mut().into_iter().flatten() {
-                found.insert(text(&one["key"]), one.take());
+                found.insert(name(&one["key"]).to_owned(), one.take());
             }
         }
         Ok(found)
     }
+}
+
+/// A name as it is, for the next question; to be shown it has to be made fit.
+fn name(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 /// A principal as memory has it and as the directory has it.
@@ -243,7 +240,7 @@ fn states(keys: &[String], found: &BTreeMap<String, Value>) -> String {
         let one = found.get(key).unwrap_or(&Value::Null);
         let [state, by] = state(one);
         let (since, seen) = (moment(&one["since_ms"]), moment(&one["seen_ms"]));
-        let version = text(&one["version"]);
+        let (key, version) = (escaped(key), text(&one["version"]));
         out += &format!("{key:<32} {state:<7} {by:<18} {since:<24} {seen:<24} {version}\n");
     }
     out
@@ -265,7 +262,7 @@ fn records(keys: &[String], found: &BTreeMap<String, Value>) -> String {
             _ => "-",
         };
         let (node, since) = (text(&record["node"]), moment(&record["at_ms"]));
-        let version = text(&record["version"]);
+        let (key, version) = (escaped(key), text(&record["version"]));
         out +=
             &format!("{key:<32} {state:<7} {lease:<6} {by:<18} {node:<16} {since:<24} {version}\n");
     }
@@ -282,7 +279,7 @@ fn side_by_side(pairs: &[Pair]) -> String {
         let ([there, _], [_, of]) = (state(pair.stored), state(record));
         out += &format!(
             "{:<32} {here:<7} {by:<18} {:<16}   {there:<7} {of:<18} {:<16} {:<16} {}\n",
-            pair.key,
+            escaped(pair.key),
             text(&pair.memory["version"]),
             text(&record["version"]),
             text(&record["node"]),

@@ -1,6 +1,7 @@
 //! `holdline push`: a push to a device, some devices, a tag or a whole product.
 
 use crate::client::Server;
+use crate::clients::text;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -47,7 +48,7 @@ pub fn push(arguments: Arguments) -> ExitCode {
     match order(&arguments) {
         Ok(answer) => print(&answer),
         Err(why) => {
-            eprintln!("{why}");
+            note!("{why}");
             ExitCode::FAILURE
         }
     }
@@ -80,19 +81,18 @@ fn order(arguments: &Arguments) -> Result<Value, String> {
 
 /// Fails when a push was rejected: scripts want to know.
 fn print(answer: &Value) -> ExitCode {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
-    println!("push {}", text(&answer["id"]));
+    out!("push {}", text(&answer["id"]));
     let mut rejected = false;
     match answer["outcomes"].as_array().filter(|outcomes| !outcomes.is_empty()) {
         Some(outcomes) => {
             for outcome in outcomes {
-                let why =
-                    outcome["reason"].as_str().map_or(String::new(), |why| format!(" ({why})"));
-                println!("{:<32} {}{why}", text(&outcome["device"]), text(&outcome["outcome"]));
+                let reason = &outcome["reason"];
+                let why = if reason.is_null() { "".into() } else { format!(" ({})", text(reason)) };
+                out!("{:<32} {}{why}", text(&outcome["device"]), text(&outcome["outcome"]));
                 rejected |= outcome["outcome"] == "rejected";
             }
         }
-        None => println!("{}", answer["counts"]),
+        None => out!("{}", answer["counts"]),
     }
     if rejected { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

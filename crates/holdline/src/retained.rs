@@ -1,7 +1,8 @@
 //! `holdline retained`: the retained messages of a running server.
 
-use crate::client::{Server, encoded, query};
+use crate::client::{Server, encoded, query, tell};
 use crate::clients::{lines, text};
+use base::text::escaped;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -44,21 +45,13 @@ enum Action {
 
 /// Does it, and prints what came of it.
 pub fn retained(arguments: Arguments) -> ExitCode {
-    match act(&arguments) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    tell(act(&arguments))
 }
 
 fn act(arguments: &Arguments) -> Result<String, String> {
     let (server, json) = (&arguments.server, arguments.json);
-    let path = |topic: &str| format!("/v1/retained/{}", encoded(topic));
+    // Not in the path: there are topics that no path carries.
+    let path = |topic: &str| format!("/v1/retained_message?topic={}", encoded(topic));
     match &arguments.action {
         Action::List { filter, limit } => {
             let query = query("/v1/retained", &[("filter", Some(filter.clone()))]);
@@ -70,27 +63,18 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             let found = server.call("GET", &path(topic), None)?;
             Ok(if json { format!("{found}\n") } else { format!("{}\n", payload(&found)) })
         }
-        Action::Clear { topics } => {
-            let mut out = String::new();
-            for topic in topics {
-                let answer = server
-                    .call("DELETE", &path(topic), None)
-                    .map_err(|why| format!("{out}{topic}: {why}"))?;
-                out += &if json { format!("{answer}\n") } else { format!("{topic}: cleared\n") };
-            }
-            Ok(out)
-        }
+        Action::Clear { topics } => server.delete_each(topics, path, (json, "cleared")),
     }
 }
 
 fn line(message: &Value) -> String {
-    format!("{} {}\n", text(&message["topic"]), payload(message))
+    format!("{} {}\n", text(&message["topic"]), escaped(&payload(message)))
 }
 
 /// The payload as text, or as base64 when it is none.
 fn payload(message: &Value) -> String {
     match message["payload"].as_str() {
-        Some(text) => text.into(),
+        Some(text) => text.to_owned(),
         None => format!("base64:{}", text(&message["payload_base64"])),
     }
 }

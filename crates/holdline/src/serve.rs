@@ -1,9 +1,12 @@
 //! `holdline serve` and `holdline check`.
 
+use model::product::AnonymousFrom;
 use server::config::mosquitto::{self, Fate, Note};
+use server::config::{Anonymous, Listener, ListenerProtocol, ProxyHeader};
 use server::config::{Config, ConfigError, environment};
 use server::signals;
 use server::start::Running;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -34,7 +37,7 @@ impl Source {
 pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
     let load = || {
         let (mut config, notes) = source.load()?;
-        notes.iter().filter(|note| note.fate != Fate::Becomes).for_each(|n| eprintln!("{n}"));
+        notes.iter().filter(|note| note.fate != Fate::Becomes).for_each(|n| note!("{n}"));
         if let Some(data) = &data {
             config.server.data = data.clone();
         }
@@ -54,19 +57,23 @@ pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
         Ok(running) => running,
         Err(error) => return refuse(&error.to_string()),
     };
-    print!("{}", welcome(&running));
+    server::log::print(&welcome(&running));
     match signals::serve(caught, running, load) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(&format!("signals: {error}")),
     }
 }
 
-/// Prints the configuration in force, or what is wrong with it.
+/// Prints the configuration in force, or what is wrong with it and with the files it names.
 pub fn check(file: Option<PathBuf>) -> ExitCode {
     match Config::load(file.as_deref(), environment()) {
         Ok(config) => {
-            print!("{}", config.to_toml());
-            config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            let wrong = server::start::unusable(&config);
+            if !wrong.is_empty() {
+                return refuse(&wrong.join("\n"));
+            }
+            crate::out::print(&config.to_toml());
+            config.warnings.iter().for_each(|warning| note!("warning: {warning}"));
             ExitCode::SUCCESS
         }
         Err(error) => refuse(&error.to_string()),
@@ -74,7 +81,7 @@ pub fn check(file: Option<PathBuf>) -> ExitCode {
 }
 
 fn refuse(why: &str) -> ExitCode {
-    eprintln!("{}", why.trim_end());
+    note!("{}", why.trim_end());
     ExitCode::FAILURE
 }
 
@@ -93,24 +100,65 @@ fn welcome(running: &Running) -> String {
     if let Some(file) = running.token_file() {
         text += &format!("  {:<8} {}\n", "token", file.display());
     }
-    if let Some(product) = config.products.first() {
-        text += &tries(running, product.key.as_str(), &data);
-    }
-    let named = config.listen.iter().filter(|listener| listener.name.starts_with("mqtt"));
-    let mut ports = named.filter_map(|listener| running.port(&listener.name));
-    let mqtt = ports.next().unwrap_or(1883);
-    text += &format!(
-        "\nTry, with any client of MQTT, each in a terminal of its own:\n\
-         \x20 mosquitto_sub -p {mqtt} -v -t 'room/#'\n\
-         \x20 mosquitto_pub -p {mqtt} -q 1 -t room/1 -m Hello\n\n\
-         Stop with Ctrl-C. SIGHUP reads the configuration again.\n\n"
-    );
-    text
+    text += &tries(running, &data).unwrap_or_default();
+    text += &tries_mqtt(running).unwrap_or_default();
+    text + "\nStop with Ctrl-C. SIGHUP reads the configuration again.\n\n"
 }
 
-/// Commands that push to devices of this product.
-fn tries(running: &Running, product: &str, data: &str) -> String {
-    let port = running.port("any").unwrap_or(7000);
+/// Where one gets in, in the clear, by the first of these protocols that is served so.
+fn open_door(
+    running: &Running,
+    protocols: [ListenerProtocol; 2],
+) -> Option<(&Listener, SocketAddr)> {
+    let all = &running.config().listen;
+    let found = protocols.iter().flat_map(|protocol| {
+        let speaks = |listener: &&Listener| {
+            listener.protocol == *protocol && !listener.tls && listener.proxy == ProxyHeader::Off
+        };
+        all.iter().filter(speaks).collect::<Vec<_>>()
+    });
+    let mut open = found.filter_map(|listener| {
+        let mut addr = running.addr(&listener.name)?;
+        if addr.ip().is_unspecified() {
+            addr.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+        }
+        Some((listener, addr))
+    });
+    open.next()
+}
+
+/// Commands for MQTT, if it may be tried without a name.
+fn tries_mqtt(running: &Running) -> Option<String> {
+    let (listener, addr) = open_door(running, [ListenerProtocol::Mqtt, ListenerProtocol::Any])?;
+    let anonymous = match listener.anonymous {
+        Anonymous::No => false,
+        Anonymous::Loopback => addr.ip().is_loopback(),
+        Anonymous::Yes => true,
+    };
+    let at = match addr.ip().to_string().as_str() {
+        "127.0.0.1" => format!("-p {}", addr.port()),
+        host => format!("-h {host} -p {}", addr.port()),
+    };
+    anonymous.then(|| {
+        format!(
+            "\nTry, with any client of MQTT, each in a terminal of its own:\n\
+             \x20 mosquitto_sub {at} -v -t 'room/#'\n\
+             \x20 mosquitto_pub {at} -q 1 -t room/1 -m Hello\n"
+        )
+    })
+}
+
+/// Commands that push to devices of a product, if there is one that may be tried without a secret.
+fn tries(running: &Running, data: &str) -> Option<String> {
+    let (_, addr) = open_door(running, [ListenerProtocol::Any, ListenerProtocol::Miop])?;
+    running.api()?;
+    let open = |from| match from {
+        AnonymousFrom::Nowhere => false,
+        AnonymousFrom::Loopback => addr.ip().is_loopback(),
+        AnonymousFrom::Everywhere => true,
+    };
+    let products = &running.config().products;
+    let product = products.iter().find(|product| open(product.proofs.anonymous))?.key.as_str();
     let program = program();
     let folder = if Path::new(data) == Path::new("data") {
         String::new()
@@ -121,12 +169,12 @@ fn tries(running: &Running, product: &str, data: &str) -> String {
         Some(address) if address.port() != 7080 => format!(" --url http://{address}"),
         _ => String::new(),
     };
-    format!(
+    Some(format!(
         "\nTry, in another terminal, the last two while the first one runs:\n\
-         \x20 {program} wrk miop://tom:{product}@127.0.0.1:{port}/ -t 2 -c 1000 --latency -d 30s\n\
+         \x20 {program} wrk miop://tom:{product}@{addr}/ -t 2 -c 1000 -R 1000 --latency -d 30s\n\
          \x20 {program} devices{folder}{api} --product {product} --online\n\
          \x20 {program} push{folder}{api} --product {product} --device tom-1 'Hello'\n"
-    )
+    ))
 }
 
 /// How this program was called, for commands that can be copied.

@@ -5,6 +5,7 @@
 //! with 2 if nothing could be done.
 
 use crate::client::Server;
+use crate::out::Raw;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use server::config::{Config, environment};
@@ -76,7 +77,7 @@ pub fn store(arguments: Arguments) -> ExitCode {
     match run(arguments) {
         Ok(code) => code,
         Err(why) => {
-            eprintln!("{}", why.trim_end());
+            note!("{}", why.trim_end());
             ExitCode::from(CANNOT)
         }
     }
@@ -104,14 +105,15 @@ fn run(arguments: Arguments) -> Result<ExitCode, String> {
 }
 
 fn check(data: &Path) -> Result<ExitCode, String> {
-    eprintln!("reading {} ...", data.display());
+    note!("reading {} ...", data.display());
     let checked = tools::check(data)?;
     let line = |damage: &Damage, what: &str| {
-        println!("{what}: {} byte {}: {}", damage.file.display(), damage.offset, damage.why);
+        out!("{what}: {} byte {}: {}", damage.file.display(), damage.offset, damage.why);
     };
-    checked.torn.iter().for_each(|torn| line(torn, "torn end, harmless"));
+    let harmless = if checked.is_sound() { "torn end, harmless" } else { "torn end" };
+    checked.torn.iter().for_each(|torn| line(torn, harmless));
     checked.damages.iter().for_each(|damage| line(damage, "damage"));
-    println!(
+    out!(
         "{} logs, {} segments, {} bytes, {} records; {} rows, {} timelines, {} messages, {} \
          cursors",
         checked.logs,
@@ -125,37 +127,39 @@ fn check(data: &Path) -> Result<ExitCode, String> {
     );
     match checked.is_sound() {
         true => {
-            println!("sound");
+            out!("sound");
             Ok(ExitCode::SUCCESS)
         }
         false => {
-            println!("{} damages", checked.damages.len());
+            out!("{} damages", checked.damages.len());
             Ok(ExitCode::from(DAMAGED))
         }
     }
 }
 
 fn stats(data: &Path) -> Result<ExitCode, String> {
-    eprintln!("reading {} ...", data.display());
+    note!("reading {} ...", data.display());
     for (number, log) in tools::stats(data)?.iter().enumerate() {
         let sizes = &log.sizes;
         let live = (sizes.live_bytes * 100).checked_div(sizes.log_bytes).unwrap_or(100);
-        println!(
+        out!(
             "log-{number:02}: {} bytes in {} segments, {live}% alive; {} records behind the last \
              checkpoint",
-            sizes.log_bytes, sizes.segments, log.replayed,
+            sizes.log_bytes,
+            sizes.segments,
+            log.replayed,
         );
         for (space, timelines) in &log.timelines {
             let entries = log.entries.get(space).copied().unwrap_or(0);
-            println!("  {space:?}: {entries} messages in {timelines} timelines");
+            out!("  {space:?}: {entries} messages in {timelines} timelines");
         }
         for (table, rows) in &log.rows {
             let name = model_table(*table);
-            println!("  {name}: {rows} rows");
+            out!("  {name}: {rows} rows");
         }
-        println!("  {} cursors", log.cursors);
+        out!("  {} cursors", log.cursors);
         if let Some(oldest_s) = log.oldest_s {
-            println!("  the oldest message is of the Unix second {oldest_s}");
+            out!("  the oldest message is of the Unix second {oldest_s}");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -174,23 +178,23 @@ fn model_table(number: u8) -> &'static str {
 fn export(data: &Path, to: Option<&Path>) -> Result<ExitCode, String> {
     let mut out: Box<dyn Write> = match to {
         Some(path) => {
-            eprintln!("writing {} ...", path.display());
+            note!("writing {} ...", path.display());
             let mut options = OpenOptions::new();
             // It holds secrets.
             let file = options.write(true).create_new(true).mode(0o600).open(path);
             Box::new(file.map_err(|error| format!("{}: {error}", path.display()))?)
         }
-        None => Box::new(io::stdout().lock()),
+        None => Box::new(Raw),
     };
     let mut buffered = BufWriter::new(&mut out);
     let sums = tools::export(data, &mut buffered)?;
     buffered.flush().map_err(|error| error.to_string())?;
-    eprintln!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
+    note!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
     Ok(ExitCode::SUCCESS)
 }
 
 fn import(data: &Path, from: Option<&Path>, shards: u16) -> Result<ExitCode, String> {
-    eprintln!("making {} ...", data.display());
+    note!("making {} ...", data.display());
     let sums = match from {
         Some(path) => {
             let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -198,30 +202,30 @@ fn import(data: &Path, from: Option<&Path>, shards: u16) -> Result<ExitCode, Str
         }
         None => tools::import(&mut io::stdin().lock(), data, shards)?,
     };
-    println!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
+    out!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
     Ok(ExitCode::SUCCESS)
 }
 
 fn compact(data: &Path) -> Result<ExitCode, String> {
-    eprintln!("compacting {} ...", data.display());
+    note!("compacting {} ...", data.display());
     let compacted = tools::compact(data)?;
-    println!("{} bytes before, {} bytes now", compacted.before_bytes, compacted.after_bytes);
+    out!("{} bytes before, {} bytes now", compacted.before_bytes, compacted.after_bytes);
     Ok(ExitCode::SUCCESS)
 }
 
 fn backup(data: &Path, to: &Path, server: &Server) -> Result<ExitCode, String> {
     let to = std::path::absolute(to).map_err(|error| error.to_string())?;
-    eprintln!("copying {} to {} ...", data.display(), to.display());
+    note!("copying {} to {} ...", data.display(), to.display());
     match tools::backup(data, &to) {
         Ok(copied) => {
             let (segments, linked) = (copied.segments, copied.linked);
-            println!("{} bytes in {segments} segments, {linked} of them shared", copied.bytes);
+            out!("{} bytes in {segments} segments, {linked} of them shared", copied.bytes);
         }
         Err(BackupError::InUse) => {
-            eprintln!("a server uses the folder: asking it ...");
+            note!("a server uses the folder: asking it ...");
             let body = json!({ "to": to });
             let answer = server.call_within(None, "POST", "/v1/backup", Some(&body))?;
-            println!("{} bytes", answer["bytes"]);
+            out!("{} bytes", answer["bytes"]);
         }
         Err(BackupError::Failed(why)) => return Err(why),
     }

@@ -204,9 +204,11 @@ columns! { PROCESS "Figures of a process, or of it and its children together.":
     RSS peak Bytes "process.rss" "Memory it has in RAM, files included.";
     ANON peak Bytes "process.anon" "Memory it has in RAM that no file backs.";
     SWAP gauge Bytes "process.swap" "Memory of it in swap.";
-    FDS peak Count "process.fds" "Descriptors open.";
+    FDS peak Count "process.fds"
+        "Descriptors open, of the process nearest to its limit: a limit is one process's.";
+    FDS_ALL peak Count "process.fds_all" "Descriptors open, of all its processes.";
     FDS_MAX gauge Count "process.fds_max"
-        "Descriptors it may open (soft limit), of the process nearest to its limit.";
+        "Descriptors that process may open (soft limit).";
     FDS_FILL peak Share "process.fds_fill" "How much of that limit is used there: 0 to 1.";
     THREADS gauge Count "process.threads" "Threads.";
     SWITCHES total Count "process.switches" "Context switches, as it had to wait.";

@@ -293,13 +293,17 @@ fn held(members: &[Member], out: &mut Reading) {
     sum(at::RSS, |member| member.rss);
     sum(at::ANON, |member| member.anon);
     sum(at::SWAP, |member| member.swap);
-    sum(at::FDS, |member| member.fds);
+    sum(at::FDS_ALL, |member| member.fds);
     sum(at::THREADS, |member| Some(member.threads));
     let filled = members.iter().filter_map(|member| Some((member.fill()?, member)));
     let nearest = filled.max_by(|one, other| one.0.total_cmp(&other.0));
     let limit = nearest.and_then(|(_, member)| member.fds_max);
     let limit = limit.or_else(|| members.iter().find_map(|member| member.fds_max));
     limit.inspect(|limit| out.set(at::FDS_MAX, *limit as f64));
+    // Its own count and its own limit: the sum of several is held against nothing.
+    let open = nearest.and_then(|(_, member)| member.fds);
+    let open = open.or_else(|| members.iter().filter_map(|member| member.fds).max());
+    open.inspect(|open| out.set(at::FDS, *open as f64));
     nearest.inspect(|(fill, _)| out.set(at::FDS_FILL, *fill));
 }
 

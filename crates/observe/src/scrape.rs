@@ -34,6 +34,7 @@ impl Scrape {
     pub fn new(url: &str) -> Scrape {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(PATIENCE))
+            .proxy(None) // one of the environment would see the token
             .max_redirects(2)
             .max_idle_connections(1);
         Scrape { url: url.to_owned(), bearer: None, agent: config.build().into(), trouble: None }

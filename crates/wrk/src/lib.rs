@@ -35,7 +35,6 @@ use net::mailbox::Mailbox;
 use net::shard::{Census, Letter};
 use net::{Settings, Shard};
 use seat::{Scratch, Seat};
-use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -47,33 +46,43 @@ type Post = Letter<Seat, (), OwnedFd>;
 /// already, so that fewer would make ten thousand wait.
 const WINDOW: u32 = 1_024;
 
-/// Runs wrk with these arguments (without the program's name): prints to standard output, errors
-/// to standard error. Returns the exit code: 0, or 1 when nothing could be run or a script failed.
-pub fn run(args: Vec<String>) -> i32 {
+/// Where it prints. Neither may fail: whoever reads may have gone away.
+pub struct Lanes {
+    /// What was measured.
+    pub out: fn(&str),
+    /// What is wrong.
+    pub err: fn(&str),
+}
+
+/// Runs wrk with these arguments (without the program's name). Returns the exit code: 0, or 1 when
+/// nothing could be run or a script failed.
+pub fn run(args: Vec<String>, lanes: &Lanes) -> i32 {
+    let Lanes { out, err } = lanes;
     match parse(&args) {
         Ok(Wish::Help) => {
-            say(&format!("{}\n", arguments::USAGE));
+            out(&format!("{}\n", arguments::USAGE));
             0
         }
         Ok(Wish::Version) => {
-            say(&format!("wrk (holdline {})\n", env!("CARGO_PKG_VERSION")));
+            out(&format!("wrk (holdline {})\n", env!("CARGO_PKG_VERSION")));
             0
         }
-        Ok(Wish::Run(arguments)) => match measure(&arguments) {
+        Ok(Wish::Run(arguments)) => match measure(&arguments, lanes) {
             Ok(()) => 0,
             Err(message) => {
-                eprintln!("wrk: {message}");
+                err(&format!("wrk: {message}\n"));
                 1
             }
         },
         Err(message) => {
-            eprintln!("wrk: {message}\n\n{}", arguments::USAGE);
+            err(&format!("wrk: {message}\n\n{}\n", arguments::USAGE));
             1
         }
     }
 }
 
-fn measure(arguments: &Arguments) -> Result<(), String> {
+fn measure(arguments: &Arguments, lanes: &Lanes) -> Result<(), String> {
+    let say = lanes.out;
     let limit = net::descriptors::raise();
     check_descriptors(u64::from(arguments.connections), limit)
         .map_err(|message| format!("-c {}: {message}", arguments.connections))?;
@@ -86,7 +95,7 @@ fn measure(arguments: &Arguments) -> Result<(), String> {
         None => None,
     };
     let source = source.as_ref().map(|(name, text)| (*name, text.as_slice()));
-    warn(arguments);
+    warn(arguments, lanes.err);
     let before = effort::of_this_process();
     let crew = Crew::gather(arguments, source)?;
     say(&block::opening(arguments));
@@ -103,27 +112,21 @@ fn measure(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Prints to standard output. Whoever reads it may have gone away.
-fn say(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
 /// What is worth saying before the test.
-fn warn(arguments: &Arguments) {
+fn warn(arguments: &Arguments, err: fn(&str)) {
     let target = &arguments.target;
     if !arguments.headers.is_empty() && target.scheme != Scheme::Http {
-        eprintln!("wrk: -H has no meaning for {} and is left out", target.name);
+        err(&format!("wrk: -H has no meaning for {} and is left out\n", target.name));
     }
     if arguments.rate.is_none() && arguments.uncorrected {
-        eprintln!("wrk: -U says nothing without -R: no plan sets times that could be corrected");
+        err("wrk: -U says nothing without -R: no plan sets times that could be corrected\n");
     }
     if target.binds() && profiles::has_rival(&target.prefix) {
-        eprintln!(
+        err(&format!(
             "wrk: WARNING: another wrk on this machine has clients {}-0, {}-1, ... too: the two \
-             take each other's sessions over. Give each a prefix of its own",
+             take each other's sessions over. Give each a prefix of its own\n",
             target.prefix, target.prefix
-        );
+        ));
     }
 }
 

@@ -306,8 +306,8 @@ fn carry<U>(from: &mut Outbox<U>, to: &mut Out, mut word: impl FnMut(U) -> Optio
     if let Some(at) = from.take_wake() {
         to.wake(at);
     }
-    if let Some(seconds) = from.take_silence() {
-        to.silence(seconds);
+    if let Some(ms) = from.take_silence() {
+        to.silence(ms);
     }
     if let Some(hold) = from.take_hold() {
         to.hold(hold);

@@ -5,7 +5,7 @@ use super::*;
 use lab::cause::{Cause, Phase};
 use lab::timing::Timing;
 use load::effort::ThreadUse;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,6 +13,8 @@ use std::time::Duration;
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
+
+const UNHEARD: Lanes = Lanes { out: |_| {}, err: |_| {} };
 
 fn run_of(line: &str) -> Arguments {
     match parse(&words(line)) {
@@ -100,8 +102,8 @@ fn what_is_wrong_is_named() {
         let got = parse(&words(line)).expect_err(line);
         assert!(got.contains(message), "{line}: {got}");
     }
-    assert_eq!(run(words("miop://h:p@127.0.0.1:1/ --frob")), 1);
-    assert_eq!(run(words("http://127.0.0.1:1/ -s /nowhere/x.lua")), 1);
+    assert_eq!(run(words("miop://h:p@127.0.0.1:1/ --frob"), &UNHEARD), 1);
+    assert_eq!(run(words("http://127.0.0.1:1/ -s /nowhere/x.lua"), &UNHEARD), 1);
     assert_eq!(parse(&words("-v")), Ok(Wish::Version));
 }
 

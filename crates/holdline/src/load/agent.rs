@@ -37,7 +37,7 @@ pub fn agent(arguments: Arguments) -> ExitCode {
     match start(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("{why}");
+            note!("{why}");
             ExitCode::from(2)
         }
     }
@@ -47,20 +47,21 @@ fn start(arguments: Arguments) -> Result<(), String> {
     let Arguments { listen, name, token, observe_pid, observe_port, observe_metrics } = arguments;
     let at = address(&listen)?;
     let own = if observe_pid.is_some() || observe_port.is_some() || observe_metrics.is_some() {
-        Own::observing(&lab::plan::Target {
+        let target = lab::plan::Target {
             pid: observe_pid,
             port: observe_port,
             metrics: observe_metrics,
             ..Default::default()
-        })?
+        };
+        Own::observing(&target, |line| note!("{line}"))?
     } else {
-        Own::loading(|seed| Box::new(load::local::Local::new(seed)))
+        Own::loading(|seed| Box::new(load::local::Local::new(seed)), |line| note!("{line}"))
     };
     let name = name.unwrap_or_else(|| observe::environment().host);
     let seat = Seat::take(at, &name, &token, own.loads())?;
     let addr = seat.listener.local_addr().map_err(|error| error.to_string())?;
     let work = if own.loads() { "makes load" } else { "only observes" };
-    eprintln!("agent {} listens on {addr} and {work}", seat.name);
+    note!("agent {} listens on {addr} and {work}", seat.name);
     serve(seat, Arc::new(own))
 }
 

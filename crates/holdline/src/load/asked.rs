@@ -4,7 +4,7 @@
 
 use ::load::scenario;
 use clap::Args;
-use lab::plan::Span;
+use lab::plan::{Span, Target};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -98,21 +98,23 @@ impl Asked {
     /// The same, for the laboratory.
     pub fn asked(&self) -> scenario::Asked {
         scenario::Asked {
-            url: self.url.clone(),
+            target: Target {
+                url: self.url.clone(),
+                pid: self.pid,
+                port: self.port,
+                metrics: self.metrics.clone(),
+                api: self.api.clone(),
+                token: self.token.clone(),
+                start: words(&self.start),
+                redis: self.redis.clone(),
+                redis_pid: self.redis_pid,
+                redis_start: words(&self.redis_start),
+            },
             clients: self.clients,
             step: self.step,
             scale: self.scale,
             hold: self.hold,
             rate: self.rate,
-            pid: self.pid,
-            port: self.port,
-            metrics: self.metrics.clone(),
-            api: self.api.clone(),
-            token: self.token.clone(),
-            start: words(&self.start),
-            redis: self.redis.clone(),
-            redis_pid: self.redis_pid,
-            redis_start: words(&self.redis_start),
             seed: self.seed,
             sets: self.sets.clone(),
         }

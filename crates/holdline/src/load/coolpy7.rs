@@ -2,6 +2,7 @@
 
 use super::asked::Show;
 use super::{PASSED, made};
+use crate::out::Raw;
 use ::load::coolpy7::{self, Counter, USAGE};
 use ::load::scenario::Ready;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 /// Runs Coolpy7's line.
 pub fn coolpy7(words: &[String]) -> Result<u8, String> {
     if words.iter().any(|word| ["-h", "-help", "--help"].contains(&word.as_str())) {
-        println!("{USAGE}");
+        out!("{USAGE}");
         return Ok(PASSED);
     }
     let usage = |why: String| format!("{why}\n\n{USAGE}");
@@ -18,5 +19,5 @@ pub fn coolpy7(words: &[String]) -> Result<u8, String> {
     let (skipped, notes) = (Vec::new(), Vec::new());
     let ready = Ready { plan, skipped, notes, port_here: None, is_shipped: false };
     let show = Show { out: PathBuf::from("runs"), ..Show::default() };
-    made::make(&ready, &show, vec![Box::new(Counter::new(std::io::stdout()))])
+    made::make(&ready, &show, vec![Box::new(Counter::new(Raw))])
 }

@@ -4,8 +4,7 @@
 //! of it, and the exit code says the same as its last line.
 
 use super::asked::{Asked, Show};
-use super::{FAILED, INVALID, PASSED};
-use crate::watch;
+use super::{FAILED, INVALID, PASSED, watch};
 use ::load::run::whole::{Setting, whole};
 use ::load::run::{Watch, folder};
 use ::load::scenario::{self, Ready};
@@ -76,11 +75,11 @@ pub fn make(ready: &Ready, show: &Show, more: Vec<Box<dyn Watch>>) -> Result<u8,
     let code = code(&run);
     if !show.json {
         if let Some(limit) = limit(ready, &run) {
-            println!("{limit}");
+            out!("{limit}");
         }
         match &kept {
-            Ok(folder) => println!("{}: {}", word(code), folder.display()),
-            Err(_) => println!("{}", word(code)),
+            Ok(folder) => out!("{}: {}", word(code), folder.display()),
+            Err(_) => out!("{}", word(code)),
         }
     }
     kept.map_err(|why| format!("the run was made, and could not be written: {why}"))?;
@@ -118,9 +117,9 @@ fn word(code: u8) -> &'static str {
 
 fn print(run: &Run, show: &Show) {
     if show.json {
-        println!("{}", report::json(run));
+        out!("{}", report::json(run));
     } else if !show.quiet {
-        println!("{}", report::text(run));
+        out!("{}", report::text(run));
     }
 }
 

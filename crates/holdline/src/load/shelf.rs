@@ -34,7 +34,7 @@ pub struct Compare {
 /// Lists the plans.
 pub fn plans() -> Result<u8, String> {
     for scenario in ALL {
-        println!("{:<22} {}", scenario.name, scenario.about());
+        out!("{:<22} {}", scenario.name, scenario.about());
     }
     Ok(PASSED)
 }
@@ -43,7 +43,7 @@ pub fn plans() -> Result<u8, String> {
 pub fn plan(name: &str) -> Result<u8, String> {
     let scenario = Scenario::named(name)
         .ok_or_else(|| format!("no plan `{name}` comes along; `holdline load plans` lists them"))?;
-    print!("{}", scenario.text);
+    crate::out::print(scenario.text);
     Ok(PASSED)
 }
 
@@ -52,7 +52,7 @@ pub fn report(at: &Path) -> Result<u8, String> {
     let run = folder::read(at)?;
     let folder = if at.is_dir() { Some(at) } else { at.parent() };
     folder::render(&run, folder.unwrap_or(Path::new(".")))?;
-    println!("{}", report::text(&run));
+    out!("{}", report::text(&run));
     Ok(made::code(&run))
 }
 
@@ -69,7 +69,7 @@ pub fn compare(compare: &Compare) -> Result<u8, String> {
         verdict::compare(&before, &after)
     };
     let worse = judged.rows.iter().any(|row| row.better == Better::Worse);
-    print!("{}", report::compare::text(&judged));
+    crate::out::print(&report::compare::text(&judged));
     if let Some(path) = &compare.html {
         std::fs::write(path, report::compare::html(&judged))
             .map_err(|error| format!("{}: {error}", path.display()))?;

@@ -7,7 +7,12 @@
 //!  %I time  %U Unix time  %@Y... strftime in UTC  %% percent;  \n \t \r \a \e \0 \\
 //! ```
 //! Between the percent sign and the letter: `-` to the left, `0` with zeros, width, `.` length.
+//!
+//! A payload (`%p`) is printed byte by byte, as mosquitto_sub does, for it may be a file. All else
+//! that comes from a publisher, topics first of all, is shown as `\u001b` where a terminal would
+//! obey it.
 
+use base::text::escaped;
 use client::{Property, Publication, Qos, properties_of};
 use serde_json::Value;
 use std::fmt::Write;
@@ -153,7 +158,7 @@ fn value(letter: char, shown: &Shown<'_>) -> Vec<u8> {
         'C' => text_of(find(0x03)),
         'R' => text_of(find(0x08)),
         'D' => match find(0x09) {
-            Some(Property::CorrelationData(bytes)) => return bytes.to_vec(),
+            Some(Property::CorrelationData(bytes)) => lossy(bytes),
             _ => String::new(),
         },
         'F' => match find(0x01) {
@@ -169,7 +174,7 @@ fn value(letter: char, shown: &Shown<'_>) -> Vec<u8> {
         }
         _ => String::new(), // %A: an alias is gone when the message is shown
     };
-    text.into_bytes()
+    escaped(&text).into_owned().into_bytes()
 }
 
 fn text_of(property: Option<Property<'_>>) -> String {

@@ -2,6 +2,7 @@
 
 use super::format::{Format, Shown};
 use super::{Call, Common, Failure, TIMED_OUT, end, say};
+use crate::out::Raw;
 use clap::Args;
 use client::{Event, Publication, Qos, ReasonCode, RetainHandling, Retry, Session, Wish};
 use std::collections::HashMap;
@@ -225,9 +226,8 @@ impl Reader<'_> {
         }
         let mut line = Vec::new();
         self.format.print(shown, &mut line);
-        let mut out = std::io::stdout().lock();
-        // Whoever read has gone: there is nothing more to do.
-        self.is_over |= out.write_all(&line).and_then(|()| out.flush()).is_err();
+        // Nobody reads any more, or nothing can be written: there is nothing more to do.
+        self.is_over |= Raw.write_all(&line).is_err();
         self.printed += 1;
         self.is_over |= arguments.count.is_some_and(|count| self.printed >= count);
     }

@@ -3,7 +3,6 @@
 use lab::series::Reading;
 use observe::columns::{ALARMS, kernel_name};
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 /// Lines after which the heads are printed again.
 const HEADS_EVERY: u64 = 20;
@@ -77,8 +76,7 @@ impl Lines {
         }
         self.printed += 1;
         let line = self.line(unix_s, passed_s, reading);
-        // Whoever reads no further is served by the file, or by ^C.
-        let _ = writeln!(std::io::stdout(), "{text}{line}");
+        crate::out::paint(&format!("{text}{line}\n"));
         self.before = Some((passed_s, reading.clone()));
     }
 

@@ -42,8 +42,8 @@ impl Sink {
         match self {
             Sink::None => Ok(()),
             Sink::Json => {
-                let line = json(unix_s, passed_s, reading);
-                writeln!(std::io::stdout(), "{line}").map_err(|error| error.to_string())
+                out!("{}", json(unix_s, passed_s, reading));
+                Ok(())
             }
             Sink::Csv(csv) => {
                 let text = csv.row(unix_s, passed_s, reading);
@@ -56,10 +56,10 @@ impl Sink {
     /// Tells what did not fit.
     pub fn end(self) -> Result<(), String> {
         if let Sink::Csv(csv) = self {
-            eprintln!("\n{} figures a row in {}", csv.columns.len(), csv.path.display());
+            note!("\n{} figures a row in {}", csv.columns.len(), csv.path.display());
             if !csv.refused.is_empty() {
                 let names: Vec<&str> = csv.refused.iter().map(String::as_str).collect();
-                eprintln!("not in it, for they came after its first row: {}", names.join(", "));
+                note!("not in it, for they came after its first row: {}", names.join(", "));
             }
         }
         Ok(())

@@ -45,17 +45,17 @@ pub fn audit(arguments: Arguments) -> ExitCode {
     let found = match arguments.server.call_within(None, "POST", path, Some(&order)) {
         Ok(found) if found["persistent"].is_object() => found,
         Ok(_) => {
-            eprintln!("the server's answer is no audit: is it a Holdline of this version?");
+            note!("the server's answer is no audit: is it a Holdline of this version?");
             return ExitCode::from(2);
         }
         Err(why) => {
-            eprintln!("{why}");
+            note!("{why}");
             return ExitCode::from(2);
         }
     };
     match arguments.json {
-        true => println!("{found}"),
-        false => print!("{}", report(&found, &arguments)),
+        true => out!("{found}"),
+        false => crate::out::print(&report(&found, &arguments)),
     }
     if persistent(&found) == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }

@@ -3,7 +3,7 @@
 //! A password is never an argument, where other users of the machine and the shell's history would
 //! see it: it is read from standard input.
 
-use crate::client::{Server, encoded, query};
+use crate::client::{Server, encoded, query, tell};
 use crate::clients::{lines, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -89,16 +89,7 @@ struct Put {
 
 /// Does it, and prints what came of it.
 pub fn user(arguments: Arguments) -> ExitCode {
-    match act(&arguments) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    tell(act(&arguments))
 }
 
 fn act(arguments: &Arguments) -> Result<String, String> {
@@ -116,16 +107,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             let order = put.order(password);
             server.call("PUT", &path(&put.name), Some(&order)).map(|user| shown(&user))
         }
-        Action::Remove { names } => {
-            let mut out = String::new();
-            for name in names {
-                let answer = server
-                    .call("DELETE", &path(name), None)
-                    .map_err(|why| format!("{out}{name}: {why}"))?;
-                out += &if json { format!("{answer}\n") } else { format!("{name}: removed\n") };
-            }
-            Ok(out)
-        }
+        Action::Remove { names } => server.delete_each(names, path, (json, "removed")),
         Action::Passwd { file, name, remove } => {
             let line = if *remove { None } else { Some(hashed(name, &password(name)?)?) };
             passwd(file, name, line.as_deref())
@@ -206,8 +188,7 @@ fn card(user: &Value) -> String {
 fn password(name: &str) -> Result<String, String> {
     let input = std::io::stdin();
     if input.is_terminal() {
-        // A prompt that cannot be shown is not worth failing for.
-        drop(write!(std::io::stderr(), "New password of {name} (it will be seen): "));
+        crate::out::note(&format!("New password of {name} (it will be seen): "));
     }
     let mut line = String::new();
     input.lock().read_line(&mut line).map_err(|error| format!("standard input: {error}"))?;

@@ -7,7 +7,6 @@
 
 use lab::order::Wish;
 use load::run::{Tick, Watch};
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -38,7 +37,7 @@ pub fn watch(title: &Title) -> Box<dyn Watch> {
     match Live::open(title) {
         Ok(live) => Box::new(live),
         Err(why) => {
-            eprintln!("no screen, lines instead: {why}");
+            note!("no screen, lines instead: {why}");
             Box::new(Lines::new(title, false))
         }
     }
@@ -181,7 +180,7 @@ impl Watch for Lines {
 
 /// A line; that nobody reads it is no reason to end.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    note!("{line}");
 }
 
 fn see(state: &mut State, tick: &Tick) {

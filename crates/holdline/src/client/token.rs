@@ -1,0 +1,145 @@
+//! `holdline token`: the tokens of a running server's API.
+//!
+//! A token is printed when it is made and never again, alone on standard output, so that it can go
+//! straight into a file.
+
+use crate::client::{Server, encoded, query, tell};
+use crate::clients::{lines, text};
+use base::calendar::{date, hour};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// What to do with tokens.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Make a token and print it, this once
+    Make {
+        /// Its name: letters, digits, `-`, `_` and `.`
+        name: String,
+        /// What it is good for: metrics, read, push, publish, manage, users, admin
+        #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
+        scopes: Vec<String>,
+        /// Only for this product; with push, read and manage
+        #[arg(long = "product", value_name = "PRODUCT", value_delimiter = ',')]
+        products: Vec<String>,
+        /// Seconds after which it opens nothing; for good without it
+        #[arg(long, value_name = "SECONDS")]
+        ttl: Option<u64>,
+    },
+    /// List tokens by their names; what they are is not shown again
+    List {
+        /// At most so many
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+    },
+    /// Show what a token is good for
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Revoke tokens: they open nothing any more, and their event streams end
+    Revoke {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+}
+
+/// Does it, and prints what came of it.
+pub fn token(arguments: Arguments) -> ExitCode {
+    tell(act(&arguments))
+}
+
+fn act(arguments: &Arguments) -> Result<String, String> {
+    let (server, json) = (&arguments.server, arguments.json);
+    let path = |name: &str| format!("/v1/tokens/{}", encoded(name));
+    match &arguments.action {
+        Action::Make { name, scopes, products, ttl } => {
+            let mut order = json!({ "name": name, "scopes": scopes, "products": products });
+            if let Some(ttl_s) = ttl {
+                order["ttl_s"] = json!(ttl_s);
+            }
+            let made = server.call("POST", "/v1/tokens", Some(&order))?;
+            Ok(if json { format!("{made}\n") } else { format!("{}\n", text(&made["token"])) })
+        }
+        Action::List { limit } => {
+            let found = server.pages(&query("/v1/tokens", &[]), "tokens", *limit)?;
+            Ok(if json { lines(&found) } else { table(&found) })
+        }
+        Action::Show { name } => {
+            let found = server.call("GET", &path(name), None)?;
+            Ok(if json { format!("{found}\n") } else { table(&[found]) })
+        }
+        Action::Revoke { names } => server.delete_each(names, path, (json, "revoked")),
+    }
+}
+
+fn table(tokens: &[Value]) -> String {
+    let mut out = format!(
+        "{:<24} {:<24} {:<20} {:<20} {:<20} {}\n",
+        "TOKEN", "SCOPES", "PRODUCTS", "EXPIRES", "USED", "MADE BY"
+    );
+    for token in tokens {
+        let words = |key: &str| {
+            let words = token[key].as_array().map_or(&[][..], Vec::as_slice);
+            words.iter().map(text).collect::<Vec<_>>().join(",")
+        };
+        let products = match words("products") {
+            none if none.is_empty() => "all".to_owned(),
+            some => some,
+        };
+        let expires = match token["expired"] == true {
+            true => "expired".to_owned(),
+            false => moment(&token["expires_ms"], "never"),
+        };
+        out += &format!(
+            "{:<24} {:<24} {products:<20} {expires:<20} {:<20} {}\n",
+            text(&token["name"]),
+            words("scopes"),
+            moment(&token["used_ms"], "not since the start"),
+            text(&token["made_by"]),
+        );
+    }
+    out
+}
+
+/// A Unix millisecond as a UTC date and time.
+pub fn moment(ms: &Value, none: &str) -> String {
+    match ms.as_u64() {
+        Some(ms) => {
+            let unix_s = ms / 1_000;
+            format!("{} {}:{:02}", date(unix_s), hour(unix_s), unix_s % 60)
+        }
+        None => none.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_listed_with_what_it_is_good_for() {
+        let token = json!({
+            "name": "ci", "scopes": ["push", "read"], "products": [], "made_by": "api.token",
+            "expires_ms": null, "expired": false, "used_ms": 1_760_000_000_000_u64,
+        });
+        let shown = table(&[token]);
+        let line = shown.lines().nth(1).expect("a line");
+        assert!(line.starts_with("ci ") && line.ends_with(" api.token"), "{line}");
+        assert!(line.contains(" push,read ") && line.contains(" all ") && line.contains(" never "));
+        assert!(line.contains("2025-10-09 08:53:20"), "{line}");
+    }
+}
