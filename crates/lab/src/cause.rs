@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Whose doing an end was.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -193,6 +194,12 @@ causes! {
         "The tester cut the connection, as planned." "" "";
     RunOver "run_over" Plan
         "The run was over." "" "";
+    Frozen "frozen" Plan
+        "The tester had frozen the client or stopped its reading, as planned, and was let go."
+        "" "";
+    PlannedFault "planned_fault" Plan
+        "Something that the plan broke ended it: the network by the fault proxy, or the target."
+        "" "";
     AgentLost "agent_lost" Tester
         "It was open when the agent that held it was lost: what became of it is not known."
         "the agent's machine, and the way to it" "";
@@ -209,6 +216,15 @@ impl Cause {
         Self::ALL.iter().copied().find(|cause| cause.name() == name)
     }
 
+    /// Whose doing it is where both ends are one machine: nothing lies between them.
+    pub const fn side_here(self) -> Side {
+        match (self, self.side()) {
+            (Cause::NameUnknown | Cause::NoRoute, _) => Side::Tester,
+            (_, Side::Between) => Side::Target,
+            (_, side) => side,
+        }
+    }
+
     /// Whether it counts as an error: whatever the plan did not want.
     pub fn is_error(self) -> bool {
         self.side() != Side::Plan
@@ -216,8 +232,16 @@ impl Cause {
 }
 
 /// Ends by phase and cause.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Causes([[u64; Cause::COUNT]; Phase::ALL.len()]);
+
+impl fmt::Debug for Causes {
+    /// Those that happened.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ends = self.iter().map(|(phase, cause, count)| ((phase, cause), count));
+        f.debug_map().entries(ends).finish()
+    }
+}
 
 impl Default for Causes {
     fn default() -> Self {
@@ -254,6 +278,21 @@ impl Causes {
     /// Ends that were the doing of `side`.
     pub fn by_side(&self, side: Side) -> u64 {
         self.iter().filter(|(_, cause, _)| cause.side() == side).map(|(_, _, count)| count).sum()
+    }
+
+    /// Ends that were the doing of `side`, where both ends are one machine.
+    pub fn by_side_here(&self, side: Side) -> u64 {
+        let ends = self.iter().filter(|(_, cause, _)| cause.side_here() == side);
+        ends.map(|(_, _, count)| count).sum()
+    }
+
+    /// Counts so many ends of a phase, at most, under another cause: how many there were.
+    pub fn recount(&mut self, phase: Phase, from: Cause, to: Cause, most: u64) -> u64 {
+        let row = &mut self.0[phase as usize];
+        let moved = row[from as usize].min(most);
+        row[from as usize] -= moved;
+        row[to as usize] += moved;
+        moved
     }
 
     /// What occurred, in order.
@@ -332,5 +371,19 @@ mod tests {
         assert_eq!(serde_json::from_str::<Causes>(&text).expect("its own words"), causes);
         assert!(serde_json::from_str::<Causes>(r#"{"connect.nothing": 1}"#).is_err());
         assert_eq!(causes.since(&causes).sum(), 0);
+    }
+
+    #[test]
+    fn on_one_machine_nothing_lies_between_and_ends_can_be_told_apart() {
+        let mut causes = Causes::default();
+        for phase in Phase::ALL {
+            Cause::ALL.iter().for_each(|&cause| causes.count(phase, cause));
+        }
+        assert_eq!(causes.by_side_here(Side::Between), 0);
+        let sum = Side::ALL.map(|side| causes.by_side_here(side)).iter().sum::<u64>();
+        assert_eq!(sum, causes.sum());
+        assert_eq!(causes.recount(Phase::Online, Cause::Reset, Cause::PlannedFault, 7), 1);
+        assert_eq!(causes.of(Phase::Online, Cause::Reset), 0);
+        assert_eq!((causes.of(Phase::Online, Cause::PlannedFault), causes.sum()), (2, sum));
     }
 }

@@ -135,7 +135,8 @@ pub struct Group {
     #[serde(default)]
     pub answer_to: Option<String>,
     /// Messages that each of its clients should receive for one that this group sends: what makes
-    /// a lost message known. `{ sender = receivers of one message, in all }`.
+    /// a lost message known. `{ sender = receivers of one message, in all }`. Absent: what topics
+    /// and subscriptions say, where they are plain.
     #[serde(default)]
     pub hears: BTreeMap<String, f64>,
     /// Whether its clients call through the built-in fault proxy, which network faults work on.
@@ -203,7 +204,7 @@ pub struct Traffic {
     /// Whether the message is to be retained (MQTT).
     #[serde(default)]
     pub retain: bool,
-    /// Bytes of its body, at least 16.
+    /// Bytes of its body, at least 16. From 36 on it carries what tells copies and changes.
     #[serde(default = "default::bytes")]
     pub bytes: u32,
     /// Messages of the whole group, in all; when they have been sent, no more is sent, and the

@@ -1,11 +1,12 @@
 //! A run that was made: everything a report needs, and nothing that grows with the run's length.
 
-use crate::cause::Causes;
+use crate::cause::{Cause, Causes, Side};
 use crate::host::{Environment, Row};
 use crate::series::Series;
 use crate::timing::Timings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The version of the file.
 pub const FORMAT: u32 = 1;
@@ -69,6 +70,29 @@ impl Run {
         let mut checks = self.checks.iter().chain(self.stages.iter().flat_map(|s| &s.checks));
         self.finished && self.saturation.is_empty() && checks.all(|check| check.held == Some(true))
     }
+
+    /// Whether clients called over loopback: both ends were one machine, with nothing between.
+    pub fn is_on_loopback(&self) -> bool {
+        let far = |agent: &Agent| {
+            let host = &agent.environment.host;
+            !host.is_empty() && *host != self.environment.host
+        };
+        let here = !self.target.is_empty() && self.target.iter().all(|url| is_loopback(url));
+        here && !self.agents.iter().any(far)
+    }
+
+    /// Whose doing an end with this cause was in this run.
+    pub fn side_of(&self, cause: Cause) -> Side {
+        if self.is_on_loopback() { cause.side_here() } else { cause.side() }
+    }
+}
+
+/// Whether a URL leads to this machine.
+fn is_loopback(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]")
 }
 
 /// A stage that was run.
@@ -91,7 +115,7 @@ pub struct Stage {
 }
 
 /// What clients counted: of a run, of a stage, or so far.
-#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Clients that were planned.
     pub planned: u64,
@@ -123,15 +147,21 @@ pub const FIGURES: &[(&str, &str)] = &[
     ("go_aways", "Times the target asked a client to leave and come back."),
     ("subscriptions.granted", "Subscriptions that were granted (MQTT)."),
     ("subscriptions.refused", "Subscriptions that were refused (MQTT)."),
+    (
+        "subscriptions.unanswered",
+        "Subscriptions that had no answer when messages were to be sent (MQTT).",
+    ),
     ("heartbeats.sent", "Heartbeats sent."),
     ("heartbeats.answered", "Heartbeats answered in time."),
     ("heartbeats.late", "Heartbeats answered after the group's timeout."),
     ("heartbeats.lost", "Heartbeats whose connection ended before the answer."),
+    ("heartbeats.cut", "Heartbeats whose connection the plan ended before the answer."),
     ("heartbeats.skipped", "Heartbeats not sent because the last one was still under way."),
     ("messages.sent", "Messages (reports, publications) sent."),
     ("messages.taken", "Messages that the target took responsibility for."),
     ("messages.refused", "Messages that the target refused."),
     ("messages.lost", "Messages whose connection ended before the target's answer."),
+    ("messages.cut", "Messages whose connection the plan ended before the target's answer."),
     (
         "messages.unsent",
         "Messages and requests the plan wanted while no client could send: none was online, or its \
@@ -140,16 +170,55 @@ pub const FIGURES: &[(&str, &str)] = &[
     ("messages.received", "Messages received."),
     ("messages.repeated", "Messages received that were received before."),
     ("messages.missing", "Messages that a receiver should have had, by their numbers."),
-    ("messages.reordered", "Messages that came after a later one of the same sender."),
+    ("messages.reordered", "Messages that came after a later one of the same sender and topic."),
+    ("messages.changed", "Messages whose body did not come as it was sent, by its checksum."),
+    ("messages.foreign", "Messages whose body no client of this run made."),
+    ("messages.astray", "Messages that came to a client that had not subscribed to their topic."),
+    (
+        "messages.unjudged",
+        "Messages received of which it is not known whether they came before, or in order: too \
+         short for a number (below 36 bytes), changed, foreign, or older than what is remembered.",
+    ),
+    (
+        "messages.untracked",
+        "Messages sent of which it is not known how many should arrive: no group hears the sender.",
+    ),
+    (
+        "messages.unanswered",
+        "Messages that had no answer of the target when all that was under way had come in.",
+    ),
     ("messages.bytes", "Bytes of the bodies of messages received."),
     ("requests.sent", "Requests sent (HTTP, TCP)."),
     ("requests.answered", "Requests answered."),
     ("requests.errors", "Requests answered with a status above 399."),
     ("requests.lost", "Requests whose connection ended before the answer."),
+    ("requests.cut", "Requests whose connection the plan ended before the answer."),
     ("dropped", "Things the plan wanted and the tester could not do in time."),
     ("bytes.in", "Bytes received, layers included."),
     ("bytes.out", "Bytes sent, layers included."),
 ];
+
+impl fmt::Debug for Counts {
+    /// What was counted at all, a line of it each: a test that fails prints it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { planned, attempts, open, online, bound, .. } = self;
+        writeln!(
+            f,
+            "{planned} planned, {attempts} attempts, {open} open, {online} online, {bound} bound"
+        )?;
+        writeln!(f, "ends {:?}, codes {:?}", self.causes, self.codes)?;
+        for account in &self.accounts {
+            let is_off = if account.agrees() { "" } else { " DOES NOT AGREE" };
+            writeln!(f, "{} {} = {:?}{is_off}", account.what, account.total, account.parts)?;
+        }
+        for (timing, timed) in self.timings.iter() {
+            writeln!(f, "{}: {timed:?}", timing.name())?;
+        }
+        let counted: BTreeMap<_, _> =
+            self.figures.iter().filter(|(_, value)| **value != 0.0).collect();
+        write!(f, "{counted:?}")
+    }
+}
 
 impl Counts {
     /// A figure; zero where nothing was counted.
@@ -384,6 +453,20 @@ mod tests {
     }
 
     #[test]
+    fn loopback_is_told_from_elsewhere() {
+        for url in ["mqtt://127.0.0.1:1883", "miop://a:b@127.1.2.3:7/", "ws://[::1]:80/x"] {
+            assert!(is_loopback(url), "{url}");
+        }
+        for url in ["mqtt://10.0.0.1:1883", "http://example/127.0.0.1", "127user@10.0.0.1:1"] {
+            assert!(!is_loopback(url), "{url}");
+        }
+        let mut run = Run { target: vec!["mqtt://127.0.0.1:1883".to_owned()], ..Run::default() };
+        assert_eq!(run.side_of(Cause::Reset), Side::Target);
+        run.target.push("mqtt://10.0.0.1:1883".to_owned());
+        assert_eq!(run.side_of(Cause::Reset), Side::Between);
+    }
+
+    #[test]
     fn a_checks_figure_is_shown_in_the_units_of_its_rule() {
         let shown = |rule: &str, value| Check { rule: rule.to_owned(), value, held: None }.shown();
         assert_eq!(shown("bind.p99 < 500ms", Some(473_250.0)), "473.25 ms");
@@ -393,6 +476,23 @@ mod tests {
         assert_eq!(shown("errors == 0", Some(0.0)), "0");
         assert_eq!(shown("target.process.rss.max < 2GiB", Some(1_610_612_736.0)), "1.5 GiB");
         assert_eq!(shown("errors == 0", None), "unknown");
+    }
+
+    #[test]
+    fn what_is_printed_of_counts_is_what_was_counted() {
+        let mut counts = Counts { attempts: 3, ..Counts::default() };
+        counts.raise("messages.sent", 2.0);
+        counts.raise("messages.lost", 0.0);
+        counts.causes.count(crate::cause::Phase::Online, Cause::Reset);
+        counts.timings.at(crate::timing::Timing::Bind).note(7);
+        let parts = vec![("open".to_owned(), 1)];
+        counts.accounts.push(Account { what: "messages".to_owned(), total: 2, parts });
+        let printed = format!("{counts:?}");
+        for part in ["3 attempts", "(Online, Reset): 1", "messages.sent", "bind: ", "DOES NOT"] {
+            assert!(printed.contains(part), "{part}: {printed}");
+        }
+        assert!(!printed.contains("messages.lost"), "{printed}");
+        assert!(printed.lines().count() < 10, "{printed}");
     }
 
     #[test]

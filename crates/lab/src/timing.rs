@@ -107,12 +107,18 @@ impl Spectrum {
 
     /// Adds another distribution, exactly.
     pub fn add(&mut self, other: &Spectrum) {
+        if other.is_empty() {
+            return; // most are, and every class of one would be walked
+        }
         self.0.add(&other.0).expect("histograms that resize take any value");
     }
 
     /// What was noted since `earlier`, an older state of this one.
     pub fn since(&self, earlier: &Spectrum) -> Spectrum {
         let mut rest = self.clone();
+        if earlier.is_empty() {
+            return rest;
+        }
         // Of a distribution that is not an older state of this one nothing can be taken away.
         let _ = rest.0.subtract(&earlier.0);
         rest
@@ -144,12 +150,18 @@ impl<'de> Deserialize<'de> for Spectrum {
 }
 
 /// One timing, both ways of counting.
-#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Timed {
     /// From the planned moment.
     pub corrected: Spectrum,
     /// From the moment the tester got to it.
     pub raw: Spectrum,
+}
+
+impl fmt::Debug for Timed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "corrected {:?}; raw {:?}", self.corrected, self.raw)
+    }
 }
 
 impl Timed {
@@ -166,8 +178,14 @@ impl Timed {
 }
 
 /// All timings of a group of clients.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq)]
 pub struct Timings(Vec<Timed>);
+
+impl fmt::Debug for Timings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter().map(|(timing, timed)| (timing.name(), timed))).finish()
+    }
+}
 
 impl Default for Timings {
     fn default() -> Self {

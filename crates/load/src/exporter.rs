@@ -9,17 +9,22 @@
 mod answers;
 
 use crate::run::{Tick, Watch};
-use admin::listener::Limited;
+use admin::listener::{DoorLimits, Seat, Seats, seated};
 use lab::order::Wish;
 use lab::run::Run;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
-/// Connections at once; one more waits until another ends.
-const CONNECTIONS_MAX: usize = 32;
+/// Connections at once, of which the oldest makes room for one more; and their times.
+const LIMITS: DoorLimits = DoorLimits {
+    connections_max: 32,
+    head: Duration::from_secs(10),
+    idle: Duration::from_secs(10),
+    write: Duration::from_secs(30),
+};
 /// Wishes that wait for the run's next second, at most; one more is refused.
 const WISHES_MAX: usize = 32;
 /// Time that open requests have when the run is over.
@@ -117,14 +122,15 @@ fn serve(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receive
     };
     runtime.block_on(async {
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let listener = Limited { listener, permits };
+        let listener = Seats::new(LIMITS).listener(listener);
         let mut signal = stopped.clone();
         let over = async move {
             // An error means that the run has let go of us: the same.
             let _ = signal.wait_for(|stopped| *stopped).await;
         };
-        let server = axum::serve(listener, answers::router(shared)).with_graceful_shutdown(over);
+        let router = answers::router(shared).layer(axum::middleware::from_fn(seated));
+        let service = router.into_make_service_with_connect_info::<Seat>();
+        let server = axum::serve(listener, service).with_graceful_shutdown(over);
         let server = tokio::spawn(std::future::IntoFuture::into_future(server));
         let _ = stopped.wait_for(|stopped| *stopped).await; // as above
         // Whoever still has a request open after this is cut off.

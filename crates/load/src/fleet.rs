@@ -69,6 +69,7 @@ impl Fleet {
             .collect::<Result<Vec<_>, _>>()
             .map_err(failed)?
             .into();
+        let shared = plan.hearing.is_shared;
         let setting = Setting {
             plan: Arc::new(plan),
             limits: Arc::new(limits),
@@ -76,6 +77,7 @@ impl Fleet {
             keys: keys()?,
             began: instant(),
             origin_us: stamp::machine_us(),
+            shared: shared.then(Arc::default),
         };
         let plan = setting.plan.clone();
         let mut fleet = Fleet { mailboxes, threads: Vec::new(), plan };
@@ -237,6 +239,7 @@ struct Setting {
     keys: [u64; 2],
     began: Instant,
     origin_us: u64,
+    shared: Option<Arc<Mutex<house::Lately>>>,
 }
 
 impl Setting {
@@ -255,7 +258,8 @@ impl Setting {
             census: self.census.clone(),
             seed: self.plan.seed,
         };
-        let share = Share { thread, origin_us: self.origin_us };
+        let shared = self.shared.clone();
+        let share = Share { thread, origin_us: self.origin_us, shared };
         let net = Epoll::new(ShardId(thread), Vec::new(), mailboxes.clone(), self.began)?;
         // What is planned goes out when it is planned, not up to a millisecond later.
         let net = net.precise()?;

@@ -73,15 +73,9 @@ fn certificate() -> Arc<TlsServer> {
 /// A server that tells layers and versions apart; it lives as long as the test's process.
 fn server() -> SocketAddr {
     let door = Door {
-        name: "test".into(),
-        address: Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))),
-        protocol: None,
         tls: Some(certificate()),
         paths: vec!["/miop".into()],
-        origins: Vec::new(),
-        proxy: false,
-        connections_max: 0,
-        open: Arc::default(),
+        ..Door::plain("test", Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))))
     };
     let mut open = listen::open(std::slice::from_ref(&door), 1, 5_000).expect("a free port");
     let mailbox = Mailbox::<LetterOf<Host, OwnedFd>>::new(16).expect("an eventfd");
@@ -117,7 +111,7 @@ fn check(to: SocketAddr, version: Version, encrypted: bool, web_socket: bool) {
         plan.layers.web_socket = Some(Arc::new(("localhost".into(), "/miop".into())));
     }
     let fleet = Fleet::start(plan).expect("it starts");
-    let reached = fleet.wait(|s| s.online_now == 5 && s.pongs >= 500, Duration::from_secs(20));
+    let reached = fleet.wait(|s| s.online_now == 5 && s.pongs >= 500, Duration::from_secs(300));
     let seen = fleet.stop();
     assert!(reached, "{version:?} tls {encrypted} web socket {web_socket}: {seen:?}");
     assert!(seen.conserved(), "{:?}", seen.accounts());

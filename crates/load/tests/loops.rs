@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(300);
 const STALL: Duration = Duration::from_millis(800);
 
 /// A server that answers with what it got (TCP) or with a small page for each request (HTTP). At

@@ -15,7 +15,8 @@ use load::Local;
 use mosquitto::Mosquitto;
 use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(60);
+/// Only a test that hangs takes so long.
+const DEADLINE: Duration = Duration::from_secs(600);
 
 fn found(crew: &mut Local, text: &str) {
     let group = serde_json::from_str(text).expect("a group");
@@ -42,7 +43,7 @@ fn wait(crew: &mut Local, what: &str, until: impl Fn(&Look) -> bool) -> Look {
             return look;
         }
         let waited = load::fleet::instant() - began;
-        assert!(waited < DEADLINE, "{what}: {:#?}", look.total());
+        assert!(waited < DEADLINE, "{what}: {:?}", look.total());
         std::thread::yield_now();
         std::thread::park_timeout(Duration::from_millis(5));
     }
@@ -52,6 +53,12 @@ fn agrees(counts: &Counts) {
     assert!(counts.accounts.iter().all(|account| account.agrees()), "{:?}", counts.accounts);
     let connecting = counts.accounts[0].parts[0].1;
     assert_eq!(counts.attempts, connecting + counts.open + counts.causes.sum(), "{counts:?}");
+}
+
+/// Messages whose planned moment is over: those sent, and those that a machine busy otherwise came
+/// to too late, or when nobody was online.
+fn done(counts: &Counts) -> f64 {
+    ["messages.sent", "messages.unsent", "dropped"].map(|name| counts.figure(name)).iter().sum()
 }
 
 fn stop(crew: &mut Local) -> Counts {
@@ -89,19 +96,23 @@ fn a_thousand_clients_hear_each_message_once_at_every_qos() {
         );
         wait(&mut crew, "delivered", |look| {
             let total = look.total();
-            total.figure("messages.received") >= 3_000.0
-                && total.figure("messages.taken") >= 3_000.0
+            let sent = total.figure("messages.sent");
+            done(&total) >= 3_000.0
+                && total.figure("messages.received") >= sent
+                && total.figure("messages.taken") >= sent
         });
         let total = stop(&mut crew);
-        let figures = ["sent", "taken", "received", "refused", "lost", "missing", "repeated"];
+        let sent = total.figure("messages.sent");
+        assert_eq!((done(&total), sent > 0.0), (3_000.0, true), "{total:?}");
+        let figures = ["taken", "received", "refused", "lost", "missing", "repeated"];
         let figures = figures.map(|name| total.figure(&format!("messages.{name}")));
-        assert_eq!(figures, [3e3, 3e3, 3e3, 0.0, 0.0, 0.0, 0.0], "QoS {qos}");
-        assert_eq!((total.attempts, total.bound, total.figure("dropped")), (1_000, 1_000, 0.0));
+        assert_eq!(figures, [sent, sent, 0.0, 0.0, 0.0, 0.0], "QoS {qos}: {total:?}");
+        assert_eq!((total.attempts, total.bound), (1_000, 1_000));
         assert_eq!(total.causes.of(Phase::Online, Cause::RunOver), 1_000);
-        assert_eq!(total.figure("messages.bytes"), 3_000.0 * 64.0);
+        assert_eq!(total.figure("messages.bytes"), sent * 64.0);
         // At QoS 0 the broker says nothing.
-        let answered = if qos == 0 { 0 } else { 3_000 };
-        for (timing, count) in [(Timing::Publish, answered), (Timing::Delivery, 3_000)] {
+        let answered = if qos == 0 { 0 } else { sent as u64 };
+        for (timing, count) in [(Timing::Publish, answered), (Timing::Delivery, sent as u64)] {
             let timed = total.timings.of(timing);
             assert_eq!((timed.raw.count(), timed.corrected.count()), (count, count), "{timing:?}");
         }
@@ -114,34 +125,48 @@ fn what_a_receiver_did_not_get_is_missing_by_its_number() {
     let url = broker.url();
     let mut crew = Local::new(7);
     found(&mut crew, &format!(r#"{{"name": "sender", "url": ["{url}"], "threads": 2}}"#));
+    // Away for long enough that what is sent at once finds them away.
     found(
         &mut crew,
         &format!(
             r#"{{"name": "receiver", "url": ["{url}"], "subscribe": ["m/%i"], "threads": 2,
-                "back_after": "100ms", "back_max": "100ms"}}"#
+                "back_after": "5s", "back_max": "5s"}}"#
         ),
     );
-    let traffic = r#"[{"what": "publish", "topic": "m/%i", "messages": 3000,
-                       "pace": {"per_s": 1500}}]"#;
+    let subscribed = |crew: &mut Local, count: f64| {
+        wait(crew, "subscribed", |look| look.total().figure("subscriptions.granted") == count);
+    };
+    // Some ten for each sender, in turns: none goes without one, so that each receiver hears of
+    // what it has missed.
+    let traffic = r#"[{"what": "publish", "topic": "m/%i", "messages": 200,
+                       "pace": {"every": "20ms"}}]"#;
+    let sent = |crew: &mut Local, count: f64| {
+        wait(crew, "sent", |look| look.total().figure("messages.taken") == count);
+    };
     arrive(&mut crew, "receiver", 20, Arrival::Burst);
-    wait(&mut crew, "subscribed", |look| look.total().figure("subscriptions.granted") == 20.0);
+    subscribed(&mut crew, 20.0);
     // Told before there is anybody to send it.
     send(&mut crew, "sender", traffic);
     arrive(&mut crew, "sender", 20, Arrival::Burst);
-    wait(&mut crew, "heard", |look| look.total().figure("messages.received") >= 500.0);
+    sent(&mut crew, 200.0);
+    wait(&mut crew, "heard", |look| look.total().figure("messages.received") == 200.0);
     let group = Some("receiver".to_owned());
     crew.order(&Order::Cut { group, share: 0.5, how: Cut::Close }).expect("they can be cut");
-    // The first moments may have come before a sender was online.
-    let sent = |total: &Counts| total.figure("messages.sent");
-    let look = wait(&mut crew, "all sent, heard or missed", |look| {
+    wait(&mut crew, "away", |look| look.groups["receiver"].online == 10);
+    send(&mut crew, "sender", traffic);
+    sent(&mut crew, 400.0);
+    subscribed(&mut crew, 30.0);
+    // By later numbers they know what they have missed.
+    send(&mut crew, "sender", traffic);
+    sent(&mut crew, 600.0);
+    let look = wait(&mut crew, "heard or missed", |look| {
         let total = look.total();
-        let known = total.figure("messages.received") + total.figure("messages.missing");
-        sent(&total) + total.figure("messages.unsent") == 3_000.0 && known >= sent(&total)
+        total.figure("messages.received") + total.figure("messages.missing") >= 600.0
     });
     let total = look.total();
     let missing = total.figure("messages.missing");
-    assert_eq!(total.figure("messages.received") + missing, sent(&total));
-    assert!((1.0..1_500.0).contains(&missing), "{missing}");
+    assert_eq!(total.figure("messages.received") + missing, 600.0, "{total:?}");
+    assert!((1.0..200.0).contains(&missing), "{total:?}");
     assert_eq!((total.figure("messages.repeated"), total.figure("messages.reordered")), (0.0, 0.0));
     stop(&mut crew);
 }
@@ -214,8 +239,6 @@ fn whatever_is_done_to_clients_every_sum_agrees() {
             crew.order(&Order::Flap { group: None, share_per_s }).expect("they can flap");
             let before = crew.look().total();
             agrees(&before);
-            let done =
-                |counts: &Counts| counts.figure("messages.sent") + counts.figure("messages.unsent");
             wait(&mut crew, "goes on", |look| done(&look.total()) >= done(&before) + 20.0);
         }
         crew.order(&Order::Flap { group: None, share_per_s: 0.0 }).expect("they can stop");
@@ -236,7 +259,7 @@ fn each_kind_of_cut_is_what_it_says() {
         &mut crew,
         &format!(
             r#"{{"name": "a", "url": ["{url}"], "back_after": "1ms", "back_max": "2ms",
-                "keep_alive": "1s", "timeout": "200ms"}}"#
+                "keep_alive": "3s", "timeout": "600s"}}"#
         ),
     );
     arrive(&mut crew, "a", 20, Arrival::Rate { per_s: 1_000.0 });
@@ -265,6 +288,10 @@ fn each_kind_of_cut_is_what_it_says() {
     wait(&mut crew, "thawed and back", |look| {
         look.total().bound >= 59 && look.total().online == 20
     });
+    // The broker did what it should: it was the tester that had fallen silent.
+    let total = crew.look().total();
+    assert_eq!(total.causes.of(Phase::Online, Cause::Frozen), 20, "{:?}", total.causes);
+    assert_eq!(total.causes.errors(), 0, "{:?}", total.causes);
     stop(&mut crew);
 }
 
@@ -293,7 +320,8 @@ fn a_group_is_spread_over_processes() {
     let broker = Mosquitto::start();
     let url = broker.url();
     let program = std::env::current_exe().expect("this test");
-    let words = ["--ignored", "--exact", "--nocapture", "a_further_process"];
+    // Of one thread the harness writes the name of a test before it runs, into what is said here.
+    let words = ["--ignored", "--exact", "--nocapture", "--test-threads=2", "a_further_process"];
     let command = [program.into()].into_iter().chain(words.map(Into::into)).collect();
     let mut crew = Local::new(7).crewed_by(command, 40);
     found(&mut crew, &format!(r#"{{"name": "a", "url": ["{url}"], "subscribe": ["p/%i"]}}"#));

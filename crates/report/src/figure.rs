@@ -184,4 +184,76 @@ mod tests {
     fn a_date_has_its_seconds() {
         assert_eq!(date(1_795_206_425_000), "2026-11-20 20:27:05 UTC");
     }
+
+    #[test]
+    fn units_change_at_their_borders() {
+        let plain = |text: String| text.replace(SPACE, " ");
+        for (text, wanted) in [
+            (micros(999.0), "999 µs"),
+            (micros(1_000.0), "1 ms"),
+            (micros(1e6), "1 s"),
+            (micros(119e6), "119 s"),
+            (micros(120e6), "2 min"),
+            (micros(-1_500.0), "-1.5 ms"),
+            (seconds(119.0), "119 s"),
+            (seconds(120.0), "2 min"),
+            (seconds(7_199.0), "119 min 59 s"),
+            (seconds(7_200.0), "2 h"),
+            (bytes(999.0), "999 B"),
+            (bytes(1_000.0), "0.977 KiB"),
+            (bytes(1_048_576.0), "1 MiB"),
+            (bytes(2_199_023_255_552.0), "2 TiB"),
+            (share(1e-4), "0.01 %"),
+            (share(0.99e-4), "9.9e-5"),
+            (share(0.0), "0 %"),
+            (share(-0.5), "-50 %"),
+            (of(Unit::Share, 0.5), "50 %"),
+            (of(Unit::Seconds, 5.0), "5 s"),
+            (of(Unit::Count, 5.0), "5"),
+            (short(Unit::Count, 999.0), "999"),
+            (short(Unit::Count, 1e3), "1k"),
+            (short(Unit::Count, 1e6), "1M"),
+            (short(Unit::Count, 2.5e9), "2.5G"),
+            (short(Unit::Count, -2e3), "-2k"),
+            (short(Unit::Bytes, 0.0), "0"),
+            (short(Unit::Bytes, 1_024.0), "1 KiB"),
+        ] {
+            assert_eq!(plain(text), wanted);
+        }
+    }
+
+    #[test]
+    fn counts_and_digits_keep_three_places() {
+        for (value, wanted) in [
+            (0.0, "0"),
+            (999.0, "999"),
+            (1_000.0, "1,000"),
+            (1_234_567.0, "1,234,567"),
+            (99.5, "99.5"),
+            (100.5, "101"),
+            (-0.25, "-0.25"),
+            (1e15, "1.00e15"),
+            (9.99e14, "999,000,000,000,000"),
+            (f64::INFINITY, "–"),
+        ] {
+            assert_eq!(count(value), wanted);
+        }
+        for (value, wanted) in [
+            (99.95, "100"),
+            (99.94, "99.9"),
+            (9.995, "10"),
+            (9.994, "9.99"),
+            (0.9995, "1"),
+            (0.9994, "0.999"),
+            (0.0001, "0.0001"),
+            (0.000_09, "9.0e-5"),
+            (1e15, "1.00e15"),
+            (123.4, "123"),
+            (-12.34, "-12.3"),
+        ] {
+            assert_eq!(digits(value), wanted);
+        }
+        let clocks = [0, 59_999, 60_000, 3_599_000, 3_600_000, 36_061_000].map(clock);
+        assert_eq!(clocks, ["0:00", "0:59", "1:00", "59:59", "1:00:00", "10:01:01"]);
+    }
 }

@@ -112,4 +112,26 @@ mod tests {
         assert_eq!(text.matches('x').count(), 99);
         assert_eq!(wrapped(" \n ", "  ", 20), "");
     }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_and_two_apart() {
+        let mut grid = Grid::new(&["name", ">n"]);
+        grid.row(vec!["ab".to_owned(), "123".to_owned()]);
+        grid.row(vec!["c".to_owned()]);
+        assert_eq!(grid.text(80), "  name    n\n  ab    123\n  c\n");
+        assert_eq!(grid.text(11), grid.text(80), "it just fits");
+        assert_eq!(grid.text(5), grid.text(80), "four letters stay, and figures are never cut");
+        let mut long = Grid::new(&["name", ">n"]);
+        long.row(vec!["abcdef".to_owned(), "1".to_owned()]);
+        assert_eq!(long.text(11), "  name    n\n  abcdef  1\n");
+        assert_eq!(long.text(10), "  name   n\n  abcd…  1\n");
+    }
+
+    #[test]
+    fn a_line_breaks_where_the_next_word_has_no_room() {
+        assert_eq!(wrapped("aaaa bbbb cc", "> ", 11), "> aaaa bbbb\n> cc\n");
+        assert_eq!(wrapped("aaaa bbbb cc", "> ", 14), "> aaaa bbbb cc\n");
+        assert_eq!(wrapped("aaaa bbbb cc", "> ", 13), "> aaaa bbbb\n> cc\n");
+        assert_eq!(wrapped("0123456789", "", 1), "01234567\n89\n", "eight at least");
+    }
 }

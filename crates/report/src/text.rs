@@ -198,7 +198,8 @@ fn causes(out: &mut String, run: &Run) {
             .map(|(phase, count)| format!("{} {}", phase.name(), figure::count(count as f64)))
             .collect();
         let count = figure::count(*count as f64);
-        grid.row(vec![cause.name().into(), cause.side().name().into(), count, phases.join(", ")]);
+        let side = run.side_of(*cause).name();
+        grid.row(vec![cause.name().into(), side.into(), count, phases.join(", ")]);
     }
     out.push_str(&grid.text(WIDTH));
     for (_, cause) in rows.iter().filter(|(_, cause)| cause.is_error()) {

@@ -22,6 +22,9 @@ use std::time::Duration;
 
 /// Answers what has come, which it is given: what is left of it is shown again with more.
 pub type Answer = Arc<dyn Fn(&mut Vec<u8>) -> Vec<u8> + Send + Sync>;
+/// Answers what has come on the connection of this number, as [`Answer`] does, with bytes for it
+/// and for others.
+pub type Mediator = Arc<dyn Fn(u64, &mut Vec<u8>) -> Vec<(u64, Vec<u8>)> + Send + Sync>;
 /// Puts something around a connection: TLS.
 pub type Wrapper = Arc<dyn Fn(TcpStream) -> Box<dyn Wire> + Send + Sync>;
 
@@ -42,6 +45,9 @@ pub enum Step {
     Wrap(Wrapper),
     /// Answers until the peer ends.
     Serve(Answer),
+    /// Passes what comes from one connection on to others, until the peer ends. It writes to their
+    /// bare sockets, below whatever is wrapped around.
+    Mediate(Mediator),
     /// Neither reads nor writes nor closes, until the server is dropped.
     Hold,
     /// Says what ends the wrapping in good order: `close_notify` of TLS.
@@ -127,6 +133,13 @@ impl Faulty {
         self.shared.lock().accepted
     }
 
+    /// The same, once so many have been, or no more came within this time.
+    pub fn accepted_in_time(&self, count: u64, within: Duration) -> u64 {
+        let few = |state: &mut State| state.accepted < count;
+        let waited = self.shared.news.wait_timeout_while(self.shared.lock(), within, few);
+        waited.unwrap_or_else(PoisonError::into_inner).0.accepted
+    }
+
     /// Connections that have come to the last step of the fate of this name.
     pub fn count(&self, name: &str) -> u64 {
         self.shared.lock().counts.get(name).copied().unwrap_or(0)
@@ -197,12 +210,13 @@ fn accept(listener: &TcpListener, fates: &[Fate], shared: &Arc<Shared>) {
         let Ok(stream) = stream else { continue };
         let number = state.accepted;
         state.accepted += 1;
+        shared.news.notify_all();
         let Ok(copy) = stream.try_clone() else { continue };
         state.open.insert(number, copy);
         let fate = fates[number as usize % fates.len()].clone();
         let mine = shared.clone();
         let work = move || {
-            wire::live(stream, &fate, &mine);
+            wire::live((number, stream), &fate, &mine);
             mine.lock().open.remove(&number);
         };
         let thread = Builder::new().stack_size(STACK).spawn(work).expect("a thread");

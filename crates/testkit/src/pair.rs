@@ -29,8 +29,8 @@ pub struct Side<M: Machine> {
     pub words: Vec<M::Up>,
     /// The homes it asked for.
     pub homes: Vec<u64>,
-    /// The limit of silence it set, seconds; zero: none.
-    pub silence_s: u16,
+    /// The limit of silence it set, milliseconds; zero: none.
+    pub silence_ms: u32,
     /// How its connection ended.
     pub ended: Option<CloseReason>,
     /// Every byte it was sent and that has arrived.
@@ -53,7 +53,7 @@ impl<M: Machine> Side<M> {
             limits: Limits::default(),
             words: Vec::new(),
             homes: Vec::new(),
-            silence_s: 0,
+            silence_ms: 0,
             ended: None,
             heard: Vec::new(),
             out: Outbox::new(HashKey::new(1, 2)),
@@ -141,7 +141,7 @@ impl<M: Machine> Side<M> {
         }
         self.words.extend(self.out.words());
         self.wakes.extend(self.out.take_wake());
-        self.silence_s = self.out.take_silence().unwrap_or(self.silence_s);
+        self.silence_ms = self.out.take_silence().unwrap_or(self.silence_ms);
         let home = self.out.take_home();
         self.homes.extend(home);
         (sent, home.is_some())
@@ -157,8 +157,8 @@ impl<M: Machine> Side<M> {
                 sent.extend(self.after(now, result).0);
             }
         }
-        let limit = Duration::from_secs(u64::from(self.silence_s));
-        if self.ended.is_none() && self.silence_s > 0 && now.mono - self.heard_at > limit {
+        let limit = Duration::from_millis(u64::from(self.silence_ms));
+        if self.ended.is_none() && self.silence_ms > 0 && now.mono - self.heard_at > limit {
             let result = self.machine.silent(now, &mut self.out);
             sent.extend(self.after(now, result).0);
         }

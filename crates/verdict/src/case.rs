@@ -35,12 +35,7 @@ pub struct Case<'a> {
 impl<'a> Case<'a> {
     /// The case of a run.
     pub fn of(run: &'a Run) -> Case<'a> {
-        let urls_here = !run.target.is_empty() && run.target.iter().all(|url| is_loopback(url));
-        let far_agents = run.agents.iter().any(|agent| {
-            let host = &agent.environment.host;
-            !host.is_empty() && *host != run.environment.host
-        });
-        Case { run, shared: (urls_here && !far_agents) || same_machine(&run.series) }
+        Case { run, shared: run.is_on_loopback() || same_machine(&run.series) }
     }
 
     /// Figures over time.
@@ -258,16 +253,20 @@ pub fn ended(cause: Cause) -> String {
     format!("clients.ended.{}", cause.name())
 }
 
-fn is_others(owner: &str) -> bool {
-    ["clients", "target", "server", "redis"].iter().any(|other| is_of(owner, other))
+/// What the plan broke, or did to clients, in a stage or so shortly before it that it shows there.
+pub fn disturbance<'a>(run: &'a Run, stage: &Stage) -> Option<&'a Note> {
+    let is_fault = |note: &&Note| {
+        note.text.starts_with(BROKEN)
+            || [" of the clients: ", " of the clients a second flap"]
+                .iter()
+                .any(|words| note.text.contains(words))
+    };
+    let within = |note: &&Note| stage.from_ms <= note.at_ms && note.at_ms <= stage.to_ms;
+    run.notes.iter().filter(is_fault).find(within)
 }
 
-/// Whether a URL leads to this machine.
-fn is_loopback(url: &str) -> bool {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]")
+fn is_others(owner: &str) -> bool {
+    ["clients", "target", "server", "redis"].iter().any(|other| is_of(owner, other))
 }
 
 /// Whether two owners' columns tell of one machine: the same memory and the same segments sent.
@@ -283,19 +282,4 @@ fn same_machine(series: &Series) -> bool {
         }
         read >= 3 && near == read
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn loopback_is_told_from_elsewhere() {
-        for url in ["mqtt://127.0.0.1:1883", "miop://a:b@127.1.2.3:7/", "ws://[::1]:80/x"] {
-            assert!(is_loopback(url), "{url}");
-        }
-        for url in ["mqtt://10.0.0.1:1883", "http://example/127.0.0.1", "127user@10.0.0.1:1"] {
-            assert!(!is_loopback(url), "{url}");
-        }
-    }
 }

@@ -277,6 +277,7 @@ impl Figure {
             Figure::ErrorsOf(cause) | Figure::Ended(cause) => {
                 Ok(counts.causes.all_of(*cause) as f64)
             }
+            Figure::ErrorsBy(side) if scope.is_here => Ok(counts.causes.by_side_here(*side) as f64),
             Figure::ErrorsBy(side) => Ok(counts.causes.by_side(*side) as f64),
             Figure::Time { timing, raw, point } => {
                 let timed = counts.timings.of(*timing);
@@ -305,6 +306,39 @@ pub struct Meaning {
     pub name: String,
     /// What it is, in a sentence.
     pub meaning: String,
+}
+
+/// By how much a count may be higher than what was counted, and why; `None`: it is exact. Of a
+/// share likewise.
+pub(crate) fn doubt(figure: &Figure, scope: &Scope) -> Option<(f64, String)> {
+    let of = |name: &str| scope.counts.figure(name);
+    let told = |names: &[(&str, &str)]| {
+        let parts: Vec<_> = names.iter().map(|(name, what)| (of(name), *what)).collect();
+        let sum: f64 = parts.iter().map(|(count, _)| count).sum();
+        let told = parts.iter().filter(|(count, _)| *count >= 1.0);
+        let told: Vec<_> =
+            told.map(|(count, what)| format!("{} {what}", words::count(*count))).collect();
+        (sum >= 1.0).then(|| (sum, words::list(&told)))
+    };
+    const UNJUDGED: (&str, &str) = ("messages.unjudged", "messages received could not be judged");
+    const MISSING: [(&str, &str); 4] = [
+        UNJUDGED,
+        ("messages.untracked", "messages sent are of a group that no group `hears`"),
+        ("messages.lost", "may have arrived or not: their connections ended"),
+        ("messages.cut", "may have arrived or not: the plan cut their connections"),
+    ];
+    match figure {
+        Figure::Counted("messages.repeated" | "messages.reordered" | "messages.changed") => {
+            told(&[UNJUDGED])
+        }
+        Figure::Counted("messages.missing") => told(&MISSING),
+        Figure::Plain(Plain::MessagesMissingShare) => {
+            let (_, whole, _) = parts(Plain::MessagesMissingShare, scope)?;
+            let (sum, why) = told(&MISSING)?;
+            Some((sum / (whole + sum).max(1.0), why))
+        }
+        _ => None,
+    }
 }
 
 /// All figures that can be named in a rule, in the order of the documentation.
@@ -445,21 +479,37 @@ fn plain_value(plain: Plain, scope: &Scope) -> Result<f64, String> {
             Ok(f64::from(u8::from(counts.accounts.iter().all(lab::run::Account::agrees))))
         }
         _ => {
-            let line = memory_line(scope.series).ok_or_else(|| {
-                format!(
-                    "there are not enough rows in which `{}` was read while clients came",
-                    columns::TARGET_RSS
-                )
-            })?;
+            let line = memory_line(scope.series)?;
             Ok(if plain == Plain::BytesPerConnection { line.slope } else { line.r2 })
         }
     }
 }
 
+/// Bytes a client below which memory did not move for the clients: no server keeps one in less, but
+/// one that is warm takes what earlier clients left.
+pub(crate) const MOVED_BYTES: f64 = 32.0;
+
 /// Memory of the target's process over the clients online: the rows in which there were more
 /// clients than ever before, for what they leave behind when they go is not given back at once.
-pub(crate) fn memory_line(series: &Series) -> Option<fit::Line> {
-    fit::Line::through(&memory_points(series, columns::TARGET_RSS))
+pub(crate) fn memory_line(series: &Series) -> Result<fit::Line, String> {
+    let points = memory_points(series, columns::TARGET_RSS);
+    let line = fit::Line::through(&points).ok_or_else(|| {
+        format!(
+            "there are not enough rows in which `{}` was read while clients came",
+            columns::TARGET_RSS
+        )
+    })?;
+    if line.slope < MOVED_BYTES {
+        let clients = points.last().map_or(0.0, |last| last.0) - points[0].0;
+        let grown = points.last().map_or(0.0, |last| last.1) - points[0].1;
+        return Err(format!(
+            "the server's memory did not move while {} clients came ({}): it had room from before, \
+             so what a client costs is not known; start the server anew",
+            words::count(clients),
+            words::bytes(grown)
+        ));
+    }
+    Ok(line)
 }
 
 /// Clients online and memory, of the rows in which there were more clients than ever before.

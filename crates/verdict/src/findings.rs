@@ -6,13 +6,12 @@
 //! panics, and the same run gets the same findings.
 
 mod accept;
-mod arrival;
 mod cgroup;
+mod clients;
+mod dead;
 mod descriptors;
 mod errors;
 mod growth;
-mod heartbeats;
-mod latency;
 mod memory;
 mod packets;
 mod plateau;
@@ -26,6 +25,7 @@ mod target;
 
 use crate::case::{BROKEN, Case};
 use crate::words;
+use clients::{arrival, heartbeats, late, latency, messages, stalls};
 use lab::run::{Finding, Gravity, Run};
 use std::cmp::Reverse;
 
@@ -33,7 +33,8 @@ use std::cmp::Reverse;
 type Detector = fn(&Case) -> Vec<Finding>;
 
 /// All of them, causes before what they cause.
-const DETECTORS: [Detector; 20] = [
+const DETECTORS: [Detector; 24] = [
+    dead::detect,
     target::detect,
     descriptors::detect,
     ports::detect,
@@ -50,7 +51,10 @@ const DETECTORS: [Detector; 20] = [
     plateau::detect,
     errors::detect,
     errors::rules,
+    messages::detect,
     heartbeats::detect,
+    late::detect,
+    stalls::detect,
     latency::detect,
     arrival::detect,
     growth::detect,
@@ -95,7 +99,10 @@ pub fn first_limit(run: &Run) -> Option<Finding> {
 
 /// What all detectors found, in their order.
 fn all(case: &Case) -> Vec<Finding> {
-    let found = DETECTORS.iter().flat_map(|detect| detect(case));
+    // Where nobody answers there is nothing else to be found out about a server.
+    let dead = dead::detect(case);
+    let detectors = if dead.is_empty() { &DETECTORS[..] } else { &DETECTORS[..1] };
+    let found = detectors.iter().flat_map(|detect| detect(case));
     found.map(|one| excused(whole(one, case), case)).collect()
 }
 

@@ -94,4 +94,13 @@ mod tests {
         assert_eq!((median([f64::NAN]), mean(&[])), (None, None));
         assert_eq!(mean(&[1.0, 3.0]), Some(2.0));
     }
+
+    #[test]
+    fn a_line_knows_how_much_it_explains() {
+        // By hand: means 2 and 3, xx 2, xy 1, yy 2: slope 1/2, r2 1/4.
+        let line = Line::through(&[(1.0, 2.0), (2.0, 4.0), (3.0, 3.0)]).expect("a line");
+        assert_eq!((line.base, line.slope, line.r2), (2.0, 0.5, 0.25));
+        let steep = Line::through(&[(0.0, 5.0), (4.0, -3.0), (8.0, -11.0)]).expect("a line");
+        assert_eq!((steep.base, steep.slope, steep.r2, steep.at(1.0)), (5.0, -2.0, 1.0, 3.0));
+    }
 }

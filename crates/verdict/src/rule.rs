@@ -4,7 +4,7 @@
 //! only compares. Values are microseconds, bytes, shares (1 is all) or plain numbers, whatever
 //! unit they were written in. The invariant: a figure that cannot be known does not pass.
 
-use crate::figure::{Figure, Measure};
+use crate::figure::{Figure, Measure, doubt};
 use crate::scope::Scope;
 use lab::run::Check;
 use std::fmt;
@@ -141,9 +141,22 @@ impl Rule {
 
     /// Judges a run or a stage.
     pub fn check(&self, scope: &Scope) -> Check {
-        let value = self.value(scope).ok();
-        let held = value.map(|value| self.operator.holds(value, self.bound));
+        let judged = self.judged(scope).ok();
+        let (value, held) = (judged.map(|it| it.0), judged.map(|it| it.1));
         Check { rule: self.text.clone(), value, held }
+    }
+
+    /// The figure and whether the rule holds, or why that cannot be known: what may be higher than
+    /// it was counted has to hold, or not to, either way.
+    fn judged(&self, scope: &Scope) -> Result<(f64, bool), String> {
+        let value = self.value(scope)?;
+        let holds = |value| self.operator.holds(value, self.bound);
+        match doubt(&self.figure, scope) {
+            Some((more, why)) if holds(value) != holds(value + more) => {
+                Err(format!("at least {} were counted, but {why}", crate::words::number(value)))
+            }
+            _ => Ok((value, holds(value))),
+        }
     }
 
     /// The figure, in the unit of the bound, or why it cannot be known.
@@ -178,7 +191,7 @@ pub fn check(rule: &str, scope: &Scope) -> Check {
 /// Why a rule's figure cannot be known here; `None`: it can.
 pub fn why_unknown(rule: &str, scope: &Scope) -> Option<String> {
     match Rule::parse(rule) {
-        Ok(rule) => rule.value(scope).err(),
+        Ok(rule) => rule.judged(scope).err(),
         Err(why) => Some(why),
     }
 }

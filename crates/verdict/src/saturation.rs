@@ -266,4 +266,96 @@ mod tests {
         assert_eq!(said.len(), 3, "{said:?}");
         assert!(said[2].contains("`b` is known to 900 us only"), "{said:?}");
     }
+
+    /// What is said of a run of 100 rows whose load was held from the tenth second on, when so many
+    /// rows of what was held are high.
+    fn high(column: &str, level: f64, rows: u64) -> usize {
+        with(column, |s| if (50..50 + rows).contains(&s) { level } else { 0.1 }).len()
+    }
+
+    #[test]
+    fn a_tenth_of_the_rows_is_often_and_one_row_fewer_is_not() {
+        // 91 rows are held: the window's first belongs to the one before.
+        for (column, level) in [("tester.busiest", 0.91), ("tester.cpu.busy", 1.91)] {
+            assert_eq!((high(column, level, 10), high(column, level, 8)), (1, 0), "{column}");
+        }
+        assert_eq!(high("tester.busiest", BUSIEST, 40), 0, "at the level is not above it");
+        assert_eq!(often(&[1.0, 1.0, 0.0], 0.5), None, "two rows are few");
+        assert_eq!(often(&[1.0, 1.0, 1.0], 0.5), Some((3, 3)));
+        let rows =
+            |above: usize| -> Vec<f64> { (0..40).map(|n| f64::from(n < above as i32)).collect() };
+        assert_eq!((often(&rows(4), 0.5), often(&rows(3), 0.5)), (Some((4, 40)), None));
+    }
+
+    #[test]
+    fn a_stage_is_judged_by_its_hold_unless_it_is_short() {
+        let mut run = Made::of(20).run(10);
+        let of = |run: &Run| measured(&Case::of(run));
+        run.stages[0].arrived_ms = 17_000;
+        assert_eq!(of(&run), [(17_000, 20_000)]);
+        run.stages[0].arrived_ms = 17_001;
+        assert_eq!(of(&run), [(0, 20_000)]);
+        run.stages.clear();
+        assert_eq!(of(&run), [Case::of(&run).whole()]);
+    }
+
+    #[test]
+    fn agents_are_named_with_what_they_lost_or_were_too_busy_for() {
+        let mut run = Made::of(10).run(100);
+        let agent = |name: &str, busiest, turn_us_max| Agent {
+            name: name.to_owned(),
+            busiest,
+            turn_us_max,
+            ..Agent::default()
+        };
+        run.agents = vec![agent("calm", BUSIEST, LAG_US as u64), agent("busy", 0.91, 50_001)];
+        let said = saturation(&run);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            said[0].contains("thread of `busy`") && said[1].contains("loop of `busy`"),
+            "{said:?}"
+        );
+        assert_eq!(
+            (whose("tester.busiest"), whose("a-2.busiest")),
+            ("the tester".into(), "agent `a-2`".into())
+        );
+    }
+
+    #[test]
+    fn undone_work_is_said_above_a_thousandth() {
+        let with = |sent: f64, dropped: f64| {
+            let mut run = Made::of(10).run(0);
+            run.total.raise("messages.sent", sent / 4.0);
+            run.total.raise("heartbeats.sent", sent / 4.0);
+            run.total.raise("requests.sent", sent / 4.0);
+            run.total.attempts = (sent / 4.0) as u64;
+            run.total.raise("dropped", dropped);
+            saturation(&run)
+        };
+        assert_eq!(with(99_900.0, 100.0).len(), 0);
+        let said = with(90_000.0, 10_000.0);
+        assert!(said[0].contains("10,000 things") && said[0].contains("10 % of all"), "{said:?}");
+    }
+
+    #[test]
+    fn clocks_that_are_known_as_well_as_the_delivery_is_long_are_believed() {
+        let mut run = Made::of(10).run(100);
+        let agent = |offset_error_us| Agent { offset_error_us, ..Agent::default() };
+        run.total.timings.at(Timing::Delivery).note(300);
+        run.agents = vec![agent(0), agent(300)];
+        assert_eq!(saturation(&run).len(), 0);
+        run.agents[1].offset_error_us = 301;
+        assert_eq!(saturation(&run).len(), 1);
+        run.agents.remove(0);
+        assert_eq!(saturation(&run).len(), 0, "one machine has one clock");
+    }
+
+    #[test]
+    fn repeated_values_of_a_counter_that_only_rises_are_not_fresh() {
+        let rising = [1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0, 3.0];
+        assert_eq!(fresh(rising.to_vec()), [2.0, 3.0]);
+        assert_eq!(fresh(rising[..9].to_vec()), rising[..9]);
+        let falling = [3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+        assert_eq!(fresh(falling.to_vec()), falling);
+    }
 }

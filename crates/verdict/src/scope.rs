@@ -19,6 +19,8 @@ pub struct Scope<'a> {
     pub whole_ms: (u64, u64),
     /// The time that was held: from when all clients were there to its end.
     pub hold_ms: (u64, u64),
+    /// Whether both ends were one machine, so that nothing lay between them.
+    pub is_here: bool,
 }
 
 impl<'a> Scope<'a> {
@@ -34,6 +36,7 @@ impl<'a> Scope<'a> {
             clients: if clients > 0 { clients } else { run.total.planned },
             whole_ms: (0, end),
             hold_ms: (arrived, end),
+            is_here: run.is_on_loopback(),
         }
     }
 
@@ -47,6 +50,7 @@ impl<'a> Scope<'a> {
             clients: if stage.clients > 0 { stage.clients } else { stage.counts.planned },
             whole_ms: (stage.from_ms, to),
             hold_ms: (stage.arrived_ms.clamp(stage.from_ms, to), to),
+            is_here: run.is_on_loopback(),
         })
     }
 }

@@ -191,4 +191,62 @@ mod tests {
         assert!((drift - 0.1).abs() < 1e-9, "{drift}");
         assert_eq!(super::drift(&some, &RSS.name, (99_000, 100_000)), None);
     }
+
+    #[test]
+    fn a_window_has_its_end_and_not_its_beginning_unless_it_begins_the_run() {
+        let rows: Vec<_> = (0..=5).map(|at| (at * 1_000, None, Some(at as f64))).collect();
+        let some = series(&rows);
+        let of = |window| values(&some, &RSS.name, window);
+        assert_eq!(of((0, 2_000)), [0.0, 1.0, 2.0]);
+        assert_eq!(of((1_000, 3_000)), [2.0, 3.0]);
+        assert_eq!(of((5_000, 9_000)), []);
+        assert_eq!(highest(&some, &RSS.name, (0, 4_000)), Some((4_000, 4.0)));
+        let flat = series(&[(0, None, Some(2.0)), (1_000, None, Some(2.0))]);
+        assert_eq!(highest(&flat, &RSS.name, (0, 4_000)), Some((0, 2.0)), "the first of equals");
+        let odd =
+            series(&[(0, None, Some(f64::NAN)), (1_000, None, None), (2_000, None, Some(1.0))]);
+        assert_eq!(cells(&odd, &RSS.name), [(2_000, 1.0)]);
+        assert_eq!(kind(&some, &RSS.name), Some(Kind::Gauge));
+    }
+
+    #[test]
+    fn growth_needs_two_rows_and_takes_the_one_before() {
+        let rows = [1.0, 4.0, 9.0].into_iter().enumerate();
+        let rows = rows.map(|(at, value)| (at as u64 * 1_000, Some(value), Some(value)));
+        let some = series(&rows.collect::<Vec<_>>());
+        for name in [&DROPS.name, &RSS.name] {
+            assert_eq!(growth(&some, name, (1_000, 2_000)), Some(5.0));
+            assert_eq!(growth(&some, name, (0, 1_000)), Some(3.0));
+            assert_eq!(growth(&some, name, (2_000, 9_000)), None, "one row grows by nothing known");
+        }
+    }
+
+    #[test]
+    fn a_burst_goes_on_over_its_gap_and_not_beyond() {
+        let drops = [0.0, 1.0, 1.0, 1.0, 2.0];
+        let rows =
+            drops.iter().enumerate().map(|(at, drops)| (at as u64 * 1_000, Some(*drops), None));
+        let some = series(&rows.collect::<Vec<_>>());
+        assert_eq!(bursts(&some, &DROPS.name, 2_000), [(0, 4_000, 2.0)]);
+        assert_eq!(bursts(&some, &DROPS.name, 1_999), [(0, 1_000, 1.0), (3_000, 4_000, 1.0)]);
+    }
+
+    #[test]
+    fn a_trend_counts_from_its_windows_beginning() {
+        let rows: Vec<_> =
+            (0..=9).map(|at| (at * 1_000, None, Some(10.0 + 2.0 * at as f64))).collect();
+        let some = series(&rows);
+        let line = trend(&some, &RSS.name, (4_000, 9_000)).expect("a trend");
+        assert!((line.base - 18.0).abs() < 1e-9 && (line.slope - 2.0).abs() < 1e-9, "{line:?}");
+        let share = drift(&some, &RSS.name, (4_000, 9_000)).expect("a trend");
+        assert!((share - 10.0 / 18.0).abs() < 1e-9, "{share}");
+        let down: Vec<_> = (0..=9).map(|at| (at * 1_000, None, Some(-10.0 - at as f64))).collect();
+        let share = drift(&series(&down), &RSS.name, (0, 9_000)).expect("a trend");
+        assert!((share + 0.9).abs() < 1e-9, "{share}");
+        let flat: Vec<_> = (0..=9).map(|at| (at * 1_000, None, Some(0.0))).collect();
+        assert_eq!(drift(&series(&flat), &RSS.name, (0, 9_000)), Some(0.0));
+        let from_zero: Vec<_> = (0..=9).map(|at| (at * 1_000, None, Some(at as f64))).collect();
+        let share = drift(&series(&from_zero), &RSS.name, (0, 9_000));
+        assert!(share.is_none_or(|share| share > 1e6), "{share:?}");
+    }
 }

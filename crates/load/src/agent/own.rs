@@ -17,23 +17,26 @@ pub struct Own {
     eyes: Mutex<Observers>,
     crew: Option<fn(u64) -> Box<dyn Crew>>,
     target_pid: Option<u32>,
+    /// Who hears what there is to say; it never fails.
+    tell: fn(&str),
 }
 
 impl Own {
-    /// An agent whose clients are of this crew, made from a seed.
-    pub fn loading(crew: fn(u64) -> Box<dyn Crew>) -> Own {
+    /// An agent whose clients are of this crew, made from a seed, and that says what there is to
+    /// say to `tell`.
+    pub fn loading(crew: fn(u64) -> Box<dyn Crew>, tell: fn(&str)) -> Own {
         let (eyes, _) = Observers::of(&Target::default(), None, true);
-        Own { eyes: Mutex::new(eyes), crew: Some(crew), target_pid: None }
+        Own { eyes: Mutex::new(eyes), crew: Some(crew), target_pid: None, tell }
     }
 
     /// An agent that only watches the target's process, host and metrics; an error says what
     /// cannot be watched.
-    pub fn observing(target: &Target) -> Result<Own, String> {
+    pub fn observing(target: &Target, tell: fn(&str)) -> Result<Own, String> {
         let (eyes, wrong) = Observers::of(target, None, false);
         let target_pid = eyes.target_pid();
         match wrong.first() {
             Some(why) => Err(why.clone()),
-            None => Ok(Own { eyes: Mutex::new(eyes), crew: None, target_pid }),
+            None => Ok(Own { eyes: Mutex::new(eyes), crew: None, target_pid, tell }),
         }
     }
 
@@ -72,6 +75,6 @@ impl Hands for Own {
     }
 
     fn tell(&self, line: &str) {
-        eprintln!("{line}");
+        (self.tell)(line);
     }
 }

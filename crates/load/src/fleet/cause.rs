@@ -121,7 +121,14 @@ fn of_reason(phase: Phase, reason: CloseReason) -> Cause {
         R::OwnStop => Cause::Farewell,
         R::ServerStopped => Cause::RunOver,
         // What only an accepting side can meet, or a table that was made too small for the plan.
-        R::ProtocolNotServed | R::ProxyHeaderFailed | R::Full | R::Internal => Cause::Internal,
+        R::ProtocolNotServed
+        | R::ProxyHeaderFailed
+        | R::ProxyRefused
+        | R::OriginRefused
+        | R::FrameTimeout
+        | R::PartialFull
+        | R::Full
+        | R::Internal => Cause::Internal,
     }
 }
 
@@ -219,6 +226,8 @@ mod tests {
             }
         }
         let own: Vec<_> = Cause::ALL.iter().filter(|cause| !told.contains(cause)).collect();
-        assert_eq!(own, [&Cause::NameUnknown, &Cause::Cut, &Cause::AgentLost]);
+        let planned = [&Cause::Cut, &Cause::Frozen, &Cause::PlannedFault];
+        let [cut, frozen, fault] = planned;
+        assert_eq!(own, [&Cause::NameUnknown, cut, frozen, fault, &Cause::AgentLost]);
     }
 }

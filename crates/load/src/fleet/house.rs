@@ -14,6 +14,7 @@ mod cuts;
 mod ends;
 mod flights;
 mod hearing;
+mod lately;
 mod traffic;
 
 use super::client::{Act, Client};
@@ -21,14 +22,16 @@ use super::effort;
 use super::pilot::{Aim, Ears, Flags, Pilot, Seat, State, Timers};
 use super::plan::FleetPlan;
 use super::snapshot::Snapshot;
+use super::stamp;
 use base::prng::Prng;
 use base::time::{Instant, Now};
 use calls::Arrivals;
 use flights::Flights;
-use hearing::Gaps;
+use hearing::{Came, Gaps};
 use lab::order::Cut;
 use lab::plan::{Arrival, Traffic};
 use lab::timing::Timing;
+pub(crate) use lately::Lately;
 use model::close::CloseReason;
 use model::event::Counter;
 use model::id::ConnRef;
@@ -38,8 +41,8 @@ use net::{House, Opened};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use traffic::Streams;
 
@@ -76,6 +79,8 @@ pub(crate) struct Share {
     pub thread: u16,
     /// Unix time at the beginning of the shards' clock, microseconds.
     pub origin_us: u64,
+    /// What was heard lately by a group that shares a subscription, on all threads.
+    pub shared: Option<Arc<Mutex<Lately>>>,
 }
 
 /// The pilots of one thread.
@@ -94,9 +99,14 @@ pub(crate) struct PilotHouse {
     streams: Streams,
     flights: Flights,
     gaps: Gaps,
+    lately: Lately,
+    /// Messages that were sent from here, by which each has a number of its own.
+    numbered: u64,
     /// Pilots whose last message was refused: they go on in the next tick.
     held: Vec<u32>,
     flap: cuts::Flap,
+    /// When frozen or deaf pilots went on last.
+    thawed: Instant,
     begun: Option<Begun>,
     swept: usize,
     stopping: bool,
@@ -121,6 +131,8 @@ impl PilotHouse {
             streams: Streams::default(),
             flights: Flights::default(),
             gaps: Gaps::default(),
+            lately: Lately::default(),
+            numbered: 0,
             random: Prng::new(seed),
             plan,
             share,
@@ -130,6 +142,7 @@ impl PilotHouse {
             timers: Timers::new(),
             held: Vec::new(),
             flap: cuts::Flap::default(),
+            thawed: Instant::default(),
             begun: None,
             swept: 0,
             stopping: false,
@@ -310,13 +323,17 @@ impl House for PilotHouse {
             }
             Observation::Pong => self.pong(now, pilot, desk),
             Observation::Message { body, again, .. } => {
-                self.heard(now, pilot, (&body, body.len() as u32), again, desk);
+                let front = &body[..body.len().min(stamp::PROOF_BYTES)];
+                let (bytes, rest) = (body.len() as u32, stamp::rest_of(&body));
+                self.heard(now, pilot, &Came { front, bytes, rest, again }, desk);
             }
-            Observation::Heard { bytes, head, again } => {
-                let front = head.len().min(bytes as usize);
-                self.heard(now, pilot, (&head[..front], bytes), again, desk);
+            Observation::Heard { bytes, head, rest, again } => {
+                let front = &head[..head.len().min(bytes as usize)];
+                self.heard(now, pilot, &Came { front, bytes, rest, again }, desk);
             }
             Observation::Taken { seq } => self.taken(now, pilot, seq, desk),
+            Observation::TakenAlone { seq } => self.taken_alone(now, pilot, seq, desk),
+            Observation::Written { seq } => self.written(now, pilot, seq, desk),
             Observation::NotTaken { seq, code } => self.not_taken(now, pilot, seq, code, desk),
             Observation::Kicked { code } => self.kicked(now, pilot, code, desk),
             Observation::GoAway { retry_after_ms, .. } => {
@@ -325,7 +342,10 @@ impl House for PilotHouse {
             Observation::Pulled { .. } => self.log.pulled += 1,
             Observation::Subscribed { granted, refused } => {
                 self.log.subscribed += u64::from(granted);
-                self.log.not_subscribed += u64::from(refused);
+                self.log.not_subscribed += refused.len() as u64;
+                for code in refused {
+                    self.log.codes.count(&format!("subscription refused {code}"));
+                }
             }
         }
     }

@@ -102,6 +102,8 @@ impl Flags {
     pub const AT_ONCE: u8 = 16;
     /// It was told to say farewell.
     pub const TOLD: u8 = 32;
+    /// It was frozen or deaf on this connection, and nothing it said since was answered.
+    pub const FROZEN: u8 = 64;
 
     pub fn has(self, flag: u8) -> bool {
         self.0 & flag != 0

@@ -63,6 +63,12 @@ pub struct Hearing {
     pub answer_qos: u8,
     /// Numbers in a row are looked at: each client hears one sender.
     pub checks_rows: bool,
+    /// Each client hears only topics with its own number.
+    pub hears_own: bool,
+    /// One of all clients gets a message: a copy may come to another one.
+    pub is_shared: bool,
+    /// Likewise, and some of these clients are of another process.
+    pub is_shared_elsewhere: bool,
 }
 
 impl FleetPlan {

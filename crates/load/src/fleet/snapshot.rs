@@ -57,6 +57,7 @@ counts! {
     pongs "Heartbeats answered in time.";
     late_pongs "Heartbeats answered after the plan's timeout.";
     lost_pings "Heartbeats whose connection ended before the answer.";
+    cut_pings "Heartbeats whose connection the plan ended before the answer.";
     open_pings "Heartbeats under way now.";
     unasked_pongs "Answers to no heartbeat.";
     unanswered "Heartbeats that had no answer in the plan's timeout; they are late, lost or open.";
@@ -65,9 +66,14 @@ counts! {
     taken "Messages that the server took responsibility for.";
     refused "Messages it did not take.";
     lost "Messages whose connection ended before the answer.";
+    cut "Messages whose connection the plan ended before the answer.";
     open "Messages under way now.";
     messages "Messages received.";
-    repeated "Messages received that were received before, or may have been.";
+    repeated "Messages received that were received before.";
+    changed "Messages received whose body is not as it was sent.";
+    foreign "Messages received whose body nobody here made.";
+    astray "Messages received by a client that had not subscribed to their topic.";
+    unjudged "Messages received of which it is not known whether they came before, or in order.";
     missing "Messages that a receiver should have had a second ago, by their numbers.";
     reordered "Messages that came after a later one of the same sender.";
     message_bytes "Bytes of the bodies of messages received.";
@@ -76,6 +82,7 @@ counts! {
     answered "Requests answered.";
     answered_badly "Of them, those with a status above 399.";
     lost_requests "Requests whose connection ended before the answer.";
+    cut_requests "Requests whose connection the plan ended before the answer.";
     open_requests "Requests under way now.";
     dropped "What the plan wanted and this tester could not do in time.";
     unsent "What the plan wanted while no client could send: none was online, none had room.";
@@ -123,6 +130,7 @@ impl Snapshot {
                     ("answered", self.pongs),
                     ("late", self.late_pongs),
                     ("lost", self.lost_pings),
+                    ("cut", self.cut_pings),
                     ("open", self.open_pings),
                 ],
             ),
@@ -133,6 +141,7 @@ impl Snapshot {
                     ("taken", self.taken),
                     ("refused", self.refused),
                     ("lost", self.lost),
+                    ("cut", self.cut),
                     ("open", self.open),
                 ],
             ),
@@ -142,6 +151,7 @@ impl Snapshot {
                 &[
                     ("answered", self.answered),
                     ("lost", self.lost_requests),
+                    ("cut", self.cut_requests),
                     ("open", self.open_requests),
                 ],
             ),
@@ -181,21 +191,32 @@ impl Snapshot {
             ("heartbeats.answered", self.pongs),
             ("heartbeats.late", self.late_pongs),
             ("heartbeats.lost", self.lost_pings),
+            ("heartbeats.cut", self.cut_pings),
             ("heartbeats.skipped", self.skipped_beats),
             ("messages.sent", self.sent),
             ("messages.taken", self.taken),
             ("messages.refused", self.refused),
             ("messages.lost", self.lost),
+            ("messages.cut", self.cut),
             ("messages.unsent", self.unsent),
             ("messages.received", self.messages),
             ("messages.repeated", self.repeated),
             ("messages.missing", self.missing),
             ("messages.reordered", self.reordered),
+            ("messages.changed", self.changed),
+            ("messages.foreign", self.foreign),
+            ("messages.astray", self.astray),
+            ("messages.unjudged", self.unjudged),
+            // By what was sent and heard in all, which no thread knows.
+            ("subscriptions.unanswered", 0),
+            ("messages.untracked", 0),
+            ("messages.unanswered", 0),
             ("messages.bytes", self.message_bytes),
             ("requests.sent", self.asked),
             ("requests.answered", self.answered),
             ("requests.errors", self.answered_badly),
             ("requests.lost", self.lost_requests),
+            ("requests.cut", self.cut_requests),
             ("dropped", self.dropped),
             ("bytes.in", self.bytes_in),
             ("bytes.out", self.bytes_out),

@@ -1,14 +1,19 @@
-//! The front of a message's body, by which its latency is known where it arrives.
+//! The front of a message's body, by which its latency and what became of it are known where it
+//! arrives.
 //!
 //! ```text
 //! 0       2            8             12               16
 //! | mark  | planned at | sent later  | tag and number | ...
+//! 16          20      24    25       26       32         36
+//! | publisher | topic | tag | stream | number | checksum | ...
 //! ```
-//! All big-endian: the mark; Unix time in microseconds (48 bits: it wraps after nine years); how
-//! much later than planned it was really sent, microseconds; and who sent it ([`From`]). A bare
-//! [`stamp`] is the first eight bytes with a mark of its own: any process of the same machine can
-//! write it.
+//! All big-endian. A *head* is the first line: the mark; Unix time in microseconds (48 bits: it
+//! wraps after nine years); how much later than planned it was really sent, microseconds; and who
+//! sent it ([`From`]). A *proof* is both lines, and has a mark of its own: its [`Sign`] is no other
+//! message's, and its checksum is over the whole body but itself. A bare [`stamp`] is the first
+//! eight bytes with a mark of its own: any process of the same machine can write it.
 
+use model::pilot::HEAD_BYTES as FRONT_BYTES;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,6 +21,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const STAMP_BYTES: usize = 8;
 /// Bytes of a head.
 pub const HEAD_BYTES: usize = 16;
+/// Bytes of a proof. A body that is shorter has a head and no proof.
+pub const PROOF_BYTES: usize = 36;
+/// Where the checksum of a proof stands.
+const CHECK_AT: usize = 32;
+
+const _: () = assert!(PROOF_BYTES == FRONT_BYTES, "what machines hand on is a whole proof");
 
 /// A bare stamp.
 const MARK: u64 = 0x4c54;
@@ -23,6 +34,11 @@ const MARK: u64 = 0x4c54;
 const MARK_HEAD: u64 = 0x4c48;
 /// Likewise, of an answer to a message with a head.
 const MARK_ANSWER: u64 = 0x4c41;
+/// The first two bytes of a proof.
+const MARK_PROOF: u64 = 0x4c50;
+/// Likewise, of an answer with a proof of its own.
+const MARK_PROOF_ANSWER: u64 = 0x4c51;
+const MARKS: [u64; 5] = [MARK, MARK_HEAD, MARK_ANSWER, MARK_PROOF, MARK_PROOF_ANSWER];
 const TIME_BITS: u32 = 48;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 /// Longest latency that is believed, microseconds: beyond, the body only looks like a stamp.
@@ -42,7 +58,7 @@ pub fn stamp_at(wall_us: u64) -> [u8; STAMP_BYTES] {
 /// much as clocks read a moment apart may differ, counts as zero.
 pub fn since_stamp(body: &[u8], wall_us: u64) -> Option<u64> {
     let stamp = u64::from_be_bytes(*body.first_chunk::<STAMP_BYTES>()?);
-    if ![MARK, MARK_HEAD, MARK_ANSWER].contains(&(stamp >> TIME_BITS)) {
+    if !MARKS.contains(&(stamp >> TIME_BITS)) {
         return None;
     }
     let latency = wall_us.wrapping_sub(stamp) & TIME_MASK;
@@ -105,11 +121,96 @@ pub fn head(planned_us: u64, late_us: u32, from: From) -> [u8; HEAD_BYTES] {
 /// The head of an answer to the message with this head; `None`: it has none, or is an answer.
 pub fn answer(head: &[u8]) -> Option<[u8; HEAD_BYTES]> {
     let mut bytes = *head.first_chunk::<HEAD_BYTES>()?;
-    if bytes[..2] != (MARK_HEAD as u16).to_be_bytes() {
+    let mark = u64::from(u16::from_be_bytes([bytes[0], bytes[1]]));
+    if ![MARK_HEAD, MARK_PROOF].contains(&mark) {
         return None;
     }
     bytes[..2].copy_from_slice(&(MARK_ANSWER as u16).to_be_bytes());
     Some(bytes)
+}
+
+/// Which message one is: no other has the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sign {
+    /// Number of the client that sent it.
+    pub publisher: u32,
+    /// Number in its topic's name; [`NO_TOPIC`]: the name has none.
+    pub topic: u32,
+    /// Of the sender's group.
+    pub tag: u8,
+    /// What it is among what the group sends; [`UNORDERED`]: several send it at once.
+    pub stream: u8,
+    /// Rises from one message of the publisher to the next; below 2^48.
+    pub number: u64,
+}
+
+/// A topic without a number.
+pub const NO_TOPIC: u32 = u32::MAX;
+/// A stream that has no order.
+pub const UNORDERED: u8 = u8::MAX;
+/// The stream of answers.
+pub const ANSWERS: u8 = u8::MAX - 1;
+
+/// Checksum of what is behind a proof.
+pub fn rest_of(body: &[u8]) -> u32 {
+    crc32fast::hash(body.get(PROOF_BYTES..).unwrap_or_default())
+}
+
+/// The head made a proof of a body whose [`rest_of`] is this.
+pub fn prove(head: &[u8; HEAD_BYTES], sign: &Sign, rest: u32) -> [u8; PROOF_BYTES] {
+    let mut bytes = [0; PROOF_BYTES];
+    bytes[..HEAD_BYTES].copy_from_slice(head);
+    let is_answer = head[..2] == (MARK_ANSWER as u16).to_be_bytes();
+    let mark = if is_answer { MARK_PROOF_ANSWER } else { MARK_PROOF } as u16;
+    bytes[..2].copy_from_slice(&mark.to_be_bytes());
+    bytes[16..20].copy_from_slice(&sign.publisher.to_be_bytes());
+    bytes[20..24].copy_from_slice(&sign.topic.to_be_bytes());
+    bytes[24] = sign.tag;
+    bytes[25] = sign.stream;
+    bytes[26..32].copy_from_slice(&sign.number.to_be_bytes()[2..]);
+    let check = checksum(&bytes, rest);
+    bytes[CHECK_AT..].copy_from_slice(&check.to_be_bytes());
+    bytes
+}
+
+fn checksum(front: &[u8; PROOF_BYTES], rest: u32) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(rest);
+    hasher.update(&front[..CHECK_AT]);
+    hasher.finalize()
+}
+
+/// What a body says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proof {
+    /// It is as it was sent.
+    Whole(Sign),
+    /// It is not.
+    Changed,
+    /// It is too short for a proof, or bears only a stamp.
+    Short,
+    /// Nobody here made it, or it was changed beyond recognition.
+    Foreign,
+}
+
+/// Reads the proof of a body of so many bytes with this front and this [`rest_of`].
+pub fn proof(front: &[u8], bytes: u32, rest: u32) -> Proof {
+    let mark = front.first_chunk::<2>().map(|mark| u64::from(u16::from_be_bytes(*mark)));
+    match mark {
+        Some(MARK_PROOF | MARK_PROOF_ANSWER) => {}
+        Some(MARK | MARK_HEAD | MARK_ANSWER) => return Proof::Short,
+        _ => return Proof::Foreign,
+    }
+    let Some(front) = front.first_chunk::<PROOF_BYTES>().filter(|_| bytes as usize >= PROOF_BYTES)
+    else {
+        return Proof::Changed;
+    };
+    let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|n| front[at + n]));
+    if word(CHECK_AT) != checksum(front, rest) {
+        return Proof::Changed;
+    }
+    let number = front[26..CHECK_AT].iter().fold(0, |all, &byte| (all << 8) | u64::from(byte));
+    let (publisher, topic) = (word(16), word(20));
+    Proof::Whole(Sign { publisher, topic, tag: front[24], stream: front[25], number })
 }
 
 /// Reads what is in front of `body`: a head, or a bare stamp.
@@ -127,7 +228,8 @@ pub fn read(body: &[u8], wall_us: u64) -> Option<Head> {
         word => From::Row { tag: (word >> 24) as u8, number: word % ROW_END },
     };
     let raw_us = corrected_us.saturating_sub(u64::from(word(8)));
-    Some(Head { raw_us, from, is_answer: mark == MARK_ANSWER, ..bare })
+    let is_answer = [MARK_ANSWER, MARK_PROOF_ANSWER].contains(&mark);
+    Some(Head { raw_us, from, is_answer, ..bare })
 }
 
 /// How far this machine's wall clock is ahead of that of the run, microseconds.
@@ -191,5 +293,39 @@ mod tests {
             assert!(back.is_answer && !seen.is_answer && back.from == from);
             assert_eq!(super::answer(&answer), None);
         }
+    }
+
+    #[test]
+    fn a_proof_tells_every_change_of_a_body_and_whose_it_is() {
+        let sign = Sign { publisher: 7, topic: 9, tag: 3, stream: 1, number: (1 << 48) - 1 };
+        let mut body = vec![b'r'; 64];
+        let head = head(AT, 300, From::Sender(7));
+        let front = prove(&head, &sign, rest_of(&body));
+        body[..PROOF_BYTES].copy_from_slice(&front);
+        let of = |body: &[u8]| proof(&body[..body.len().min(36)], body.len() as u32, rest_of(body));
+        assert_eq!(of(&body), Proof::Whole(sign));
+        let seen = read(&body, AT + 1_000).expect("its own");
+        assert_eq!((seen.raw_us, seen.from, seen.is_answer), (700, From::Sender(7), false));
+        for at in 0..body.len() {
+            for bit in 0..8 {
+                let mut other = body.clone();
+                other[at] ^= 1 << bit;
+                let seen = of(&other);
+                let is_told = match at {
+                    0 | 1 => !matches!(seen, Proof::Whole(_)),
+                    _ => seen == Proof::Changed,
+                };
+                assert!(is_told, "byte {at} bit {bit}: {seen:?}");
+            }
+        }
+        for bytes in 0..body.len() {
+            assert!(!matches!(of(&body[..bytes]), Proof::Whole(_)), "cut at {bytes}");
+        }
+        let longer = [&body[..], b"r"].concat();
+        assert_eq!(of(&longer), Proof::Changed);
+        assert_eq!((of(&head), of(b"hello, world")), (Proof::Short, Proof::Foreign));
+        let back = prove(&answer(&body).expect("a head"), &sign, rest_of(&[]));
+        assert!(read(&back, AT).is_some_and(|head| head.is_answer));
+        assert_eq!((of(&back), answer(&back)), (Proof::Whole(sign), None));
     }
 }

@@ -110,7 +110,8 @@ impl Here {
         if self.teams.contains_key(&group.name) {
             return Err(named("there is one of that name".to_owned()));
         }
-        let plan = recruit::plan(group, self.seed).map_err(named)?;
+        let mut plan = recruit::plan(group, self.seed).map_err(named)?;
+        plan.hearing.is_shared_elsewhere |= plan.hearing.is_shared && self.processes > 1;
         let to = plan.to.clone();
         let work = Work::Goes(Fleet::start(plan).map_err(named)?);
         let group = group.clone();

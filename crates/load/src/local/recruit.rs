@@ -96,8 +96,14 @@ fn layers(group: &Group, url: &Url, profile: &Profile) -> Result<ClientLayers, S
 fn hearing(group: &Group) -> Result<Hearing, String> {
     let is_own = |filter: &String| !filter.contains(['+', '#']) && !filter.starts_with("$share/");
     let checks_rows = matches!(group.subscribe.as_slice(), [filter] if is_own(filter));
+    let is_of_one = |filter: &String| is_own(filter) && filter.contains("%i");
+    let hears_own = !group.subscribe.is_empty() && group.subscribe.iter().all(is_of_one);
+    let is_shared = group.subscribe.iter().any(|filter| filter.starts_with("$share/"));
     let answer_to = group.answer_to.as_deref().map(Box::from);
-    Ok(Hearing { answer_to, answer_qos: group.subscribe_qos, checks_rows })
+    let answer_qos = group.subscribe_qos;
+    // Agents take turns with the numbers.
+    let is_shared_elsewhere = is_shared && group.step > 1;
+    Ok(Hearing { answer_to, answer_qos, checks_rows, hears_own, is_shared, is_shared_elsewhere })
 }
 
 /// Keep-alive that is asked for, seconds.

@@ -25,7 +25,8 @@ pub const FAULTS_MAX: usize = 64;
 pub const TRAFFIC_MAX: usize = 16;
 /// Connections or messages a second, at most.
 pub const RATE_MAX: f64 = 100e6;
-/// Bytes of a message's body, at least: the stamp and the number.
+/// Bytes of a message's body, at least: the stamp. From 36 on there is room for its number and its
+/// checksum.
 pub const BODY_BYTES_MIN: u32 = 16;
 /// Bytes of a message's body, at most.
 pub const BODY_BYTES_MAX: u32 = 16 << 20;

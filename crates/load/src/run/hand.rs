@@ -3,7 +3,7 @@
 //! It knows which fault stands and ends it when it is told. The invariant: it touches only what the
 //! plan names.
 
-use super::parts::Breaker;
+use super::parts::{Breaker, Broken};
 use crate::fault::{Faults, Standing};
 use crate::proxy::Proxy;
 use lab::plan::{FaultKind, Target};
@@ -41,5 +41,10 @@ impl Breaker for Hand {
         let ended = self.faults.end(standing);
         // What had nothing to put right has nothing to say.
         (ended.as_deref() != Ok("")).then_some(ended)
+    }
+
+    fn broken(&mut self) -> Broken {
+        let counts = self.faults.proxy().and_then(|proxy| proxy.counts().ok()).unwrap_or_default();
+        Broken { resets: counts.reset + counts.refused, closed: counts.truncated }
     }
 }

@@ -102,7 +102,8 @@ impl Office {
     ) -> Result<T, String> {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(patience))
-            .http_status_as_error(false);
+            .http_status_as_error(false)
+            .proxy(None); // one of the environment would see the token
         let agent = config.build().new_agent();
         let url = format!("{}{path}", self.base);
         let authorization = self.token.as_ref().map(|token| format!("Bearer {token}"));

@@ -40,6 +40,20 @@ pub trait Breaker {
 
     /// Lets it go on. `None`: there is nothing to end.
     fn end(&mut self, what: &FaultKind) -> Option<Result<String, String>>;
+
+    /// Connections that it broke so far, as it counted them.
+    fn broken(&mut self) -> Broken {
+        Broken::default()
+    }
+}
+
+/// Connections that were broken on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Broken {
+    /// Reset.
+    pub resets: u64,
+    /// Closed.
+    pub closed: u64,
 }
 
 /// Who pushes by the target's API.

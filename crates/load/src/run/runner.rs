@@ -9,6 +9,7 @@
 //! ```
 
 mod audit;
+mod excuse;
 mod heard;
 mod look;
 mod stage;
@@ -56,6 +57,8 @@ enum End {
     AgentLost(String),
     /// The crew could not carry an order out.
     Refused(String),
+    /// No call came through.
+    NobodyAnswers,
 }
 
 impl End {
@@ -66,12 +69,13 @@ impl End {
             End::Interrupted => "the run was interrupted".to_owned(),
             End::AgentLost(agent) => format!("agent {agent} was lost"),
             End::Refused(why) => format!("the tester could not go on: {why}"),
+            End::NobodyAnswers => "nobody answers at the target".to_owned(),
         }
     }
 
     /// Whether there is time to wait for answers.
     fn is_hasty(&self) -> bool {
-        matches!(self, End::Wished { now: true } | End::Refused(_))
+        matches!(self, End::Wished { now: true } | End::Refused(_) | End::NobodyAnswers)
     }
 }
 
@@ -95,8 +99,14 @@ struct Runner<'a> {
     row_total: Counts,
     /// What groups send when they may.
     traffic: BTreeMap<String, Vec<Traffic>>,
-    /// Messages that groups have not heard and should have, by sums.
-    missed: BTreeMap<String, f64>,
+    /// What groups sent in this stage, whether or not they do now.
+    spoken: BTreeMap<String, Vec<Traffic>>,
+    /// Messages that groups have not heard and should have, and the like, by sums.
+    summed: heard::Sums,
+    /// Messages of each group that had no answer when the last stage had settled.
+    unanswered: BTreeMap<String, f64>,
+    /// Ends that are the plan's own doing.
+    excuses: excuse::Excuses,
     /// What audits of presence found.
     audited: Counts,
     /// Clients that each group shall have.
@@ -150,7 +160,10 @@ impl<'a> Runner<'a> {
             total: Counts::default(),
             row_total: Counts::default(),
             traffic: BTreeMap::new(),
-            missed: BTreeMap::new(),
+            spoken: BTreeMap::new(),
+            summed: heard::Sums::new(),
+            unanswered: BTreeMap::new(),
+            excuses: excuse::Excuses::default(),
             audited: Counts::default(),
             wanted: BTreeMap::new(),
             place: 0,

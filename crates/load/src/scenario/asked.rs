@@ -8,13 +8,14 @@ mod fit;
 
 use crate::run::{check, file, scale};
 use crate::target::{Speech, Url};
-use lab::plan::{Arrival, Plan, Span, Stage, Traffic, What};
+use lab::plan::{Arrival, Plan, Span, Stage, Target, Traffic, What};
 
 /// What the command line asks of a plan.
 #[derive(Clone, Default, Debug)]
 pub struct Asked {
-    /// Whom to call; empty: whom the plan says.
-    pub url: Vec<String>,
+    /// Whom to call, and what may be asked about it and broken; what is not named here is what
+    /// the plan says.
+    pub target: Target,
     /// Clients of the largest stage (link-limit: of the last step).
     pub clients: Option<u32>,
     /// Clients a step (link-limit).
@@ -25,24 +26,6 @@ pub struct Asked {
     pub hold: Option<Span>,
     /// Clients that come a second, in place of how the plan has them come.
     pub rate: Option<f64>,
-    /// The server's process.
-    pub pid: Option<u32>,
-    /// A port whose process is the server.
-    pub port: Option<u16>,
-    /// The server's metrics.
-    pub metrics: Option<String>,
-    /// Holdline's API.
-    pub api: Option<String>,
-    /// The token for API and metrics.
-    pub token: Option<String>,
-    /// The command that starts the server again.
-    pub start: Vec<String>,
-    /// Its Redis.
-    pub redis: Option<String>,
-    /// The Redis' process.
-    pub redis_pid: Option<u32>,
-    /// The command that starts Redis again.
-    pub redis_start: Vec<String>,
     /// What seeds all that is random.
     pub seed: Option<u64>,
     /// `KEY=VALUE` texts.
@@ -100,16 +83,14 @@ pub fn ready(name: &str, text: &str, asked: &Asked, shipped: bool) -> Result<Rea
         Ready { plan, skipped: Vec::new(), notes: Vec::new(), port_here, is_shipped: shipped };
     size(&mut ready, asked)?;
     if let Some(hold) = asked.hold {
+        if hold.is_zero() {
+            return Err("--hold 0s: at least a moment".to_owned());
+        }
         let stages = ready.plan.stages.iter_mut();
-        for stage in stages.filter(|stage| !stage.hold.is_zero()) {
-            if stage.faults.iter().any(|fault| fault.at >= hold) {
-                let name = &stage.name;
-                return Err(format!(
-                    "--hold {hold}: stage {name} breaks something later than that; give its times \
-                     with --set stage.{name}.hold=…"
-                ));
-            }
-            stage.hold = hold;
+        let held = stages.filter(|stage| !stage.hold.is_zero());
+        if held.map(|stage| hold_for(stage, hold)).filter(|shorter| *shorter).count() > 0 {
+            let note = "what stages break comes earlier and lasts shorter, as their hold does";
+            ready.notes.push(note.to_owned());
         }
     }
     if let Some(per_s) = asked.rate {
@@ -130,32 +111,49 @@ pub fn ready(name: &str, text: &str, asked: &Asked, shipped: bool) -> Result<Rea
     Ok(ready)
 }
 
-/// The target, as far as it was named.
-fn whom(plan: &mut Plan, asked: &Asked) {
-    let target = &mut plan.target;
-    if !asked.url.is_empty() {
-        target.url.clone_from(&asked.url);
-        plan.groups.iter_mut().for_each(|group| group.url.clear());
-    }
-    target.pid = asked.pid.or(target.pid);
-    target.port = asked.port.or(target.port);
-    let texts = [
-        (&mut target.metrics, &asked.metrics),
-        (&mut target.api, &asked.api),
-        (&mut target.token, &asked.token),
-        (&mut target.redis, &asked.redis),
-    ];
-    for (known, asked) in texts {
-        if asked.is_some() {
-            known.clone_from(asked);
+/// Holds a stage so long. What it breaks keeps its order, and its share of a hold that is shorter;
+/// true: it was shortened.
+fn hold_for(stage: &mut Stage, hold: Span) -> bool {
+    let share = hold.0.as_secs_f64() / stage.hold.0.as_secs_f64();
+    stage.hold = hold;
+    let is_shorter = share < 1.0 && !stage.faults.is_empty();
+    for fault in stage.faults.iter_mut().filter(|_| is_shorter) {
+        for time in [&mut fault.at, &mut fault.lasts] {
+            let ms = (time.0.as_secs_f64() * share * 1_000.0).round() as u64;
+            // Zero means the whole hold.
+            let least = u64::from(!time.is_zero());
+            *time = Span(std::time::Duration::from_millis(ms.max(least)));
         }
     }
-    target.redis_pid = asked.redis_pid.or(target.redis_pid);
-    for (known, asked) in
-        [(&mut target.start, &asked.start), (&mut target.redis_start, &asked.redis_start)]
+    is_shorter
+}
+
+/// The target, as far as it was named.
+fn whom(plan: &mut Plan, asked: &Asked) {
+    let (target, named) = (&mut plan.target, &asked.target);
+    if !named.url.is_empty() {
+        target.url.clone_from(&named.url);
+        plan.groups.iter_mut().for_each(|group| group.url.clear());
+    }
+    target.pid = named.pid.or(target.pid);
+    target.port = named.port.or(target.port);
+    let texts = [
+        (&mut target.metrics, &named.metrics),
+        (&mut target.api, &named.api),
+        (&mut target.token, &named.token),
+        (&mut target.redis, &named.redis),
+    ];
+    for (known, named) in texts {
+        if named.is_some() {
+            known.clone_from(named);
+        }
+    }
+    target.redis_pid = named.redis_pid.or(target.redis_pid);
+    for (known, named) in
+        [(&mut target.start, &named.start), (&mut target.redis_start, &named.redis_start)]
     {
-        if !asked.is_empty() {
-            known.clone_from(asked);
+        if !named.is_empty() {
+            known.clone_from(named);
         }
     }
     plan.seed = asked.seed.or(plan.seed);

@@ -147,10 +147,8 @@ fn the_page_is_written() {
 fn the_plan_on_the_page_can_be_run() {
     let page = page();
     let text = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
-    let asked = crate::scenario::Asked {
-        url: vec!["mqtt://127.0.0.1:1883".to_owned()],
-        ..Default::default()
-    };
+    let mut asked = crate::scenario::Asked::default();
+    asked.target.url = vec!["mqtt://127.0.0.1:1883".to_owned()];
     let ready = crate::scenario::ready("page", text.expect("a plan"), &asked, false);
     assert!(ready.is_ok(), "{ready:?}");
 }

@@ -53,7 +53,7 @@ pub fn agent_with(name: &str, token: &str, fake: &Arc<Fake>, loads: bool) -> Soc
 impl Fake {
     /// One whose clock is so far ahead.
     pub fn new(skew_us: i64) -> Arc<Fake> {
-        let real = Own::loading(|_| panic!("only the clock is used"));
+        let real = Own::loading(|_| panic!("only the clock is used"), |_| {});
         let (kept, observes) = (Arc::default(), Mutex::new(false));
         Arc::new(Fake { real, skew_us, kept, observes })
     }

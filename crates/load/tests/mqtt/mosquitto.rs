@@ -36,7 +36,10 @@ impl Mosquitto {
         let mosquitto = Mosquitto { process, port, _folder: folder };
         let began = load::fleet::instant();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(load::fleet::instant() - began < Duration::from_secs(20), "it does not listen");
+            assert!(
+                load::fleet::instant() - began < Duration::from_secs(300),
+                "it does not listen"
+            );
             std::thread::yield_now();
         }
         mosquitto

@@ -116,4 +116,43 @@ mod tests {
             assert!(time(low, high).len() <= 42, "{low} {high}");
         }
     }
+
+    #[test]
+    fn steps_are_the_next_round_ones() {
+        assert_eq!([0.9, 1.0, 1.5, 3.0, 7.0, 20.0].map(nice), [1.0, 1.0, 2.0, 5.0, 10.0, 20.0]);
+        let at = |low, high, step| steps(low, high, step).collect::<Vec<_>>();
+        assert_eq!(at(0.5, 3.0, 1.0), [1.0, 2.0, 3.0]);
+        assert_eq!(at(-2.0, 1.9, 1.0), [-2.0, -1.0, 0.0, 1.0]);
+        assert_eq!(at(0.0, 1e6, 1.0).len(), 41);
+        let span = |to: f64| time(0.0, to).len();
+        assert_eq!((span(8.0), span(8.1)), (9, 5), "at most eight steps");
+        assert_eq!(
+            words(&time(0.0, 0.8)),
+            [
+                "0:00.0", "0:00.1", "0:00.2", "0:00.3", "0:00.4", "0:00.5", "0:00.6", "0:00.7",
+                "0:00.8"
+            ]
+        );
+        assert_eq!(words(&time(0.0, 1_000_000.0)).len(), 6, "two days each");
+        assert_eq!(words(&time(60.0, 120.0))[..2], ["1:00", "1:10"]);
+    }
+
+    #[test]
+    fn powers_have_more_marks_where_there_is_room() {
+        assert_eq!(words(&powers(Unit::Count, 0.0, 0.9)), ["1", "1.5", "2", "3", "4", "5", "7"]);
+        assert_eq!(words(&powers(Unit::Count, 0.0, 1.0)), ["1", "2", "5", "10"]);
+        assert_eq!(
+            words(&powers(Unit::Count, 0.0, 2.4)),
+            ["1", "2", "5", "10", "20", "50", "100", "200"]
+        );
+        assert_eq!(words(&powers(Unit::Count, 0.0, 2.5)), ["1", "10", "100"]);
+        assert_eq!(words(&powers(Unit::Count, 0.0, 6.1)), ["1", "100", "10k", "1M"]);
+        assert_eq!(
+            words(&linear(Unit::Bytes, 0.0, 4096.0)),
+            ["0", "1 KiB", "2 KiB", "3 KiB", "4 KiB"]
+        );
+        assert_eq!(words(&linear(Unit::Count, -100.0, 100.0)).len(), 5);
+        assert_eq!(words(&nines(1.0)), ["50 %", "90 %"]);
+        assert_eq!(words(&nines(5.0))[4..], ["99.99 %", "99.999 %"]);
+    }
 }

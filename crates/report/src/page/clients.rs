@@ -101,7 +101,7 @@ pub fn errors(source: &Source, run: &Run) -> Plot {
             continue;
         }
         if plot.lines.len() < CAUSES_MAX {
-            let name = format!("{} ({})", cause.name(), cause.side().name());
+            let name = format!("{} ({})", cause.name(), run.side_of(cause).name());
             let colour = (plot.lines.len() + 7) % 12;
             plot.lines.push(source::line(&name, colour, points));
         } else {

@@ -54,3 +54,24 @@ impl Heat {
         let _ = write!(path, "M{x} {y}h{wide}v{high}h-{wide}z");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_of_a_shade_that_follow_each_other_are_one_and_lie_where_they_belong() {
+        let columns = vec![vec![0.0, 0.1], vec![1.0, 0.1], vec![1.0], vec![0.0, 0.13]];
+        let heat = Heat { cell: (2.0, 0.5), y_from: 3.0, columns };
+        assert_eq!(
+            heat.svg(),
+            "<g class=\"heat\"><path class=\"h0\" d=\"M0 3.5h4v0.5h-4z\"/>\
+             <path class=\"h1\" d=\"M6 3.5h2v0.5h-2z\"/>\
+             <path class=\"h7\" d=\"M2 3h4v0.5h-4z\"/></g>"
+        );
+        let shades = [0.0, 0.001, 0.125, 0.99, 1.0].map(|value| {
+            Heat { cell: (1.0, 1.0), y_from: 0.0, columns: vec![vec![value]] }.shade(0, 0)
+        });
+        assert_eq!(shades, [None, Some(0), Some(1), Some(7), Some(7)]);
+    }
+}

@@ -431,3 +431,6 @@ fn unit_name(unit: Unit) -> &'static str {
         Unit::Seconds => "seconds",
     }
 }
+
+#[cfg(test)]
+mod tests;

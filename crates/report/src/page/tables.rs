@@ -50,7 +50,7 @@ pub fn causes(out: &mut String, run: &Run) {
             "<tr{class}><th>{}</th><td>{}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td>\
              <td>{}</td><td>{counter}</td></tr>",
             cause.name(),
-            cause.side().name(),
+            run.side_of(cause).name(),
             figure::count(count as f64),
             phases.join(", "),
             escape::html(cause.meaning()),

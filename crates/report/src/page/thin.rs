@@ -71,4 +71,22 @@ mod tests {
         assert_eq!(means.len(), 10);
         assert!(means.iter().all(|(_, mean)| (mean - 4.5).abs() < 1e-9));
     }
+
+    #[test]
+    fn as_many_points_as_may_be_stay_as_they_are() {
+        let points: Vec<Point> =
+            (0..10).map(|at| (f64::from(at), f64::from(at * at % 7))).collect();
+        assert_eq!(thin(&points, 10), points);
+        // Ends, and lowest and highest of four stretches of two.
+        assert_eq!(thin(&points, 9).len(), 8);
+        assert_eq!(thin(&points, 4), [points[0], points[5], points[7], points[9]]);
+        assert_eq!(thin(&points[..4], 1), points[..4]);
+    }
+
+    #[test]
+    fn a_mean_is_of_its_stretch_and_stands_in_its_middle() {
+        let points = [(0.0, 1.0), (4.0, 3.0), (5.0, 10.0), (10.0, 20.0)];
+        assert_eq!(means(&points, 10.0, 2), [(2.5, 2.0), (7.5, 15.0)]);
+        assert_eq!(means(&points[..1], 10.0, 2), [(2.5, 1.0), (7.5, 0.0)]);
+    }
 }

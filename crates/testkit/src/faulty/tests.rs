@@ -47,6 +47,22 @@ fn every_fate_is_carried_out_and_counted_once() {
 }
 
 #[test]
+fn what_one_says_reaches_another() {
+    let to_next: Mediator = Arc::new(|from, heard: &mut Vec<u8>| {
+        vec![((from + 1) % 2, std::mem::take(heard)), (from, b"passed".to_vec())]
+    });
+    let server = Faulty::start(vec![Fate::new("passes", [Step::Hear, Step::Mediate(to_next)])]);
+    let [mut one, mut other] = [call(&server), call(&server)];
+    assert!(server.wait("passes", 2, Duration::from_secs(30)), "both are there");
+    one.write_all(b"to you").expect("it is open");
+    let mut back = [0; 6];
+    other.read_exact(&mut back).expect("it was passed on");
+    assert_eq!(&back, b"to you");
+    one.read_exact(&mut back).expect("it was told");
+    assert_eq!(&back, b"passed");
+}
+
+#[test]
 fn gates_refuse_or_stay_silent() {
     let closed = Gate::closed();
     let refused = TcpStream::connect(closed.address()).map_err(|error| error.kind());

@@ -1,6 +1,6 @@
 //! One connection of a faulty server: its steps, carried out.
 
-use super::{FAREWELL_READS, Fate, READ, Shared, Step};
+use super::{FAREWELL_READS, Fate, Mediator, READ, Shared, Step};
 use rustix::net::sockopt::set_socket_linger;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -22,7 +22,7 @@ impl Wire for TcpStream {
 }
 
 /// Goes through a fate.
-pub(super) fn live(stream: TcpStream, fate: &Fate, shared: &Shared) {
+pub(super) fn live((number, stream): (u64, TcpStream), fate: &Fate, shared: &Shared) {
     let mut wire: Option<Box<dyn Wire>> = Some(Box::new(stream));
     let last = fate.steps.len().saturating_sub(1);
     for (at, step) in fate.steps.iter().enumerate() {
@@ -37,6 +37,9 @@ pub(super) fn live(stream: TcpStream, fate: &Fate, shared: &Shared) {
             continue;
         }
         let Some(wire) = wire.as_deref_mut() else { return };
+        if let Step::Mediate(mediator) = step {
+            return mediate(number, mediator, wire, shared);
+        }
         if !carry_out(step, wire, shared) {
             return;
         }
@@ -56,7 +59,9 @@ fn carry_out(step: &Step, wire: &mut dyn Wire, shared: &Shared) -> bool {
         Step::Drip(piece, times, pause) => {
             (0..*times).all(|_| shared.rest(Some(*pause)) && say(wire, piece))
         }
-        Step::Wrap(_) => unreachable!("whoever goes through the steps puts it around"),
+        Step::Wrap(_) | Step::Mediate(_) => {
+            unreachable!("whoever goes through the steps does it")
+        }
         Step::Serve(answer) => {
             let mut heard = Vec::new();
             while let Some(more) = hear(wire) {
@@ -89,6 +94,22 @@ fn carry_out(step: &Step, wire: &mut dyn Wire, shared: &Shared) -> bool {
             // The last descriptor's close resets: the server's own copy goes first, or after.
             let _ = set_socket_linger(wire.socket(), Some(Duration::ZERO));
             false
+        }
+    }
+}
+
+/// Passes on what comes, until the peer ends.
+fn mediate(number: u64, mediator: &Mediator, wire: &mut dyn Wire, shared: &Shared) {
+    let mut heard = Vec::new();
+    while let Some(more) = hear(wire) {
+        heard.extend_from_slice(&more);
+        // What two connections say to a third must not be mixed, nor change places.
+        let state = shared.lock();
+        for (to, bytes) in mediator(number, &mut heard) {
+            if let Some(mut stream) = state.open.get(&to) {
+                // Whoever has gone hears nothing.
+                let _ = stream.write_all(&bytes);
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ impl Machine for Echo {
     fn opened(&mut self, now: Now, _: &Link, out: &mut Outbox<Vec<u8>>) -> Result<(), CloseReason> {
         out.bytes().extend_from_slice(self.first.unwrap_or_default());
         out.wake(now.after(Duration::from_secs(5)));
-        out.silence(10);
+        out.silence(10_000);
         Ok(())
     }
 

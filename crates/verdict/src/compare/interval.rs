@@ -203,4 +203,90 @@ mod tests {
         assert!(holds(of_slopes((100.0, 0.99, 50), (102.0, 0.99, 50)), 0.0));
         assert!(!holds(of_slopes((100.0, 0.999, 50), (150.0, 0.999, 50)), 0.0));
     }
+
+    fn near(one: f64, other: f64) -> bool {
+        (one - other).abs() < 1e-6
+    }
+
+    #[test]
+    fn wilsons_limits_are_those_of_the_book() {
+        // 10 of 100: 0.0552 to 0.1744 (Newcombe 1998, method 3).
+        let (share, low, high) = wilson((10.0, 100.0)).expect("limits");
+        assert!(share == 0.1 && (low - 0.0552).abs() < 1e-4 && (high - 0.1744).abs() < 1e-4);
+        let (_, low, high) = wilson((0.0, 10.0)).expect("limits");
+        assert!(low == 0.0 && (high - 0.2775).abs() < 1e-4, "{low} {high}");
+        let (_, low, high) = wilson((10.0, 10.0)).expect("limits");
+        assert!(high == 1.0 && (low - 0.7225).abs() < 1e-4, "{low} {high}");
+        assert!(wilson((1.0, 1.0)).is_some() && wilson((0.5, 0.9)).is_none());
+        assert!(wilson((-1.0, 10.0)).is_none() && wilson((11.0, 10.0)).is_none());
+    }
+
+    #[test]
+    fn differences_join_as_mover_does() {
+        // From 10 (8 to 13) to 20 (16 to 27): 10 - sqrt(4² + 3²) to 10 + sqrt(7² + 2²).
+        let known = joined((10.0, 8.0, 13.0), (20.0, 16.0, 27.0)).expect("an interval");
+        assert!(near(known.low, 5.0) && near(known.high, 10.0 + 53_f64.sqrt()), "{known:?}");
+        assert_eq!(joined((10.0, 8.0, 13.0), (20.0, 16.0, f64::INFINITY)), None);
+        assert_eq!((finite(f64::NAN, 1.0), finite(1.0, f64::NAN)), (None, None));
+    }
+
+    #[test]
+    fn ten_rows_are_enough_for_means_and_five_beyond_for_percentiles() {
+        let rows: Vec<f64> = (0..10).map(f64::from).collect();
+        assert!(of_means(&rows, &rows).is_some());
+        assert!(of_means(&rows[1..], &rows).is_none() && of_means(&rows, &rows[1..]).is_none());
+        let spectrum = |count: u64| {
+            let mut spectrum = Spectrum::default();
+            (1..=count).for_each(|us| spectrum.note(us));
+            spectrum
+        };
+        assert!(limits(&spectrum(500), 1.0).is_some() && limits(&spectrum(499), 1.0).is_none());
+        assert!(limits(&spectrum(20), 75.0).is_some() && limits(&spectrum(19), 75.0).is_none());
+    }
+
+    #[test]
+    fn blocks_keep_the_mean_and_its_scatter() {
+        let mut prng = Prng::new(3);
+        let values: Vec<f64> = (0..100).map(f64::from).collect();
+        let drawn: Vec<f64> = (0..4_000).map(|_| drawn(&values, &mut prng)).collect();
+        let mean = drawn.iter().sum::<f64>() / 4_000.0;
+        let scatter = drawn.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 4_000.0;
+        assert!((mean - 49.5).abs() < 1.0, "{mean}");
+        // Ten blocks of ten neighbours each: about 833 / 10, where single rows would give 8.3.
+        assert!((60.0..100.0).contains(&scatter), "{scatter}");
+        assert_eq!(super::drawn(&[4.0; 7], &mut prng), 4.0);
+    }
+
+    #[test]
+    fn means_and_errors_are_exact() {
+        assert_eq!(mean_and_error(&[1.0, 2.0, 6.0]), Some((3.0, 14.0 / 2.0 / 3.0)));
+        assert_eq!(mean_and_error(&[1.0]), None);
+        // Unequal scatter: Welch's degrees are 1.04, so t is that of one degree.
+        let known = of_runs(&[10.0, 10.2], &[20.0, 30.0]).expect("an interval");
+        let half = 12.706 * (0.01_f64 + 25.0).sqrt();
+        assert!(
+            (known.low - (14.9 - half)).abs() < 1e-9 && (known.high - (14.9 + half)).abs() < 1e-9
+        );
+        // So many that the normal's t would do: the table ends at thirty degrees.
+        let [one, other] =
+            [0.0, 1.0].map(|base| (0..40).map(|n| base + f64::from(n % 2)).collect::<Vec<_>>());
+        let known = of_runs(&one, &other).expect("an interval");
+        let half = 2.042 * (2.0 * 10.0 / 39.0 / 40.0_f64).sqrt();
+        assert!((known.high - known.low - 2.0 * half).abs() < 1e-9, "{known:?}");
+    }
+
+    #[test]
+    fn a_slope_is_as_sure_as_its_line_is_straight() {
+        // Error of a slope: slope x sqrt((1 - r2) / r2 / (points - 2)).
+        let known = of_slopes((0.0, 1.0, 9), (100.0, 0.5, 102)).expect("an interval");
+        assert!(
+            near(known.low, 100.0 - Z * 10.0) && near(known.high, 100.0 + Z * 10.0),
+            "{known:?}"
+        );
+        let down = of_slopes((0.0, 1.0, 9), (-100.0, 0.5, 102)).expect("an interval");
+        assert!(
+            near(down.low, -100.0 - Z * 10.0) && near(down.high, -100.0 + Z * 10.0),
+            "{down:?}"
+        );
+    }
 }

@@ -186,7 +186,8 @@ fn pooled(
     let sides = scopes.each_ref();
     match figure {
         Figure::Plain(Plain::BytesPerConnection) => {
-            let lines = sides.map(|side| side.first().and_then(|scope| memory_line(scope.series)));
+            let lines =
+                sides.map(|side| side.first().and_then(|scope| memory_line(scope.series).ok()));
             let points = sides.map(|side| {
                 side.first().map_or(0, |scope| memory_points(scope.series, TARGET_RSS).len())
             });

@@ -190,4 +190,37 @@ mod tests {
         let found = detect(&Case::of(&made.run(10)));
         assert_eq!((found[0].gravity, found[0].from_ms), (Gravity::Limit, 18_000));
     }
+
+    #[test]
+    fn full_is_within_a_hundredth_and_eight_and_near_within_a_tenth() {
+        let with = |open: f64, limit: f64| {
+            let mut made = Made::of(20);
+            made.gauge("target.process.fds", move |_| open);
+            made.gauge("target.process.fds_max", move |_| limit);
+            detect(&Case::of(&made.run(10))).first().map(|found| found.gravity)
+        };
+        let (limit, near) = (Some(Gravity::Limit), Some(Gravity::Warning));
+        assert_eq!([with(9_992.0, 10_000.0), with(9_991.0, 10_000.0)], [limit, near], "eight");
+        assert_eq!([with(297.0, 300.0), with(296.0, 300.0)], [limit, near], "a hundredth");
+        assert_eq!([with(49.0, 50.0), with(48.0, 50.0)], [limit, near], "one at least");
+        assert_eq!([with(9_000.0, 10_000.0), with(8_999.0, 10_000.0)], [near, None]);
+        assert_eq!(with(5.0, 0.0), None, "no limit is known");
+    }
+
+    #[test]
+    fn a_machine_is_full_at_ninety_nine_percent_and_its_callers_failures_are_counted() {
+        let with = |open: f64| {
+            let mut made = Made::of(20);
+            made.gauge("target.host.files_open", move |_| open);
+            made.gauge("target.host.files_max", |_| 1_000.0);
+            detect(&Case::of(&made.run(10))).first().map(|found| found.gravity)
+        };
+        assert_eq!([with(990.0), with(989.0)], [Some(Gravity::Limit), Some(Gravity::Warning)]);
+        assert_eq!([with(900.0), with(899.0)], [Some(Gravity::Warning), None]);
+        let mut made = Made::of(20);
+        made.ended(Phase::Connect, Cause::NoSystemFiles, 1, 5);
+        let found = detect(&Case::of(&made.run(10)));
+        assert_eq!((found.len(), found[0].gravity), (1, Gravity::Limit));
+        assert!(found[0].evidence.contains("1 calls failed with ENFILE"), "{}", found[0].evidence);
+    }
 }

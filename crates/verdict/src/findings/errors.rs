@@ -68,7 +68,7 @@ fn of_cause(case: &Case, cause: Cause) -> Option<Finding> {
     let unexplained = matches!(cause, Cause::Internal | Cause::LocalError);
     Some(Finding {
         gravity: if unexplained || share >= SHARE { Gravity::Warning } else { Gravity::Note },
-        side: match cause.side() {
+        side: match case.run.side_of(cause) {
             Side::Between => String::new(),
             side => side.name().to_owned(),
         },

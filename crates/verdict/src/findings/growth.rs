@@ -3,7 +3,7 @@
 
 use crate::case::Case;
 use crate::columns::{ONLINE, TARGET_RSS};
-use crate::figure::memory_points;
+use crate::figure::{MOVED_BYTES, memory_points};
 use crate::fit::Line;
 use crate::window;
 use crate::words;
@@ -13,10 +13,13 @@ use lab::run::{Finding, Gravity, Stage};
 const CLIENTS: f64 = 100.0;
 /// How straight it must be to be called a line.
 const STRAIGHT: f64 = 0.98;
-/// A hold that is long enough to speak of a leak, milliseconds.
-const HOLD_MS: u64 = 60_000;
-/// Growth over a hold that is one, as a share.
+/// A hold that is long enough to speak of growth, milliseconds.
+const HOLD_MS: u64 = 10_000;
+/// Rows that it needs.
+const ROWS: usize = 8;
+/// Growth over a hold that is one, as a share and in bytes.
 const LEAK: f64 = 0.01;
+const LEAK_BYTES: f64 = 2.0 * 1024.0 * 1024.0;
 
 /// What memory did.
 pub fn detect(case: &Case) -> Vec<Finding> {
@@ -45,6 +48,24 @@ fn slope(case: &Case) -> Option<Finding> {
         ),
         None => String::new(),
     };
+    if line.slope < MOVED_BYTES {
+        return Some(Finding {
+            gravity: Gravity::Note,
+            side: "target".to_owned(),
+            what: "What one more client costs the server's process is not known: its memory did \
+                   not move."
+                .to_owned(),
+            evidence: format!(
+                "{} while {} clients came, over {} rows: it had room from before",
+                words::bytes(points.last()?.1 - points.first()?.1),
+                words::count(clients),
+                points.len()
+            ),
+            remedy: "Start the server anew before a run that asks for memory a client.".to_owned(),
+            from_ms: 0,
+            to_ms: case.end_ms(),
+        });
+    }
     let straight = line.r2 >= STRAIGHT;
     Some(Finding {
         gravity: if straight { Gravity::Note } else { Gravity::Warning },
@@ -81,7 +102,9 @@ fn leak(case: &Case, stage: &Stage) -> Option<(Finding, f64)> {
     let least = online.iter().copied().fold(f64::INFINITY, f64::min);
     let line = window::trend(case.series(), TARGET_RSS, hold)?;
     let drift = window::drift(case.series(), TARGET_RSS, hold)?;
-    if drift < LEAK || line.r2 < 0.8 || most - least > 0.01 * most {
+    let grown = line.slope * (hold.1 - hold.0) as f64 / 1_000.0;
+    let is_held = online.len() >= ROWS && most - least <= 0.01 * most;
+    if drift < LEAK || grown < LEAK_BYTES || line.r2 < 0.8 || !is_held {
         return None;
     }
     let finding = Finding {
@@ -91,9 +114,11 @@ fn leak(case: &Case, stage: &Stage) -> Option<(Finding, f64)> {
                that fill."
             .to_owned(),
         evidence: format!(
-            "in stage `{}` +{} at {} clients, {} an hour if it goes on (R2 {:.3})",
+            "in stage `{}` +{} (+{}) in {} at {} clients, {} an hour if it goes on (R2 {:.3})",
             stage.name,
+            words::bytes(grown),
             words::percent(drift),
+            words::time((hold.1 - hold.0) as f64 * 1e3),
             words::count(most),
             words::bytes(line.slope * 3_600.0),
             line.r2
@@ -127,6 +152,22 @@ mod tests {
     }
 
     #[test]
+    fn a_warm_server_tells_nothing_about_the_cost_of_a_client() {
+        let mut made = Made::of(100);
+        made.gauge("clients.online", |s| (1_000 * s.min(50)) as f64);
+        made.gauge(TARGET_RSS, |_| 5e7);
+        let run = made.run(50_000);
+        let found = detect(&Case::of(&run));
+        assert_eq!(found[0].gravity, Gravity::Note);
+        assert!(found[0].what.contains("is not known"), "{}", found[0].what);
+        assert!(found[0].evidence.starts_with("0 B while 50,000 clients"), "{}", found[0].evidence);
+        let scope = crate::Scope::of_run(&run);
+        for rule in ["bytes_per_connection.r2 > 0.999", "bytes_per_connection < 1GiB"] {
+            assert_eq!(crate::check(rule, &scope).held, None, "{rule}");
+        }
+    }
+
+    #[test]
     fn memory_that_grows_alone_is_told_and_memory_that_grows_with_clients_is_not() {
         let with = |online: fn(u64) -> f64| {
             let mut made = Made::of(100);
@@ -137,5 +178,40 @@ mod tests {
         };
         assert_eq!(with(|_| 1_000.0), 1);
         assert_eq!(with(|s| 1_000.0 + 50.0 * s as f64), 0);
+    }
+
+    #[test]
+    fn a_hundred_clients_cost_something_and_fewer_tell_nothing() {
+        let with = |clients: u64| {
+            let mut made = Made::of(100);
+            made.gauge("clients.online", move |s| (clients * s.min(50) / 50) as f64);
+            made.gauge(TARGET_RSS, move |s| 1e7 + 5_000.0 * (clients * s.min(50) / 50) as f64);
+            detect(&Case::of(&made.run(clients))).len()
+        };
+        assert_eq!((with(100), with(50)), (1, 0));
+    }
+
+    #[test]
+    fn a_leak_is_told_only_where_it_is_long_large_and_straight() {
+        let with = |seconds: u64, arrived_ms: u64, rss: fn(f64) -> f64, online: fn(u64) -> f64| {
+            let mut made = Made::of(seconds);
+            made.gauge("clients.online", online);
+            made.gauge(TARGET_RSS, move |s| rss(s as f64));
+            let mut run = made.run(1_000);
+            run.stages[0].arrived_ms = arrived_ms;
+            let found = detect(&Case::of(&run));
+            found.into_iter().find(|found| found.what.contains("leak"))
+        };
+        let steady = |_| 1_000.0;
+        let leak = with(100, 0, |s| 1e8 + 1e6 * s, steady).expect("a leak");
+        assert!(leak.evidence.contains("+95.4 MiB (+100 %)"), "{}", leak.evidence);
+        assert!(leak.evidence.contains("3.35 GiB an hour"), "{}", leak.evidence);
+        assert!(with(100, 90_000, |s| 1e8 + 1e6 * s, steady).is_some(), "ten seconds are enough");
+        assert!(with(100, 90_001, |s| 1e8 + 1e6 * s, steady).is_none(), "less is not");
+        assert!(with(100, 0, |s| 1e8 + 9e3 * s, steady).is_none(), "less than a hundredth");
+        assert!(with(100, 0, |s| 1e6 + 1e4 * s, steady).is_none(), "less than two megabytes");
+        assert!(with(100, 0, |s| 1e8 + 5e7 * (s % 2.0), steady).is_none(), "it is no line");
+        assert!(with(100, 0, |s| 1e8 + 1e6 * s, |s| 1_000.0 + (s % 2) as f64 * 11.0).is_none());
+        assert!(with(100, 0, |s| 1e8 + 1e6 * s, |s| 1_000.0 + (s % 2) as f64 * 10.0).is_some());
     }
 }

@@ -20,7 +20,7 @@ fn before(to: SocketAddr) -> Proxy {
 
 fn call(proxy: &Proxy) -> TcpStream {
     let stream = TcpStream::connect(proxy.address()).expect("it listens");
-    let patience = Some(Duration::from_secs(20));
+    let patience = Some(Duration::from_secs(300));
     stream.set_read_timeout(patience).expect("it is a socket");
     stream
 }
@@ -81,7 +81,7 @@ fn what_is_silenced_goes_on_later() {
     assert_eq!(silent.iter().filter(|silent| **silent).count(), 6);
     assert_eq!(proxy.clear(), Ok(0));
     for (stream, silent) in streams.iter_mut().zip(silent) {
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("it is a socket");
+        stream.set_read_timeout(Some(Duration::from_secs(300))).expect("it is a socket");
         let mut back = [0; 3];
         if silent {
             stream.read_exact(&mut back).expect("what was held passes now");

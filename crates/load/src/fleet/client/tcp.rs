@@ -4,7 +4,7 @@
 
 use model::close::CloseReason;
 use model::machine::{Input, Outbox};
-use model::pilot::Observation;
+use model::pilot::{HEAD_BYTES, Observation};
 use std::collections::VecDeque;
 
 /// One connection.
@@ -42,7 +42,7 @@ impl Client {
         out: &mut Out,
     ) -> Result<(), CloseReason> {
         let count = input.rest().len();
-        let bytes = input.take(count);
+        input.take(count);
         let mut left = count;
         while let Some(asked) = &mut self.asked
             && let Some(due) = asked.due.front_mut()
@@ -57,11 +57,9 @@ impl Client {
             }
         }
         if left > 0 {
-            let mut head = [0; 16];
-            let front = left.min(head.len());
-            head[..front].copy_from_slice(&bytes[count - left..][..front]);
+            // Bytes that nobody asked for have no front that means anything.
             let bytes = u32::try_from(left).unwrap_or(u32::MAX);
-            out.say(Observation::Heard { bytes, head, again: false });
+            out.say(Observation::Heard { bytes, head: [0; HEAD_BYTES], rest: 0, again: false });
         }
         Ok(())
     }

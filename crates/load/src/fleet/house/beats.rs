@@ -103,13 +103,16 @@ impl PilotHouse {
     }
 
     pub(super) fn pong(&mut self, now: Now, pilot: u32, desk: &mut Desk) {
-        let timeout = self.plan.timeout;
+        let (timeout, thawed) = (self.plan.timeout, self.thawed);
         let this = self.at(pilot);
         if this.state != State::Online || !this.flags.take(Flags::PINGING) {
             self.log.unasked_pongs += 1;
             return;
         }
         let (spent, late_us) = (now.mono - this.since, this.late_us);
+        if this.since >= thawed {
+            this.flags.take(Flags::FROZEN);
+        }
         let overdue = this.flags.take(Flags::OVERDUE);
         let late = overdue || spent > timeout;
         self.log.open_pings -= 1;

@@ -71,19 +71,24 @@ impl PilotHouse {
             Cut::StopReading => self.hear_with(pilot, Ears::Deaf, desk),
             Cut::Thaw => {
                 self.log.thawed += 1;
+                self.thawed = now.mono;
                 self.hear_with(pilot, Ears::Open, desk);
             }
         }
     }
 
     fn hear_with(&mut self, pilot: u32, ears: Ears, desk: &mut Desk) {
-        self.at(pilot).ears = ears;
+        let this = self.at(pilot);
+        this.ears = ears;
+        if ears != Ears::Open {
+            this.flags.set(Flags::FROZEN);
+        }
         self.tell(pilot, Act::Hold(ears != Ears::Open), desk);
     }
 
     fn count_cut(&mut self, now: Now, pilot: u32) {
         self.log.causes.count(Phase::Online, Cause::Cut);
-        self.offline(pilot);
+        self.offline(pilot, Cause::Cut);
         let this = self.at(pilot);
         this.state = State::Leaving;
         this.since = now.mono;

@@ -8,7 +8,7 @@ use super::{Desk, PilotHouse};
 use crate::fleet::pilot::{Ears, Flags, Seat, State};
 use crate::fleet::plan::Reconnect;
 use base::time::Now;
-use lab::cause::{Cause, Phase};
+use lab::cause::{Cause, Phase, Side};
 use model::close::CloseReason;
 use model::id::ConnRef;
 use std::time::Duration;
@@ -41,9 +41,10 @@ impl PilotHouse {
 
     pub(super) fn kicked(&mut self, now: Now, pilot: u32, code: u32, desk: &mut Desk) {
         if self.at(pilot).state == State::Online {
-            self.end(Phase::Online, Cause::Kicked);
+            let cause = self.unless_frozen(pilot, Cause::Kicked);
+            self.end(Phase::Online, cause);
             self.log.codes.count(&format!("kicked {code}"));
-            self.offline(pilot);
+            self.offline(pilot, cause);
             self.at(pilot).lose(now.mono);
             self.leave(now, pilot, 0, desk);
         }
@@ -54,7 +55,7 @@ impl PilotHouse {
         self.log.go_aways += 1;
         if self.at(pilot).state == State::Online && self.plan.reconnect != Reconnect::Never {
             self.end(Phase::Online, Cause::Redirected);
-            self.offline(pilot);
+            self.offline(pilot, Cause::Redirected);
             self.at(pilot).lose(now.mono);
             self.leave(now, pilot, retry_after_ms, desk);
         }
@@ -88,13 +89,16 @@ impl PilotHouse {
                 self.count_end(pilot, Phase::Bind, reason, desk);
             }
             State::Online => {
-                let cause = if told && is_farewell(reason) { Some(Cause::Farewell) } else { None };
-                match cause {
-                    Some(cause) => self.end(Phase::Online, cause),
-                    None => self.count_end(pilot, Phase::Online, reason, desk),
+                let is_planned = told && is_farewell(reason);
+                let cause = match is_planned {
+                    true => Cause::Farewell,
+                    false => self.count_end(pilot, Phase::Online, reason, desk),
+                };
+                if is_planned {
+                    self.end(Phase::Online, cause);
                 }
-                self.offline(pilot);
-                if cause.is_none() && !self.stopping {
+                self.offline(pilot, cause);
+                if !is_planned && !self.stopping {
                     self.at(pilot).lose(now.mono);
                 }
             }
@@ -129,29 +133,42 @@ impl PilotHouse {
         self.come_back(now, pilot);
     }
 
-    /// Counts an end that `net` told.
-    fn count_end(&mut self, pilot: u32, phase: Phase, reason: CloseReason, desk: &Desk) {
+    /// Counts an end that `net` told, and says as what.
+    fn count_end(&mut self, pilot: u32, phase: Phase, reason: CloseReason, desk: &Desk) -> Cause {
         if reason == CloseReason::OwnStop && self.at(pilot).flags.has(Flags::FAREWELL) {
-            return self.end(phase, Cause::Farewell);
+            self.end(phase, Cause::Farewell);
+            return Cause::Farewell;
         }
         let detail = desk.detail();
-        self.end(phase, crate::cause::of(phase, reason, detail));
+        let cause = self.unless_frozen(pilot, crate::cause::of(phase, reason, detail));
+        self.end(phase, cause);
         if let Some(word) = crate::cause::word(detail) {
             self.log.codes.count(&word);
         }
+        cause
     }
 
-    /// What was under way on a bound connection is lost.
-    pub(super) fn offline(&mut self, pilot: u32) {
+    /// A cause, or that the tester itself had frozen the client: whoever lets such a one go does
+    /// what he should.
+    fn unless_frozen(&mut self, pilot: u32, cause: Cause) -> Cause {
+        let is_theirs = matches!(cause.side(), Side::Target | Side::Between);
+        let frozen = self.at(pilot).flags.has(Flags::FROZEN);
+        if frozen && is_theirs { Cause::Frozen } else { cause }
+    }
+
+    /// What was under way on a bound connection is lost with it.
+    pub(super) fn offline(&mut self, pilot: u32, cause: Cause) {
+        let planned = cause.side() == Side::Plan;
         self.log.online_now -= 1;
-        self.flights_lost(pilot);
+        self.flights_lost(pilot, planned);
         let this = self.at(pilot);
+        this.flags.take(Flags::FROZEN);
         let was_pinging = this.flags.take(Flags::PINGING);
         this.flags.take(Flags::OVERDUE);
         this.ears = Ears::Open;
         if was_pinging {
             self.log.open_pings -= 1;
-            self.log.lost_pings += 1;
+            *(if planned { &mut self.log.cut_pings } else { &mut self.log.lost_pings }) += 1;
         }
     }
 

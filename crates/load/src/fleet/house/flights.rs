@@ -6,7 +6,7 @@
 
 use super::{Desk, PilotHouse};
 use crate::fleet::client::Profile;
-use crate::fleet::pilot::{NONE, Pilot, State};
+use crate::fleet::pilot::{Flags, NONE, Pilot, State};
 use base::time::{Instant, Now};
 use lab::timing::Timing;
 
@@ -66,6 +66,19 @@ impl Flights {
         Some(flight)
     }
 
+    /// Takes the oldest that has no answer to wait for, if its number is not above `seq`.
+    fn pop_unanswered(&mut self, pilot: &mut Pilot, seq: u32) -> Option<Flight> {
+        let (mut before, mut place) = (NONE, pilot.oldest);
+        while let Some(flight) = self.all.get(place as usize).copied().filter(|it| it.seq <= seq) {
+            if !flight.is_answered {
+                self.remove(pilot, before, place);
+                return Some(flight);
+            }
+            (before, place) = (place, flight.next);
+        }
+        None
+    }
+
     /// Takes the one with this number, wherever it stands.
     fn pick(&mut self, pilot: &mut Pilot, seq: u32) -> Option<Flight> {
         let (mut before, mut place) = (NONE, pilot.oldest);
@@ -98,7 +111,8 @@ impl Flights {
 const WINDOW_FULL: u32 = 0x100;
 
 impl PilotHouse {
-    fn sends_requests(&self) -> bool {
+    /// Whether its clients ask and are answered, in place of speaking to each other.
+    pub(super) fn sends_requests(&self) -> bool {
         matches!(self.plan.profile, Profile::Http(_) | Profile::Tcp)
     }
 
@@ -134,12 +148,42 @@ impl PilotHouse {
         }
         let is_request = self.sends_requests();
         let timing = if is_request { Timing::Request } else { Timing::Publish };
+        let thawed = self.thawed;
         while let Some(flight) = self.flights.pop(&mut self.pilots[pilot as usize], seq) {
+            if flight.is_answered && flight.at >= thawed {
+                self.at(pilot).flags.take(Flags::FROZEN);
+            }
             *self.sums().1 -= 1;
             *(if is_request { &mut self.log.answered } else { &mut self.log.taken }) += 1;
             if flight.is_answered {
                 self.note(timing, now.mono - flight.at, flight.late_us);
             }
+        }
+        self.fill_windows(now, pilot, desk);
+    }
+
+    /// The server has taken this one; some before it are still under way.
+    pub(super) fn taken_alone(&mut self, now: Now, pilot: u32, seq: u32, desk: &mut Desk) {
+        let this = &mut self.pilots[pilot as usize];
+        if this.state != State::Online {
+            return;
+        }
+        let Some(flight) = self.flights.pick(this, seq) else { return };
+        *self.sums().1 -= 1;
+        self.log.taken += 1;
+        self.note(Timing::Publish, now.mono - flight.at, flight.late_us);
+        self.fill_windows(now, pilot, desk);
+    }
+
+    /// What has no answer has left, up to this one.
+    pub(super) fn written(&mut self, now: Now, pilot: u32, seq: u32, desk: &mut Desk) {
+        let this = &mut self.pilots[pilot as usize];
+        if this.state != State::Online {
+            return;
+        }
+        while self.flights.pop_unanswered(&mut self.pilots[pilot as usize], seq).is_some() {
+            *self.sums().1 -= 1;
+            self.log.taken += 1;
         }
         self.fill_windows(now, pilot, desk);
     }
@@ -171,12 +215,18 @@ impl PilotHouse {
         self.held.push(pilot);
     }
 
-    /// What was under way is lost with its connection.
-    pub(super) fn flights_lost(&mut self, pilot: u32) {
+    /// What was under way is lost with its connection, which the plan ended or somebody else.
+    pub(super) fn flights_lost(&mut self, pilot: u32, planned: bool) {
         let is_request = self.sends_requests();
         while self.flights.pop(&mut self.pilots[pilot as usize], u32::MAX).is_some() {
             *self.sums().1 -= 1;
-            *(if is_request { &mut self.log.lost_requests } else { &mut self.log.lost }) += 1;
+            let log = &mut self.log;
+            *match (is_request, planned) {
+                (true, true) => &mut log.cut_requests,
+                (true, false) => &mut log.lost_requests,
+                (false, true) => &mut log.cut,
+                (false, false) => &mut log.lost,
+            } += 1;
         }
         if is_request {
             // A machine of theirs begins anew with each connection.

@@ -1,21 +1,24 @@
-//! What becomes of messages that arrive: timed by their head, looked at by their number, answered.
+//! What becomes of messages that arrive: timed by their head, told apart by their proof, answered.
 //!
-//! Where each client hears one sender, its numbers tell what is missing, what came twice and what
-//! came late. A number that is passed over may still come: it is missing once it has not for a
-//! second.
+//! Every message whose body bears a proof is known by its publisher and number, whatever its topic:
+//! it is the first of its kind, a copy, or late. Where each client hears one sender, its numbers
+//! tell besides what is missing. A number that is passed over may still come: it is missing once it
+//! has not for a while. What cannot be told of a message is counted, as unjudged.
 
+use super::lately::{Rank, key};
 use super::traffic::topic_of;
 use super::{Desk, PilotHouse};
 use crate::fleet::client::{Act, Letter, Profile};
-use crate::fleet::stamp::{self, From, ROW_END};
+use crate::fleet::stamp::{self, ANSWERS, From, Head, NO_TOPIC, Proof, ROW_END, Sign, UNORDERED};
 use base::time::{Instant, Now};
 use lab::timing::Timing;
 use std::collections::{HashSet, VecDeque};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// Time after which a number that was passed over is missing.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Numbers that are waited for, at most; more are missing at once.
+/// Numbers that are waited for, at most; more are missing at once. Likewise those given up.
 const WAITED_FOR_MAX: usize = 1 << 20;
 
 /// Numbers that were passed over.
@@ -24,6 +27,19 @@ pub(super) struct Gaps {
     waited_for: HashSet<(u32, u32)>,
     /// The same in the order of time.
     since: VecDeque<(Instant, u32, u32)>,
+    /// Those that were waited for in vain.
+    given_up: HashSet<(u32, u32)>,
+}
+
+/// What became of a number that was passed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Filled {
+    /// It came in time.
+    Late,
+    /// It came when it had been called missing.
+    Found,
+    /// It had come before.
+    Again,
 }
 
 impl Gaps {
@@ -41,6 +57,15 @@ impl Gaps {
         has_room
     }
 
+    /// A number comes that is not ahead.
+    fn fill(&mut self, pilot: u32, number: u32) -> Filled {
+        match (pilot, number) {
+            one if self.waited_for.remove(&one) => Filled::Late,
+            one if self.given_up.remove(&one) => Filled::Found,
+            _ => Filled::Again,
+        }
+    }
+
     /// How many have been waited for long enough.
     pub(super) fn give_up(&mut self, now: Instant) -> u64 {
         let mut missing = 0;
@@ -48,55 +73,89 @@ impl Gaps {
             && now - since >= PATIENCE
         {
             self.since.pop_front();
-            missing += u64::from(self.waited_for.remove(&(pilot, number)));
+            if self.waited_for.remove(&(pilot, number)) {
+                missing += 1;
+                if self.given_up.len() < WAITED_FOR_MAX {
+                    self.given_up.insert((pilot, number));
+                }
+            }
         }
         missing
     }
 }
 
+/// A message that came.
+pub(super) struct Came<'a> {
+    /// The front of its body.
+    pub front: &'a [u8],
+    /// Bytes of its body.
+    pub bytes: u32,
+    /// Checksum of what is behind the front.
+    pub rest: u32,
+    /// The server says that it may have been sent before.
+    pub again: bool,
+}
+
 impl PilotHouse {
-    /// A message with this front of so many bytes.
-    pub(super) fn heard(
-        &mut self,
-        now: Now,
-        pilot: u32,
-        (front, bytes): (&[u8], u32),
-        again: bool,
-        desk: &mut Desk,
-    ) {
+    /// A message has come.
+    pub(super) fn heard(&mut self, now: Now, pilot: u32, came: &Came<'_>, desk: &mut Desk) {
         self.log.messages += 1;
-        self.log.message_bytes += u64::from(bytes);
-        let Some(head) = stamp::read(front, self.wall_us(now.mono)) else {
-            self.log.repeated += u64::from(again);
+        self.log.message_bytes += u64::from(came.bytes);
+        if self.sends_requests() {
+            return; // bytes that nobody asked for
+        }
+        let proof = stamp::proof(came.front, came.bytes, came.rest);
+        self.log.changed += u64::from(proof == Proof::Changed);
+        self.log.foreign += u64::from(proof == Proof::Foreign);
+        let head = match proof {
+            // Not even its time is to be believed.
+            Proof::Changed | Proof::Foreign => None,
+            _ => stamp::read(came.front, self.wall_us(now.mono)),
+        };
+        let Some(head) = head else {
+            self.log.unjudged += 1;
+            self.log.repeated += u64::from(came.again);
             return;
         };
         let timing = if head.is_answer { Timing::Request } else { Timing::Delivery };
         self.log.timings.at(timing).note_both(head.corrected_us, head.raw_us);
-        match head.from {
-            From::Row { tag, number } if self.plan.hearing.checks_rows => {
-                self.look_at_number(now, pilot, (tag, number), again);
+        match (proof, head.from) {
+            (Proof::Whole(sign), _) if self.is_astray(pilot, &sign) => self.log.astray += 1,
+            (_, From::Row { tag, number }) if self.is_row_of(pilot, tag) => {
+                self.look_at_number(now, pilot, (tag, number));
             }
-            _ => self.log.repeated += u64::from(again),
+            (Proof::Whole(sign), _) => self.judge(now, pilot, &head, &sign),
+            _ => {
+                self.log.unjudged += 1;
+                self.log.repeated += u64::from(came.again);
+            }
         }
         let sender = match head.from {
             From::Sender(number) => number,
             _ => self.number(pilot),
         };
-        self.answer(now, pilot, front, sender, desk);
+        self.answer(now, pilot, came.front, sender, desk);
     }
 
-    fn look_at_number(&mut self, now: Now, pilot: u32, (tag, number): (u8, u32), again: bool) {
+    /// Whether a message came to a client that has not subscribed to its topic.
+    fn is_astray(&self, pilot: u32, sign: &Sign) -> bool {
+        self.plan.hearing.hears_own && sign.topic != NO_TOPIC && sign.topic != self.number(pilot)
+    }
+
+    /// Whether a client hears the rows of this group and no others.
+    fn is_row_of(&self, pilot: u32, tag: u8) -> bool {
+        let heard = self.pilots[pilot as usize].heard;
+        self.plan.hearing.checks_rows && (heard == 0 || heard >> 24 == u32::from(tag))
+    }
+
+    fn look_at_number(&mut self, now: Now, pilot: u32, (tag, number): (u8, u32)) {
         let word = u32::from(tag) << 24 | number;
         let this = &mut self.pilots[pilot as usize];
-        let (known, last) = (this.heard >> 24, this.heard % ROW_END);
         if this.heard == 0 {
             this.heard = word;
             return;
         }
-        if known != u32::from(tag) {
-            self.log.repeated += u64::from(again);
-            return;
-        }
+        let last = this.heard % ROW_END;
         match number.wrapping_sub(last) % ROW_END {
             0 => self.log.repeated += 1,
             ahead if ahead < ROW_END / 2 => {
@@ -107,8 +166,46 @@ impl PilotHouse {
                     self.log.missing += u64::from(!waits);
                 }
             }
-            _ if self.gaps.waited_for.remove(&(pilot, number)) => self.log.reordered += 1,
-            _ => self.log.repeated += 1,
+            _ => match self.gaps.fill(pilot, number) {
+                Filled::Late => self.log.reordered += 1,
+                Filled::Found => {
+                    self.log.reordered += 1;
+                    self.log.missing -= 1;
+                }
+                Filled::Again => self.log.repeated += 1,
+            },
+        }
+    }
+
+    /// Tells a message from all that were heard lately.
+    fn judge(&mut self, now: Now, pilot: u32, head: &Head, sign: &Sign) {
+        let whose = u64::from(sign.tag) << 32 | u64::from(sign.publisher);
+        let place = u64::from(self.number(pilot)) << 32 | u64::from(sign.topic);
+        let order = key([whose, place, u64::from(sign.stream)]);
+        let order = (sign.stream != UNORDERED).then_some(order);
+        let age_ns = head.raw_us.saturating_mul(1_000);
+        let sent = Instant::from_nanos(now.mono.nanos().saturating_sub(age_ns));
+        let rank = match &self.share.shared {
+            // One of all its members gets a message: a copy may come to another.
+            Some(shared) => {
+                let keys = (key([whose, sign.number, 0]), order);
+                let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                match shared.has(keys.0) {
+                    true => Rank::Repeated,
+                    false => shared.rank(now.mono, sent, keys, sign.number),
+                }
+            }
+            None => {
+                let keys = (key([whose, sign.number, u64::from(pilot) + 1]), order);
+                self.lately.rank(now.mono, sent, keys, sign.number)
+            }
+        };
+        let is_elsewhere = self.plan.hearing.is_shared_elsewhere;
+        match rank {
+            Rank::Repeated => self.log.repeated += 1,
+            Rank::Late => self.log.reordered += 1,
+            Rank::Unknown => self.log.unjudged += 1,
+            Rank::New => self.log.unjudged += u64::from(is_elsewhere),
         }
     }
 
@@ -117,11 +214,25 @@ impl PilotHouse {
         let (Some(head), Profile::Mqtt(_)) = (stamp::answer(front), &self.plan.profile) else {
             return;
         };
-        let topic = topic_of(formula, self.number(pilot), sender);
-        let (qos, body) = (self.plan.hearing.answer_qos, Box::new(head));
+        let own = self.number(pilot);
+        let topic = topic_of(formula, own, sender);
+        let qos = self.plan.hearing.answer_qos;
+        let number = match (formula.contains("%s"), formula.contains("%i")) {
+            (true, false) => sender,
+            (false, true) => own,
+            _ => NO_TOPIC,
+        };
+        let sign = self.sign(own, number, ANSWERS);
+        let body = Box::new(stamp::prove(&head, &sign, stamp::rest_of(&[])));
         let letter = Letter { topic, qos, retain: false, body };
         self.flights_begin(pilot, now.mono, 0, qos > 0);
         self.tell(pilot, Act::Publish(Box::new(letter)), desk);
+    }
+
+    /// The sign of the next message of this publisher.
+    pub(super) fn sign(&mut self, publisher: u32, topic: u32, stream: u8) -> Sign {
+        self.numbered += 1;
+        Sign { publisher, topic, tag: self.plan.tag, stream, number: self.numbered }
     }
 }
 
@@ -134,8 +245,9 @@ mod tests {
         let mut gaps = Gaps::default();
         let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
         assert!(gaps.pass(at(0), 1, 7) && gaps.pass(at(500), 1, 8));
-        assert!(gaps.waited_for.remove(&(1, 7)));
+        assert_eq!(gaps.fill(1, 7), Filled::Late);
         assert_eq!((gaps.give_up(at(1_200)), gaps.open()), (0, 1));
         assert_eq!((gaps.give_up(at(1_500)), gaps.open()), (1, 0));
+        assert_eq!([gaps.fill(1, 8), gaps.fill(1, 8)], [Filled::Found, Filled::Again]);
     }
 }

@@ -11,7 +11,7 @@ use super::{Desk, PilotHouse};
 use crate::fleet::client::{Act, Letter, Profile};
 use crate::fleet::pace::{Rate, Schedule};
 use crate::fleet::pilot::{Aim, Ears, Flags, State};
-use crate::fleet::stamp::{self, From};
+use crate::fleet::stamp::{self, From, NO_TOPIC};
 use base::time::{Instant, Now};
 use lab::plan::{Pace, Traffic, What};
 use model::pilot::Action;
@@ -51,6 +51,8 @@ struct Stream {
     blocked: Option<u64>,
     /// What is sent, but for its head.
     body: Arc<[u8]>,
+    /// Checksum of what is behind the proof; `None`: there is no room for one.
+    rest: Option<u32>,
 }
 
 impl Stream {
@@ -76,11 +78,17 @@ impl PilotHouse {
             left: None,
             blocked_at: now.mono,
             blocked: None,
+            rest: None,
             body: vec![b'r'; (traffic.bytes as usize).max(stamp::HEAD_BYTES)].into(),
             traffic: traffic.clone(),
         };
+        let proved = |mut stream: Stream| {
+            let has_room = stream.body.len() >= stamp::PROOF_BYTES;
+            stream.rest = has_room.then(|| stamp::rest_of(&stream.body));
+            stream
+        };
         let sent = traffic.iter().filter(|one| one.what != What::Push);
-        self.streams.all = sent.map(stream).collect();
+        self.streams.all = sent.map(stream).map(proved).collect();
         self.streams.epoch = self.streams.epoch.checked_add(1).unwrap_or(1);
         self.replan(now);
         for pilot in 0..self.pilots.len() as u32 {
@@ -306,7 +314,7 @@ impl PilotHouse {
             (What::Publish, Profile::Mqtt(_)) => self.publish(now, pilot, place, at, desk),
             (What::Publish, _) => {
                 let planned_us = self.wall_us(at);
-                let body = with_head(&body, stamp::head(planned_us, late_us, From::Nobody));
+                let body = with_front(&body, &stamp::head(planned_us, late_us, From::Nobody));
                 self.flights_begin(pilot, at, late_us, true);
                 self.tell(pilot, Act::Do(Action::Report(body)), desk);
             }
@@ -334,9 +342,20 @@ impl PilotHouse {
             None => From::Nobody,
         };
         let Traffic { topic, qos, retain, .. } = &stream.traffic;
-        let topic = topic_of(topic.as_deref().unwrap_or_default(), drawn.unwrap_or(own), own);
-        let body = with_head(&stream.body, stamp::head(planned_us, late_us, from));
-        let letter = Letter { topic, qos: *qos, retain: *retain, body };
+        let (formula, qos, retain) = (topic.as_deref().unwrap_or_default(), *qos, *retain);
+        let number = drawn.unwrap_or(own);
+        let topic = topic_of(formula, number, own);
+        let told = if formula.contains("%i") { number } else { NO_TOPIC };
+        let (body, rest) = (stream.body.clone(), stream.rest);
+        let head = stamp::head(planned_us, late_us, from);
+        let body = match rest {
+            Some(rest) => {
+                let sign = self.sign(own, told, place as u8);
+                with_front(&body, &stamp::prove(&head, &sign, rest))
+            }
+            None => with_front(&body, &head),
+        };
+        let letter = Letter { topic, qos, retain, body };
         self.flights_begin(pilot, at, late_us, letter.qos > 0);
         self.tell(pilot, Act::Publish(Box::new(letter)), desk);
     }
@@ -360,8 +379,8 @@ pub(super) fn topic_of(formula: &str, number: u32, sender: u32) -> Box<str> {
     }
 }
 
-fn with_head(body: &[u8], head: [u8; stamp::HEAD_BYTES]) -> Box<[u8]> {
+fn with_front(body: &[u8], front: &[u8]) -> Box<[u8]> {
     let mut body: Box<[u8]> = body.into();
-    body[..head.len()].copy_from_slice(&head);
+    body[..front.len()].copy_from_slice(front);
     body
 }

@@ -56,7 +56,8 @@ impl Runner<'_> {
         for (group, counts) in self.parts.pushes.look() {
             groups.entry(group).or_default().add(&counts);
         }
-        self.with_missed(&mut groups);
+        self.with_sums(&mut groups);
+        self.excuse(now, &mut groups);
         self.total = self.audited.clone();
         groups.values().for_each(|counts| self.total.add(counts));
         self.groups = groups;

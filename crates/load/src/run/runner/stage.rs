@@ -4,8 +4,9 @@
 //! It knows one stage at a time. The invariant: whatever fault it began it ends before its rules
 //! are judged, and it ends in a stage of the run whatever happened in it.
 
-use super::{End, Runner};
+use super::{End, LOOK_MS, Runner};
 use crate::run::Part;
+use lab::cause::{Cause, Phase};
 use lab::order::{Cut, Order};
 use lab::plan::{Arrival, Fault, FaultKind, Span};
 use lab::run::{Counts, Stage};
@@ -15,6 +16,11 @@ use std::collections::BTreeMap;
 const LEAVE_MS_MAX: u64 = 60_000;
 /// Nothing more comes in when nothing has for so long, milliseconds.
 const QUIET_MS: u64 = 1_000;
+/// Longest time that answers to subscriptions are waited for, milliseconds.
+const SUBSCRIBE_MS_MAX: u64 = 5_000;
+const UNSUBSCRIBED: &str = "subscriptions.unanswered";
+/// A target that has answered no call for so long is not there, milliseconds.
+const SILENT_MS: u64 = 3_000;
 /// Longest time that answers are waited for, milliseconds.
 const SETTLE_MS_MAX: u64 = 10_000;
 
@@ -102,8 +108,23 @@ impl Runner<'_> {
                 break;
             }
             self.beat(self.until_ms);
+            if self.nobody_answers() && self.now_ms() >= began + SILENT_MS {
+                break;
+            }
+        }
+        if self.nobody_answers() && self.end.is_none() {
+            self.end = Some(End::NobodyAnswers);
         }
         true
+    }
+
+    /// Whether no call of the whole run came through, and those that ended were answered by nobody.
+    fn nobody_answers(&self) -> bool {
+        let unanswered = [Cause::Refused, Cause::SynTimedOut, Cause::NoRoute];
+        let causes = &self.total.causes;
+        let ended: u64 = unanswered.iter().map(|&cause| causes.of(Phase::Connect, cause)).sum();
+        let came_through = self.total.figure("established") >= 1.0 || self.total.bound > 0;
+        !came_through && ended > 0 && ended >= causes.errors()
     }
 
     /// Whether every group has the clients it shall have; or has lost some that do not come back,
@@ -147,6 +168,8 @@ impl Runner<'_> {
         if self.end.is_some() {
             return;
         }
+        self.spoken.clone_from(&self.traffic);
+        self.subscribed();
         self.send_all(true);
         self.part = Part::Holding;
         let began = self.now_ms();
@@ -171,6 +194,44 @@ impl Runner<'_> {
         for fault in &mut faults {
             self.work(fault, u64::MAX);
         }
+    }
+
+    /// Waits until all subscriptions are answered: who is not subscribed yet misses nothing.
+    fn subscribed(&mut self) {
+        let until = self.now_ms() + SUBSCRIBE_MS_MAX;
+        self.look();
+        while self.unsubscribed() >= 1.0 && self.end.is_none() && self.now_ms() < until {
+            self.beat(until);
+        }
+        let unanswered = self.unsubscribed();
+        for (group, counts) in &self.groups {
+            let count = self.without_suback(group, counts);
+            if count >= 1.0 {
+                let summed = self.summed.entry(group.clone()).or_default();
+                summed.insert(UNSUBSCRIBED, counts.figure(UNSUBSCRIBED) + count);
+            }
+        }
+        if unanswered >= 1.0 {
+            self.note(format!(
+                "{unanswered} subscriptions had no answer before messages were sent"
+            ));
+        }
+    }
+
+    /// Subscriptions that were asked for and have no answer.
+    fn unsubscribed(&self) -> f64 {
+        self.groups.iter().map(|(group, counts)| self.without_suback(group, counts)).sum()
+    }
+
+    fn without_suback(&self, group: &str, counts: &Counts) -> f64 {
+        let known = self.plan.groups.iter().find(|known| known.name == group);
+        let filters = known.map_or(0, |group| group.subscribe.len()) as f64;
+        let answered = ["subscriptions.granted", "subscriptions.refused", UNSUBSCRIBED];
+        let answered: f64 = answered.iter().map(|name| counts.figure(name)).sum();
+        // Who ended before the answer has taken it with him.
+        let ended = counts.bound.saturating_sub(counts.online) as f64;
+        let asked = counts.bound as f64 - counts.figure("resumed") - ended;
+        (asked * filters - answered).max(0.0)
     }
 
     /// Groups that have a number of messages to send, and what they will have sent then.
@@ -209,10 +270,15 @@ impl Runner<'_> {
             fault.begun = true;
             let (done, words) = self.break_it(&fault.what);
             fault.holds = done;
+            if done {
+                self.excuses.begin(&fault.what);
+            }
             self.note(words);
         }
         if fault.holds && at_ms >= fault.to_ms {
             fault.holds = false;
+            let now = self.now_ms();
+            self.excuses.end(&fault.what, now);
             if let Some(words) = self.mend(&fault.what) {
                 self.note(words);
             }
@@ -278,10 +344,13 @@ impl Runner<'_> {
         self.until_ms = began + SETTLE_MS_MAX;
         let mut last = (came_in(&self.total), began);
         let settled = |runner: &mut Self, last: (f64, u64)| {
-            runner.now_ms() >= last.1 + QUIET_MS || runner.now_ms() >= runner.until_ms
+            // Whoever owes an answer has longer than it takes to be quiet.
+            let is_quiet = runner.open_messages() < 1.0 && runner.now_ms() >= last.1 + QUIET_MS;
+            is_quiet || runner.now_ms() >= runner.until_ms
         };
         while !settled(self, last) {
-            self.beat(last.1 + QUIET_MS);
+            let now = self.now_ms();
+            self.beat((last.1 + QUIET_MS).max(now + LOOK_MS));
             let now = came_in(&self.total);
             if now > last.0 {
                 last = (now, self.now_ms());

@@ -50,6 +50,10 @@ struct Paper {
     refuse_order_above: Option<u32>,
     saturated: bool,
     hear_half: bool,
+    /// Nobody answers its calls.
+    dead: bool,
+    /// Five clients of `a` are reset then.
+    reset_at: Option<u64>,
 }
 
 impl Crew for Paper {
@@ -86,6 +90,16 @@ impl Crew for Paper {
                 let left = counts.online - wanted;
                 (1..left).for_each(|_| counts.causes.count(Phase::Online, Cause::Farewell));
                 counts.online = *wanted;
+            }
+            if self.dead {
+                counts.attempts += 1;
+                counts.causes.count(Phase::Connect, Cause::Refused);
+                continue;
+            }
+            if self.reset_at.is_some_and(|at| at <= self.clock.get()) {
+                self.reset_at = None;
+                (0..5).for_each(|_| counts.causes.count(Phase::Online, Cause::Reset));
+                (counts.online, counts.open) = (counts.online - 5, counts.open - 5);
             }
             let ended = counts.causes.errors();
             for _ in 0..10.min(wanted.saturating_sub(counts.online + ended)) {
@@ -405,6 +419,47 @@ traffic = { a = [{ what = "publish", topic = "t", messages = 30, pace = { window
     let held = run.stages[0].to_ms - run.stages[0].arrived_ms;
     assert!((3_000..10_000).contains(&held), "{held}");
     assert!(run.notes.iter().any(|note| note.text == "a has sent all its messages"));
+}
+
+#[test]
+fn a_target_where_nobody_listens_ends_the_run_early_and_is_named() {
+    let stages = TWO.replace("clients = { a = 20 }", "clients = { a = 20 }\narrive_max = \"1h\"");
+    let run = made(&stages, |crew, _, _| crew.dead = true).run.expect("it could be run");
+    assert!(!run.finished && run.took_ms <= 4_000, "{}", run.took_ms);
+    let what = "Nobody answers at mqtt://127.0.0.1:1: no process listens on that port.";
+    assert_eq!((run.findings[0].what.as_str(), run.findings[0].side.as_str()), (what, "target"));
+    assert_eq!(run.skipped.len(), 1, "{:?}", run.skipped);
+}
+
+#[test]
+fn ends_that_the_plan_made_are_told_from_those_that_it_did_not() {
+    let stage = r#"
+[[stage]]
+name = "killed"
+clients = { a = 20 }
+hold = "90s"
+pass = ["errors == 0"]
+[[stage.fault]]
+at = "2s"
+for = "1s"
+what = "WHAT"
+"#;
+    for (what, reset_ms, planned) in [
+        ("target_killed", 1_000, 0),
+        ("target_killed", 3_500, 5),
+        ("target_paused", 4_000, 5),
+        // A server has had the time to be whole again.
+        ("target_paused", 85_000, 0),
+        // No link breaks for a Redis.
+        ("redis_flushed", 3_500, 0),
+    ] {
+        let stage = stage.replace("WHAT", what);
+        let run = made(&stage, |crew, _, _| crew.reset_at = Some(77_000 + reset_ms));
+        let run = run.run.expect("it could be run");
+        let ends = [Cause::PlannedFault, Cause::Reset].map(|cause| run.total.causes.all_of(cause));
+        assert_eq!(ends, [planned, 5 - planned], "{what} {reset_ms}");
+        assert_eq!(run.stages[0].checks[0].held, Some(planned == 5), "{what} {reset_ms}");
+    }
 }
 
 #[test]

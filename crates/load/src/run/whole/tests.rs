@@ -5,6 +5,7 @@ use super::*;
 use crate::run::{Nobody, folder};
 use crate::scenario::{self, Asked, Scenario};
 use lab::cause::{Cause, Phase};
+use lab::plan::Target;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
@@ -67,7 +68,8 @@ fn run(name: &str, text: &str, change: impl FnOnce(&mut Asked)) -> Option<Run> {
     };
     let url = vec![format!("mqtt://127.0.0.1:{}", mosquitto.port)];
     let pid = Some(mosquitto.child.id());
-    let mut asked = Asked { url, pid, seed: Some(7), ..Asked::default() };
+    let target = Target { url, pid, ..Target::default() };
+    let mut asked = Asked { target, seed: Some(7), ..Asked::default() };
     change(&mut asked);
     let ready = scenario::ready(name, text, &asked, true).expect("it can be run");
     let mut crew = crate::local::Local::new(7);
@@ -166,7 +168,8 @@ fn faults_against_mosquitto_are_counted_under_their_names() {
     assert_eq!(herd.counts.causes.all_of(Cause::Cut), 40, "{}", explain(&run));
     assert_eq!((herd.counts.attempts, herd.counts.online), (80, 40), "{}", explain(&run));
     // Those that came back too early were reset again, before they were bound.
-    assert_eq!(network.counts.causes.of(Phase::Online, Cause::Reset), 20, "{}", explain(&run));
+    let planned = network.counts.causes.of(Phase::Online, Cause::PlannedFault);
+    assert_eq!(planned, 20, "{}", explain(&run));
     assert_eq!(network.counts.online, 60, "{}", explain(&run));
     assert_eq!(paused.counts.causes.errors(), 0, "{}", explain(&run));
     let noted = |text: &str| run.notes.iter().any(|note| note.text.contains(text));

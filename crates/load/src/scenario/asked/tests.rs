@@ -13,7 +13,11 @@ fn of(name: &str, asked: Asked) -> Result<Ready, String> {
 }
 
 fn to(url: &str) -> Asked {
-    Asked { url: vec![url.to_owned()], ..Asked::default() }
+    Asked { target: target(url), ..Asked::default() }
+}
+
+fn target(url: &str) -> Target {
+    Target { url: vec![url.to_owned()], ..Target::default() }
 }
 
 #[test]
@@ -23,7 +27,8 @@ fn every_shipped_plan_can_be_run_against_mqtt_but_those_of_im() {
     for scenario in ALL {
         let mut asked = to(MQTT);
         if scenario.name == "push-api" {
-            asked = Asked { api: Some("http://127.0.0.1:1".to_owned()), ..to(MIOP) };
+            asked = to(MIOP);
+            asked.target.api = Some("http://127.0.0.1:1".to_owned());
         }
         let ready = ready(scenario.name, scenario.text, &asked, true);
         assert!(ready.is_ok(), "{}: {ready:?}", scenario.name);
@@ -78,6 +83,26 @@ fn the_largest_stage_has_the_clients_that_are_asked_for() {
 }
 
 #[test]
+fn a_shorter_hold_keeps_what_is_broken_in_its_order_and_its_share() {
+    let whole = of("exception", to(MQTT)).expect("it fits");
+    let hold = Some(Span::from_secs(15));
+    let short = of("exception", Asked { hold, ..to(MQTT) }).expect("it fits too");
+    let mut faults = 0;
+    for (stage, shorter) in whole.plan.stages.iter().zip(&short.plan.stages) {
+        for (fault, earlier) in stage.faults.iter().zip(&shorter.faults) {
+            let share = |at: Span, hold: Span| at.0.as_secs_f64() / hold.0.as_secs_f64();
+            let (before, after) = (share(fault.at, stage.hold), share(earlier.at, shorter.hold));
+            assert!((before - after).abs() < 0.001, "{}: {fault:?} {earlier:?}", stage.name);
+            assert!(earlier.at.0 + earlier.lasts.0 <= shorter.hold.0, "{}", stage.name);
+            assert_eq!(fault.lasts.is_zero(), earlier.lasts.is_zero());
+            faults += 1;
+        }
+    }
+    assert!(faults > 2, "there are some to look at");
+    assert!(short.notes.iter().any(|note| note.contains("comes earlier")), "it is said");
+}
+
+#[test]
 fn what_was_not_named_is_skipped_with_a_word() {
     let ready = of("exception", Asked { clients: Some(100), ..to(MQTT) }).expect("ready");
     let skipped: Vec<_> = ready.skipped.iter().map(|(name, _)| name.as_str()).collect();
@@ -92,20 +117,20 @@ fn what_was_not_named_is_skipped_with_a_word() {
     ];
     assert_eq!(skipped, all);
     assert!(ready.skipped[0].1.contains("--redis"), "{:?}", ready.skipped);
-    let named = Asked {
+    let target = Target {
         pid: Some(7),
         start: vec!["x".to_owned()],
         redis: Some("127.0.0.1:6379".to_owned()),
         redis_pid: Some(8),
         redis_start: vec!["y".to_owned()],
-        clients: Some(100),
-        ..to(MQTT)
+        ..target(MQTT)
     };
+    let named = Asked { target, clients: Some(100), ..Asked::default() };
     let ready = of("exception", named).expect("ready");
     assert!(ready.skipped.is_empty());
     assert_eq!(ready.plan.stages.len(), 14);
-    let hold = Asked { hold: Some(Span::from_secs(3)), ..to(MQTT) };
-    assert!(of("exception", hold).expect_err("faults come later").contains("--set stage."));
+    let hold = Asked { hold: Some(Span::from_secs(0)), ..to(MQTT) };
+    assert!(of("exception", hold).expect_err("no time at all").contains("at least a moment"));
 }
 
 #[test]
@@ -118,7 +143,8 @@ fn who_cannot_be_asked_about_presence_is_not_judged_by_it() {
     let alone = of("exception", Asked { clients: Some(100), ..to(MQTT) }).expect("ready");
     assert!(!about(&alone) && left(&alone, "--api"), "{:?}", alone.notes);
     let api = Some("http://127.0.0.1:1".to_owned());
-    let asked = Asked { clients: Some(100), api, ..to(MQTT) };
+    let target = Target { api, ..target(MQTT) };
+    let asked = Asked { target, clients: Some(100), ..Asked::default() };
     let known = of("exception", asked).expect("ready");
     assert!(about(&known) && !left(&known, ""), "{:?}", known.notes);
     let without = known.unaudited("the server keeps no directory");

@@ -20,19 +20,29 @@ fn put(key: usize, value: usize) -> Write {
     Write::Put { table: Table::Other, key, value }
 }
 
+/// Bytes of what is large: many pieces of whatever reads in pieces. The limits themselves would be
+/// a quarter of a gigabyte in every case.
+const LARGE: usize = 5 * 1024 * 1024 + 7;
+
+/// A message beyond the limits, of memory that nobody touches.
+fn beyond() -> Arc<Message> {
+    let body = vec![0; Message::BODY_BYTES_MAX + 1].into();
+    Arc::new(Message { id: 3, at_s: 0, label: [7].into(), body })
+}
+
 pub(super) const CASES: &[Case] = &[
     Case {
-        name: "a message at its limits is taken, beyond them it is not",
+        name: "a large message is taken, beyond the limits it is not",
         options: plain,
         given: |t| {
-            t.append(&[line(1)], &with(Message::LABEL_BYTES_MAX, Message::BODY_BYTES_MAX));
+            t.append(&[line(1)], &with(Message::LABEL_BYTES_MAX, LARGE));
             refused(t, append(&[line(1)], &with(Message::LABEL_BYTES_MAX + 1, 1), None));
-            refused(t, append(&[line(1)], &with(1, Message::BODY_BYTES_MAX + 1), None));
+            refused(t, append(&[line(1)], &beyond(), None));
         },
         then: |t| {
             let page = t.pull(line(1), ALL);
             let found: Vec<_> = page.messages.iter().map(|at| (at.seq, &at.message)).collect();
-            let must = with(Message::LABEL_BYTES_MAX, Message::BODY_BYTES_MAX);
+            let must = with(Message::LABEL_BYTES_MAX, LARGE);
             if found != [(1, &must)] {
                 t.fail("the largest message did not come back as it was".into());
             }
@@ -56,17 +66,18 @@ pub(super) const CASES: &[Case] = &[
         then: |t| t.holds(line(1), &from_first(1..=2)),
     },
     Case {
-        name: "a row at its limits is taken, beyond them it is not",
+        name: "a large row is taken, beyond the limits it is not",
         options: plain,
         given: |t| {
-            t.written(put(ROW_KEY_BYTES_MAX, ROW_VALUE_BYTES_MAX));
+            t.written(put(ROW_KEY_BYTES_MAX, LARGE));
             refused(t, put(ROW_KEY_BYTES_MAX + 1, 1));
-            refused(t, put(1, ROW_VALUE_BYTES_MAX + 1));
+            let value = vec![0; ROW_VALUE_BYTES_MAX + 1].into();
+            refused(t, Write::Put { table: Table::Other, key: [b'k'].into(), value });
         },
         then: |t| {
             let rows =
                 Read::Rows { table: Table::Other, prefix: [].into(), after: None, count: ROWS_MAX };
-            let must = (vec![b'k'; ROW_KEY_BYTES_MAX], vec![b'v'; ROW_VALUE_BYTES_MAX]);
+            let must = (vec![b'k'; ROW_KEY_BYTES_MAX], vec![b'v'; LARGE]);
             let must = vec![(must.0.into(), must.1.into())];
             let answer = t.read(rows);
             t.same("rows", answer, Ok(Done::Rows(must)));

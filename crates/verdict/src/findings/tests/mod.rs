@@ -1,5 +1,7 @@
 //! All detectors together: over arbitrary series, over quiet ones, and in their order.
 
+mod borders;
+
 use super::*;
 use crate::made::Made;
 use base::prng::Prng;

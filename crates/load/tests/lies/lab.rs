@@ -1,0 +1,200 @@
+//! A whole run of the laboratory against a broker that lies, under a clock that waits for nothing
+//! but the broker and the clients: it goes on when both have counted the same.
+
+use crate::broker::{Broker, Truth};
+use lab::cause::Cause;
+use lab::crew::{Crew, Look};
+use lab::order::Order;
+use lab::plan::Plan;
+use lab::run::{Counts, Run};
+use lab::series::{Column, Reading, Unit};
+use lab::timing::Timings;
+use load::Local;
+use load::run::parts::{Breaker, Eyes, Harmless, Pushless, Unaudited, World};
+use load::run::{Before, Nobody, Parts};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Looks before a run gives up: ten minutes of them, for a machine that is busy otherwise.
+const LOOKS: u32 = 120_000;
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What is put on top of what the crew counted, by the run's milliseconds.
+pub type Touch = fn(u64, &mut Counts);
+/// What the target's machine shows, by the run's milliseconds.
+pub type Shown = fn(u64) -> Vec<(&'static str, f64)>;
+
+/// What else there is in a run.
+pub struct Around<'a> {
+    pub broker: Option<&'a Broker>,
+    /// Messages that are to be sent, filters to be asked for, connections to end.
+    pub messages: u64,
+    pub filters: u64,
+    pub ends: u64,
+    pub touch: Touch,
+    pub shown: Shown,
+    pub breaker: Option<Box<dyn Breaker>>,
+    /// Whether that is broken which makes the ends.
+    pub is_broken: Arc<AtomicBool>,
+}
+
+impl Around<'_> {
+    /// Nothing but this.
+    pub fn of(broker: Option<&Broker>, messages: u64) -> Around<'_> {
+        let (touch, shown): (Touch, Shown) = (untimed, |_| Vec::new());
+        let (filters, ends, breaker) = (0, 0, None);
+        let is_broken = Arc::new(AtomicBool::new(true));
+        Around { broker, messages, filters, ends, touch, shown, breaker, is_broken }
+    }
+}
+
+/// How quick this machine is says nothing about a lie.
+pub fn untimed(_: u64, counts: &mut Counts) {
+    counts.timings = Timings::default();
+}
+
+struct Shared {
+    crew: Local,
+    now_ms: u64,
+}
+
+struct Hands(Rc<RefCell<Shared>>, Touch);
+
+impl Crew for Hands {
+    fn order(&mut self, order: &Order) -> Result<(), String> {
+        self.0.borrow_mut().crew.order(order)
+    }
+
+    fn look(&mut self) -> Look {
+        let mut shared = self.0.borrow_mut();
+        let now = shared.now_ms;
+        let mut look = shared.crew.look();
+        // How busy this machine is says nothing about a lie.
+        look.saturation.clear();
+        look.reading = Reading::default();
+        for agent in &mut look.agents {
+            (agent.busiest, agent.turn_us_max) = (0.0, 0);
+        }
+        look.groups.values_mut().for_each(|counts| (self.1)(now, counts));
+        look
+    }
+}
+
+struct Clock<'a> {
+    shared: Rc<RefCell<Shared>>,
+    broker: Option<&'a Broker>,
+    clients: u64,
+    messages: u64,
+    filters: u64,
+    ends: u64,
+    is_broken: Arc<AtomicBool>,
+}
+
+impl World for Clock<'_> {
+    fn now_ms(&mut self) -> u64 {
+        self.shared.borrow().now_ms
+    }
+
+    fn unix_ms(&mut self) -> u64 {
+        1_790_000_000_000
+    }
+
+    fn rest_until(&mut self, at_ms: u64) {
+        for _ in 0..LOOKS {
+            let total = self.shared.borrow_mut().crew.look().total();
+            let sent = total.figure("messages.sent") as u64;
+            let truth = self.broker.map(Broker::truth).unwrap_or_default();
+            let waits = self.is_broken.load(Ordering::SeqCst) && total.causes.sum() < self.ends;
+            let have_come = total.attempts >= self.clients;
+            let is_whole = have_come && truth.filters == self.filters && !waits;
+            let is_settled = is_whole && (self.broker.is_none() || is_settled(&total, &truth));
+            // Until all has been sent, and once clients have come, time goes by as well.
+            let goes_on = sent > 0 && sent < self.messages;
+            if goes_on || sent == 0 {
+                std::thread::park_timeout(LOOK_EVERY);
+            }
+            if is_settled || goes_on {
+                self.shared.borrow_mut().now_ms = at_ms;
+                return;
+            }
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+        let truth = self.broker.map(Broker::truth);
+        panic!("never settled: {truth:?}: {:?}", self.shared.borrow_mut().crew.look().total());
+    }
+
+    fn is_interrupted(&mut self) -> bool {
+        false
+    }
+}
+
+/// Whether clients have counted all that the broker did, and the broker all that they did.
+fn is_settled(total: &Counts, truth: &Truth) -> bool {
+    let of = |name: &str| total.figure(name) as u64;
+    let pairs = [
+        (total.attempts, truth.accepted + truth.refused),
+        (total.bound, truth.accepted),
+        (total.causes.all_of(Cause::BindRefused), truth.refused),
+        (of("subscriptions.granted") + of("subscriptions.refused"), truth.subacks),
+        (of("messages.sent"), truth.heard),
+        (of("messages.received"), truth.sent),
+    ];
+    let acked = of("messages.taken") + of("messages.refused");
+    let open = total.accounts.iter().filter(|account| account.what == "messages");
+    let open = open.flat_map(|account| &account.parts).find(|(part, _)| part == "open");
+    // What is sent at QoS 0 is taken when it has left.
+    let answered = acked >= truth.acked + truth.nacked;
+    let waits = open.map_or(0, |(_, count)| *count) == truth.owed;
+    answered && waits && pairs.iter().all(|(counted, was)| counted == was)
+}
+
+struct Shows(Rc<RefCell<Shared>>, Shown);
+
+impl Eyes for Shows {
+    fn read(&mut self) -> (Reading, Vec<String>) {
+        let now = self.0.borrow().now_ms;
+        let mut reading = Reading::default();
+        for (name, value) in (self.1)(now) {
+            let unit = if name.ends_with("rss") { Unit::Bytes } else { Unit::Count };
+            reading.set(Column::gauge(name, unit), value);
+        }
+        (reading, Vec::new())
+    }
+}
+
+/// Runs a plan whose target is at this address.
+pub fn run(plan: &str, url: &str, around: Around<'_>) -> Run {
+    let text = format!("name = \"lie\"\n[target]\nurl = [\"{url}\"]\n{plan}");
+    let plan: Plan = load::run::file::read("lie", &text, &[]).expect("a good plan");
+    let clients = plan.stages.iter().flat_map(|stage| stage.clients.values());
+    let clients = clients.map(|count| u64::from(*count)).sum();
+    let crew = Local::new(7).crewed_by(Vec::new(), 100_000);
+    let shared = Rc::new(RefCell::new(Shared { crew, now_ms: 0 }));
+    let mut breaker = around.breaker.unwrap_or_else(|| Box::new(Harmless));
+    let clock = Clock {
+        shared: shared.clone(),
+        broker: around.broker,
+        clients,
+        messages: around.messages,
+        filters: around.filters,
+        ends: around.ends,
+        is_broken: around.is_broken,
+    };
+    load::run::run(
+        &plan,
+        Before { seed: 7, ..Before::default() },
+        Parts {
+            crew: &mut Hands(shared.clone(), around.touch),
+            world: &mut { clock },
+            eyes: &mut Shows(shared, around.shown),
+            breaker: &mut *breaker,
+            pushes: &mut Pushless,
+            auditor: &mut Unaudited,
+            watch: &mut Nobody,
+        },
+    )
+    .expect("it could be run")
+}

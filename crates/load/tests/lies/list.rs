@@ -1,0 +1,516 @@
+//! The lies: what each server does, what the report must count, and what it must say.
+
+use crate::broker::{Broker, Lie as Told};
+use crate::lab_::{Around, run, untimed};
+use lab::cause::Cause;
+use lab::plan::{FaultKind, Target};
+use lab::run::{Counts, Run};
+use lab::timing::Timing;
+use load::fault::{Faults, Standing};
+use load::proxy::Proxy;
+use load::run::parts::{Breaker, Broken};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use testkit::faulty::{Answer, Fate, Faulty, Gate, Step};
+
+/// A lie.
+pub struct Lie {
+    /// `A server that …`.
+    pub name: &'static str,
+    /// What must be counted.
+    pub figures: &'static [(&'static str, f64)],
+    pub causes: &'static [(Cause, u64)],
+    /// How a finding must begin, whose doing it is, and what its evidence must have.
+    pub says: Option<&'static str>,
+    pub side: &'static str,
+    pub shows: &'static str,
+    /// Rules that cannot be known.
+    pub unknown: &'static [&'static str],
+    /// Runs it.
+    pub run: Box<dyn Fn() -> Run + Send + Sync>,
+}
+
+impl Lie {
+    fn of(name: &'static str, run: impl Fn() -> Run + Send + Sync + 'static) -> Lie {
+        let (figures, causes): (&[_], &[_]) = (&[], &[]);
+        let (says, side, shows, run) = (None, "", "", Box::new(run));
+        Lie { name, figures, causes, says, side, shows, unknown: &[], run }
+    }
+
+    fn counts(self, figures: &'static [(&'static str, f64)]) -> Lie {
+        Lie { figures, ..self }
+    }
+
+    fn ends(self, causes: &'static [(Cause, u64)]) -> Lie {
+        Lie { causes, ..self }
+    }
+
+    fn says(self, side: &'static str, says: &'static str, shows: &'static str) -> Lie {
+        Lie { says: Some(says), side, shows, ..self }
+    }
+
+    fn unknown(self, unknown: &'static [&'static str]) -> Lie {
+        Lie { unknown, ..self }
+    }
+}
+
+/// Messages of a run, sent as fast as they can be: no moment of a plan comes too late for a slow
+/// machine. Of these twenty are lied about, and the last is not.
+const MESSAGES: u64 = 205;
+
+/// Four clients, or as many, whose messages go to any one of them.
+fn among(told: Told, clients: u64, keys: &str, traffic: &str) -> Run {
+    let broker = Broker::start(told, Duration::ZERO);
+    let plan = format!(
+        r#"
+[[group]]
+name = "g"
+threads = 2
+subscribe = ["t/%i"]
+{keys}
+[[stage]]
+name = "hold"
+clients = {{ g = {clients} }}
+arrive = {{ shape = "burst" }}
+hold = "1h"
+pass = ["messages.missing == 0", "messages.repeated == 0", "messages.reordered == 0"]
+[[stage.traffic.g]]
+what = "publish"
+topic = "t/%i"
+messages = {MESSAGES}
+pace = {{ window = 1_000 }}
+{traffic}
+"#
+    );
+    let around = Around { filters: clients, ..Around::of(Some(&broker), MESSAGES) };
+    run(&plan, &format!("mqtt://{}", broker.address()), around)
+}
+
+fn drawn(told: Told) -> Run {
+    among(told, 4, "", "among = 4")
+}
+
+fn acknowledged(told: Told, qos: u8) -> Run {
+    let keys = if matches!(told, Told::AckWith(_)) { "version = 5" } else { "" };
+    among(told, 4, keys, &format!("among = 4\nqos = {qos}"))
+}
+
+fn rows(told: Told) -> Run {
+    among(told, 1, "", "")
+}
+
+fn shared(told: Told) -> Run {
+    let broker = Broker::start(told, Duration::ZERO);
+    let plan = format!(
+        r#"
+[[group]]
+name = "workers"
+threads = 2
+subscribe = ["$share/w/s/#"]
+[[group]]
+name = "devices"
+threads = 1
+[[stage]]
+name = "hold"
+clients = {{ workers = 3, devices = 2 }}
+arrive = {{ shape = "burst" }}
+hold = "1h"
+pass = ["messages.missing == 0", "messages.repeated == 0"]
+[[stage.traffic.devices]]
+what = "publish"
+topic = "s/%i"
+messages = {MESSAGES}
+pace = {{ window = 1_000 }}
+"#
+    );
+    let around = Around { filters: 3, ..Around::of(Some(&broker), MESSAGES) };
+    run(&plan, &format!("mqtt://{}", broker.address()), around)
+}
+
+/// Time after which an answer counts as lost, where that is the lie.
+const TIMES_OUT: &str = "timeout = \"2s\"";
+
+/// Clients of a server that sends them nothing but this: four of them, that stay away.
+fn held(keys: &str) -> String {
+    let timeout = if keys.contains("timeout") { "" } else { "timeout = \"600s\"" };
+    format!(
+        r#"
+[[group]]
+name = "g"
+threads = 1
+{timeout}
+{keys}
+[[stage]]
+name = "hold"
+clients = {{ g = 4 }}
+arrive = {{ shape = "burst" }}
+hold = "1s"
+"#
+    )
+}
+
+/// Four clients call this broker, of which so many end.
+fn called(told: Told, keys: &str, ends: u64) -> Run {
+    let broker = Broker::start(told, Duration::ZERO);
+    let filters = if keys.contains("subscribe") { 4 } else { 0 };
+    let around = Around { filters, ends, ..Around::of(Some(&broker), 0) };
+    run(&held(keys), &format!("mqtt://{}", broker.address()), around)
+}
+
+/// Four clients call a server whose connections all go through these steps, and end.
+fn fated(keys: &str, steps: impl Into<Vec<Step>>) -> Run {
+    let server = Faulty::start(vec![Fate::new("lies", steps)]);
+    let around = Around { ends: 4, ..Around::of(None, 0) };
+    run(&held(keys), &format!("mqtt://{}", server.address()), around)
+}
+
+fn say(bytes: &[u8]) -> Step {
+    Step::Say(bytes.to_vec())
+}
+
+const HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
+                      Connection: close\r\nContent-Length: 15\r\n\r\n400 Bad Request";
+const CONNACK: [u8; 4] = [0x20, 2, 0, 0];
+
+fn dead() -> Run {
+    let gate = Gate::closed();
+    // They would come again and again.
+    let plan = held("back_after = \"10ms\"");
+    run(&plan, &format!("mqtt://{}", gate.address()), Around::of(None, 0))
+}
+
+fn full() -> Run {
+    let gate = Gate::full(0);
+    let around = Around { ends: 4, ..Around::of(None, 0) };
+    run(&held(TIMES_OUT), &format!("mqtt://{}", gate.address()), around)
+}
+
+const LATE: Duration = Duration::from_secs(3);
+
+fn late_connack() -> Run {
+    let broker = Broker::start(Told::None, LATE);
+    let around = Around { touch: late_ones, ..Around::of(Some(&broker), 0) };
+    run(&held(""), &format!("mqtt://{}", broker.address()), around)
+}
+
+/// Answers that were not kept back took a millisecond, on whatever machine.
+fn late_ones(_: u64, counts: &mut Counts) {
+    let binds = std::mem::take(&mut counts.timings);
+    for (us, count) in binds.of(Timing::Bind).raw.iter() {
+        let us = if us >= LATE.as_micros() as u64 { us } else { 1_000 };
+        (0..count).for_each(|_| counts.timings.at(Timing::Bind).note(us));
+    }
+}
+
+/// Clients come in 20 steps a second apart, or none, and the target's machine shows this.
+fn watched(shown: crate::lab_::Shown, touch: crate::lab_::Touch, hold: &str) -> Run {
+    let broker = Broker::start(Told::None, Duration::ZERO);
+    let plan = held("").replace("hold = \"1s\"", &format!("hold = \"{hold}\""));
+    let around = Around { shown, touch, ..Around::of(Some(&broker), 0) };
+    run(&plan, &format!("mqtt://{}", broker.address()), around)
+}
+
+/// As many clients as there are seconds, times a hundred, up to two thousand: the plan's four from
+/// the beginning, so that it need not wait for them.
+fn growing(ms: u64, counts: &mut Counts) {
+    untimed(ms, counts);
+    counts.online = (ms / 10).clamp(4, 2_000);
+}
+
+/// Every fifth second one answer takes 640 ms, else none takes more than 2.
+fn stalls(ms: u64, counts: &mut Counts) {
+    untimed(ms, counts);
+    for second in 1..=ms / 1_000 {
+        let us = if second % 5 == 0 { 640_000 } else { 2_000 };
+        counts.timings.at(Timing::Heartbeat).note(us);
+    }
+}
+
+/// Breaks the network by a real proxy, and waits until it has.
+struct Hand(Faults, Option<Standing>, Arc<AtomicBool>);
+
+impl Breaker for Hand {
+    fn begin(&mut self, what: &FaultKind) -> Result<String, String> {
+        let (standing, words) = self.0.begin(what)?;
+        self.1 = Some(standing);
+        self.2.store(true, Ordering::SeqCst);
+        Ok(words)
+    }
+
+    fn end(&mut self, _what: &FaultKind) -> Option<Result<String, String>> {
+        self.1.take().map(|standing| self.0.end(standing))
+    }
+
+    fn broken(&mut self) -> Broken {
+        let counts = self.0.proxy().and_then(|proxy| proxy.counts().ok()).unwrap_or_default();
+        Broken { resets: counts.reset + counts.refused, closed: counts.truncated }
+    }
+}
+
+/// The plan's own proxy does this to all connections of an honest server.
+fn broken_by_us(how: &str, ends: u64) -> Run {
+    let still: Answer = Arc::new(|heard: &mut Vec<u8>| {
+        heard.clear();
+        Vec::new()
+    });
+    let serves = [Step::Hear, say(&CONNACK), Step::Serve(still)];
+    let server = Faulty::start(vec![Fate::new("serves", serves)]);
+    let any = ([127, 0, 0, 1], 0).into();
+    let proxy = Proxy::start(any, vec![server.address()]).expect("a free port");
+    let url = format!("mqtt://{}", proxy.address());
+    let faults = Faults::new(&Target::default(), Some(proxy));
+    let held = held("");
+    let fault = format!("network = {{ how = \"{how}\", share = 1.0 }}");
+    let plan = format!("{held}\n[[stage.fault]]\nat = \"0s\"\nwhat = {{ {fault} }}\n");
+    let is_broken = Arc::new(AtomicBool::new(false));
+    let breaker: Option<Box<dyn Breaker>> = Some(Box::new(Hand(faults, None, is_broken.clone())));
+    run(&plan, &url, Around { ends, breaker, is_broken, ..Around::of(None, 0) })
+}
+
+const MISSING: &str = "messages.missing";
+const REPEATED: &str = "messages.repeated";
+
+/// All of them.
+pub fn lies() -> Vec<Lie> {
+    let mut all = honest();
+    all.extend(of_messages());
+    all.extend(of_answers());
+    all.extend(of_sessions());
+    all.extend(of_machines());
+    all
+}
+
+fn honest() -> Vec<Lie> {
+    let clean = &[
+        (MISSING, 0.0),
+        (REPEATED, 0.0),
+        ("messages.reordered", 0.0),
+        ("messages.changed", 0.0),
+        ("messages.unjudged", 0.0),
+        ("messages.untracked", 0.0),
+        ("messages.received", 205.0),
+    ];
+    vec![
+        Lie::of("tells the truth", || drawn(Told::None)).counts(clean),
+        Lie::of("tells the truth at QoS 2", || acknowledged(Told::None, 2)).counts(clean),
+        Lie::of("tells the truth to a shared subscription", || shared(Told::None)).counts(clean),
+    ]
+}
+
+fn of_messages() -> Vec<Lie> {
+    vec![
+        Lie::of("drops every tenth message", || drawn(Told::Drop))
+            .counts(&[(MISSING, 20.0), (REPEATED, 0.0)])
+            .says("target", "20 messages did not arrive.", "20 of 205 (9.76 %)"),
+        Lie::of("delivers every tenth message twice", || drawn(Told::Repeat))
+            .counts(&[(MISSING, 0.0), (REPEATED, 20.0)])
+            .says("target", "20 messages came more than once.", "20 of 225 (8.89 %)"),
+        Lie::of("drops ten messages and delivers ten others twice", || drawn(Told::DropAndRepeat))
+            .counts(&[(MISSING, 10.0), (REPEATED, 10.0)])
+            .says("target", "10 messages did not arrive.", "10 in stage `hold`"),
+        Lie::of("lets every tenth message be overtaken", || among(Told::Swap, 1, "", "among = 1"))
+            .counts(&[("messages.reordered", 20.0), (REPEATED, 0.0), (MISSING, 0.0)])
+            .says("target", "20 messages came after a later one", "20 of 205 (9.76 %)"),
+        Lie::of("changes a body's last byte", || drawn(Told::Flip))
+            .counts(&[("messages.changed", 20.0), (MISSING, 0.0)])
+            .says("target", "20 messages came with a body that was changed", "20 of 205"),
+        Lie::of("changes the number in a body", || drawn(Told::FlipNumber))
+            .counts(&[("messages.changed", 20.0)])
+            .says("target", "20 messages came with a body that was changed", "20 of 205"),
+        Lie::of("cuts bodies short", || drawn(Told::Shorten))
+            .counts(&[("messages.changed", 20.0)])
+            .says("target", "20 messages came with a body that was changed", "20 of 205"),
+        Lie::of("puts a byte behind bodies", || drawn(Told::Lengthen))
+            .counts(&[("messages.changed", 20.0)])
+            .says("target", "20 messages came with a body that was changed", "20 of 205"),
+        Lie::of("empties bodies", || drawn(Told::Empty))
+            .counts(&[("messages.foreign", 20.0), (MISSING, 20.0)])
+            .says("target", "20 messages came that no client of this run sent", "20 of 205"),
+        Lie::of("delivers messages of its own", || drawn(Told::Invent))
+            .counts(&[("messages.foreign", 20.0), (MISSING, 0.0)])
+            .says("target", "20 messages came that no client of this run sent", "20 of 225"),
+        Lie::of("delivers to the wrong client", || drawn(Told::Astray))
+            .counts(&[("messages.astray", 20.0), (MISSING, 20.0)])
+            .says("target", "20 messages came to clients that had not subscribed", "20 of 205"),
+        Lie::of("delivers to another client too", || drawn(Told::Spill))
+            .counts(&[("messages.astray", 20.0), (MISSING, 0.0)])
+            .says("target", "20 messages came to clients that had not subscribed", "20 of 225"),
+        Lie::of("gives two members of a shared subscription one message", || {
+            shared(Told::ShareTwice)
+        })
+        .counts(&[(REPEATED, 20.0), (MISSING, 0.0)])
+        .says("target", "20 messages came more than once.", "20 of 225 (8.89 %)"),
+        Lie::of("drops what a shared subscription should get", || shared(Told::Drop))
+            .counts(&[(MISSING, 20.0)])
+            .says("target", "20 messages did not arrive.", "20 of 205"),
+        Lie::of("drops messages to a topic of one sender", || rows(Told::Drop))
+            .counts(&[(MISSING, 20.0), (REPEATED, 0.0)])
+            .says("target", "20 messages did not arrive.", "20 of 205"),
+        Lie::of("repeats messages to a topic of one sender", || rows(Told::Repeat))
+            .counts(&[(MISSING, 0.0), (REPEATED, 20.0)])
+            .says("target", "20 messages came more than once.", "20 of 225"),
+        Lie::of("lets messages of one sender be overtaken", || rows(Told::Swap))
+            .counts(&[("messages.reordered", 20.0), (MISSING, 0.0)])
+            .says("target", "20 messages came after a later one", "20 of 205"),
+        Lie::of("delivers twice what is too short for a number", || {
+            among(Told::Repeat, 4, "", "among = 4\nbytes = 16")
+        })
+        .counts(&[("messages.unjudged", 225.0)])
+        .says("", "Rule `messages.repeated == 0` of stage `hold` could not be judged", "225 mess")
+        .unknown(&[
+            "messages.repeated == 0",
+            "messages.reordered == 0",
+            "messages.missing == 0",
+        ]),
+    ]
+}
+
+fn of_answers() -> Vec<Lie> {
+    vec![
+        Lie::of("never acknowledges every tenth message (QoS 1)", || acknowledged(Told::NoAck, 1))
+            .counts(&[("messages.unanswered", 20.0), ("messages.taken", 185.0), (MISSING, 0.0)])
+            .says("target", "20 messages were never acknowledged.", "20 of 205 (9.76 %)"),
+        Lie::of("never acknowledges every tenth message (QoS 2)", || acknowledged(Told::NoAck, 2))
+            .counts(&[("messages.unanswered", 20.0), ("messages.taken", 185.0)])
+            .says("target", "20 messages were never acknowledged.", "20 of 205"),
+        Lie::of("sends no PUBCOMP", || acknowledged(Told::NoComp, 2))
+            .counts(&[("messages.unanswered", 20.0), ("messages.taken", 185.0), (MISSING, 0.0)])
+            .says("target", "20 messages were never acknowledged.", "20 of 205"),
+        Lie::of("acknowledges what it drops", || acknowledged(Told::AckAndDrop, 1))
+            .counts(&[("messages.taken", 205.0), (MISSING, 20.0)])
+            .says("target", "20 messages did not arrive.", "20 of 205"),
+        Lie::of("says that quotas are exceeded (PUBACK 0x97)", || {
+            acknowledged(Told::AckWith(0x97), 1)
+        })
+        .counts(&[("messages.refused", 20.0), (MISSING, 0.0)])
+        .says("target", "20 messages were refused", "20 x not taken 151"),
+        Lie::of("refuses every second subscription (SUBACK 0x80)", || {
+            called(Told::SubackWith(0x80), "subscribe = [\"t/%i\"]", 0)
+        })
+        .counts(&[("subscriptions.refused", 2.0), ("subscriptions.granted", 2.0)])
+        .says("target", "2 subscriptions were refused", "2 x subscription refused 128"),
+        Lie::of("refuses every second subscription (SUBACK 0x87 of MQTT 5)", || {
+            called(Told::SubackWith(0x87), "version = 5\nsubscribe = [\"t/%i\"]", 0)
+        })
+        .counts(&[("subscriptions.refused", 2.0)])
+        .says("target", "2 subscriptions were refused", "2 x subscription refused 135"),
+        Lie::of("answers no SUBSCRIBE", || drawn(Told::NoSuback))
+            .counts(&[("subscriptions.unanswered", 4.0), (MISSING, 205.0)])
+            .says("target", "4 subscriptions had no answer.", "4 of 4 (100 %)"),
+        Lie::of("answers no PINGREQ", || {
+            called(Told::NoPong, &format!("keep_alive = \"1s\"\n{TIMES_OUT}"), 4)
+        })
+        .ends(&[(Cause::HeartbeatLost, 4)])
+        .says("target", "4 x heartbeat_lost", "4 in phase online"),
+    ]
+}
+
+fn of_sessions() -> Vec<Lie> {
+    let hears = |then: &[Step]| [&[Step::Hear, say(&CONNACK)], then].concat();
+    let (clean, half, reset) = (
+        hears(&[Step::Close]),
+        hears(&[say(&[0x30, 10, 0, 1, b't']), Step::Close]),
+        hears(&[Step::Reset]),
+    );
+    vec![
+        Lie::of("refuses every second login (CONNACK 5 of MQTT 3.1.1)", || {
+            called(Told::ConnackWith(5), "", 2)
+        })
+        .ends(&[(Cause::BindRefused, 2)])
+        .says("target", "The server refused clients", "2 x refused 5 (not authorised)"),
+        Lie::of("says that it is busy (CONNACK 0x89 of MQTT 5)", || {
+            called(Told::ConnackWith(0x89), "version = 5", 2)
+        })
+        .ends(&[(Cause::BindRefused, 2)])
+        .says(
+            "target",
+            "The server said itself that it is full",
+            "2 x refused 137 (server busy)",
+        ),
+        Lie::of("answers no CONNECT", || fated(TIMES_OUT, [Step::Hear, Step::Hold]))
+            .ends(&[(Cause::BindTimedOut, 4)])
+            .says("target", "4 x bind_timed_out", "4 in phase bind"),
+        Lie::of("answers one CONNECT late", late_connack).says(
+            "target",
+            "1 answers to a Bind (CONNACK) came later than",
+            "1 of 4 (25 %)",
+        ),
+        Lie::of("answers a CONNECT with a PINGRESP", || {
+            fated("", [Step::Hear, say(&[0xd0, 0]), Step::Hold])
+        })
+        .ends(&[(Cause::ProtocolViolation, 4)])
+        .says("target", "4 x protocol_violation", "4 in phase bind"),
+        Lie::of("speaks HTTP on the port of MQTT", || {
+            fated("", [Step::Hear, say(HTTP), Step::Close])
+        })
+        .ends(&[(Cause::ProtocolViolation, 4)])
+        .says("target", "4 x protocol_violation", "4 in phase bind"),
+        Lie::of("closes before it answers", || fated("", [Step::Hear, Step::Close]))
+            .ends(&[(Cause::ClosedClean, 4)])
+            .says("target", "4 x closed_clean", "4 in phase bind"),
+        Lie::of("closes sessions without a word", move || fated("", clean.clone()))
+            .ends(&[(Cause::ClosedClean, 4)])
+            .says("target", "4 x closed_clean", "4 in phase online"),
+        Lie::of("closes inside a packet", move || fated("", half.clone()))
+            .ends(&[(Cause::ClosedMidFrame, 4)])
+            .says("target", "4 x closed_mid_frame", "4 in phase online"),
+        Lie::of("resets sessions, on loopback", move || fated("", reset.clone()))
+            .ends(&[(Cause::Reset, 4)])
+            .says("target", "4 x reset", "4 in phase online"),
+        Lie::of("ends sessions as taken over (DISCONNECT 0x8e)", || {
+            let blurt = Told::Blurt(&[0xe0, 2, 0x8e, 0]);
+            called(blurt, "version = 5\nsubscribe = [\"t/%i\"]", 4)
+        })
+        .ends(&[(Cause::Kicked, 4)])
+        .says(
+            "target",
+            "The server refused clients",
+            "4 x kicked 142 (the session was taken over",
+        ),
+    ]
+}
+
+fn of_machines() -> Vec<Lie> {
+    let flat: crate::lab_::Shown = |_| vec![("target.process.rss", 5e7)];
+    let leak: crate::lab_::Shown = |ms| vec![("target.process.rss", 5e7 + 300.0 * ms as f64)];
+    let costs: crate::lab_::Shown =
+        |ms| vec![("target.process.rss", 5e7 + 204.8 * ms.min(20_000) as f64)];
+    vec![
+        Lie::of("is not there", dead).says("target", "Nobody answers at mqtt://", "none of "),
+        Lie::of("never accepts, so that its queue is full", full)
+            .ends(&[(Cause::SynTimedOut, 3), (Cause::BindTimedOut, 1)])
+            .says("target", "3 x syn_timed_out", "3 in phase connect"),
+        Lie::of("takes 2 KiB for each client", move || watched(costs, growing, "30s")).says(
+            "target",
+            "One more client costs the server's process 2 KiB.",
+            "R2 1.0000",
+        ),
+        Lie::of("is warm, so that its memory does not move", move || watched(flat, growing, "30s"))
+            .says(
+                "target",
+                "What one more client costs the server's process is not known",
+                "0 B wh",
+            ),
+        Lie::of("takes more memory while clients stay the same", move || {
+            watched(leak, untimed, "60s")
+        })
+        .says(
+            "target",
+            "The server's memory grew while the number of clients did not",
+            "MiB",
+        ),
+        Lie::of("serves nobody for a moment every five seconds", move || {
+            watched(flat, stalls, "60s")
+        })
+        .says("target", "The server stalls about every 5 s.", "(heartbeat) took up to 64"),
+        Lie::of("tells the truth, while the plan resets its connections", || {
+            broken_by_us("reset", 4)
+        })
+        .ends(&[(Cause::PlannedFault, 4), (Cause::Reset, 0)]),
+        Lie::of("tells the truth, while the plan closes its connections", || {
+            broken_by_us("truncate", 0)
+        })
+        .ends(&[(Cause::ClosedClean, 0), (Cause::ClosedMidFrame, 0)]),
+    ]
+}

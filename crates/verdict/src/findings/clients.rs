@@ -1,0 +1,8 @@
+//! What clients suffered: messages, heartbeats and answers that were lost, wrong or late.
+
+pub(super) mod arrival;
+pub(super) mod heartbeats;
+pub(super) mod late;
+pub(super) mod latency;
+pub(super) mod messages;
+pub(super) mod stalls;

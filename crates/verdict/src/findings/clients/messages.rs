@@ -1,0 +1,210 @@
+//! Messages that did not arrive as they were sent, and subscriptions that were refused: what a
+//! server owes its clients, whether or not a rule asks for it.
+//!
+//! What happened in a stage in which the plan broke something is told apart from the rest.
+
+use crate::case::{Case, disturbance};
+use crate::window;
+use crate::words;
+use lab::run::{Finding, Gravity};
+
+/// One thing that may be wrong.
+struct Wrong {
+    /// Its figure.
+    figure: &'static str,
+    /// Of how many of these.
+    of: &'static [&'static str],
+    /// Behind the count.
+    what: &'static str,
+    /// What it means, and where to look.
+    remedy: &'static str,
+}
+
+const RECEIVED: &[&str] = &["messages.received"];
+
+const WRONGS: [Wrong; 10] = [
+    Wrong {
+        figure: "messages.missing",
+        of: &["messages.received", "messages.missing"],
+        what: "messages did not arrive",
+        remedy: "Look at the server's limits of queues and its counters of dropped messages.",
+    },
+    Wrong {
+        figure: "messages.repeated",
+        of: RECEIVED,
+        what: "messages came more than once",
+        remedy: "At QoS 1 a message may come again after its connection ended, else never.",
+    },
+    Wrong {
+        figure: "messages.reordered",
+        of: RECEIVED,
+        what: "messages came after a later one of the same sender and topic",
+        remedy: "MQTT keeps the order of a topic (4.6): look for several paths through the server.",
+    },
+    Wrong {
+        figure: "messages.changed",
+        of: RECEIVED,
+        what: "messages came with a body that was changed on the way",
+        remedy: "Look for a bridge, a rule or a plugin of the server that rewrites what it passes.",
+    },
+    Wrong {
+        figure: "messages.foreign",
+        of: RECEIVED,
+        what: "messages came that no client of this run sent",
+        remedy: "Other publishers, or retained messages of an earlier run? Use topics of its own.",
+    },
+    Wrong {
+        figure: "messages.astray",
+        of: RECEIVED,
+        what: "messages came to clients that had not subscribed to their topic",
+        remedy: "Look at the server's matching of topics, and at sessions taken for another's.",
+    },
+    Wrong {
+        figure: "messages.unanswered",
+        of: &["messages.sent"],
+        what: "messages were never acknowledged",
+        remedy: "The server owes each PUBLISH of QoS 1 and 2 its answer (4.3): look at its log.",
+    },
+    Wrong {
+        figure: "messages.refused",
+        of: &["messages.sent"],
+        what: "messages were refused; the codes tell why",
+        remedy: "Look at the server's rules of access and at its quotas.",
+    },
+    Wrong {
+        figure: "subscriptions.refused",
+        of: &["subscriptions.granted", "subscriptions.refused"],
+        what: "subscriptions were refused; the codes tell why",
+        remedy: "Look at the server's rules of access, and at the filters of the plan.",
+    },
+    Wrong {
+        figure: "subscriptions.unanswered",
+        of: &["subscriptions.granted", "subscriptions.refused", "subscriptions.unanswered"],
+        what: "subscriptions had no answer",
+        remedy: "The server owes each SUBSCRIBE a SUBACK (3.8.4): look at its log.",
+    },
+];
+
+/// What is wrong with messages and subscriptions.
+pub fn detect(case: &Case) -> Vec<Finding> {
+    WRONGS.iter().filter_map(|wrong| of(case, wrong)).collect()
+}
+
+fn of(case: &Case, wrong: &Wrong) -> Option<Finding> {
+    let run = case.run;
+    let all = run.total.figure(wrong.figure);
+    if all < 1.0 {
+        return None;
+    }
+    let mut stages: Vec<String> = Vec::new();
+    let mut planned = 0.0;
+    for stage in &run.stages {
+        let count = stage.counts.figure(wrong.figure);
+        if count < 1.0 {
+            continue;
+        }
+        let of = format!("{} in stage `{}`", words::count(count), stage.name);
+        match disturbance(run, stage) {
+            Some(note) => {
+                planned += count;
+                stages.push(format!("{of}, in which {} on purpose", told(&note.text)));
+            }
+            None => stages.push(of),
+        }
+    }
+    let planned = f64::min(planned, all);
+    let rest = all - planned;
+    let whole: f64 = wrong.of.iter().map(|name| run.total.figure(name)).sum();
+    let codes = codes(case, wrong.figure);
+    let met = window::bursts(case.series(), &format!("clients.{}", wrong.figure), u64::MAX);
+    let (from_ms, to_ms) = met.first().map_or((0, case.end_ms()), |met| (met.0, met.1));
+    let is_planned = rest < 1.0;
+    let share = match whole >= all {
+        true => format!(" of {} ({})", words::count(whole), words::percent(all / whole)),
+        false => String::new(),
+    };
+    let stages = if stages.is_empty() { String::new() } else { format!(": {}", stages.join("; ")) };
+    Some(Finding {
+        gravity: if is_planned { Gravity::Note } else { Gravity::Warning },
+        side: if is_planned { "plan" } else { "target" }.to_owned(),
+        what: match is_planned {
+            true => {
+                format!("{} {}, all while the plan broke something.", words::count(all), wrong.what)
+            }
+            false => format!("{} {}.", words::count(rest), wrong.what),
+        },
+        evidence: format!("{}{share}{stages}{codes}", words::count(all)),
+        remedy: wrong.remedy.to_owned(),
+        from_ms,
+        to_ms,
+    })
+}
+
+/// A note's words within a sentence.
+fn told(note: &str) -> &str {
+    note.strip_prefix(crate::case::BROKEN).unwrap_or(note)
+}
+
+/// The codes that belong to a figure, in words.
+fn codes(case: &Case, figure: &str) -> String {
+    let word = match figure {
+        "subscriptions.refused" => "subscription refused ",
+        "messages.refused" => "not taken ",
+        _ => return String::new(),
+    };
+    let codes = case.run.total.codes.iter().filter(|(code, _)| code.starts_with(word));
+    let told: Vec<String> =
+        codes.take(5).map(|(code, n)| format!("{} x {code}", words::count(*n as f64))).collect();
+    if told.is_empty() { String::new() } else { format!("; {}", words::list(&told)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made::Made;
+    use lab::run::{Note, Run};
+
+    fn run(figure: &str, count: f64) -> Run {
+        let mut run = Made::of(60).run(10);
+        for counts in [&mut run.total, &mut run.stages[0].counts] {
+            counts.raise("messages.received", 1_000.0);
+            counts.raise("messages.sent", 1_000.0);
+            counts.raise(figure, count);
+        }
+        run
+    }
+
+    #[test]
+    fn every_wrong_is_told_whatever_the_rules_are_and_none_where_there_is_none() {
+        for wrong in &WRONGS {
+            let found = detect(&Case::of(&run(wrong.figure, 7.0)));
+            assert_eq!(found.len(), 1, "{}", wrong.figure);
+            assert_eq!((found[0].gravity, &*found[0].side), (Gravity::Warning, "target"));
+            assert_eq!(found[0].what, format!("7 {}.", wrong.what));
+            assert!(found[0].evidence.contains("7 in stage `hold`"), "{}", found[0].evidence);
+            assert_eq!(detect(&Case::of(&run(wrong.figure, 0.0))), []);
+        }
+    }
+
+    #[test]
+    fn what_the_plan_broke_is_told_apart() {
+        for note in ["broken on purpose: the target is stopped", "30 % of the clients: they reset"]
+        {
+            let mut run = run("messages.missing", 9.0);
+            run.notes.push(Note { at_ms: 10_000, text: note.to_owned() });
+            let found = detect(&Case::of(&run));
+            assert_eq!((found[0].gravity, &*found[0].side), (Gravity::Note, "plan"));
+            assert!(found[0].evidence.contains("on purpose"), "{}", found[0].evidence);
+            // Two more in another stage are not excused.
+            let mut quiet = run.stages[0].clone();
+            (quiet.name, quiet.from_ms) = ("quiet".to_owned(), 60_001);
+            quiet.to_ms = 70_000;
+            quiet.counts.figures.insert("messages.missing".to_owned(), 2.0);
+            run.stages.push(quiet);
+            run.total.raise("messages.missing", 2.0);
+            let found = detect(&Case::of(&run));
+            assert_eq!(found[0].what, "2 messages did not arrive.");
+            assert_eq!((found[0].gravity, &*found[0].side), (Gravity::Warning, "target"));
+        }
+    }
+}
