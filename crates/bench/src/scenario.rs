@@ -15,6 +15,7 @@ pub mod presence;
 mod push;
 mod sim;
 pub mod stages;
+mod stalls;
 pub mod vm;
 
 use crate::results::Outcome;
@@ -59,6 +60,7 @@ pub const ALL: &[Scenario] = &[
     ("mqtt-latency", mqtt::latency),
     ("mqtt-kept", mqtt::kept),
     ("mqtt-retained", mqtt::retained),
+    ("stalls", stalls::run),
     ("presence-note", presence::note),
     ("presence-memory", presence::memory),
     ("presence-hour", presence::hour),

@@ -5,6 +5,9 @@
 //! - while its device has not acknowledged it, or its acknowledgement may not have been read;
 //! - in a later life, when the acknowledgement was read but nothing says that it was stored: no
 //!   write of that device was asked after it and answered, and the server did not stop by itself.
+//!   An order to a group is told of its devices' acknowledgements in bundles of its own, which no
+//!   write of a device vouches for: it may come again until the server stopped by itself, or a full
+//!   visit did not show it.
 //!
 //! Any other repetition is counted as doubled. A push that a full visit did not show is gone and
 //! must stay away. The rules for collapse keys and dropped products are in `excused` and `sighted`.
@@ -184,7 +187,8 @@ impl Book {
             for number in &device.open {
                 let Some(entry) = device.entries.get_mut(number) else { continue };
                 let Some((at, life)) = entry.over else { continue };
-                if life == self.life && (clean || device.written > at) {
+                let alone = self.orders.get(number).is_some_and(|it| it.order.group.is_none());
+                if life == self.life && (clean || alone && device.written > at) {
                     entry.settled = true;
                     settled.push(*number);
                 }
@@ -261,7 +265,11 @@ impl Book {
         self.tally.count("orders answered");
         self.name(number, id, "its answer");
         let Some(known) = self.orders.get_mut(&number) else { return };
-        known.answered_at = known.answered_at.min(at);
+        // One for many is answered while it is on its way: what is asked later may overtake it.
+        let is_on_its_way = known.order.group.is_some() && fates.is_empty();
+        if !is_on_its_way {
+            known.answered_at = known.answered_at.min(at);
+        }
         let fresh = known.life == self.life && !known.asked_again;
         let (asked_at, collapse) = (known.order.asked_at, known.order.collapse);
         for (number_of_device, fate) in fates {
@@ -288,7 +296,8 @@ impl Book {
     fn name(&mut self, number: u64, id: u64, by: &str) {
         let Some(known) = self.orders.get_mut(&number) else { return };
         let (before, keyed) = (*known.id.get_or_insert(id), known.order.keyed);
-        if before != id && keyed && known.order.devices.len() > 1 {
+        let is_list = known.order.group.is_none() && known.order.devices.len() > 1;
+        if before != id && keyed && is_list {
             // Its shards keep their parts of the list apart: each device has one id all the same.
             self.tally.count("keyed lists with another id on another shard");
         } else if before != id {
@@ -432,7 +441,13 @@ impl Book {
     fn in_order(&mut self, device: DeviceNumber, numbers: &[u64]) {
         let (mut latest, mut wrong) = ([(0, 0); 2], Vec::new());
         for number in numbers {
-            let Some(Known { order, answered_at, .. }) = self.orders.get(number) else { continue };
+            let Some(Known { order, answered_at, life, .. }) = self.orders.get(number) else {
+                continue;
+            };
+            // An order to a group that a start goes on with reaches its devices anew.
+            if order.group.is_some() && *life < self.life {
+                continue;
+            }
             let (asked_at, before) = &mut latest[usize::from(order.high)];
             if *answered_at < *asked_at {
                 wrong.push(format!(
@@ -484,8 +499,10 @@ impl Book {
                     known.id, known.order, known.answered_at, known.life, entry.seen
                 ));
             }
-            // A keyed order without an answer may be carried out once it is asked again.
-            if !(known.order.keyed && known.answered_at == NEVER) {
+            // A keyed order without an answer may be carried out once it is asked again; one for
+            // many is on its way until its counts have been seen.
+            let may_come = known.order.keyed && known.answered_at == NEVER;
+            if !may_come && (known.order.group.is_none() || entry.promised) {
                 gone.push(number);
             }
         }

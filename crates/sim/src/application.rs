@@ -158,7 +158,7 @@ impl Application {
                 vec![self.block(device, blocked)]
             }
             5 if !self.keyed.is_empty() => vec![self.repeat(now)],
-            _ => self.push(now, shards),
+            _ => self.push(now),
         }
     }
 
@@ -368,7 +368,7 @@ impl Application {
         self.devices[self.rng.below(self.devices.len() as u64) as usize].clone()
     }
 
-    fn push(&mut self, now: Now, shards: u16) -> Vec<Question> {
+    fn push(&mut self, now: Now) -> Vec<Question> {
         let time_to_live_s = [0, 20, LONG_S, LONG_S][self.rng.below(4) as usize];
         let key = self.rng.below(KEYS);
         let collapse = self.rng.one_in(4).then(|| format!("key-{key}").into_boxed_str());
@@ -391,7 +391,7 @@ impl Application {
             let asked = orders.into_iter().map(|order| (Some(id), Command::Push(order)));
             return asked.flat_map(|(id, command)| self.ask_owner(id, command)).collect();
         }
-        self.ask_all(shards, Some(id), Command::Push(order))
+        self.ask_owner(Some(id), Command::Push(order))
     }
 
     fn order(&mut self, now: Now, time_to_live_s: u32, collapse: Option<Box<str>>) -> PushOrder {

@@ -384,7 +384,10 @@ impl World {
             | Command::Block { product, device, .. } => (product, device),
             Command::Push(order) => match &order.target {
                 Target::Devices(devices) => (&order.product, &devices[0]),
-                _ => return ShardId(0),
+                _ => {
+                    let home = hub::order_home(HOME, order);
+                    return ShardId(base::hash::home(home, self.plan.shards));
+                }
             },
             _ => return ShardId(0),
         };

@@ -24,6 +24,8 @@ pub struct Order {
     pub short_s: Option<u32>,
     /// Bytes of its body.
     pub length: u32,
+    /// It names no devices but the tag of this group.
+    pub group: Option<DeviceNumber>,
     /// It bears an idempotency key.
     pub keyed: bool,
     /// When it was asked for the first time.

@@ -30,6 +30,7 @@ impl Story {
             collapse: None,
             short_s: None,
             length: 20,
+            group: None,
             keyed: false,
             asked_at,
         };
@@ -188,6 +189,20 @@ fn a_crash_may_repeat_what_was_read_but_not_what_a_later_write_stored() {
     story.book.end_life(true);
     story.shows(&[1]);
     assert_eq!(story.kinds(), ["doubled"], "a clean stop says so");
+}
+
+#[test]
+fn an_order_to_a_group_may_come_again_after_a_kill_and_not_after_a_clean_stop() {
+    for (clean, kinds) in [(false, &[][..]), (true, &["doubled"])] {
+        let mut story = Story::new();
+        story.order(1, |order| order.group = Some(0));
+        story.answer(1, Fate::Stored);
+        story.visit(false, &[1], &[1], true);
+        story.stored(2);
+        story.book.end_life(clean);
+        story.shows(&[2, 1]);
+        assert_eq!(story.kinds(), kinds, "clean: {clean}");
+    }
 }
 
 #[test]
@@ -423,4 +438,22 @@ fn a_keyed_list_may_have_an_id_a_shard_but_one_at_a_device() {
     let visit = Visit { device: 1, began_at, epoch: None, full: false, came, acks };
     story.book.take(&[Fact::Visited(visit)]);
     assert_eq!(story.kinds(), ["doubled"]);
+}
+
+#[test]
+fn a_fan_out_that_was_answered_is_on_its_way_until_its_counts_are_seen_and_is_one_message() {
+    let mut story = Story::new();
+    story.order(1, |order| (order.group, order.keyed) = (Some(0), true));
+    let at = story.tick();
+    story.book.take(&[Fact::Answered { number: 1, id: 100, at, fates: Vec::new() }]);
+    story.stored(2);
+    story.visit(true, &[2], &[2], true);
+    story.book.end_life(false);
+    story.shows(&[1]); // behind one that was asked later
+    assert_eq!(story.kinds(), [""; 0]);
+    story.answer_as(1, 100, Fate::Stored);
+    story.shows(&[]);
+    assert_eq!(story.kinds(), ["lost"]);
+    story.answer_as(1, 101, Fate::Stored);
+    assert_eq!(story.kinds(), ["lost", "an order made two messages"]);
 }

@@ -165,7 +165,7 @@ impl Office {
             return seen.facts.push(Fact::Dropped { device, asked_at, answered_at });
         }
         let app_id = numbers.next() % 4_000_000_000;
-        let body = json!({ "app_id": app_id, "proofs": { "anonymous": "loopback" },
+        let body = json!({ "app_id": app_id, "anonymous": "loopback",
             "inflight_max": 1024, "offline_count_max": 10_000, "offline_bytes_max": 100_000_000 });
         let put = || api.put(&path, Some(&body));
         let made = self.change(&name, &app_id.to_string(), (scene, put), seen);
@@ -177,6 +177,7 @@ impl Office {
                 collapse: None,
                 short_s: None,
                 length: orders::length(dice),
+                group: None,
                 keyed: false,
                 asked_at: clock::now_us(),
             };

@@ -18,11 +18,13 @@ const KEYED_MAX: usize = 60;
 /// Looks at a fan-out until its counts must stand.
 const LOOKS_MAX: usize = 20;
 
-/// A keyed order, and whether it was answered.
+/// An order that is looked at again in the next life.
 #[derive(Clone)]
 pub struct Keyed {
     order: Order,
     answered: bool,
+    /// A fan-out that was answered under this id, and of which it is not known what it came to.
+    open: Option<u64>,
 }
 
 /// Orders until it is over. `keyed` are those of the last life, and then those of this one.
@@ -30,6 +32,12 @@ pub fn run(scene: &Scene, party: u64, numbers: &Numbers, keyed: &mut Vec<Keyed>)
     let (api, mut dice) = (Api::new(scene.api), scene.dice(party));
     let mut seen = Seen::default();
     for old in std::mem::take(keyed) {
+        if let Some(id) = old.open {
+            if !follow(scene, &api, (&old.order, id), &mut seen) {
+                keyed.push(old);
+            }
+            continue;
+        }
         if scene.goes_on() && (!old.answered || dice.percent(30)) {
             seen.facts.push(Fact::Again(old.order.number));
             let answered = ask(scene, &api, &old.order, &mut seen);
@@ -37,7 +45,7 @@ pub fn run(scene: &Scene, party: u64, numbers: &Numbers, keyed: &mut Vec<Keyed>)
                 steal(scene, &api, &old.order, (numbers, &mut dice), &mut seen);
             }
             if !answered && !old.answered {
-                keyed.push(Keyed { order: old.order, answered: false });
+                keyed.push(Keyed { order: old.order, answered: false, open: None });
             }
         } else if !old.answered {
             keyed.push(old); // it was over before its turn came
@@ -46,16 +54,17 @@ pub fn run(scene: &Scene, party: u64, numbers: &Numbers, keyed: &mut Vec<Keyed>)
     while scene.goes_on() {
         let number = numbers.next();
         if dice.percent(8) {
-            fan_out(scene, &api, (number, &mut dice), &mut seen);
+            keyed.extend(fan_out(scene, &api, (number, &mut dice), &mut seen));
             continue;
         }
         let order = draw(scene, number, &mut dice);
         seen.facts.push(Fact::Asked(order.clone()));
         let answered = ask(scene, &api, &order, &mut seen);
         if order.keyed {
-            keyed.push(Keyed { order, answered });
+            keyed.push(Keyed { order, answered, open: None });
             if keyed.len() > KEYED_MAX
-                && let Some(at) = keyed.iter().position(|keyed| keyed.answered)
+                && let Some(at) =
+                    keyed.iter().position(|keyed| keyed.answered && keyed.open.is_none())
             {
                 keyed.remove(at);
             }
@@ -85,8 +94,7 @@ pub fn request(seed: u64, order: &Order, target: (&str, Value)) -> Value {
 
 /// Asks for a list of devices and writes down the answer; whether one came.
 pub fn ask(scene: &Scene, api: &Api, order: &Order, seen: &mut Seen) -> bool {
-    let devices: Vec<String> = order.devices.iter().map(|device| names(*device).1).collect();
-    let mut request = request(scene.seed, order, ("devices", json!(devices)));
+    let mut request = request(scene.seed, order, target(order));
     if order.number.is_multiple_of(10) {
         request["wait_ms"] = json!(20);
     }
@@ -115,6 +123,17 @@ pub fn ask(scene: &Scene, api: &Api, order: &Order, seen: &mut Seen) -> bool {
         seen.tally.count("answers read after the kill");
     }
     true
+}
+
+/// Whom an order names: a tag, or its devices.
+fn target(order: &Order) -> (&'static str, Value) {
+    match order.group {
+        Some(group) => ("tag", json!(format!("group-{group}"))),
+        None => {
+            let devices = order.devices.iter().map(|device| names(*device).1);
+            ("devices", json!(devices.collect::<Vec<_>>()))
+        }
+    }
 }
 
 fn fate(word: &str) -> Fate {
@@ -165,6 +184,7 @@ fn draw(scene: &Scene, number: u64, dice: &mut Dice) -> Order {
         collapse,
         short_s,
         length: length(dice),
+        group: None,
         keyed: scene.keys && short_s.is_none() && dice.percent(25),
         asked_at: clock::now_us(),
     }
@@ -190,8 +210,7 @@ fn steal(
 ) {
     let (number, asked_at) = (numbers.next(), clock::now_us());
     let other = Order { number, length: length(dice), asked_at, ..order.clone() };
-    let devices: Vec<String> = other.devices.iter().map(|device| names(*device).1).collect();
-    let request = request(scene.seed, &other, ("devices", json!(devices)));
+    let request = request(scene.seed, &other, target(&other));
     let key = format!("key-{}-{}", scene.seed, order.number);
     seen.facts.push(Fact::Asked(Order { keyed: false, ..other }));
     match api.push(&request, Some(&key)) {
@@ -204,40 +223,72 @@ fn steal(
     }
 }
 
-/// A push to all with a tag, promised when its counts say that all have it or will.
-fn fan_out(scene: &Scene, api: &Api, (number, dice): (u64, &mut Dice), seen: &mut Seen) {
+/// A push to all with a tag; what is to be known of it in the next life, if anything is. Once it is
+/// answered it goes on whatever happens.
+fn fan_out(
+    scene: &Scene,
+    api: &Api,
+    (number, dice): (u64, &mut Dice),
+    seen: &mut Seen,
+) -> Option<Keyed> {
     let group = dice.below(GROUPS.into()) as DeviceNumber;
     let devices = members(group);
     let (length, asked_at) = (length(dice).min(4_096), clock::now_us());
-    let (high, collapse, short_s, keyed) = (dice.percent(15), None, None, false);
-    let order = Order { number, devices, high, collapse, short_s, length, keyed, asked_at };
-    let request = request(scene.seed, &order, ("tag", json!(format!("group-{group}"))));
+    let (high, collapse, short_s) = (dice.percent(15), None, None);
+    let (keyed, group) = (scene.keys && dice.percent(40), Some(group));
+    let order = Order { number, devices, high, collapse, short_s, length, group, keyed, asked_at };
     seen.facts.push(Fact::Asked(order.clone()));
-    let mut reply = api.push(&request, None);
+    if !ask(scene, api, &order, seen) {
+        return keyed.then_some(Keyed { order, answered: false, open: None });
+    }
+    let id = seen.facts.iter().rev().find_map(|fact| match fact {
+        Fact::Answered { number: of, id, .. } if *of == number => Some(*id),
+        _ => None,
+    })?;
+    match follow(scene, api, (&order, id), seen) {
+        true => keyed.then_some(Keyed { order, answered: true, open: None }),
+        false => Some(Keyed { order, answered: true, open: Some(id) }),
+    }
+}
+
+/// Looks what became of a fan-out that was answered; whether it is known. All of its devices have
+/// it, or have it stored, or the server says that it could not take it on for them.
+fn follow(scene: &Scene, api: &Api, (order, id): (&Order, u64), seen: &mut Seen) -> bool {
     for _ in 0..LOOKS_MAX {
+        if !scene.goes_on() {
+            break;
+        }
         let at = clock::now_us();
-        let value = match reply {
+        let value = match api.get(&format!("/v1/pushes/{id}")) {
             Reply::Done(value) => value,
-            Reply::Refused(404, _) => return seen.tally.count("fan-outs forgotten"),
-            other => return unanswered(scene, number, &other, seen),
+            Reply::Refused(404, code) => {
+                let text = format!("order {}, id {id}: {code}", order.number);
+                seen.facts.push(Fact::Wrong("an order that was answered is forgotten", text));
+                return true;
+            }
+            _ => break,
         };
-        let id = value["id"].as_str().unwrap_or_default().to_owned();
         let of = |name: &str| value["counts"][name].as_u64().unwrap_or(0);
         let done = value["counts"]["running"] == json!(false) && of("pending") == 0;
         if done && of("matched") != order.devices.len() as u64 {
-            let text = format!("order {number}, group {group}: {value}");
-            return seen.facts.push(Fact::Wrong("a tag does not hold", text));
+            let text = format!("order {}, {:?}: {value}", order.number, order.group);
+            seen.facts.push(Fact::Wrong("a fan-out missed devices, or counted some twice", text));
+            return true;
         }
         if done && of("stored") + of("delivered") == of("matched") {
             let fates = order.devices.iter().map(|device| (*device, Fate::Stored)).collect();
-            let id = id.parse().unwrap_or(0);
             seen.tally.count("fan-outs whole");
-            return seen.facts.push(Fact::Answered { number, id, at, fates });
+            seen.facts.push(Fact::Answered { number: order.number, id, at, fates });
+            return true;
+        }
+        if done {
+            seen.tally.count("fan-outs that were not taken on by all");
+            return true;
         }
         clock::rest(1);
-        reply = api.get(&format!("/v1/pushes/{id}"));
     }
-    seen.tally.count("fan-outs not whole in time");
+    seen.tally.count("fan-outs that are looked at again");
+    false
 }
 
 /// Devices of products that come and go stand behind the crowd.

@@ -226,15 +226,8 @@ fn shard(
     });
     let hash_key = HashKey::new(3, 4);
     let door = Door {
-        name: "hold".to_owned(),
-        address: Address::Tcp(crate::world::ADDRESS),
-        protocol: None,
-        tls: None,
         paths: vec!["/miop".to_owned()],
-        origins: Vec::new(),
-        proxy: false,
-        connections_max: 0,
-        open: Arc::default(),
+        ..Door::plain("hold", Address::Tcp(crate::world::ADDRESS))
     };
     let settings = net::Settings {
         shard: ShardId(number),
@@ -247,6 +240,7 @@ fn shard(
     };
     let mut hub = Hub::new(hub::Settings {
         shard: settings.shard,
+        shards: settings.shards,
         devices_max: limits.devices_max,
         offline_bytes_max: limits.offline_bytes_max,
         binds_per_s: limits.binds_per_s,
@@ -273,7 +267,8 @@ fn shard(
     });
     let profiles = vec![Profile::strict(settings.limits.bind_ms_max)].into();
     let attendance = attendance(&settings);
-    let rooms = Rooms { hub, broker, waiting: Waiting::new(shards), profiles, attendance };
+    let waiting = Waiting::new(shards, &settings.limits);
+    let rooms = Rooms { hub, broker, waiting, profiles, attendance };
     let mut house = HoldHouse::new(rooms, &settings, Nothing { completed });
     let mut net = SparseNet { shared: shared.clone(), host: number };
     house.restored(net.now());

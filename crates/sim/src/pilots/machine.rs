@@ -109,8 +109,8 @@ impl PilotMachine {
         if let Some(at) = inner.take_wake() {
             out.wake(at);
         }
-        if let Some(seconds) = inner.take_silence() {
-            out.silence(seconds);
+        if let Some(ms) = inner.take_silence() {
+            out.silence(ms);
         }
         result
     }

@@ -282,8 +282,8 @@ impl CallerMachine {
         if let Some(at) = inner.take_wake() {
             out.wake(at);
         }
-        if let Some(seconds) = inner.take_silence() {
-            out.silence(seconds);
+        if let Some(ms) = inner.take_silence() {
+            out.silence(ms);
         }
         if inner.take_tell_drained() {
             out.tell_drained();

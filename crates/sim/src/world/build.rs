@@ -200,18 +200,11 @@ pub(crate) fn raise(
     let post = Rc::new(RefCell::new(post));
     let census = Arc::new(Census::default());
     let door = Arc::new(Door {
-        name: "sim".to_owned(),
-        address: Address::Tcp(ADDRESS),
-        protocol: None,
-        tls: None,
         paths: vec!["/miop".to_owned(), "/mqtt".to_owned()],
-        origins: Vec::new(),
-        proxy: false,
-        connections_max: 0,
-        open: Arc::default(),
+        ..Door::plain("sim", Address::Tcp(ADDRESS))
     });
     let joined = Joined {
-        waiting: Waiting::new(plan.shards),
+        waiting: Waiting::new(plan.shards, limits),
         summary: Summary::new(plan.shards, hash_key),
         exclusives: Arc::default(),
     };
@@ -251,6 +244,7 @@ fn house(
     let limits = &settings.limits;
     let mut hub = Hub::new(hub::Settings {
         shard: settings.shard,
+        shards: settings.shards,
         limits: limits.clone(),
         devices_max: limits.devices_max.min(100_000),
         offline_bytes_max: limits.offline_bytes_max,
