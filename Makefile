@@ -3,7 +3,7 @@
 #   make run ARGS='--config holdline.toml'      make bench ARGS='memory'
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash check
+.PHONY: help run test bench crash check deny mutants
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
@@ -27,6 +27,12 @@ crash: ## kill a server under load a thousand times and audit every answer; ARGS
 	@scripts/toolchain.sh
 	cargo build --release -p holdline -p crash
 	$(TARGET_DIR)/release/crash --binary $(TARGET_DIR)/release/holdline $(ARGS)
+
+deny: ## licences, bans and sources of the dependencies, and advisories where their data is at hand
+	@scripts/deny.sh
+
+mutants: ## what small changes of the code no test notices; ARGS: a commit, or --sample 400
+	@scripts/mutants.sh $(ARGS)
 
 check: ## formatting, lints, tidy and cargo's tests
 	@scripts/toolchain.sh

@@ -21,12 +21,12 @@ import time
 import unittest
 
 import miop
+from miop import DEADLINE_S
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TARGET = os.environ.get("CARGO_TARGET_DIR") or os.path.join(ROOT, "target")
 BINARY = os.environ.get("HOLDLINE_E2E_BINARY") or os.path.join(TARGET, "debug", "holdline")
 SECRET = bytes(range(32))
-DEADLINE_S = 10.0
 
 DEFAULTS = {
     "server": {"shards": 2, "pin": False},
@@ -93,7 +93,7 @@ def poll(question, what, deadline_s=DEADLINE_S):
         time.sleep(0.01)
 
 
-def run(*arguments, env=None, timeout=20, prefix=(), cwd=None):
+def run(*arguments, env=None, timeout=DEADLINE_S, prefix=(), cwd=None):
     """Runs the binary to its end."""
     return subprocess.run([*prefix, BINARY, *arguments], env=environment(env), timeout=timeout,
                           capture_output=True, text=True, cwd=cwd, check=False)
@@ -137,7 +137,7 @@ class Server:
         self.pid = self.process.pid
         self.welcome, self._api = "", None
         threading.Thread(target=self._read_log, args=(self.process,), daemon=True).start()
-        guard = threading.Timer(15, self.process.kill)
+        guard = threading.Timer(DEADLINE_S, self.process.kill)
         guard.start()
         for line in self.process.stdout:
             self.welcome += line
@@ -160,6 +160,12 @@ class Server:
         for line in process.stderr:
             self.log += re.sub(r"\x1b\[[0-9;]*m", "", line)
         process.stderr.close()
+
+    def settle(self):
+        """Every shard has looked at its sockets and mailbox several times since, so that what had
+        been sent has gone as far as it goes: a message passes three shards at most."""
+        for _ in range(8):
+            self.status()
 
     # -- ends
 
@@ -213,7 +219,7 @@ class Server:
         content = raw if raw is not None else json.dumps(body) if body is not None else None
         for attempt in range(2):
             if self._api is None:
-                self._api = http.client.HTTPConnection(*self.ports["api"], timeout=35)
+                self._api = http.client.HTTPConnection(*self.ports["api"], timeout=DEADLINE_S)
             try:
                 self._api.request(method, path, content, head)
                 answer = self._api.getresponse()
@@ -351,6 +357,11 @@ class Case(unittest.TestCase):
         self.assertIn(result, (0, miop.RESUMED))
         return link
 
+    def quiet(self, device, server=None, why=None):
+        """Nothing is on its way to a device: the server has looked everywhere and has nothing."""
+        (server or self.server).settle()
+        self.assertEqual(device.told(), [], why)
+
     def run(self, result=None):
         before = len(result.failures) + len(result.errors) if result is not None else 0
         super().run(result)
@@ -368,7 +379,7 @@ class Sse:
 
     def __init__(self, server, query="", last=None):
         self.events, self.changed = [], threading.Condition()
-        self.link = http.client.HTTPConnection(*server.ports["api"], timeout=30)
+        self.link = http.client.HTTPConnection(*server.ports["api"], timeout=DEADLINE_S)
         headers = {"Authorization": f"Bearer {server.token}"}
         if last:
             headers["Last-Event-ID"] = last

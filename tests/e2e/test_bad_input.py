@@ -4,6 +4,7 @@ Every connection ends for one reason, which is counted once; what the server say
 docs/wire/miop.md says it says.
 """
 
+import contextlib
 import http.client
 import json
 import socket
@@ -181,10 +182,8 @@ class Frames(Case):
     # -- a Bind that never comes
 
     def test_a_bind_that_never_comes_ends_the_connection_in_time(self):
-        began = time.monotonic()
         with self.server.closes(bind_timeout=1):  # nothing said: not even a protocol
             self.assertEqual(self.device().until_closed(), [])
-        self.assertLess(time.monotonic() - began, 4)
         with self.server.closes(bind_timeout=1):
             device = self.device()
             device.send(b"\0\7")
@@ -198,7 +197,7 @@ class Frames(Case):
 
     def test_a_challenge_that_is_never_answered_ends_the_connection_in_time(self):
         self.server.ask("PUT", "/v1/products/strict", {
-            "app_id": 4, "proofs": {"challenge": True},
+            "app_id": 4, "challenge": True,
             "secrets": [{"key_id": 1, "hex": "00" * 32}]})
         device = self.device()
         with self.server.closes(bind_timeout=1):
@@ -208,18 +207,17 @@ class Frames(Case):
 
     def test_a_dripping_bind_does_not_extend_its_time(self):
         device = self.device()
-        frame = device.bind_frame("dripping" * 6)
-        began = time.monotonic()
+        frame, sent = device.bind_frame("dripping" * 6), 0
         with self.server.closes(bind_timeout=1):
-            for byte in frame:
-                try:
+            with contextlib.suppress(miop.Closed):
+                for byte in frame:
                     device.send(bytes([byte]))
-                    if not device.is_silent(0.1):
+                    sent += 1
+                    with contextlib.suppress(miop.Silence):
+                        device.next(0.1)
                         break
-                except miop.Closed:
-                    break
-            device.until_closed()
-        self.assertLess(time.monotonic() - began, 4)
+                device.until_closed()
+        self.assertLess(sent, len(frame))
 
 
 class Silence(Case):
@@ -235,18 +233,16 @@ class Silence(Case):
             began = time.monotonic()
             with self.server.closes(keep_alive_timeout=1):
                 frames = device.until_closed()
-            took = time.monotonic() - began
-            self.assertTrue(2.5 < took < 6, took)
+            self.assertGreater(time.monotonic() - began, 2.5)
             if version == 7:
                 self.assertEqual([(f.opcode, f["result"]) for f in frames], [(KICK, 42)])
             self.assertEqual(self.server.state(self.name)["reason"], "keep_alive_timeout")
 
     def test_a_device_that_pings_stays(self):
-        device = self.bound(self.name, wish=(1, 1, 1))
-        end = time.monotonic() + 5
-        while time.monotonic() < end:
-            device.ping()
-            self.assertTrue(device.is_silent(0.7))
+        device = self.bound(self.name, wish=(2, 2, 2))
+        for _ in range(8):
+            time.sleep(0.5)
+            self.assertEqual(device.told(), [])
         self.assertTrue(self.server.state(self.name)["online"])
 
     def test_a_peer_that_vanished_behind_a_half_open_link_goes_offline(self):
@@ -258,7 +254,7 @@ class Silence(Case):
         except OSError:
             self.skipTest("TCP_REPAIR is not permitted here; silence is tested above")
         raw.close()
-        state = self.server.offline(self.name, deadline_s=6)
+        state = self.server.offline(self.name)
         self.assertEqual(state["reason"], "keep_alive_timeout")
 
 
@@ -275,7 +271,7 @@ class SlowConsumer(Case):
         device = self.device(receive_bytes=4096)
         device.bind(self.name)
         body = "x" * 4000
-        with self.server.closes(deadline_s=30, slow_consumer=1):
+        with self.server.closes(slow_consumer=1):
             for _ in range(3000):
                 self.server.push(self.name, body)
                 if not self.server.state(self.name)["online"]:
@@ -313,7 +309,7 @@ class Flood(Case):
                 failures.append(repr(error))
 
         def order(count):
-            link = socket.create_connection(self.server.ports["api"], timeout=10)
+            link = socket.create_connection(self.server.ports["api"], timeout=miop.DEADLINE_S)
             answers = link.makefile("rb")
             mine, left = {}, count
             while left:
@@ -363,7 +359,8 @@ class Flood(Case):
 
 
 class Api(Case):
-    CHANGES = {"limits": {"push_bytes_max": 1000, "push_devices_max": 3}}
+    CHANGES = {"limits": {"push_bytes_max": 1000, "push_devices_max": 3},
+               "api": {"body_ms_max": 2000}}
 
     def refused(self, status, code, *words, method="POST", path="/v1/pushes", **how):
         got, answer = self.server.api(method, path, **how)
@@ -375,11 +372,12 @@ class Api(Case):
     def order(self, **more):
         return {"product": "demo", "device": "d", "body": "x", **more}
 
-    def test_a_wrong_or_missing_token_is_unauthorized(self):
+    def test_a_wrong_token_and_a_missing_one_are_told_apart(self):
         for path in ("/v1/status", "/metrics", "/v1/devices", "/v1/events", "/v1/products"):
-            for token in ("wrong", "", self.server.token[:-1], self.server.token + "0"):
-                self.refused(401, "unauthorized", method="GET", path=path, token=token)
-        self.refused(401, "unauthorized", body=self.order(), token="wrong")
+            self.refused(401, "unauthorized", method="GET", path=path, token="")
+            for token in ("wrong", self.server.token[:-1], self.server.token + "0"):
+                self.refused(401, "wrong_token", method="GET", path=path, token=token)
+        self.refused(401, "wrong_token", body=self.order(), token="wrong")
 
     def test_what_needs_no_token_needs_none(self):
         for path in ("/", "/healthz", "/openapi.json"):
@@ -415,7 +413,7 @@ class Api(Case):
         self.assertEqual(self.server.push("d", "x" * 1000)["outcome"], "stored")
 
     def test_a_request_that_is_too_large_is_refused_before_it_was_read(self):
-        link = http.client.HTTPConnection(*self.server.ports["api"], timeout=10)
+        link = http.client.HTTPConnection(*self.server.ports["api"], timeout=miop.DEADLINE_S)
         self.addCleanup(link.close)
         link.putrequest("POST", "/v1/pushes")
         link.putheader("Authorization", f"Bearer {self.server.token}")
@@ -441,7 +439,7 @@ class Api(Case):
         self.assertTrue(self.server.state("a%2Fb")["online"])
 
     def test_a_body_that_does_not_come_is_not_waited_for_without_end(self):
-        link = socket.create_connection(self.server.ports["api"], timeout=20)
+        link = socket.create_connection(self.server.ports["api"], timeout=miop.DEADLINE_S)
         self.addCleanup(link.close)
         link.sendall(b"POST /v1/pushes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
                      b"Content-Length: 10\r\n\r\n{" % self.server.token.encode())

@@ -129,6 +129,13 @@ class Shell(Case):
         self.assertNotEqual(answer.returncode, 0)
         self.assertIn("401", answer.stderr)
 
+    def test_what_is_observed_is_not_asked_through_a_proxy_of_the_environment(self):
+        page = "http://%s:%d/metrics" % self.server.ports["api"]
+        answer = run("observe", "--metrics", page, "--token", self.server.token, "--json",
+                     "--every", "100ms", "--for", "300ms",
+                     env={"HTTP_PROXY": "http://127.0.0.1:1"})
+        self.assertIn("holdline_connections", answer.stdout)
+
     def test_a_server_that_is_not_there_is_told_with_a_hint(self):
         answer = run("devices", "--url", "http://127.0.0.1:1", "--token", "0123456789abcdef")
         self.assertNotEqual(answer.returncode, 0)

@@ -38,6 +38,7 @@ class Plain(Doors):
         "listen.miop": {"address": "127.0.0.1:0", "protocol": "miop"},
         "listen.ws": {"address": "127.0.0.1:0", "protocol": "http", "websocket": "/miop"},
         "listen.proxied": {"address": "127.0.0.1:0", "proxy": "v1v2", "websocket": "/miop"},
+        "listen.unknown": {"address": "127.0.0.1:0", "proxy": "v1v2", "proxy_from": ["192.0.2.1"]},
         "limits": {"bind_ms_max": 2000},
     }
 
@@ -135,24 +136,33 @@ class Plain(Doors):
         with self.server.closes(proxy_header_failed=1):
             self.raw(b"PROXY TCP4 not an address\r\n", "proxied")
 
-    def test_the_address_in_a_proxy_header_is_believed(self):
-        for version in (5, 6, 7):
-            for header in (miop.proxy_v1, miop.proxy_v2):
-                connect = {"listener": "proxied", "before": header("127.0.0.1")}
-                self.bound("near", version, connect=connect).ping()
-        for header in (miop.proxy_v1, miop.proxy_v2):
+    def test_nobody_behind_a_proxy_is_local_whatever_the_header_says(self):
+        headers = [header(address) for header in (miop.proxy_v1, miop.proxy_v2)
+                   for address in ("203.0.113.9", "127.0.0.1")]
+        headers += [miop.proxy_v2("203.0.113.9", local=True), b"PROXY UNKNOWN\r\n"]
+        for before in headers:
             with self.server.closes(auth_failed=1):
-                far = self.device(listener="proxied", before=header("203.0.113.9"))
+                far = self.device(listener="proxied", before=before)
                 self.assertEqual(far.bind("far")["result"], 20)  # anonymous from loopback alone
                 far.until_closed()
 
-    def test_a_proxys_own_health_check_keeps_the_proxys_address(self):
-        for before in (miop.proxy_v2("203.0.113.9", local=True), b"PROXY UNKNOWN\r\n"):
-            self.bound("local", connect={"listener": "proxied", "before": before})
+    def test_a_proxy_header_from_elsewhere_ends_the_connection(self):
+        with self.server.closes(proxy_refused=1):
+            self.assertEqual(self.raw(miop.proxy_v1("203.0.113.9"), "unknown"), b"")
 
     def test_a_websocket_may_follow_a_proxy_header(self):
-        connect = {"listener": "proxied", "before": miop.proxy_v1("127.0.0.1"), "ws": "/miop"}
-        self.bound("proxied-ws", connect=connect).ping()
+        with self.server.closes(auth_failed=1):
+            far = self.device(listener="proxied", before=miop.proxy_v1("127.0.0.1"), ws="/miop")
+            self.assertEqual(far.bind("proxied-ws")["result"], 20)
+            far.until_closed()
+
+    def test_a_page_of_another_site_is_refused(self):
+        upgrade = (b"GET /miop HTTP/1.1\r\nHost: 127.0.0.1:7000\r\nUpgrade: websocket\r\n"
+                   b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                   b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+                   b"Origin: https://evil.example\r\n\r\n")
+        with self.server.closes(origin_refused=1):
+            self.assertTrue(self.raw(upgrade).startswith(b"HTTP/1.1 403 "))
 
     def test_a_proxy_header_that_never_ends_is_not_waited_for(self):
         with self.server.closes(handshake_timeout=1):

@@ -6,7 +6,8 @@ import tempfile
 import unittest
 
 import fixture
-from fixture import Case, poll
+from fixture import SECRET, Case, poll
+from miop import BIND_ACK, CHALLENGE
 
 KEPT = {"limits": {"push_bytes_max": 60000},
         "products.demo": {"offline_count_max": 5000, "offline_bytes_max": 100000000}}
@@ -86,6 +87,49 @@ class Store(Case):
         server.ask("PUT", "/v1/products/p1", {"app_id": 101})
         self.assertIsNone(server.state("d", "p1"), "nothing of the dropped one is left")
         self.assertEqual(server.state("d", "p2")["waiting"], 1)
+
+    def test_a_secret_that_the_api_rotated_is_so_after_a_restart_until_the_file_is_changed(self):
+        def file(secret):
+            return shards(2, **{"products.strict": {
+                "app_id": 2, "anonymous": "nowhere", "secrets": [{"key_id": 1, "hex": secret}]}})
+        leaked, rotated, changed = (bytes([at] * 32) for at in (1, 2, 3))
+        server = self.start(file(leaked.hex()))
+
+        def good(case, secret):
+            device = case.device(server=server)
+            device.send(device.bind_frame("d", "strict", secret=secret))
+            answer = device.next()
+            if answer.opcode == CHALLENGE:  # it may have been signed before the start
+                device.answer_challenge(answer)
+                answer = device.next()
+            return answer["result"] == 0
+
+        self.assertTrue(good(self, leaked))
+        server.ask("PUT", "/v1/products/strict",
+                   {"secrets": [{"key_id": 1, "hex": rotated.hex()}]})
+        for end in (None, server.kill, server.stop):
+            if end:
+                end()
+                server.start()
+            self.assertEqual((good(self, leaked), good(self, rotated)), (False, True))
+        server.stop()
+        server.configure(file(changed.hex()))
+        server.start()
+        self.assertEqual([good(self, each) for each in (leaked, rotated, changed)],
+                         [False, False, True])
+
+    def test_a_signed_bind_is_not_taken_again_after_a_restart(self):
+        server = self.start({"products.strict": {
+            "app_id": 2, "anonymous": "nowhere", "secrets": [{"key_id": 1, "hex": SECRET.hex()}]}})
+        first = self.device(server=server)
+        frame = first.bind_frame("d", "strict", secret=SECRET)
+        first.send(frame)
+        self.assertEqual(first.expect(BIND_ACK)["result"], 0)
+        server.kill()
+        server.start()
+        again = self.device(server=server)
+        again.send(frame)
+        self.assertEqual(again.next().opcode, CHALLENGE)
 
     def test_a_copy_of_a_running_server_serves_and_is_independent(self):
         server = self.start(shards(2, store={"segment_bytes": 1048576}))

@@ -17,8 +17,11 @@ cargo xtask tidy    hold the tree against the rules of the house
 cargo xtask check   formatting, lints, tidy and all tests, as CI does";
 
 fn main() -> ExitCode {
-    let manifest_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = manifest_folder.parent().expect("xtask/ lies in the root of the repository");
+    // As cargo says now, not as it said when this was compiled: `target/` may be a copy.
+    let manifest_folder = std::env::var_os("CARGO_MANIFEST_DIR");
+    let manifest_folder = manifest_folder.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let root = Path::new(&manifest_folder).parent();
+    let root = root.expect("xtask/ lies in the root of the repository");
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy::run(root),

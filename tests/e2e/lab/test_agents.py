@@ -85,7 +85,7 @@ class Agents(unittest.TestCase):
             self.path("runs"), "--plain", *more, env=environment({"HOLDLINE_AGENTS_TOKEN": token}),
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
-    def end(self, process, within_s=60):
+    def end(self, process, within_s=fixture.DEADLINE_S):
         """The output and the run that a coordinator has left."""
         said, _ = process.communicate(timeout=within_s)
         folders = os.listdir(self.path("runs")) if os.path.isdir(self.path("runs")) else []

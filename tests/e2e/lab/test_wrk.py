@@ -14,7 +14,7 @@ import time
 import unittest
 
 import certificates
-from fixture import BINARY, Case, environment, run
+from fixture import BINARY, DEADLINE_S, Case, environment, run
 from lab.wrk_server import Server
 from mqtt.broker import Broker
 
@@ -49,7 +49,7 @@ class Http(unittest.TestCase):
         self.server = Server()
         self.addCleanup(self.server.close)
 
-    def ours(self, *words, path="/", code=0, timeout=30):
+    def ours(self, *words, path="/", code=0, timeout=DEADLINE_S):
         answer = run("wrk", self.server.url(path), *words, timeout=timeout)
         self.assertEqual(answer.returncode, code, answer.stdout + answer.stderr)
         return answer
@@ -142,7 +142,7 @@ class Http(unittest.TestCase):
         self.assertIn(f"sum\t{got}\t{got}\they\tnil", text)
 
     def test_stop(self):
-        text = self.ours("-t2", "-c2", "-d20s", "-s", script("stop"), timeout=10).stdout
+        text = self.ours("-t2", "-c2", "-d600s", "-s", script("stop")).stdout
         self.assertEqual(self.figure(text, r"(\d+) requests in "), 200)
 
     def test_addr(self):
@@ -166,7 +166,7 @@ class Http(unittest.TestCase):
                                   env=environment(), stdout=subprocess.PIPE)
         time.sleep(1)
         tester.send_signal(signal.SIGINT)
-        text, _ = tester.communicate(timeout=10)
+        text, _ = tester.communicate(timeout=DEADLINE_S)
         self.assertEqual(tester.returncode, 0)
         self.assertRegex(text, r"\d+ requests in \d")
 
@@ -265,7 +265,7 @@ class Miop(Case):
         time.sleep(1)
         second = self.wrk(line)
         self.assertIn("another wrk on this machine has clients twin-0", second.stderr)
-        text, _ = first.communicate(timeout=20)
+        text, _ = first.communicate(timeout=DEADLINE_S)
         self.assertIn("WARNING: sessions were taken away", text)
         self.assertRegex(text, r"\d+ in online: kicked \(target\)")
 

@@ -57,7 +57,7 @@ def passwords(path, users):
     """A password file as mosquitto_passwd makes it."""
     for number, (user, word) in enumerate(users.items()):
         subprocess.run(["mosquitto_passwd", "-b", *([] if number else ["-c"]), path, user, word],
-                       check=True, capture_output=True, timeout=20)
+                       check=True, capture_output=True, timeout=fixture.DEADLINE_S)
 
 
 class Plan:
@@ -144,6 +144,9 @@ class Holdline:
     def memory(self):
         return self.server.memory()
 
+    def settle(self):
+        self.server.settle()
+
 
 class Mosquitto:
     """A running mosquitto that keeps what it has on disk at once."""
@@ -215,6 +218,9 @@ class Mosquitto:
         with open(os.path.join(self.plan.folder, "mosquitto.log"), encoding="utf-8") as file:
             return file.read()
 
+    def settle(self):
+        """One thread: the answer to a ping is enough."""
+
     def memory(self):
         with open(f"/proc/{self.pid}/status", encoding="utf-8") as file:
             line = next(line for line in file if line.startswith("VmRSS"))
@@ -234,7 +240,7 @@ class Broker:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
         self.start, self.stop, self.kill = self.inner.start, self.inner.stop, self.inner.kill
-        self.memory = self.inner.memory
+        self.memory, self.settle = self.inner.memory, self.inner.settle
 
     @property
     def server(self):
@@ -314,6 +320,23 @@ class Case(unittest.TestCase):
 
     def opened5(self, client_id="", **how):
         return self.opened(client_id, V5, **how)
+
+    def quiet(self, client, broker=None):
+        """Nothing is on its way to a client: the server has looked everywhere and has nothing."""
+        (broker or self.broker).settle()
+        self.assertEqual(client.told(), [])
+
+    def drained(self, client, broker=None):
+        """All messages that are on their way to a client, acknowledged to the end. What a session
+        finds in the log when it comes back is read by another thread, and may come later."""
+        found = []
+        while True:
+            (broker or self.broker).settle()
+            client.kept = client.told()
+            if not client.kept:
+                return found
+            while client.kept:
+                found.append(client.take())
 
     def run(self, result=None):
         before = len(result.failures) + len(result.errors) if result is not None else 0

@@ -17,11 +17,11 @@ import unittest
 from urllib.parse import parse_qsl, urlencode
 
 import fixture
+from fixture import DEADLINE_S
 from mqtt.wire import V31, V311, V5
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILT = os.environ.get("HOLDLINE_E2E_CLIENTS") or os.path.join(fixture.TARGET, "mqtt-clients")
-DEADLINE_S = 20.0
 _numbers = itertools.count(1)
 
 

@@ -84,7 +84,7 @@ class Properties(Case):
         client.leave()
         client = self.opened5(self.name, **lasting(V5))
         client.subscribe((f"{self.name}/#", 0x11))  # the session had it
-        self.assertTrue(client.is_silent(0.2))
+        self.quiet(client)
         client.subscribe((f"{self.name}/#", 0x01))
         self.assertTrue(client.take().retain)
 

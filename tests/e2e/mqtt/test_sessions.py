@@ -169,14 +169,14 @@ class Sessions(Case):
         for number in range(10):
             writer.publish(f"{name}/a", str(number), 1 + number % 2)
         first = [client.expect(PUBLISH) for _ in range(3)]
-        self.assertTrue(client.is_silent(0.3))
+        self.quiet(client)
         writer.publish(f"{name}/a", b"zero", 0)  # QoS 0 is not held back
         self.assertEqual(client.expect(PUBLISH).payload, b"zero")
         client.send(wire.acknowledge(PUBACK, first[0].id))
         self.assertEqual(client.expect(PUBLISH).payload, b"3")
         client.send(wire.acknowledge(PUBREC, first[1].id))
         self.assertEqual(client.expect(PUBREL).id, first[1].id)
-        self.assertTrue(client.is_silent(0.2))
+        self.quiet(client)
         client.send(wire.acknowledge(PUBCOMP, first[1].id))
         self.assertEqual(client.expect(PUBLISH).payload, b"4")
 
@@ -344,11 +344,9 @@ class Wills(Case):
 
     def test_a_delayed_will_comes_when_its_session_ends(self):
         reader = self.reader()
-        began = time.monotonic()
-        self.ending("ends", V5, will_props={"will_delay": 30},
+        self.ending("ends", V5, will_props={"will_delay": 300},
                     props={"session_expiry": 1}).close()
         self.assertEqual(reader.take().topic, f"{self.name}/ends")
-        self.assertLess(time.monotonic() - began, 6)
 
     @holdline_only("mosquitto forgets that will")
     def test_a_clean_start_publishes_the_delayed_will_of_the_session_before(self):

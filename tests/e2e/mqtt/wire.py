@@ -9,12 +9,13 @@ import struct
 import time
 from dataclasses import dataclass, field
 
+from miop import DEADLINE_S
+
 (CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, SUBACK, UNSUBSCRIBE,
  UNSUBACK, PINGREQ, PINGRESP, DISCONNECT, AUTH) = range(1, 16)
 NAMES = ("type0 connect connack publish puback pubrec pubrel pubcomp subscribe suback unsubscribe "
          "unsuback pingreq pingresp disconnect auth").split()
 V31, V311, V5 = 3, 4, 5
-DEADLINE_S = 10.0
 
 # Number, name and form of each property (MQTT5 2.2.2.2).
 PROPERTIES = {
@@ -342,17 +343,24 @@ class Wire:
             except Closed:
                 return found
 
-    def is_silent(self, seconds):
-        """Whether nothing comes for so long: neither packet nor end."""
-        if self.kept:
-            return False
+    def is_idle(self):
+        """Whether neither a packet nor the end is there to be read."""
+        self.socket.settimeout(0)
         try:
-            self.kept.append(self.arrived(seconds))
-            return False
-        except TimeoutError:
-            return True
-        except Closed:
-            return False
+            self.socket.recv(1)
+        except BlockingIOError:
+            return not self.buffer and not self.kept
+        except ConnectionError:
+            pass
+        return False
+
+    def told(self):
+        """What the server had written before it answered a ping."""
+        found, self.kept = self.kept, []
+        self.send(packet(PINGREQ, 0, b""))
+        while (next := self.arrived()).kind != PINGRESP:
+            found.append(next)
+        return found
 
     # -- what a client does
 

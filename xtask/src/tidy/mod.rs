@@ -9,6 +9,7 @@ mod docs;
 mod floors;
 mod hosts;
 mod lexicon;
+mod prints;
 mod reasons;
 mod sizes;
 mod source;
@@ -53,6 +54,7 @@ const RULES: &[(&str, Rule)] = &[
     ("lexicon", lexicon::check),
     ("clock", clocks::check),
     ("host", hosts::check),
+    ("print", prints::check),
 ];
 
 /// Holds the tree at `root` against every rule and prints what it found.
