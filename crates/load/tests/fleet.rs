@@ -13,7 +13,7 @@ use proto_miop::codec::frame::{self, Frame, Opcode};
 use proto_miop::codec::property::Props;
 use proto_miop::codec::record::Record;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -75,7 +75,7 @@ fn serve(mut stream: TcpStream, fates: &[Fate], binds: &AtomicU32) -> std::io::R
                 let first = binds.fetch_add(1, Ordering::Relaxed) == 0;
                 if !bind(fate, first, &mut out) {
                     stream.write_all(&out)?;
-                    return Ok(());
+                    return leave(stream);
                 }
             } else {
                 answer(fate, &frame, &mut out);
@@ -84,6 +84,13 @@ fn serve(mut stream: TcpStream, fates: &[Fate], binds: &AtomicU32) -> std::io::R
         bytes.drain(..taken);
         stream.write_all(&out)?;
     }
+}
+
+/// Closes when the other side has: what it still sends would make a reset of the farewell.
+fn leave(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    std::io::copy(&mut stream, &mut std::io::sink())?;
+    Ok(())
 }
 
 /// Answers a Bind; false: closes then.
