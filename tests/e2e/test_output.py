@@ -14,11 +14,7 @@ import unittest
 
 import fixture
 from fixture import Case, poll
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as link:
-        return link.getsockname()[1]
+from mqtt.broker import free_port
 
 
 class Unheard(fixture.Server):
