@@ -127,6 +127,9 @@ impl Shard {
         loop {
             let mut next = None;
             self.timed(|broker, fx| next = broker.turn(now, fx));
+            // As a shard does, which takes them along after every call.
+            self.fx.events.clear();
+            self.fx.transitions.clear();
             let calls = std::mem::take(&mut self.fx.calls);
             let quiet = calls.is_empty() && next.is_none_or(|next| next > now.mono);
             for (ticket, call) in calls {
