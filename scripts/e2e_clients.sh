@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs the MQTT clients that tests/e2e/mqtt tries, each by its own package manager.
+# Installs the MQTT clients that tests/e2e/mqtt tries and the checker of the API's description,
+# each by its own package manager.
 #
-#   scripts/mqtt_clients.sh FOLDER      what was fetched and built is kept there
+#   scripts/e2e_clients.sh FOLDER      what was fetched and built is kept there
 #
 # A client that cannot be installed is named and left out: its tests are then skipped, aloud. What
 # is there already is not fetched again, unless tests/e2e/mqtt/clients has changed.
@@ -76,10 +77,16 @@ install_rumqttc() {
         --manifest-path "$sources/rumqttc/Cargo.toml"
 }
 
+install_schemathesis() {
+    python3 -m pip install --quiet --upgrade --target "$target/schemathesis" \
+        -r "$sources/../../requirements.txt"
+}
+
 install_missing
 client python requirements.txt
 client node package.json
 client go go
 client java java
 client rumqttc rumqttc
+client schemathesis ../../requirements.txt
 exit 0

@@ -5,7 +5,7 @@
 # The last line is 'N passed, N failed'. Names of tests may be given to run those alone:
 #   tests/e2e/run.sh test_devices.Basics
 # HOLDLINE_E2E_BINARY names a binary to try instead of building one, HOLDLINE_E2E_CLIENTS the folder
-# where MQTT clients are kept. HOLDLINE_E2E_MQTT=mosquitto tries the tests of mqtt/ on mosquitto.
+# where clients are kept. HOLDLINE_E2E_MQTT=mosquitto tries the tests of mqtt/ on mosquitto.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -35,8 +35,8 @@ if [ -z "${HOLDLINE_E2E_BINARY:-}" ] && ! cargo build -q -p holdline; then
     exit 1
 fi
 
-HOLDLINE_E2E_CLIENTS="${HOLDLINE_E2E_CLIENTS:-${CARGO_TARGET_DIR:-$PWD/target}/mqtt-clients}"
+HOLDLINE_E2E_CLIENTS="${HOLDLINE_E2E_CLIENTS:-${CARGO_TARGET_DIR:-$PWD/target}/e2e-clients}"
 export HOLDLINE_E2E_CLIENTS
-scripts/mqtt_clients.sh "$HOLDLINE_E2E_CLIENTS"
+scripts/e2e_clients.sh "$HOLDLINE_E2E_CLIENTS"
 
 exec timeout --kill-after=10 1500 python3 tests/e2e/run.py "$@"

@@ -21,7 +21,7 @@ from fixture import DEADLINE_S
 from mqtt.wire import V31, V311, V5
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BUILT = os.environ.get("HOLDLINE_E2E_CLIENTS") or os.path.join(fixture.TARGET, "mqtt-clients")
+BUILT = os.environ.get("HOLDLINE_E2E_CLIENTS") or os.path.join(fixture.TARGET, "e2e-clients")
 _numbers = itertools.count(1)
 
 

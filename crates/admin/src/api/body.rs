@@ -8,6 +8,7 @@ use crate::fault::Fault;
 use axum::body::{Body, BodyDataStream, HttpBody};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::error::Category;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,9 @@ const LEFT: Duration = Duration::from_secs(10);
 
 /// Bytes of a body that are read on after it was refused; more breaks the connection.
 const UNREAD_BYTES_MAX: usize = 1024 * 1024;
+
+/// The one field of all orders in which null says something: a product's topic is taken away.
+const NULLABLE: &str = "topic";
 
 /// Room that the bytes of a body take, given back when this is dropped.
 pub(crate) type Held = Option<OwnedSemaphorePermit>;
@@ -90,7 +94,36 @@ pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
         wrong(&path, error.inner())
     })?;
     reader.end().map_err(|error| wrong(".", &error))?;
+    refuse_null(body)?;
     Ok(order)
+}
+
+/// A null is refused where it says nothing: serde takes it for a field that was left out, and who
+/// writes it may mean that something is taken away.
+fn refuse_null(body: &[u8]) -> Result<(), Fault> {
+    if !body.windows(4).any(|bytes| bytes == b"null") {
+        return Ok(());
+    }
+    let body = serde_json::from_slice(body).map_err(|error| wrong(".", &error))?;
+    match null_in(&body, "") {
+        Some(path) => Err(Fault::bad(format!("`{path}` must not be null: leave it out"))),
+        None => Ok(()),
+    }
+}
+
+/// The path of the first null of a body, but for that of `NULLABLE`.
+fn null_in(value: &Value, path: &str) -> Option<String> {
+    match value {
+        Value::Null => (path != NULLABLE).then(|| path.to_owned()),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(at, item)| null_in(item, &format!("{path}[{at}]")))
+        }
+        Value::Object(fields) => fields.iter().find_map(|(name, item)| {
+            let dot = if path.is_empty() { "" } else { "." };
+            null_in(item, &format!("{path}{dot}{name}"))
+        }),
+        _ => None,
+    }
 }
 
 /// The same where an empty body means an empty object.

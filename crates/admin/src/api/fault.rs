@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use model::id::ProductKey;
 use model::ports::directory::Fault as DirectoryFault;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// The code of a refusal, in the extensions of its answer.
 #[derive(Clone, Copy)]
@@ -179,6 +180,12 @@ impl Fault {
     /// As one of many in an answer that is none itself.
     pub(crate) fn told(&self) -> Value {
         json!({ "code": self.code, "message": self.message })
+    }
+
+    pub(crate) fn folder_taken(folder: &Path) -> Fault {
+        let folder = folder.display();
+        let message = format!("{folder} is there already and not empty: name a new folder");
+        Fault::new(StatusCode::CONFLICT, "folder_taken", message)
     }
 
     /// The message says why, in the roof's words.

@@ -17,6 +17,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use model::ports::control::{Answer, Command, Status};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Builder;
@@ -137,8 +138,12 @@ pub(crate) async fn backup(State(api): Api, body: Bytes) -> Result<Json<Value>, 
     let backup = Arc::clone(&api.settings.backup);
     let folder = to.clone();
     let life = move || {
+        let done = match is_taken(&folder) {
+            true => Err(Fault::folder_taken(&folder)),
+            false => backup(&folder).map_err(Fault::backup),
+        };
         // Nobody is there to hear it when the request was given up.
-        drop(tell.send(backup(&folder)));
+        drop(tell.send(done));
         drop(permit);
     };
     Builder::new().name("holdline-backup".into()).spawn(life).map_err(|_| Fault::busy())?;
@@ -147,8 +152,12 @@ pub(crate) async fn backup(State(api): Api, body: Bytes) -> Result<Json<Value>, 
         done = told => done.map_err(|_| Fault::internal())?,
         () = reached(api.phases.clone(), Phase::Finishing) => return Err(Fault::stopping()),
     };
-    let bytes = done.map_err(Fault::backup)?;
-    Ok(Json(json!({ "to": to, "bytes": bytes })))
+    Ok(Json(json!({ "to": to, "bytes": done? })))
+}
+
+/// Whether there is something in a folder, or something else in its place.
+fn is_taken(folder: &Path) -> bool {
+    folder.read_dir().map_or(folder.exists(), |mut entries| entries.next().is_some())
 }
 
 async fn ask(api: &Shared) -> Result<Box<Status>, Fault> {

@@ -248,6 +248,12 @@ fn a_backup_is_made_where_it_is_asked_for_and_a_failure_is_told() {
     let (status, told) = desk.json("POST", "/v1/backup", r#"{"to": "/b/there"}"#);
     assert_eq!((status, &told["error"]["code"]), (500, &json!("backup_failed")));
     assert_eq!(told["error"]["message"], "the folder is there already");
+    let (folder, file) =
+        (env!("CARGO_MANIFEST_DIR"), concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+    for to in [folder, file] {
+        let (status, told) = desk.json("POST", "/v1/backup", &json!({ "to": to }).to_string());
+        assert_eq!((status, &told["error"]["code"]), (409, &json!("folder_taken")), "{to}");
+    }
     for to in ["relative", "/b/../etc", ""] {
         let body = json!({ "to": to }).to_string();
         assert_eq!(desk.json("POST", "/v1/backup", &body).0, 400, "{to}");
@@ -502,6 +508,19 @@ fn devices_are_told_and_ordered_about() {
         too_many.0 == 400
             && too_many.1["error"]["message"].as_str().is_some_and(|m| m.contains("32 tags"))
     );
+}
+
+#[test]
+fn a_null_that_says_nothing_is_refused_with_its_field() {
+    let desk = Desk::new(|_| Answer::Done(true));
+    for (wrong, field) in [
+        (r#"{"hmac": null}"#, "`hmac` must not be null"),
+        (r#"{"secrets": null, "topic": null}"#, "`secrets` must not be null"),
+    ] {
+        let (status, told) = desk.json("PUT", "/v1/products/shop", wrong);
+        let message = told["error"]["message"].as_str().unwrap_or_default();
+        assert!(status == 400 && message.starts_with(field), "{told}");
+    }
 }
 
 #[test]

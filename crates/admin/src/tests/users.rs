@@ -106,6 +106,12 @@ fn what_the_book_does_not_take_is_told() {
         ("/v1/users/u", r#"{"password": 7}"#, "`password` must be a string"),
         ("/v1/users/u", r#"{"rules": [{"filter": "a#"}]}"#, "`rules[0].filter` has + only"),
         ("/v1/users/u", r#"{"rules": [{"filter": "a", "action": "x"}]}"#, "`rules[0].action`"),
+        ("/v1/users/u", r#"{"rules": null}"#, "`rules` must not be null"),
+        (
+            "/v1/users/u",
+            r#"{"rules": [{"filter": "a"}, {"filter": "b", "action": null}]}"#,
+            "`rules[1].action` must not be null",
+        ),
         ("/v1/users/u", r#"{"admin": true}"#, "unknown field `admin`"),
     ] {
         let (status, told) = desk.json("PUT", path, body);
