@@ -6,6 +6,7 @@
 
 mod clocks;
 mod docs;
+mod enums;
 mod floors;
 mod hosts;
 mod lexicon;
@@ -55,6 +56,7 @@ const RULES: &[(&str, Rule)] = &[
     ("clock", clocks::check),
     ("host", hosts::check),
     ("print", prints::check),
+    ("enum", enums::check),
 ];
 
 /// Holds the tree at `root` against every rule and prints what it found.
