@@ -191,7 +191,8 @@ impl Shard {
         (new.log, new.conns) = (log, self.conns);
         new.broker.restored(new.now, &mut new.fx);
         new.settle();
-        *self = new;
+        // As with a process: its memory is not given back call by call of the next one.
+        std::mem::forget(std::mem::replace(self, new));
     }
 }
 
