@@ -142,9 +142,10 @@ pub(crate) async fn backup(State(api): Api, body: Bytes) -> Result<Json<Value>, 
             true => Err(Fault::folder_taken(&folder)),
             false => backup(&folder).map_err(Fault::backup),
         };
+        // Before it is told: who hears it may ask for the next one.
+        drop(permit);
         // Nobody is there to hear it when the request was given up.
         drop(tell.send(done));
-        drop(permit);
     };
     Builder::new().name("holdline-backup".into()).spawn(life).map_err(|_| Fault::busy())?;
     let done = tokio::select! {

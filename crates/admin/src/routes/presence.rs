@@ -102,9 +102,11 @@ pub(crate) async fn audit(State(api): Api, body: Bytes) -> Told {
     let (tell, told) = oneshot::channel();
     let office = Arc::clone(&api.settings.presence);
     let life = move || {
-        // Nobody is there to hear it when the request was given up.
-        drop(tell.send(office.audit(order)));
+        let done = office.audit(order);
+        // Before it is told: who hears it may ask for the next one.
         drop(permit);
+        // Nobody is there to hear it when the request was given up.
+        drop(tell.send(done));
     };
     Builder::new().name("holdline-audit".into()).spawn(life).map_err(|_| Fault::busy())?;
     let done = told.await.map_err(|_| Fault::internal())?;
