@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// Names of removed users that are remembered until their sessions were renewed.
 const GONE_MAX: usize = 65_536;
 
+/// Client identifiers that are a user's own, if the operator says nothing of them.
+const OWN: [&str; 2] = ["%u", "%u:*"];
+
 /// What was read from files.
 #[derive(Debug, Default)]
 pub struct Files {
@@ -124,10 +127,27 @@ impl People {
         self.settings.superusers.iter().any(|other| other == name)
     }
 
-    /// Whether somebody may have this client identifier.
+    /// Whether somebody may have this client identifier: by the patterns, or without any unless it
+    /// is another user's.
     pub(crate) fn may_be(&self, who: &Who<'_>) -> bool {
         let patterns = &self.settings.client_ids;
-        patterns.is_empty() || patterns.iter().any(|pattern| names(pattern, who))
+        match patterns.is_empty() {
+            true => {
+                OWN.iter().any(|pattern| names(pattern, who)) || !self.is_a_users(who.client_id)
+            }
+            false => patterns.iter().any(|pattern| names(pattern, who)),
+        }
+    }
+
+    /// Whether a client identifier is the name of a user of the book or the file, or what stands in
+    /// front of its first colon is.
+    fn is_a_users(&self, client_id: &str) -> bool {
+        let known = |name| {
+            name != EVERYBODY
+                && (self.book.contains_key(name) || self.files.accounts.user(name).is_some())
+        };
+        let begin = client_id.split_once(':').map(|(begin, _)| begin);
+        known(client_id) || begin.is_some_and(known)
     }
 
     /// What somebody may do who is not above rules.

@@ -474,7 +474,23 @@ fn client_identifiers_may_be_bound_to_users() {
     ] {
         let who = Who { client_id, user };
         assert_eq!(bound.may_be(&who), may, "{who:?}");
-        assert!(free.may_be(&who), "by default any");
+    }
+    for (user, client_id, may) in [
+        (Some("ann"), "ann", true),
+        (Some("ann"), "ann:d7", true),
+        (Some("eve"), "d7", true),
+        (Some("eve"), "d7:ann", true),
+        (Some("eve"), "anna", true),
+        (Some("eve"), "*", true),
+        (Some("eve"), "ann", false),
+        (Some("eve"), "ann:", false),
+        (Some("eve"), "ann:d7", false),
+        (None, "ann", false),
+        (None, "d7", true),
+        (Some("ann:d7"), "ann:d7:x", true),
+    ] {
+        let who = Who { client_id, user };
+        assert_eq!(free.may_be(&who), may, "any but another user's: {who:?}");
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Access {
     pub acl_file: Option<PathBuf>,
     /// Users who may do everything.
     pub superusers: Vec<String>,
-    /// Client identifiers that may be chosen; none: any.
+    /// Client identifiers that may be chosen; none: any that is not another user's.
     pub client_ids: Vec<String>,
     /// What no rule speaks of is allowed, where there are rules.
     pub allow_unmatched: bool,
@@ -112,7 +112,8 @@ impl Section for Access {
             "Client identifiers that may be chosen: %u is the user who was proved, * at the end \
              anything. [\"%u\", \"%u:*\"] binds them to users; a client with another one is \
              refused (0x85; 0x02 for MQTT 3). Superusers, and clients that are given one, are \
-             above this. [] is any; whoever has a session keeps its identifier then."
+             above this. [] is any that is not another user's: the name of a user of the book or \
+             the password file, alone or with a colon behind it, is that user's. [\"*\"] is any."
         ),
         key!(
             allow_unmatched,

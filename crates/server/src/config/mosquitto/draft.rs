@@ -300,6 +300,12 @@ impl Draft {
                 });
             }
         }
+        let users = securities.iter().find_map(|security| security.password_file.clone());
+        let is_said = self.general.iter().any(|(_, entry)| entry.key == "client_ids");
+        if let Some((_, from)) = users.filter(|_| !is_said) {
+            let (key, value) = ("client_ids", "[\"*\"]".to_owned());
+            self.general.push((words::ACCESS, Entry { key, value, from }));
+        }
     }
 }
 

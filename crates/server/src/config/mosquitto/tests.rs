@@ -123,7 +123,8 @@ fn debians_file_with_its_folder_starts() {
     let options: Vec<_> = translated.notes.iter().map(|note| note.option.as_str()).collect();
     assert_eq!(options[4..6], ["include_dir", "sys_interval"], "in the order of their names");
     assert!(translated.text.contains("b.conf:2"), "{}", translated.text);
-    assert_eq!(keys(&translated, "access"), ["password_file = \"/etc/mosquitto/passwd\""]);
+    let access = ["password_file = \"/etc/mosquitto/passwd\"", ANY_ID];
+    assert_eq!(keys(&translated, "access"), access);
     let listener = keys(&translated, "listen.mqtt-1883");
     assert!(listener.contains(&"anonymous = \"no\"".into()), "{listener:?}");
 }
@@ -193,9 +194,11 @@ fn listeners_have_certificates_web_sockets_and_sockets() {
         assert!(web.iter().any(|found| found == key), "{key}: {web:?}");
     }
     assert_eq!(keys(&translated, "listen.socket")[0], "address = \"unix:/run/m.sock\"");
-    assert_eq!(keys(&translated, "access"), ["password_file = \"/p\""]);
+    assert_eq!(keys(&translated, "access"), ["password_file = \"/p\"", ANY_ID]);
 }
 
+/// What lets users have any client identifier, as mosquitto does.
+const ANY_ID: &str = "client_ids = [\"*\"]";
 const ORIGINS: &str = "websocket_origins = [\"https://a\", \"https://b\"]";
 
 #[test]
@@ -266,7 +269,8 @@ fn plug_ins_of_files_are_files_and_others_are_refused() {
          plugin_opt_acl_file /a\nplugin /usr/lib/mosquitto_persist_sqlite.so\n\
          plugin_opt_sync normal\n",
     );
-    assert_eq!(keys(&translated, "access"), ["password_file = \"/p\"", "acl_file = \"/a\""]);
+    let access = ["password_file = \"/p\"", "acl_file = \"/a\"", ANY_ID];
+    assert_eq!(keys(&translated, "access"), access);
     for text in [
         "plugin /usr/lib/mosquitto_dynamic_security.so\n",
         "auth_plugin /usr/lib/auth.so\n",
