@@ -199,4 +199,16 @@ mod tests {
         assert!(read_segment(kind, &payload[1..], 9).is_err());
         assert!(read_segment(Kind::Synced, payload, 9).is_err());
     }
+
+    #[test]
+    fn a_payload_of_the_longest_length_can_be_and_a_longer_one_cannot() {
+        let head = |bytes: usize| {
+            let mut head = [0; HEAD_BYTES];
+            head[..4].copy_from_slice(&(bytes as u32).to_le_bytes());
+            length(&head)
+        };
+        assert_eq!(head(0), Ok(HEAD_BYTES));
+        assert_eq!(head(PAYLOAD_BYTES_MAX), Ok(RECORD_BYTES_MAX));
+        assert!(head(PAYLOAD_BYTES_MAX + 1).is_err() && head(u32::MAX as usize).is_err());
+    }
 }

@@ -1,5 +1,6 @@
 //! The log as its owner sees it, over a file system that fails.
 
+mod bounds;
 mod crashes;
 mod promises;
 

@@ -236,3 +236,49 @@ fn alive_in(
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::FaultyFiles;
+    use crate::log::Kind;
+
+    /// What a walk tells of a segment with so many damaged records, a good one behind each.
+    fn told(bad: usize) -> (usize, u64) {
+        let mut bytes = Vec::new();
+        record::write_segment(1, &mut bytes);
+        for _ in 0..bad {
+            let payload = bytes.len() + record::HEAD_BYTES;
+            record::write(Kind::Put, &mut bytes, |out| out.push(7));
+            bytes[payload] ^= 1;
+            record::write(Kind::Put, &mut bytes, |out| out.push(8));
+        }
+        let (files, path) = (FaultyFiles::new(1), Path::new("/segment"));
+        files.open(path).and_then(|mut file| file.write_at(0, &bytes)).expect("no fault");
+        let mut checked = Checked::default();
+        let damages = walk(&files, path, 1, bytes.len() as u64, &mut checked).expect("readable");
+        (damages.len(), checked.records)
+    }
+
+    #[test]
+    fn damages_are_told_up_to_so_many() {
+        assert_eq!(told(0), (0, 1));
+        assert_eq!(told(3), (3, 4));
+        assert_eq!(told(DAMAGES_MAX - 1), (DAMAGES_MAX - 1, DAMAGES_MAX as u64));
+        let all = (DAMAGES_MAX, DAMAGES_MAX as u64);
+        assert_eq!([DAMAGES_MAX, DAMAGES_MAX + 1, 3 * DAMAGES_MAX].map(told), [all; 3]);
+    }
+
+    #[test]
+    fn a_file_without_a_byte_is_damage() {
+        let (files, path) = (FaultyFiles::new(1), Path::new("/segment"));
+        let mut checked = Checked::default();
+        let damages = walk(&files, path, 1, 0, &mut checked);
+        assert!(damages.is_err(), "there is no such file");
+        drop(files.open(path).expect("no fault"));
+        let damages = walk(&files, path, 1, 0, &mut checked).expect("readable");
+        assert_eq!((damages[0].offset, &*damages[0].why), (0, "the file is empty"));
+        checked.damages = damages;
+        assert!(!checked.is_sound() && Checked::default().is_sound());
+    }
+}

@@ -39,6 +39,8 @@ pub enum ImportError {
 struct Lines<'a> {
     text: &'a mut dyn BufRead,
     number: u64,
+    /// Longest line, bytes.
+    most: usize,
 }
 
 /// What an import has read so far.
@@ -58,7 +60,7 @@ pub fn import(
     logs: u16,
     home: &dyn Fn(Restored<'_>) -> Option<u16>,
 ) -> Result<Sums, ImportError> {
-    let mut lines = Lines { text, number: 0 };
+    let mut lines = Lines { text, number: 0, most: LINE_BYTES_MAX };
     let Some(Line::First { secret, .. }) = lines.next()? else {
         return Err(lines.wrong("it is not the first line of an export"));
     };
@@ -147,14 +149,14 @@ impl Lines<'_> {
     fn next(&mut self) -> Result<Option<Line>, ImportError> {
         self.number += 1;
         let mut line = Vec::new();
-        let mut limited = Read::take(&mut *self.text, LINE_BYTES_MAX as u64);
+        let mut limited = Read::take(&mut *self.text, self.most as u64);
         let read = limited.read_until(b'\n', &mut line);
         let count = read.map_err(|error| self.wrong(&error.to_string()))?;
         if count == 0 {
             self.number -= 1;
             return Ok(None);
         }
-        if count == LINE_BYTES_MAX && line.last() != Some(&b'\n') {
+        if count == self.most && line.last() != Some(&b'\n') {
             return Err(self.wrong("it is longer than any line of an export"));
         }
         let text = std::str::from_utf8(&line).map_err(|_| self.wrong("it is not UTF-8"))?;
@@ -182,3 +184,82 @@ impl fmt::Display for ImportError {
 }
 
 impl std::error::Error for ImportError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+    use model::ports::log::Table;
+    use model::timeline::{ReaderId, Space};
+
+    fn timeline() -> TimelineId {
+        TimelineId::of(Space::Other, HashKey::new(1, 2), &[b"t"])
+    }
+
+    fn entry(seq: Seq, label: usize, body: usize) -> Line {
+        let (label, body) = (vec![0; label].into(), vec![0; body].into());
+        Line::Entry { seq, message: Message { id: 1, at_s: 2, label, body } }
+    }
+
+    #[test]
+    fn a_line_is_as_long_as_it_may_be() {
+        let text = r#"{"log":0}"#.to_owned() + "\n";
+        let read = |most: usize| {
+            let mut bytes = text.as_bytes();
+            let mut lines = Lines { text: &mut bytes, number: 0, most };
+            let first = lines.next().map_err(|error| error.to_string());
+            (first, lines.next().map_err(|error| error.to_string()), lines.number)
+        };
+        assert_eq!(read(text.len()), (Ok(Some(Line::Log(0))), Ok(None), 1));
+        let (first, ..) = read(text.len() - 1);
+        let why = "line 1: it is longer than any line of an export";
+        assert_eq!(first, Err(why.to_owned()));
+    }
+
+    #[test]
+    fn the_longest_line_has_room_for_the_longest_body() {
+        let text = |body: usize| entry(u64::MAX, Message::LABEL_BYTES_MAX, body).write().len() + 1;
+        let (short, long) = (text(0), text(3_000));
+        assert_eq!(long - short, 4_000, "in base64");
+        assert!(short + Message::BODY_BYTES_MAX.div_ceil(3) * 4 <= LINE_BYTES_MAX);
+    }
+
+    #[test]
+    fn what_is_too_large_for_the_port_is_not_taken() {
+        let (label, body) = (Message::LABEL_BYTES_MAX, Message::BODY_BYTES_MAX);
+        let row = |key: usize, value: usize| {
+            let (key, value) = (vec![0; key], vec![0; value]);
+            Line::Row { table: Table::Other, key, value }
+        };
+        for (line, fits) in [
+            (entry(1, label, 0), true),
+            (entry(1, label + 1, 0), false),
+            (entry(1, 0, body), true),
+            (entry(1, 0, body + 1), false),
+            (row(ROW_KEY_BYTES_MAX, 0), true),
+            (row(ROW_KEY_BYTES_MAX + 1, 0), false),
+            (row(1, ROW_VALUE_BYTES_MAX), true),
+            (row(1, ROW_VALUE_BYTES_MAX + 1), false),
+        ] {
+            let mut course = Course { timeline: Some(timeline()), ..Course::default() };
+            let taken = course.alive(line);
+            assert_eq!(taken.is_ok(), fits, "{:?}", taken.err());
+        }
+    }
+
+    #[test]
+    fn seqs_of_a_timeline_rise_and_each_timeline_begins_anew() {
+        let mut course = Course::default();
+        let cursor = || Line::Cursor { reader: ReaderId(1), upto: 1 };
+        assert!(course.alive(cursor()).is_err() && course.alive(entry(1, 0, 0)).is_err());
+        for _ in 0..2 {
+            let begins = Line::Timeline { timeline: timeline(), last: 9 };
+            assert!(course.alive(begins).is_ok() && course.alive(cursor()).is_ok());
+            let taken = [0, 2, 2, 1, 3].map(|seq| course.alive(entry(seq, 0, 0)).is_ok());
+            assert_eq!(taken, [false, true, false, false, true]);
+        }
+        let sums = Sums::default();
+        let odd = [Line::Log(0), Line::End(sums), Line::First { logs: 1, secret: [0; 32] }];
+        assert!(odd.into_iter().all(|line| course.alive(line).is_err()));
+    }
+}

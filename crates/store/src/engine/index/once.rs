@@ -217,4 +217,29 @@ mod tests {
         assert_eq!(after.find(OnceKey(0)).map(|first| first.id), Some(7));
         assert_eq!((after.len(), after.queue.len()), (2, 2));
     }
+
+    #[test]
+    fn the_oldest_is_forgotten_by_bytes() {
+        let one = BYTES_EACH + 2 * size_of::<Seq>();
+        for (bytes_max, kept) in [(3 * one, 3), (3 * one - 1, 2), (0, 0)] {
+            let limits = Limits { count_max: 9, age_s_max: 100, bytes_max };
+            let mut once = Once::new(limits);
+            for n in 0..3u32 {
+                once.insert(claim(n.into(), 10), place(n), 0, [1, 2].into());
+            }
+            once.trim(10);
+            assert_eq!((once.len(), once.bytes), (kept, kept * one));
+            assert_eq!(once.find(OnceKey(2)).is_some(), kept > 0, "the newest is the last to go");
+        }
+    }
+
+    #[test]
+    fn one_that_is_taken_back_weighs_nothing_and_is_told_of_again() {
+        let mut once = window(3);
+        once.insert(claim(1, 10), place(1), 7, [1].into());
+        assert_eq!(once.take_changed(), [OnceKey(1)]);
+        once.take_back(OnceKey(1));
+        assert_eq!((once.len(), once.bytes, once.queue.len()), (0, 0, 0));
+        assert_eq!(once.take_changed(), [OnceKey(1)], "state may have an older one");
+    }
 }

@@ -215,3 +215,42 @@ fn what_is_taken_in_keeps_its_place_and_the_numbers_go_on() {
     held.append(&[line(2)], &message(1, 1));
     assert_eq!(held.page(line(2)).expect("a page").messages[0].seq, 6);
 }
+
+#[test]
+fn a_message_stands_beside_so_few_timelines_and_alone_before_more() {
+    for (count, records) in [(0, 0), (1, 1), (16, 1), (17, 2), (60, 2)] {
+        let mut held = held(Ground::Memory);
+        let to: Vec<_> = (0..count).map(line).collect();
+        held.append(&to, &message(7, 3_000));
+        let mut lengths = Vec::new();
+        let from = crate::log::Place { segment: 1, offset: 0 };
+        let mut each = |_, length: u32, kind, _: &[u8]| {
+            lengths.extend((kind == crate::log::Kind::Append).then_some(length));
+        };
+        held.engine().log.reader().scan(from, usize::MAX, &mut each).expect("whole");
+        let with_body = lengths.iter().filter(|length| **length >= 3_000).count();
+        assert_eq!((lengths.len(), with_body), (records, records.min(1)), "{count}");
+        for restarted in [false, true] {
+            if restarted {
+                held.restart();
+            }
+            for timeline in &to {
+                assert_eq!(ids(&held.page(*timeline).expect("a page")), [7]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_log_takes_small_rows_and_refuses_larger_ones() {
+    let options = Options { log_bytes_max: 64 * 1024, ..Options::default() };
+    let mut held = Held::new(9, Ground::Memory, options);
+    let small = || Append { message: message(1, 10), to: [line(1)].into(), once: None };
+    while held.engine().commit(NOW_S, &[Write::Append(small())])[0].is_ok() {}
+    assert!(held.engine().is_full());
+    for (bytes, answer) in [(1_025, Err(StoreError::Full)), (1_024, Ok(Done::Written))] {
+        let (table, key) = (model::ports::log::Table::Other, [1].into());
+        let put = Write::Put { table, key, value: vec![2; bytes].into() };
+        assert_eq!(held.engine().commit(NOW_S, &[put]), [answer], "{bytes}");
+    }
+}

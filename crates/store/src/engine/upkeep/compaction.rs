@@ -292,3 +292,33 @@ impl Engine {
         batch.undo.push(Undo::Moved { from, to, entries });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::MemoryState;
+    use base::hash::HashKey;
+    use model::timeline::Space;
+
+    #[test]
+    fn a_slice_remembers_runs_of_so_many_timelines_and_then_begins_anew() {
+        let state = MemoryState::default();
+        let mut finders = HashMap::new();
+        let mut look_at = |timelines: std::ops::Range<usize>| {
+            let id =
+                |n: usize| TimelineId::of(Space::Other, HashKey::new(1, 2), &[&n.to_le_bytes()]);
+            let message = Message { id: 1, at_s: 2, label: [].into(), body: [3].into() };
+            let targets: Vec<_> = timelines.map(|n| (id(n), 1)).collect();
+            let mut payload = Vec::new();
+            Said::of(&message, Whereabouts::Here).write(targets.into_iter(), &mut payload);
+            let said = Said::read(&payload).expect("whole");
+            let at = (Place { segment: 1, offset: 0 }, payload.len() as u32);
+            let found = look(&state, &mut finders, at, &said).expect("state is readable");
+            assert!(found.is_none(), "state knows none of them");
+            finders.len()
+        };
+        assert_eq!(look_at(0..FINDERS_MAX), FINDERS_MAX);
+        assert_eq!(look_at(FINDERS_MAX..FINDERS_MAX + 1), 1);
+        assert_eq!(look_at(FINDERS_MAX..FINDERS_MAX + 2), 2, "one is there already");
+    }
+}
