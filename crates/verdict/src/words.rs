@@ -150,4 +150,63 @@ mod tests {
         assert_eq!(nearest("cpu", known), None);
         assert_eq!(nearest("a.memory", ["a.memorx", "a.memory.used"]), Some("a.memory.used"));
     }
+
+    #[test]
+    fn a_unit_ends_where_the_next_begins() {
+        for (told, words) in [
+            (number(99.96), "100"),
+            (number(100.0), "100"),
+            (number(100.4), "100"),
+            (number(-99.94), "-99.9"),
+            (number(10.0), "10"),
+            (number(9.994), "9.99"),
+            (number(1.0), "1"),
+            (number(0.99994), "0.9999"),
+            (number(0.001), "0.001"),
+            (number(0.00099), "9.9e-4"),
+            (count(-0.4), "0"),
+            (count(-0.6), "-1"),
+            (count(1_000.0), "1,000"),
+            (time(999.0), "999 us"),
+            (time(1_000.0), "1 ms"),
+            (time(999_999.0), "1,000 ms"),
+            (time(1e6), "1 s"),
+            (time(119.9e6), "120 s"),
+            (time(120e6), "2 min"),
+            (bytes(1_023.0), "1,023 B"),
+            (bytes(1_024.0), "1 KiB"),
+            (bytes(f64::from(1 << 20)), "1 MiB"),
+            (bytes(2_f64.powi(30)), "1 GiB"),
+            (bytes(2_f64.powi(40)), "1 TiB"),
+            (bytes(2_f64.powi(50)), "1,024 TiB"),
+            (bytes(-2_048.0), "-2 KiB"),
+            (moment(3_599_999), "59:59"),
+            (moment(3_600_000), "1:00:00"),
+            (list(&[]), "nothing"),
+            (list(&["a".to_owned(), "b".to_owned()]), "a and b"),
+        ] {
+            assert_eq!(told, words);
+        }
+    }
+
+    #[test]
+    fn a_name_is_meant_by_two_letters_and_a_quarter_of_it() {
+        for (one, other, letters) in [
+            ("", "", 0),
+            ("abc", "abc", 0),
+            ("abc", "", 3),
+            ("", "ab", 2),
+            ("abc", "abd", 1),
+            ("abc", "ab", 1),
+            ("bc", "abc", 1),
+            ("kitten", "sitting", 3),
+            ("ab", "ba", 2),
+        ] {
+            assert_eq!(distance(one, other), letters, "{one} {other}");
+        }
+        assert_eq!(nearest("abcd", ["abxyz"]), Some("abxyz"), "three of four letters and two");
+        assert_eq!(nearest("abcd", ["awxyz"]), None);
+        assert_eq!(nearest("abc", ["xyc"]), Some("xyc"));
+        assert_eq!(nearest("abc", ["xyz"]), None);
+    }
 }

@@ -280,3 +280,96 @@ fn shown(value: f64, measure: Measure) -> String {
         Measure::Count | Measure::Unknown => words::number(value),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made::Made;
+
+    #[test]
+    fn a_change_is_one_when_its_interval_lies_on_one_side_and_it_is_no_trifle() {
+        let of = |low, high| Some(Interval { low, high });
+        for (difference, change, interval, as_more) in [
+            (5.0, Some(0.5), None, Better::NoDifference),
+            (5.0, Some(0.5), of(1.0, 9.0), Better::Better),
+            (5.0, None, of(1.0, 9.0), Better::Better),
+            (5.0, Some(0.5), of(0.0, 9.0), Better::NoDifference),
+            (5.0, Some(SMALLEST), of(1.0, 9.0), Better::Better),
+            (5.0, Some(SMALLEST / 2.0), of(1.0, 9.0), Better::NoDifference),
+            (-5.0, Some(-0.5), of(-9.0, -1.0), Better::Worse),
+            (-5.0, Some(-0.5), of(-9.0, 0.0), Better::NoDifference),
+            (-5.0, Some(-SMALLEST), of(-9.0, -1.0), Better::Worse),
+            (-5.0, Some(-SMALLEST / 2.0), of(-9.0, -1.0), Better::NoDifference),
+            (5.0, Some(0.5), of(-9.0, -1.0), Better::NoDifference),
+            (-5.0, Some(-0.5), of(1.0, 9.0), Better::NoDifference),
+            (0.0, Some(0.0), of(1.0, 9.0), Better::NoDifference),
+            (0.0, None, of(-9.0, -1.0), Better::NoDifference),
+        ] {
+            let (as_less, as_neither) = match as_more {
+                Better::Better => (Better::Worse, Better::Differs),
+                Better::Worse => (Better::Better, Better::Differs),
+                other => (other, other),
+            };
+            let found =
+                [More, Less, Neither].map(|good| better(difference, change, interval, good));
+            assert_eq!(
+                found,
+                [as_more, as_less, as_neither],
+                "{difference} {change:?} {interval:?}"
+            );
+        }
+    }
+
+    /// A run of so many stages of the same figures.
+    fn staged(stages: usize) -> Run {
+        let mut made = Made::of(60);
+        made.gauge("clients.online", |_| 100.0);
+        let mut run = made.run(100);
+        let one = run.stages[0].clone();
+        let named = |n: usize| lab::run::Stage { name: format!("s{n}"), ..one.clone() };
+        run.stages = (0..stages).map(named).collect();
+        run
+    }
+
+    /// Stages that have a row when these runs are compared.
+    fn compared(before: &[Run], after: &[Run]) -> Vec<String> {
+        let rows = of(before, after);
+        let mut stages: Vec<String> = rows
+            .iter()
+            .filter_map(|row| row.figure.strip_suffix(": online_share"))
+            .map(str::to_owned)
+            .collect();
+        stages.dedup();
+        stages
+    }
+
+    #[test]
+    fn stages_are_compared_if_there_are_several_and_both_sides_have_them() {
+        let counts = [1, 2, STAGES_MAX, STAGES_MAX + 1].map(|stages| {
+            let run = [staged(stages)];
+            compared(&run, &run).len()
+        });
+        assert_eq!(counts, [0, 2, STAGES_MAX, STAGES_MAX], "one is the whole run");
+        let (three, mut other) = (staged(3), staged(3));
+        other.stages.remove(1);
+        let (three, other) = (std::slice::from_ref(&three), std::slice::from_ref(&other));
+        assert_eq!(compared(three, other), ["s0", "s2"]);
+        assert_eq!(compared(other, three), ["s0", "s2"]);
+        let both = [three[0].clone(), other[0].clone()];
+        assert_eq!(compared(&both, three), ["s0", "s2"], "every run of a side has to have it");
+    }
+
+    #[test]
+    fn figures_are_shown_by_what_they_measure() {
+        for (value, measure, words) in [
+            (1_500.0, Measure::Micros, "1.5 ms"),
+            (1.5, Measure::Seconds, "1.5 s"),
+            (0.25, Measure::Share, "25 %"),
+            (12.0, Measure::Count, "12"),
+            (12.0, Measure::Unknown, "12"),
+            (12.0, Measure::PerSecond, "12/s"),
+        ] {
+            assert_eq!(shown(value, measure), words);
+        }
+    }
+}

@@ -2,6 +2,8 @@
 
 use crate::findings::*;
 use crate::made::Made;
+use lab::cause::{Cause, Phase};
+use lab::timing::Timing;
 
 type Columns<'a> = &'a [(&'a str, f64)];
 
@@ -134,4 +136,186 @@ fn a_hundred_segments_and_a_hundredth_of_all_are_many() {
     assert_eq!((told(0.0), told(1.0)), (false, true));
     let share = with(200.0, 1e4, 0.0).remove(0).evidence;
     assert!(share.starts_with("200 of 10,000 segments sent (2 %)"), "{share}");
+}
+
+#[test]
+fn a_table_that_is_filled_is_a_limit_at_one_level_and_a_warning_at_another() {
+    let (limit, warning) = (Some(Gravity::Limit), Some(Gravity::Warning));
+    for (detect, used, most, room, levels) in [
+        (
+            sockets::detect as Detector,
+            "target.conntrack.count",
+            "target.conntrack.max",
+            1_000.0,
+            [980.0, 979.0, 900.0, 899.0],
+        ),
+        (
+            descriptors::detect,
+            "target.process.fds",
+            "target.process.fds_max",
+            1_000.0,
+            [992.0, 991.0, 900.0, 899.0],
+        ),
+        (
+            descriptors::detect,
+            "tester.process.fds",
+            "tester.process.fds_max",
+            100.0,
+            [99.0, 98.0, 90.0, 89.0],
+        ),
+        (
+            descriptors::detect,
+            "target.host.files_open",
+            "target.host.files_max",
+            1_000.0,
+            [990.0, 989.0, 900.0, 899.0],
+        ),
+    ] {
+        let found = levels.map(|level| gravity(&of(detect, &[(used, level), (most, room)])));
+        assert_eq!(found, [limit, warning, warning, None], "{used}");
+        assert_eq!(of(detect, &[(used, 0.5), (most, 0.0)]), [], "no limit is known");
+    }
+}
+
+#[test]
+fn drops_are_a_limit_when_they_are_ten_and_a_thousandth_or_cost_a_call() {
+    let with = |drops: f64, attempts: u64, lost: u64| {
+        let mut made = Made::of(40);
+        made.total("target.tcp.listen_drops", move |s| if s >= 20 { drops } else { 0.0 });
+        made.ended(Phase::Connect, Cause::SynTimedOut, lost, 20);
+        gravity(&accept::queue(&Case::of(&made.run(attempts))))
+    };
+    let (limit, warning) = (Some(Gravity::Limit), Some(Gravity::Warning));
+    assert_eq!([10.0, 9.0].map(|drops| with(drops, 9_000, 0)), [limit, warning]);
+    assert_eq!([10_000, 10_001].map(|calls| with(10.0, calls, 0)), [limit, warning]);
+    assert_eq!([0, 1].map(|lost| with(1.0, 9_000, lost)), [warning, limit]);
+    let full = |waiting: f64| {
+        let mut made = Made::of(40);
+        made.total("target.tcp.listen_drops", |s| if s >= 20 { 50.0 } else { 0.0 });
+        made.gauge("target.tcp.listen_queue", move |_| waiting);
+        made.gauge("target.tcp.listen_backlog", |_| 100.0);
+        let found = accept::queue(&Case::of(&made.run(100)));
+        found[0].evidence.contains("; at most 90 connections waited where 100 may")
+    };
+    assert_eq!((full(90.0), full(89.9)), (true, false));
+}
+
+#[test]
+fn one_in_a_thousand_is_many() {
+    let (warning, note) = (Some(Gravity::Warning), Some(Gravity::Note));
+    let heartbeats = |sent: f64, what: &str| {
+        let mut run = Made::of(40).run(100);
+        run.total.raise("heartbeats.sent", sent);
+        run.total.raise(&format!("heartbeats.{what}"), 1.0);
+        gravity(&heartbeats::detect(&Case::of(&run)))
+    };
+    for what in ["late", "skipped"] {
+        assert_eq!([1_000.0, 1_001.0].map(|sent| heartbeats(sent, what)), [warning, None]);
+    }
+    assert_eq!([1e6, 0.0].map(|sent| heartbeats(sent, "lost")), [warning, None]);
+    let errors = |attempts: u64| {
+        let mut made = Made::of(40);
+        made.ended(Phase::Online, Cause::Reset, 1, 20);
+        gravity(&errors::detect(&Case::of(&made.run(attempts))))
+    };
+    assert_eq!([1_000, 1_001].map(errors), [warning, note]);
+    let refused = |attempts: u64, code: &str| {
+        let mut made = Made::of(40);
+        made.ended(Phase::Bind, Cause::BindRefused, 1, 20);
+        let mut run = made.run(attempts);
+        run.total.codes.insert(code.to_owned(), 1);
+        gravity(&refusals::detect(&Case::of(&run)))
+    };
+    let full = "BindRefused 137";
+    assert_eq!([1_000, 1_001].map(|calls| refused(calls, full)), [Some(Gravity::Limit), warning]);
+    assert_eq!(refused(1, "BindRefused 135"), warning, "a mistake of the test is no limit");
+    let late = |count: u64| {
+        let mut run = Made::of(40).run(100);
+        let binds = run.total.timings.at(Timing::Bind);
+        (1..count).for_each(|_| binds.note(1_000));
+        binds.note(2_000_000);
+        gravity(&late::detect(&Case::of(&run)))
+    };
+    assert_eq!([1_000, 1_001].map(late), [warning, note]);
+}
+
+#[test]
+fn an_answer_to_a_bind_is_late_after_a_second_or_twenty_times_the_middle() {
+    let late = |middle: u64, last: u64| {
+        let mut run = Made::of(40).run(100);
+        let binds = run.total.timings.at(Timing::Bind);
+        (0..100).for_each(|_| binds.note(middle));
+        binds.note(last);
+        late::detect(&Case::of(&run)).len()
+    };
+    assert_eq!((late(1_000, 199_000), late(1_000, 202_000)), (0, 1));
+    assert_eq!((late(20_000, 390_000), late(20_000, 410_000)), (0, 1));
+    assert_eq!((late(900_000, 990_000), late(900_000, 1_010_000)), (0, 1));
+}
+
+#[test]
+fn a_step_of_latency_is_four_times_as_long_and_five_milliseconds_more() {
+    let step = |before: f64, after: f64| {
+        let mut made = Made::of(60);
+        made.gauge("clients.bind.p99", move |s| if s < 30 { before } else { after });
+        latency::detect(&Case::of(&made.run(100))).len()
+    };
+    assert_eq!((step(2_000.0, 8_000.0), step(2_000.0, 7_999.0)), (1, 0));
+    assert_eq!((step(1_000.0, 6_000.0), step(1_000.0, 5_999.0)), (1, 0));
+}
+
+#[test]
+fn a_stall_is_eight_times_as_long_as_usual_and_a_tenth_of_a_second() {
+    let stalls = |usual: f64, longest: f64| {
+        let mut made = Made::of(60);
+        made.gauge("clients.heartbeat.max", move |s| if s == 40 { longest } else { usual });
+        stalls::detect(&Case::of(&made.run(100))).len()
+    };
+    assert_eq!((stalls(1_000.0, 100_000.0), stalls(1_000.0, 99_999.0)), (1, 0));
+    assert_eq!((stalls(20_000.0, 160_000.0), stalls(20_000.0, 159_999.0)), (1, 0));
+}
+
+#[test]
+fn a_tester_at_its_limit_for_three_rows_of_an_arrival_is_told() {
+    let full = |column: &str, level: f64, rows: u64| {
+        let mut made = Made::of(200); // of which clients come in for twenty seconds
+        made.gauge(column, move |s| if (5..5 + rows).contains(&s) { level } else { 0.1 });
+        arrival::detect(&Case::of(&made.run(100))).len()
+    };
+    for (column, level) in [("tester.busiest", 0.9), ("tester.turn_us_max", 50_000.0)] {
+        assert_eq!((full(column, 1.01 * level, 3), full(column, 1.01 * level, 2)), (1, 0));
+        assert_eq!(full(column, level, 9), 0, "at the level is not above it: {column}");
+    }
+}
+
+#[test]
+fn limits_that_began_within_two_seconds_began_together() {
+    let limit = |side: &str, from_ms: u64| Finding {
+        gravity: Gravity::Limit,
+        side: side.to_owned(),
+        what: String::new(),
+        evidence: String::new(),
+        remedy: String::new(),
+        from_ms,
+        to_ms: from_ms,
+    };
+    let first = |second: Finding| first_of(&[limit("tester", 1_000), second]);
+    assert_eq!(first(limit("target", 3_000)), Some(1), "the server's comes first");
+    assert_eq!(first(limit("target", 3_001)), Some(0));
+    assert_eq!(first(limit("", 3_000)), Some(1), "whatever lies between them, too");
+    assert_eq!(first(limit("tester", 2_000)), Some(0));
+    let warning = Finding { gravity: Gravity::Warning, ..limit("target", 0) };
+    assert_eq!((first(warning.clone()), first_of(&[warning])), (Some(0), None));
+}
+
+#[test]
+fn the_largest_three_bursts_are_told_and_the_others_counted() {
+    let bursts: Vec<(u64, u64, f64)> =
+        [3.0, 9.0, 5.0, 7.0, 1.0].iter().map(|grown| (1_000, 1_000, *grown)).collect();
+    assert_eq!(told_bursts("x", &bursts[..1]), "x +3 at 00:01");
+    assert_eq!(told_bursts("x", &bursts[..3]), "x +9 at 00:01, x +5 at 00:01, x +3 at 00:01");
+    let told = "x +9 at 00:01, x +7 at 00:01, x +5 at 00:01 and 2 smaller times";
+    assert_eq!(told_bursts("x", &bursts), told);
+    assert_eq!(around(&[]), None);
+    assert_eq!(around(&[(1, 4, 2.0), (6, 9, 3.0)]), Some((1, 9, 5.0)));
 }

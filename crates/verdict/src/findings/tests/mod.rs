@@ -1,6 +1,7 @@
 //! All detectors together: over arbitrary series, over quiet ones, and in their order.
 
 mod borders;
+mod zoo;
 
 use super::*;
 use crate::made::Made;
