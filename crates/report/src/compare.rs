@@ -25,6 +25,7 @@ pub fn text(comparison: &Comparison) -> String {
         let what = format!("differs: {}", escape::line(what, SENTENCE_CHARS_MAX));
         out.push_str(&wrapped(&what, "  ", WIDTH));
     }
+    out.push_str(&more(comparison.differs.len(), "  ", "\n"));
     out.push('\n');
     out.push_str(&wrapped(&escape::line(&comparison.summary, SENTENCE_CHARS_MAX), "", WIDTH));
     if !comparison.rows.is_empty() {
@@ -42,6 +43,7 @@ pub fn text(comparison: &Comparison) -> String {
         }
         out.push('\n');
         out.push_str(&grid.text(WIDTH));
+        out.push_str(&more(comparison.rows.len(), "  ", "\n"));
     }
     out.replace(figure::SPACE, " ")
 }
@@ -72,6 +74,7 @@ pub fn html(comparison: &Comparison) -> String {
             out.push_str(&format!("<li class=\"warn\">{what}</li>"));
         }
         out.push_str("</ul>");
+        out.push_str(&more(comparison.differs.len(), "<p class=\"dim\">", "</p>"));
     }
     rows(&mut out, comparison);
     out.push_str("</main></body></html>\n");
@@ -114,10 +117,20 @@ fn rows(out: &mut String, comparison: &Comparison) {
             escape::html_line(&row.method, SENTENCE_CHARS_MAX),
         ));
     }
+    out.push_str("</tbody></table></div>");
+    out.push_str(&more(comparison.rows.len(), "<p class=\"dim\">", "</p>"));
     out.push_str(
-        "</tbody></table></div><p class=\"dim\">A figure is called better or worse when \
+        "<p class=\"dim\">A figure is called better or worse when \
                   the whole interval lies on one side of nothing (the line in the middle).</p>",
     );
+}
+
+/// How many rows or remarks are not shown, between these; nothing if all are.
+fn more(all: usize, begin: &str, end: &str) -> String {
+    match all.checked_sub(ROWS_MAX).filter(|more| *more > 0) {
+        Some(more) => format!("{begin}{more} more are not shown.{end}"),
+        None => String::new(),
+    }
 }
 
 /// The interval and the change as a bar around nothing.

@@ -42,6 +42,7 @@ fn head(out: &mut String, run: &Run) {
         for why in run.saturation.iter().take(ROWS_MAX) {
             paragraph(out, why, "  ");
         }
+        more(out, run.saturation.len());
     }
     paragraph(out, &summary::why(run), "");
     out.push('\n');
@@ -128,6 +129,7 @@ fn stages(out: &mut String, run: &Run) {
     for (name, why) in run.skipped.iter().take(ROWS_MAX) {
         paragraph(out, &format!("{} was not run: {why}", escape::line(name, 60)), "  ");
     }
+    more(out, run.skipped.len());
 }
 
 fn stage_row(run: &Run, stage: &Stage) -> Vec<String> {
@@ -238,6 +240,7 @@ fn sums(out: &mut String, run: &Run) {
         let word = if account.agrees() { "agrees" } else { "DOES NOT AGREE" };
         paragraph(out, &format!("{word}: {}", proof(account)), "  ");
     }
+    more(out, run.total.accounts.len());
 }
 
 fn rules(out: &mut String, run: &Run) {
@@ -265,12 +268,13 @@ fn rules(out: &mut String, run: &Run) {
 pub fn proof(account: &Account) -> String {
     const PARTS_MAX: usize = 60;
     let count = |value: u64| figure::count(value as f64);
-    let parts = account.parts.iter().filter(|(_, count)| *count > 0).take(PARTS_MAX);
-    let parts: Vec<String> = parts
-        .map(|(part, value)| format!("{} {}", escape::line(part, 60), count(*value)))
-        .collect();
+    let parts = account.parts.iter().filter(|(_, count)| *count > 0);
+    let mut parts =
+        parts.map(|(part, value)| format!("{} {}", escape::line(part, 60), count(*value)));
+    let mut shown: Vec<String> = parts.by_ref().take(PARTS_MAX).collect();
+    shown.extend(parts.next().map(|_| "…".to_owned()));
     let sum = account.parts.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
-    let parts = if parts.is_empty() { "0".to_owned() } else { parts.join(" + ") };
+    let parts = if shown.is_empty() { "0".to_owned() } else { shown.join(" + ") };
     let equal = if account.agrees() { "=".to_owned() } else { format!("≠ {} =", count(sum)) };
     format!("{} {} {equal} {parts}", escape::line(&account.what, 60), count(account.total))
 }

@@ -70,6 +70,7 @@ pub fn stages(out: &mut String, run: &Run) {
     }
     out.push_str("</tbody></table></div>");
     more(out, run.stages.len(), STAGES_MAX, "stages");
+    more(out, run.skipped.len(), SKIPPED_MAX, "stages that were not run");
     out.push_str("<details><summary>All rules</summary>");
     for stage in run.stages.iter().take(STAGES_MAX).filter(|stage| !stage.checks.is_empty()) {
         let _ = write!(out, "<h4>{}</h4>", escape::html_line(&stage.name, NAME_CHARS_MAX));

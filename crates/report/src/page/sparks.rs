@@ -2,6 +2,7 @@
 
 use super::plot;
 use super::source::Source;
+use super::tables::more;
 use super::thin::{self, Point};
 use crate::{escape, figure};
 use lab::series::{Column, Kind};
@@ -62,7 +63,7 @@ pub fn counters(out: &mut String, source: &Source, columns: &[&Column], to_s: f6
         );
     }
     out.push_str("</tbody></table></div>");
-    rest(out, rows.len());
+    more(out, rows.len(), ROWS_MAX, "figures");
 }
 
 /// Whatever else changed.
@@ -99,18 +100,11 @@ pub fn others(out: &mut String, source: &Source, columns: &[&Column], to_s: f64)
         );
     }
     out.push_str("</tbody></table></div>");
-    rest(out, rows.len());
+    more(out, rows.len(), ROWS_MAX, "figures");
 }
 
 fn is_trouble(column: &Column) -> bool {
     TROUBLE.iter().any(|word| column.name.contains(word))
-}
-
-fn rest(out: &mut String, rows: usize) {
-    if rows > ROWS_MAX {
-        let more = rows - ROWS_MAX;
-        let _ = write!(out, "<p class=\"dim\">{more} more stand in the saved run.</p>");
-    }
 }
 
 fn drawing(points: &[Point], to_s: f64) -> String {

@@ -93,6 +93,7 @@ pub fn accounts(out: &mut String, run: &Run) {
         let _ = write!(out, "<li><span class=\"{class}\">{word}</span> {proof}</li>");
     }
     out.push_str("</ul>");
+    more(out, run.total.accounts.len(), ACCOUNTS_MAX, "sums");
 }
 
 /// All times in figures, from the planned moment and from the real one.

@@ -1,5 +1,6 @@
 //! The top of the page: the verdict, what it came to in sentences, and what was found out.
 
+use super::tables::more;
 use crate::summary::{self, Verdict};
 use crate::{escape, figure};
 use lab::run::{Check, Finding, Gravity, Run};
@@ -33,6 +34,7 @@ pub fn banner(out: &mut String, run: &Run) {
             let _ = write!(out, "<li>{}</li>", escape::html_prose(why, SENTENCE_CHARS_MAX));
         }
         out.push_str("</ul>");
+        more(out, run.saturation.len(), FINDINGS_MAX, "reasons");
     }
     out.push_str("</header>");
 }
@@ -81,10 +83,7 @@ pub fn findings(out: &mut String, run: &Run) {
         let is_first = first.is_some_and(|first| std::ptr::eq(first, *finding));
         one_finding(out, finding, is_first);
     }
-    if findings.len() > FINDINGS_MAX {
-        let more = findings.len() - FINDINGS_MAX;
-        let _ = write!(out, "<p class=\"dim\">{more} more stand in the saved run.</p>");
-    }
+    more(out, findings.len(), FINDINGS_MAX, "findings");
     out.push_str("</section>");
 }
 
@@ -150,6 +149,7 @@ pub fn checks(out: &mut String, checks: &[Check]) {
         );
     }
     out.push_str("</tbody></table>");
+    more(out, checks.len(), CHECKS_MAX, "rules");
 }
 
 /// The verdict's name in the style.
