@@ -16,6 +16,7 @@ pub use poisoned::poisoned;
 use lab::cause::{Cause, Phase};
 use lab::host::{Environment, Fitness, Row};
 use lab::run::{Account, Agent, Check, Counts, Finding, Gravity, Note, Run, Stage};
+use lab::series::{Column, Kind, Reading, Unit};
 use lab::timing::Timing;
 use world::{World, spread};
 
@@ -167,6 +168,57 @@ pub fn tiny() -> Run {
     world.stage("only", 10, 10.0);
     world.second(10, 10, 1.0);
     world.run("tiny", "")
+}
+
+/// Ten seconds with something of everything, short enough to be looked through word by word.
+pub fn small() -> Run {
+    let mut world = World::new(5, 600);
+    for (name, clients, through, load) in [("calm", 300, 100, 1.0), ("storm", 600, 60, 6.0)] {
+        world.stage(name, clients, 900.0 * load);
+        for second in 0..5 {
+            let calls = if second < 3 { 100 } else { 0 };
+            world.second(calls, if second < 3 { through } else { 0 }, load);
+            world.messages(20);
+        }
+        for (timing, p50) in
+            [(Timing::Connect, 200.0), (Timing::Bind, 900.0), (Timing::Delivery, 1_500.0)]
+        {
+            world.timed(timing, 60_000, p50 * load, 1.1);
+        }
+    }
+    let mut run = world.run("small-20261120-221500", "Something of everything.");
+    run.command = "holdline load ladder --target mqtt://10.0.0.7:1883".to_owned();
+    run.plan = LINK_LIMIT.to_owned();
+    run.findings = limits();
+    for (nth, finding) in run.findings.iter_mut().enumerate() {
+        (finding.from_ms, finding.to_ms) = (6_000 - 1_000 * nth as u64, 8_000);
+    }
+    run.agents = ["agent-1", "agent-2"].map(agent).to_vec();
+    run.agents[1].lost_ms = Some(9_000);
+    run.notes = vec![Note { at_ms: 7_000, text: "Redis is stopped for 1s.".to_owned() }];
+    run.skipped = vec![("calamity".to_owned(), "the stage before did not pass".to_owned())];
+    run.total.codes.insert("BindRefused 135 BUSY".to_owned(), 12);
+    run.stages[1].checks[0] =
+        Check { rule: "errors == 0".to_owned(), value: Some(120.0), held: Some(false) };
+    run.checks = vec![Check { rule: "redis.lag.max < 50ms".to_owned(), value: None, held: None }];
+    for (at_ms, value) in [(11_000, 2.0), (12_000, 9.0)] {
+        let mut reading = Reading::default();
+        for (name, unit, kind) in [
+            ("redis.lag", Unit::Micros, Kind::Peak),
+            ("redis.depth", Unit::Count, Kind::Gauge),
+            ("redis.writes", Unit::Count, Kind::Total),
+            ("server.sessions", Unit::Count, Kind::Gauge),
+            ("server.store.bytes", Unit::Bytes, Kind::Total),
+            ("tester.thread.load-0.busy", Unit::Share, Kind::Peak),
+            ("tester.turn_us_max", Unit::Micros, Kind::Peak),
+            ("agent-1.busiest", Unit::Share, Kind::Peak),
+            ("agent-2.busiest", Unit::Share, Kind::Peak),
+        ] {
+            reading.set(Column { name: name.into(), unit, kind }, value * 0.1);
+        }
+        run.series.push(at_ms, 1, &reading);
+    }
+    run
 }
 
 fn finding(
