@@ -522,3 +522,19 @@ fn the_longest_password_is_looked_at_and_a_longer_one_is_not() {
     };
     assert_eq!((of(most), of(most + 1)), ("long".into(), "BadCredentials".into()));
 }
+
+#[test]
+fn so_many_claims_are_shared_and_then_the_oldest_is_forgotten() {
+    let gate = gate(Settings::default(), None);
+    let claimed = |n: u32| {
+        let claim = serde_json::json!({"all": [format!("a/{n}")]});
+        gate.claimed(&claim).expect("rules")
+    };
+    let first = claimed(0);
+    (1..CLAIMS_MAX).for_each(|n| drop(claimed(n)));
+    assert!(Arc::ptr_eq(&first, &claimed(0)), "there is room for all of them");
+    claimed(CLAIMS_MAX);
+    assert!(!Arc::ptr_eq(&first, &claimed(0)));
+    let kept = gate.claims.lock().expect("nobody panicked").len();
+    assert!(kept <= CLAIMS_MAX as usize, "{kept}");
+}

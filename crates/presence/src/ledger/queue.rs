@@ -96,4 +96,30 @@ mod tests {
         while queue.pop().is_some() {}
         assert!(queue.bytes() < 300_000, "{}", queue.bytes());
     }
+
+    #[test]
+    fn memory_of_so_many_slots_is_kept_and_more_is_given_back() {
+        for (slots, is_kept) in [(KEPT_MAX, true), (KEPT_MAX + 1, false)] {
+            let mut queue = Queue { slots: VecDeque::with_capacity(slots), ..Queue::default() };
+            let room = queue.slots.capacity();
+            assert_eq!(room, slots);
+            (0..slots as u32).for_each(|slot| queue.push_back(slot));
+            let popped = std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>();
+            assert!(popped.into_iter().eq(0..slots as u32), "and none is lost with it");
+            assert_eq!((queue.slots.capacity(), queue.len()), (if is_kept { room } else { 0 }, 0));
+        }
+    }
+
+    #[test]
+    fn a_slot_that_was_taken_may_stand_in_it_again() {
+        let mut queue = Queue::default();
+        let all = [0, 63, 64, 65, 127, 128];
+        for _ in 0..2 {
+            all.iter().for_each(|&slot| queue.push_back(slot));
+            all.iter().for_each(|&slot| queue.push_front(slot));
+            assert_eq!((queue.front(), queue.len()), (Some(0), all.len()));
+            assert!(std::iter::from_fn(|| queue.pop()).eq(all));
+            assert_eq!((queue.front(), queue.pop()), (None, None));
+        }
+    }
 }
