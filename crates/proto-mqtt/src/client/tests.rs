@@ -1,6 +1,8 @@
 //! Clients against a scripted server: its packets are written by the codec, and what the client
 //! sends is read by it.
 
+mod bounds;
+
 use super::*;
 use crate::codec::ack::{Ack, Reasons, Suback};
 use crate::codec::auth::{Auth, Disconnect};

@@ -8,11 +8,13 @@ use crate::codec::auth::{Auth, Disconnect};
 use crate::codec::block::Block;
 use crate::codec::connack::Connack;
 use crate::codec::connect::Connect;
+use crate::codec::header::{Front, Header};
 use crate::codec::property::{Property, absent};
-use crate::codec::publish::Publish;
+use crate::codec::publish::{Publish, write_header};
+use crate::codec::reader::Reader;
 use crate::codec::{
-    Fault, Packet, PacketKind, Qos, ReasonCode, Rules, Sender, Step, Terms, Unsent, Version,
-    decode, name,
+    Fault, PACKET_BYTES_MAX, Packet, PacketKind, Qos, ReasonCode, Rules, Sender, Step, Terms,
+    Unsent, Version, decode, name,
 };
 
 fn read(bytes: &[u8], rules: Rules) -> String {
@@ -324,4 +326,72 @@ fn a_refusal_never_says_that_a_session_is_present() {
             assert_eq!(out[2], u8::from(is_said), "{version:?}");
         }
     }
+}
+
+#[test]
+fn a_packet_is_as_long_as_its_header_can_say() {
+    const MOST: usize = 268_435_455;
+    let (terms, longest) = (Terms::of(Version::V311), [0x30, 0xff, 0xff, 0xff, 0x7f]);
+    let mut out = Vec::new();
+    assert_eq!(write_header(0x30, MOST, &terms, &mut out), Ok(()));
+    assert_eq!(out, longest);
+    for remaining in [MOST + 1, 1 << 32, usize::MAX] {
+        let written = write_header(0x30, remaining, &terms, &mut out);
+        assert_eq!((written, out.len()), (Err(Unsent::TooLarge), 5), "{remaining}");
+    }
+    for (remaining, whole) in [(0, 2), (127, 129), (128, 131), (MOST, PACKET_BYTES_MAX)] {
+        for (packet_bytes_max, fits) in [(whole, true), (whole - 1, false)] {
+            let terms = Terms { packet_bytes_max, ..terms };
+            let mut bytes = Vec::new();
+            let written = write_header(0x30, remaining, &terms, &mut bytes);
+            assert_eq!((written.is_ok(), bytes.is_empty()), (fits, !fits), "{remaining}");
+            write_header(0x30, remaining, &Terms::of(Version::V311), &mut bytes).expect("it fits");
+            let front = &bytes[bytes.len() - (whole as usize - remaining)..];
+            let rules = Rules::strict(Sender::Client, Version::V311);
+            let read = Header::read(front, &Rules { packet_bytes_max, ..rules });
+            match fits {
+                true => {
+                    let Ok(Front::Header(header)) = read else { panic!("{read:?}") };
+                    assert_eq!(header.packet_bytes(), whole as usize);
+                }
+                false => assert_eq!(read, Err(Fault::TooLarge), "{remaining}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn client_identifiers_are_as_long_as_they_may_be() {
+    let read = |version: Version, length: usize, client_id_bytes_max: u16| {
+        let (id, mut bytes) = ("i".repeat(length), Vec::new());
+        Connect::of(version, &id).write(&Terms::of(version), &mut bytes).expect("it fits");
+        let rules = Rules::strict(Sender::Client, version);
+        decode(&bytes, &Rules { client_id_bytes_max, ..rules }).map(|_| ())
+    };
+    for version in Version::ALL {
+        assert_eq!(read(version, 5, 5), Ok(()));
+        assert_eq!(read(version, 6, 5), Err(Fault::ClientIdLimit));
+        let long = if version == Version::V31 { Err(Fault::ClientIdLong) } else { Ok(()) };
+        assert_eq!((read(version, 23, 99), read(version, 24, 99)), (Ok(()), long));
+    }
+}
+
+#[test]
+fn doubtful_characters_are_a_fault_where_text_is_strict() {
+    let read = |char: char, strict_text: bool| {
+        let (text, mut bytes) = (char.to_string(), vec![0]);
+        bytes.push(text.len() as u8);
+        bytes.extend_from_slice(text.as_bytes());
+        let rules = Rules { strict_text, ..Rules::strict(Sender::Client, Version::V5) };
+        Reader::new(&bytes, &rules).text().map(str::to_owned)
+    };
+    let doubtful = "\u{1}\u{1f}\u{7f}\u{9f}\u{fdd0}\u{fdef}\u{fffe}\u{ffff}\u{1fffe}\u{10ffff}";
+    for char in doubtful.chars() {
+        assert_eq!(read(char, true), Err(Fault::ControlCharacter), "{char:?}");
+        assert_eq!(read(char, false), Ok(char.to_string()));
+    }
+    for char in " ~\u{a0}\u{fdcf}\u{fdf0}\u{fffd}\u{10000}\u{1fffd}\u{20000}\u{10fffd}".chars() {
+        assert_eq!(read(char, true), Ok(char.to_string()), "{char:?}");
+    }
+    assert_eq!((read('\0', true), read('\0', false)), (Err(Fault::Nul), Err(Fault::Nul)));
 }

@@ -298,3 +298,20 @@ fn what_is_let_pass_is_counted() {
     let flags = Counter::TolerateFlags;
     assert_eq!(desk.counts, [flags, flags, Counter::TolerateOther]);
 }
+
+#[test]
+fn one_who_was_held_is_read_again_when_few_are_left() {
+    let mut desk = Desk::strict();
+    desk.limits.topics.receive_max = 40;
+    let mut desk = desk.bound(Version::V311);
+    for id in 1..=41 {
+        desk.packet(&Packet::Publish(publish(Qos::AtLeastOnce, id)));
+    }
+    assert_eq!((desk.take_words().len(), desk.held), (40, true));
+    let mut answer = |id| {
+        desk.tell(Down::Taken { id, qos: Qos::AtLeastOnce, result: Ok(Routed::Matched) });
+        (desk.held, desk.take_words().len())
+    };
+    assert!((1..=7).all(|id| answer(id) == (true, 0)), "33 are left");
+    assert_eq!(answer(8), (false, 1), "32 are");
+}

@@ -64,12 +64,16 @@ fn an_alias_that_is_not_known_not_allowed_or_0_ends_the_connection() {
     assert!(desk.ended.is_some(), "a server that takes none has said so");
 }
 
-/// A client that takes so many aliases.
+/// A client that takes so many aliases, of a server that gives three.
 fn takes(most: u16) -> Desk {
+    takes_of(most, 3)
+}
+
+fn takes_of(most: u16, out_max: u16) -> Desk {
     let block = Block::of(&[Property::TopicAliasMaximum(most)]).expect("short");
     let properties = block.properties();
     let mut desk = Desk::strict();
-    desk.limits.topics.topic_alias_out_max = 3;
+    desk.limits.topics.topic_alias_out_max = out_max;
     desk.connect(&Connect { properties, ..Connect::of(Version::V5, "d") });
     desk.tell(Down::Connected(Box::new(connected())));
     desk.take_sent();
@@ -120,4 +124,17 @@ fn an_alias_whose_announcement_was_not_sent_is_not_known() {
     assert!(desk.take_sent().is_empty(), "it is too large");
     let line = arrives(&mut desk, outgoing("some/topic", b"x", Qos::AtMostOnce));
     assert!(line.contains("topic=\"some/topic\" {topic_alias=1}"), "{line}");
+}
+
+#[test]
+fn sixty_four_topics_have_an_alias_whatever_both_sides_allow() {
+    let mut desk = takes_of(u16::MAX, 1_000);
+    let mut gets = |topic: &str| arrives(&mut desk, outgoing(topic, b"x", Qos::AtMostOnce));
+    for number in 1..=64 {
+        let (topic, alias) = (format!("t{number:03}"), format!("{{topic_alias={number}}}"));
+        assert!(gets(&topic).contains(&alias), "four bytes are more than an alias");
+        assert!(gets(&topic).contains(&format!("topic=\"\" {alias}")));
+    }
+    assert!(gets("t065").contains("topic=\"t065\" {topic_alias=1}"), "the oldest goes");
+    assert!(gets("t064").contains("topic=\"\" {topic_alias=64}"));
 }

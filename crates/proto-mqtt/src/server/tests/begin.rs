@@ -400,6 +400,14 @@ fn a_connect_has_a_size_of_its_own() {
     desk.limits.topics.connect_bytes_max = 50_000;
     desk.connect(&connect);
     assert_eq!(asked(&mut desk).password.map(|p| p.len()), Some(40_000));
+    for (connect_bytes_max, ended) in [(40_023, None), (40_022, Some(CloseReason::TooLarge))] {
+        let mut desk = Desk::strict();
+        desk.limits.topics.connect_bytes_max = connect_bytes_max;
+        // What a bound client may send is another limit.
+        desk.limits.topics.packet_bytes_max = 1_000;
+        desk.connect(&connect);
+        assert_eq!((desk.ended, desk.words.len()), (ended, usize::from(ended.is_none())));
+    }
 }
 
 #[test]
