@@ -11,6 +11,8 @@ use base::hash;
 use model::id::ShardId;
 use model::ports::control::{Answer, Command, Reply};
 use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};
+use model::topic::Publication;
+use std::sync::Arc;
 
 impl<O: Outside + Send> Switchboard<O> {
     pub(super) fn ask_topics(&self, command: TopicCommand, reply: Reply) {
@@ -99,18 +101,54 @@ fn has_wildcard(filter: &str) -> bool {
     proto_mqtt::codec::name::has_wildcard(filter)
 }
 
-/// Two shards' answers as one.
+/// Two shards' answers as one. Where a shard has more, nothing that may come behind it is shown:
+/// whoever goes on behind the last topic of this page would pass it over.
 pub(super) fn merge(one: TopicAnswer, other: TopicAnswer) -> TopicAnswer {
     match (one, other) {
         (
             TopicAnswer::Retained { mut messages, more },
             TopicAnswer::Retained { messages: others, more: also },
         ) => {
+            let end = |list: &[Arc<Publication>], more: bool| {
+                list.last().filter(|_| more).map(|last| last.topic().to_owned())
+            };
+            let ends = [end(&messages, more), end(&others, also)];
             messages.extend(others);
+            messages.sort_by(|a, b| a.topic().cmp(b.topic()));
+            if let Some(end) = ends.into_iter().flatten().min() {
+                messages.retain(|message| message.topic() <= &*end);
+            }
             TopicAnswer::Retained { messages, more: more || also }
         }
         (TopicAnswer::Done(one), TopicAnswer::Done(other)) => TopicAnswer::Done(one || other),
         (wrong @ TopicAnswer::Refused(_), _) => wrong,
         (_, other) => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(topics: &str, more: bool) -> TopicAnswer {
+        let message = |topic| Arc::new(Publication::new(topic, &[], &[]));
+        TopicAnswer::Retained { messages: topics.split_whitespace().map(message).collect(), more }
+    }
+
+    #[test]
+    fn no_page_goes_beyond_what_each_shard_has_told() {
+        for (one, other, whole) in [
+            (("a c", false), ("b d", false), ("a b c d", false)),
+            (("a c", true), ("b d", false), ("a b c", true)),
+            (("b d", false), ("a c", true), ("a b c", true)),
+            (("a d", true), ("b c", true), ("a b c", true)),
+            (("c d", false), ("a b", true), ("a b", true)),
+            (("a b", true), ("c d", true), ("a b", true)),
+            (("", true), ("a b", false), ("a b", true)),
+            (("", false), ("a b", true), ("a b", true)),
+        ] {
+            let merged = merge(page(one.0, one.1), page(other.0, other.1));
+            assert_eq!(merged, page(whole.0, whole.1), "{one:?} {other:?}");
+        }
     }
 }
