@@ -9,6 +9,8 @@ pub(crate) mod connect;
 pub(crate) mod ending;
 pub(crate) mod keep_alive;
 pub(crate) mod leave;
+#[cfg(test)]
+pub(crate) mod made;
 pub(crate) mod principals;
 pub(crate) mod reach;
 pub(crate) mod record;

@@ -207,3 +207,45 @@ impl Broker {
         self.removals = removals;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::made::{HOME, NOW, broker};
+
+    #[test]
+    fn so_many_writes_wait_and_one_more_is_left_to_the_next_start() {
+        let (mut broker, mut fx) = (broker(|_| {}), Effects::default());
+        let write = || Write::Forget(timeline_of(HOME, "a"));
+        let given_up = |fx: &Effects| fx.counters.of(Counter::RemovalsGivenUp);
+        for n in 1..WAITING_MAX {
+            let why = if n % 2 == 0 { StoreError::Busy } else { StoreError::Full };
+            broker.chore_done(NOW, write(), Err(why), &mut fx);
+        }
+        broker.retained_written(NOW, "t".into(), Err(StoreError::Busy), &mut fx);
+        assert_eq!((broker.chores.len(), given_up(&fx)), (WAITING_MAX, 0));
+        broker.chore_done(NOW, write(), Err(StoreError::Busy), &mut fx);
+        broker.retained_written(NOW, "u".into(), Err(StoreError::Full), &mut fx);
+        assert_eq!((broker.chores.len(), given_up(&fx)), (WAITING_MAX, 2));
+    }
+
+    #[test]
+    fn what_was_refused_is_asked_for_again_after_a_pause_a_slice_a_turn() {
+        let (mut broker, mut fx) = (broker(|_| {}), Effects::default());
+        let write = || Write::Forget(timeline_of(HOME, "a"));
+        broker.chore_done(NOW, write(), Err(StoreError::Failed), &mut fx);
+        assert_eq!(broker.chores.len(), 0, "it will not be otherwise");
+        assert_eq!(broker.turn_chores(NOW, &mut fx), None);
+        for _ in 0..SLICE + 1 {
+            broker.chore_done(NOW, write(), Err(StoreError::Busy), &mut fx);
+        }
+        let due = NOW.after(PAUSE);
+        assert_eq!(broker.turn_chores(NOW, &mut fx), Some(due));
+        assert!(fx.calls.is_empty());
+        let later = Now::new(due, NOW.wall_ms + 1_000);
+        assert_eq!(broker.turn_chores(later, &mut fx), Some(due), "there is more");
+        assert_eq!(fx.calls.len(), SLICE);
+        assert_eq!(broker.turn_chores(later, &mut fx), None);
+        assert_eq!((fx.calls.len(), broker.chores.len()), (SLICE + 1, 0));
+    }
+}

@@ -28,6 +28,10 @@ const MOVED: u8 = 8;
 /// Subscription identifiers that one delivery of a durable session names; more are left out.
 pub(crate) const IDS_MAX: usize = 56;
 
+/// Longest client identifier that a label has room for, bytes, beside one subscription identifier:
+/// where a message stood before is named by it.
+pub(crate) const OLD_CLIENT_BYTES_MAX: usize = 216;
+
 /// How a message stands in timelines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Label {
@@ -43,6 +47,13 @@ pub(crate) struct Label {
     pub ids: SubscriptionIds,
     /// Where it stood before, when another member of the group had it.
     pub old_place: Option<OldPlace>,
+}
+
+impl OldPlace {
+    /// Whether a label has room for it.
+    pub(crate) fn fits(&self) -> bool {
+        self.client.len() <= OLD_CLIENT_BYTES_MAX
+    }
 }
 
 /// What a label says.
@@ -169,5 +180,45 @@ mod tests {
             assert_eq!(cut, None, "a part makes no sense");
         }
         assert_eq!(Said::decode(&[9, 1, 0, 0]), None);
+    }
+
+    #[test]
+    fn a_delivery_names_so_many_subscriptions_and_its_label_has_room_for_them() {
+        let label = |count: u32| Label {
+            qos: Qos::AtLeastOnce,
+            retain: false,
+            bytes: 1,
+            expire_at: 0,
+            origin: (0, 0),
+            share: 0,
+            ids: Some((0..count).collect()),
+            old_place: None,
+        };
+        for (count, kept) in [(1, 1), (56, 56), (57, 56), (1_000, 56)] {
+            let bytes = Said::Message(label(count)).encode();
+            assert!(bytes.len() <= model::timeline::Message::LABEL_BYTES_MAX);
+            assert_eq!(Said::decode(&bytes), Some(Said::Message(label(kept))), "{count}");
+        }
+    }
+
+    #[test]
+    fn the_longest_name_of_an_old_place_has_room_in_a_label() {
+        let label = |bytes: usize| {
+            let old_place = OldPlace { client: "c".repeat(bytes).into(), seq: 1 };
+            assert_eq!(old_place.fits(), bytes <= OLD_CLIENT_BYTES_MAX);
+            let said = Said::Message(Label {
+                qos: Qos::ExactlyOnce,
+                retain: false,
+                bytes: 1,
+                expire_at: 0,
+                origin: (0, 0),
+                share: 7,
+                ids: Some([9].into()),
+                old_place: Some(old_place),
+            });
+            said.encode().len()
+        };
+        assert_eq!(label(OLD_CLIENT_BYTES_MAX), model::timeline::Message::LABEL_BYTES_MAX);
+        assert_eq!(label(OLD_CLIENT_BYTES_MAX + 1), model::timeline::Message::LABEL_BYTES_MAX + 1);
     }
 }

@@ -130,3 +130,33 @@ impl Broker {
 }
 
 const _: () = assert!(size_of::<Promise>() <= 40);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_is_kept_once_whatever_the_order() {
+        let mut tickets = Tickets::default();
+        let promise = |n: u32| Promise::Retained(n.to_string().into());
+        let given: Vec<Ticket> = (0..4).map(|n| tickets.give(promise(n))).collect();
+        assert_eq!((&given[..], tickets.len()), (&[0, 1, 2, 3][..], 4));
+        for (at, left) in [(2, 3), (0, 2), (1, 1), (3, 0)] {
+            let name = match tickets.take(given[at]) {
+                Some(Promise::Retained(name)) => name,
+                _ => panic!("{at} was promised"),
+            };
+            assert_eq!((&*name, tickets.len()), (&*at.to_string(), left));
+            assert!(tickets.take(given[at]).is_none(), "{at} again");
+        }
+        assert!(tickets.take(4).is_none() && tickets.open.is_empty());
+        assert_eq!(tickets.give(promise(9)), 4, "no number is given twice");
+    }
+
+    #[test]
+    fn so_many_calls_wait() {
+        let of = |len: usize| Tickets { len, ..Tickets::default() };
+        assert!(of(Tickets::MAX - 1).have_room() && !of(Tickets::MAX).have_room());
+        assert!(of(9).have_room_for(10) && !of(10).have_room_for(10));
+    }
+}

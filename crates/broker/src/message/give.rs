@@ -4,14 +4,16 @@
 //! group: first what has its body in memory, then page by page what is in the log alone. The owner
 //! takes it if another member is online; it leaves the old member's timeline when the new one has
 //! it. What is refused is put back at its place. A kill between leaves it in both timelines: the
-//! new place names the old one, which the start takes out. Whoever returns keeps what was not
-//! offered yet. Invariant: an entry is in the queue or offered, never both.
+//! new place names the old one, which the start takes out. A client identifier that is too long to
+//! be named there is not: what may not come twice then stays, and at QoS 1 the kill doubles it.
+//! Whoever returns keeps what was not offered yet. Invariant: an entry is in the queue or offered,
+//! never both.
 
 use super::queue::Entry;
 use super::route::Opening;
 use super::waits::Origin;
 use crate::Broker;
-use crate::durable::entries::timeline_of;
+use crate::durable::entries::{OLD_CLIENT_BYTES_MAX, timeline_of};
 use crate::durable::tickets::Promise;
 use crate::effects::Effects;
 use crate::letter::{GroupWhat, GroupWord, Letter, OldPlace};
@@ -25,7 +27,7 @@ use model::ports::log::{Call, Done, Pull, Read, StoreError};
 use model::pressure::Pressure;
 use model::session::Denial;
 use model::timeline::Seq;
-use model::topic::Publication;
+use model::topic::{Publication, Qos};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,7 +142,7 @@ impl Broker {
         let more = session.more.as_ref()?;
         let entry = more.queue.givable_from(seq).find(|entry| entry.seq == seq)?;
         let share = more.share_numbered(entry.share)?;
-        let is_open = !giving.shut.contains(&entry.share);
+        let is_open = !giving.shut.contains(&entry.share) && may_move(&session.id, entry);
         is_open.then(|| (share.filter.clone(), Arc::from(&*session.id)))
     }
 
@@ -193,13 +195,14 @@ impl Broker {
     /// is looked at once from its front to its end, however many pages it is.
     fn next_given(&mut self, key: Key) -> Option<Seq> {
         let giving = self.givings.open.get_mut(&key)?;
-        let more = self.sessions.at(key)?.more.as_ref()?;
+        let session = self.sessions.at(key)?;
+        let more = session.more.as_ref()?;
         let shares: BTreeSet<u32> = more.shares.iter().map(|share| share.number).collect();
         let may = |share| shares.contains(&share) && !giving.shut.contains(&share);
         let mut looks = 0;
         let next = more.queue.givable_from(giving.from).find(|entry| {
             looks += 1;
-            may(entry.share)
+            may(entry.share) && may_move(&session.id, entry)
         });
         let next = next.map(|entry| entry.seq);
         giving.from = next.unwrap_or(giving.from);
@@ -360,4 +363,10 @@ impl Broker {
         }
         self.rest(key);
     }
+}
+
+/// Whether an entry of this client may go to another one: a kill between must not double what may
+/// not come twice.
+fn may_move(client_id: &str, entry: &Entry) -> bool {
+    entry.qos != Qos::ExactlyOnce || client_id.len() <= OLD_CLIENT_BYTES_MAX
 }

@@ -193,3 +193,61 @@ pub(crate) fn straight(
     let (id, qos, again, shared) = (0, Qos::AtMostOnce, false, false);
     Outgoing { message, id, qos, again, retain, shared, subscription_ids }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::made::NOW;
+    use model::id::{SessionRef, ShardId};
+
+    fn asker(slot: u32, filter: &Arc<str>) -> Asker {
+        let session = SessionRef::new(ShardId(0), Key { slot, generation: 0 });
+        Asker { session, filter: Arc::clone(filter), since: 0 }
+    }
+
+    #[test]
+    fn so_many_pages_are_remembered_and_for_so_long() {
+        let (mut asked, filter) = (Asked::default(), Arc::from("t"));
+        (0..ASKED_MAX as u32).for_each(|slot| asked.push(NOW, asker(slot, &filter)));
+        assert_eq!((asked.askers.len(), asked.bytes), (ASKED_MAX, ASKED_MAX));
+        asked.push(NOW, asker(7, &filter));
+        assert_eq!((asked.askers.len(), asked.bytes), (ASKED_MAX, ASKED_MAX));
+        assert_eq!(asked.askers[0].1.session.key().slot, 1, "the oldest goes");
+        let at = |nanos: i64| {
+            let mono = Instant::from_nanos(NOW.after(SPAN).nanos().wrapping_add_signed(nanos));
+            Now::new(mono, NOW.wall_ms)
+        };
+        asked.push(at(-1), asker(8, &filter));
+        assert_eq!(asked.askers.len(), ASKED_MAX);
+        asked.push(at(0), asker(9, &filter));
+        assert_eq!((asked.askers.len(), asked.bytes), (2, 2), "their letters have come");
+        assert_eq!(asked.count, ASKED_MAX as u64 + 3);
+    }
+
+    #[test]
+    fn their_filters_have_so_many_bytes() {
+        let (mut asked, filter) = (Asked::default(), Arc::from("t".repeat(1_024)));
+        let most = ASKED_BYTES_MAX / 1_024;
+        (0..most as u32).for_each(|slot| asked.push(NOW, asker(slot, &filter)));
+        assert_eq!((asked.askers.len(), asked.bytes), (most, ASKED_BYTES_MAX));
+        asked.push(NOW, asker(9, &Arc::from("t")));
+        assert_eq!((asked.askers.len(), asked.bytes), (most, ASKED_BYTES_MAX - 1_023));
+    }
+
+    #[test]
+    fn those_behind_a_page_are_told_once_each_the_last_first() {
+        let mut asked = Asked::default();
+        let filters: [Arc<str>; 2] = [Arc::from("t/#"), Arc::from("u")];
+        for (slot, filter) in [(1, 0), (2, 0), (1, 1), (1, 0), (3, 0)] {
+            asked.push(NOW, asker(slot, &filters[filter]));
+        }
+        let behind = |count: u64, topic: &str| {
+            let found = asked.behind(count, topic);
+            found.iter().map(|asker| asker.session.key().slot).collect::<Vec<_>>()
+        };
+        assert_eq!(behind(0, "t/x"), [3, 1, 2]);
+        assert_eq!(behind(4, "t/x"), [3]);
+        assert_eq!((behind(5, "t/x"), behind(9, "t/x")), (vec![], vec![]));
+        assert_eq!((behind(2, "u"), behind(3, "u")), (vec![1], vec![]));
+    }
+}

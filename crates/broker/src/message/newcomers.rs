@@ -198,3 +198,120 @@ impl Broker {
         Some(now.mono)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::made::NOW;
+
+    fn key(slot: u32) -> Key {
+        Key { slot, generation: 0 }
+    }
+
+    /// A message of a shard, by its number there.
+    fn message(topic: &str, number: u64, shard: u16) -> Publication {
+        let mut message = Publication::new(topic, &[], b"x");
+        message.id = MessageId::after(0, NOW.wall_ms, ShardId(shard)).0 + number;
+        message.at_s = NOW.unix_s();
+        message
+    }
+
+    #[test]
+    fn so_many_sessions_are_newcomers_and_one_more_is_not_noted() {
+        let mut newcomers = Newcomers::new(u64::MAX);
+        (0..NEWCOMERS_MAX as u32).for_each(|slot| _ = newcomers.come(NOW, key(slot)));
+        let one = message("t", 1, 0);
+        for slot in [0, NEWCOMERS_MAX as u32 - 1, NEWCOMERS_MAX as u32] {
+            let since = newcomers.come(NOW, key(slot));
+            assert_eq!(newcomers.kept(NOW, key(slot), since, &one), Verdict::New);
+            let is_noted = slot < NEWCOMERS_MAX as u32;
+            assert_eq!(newcomers.live(key(slot), &one), is_noted, "{slot}");
+        }
+        assert_eq!(newcomers.due.len(), NEWCOMERS_MAX, "each is looked at once");
+    }
+
+    #[test]
+    fn so_many_topics_are_noted_of_one_and_so_many_messages_of_a_topic() {
+        let mut newcomers = Newcomers::new(u64::MAX);
+        let since = newcomers.come(NOW, key(1));
+        for n in 0..=NOTES_MAX {
+            let one = message(&format!("t/{n}"), 1, 0);
+            assert_eq!(newcomers.kept(NOW, key(1), since, &one), Verdict::New);
+            let again = if n < NOTES_MAX { Verdict::Had } else { Verdict::New };
+            assert_eq!(newcomers.kept(NOW, key(1), since, &one), again, "{n}");
+        }
+        let bytes = newcomers.bytes();
+        for n in 1..GIVEN_MAX as u64 {
+            assert!(!newcomers.live(key(1), &message("t/0", 1 + n, 0)));
+        }
+        assert_eq!(newcomers.bytes() - bytes, NOTE_BYTES * (GIVEN_MAX as u64 - 1));
+        let first = message("t/0", 1, 0);
+        assert!(newcomers.given(key(1), since, &first).0, "the first is known still");
+        assert!(!newcomers.live(key(1), &message("t/0", 99, 0)));
+        assert!(!newcomers.given(key(1), since, &first).0, "one more and it is forgotten");
+        assert_eq!(newcomers.bytes() - bytes, NOTE_BYTES * (GIVEN_MAX as u64 - 1));
+        newcomers.forget(key(1));
+        assert_eq!(newcomers.bytes(), 0);
+    }
+
+    #[test]
+    fn notes_have_so_many_bytes() {
+        let one = topic_bytes("t/1");
+        assert_eq!(one, TOPIC_BYTES + 3);
+        for (most, topics, messages) in [
+            (2 * one, 2, 1),
+            (2 * one - 1, 1, 2),
+            (one + NOTE_BYTES, 1, 2),
+            (one + NOTE_BYTES - 1, 1, 1),
+            (one, 1, 1),
+            (one - 1, 0, 0),
+        ] {
+            let mut newcomers = Newcomers::new(most);
+            let since = newcomers.come(NOW, key(1));
+            for n in 1..=2 {
+                newcomers.kept(NOW, key(1), since, &message(&format!("t/{n}"), 1, 0));
+            }
+            newcomers.live(key(1), &message("t/1", 2, 0));
+            let notes = &newcomers.notes[&key(1)];
+            let given = notes.get("t/1").map_or(0, Vec::len);
+            assert_eq!((notes.len(), given), (topics, messages), "{most}");
+            assert!(newcomers.bytes() <= most);
+        }
+    }
+
+    #[test]
+    fn what_was_kept_is_given_unless_the_session_had_it_or_a_newer_one() {
+        let mut newcomers = Newcomers::new(u64::MAX);
+        let since = newcomers.come(NOW, key(1));
+        let kept = |newcomers: &mut Newcomers, number, shard| {
+            newcomers.kept(NOW, key(1), since, &message("t", number, shard))
+        };
+        assert_eq!(kept(&mut newcomers, 5, 0), Verdict::New);
+        assert_eq!(kept(&mut newcomers, 5, 0), Verdict::Had);
+        assert_eq!(kept(&mut newcomers, 4, 0), Verdict::Had, "it had a newer one");
+        assert_eq!(kept(&mut newcomers, 6, 0), Verdict::New);
+        assert_eq!(kept(&mut newcomers, 7, 1), Verdict::Doubt, "of another shard");
+        assert!(newcomers.kept_last(key(1), since, &message("t", 7, 1)));
+        assert!(!newcomers.kept_last(key(1), since, &message("t", 7, 1)));
+        assert!(!newcomers.kept_last(key(1), since, &message("t", 6, 1)));
+        let later = newcomers.come(NOW, key(1));
+        let again = newcomers.kept(NOW, key(1), later, &message("t", 7, 1));
+        assert_eq!(again, Verdict::New, "it subscribed again behind it");
+        assert!(newcomers.live(key(1), &message("t", 7, 1)), "given, and nothing live behind it");
+        assert!(!newcomers.live(key(1), &message("t", 8, 1)));
+        assert!(!newcomers.live(key(1), &message("t", 7, 1)), "something live is behind it");
+        assert!(!newcomers.live(key(2), &message("t", 7, 1)), "nobody new");
+    }
+
+    #[test]
+    fn of_an_old_message_nothing_is_noted() {
+        for (age_s, is_noted) in [(FRESH_S, true), (FRESH_S + 1, false)] {
+            let mut newcomers = Newcomers::new(u64::MAX);
+            let since = newcomers.come(NOW, key(1));
+            let mut old = message("t", 1, 0);
+            old.at_s -= age_s;
+            assert_eq!(newcomers.kept(NOW, key(1), since, &old), Verdict::New);
+            assert_eq!(newcomers.bytes() > 0, is_noted, "{age_s}");
+        }
+    }
+}

@@ -321,3 +321,43 @@ impl Broker {
         self.walk(now, key, wanted, fx);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::made::{NOW, broker, client, conn};
+    use base::slab::Slab;
+    use model::session::SessionRequest;
+    use model::topic::RetainHandling;
+
+    #[test]
+    fn where_no_more_answers_may_wait_all_of_a_packet_is_refused() {
+        let (mut broker, mut fx) = (broker(|_| {}), Effects::default());
+        assert_eq!(broker.grantings.cap(), GRANTINGS_MAX);
+        let session = client(&mut broker, conn(1), "a");
+        broker.grantings = Slab::new(0);
+        let wish = Wish {
+            filter: "t".into(),
+            qos: Qos::AtLeastOnce,
+            no_local: false,
+            retain_as_published: false,
+            retain_handling: RetainHandling::Send,
+        };
+        let (subscription_id, wishes) = (None, vec![wish; 3]);
+        let packet = Box::new(Subscribe { session, id: 5, subscription_id, wishes });
+        broker.request(NOW, conn(1), SessionRequest::Subscribe(packet), &mut fx);
+        let packet = Box::new(Unsubscribe { session, id: 6, filters: vec!["t".into(); 2] });
+        broker.request(NOW, conn(1), SessionRequest::Unsubscribe(packet), &mut fx);
+        let said: Vec<_> = fx.deliveries.into_iter().map(|(_, word)| word).collect();
+        let subscribed: Box<[_]> = vec![Err(Denial::Quota); 3].into();
+        let unsubscribed: Box<[_]> = vec![Err(Denial::Quota); 2].into();
+        assert_eq!(
+            said,
+            [
+                SessionDelivery::Subscribed { id: 5, results: subscribed },
+                SessionDelivery::Unsubscribed { id: 6, results: unsubscribed },
+            ]
+        );
+        assert_eq!(broker.filters.len(), 0);
+    }
+}

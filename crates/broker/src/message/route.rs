@@ -381,7 +381,7 @@ impl Broker {
             origin: (0, 0),
             share: entry.share,
             ids: entry.ids(),
-            old_place: opening.offered.clone(),
+            old_place: opening.offered.clone().filter(OldPlace::fits),
         };
         opening.asked += 1;
         let same = |(other, to): &&mut (Label, Vec<Key>)| {

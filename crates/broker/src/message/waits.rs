@@ -210,3 +210,57 @@ pub(crate) fn receipt_of(wait: Key) -> u64 {
 pub(crate) fn wait_of(receipt: u64) -> Key {
     Key::unpack(receipt.saturating_sub(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::made::{NOW, broker, client, conn};
+    use base::slab::Slab;
+    use model::session::SessionRequest;
+    use model::topic::Publication;
+    use std::sync::Arc;
+
+    #[test]
+    fn where_no_more_answers_may_wait_a_message_is_refused() {
+        let mut broker = broker(|_| {});
+        assert_eq!(broker.waits.cap(), WAITS_MAX);
+        let session = client(&mut broker, conn(1), "a");
+        let publish = |broker: &mut Broker| {
+            let (id, again, mut message) = (7, false, Publication::new("t", &[], b"x"));
+            message.qos = Qos::AtLeastOnce;
+            let message = Arc::new(message);
+            let mut fx = Effects::default();
+            let word = SessionRequest::Publish { session, id, again, message };
+            broker.request(NOW, conn(1), word, &mut fx);
+            match fx.deliveries.pop() {
+                Some((_, SessionDelivery::Taken { id: 7, result, .. })) => result,
+                other => panic!("{other:?}"),
+            }
+        };
+        broker.waits = Slab::new(2 * WAITS_MAX);
+        let wait = || Wait { origin: Origin::Server, left: 1, matched: false, error: None };
+        (1..WAITS_MAX).for_each(|_| _ = broker.waits.insert(wait()).ok());
+        assert_eq!(publish(&mut broker), Ok(Routed::NoSubscriber));
+        assert!(broker.waits.insert(wait()).is_ok());
+        assert_eq!(publish(&mut broker), Err(Denial::Busy));
+    }
+
+    #[test]
+    fn a_receipt_is_never_0_and_leads_back_to_its_wait() {
+        for key in [Key { slot: 0, generation: 0 }, Key { slot: u32::MAX, generation: 3 }] {
+            assert!(receipt_of(key) != 0);
+            assert_eq!(wait_of(receipt_of(key)), key);
+        }
+    }
+
+    #[test]
+    fn an_answer_is_what_became_of_all() {
+        let of = |error, matched| Wait { origin: Origin::Server, left: 0, matched, error }.result();
+        assert_eq!(of(None, true), Ok(Routed::Matched));
+        assert_eq!(of(None, false), Ok(Routed::NoSubscriber));
+        assert_eq!(of(Some(Denial::Busy), true), Err(Denial::Busy));
+        let told = [StoreError::Busy, StoreError::Failed, StoreError::Full, StoreError::TooLarge];
+        let words = [Denial::Busy, Denial::StoreFailed, Denial::StoreFull, Denial::StoreFull];
+        assert_eq!(told.map(denial), words);
+    }
+}

@@ -111,7 +111,8 @@ impl Broker {
         after: Option<u64>,
         count: u32,
     ) -> TopicAnswer {
-        let mut slot = after.map_or(0, |after| u32::try_from(after + 1).unwrap_or(u32::MAX));
+        let behind = |after: u64| u32::try_from(after.saturating_add(1)).unwrap_or(u32::MAX);
+        let mut slot = after.map_or(0, behind);
         let (mut clients, mut looked) = (Vec::new(), 0);
         while slot < self.sessions.slots() {
             if clients.len() as u32 == count.min(CLIENTS_MAX) || looked == LOOK_MAX {
@@ -183,16 +184,105 @@ impl Broker {
         after: Option<Box<str>>,
         most: Most,
     ) -> TopicAnswer {
-        let (mut messages, mut after) = (Vec::new(), after);
+        let (mut messages, mut after, mut bytes) = (Vec::new(), after, 0);
         // A page may be empty although there is more: the walk goes in slices.
         for _ in 0..64 {
             let page = self.retained.page(now.unix_s(), filter, after.as_deref(), most);
-            messages.extend(page.messages);
+            for message in page.messages {
+                bytes += message.weight();
+                let is_full = messages.len() >= most.count || bytes > most.bytes;
+                if is_full && !messages.is_empty() {
+                    return TopicAnswer::Retained { messages, more: true };
+                }
+                messages.push(message);
+            }
             after = page.next;
             if after.is_none() || messages.len() >= most.count {
                 break;
             }
         }
         TopicAnswer::Retained { messages, more: after.is_some() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::made::{NOW, broker};
+    use model::limits::Limits;
+
+    fn ask(broker: &mut Broker, command: TopicCommand) -> TopicAnswer {
+        let mut fx = Effects::default();
+        broker.command(NOW, 1, command, &mut fx);
+        fx.answers.pop().expect("an answer").1
+    }
+
+    /// A page of clients whose names begin so: how many there are, and where to go on.
+    fn page(broker: &mut Broker, prefix: &str, after: Option<u64>) -> (usize, Option<u64>) {
+        let (online, user, prefix, count) = (None, None, Some(prefix.into()), u32::MAX);
+        match ask(broker, TopicCommand::Clients { online, user, prefix, after, count }) {
+            TopicAnswer::Clients { clients, next } => (clients.len(), next),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_answer_has_so_many_clients_and_looks_at_so_many() {
+        for (count, next) in [(CLIENTS_MAX, None), (CLIENTS_MAX + 1, Some(1_023))] {
+            let mut broker = broker(|_| {});
+            (0..count).for_each(|n| _ = broker.sessions.insert(&format!("a{n}")));
+            assert_eq!(page(&mut broker, "", None), (1_024, next), "{count}");
+            assert_eq!(page(&mut broker, "", next.or(Some(9_999))).1, None);
+        }
+        for (count, next) in [(LOOK_MAX, None), (LOOK_MAX + 1, Some(65_535))] {
+            let mut broker = broker(|_| {});
+            (0..count).for_each(|n| _ = broker.sessions.insert(&format!("a{n}")));
+            assert_eq!(page(&mut broker, "none", None), (0, next), "{count}");
+            assert_eq!(page(&mut broker, "a65536", Some(65_535)).0, usize::from(next.is_some()));
+            assert_eq!(page(&mut broker, "a", Some(u64::MAX)), (0, None), "behind all of them");
+        }
+    }
+
+    #[test]
+    fn an_answer_has_so_many_bytes_of_retained_messages_and_one_at_least() {
+        let message = |n: usize, bytes: usize| {
+            let mut message = Publication::new(&format!("t/{n}"), &[], &vec![7; bytes]);
+            message.retain = true;
+            Arc::new(message)
+        };
+        let none = message(0, 0).weight();
+        let half = RETAINED_BYTES_MAX / 2 - none;
+        for (sizes, shown) in [
+            (vec![half; 2], 2),
+            (vec![half; 5], 2),
+            (vec![half, half + 1, 1], 1),
+            (vec![RETAINED_BYTES_MAX * 2, 1], 1),
+            (vec![1; 5], 4),
+        ] {
+            let mut broker = broker(|settings| {
+                let mut limits = Limits::clone(&settings.limits);
+                limits.topics.retained_bytes_max = 1 << 40;
+                settings.limits = Arc::new(limits);
+            });
+            for (n, bytes) in sizes.iter().enumerate() {
+                broker.retained.set(message(n, *bytes)).expect("room");
+            }
+            let command = |after: Option<&str>| TopicCommand::Retained {
+                filter: "#".into(),
+                after: after.map(Box::from),
+                count: 4,
+            };
+            let TopicAnswer::Retained { messages, more } = ask(&mut broker, command(None)) else {
+                panic!("a page")
+            };
+            assert_eq!((messages.len(), more), (shown, sizes.len() > shown), "{sizes:?}");
+            let last = format!("t/{}", shown - 1);
+            let TopicAnswer::Retained { messages, .. } = ask(&mut broker, command(Some(&last)))
+            else {
+                panic!("a page")
+            };
+            let next = messages.first().map(|message| message.topic().to_owned());
+            assert_eq!(next, more.then(|| format!("t/{shown}")), "none is passed over");
+        }
     }
 }

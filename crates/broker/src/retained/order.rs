@@ -132,3 +132,99 @@ pub(super) fn compare(left: &str, right: &str) -> Ordering {
         (one, other) => one.cmp(&other),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+
+    /// Topics by slot.
+    fn topics(count: u32) -> Vec<String> {
+        (0..count).map(|n| format!("{:03}/{:03}", n % 700, n / 700)).collect()
+    }
+
+    /// The order holds exactly these slots, and its chunks are as large as they may be.
+    fn look(order: &Order, topics: &[String], mut wanted: Vec<u32>) {
+        wanted.sort_by(|one, other| compare(&topics[*one as usize], &topics[*other as usize]));
+        let mut found = Vec::new();
+        let mut at = order.seek("", |slot| topics[slot as usize].as_str());
+        while let Some(slot) = order.at(at) {
+            found.push(slot);
+            at = order.next(at);
+        }
+        assert_eq!(found, wanted);
+        let sizes = || order.chunks.iter().map(|chunk| chunk.slots.len());
+        assert!(sizes().all(|size| (1..=CHUNK_MAX).contains(&size)));
+    }
+
+    #[test]
+    fn chunks_are_parted_and_joined_as_they_grow_and_shrink() {
+        let topics = topics(4_000);
+        let topic = |slot: u32| topics[slot as usize].as_str();
+        for seed in 0..3 {
+            let (mut rng, mut order, mut there) = (Prng::new(seed), Order::default(), Vec::new());
+            let mut slots: Vec<u32> = (0..4_000).collect();
+            for left in (1..=slots.len()).rev() {
+                let slot = slots.swap_remove(rng.below(left as u64) as usize);
+                order.insert(slot, topic);
+                there.push(slot);
+            }
+            look(&order, &topics, there.clone());
+            assert!(order.chunks.len() >= 8, "a full one is parted");
+            while there.len() > 40 {
+                order.remove(there.swap_remove(rng.below(there.len() as u64) as usize), topic);
+                if there.len().is_multiple_of(500) {
+                    look(&order, &topics, there.clone());
+                }
+            }
+            look(&order, &topics, there.clone());
+            assert_eq!(order.chunks.len(), 1, "what is small joins its neighbour");
+            there.drain(..).for_each(|slot| order.remove(slot, topic));
+            assert!(order.chunks.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_comes_in_order_fills_each_chunk() {
+        let mut topics = topics(3 * CHUNK_MAX as u32 + 1);
+        topics.sort_by(|one, other| compare(one, other));
+        let mut order = Order::default();
+        let topic = |slot: u32| topics[slot as usize].as_str();
+        (0..topics.len() as u32).for_each(|slot| order.insert(slot, topic));
+        let sizes: Vec<_> = order.chunks.iter().map(|chunk| chunk.slots.len()).collect();
+        assert_eq!(sizes, [CHUNK_MAX, CHUNK_MAX, CHUNK_MAX, 1]);
+    }
+
+    #[test]
+    fn a_small_chunk_joins_a_neighbour_that_has_room() {
+        // Each case: sizes of three chunks, which one loses a slot, and the sizes then.
+        let room = CHUNK_MAX * 3 / 4 - (CHUNK_MIN - 1);
+        for (sizes, from, wanted) in [
+            ([200, CHUNK_MIN, 200], 1, vec![200, CHUNK_MIN - 1 + 200]),
+            ([200, CHUNK_MIN + 1, 200], 1, vec![200, CHUNK_MIN, 200]),
+            ([room - 1, CHUNK_MIN, 500], 1, vec![CHUNK_MAX * 3 / 4 - 1, 500]),
+            ([room, CHUNK_MIN, 500], 1, vec![room, CHUNK_MIN - 1, 500]),
+            ([500, CHUNK_MIN, room - 1], 1, vec![500, CHUNK_MAX * 3 / 4 - 1]),
+            ([500, CHUNK_MIN, room], 1, vec![500, CHUNK_MIN - 1, room]),
+            ([CHUNK_MIN, 100, 9], 0, vec![CHUNK_MIN - 1 + 100, 9]),
+            ([CHUNK_MIN, 500, 9], 0, vec![CHUNK_MIN - 1, 500, 9]),
+            ([1, 1, 1], 1, vec![1, 1]),
+        ] {
+            let mut topics = topics(sizes.iter().sum::<usize>() as u32);
+            topics.sort_by(|one, other| compare(one, other));
+            let mut first = 0;
+            let chunks = sizes.map(|size| {
+                let slots: Vec<u32> = (first..first + size as u32).collect();
+                first += size as u32;
+                Chunk { from: (*topics[slots[0] as usize]).into(), slots }
+            });
+            let mut order = Order { chunks: chunks.into() };
+            let gone = order.chunks[from].slots[0];
+            order.remove(gone, |slot| topics[slot as usize].as_str());
+            let found: Vec<_> = order.chunks.iter().map(|chunk| chunk.slots.len()).collect();
+            assert_eq!(found, wanted, "{sizes:?}");
+            let all = (0..topics.len() as u32).filter(|slot| *slot != gone).collect();
+            look(&order, &topics, all);
+        }
+    }
+}

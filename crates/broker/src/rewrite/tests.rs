@@ -92,7 +92,19 @@ fn what_is_no_rule_is_refused() {
     }
     let text = rules(&[("+", "$99999999999999999999999")]).expect("too large to be a number");
     assert_eq!(text.published("a", NAMES).as_deref(), Some("$99999999999999999999999"));
+    assert!(rules(&vec![("a", "b"); RULES_MAX]).is_ok());
     assert!(rules(&vec![("a", "b"); RULES_MAX + 1]).is_err());
+    let auto = |count: usize| {
+        let wish = AutoSubscribe {
+            filter: "a".to_owned(),
+            qos: Qos::AtMostOnce,
+            no_local: false,
+            retain_as_published: false,
+            retain_handling: RetainHandling::Send,
+        };
+        AutoSubscribes::new(vec![wish; count])
+    };
+    assert!(auto(RULES_MAX).is_ok() && auto(RULES_MAX + 1).is_err());
 }
 
 #[test]

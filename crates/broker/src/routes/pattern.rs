@@ -134,3 +134,46 @@ fn form_of(filter: &str, name: &str) -> Option<(String, u16)> {
         .collect();
     Some((levels.join("/"), u16::try_from(place).ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_forms_are_kept_and_one_that_nobody_has_makes_room() {
+        let mut patterns = Patterns::new(HashKey::new(1, 2), 2);
+        assert!(patterns.is_empty());
+        assert_eq!(patterns.insert("a/c1/x", "c1"), Some(0));
+        assert_eq!(patterns.insert("a/c2/x", "c2"), Some(0), "the same form");
+        assert_eq!(patterns.insert("b/c1", "c1"), Some(1));
+        assert_eq!(patterns.insert("d/c1", "c1"), None, "it is an ordinary filter");
+        assert_eq!((patterns.find("d/c1", "c1"), patterns.find("b/c9", "c9")), (None, Some(1)));
+        patterns.remove(0);
+        assert_eq!((patterns.insert("d/c1", "c1"), patterns.len()), (None, 2));
+        patterns.remove(0);
+        assert_eq!((patterns.find("a/c2/x", "c2"), patterns.len()), (None, 1));
+        assert_eq!((patterns.insert("d/c1", "c1"), patterns.len()), (Some(0), 2));
+        assert_eq!(patterns.filter(0, "other"), "d/other");
+        let mut found = Vec::new();
+        patterns.each_match("b/who", &mut |form, name| found.push((form, name)));
+        assert_eq!(found, [(1, "who")]);
+    }
+
+    #[test]
+    fn a_form_has_a_plus_in_place_of_the_first_level_that_is_the_name() {
+        for (filter, name, wanted) in [
+            ("dev/c1/in", "c1", Some(("dev/+/in", 1))),
+            ("c1/c1", "c1", Some(("+/c1", 0))),
+            ("c1", "c1", Some(("+", 0))),
+            ("a/c11", "c1", None),
+            ("a/b", "", None),
+            ("$x/a", "$x", None),
+            ("a/+", "+", None),
+            ("a/#", "#", None),
+            ("a/b", "a/b", None),
+        ] {
+            let wanted = wanted.map(|(form, place)| (form.to_owned(), place));
+            assert_eq!(form_of(filter, name), wanted, "{filter} {name}");
+        }
+    }
+}

@@ -286,3 +286,80 @@ fn question_of(connect: &Connect) -> Question {
         protocol: connect.protocol,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::made::{NOW, broker, conn, connect};
+    use model::ports::access::{Access, Who};
+    use model::session::SessionRequest;
+    use std::sync::Arc;
+
+    /// Knows nothing at once.
+    struct Slow;
+
+    impl Access for Slow {
+        fn admit(&self, _: u32, _: &Question) -> Admission {
+            Admission::Later
+        }
+
+        fn renew(&self, _: &Who<'_>) -> Option<Grant> {
+            None
+        }
+
+        fn version(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn so_many_questions_are_out_and_one_more_is_refused() {
+        let mut broker = broker(|settings| settings.access = Arc::new(Slow));
+        for slot in 1..ASKING_MAX as u32 {
+            let whose = For::Session(Key { slot: 0, generation: 0 });
+            let asking = Asking { conn: conn(slot), whose, method: None, dialogue: None, steps: 0 };
+            broker.askings.put(asking);
+        }
+        let mut come = |slot: u32| {
+            let mut fx = Effects::default();
+            let word = SessionRequest::Connect(connect(&slot.to_string()));
+            broker.request(NOW, conn(slot), word, &mut fx);
+            if slot == 200_001 {
+                broker.request(NOW, conn(1), SessionRequest::Gone, &mut fx);
+            }
+            let refused = fx.deliveries.pop().map(|(_, word)| match word {
+                SessionDelivery::Refused(denied) => (denied.why, denied.reason),
+                other => panic!("{other:?}"),
+            });
+            (fx.questions.len(), refused, broker.askings.len())
+        };
+        assert_eq!(come(200_000), (1, None, ASKING_MAX));
+        let busy = Some((Denial::Busy, CloseReason::Busy));
+        assert_eq!(come(200_001), (0, busy, ASKING_MAX - 1), "and another one goes");
+        assert_eq!(come(200_002), (1, None, ASKING_MAX));
+    }
+
+    #[test]
+    fn whoever_is_turned_away_ends_for_a_reason_that_fits() {
+        for (why, reason) in [
+            (Denial::Busy, CloseReason::Busy),
+            (Denial::Rate, CloseReason::Busy),
+            (Denial::Full, CloseReason::Full),
+            (Denial::Quota, CloseReason::Quota),
+            (Denial::StoreFull, CloseReason::Quota),
+            (Denial::StoreFailed, CloseReason::Quota),
+            (Denial::ShuttingDown, CloseReason::Draining),
+            (Denial::UseAnother, CloseReason::Redirected),
+            (Denial::Moved, CloseReason::Redirected),
+            (Denial::BadCredentials, CloseReason::AuthFailed),
+        ] {
+            let (mut broker, mut fx) = (broker(|_| {}), Effects::default());
+            broker.turn_away(NOW, conn(1), "a", why, &mut fx);
+            let [(_, SessionDelivery::Refused(denied))] = &fx.deliveries[..] else { panic!() };
+            assert_eq!((denied.why, denied.reason), (why, reason));
+            assert_eq!(fx.counters.of(Counter::SessionsRefused), 1);
+            let by_source = fx.counters.of(Counter::SourceRefused);
+            assert_eq!(by_source, u64::from(why == Denial::Rate), "{why:?}");
+        }
+    }
+}

@@ -420,3 +420,34 @@ fn an_identifier_of_another_user_is_refused_and_counted() {
     world.cut(&ann);
     assert!(world.client(user("ann:1", "ann")).connected.present);
 }
+
+#[test]
+fn an_exchange_has_so_many_steps() {
+    let (mut world, _) = world(&[]);
+    let proceed = |session| {
+        let (method, data) = ("SCRAM".into(), (*b"first").into());
+        SessionRequest::Proceed(Box::new(Proceed { session, method, data }))
+    };
+    let begin = Connect { method: Some(("SCRAM".into(), (*b"first").into())), ..user("a", "ann") };
+    let (coming, heard) = world.try_connect(begin);
+    assert!(matches!(&heard[..], [SessionDelivery::Challenge { .. }]));
+    let here = world.client(user("b", "ann"));
+    world.ask(here.conn, proceed(Some(here.session)));
+    assert!(matches!(&world.heard(here.conn)[..], [SessionDelivery::Challenge { .. }]));
+    for step in 1..=8 {
+        for conn in [coming, here.conn] {
+            world.ask(conn, proceed(None));
+            let heard = world.heard(conn);
+            assert!(matches!(&heard[..], [SessionDelivery::Challenge { .. }]), "{step}");
+        }
+    }
+    for conn in [coming, here.conn] {
+        world.ask(conn, proceed(None));
+        match &world.heard(conn)[..] {
+            [SessionDelivery::Refused(denied) | SessionDelivery::End(denied)] => {
+                assert_eq!(denied.why, Denial::BadCredentials);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -254,3 +254,80 @@ fn who_waits_for_a_letter_that_has_no_room_is_told() {
         world.audit();
     }
 }
+
+#[test]
+fn so_many_letters_wait_for_a_full_mailbox() {
+    const MOST: usize = 262_144;
+    let mut world = with(2, |limits| limits.letters_bytes_max = u64::MAX);
+    let message = Arc::new(heavy("t", "x"));
+    let node = &mut world.nodes[0];
+    let mut come_back = |count: usize| {
+        for _ in 0..count {
+            let (message, from) = (Arc::clone(&message), ShardId(0));
+            let letter = Letter::Publish { message, from, receipt: 0, once: 0 };
+            node.broker.unsent(world.now, ShardId(1), letter, &mut node.fx);
+        }
+        (node.broker.unsettled(), node.fx.counters.dropped_of(Drop::Busy))
+    };
+    assert_eq!(come_back(MOST), (MOST, 0));
+    assert_eq!(come_back(1), (MOST, 1));
+}
+
+#[test]
+fn so_many_who_come_too_often_wait_and_one_more_is_refused() {
+    const MOST: u64 = 16_384;
+    let mut world = with(1, |limits| limits.flaps_max = 0);
+    for n in 0..MOST {
+        let connect = connect(&n.to_string());
+        let conn = world.conn(&connect.client_id);
+        world.tell(conn, SessionRequest::Connect(Box::new(connect)));
+    }
+    assert_eq!(world.refused(connect("more")), Denial::Busy);
+    assert_eq!(world.count(Counter::SessionsDelayed), MOST + 1);
+    world.pass_s(60);
+    assert_eq!(world.status().sessions_online, MOST);
+    let (_, heard) = world.try_connect(connect("more"));
+    assert_eq!(heard, [], "there is room to wait again");
+}
+
+#[test]
+fn so_many_bytes_are_on_their_way_to_a_client_and_one_message_at_least() {
+    const MOST: usize = 512 * 1024;
+    let none = heavy("t", "").weight();
+    let half = MOST / 2 - none;
+    for (sizes, sent) in
+        [(vec![half; 3], 2), (vec![half, half + 1, 1], 1), (vec![2 * MOST, 1], 1), (vec![1; 5], 5)]
+    {
+        let mut world = World::new(1);
+        let a = world.client(connect("a"));
+        world.subscribe(&a, "t", Qos::AtLeastOnce);
+        answers(&mut world, sizes.iter().map(|bytes| heavy("t", &"x".repeat(*bytes))).collect());
+        let mut got = world.messages(&a);
+        assert_eq!(got.len(), sent, "{sizes:?}");
+        let mut count = 0;
+        while let Some(first) = got.first() {
+            (count, got) = (count + 1, {
+                world.puback(&a, first.id);
+                let rest = got[1..].to_vec();
+                [rest, world.messages(&a)].concat()
+            });
+        }
+        assert_eq!(count, sizes.len(), "all of them come");
+    }
+}
+
+#[test]
+fn so_many_rows_of_a_packet_are_asked_for_at_a_time() {
+    let mut world = World::new(1);
+    let a = world.client(durable("a"));
+    world.keeps = false;
+    let wishes = (0..5_000).map(|n| wish(&format!("f{n}"), Qos::AtLeastOnce)).collect();
+    let packet = Subscribe { session: a.session, id: 1, subscription_id: None, wishes };
+    world.ask(a.conn, SessionRequest::Subscribe(Box::new(packet)));
+    assert_eq!(world.nodes[0].fx.calls.len(), 2_048);
+    world.keeps = true;
+    world.run();
+    let heard = world.heard(a.conn);
+    let [SessionDelivery::Subscribed { results, .. }] = &heard[..] else { panic!("{heard:?}") };
+    assert!(results.len() == 5_000 && results.iter().all(|result| result.is_ok()));
+}

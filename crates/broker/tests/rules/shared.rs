@@ -86,6 +86,39 @@ fn a_refusal_ends_a_message_for_all() {
 }
 
 #[test]
+fn the_work_of_a_member_with_a_long_name_is_neither_lost_nor_doubled() {
+    for (bytes, qos) in [216, 217, 256].into_iter().flat_map(|n| BOTH.map(|qos| (n, qos))) {
+        let mut world = World::new(2);
+        let names = (10..100).map(|n| format!("{}{n}", "a".repeat(bytes - 2)));
+        let name = names.into_iter().find(|name| world.home(name) == 0).expect("some are");
+        let come = |world: &mut World| world.client(Connect { receive_max: 1, ..durable(&name) });
+        let a = come(&mut world);
+        world.subscribe(&a, "$share/g/t/#", Qos::ExactlyOnce);
+        let b = member(&mut world, 1, "b", durable);
+        send_many(&mut world, qos, 10);
+        assert_eq!(world.messages(&a).len(), 1);
+        world.cut(&a);
+        let to_b = drain(&mut world, &b);
+        world.pass_s(5);
+        assert_eq!(drain(&mut world, &b), [0; 0], "nothing is offered for ever");
+        // What is named in no label could be doubled by a kill, which QoS 2 does not allow.
+        let stays = if qos == Qos::AtLeastOnce {
+            0
+        } else if bytes == 216 {
+            1
+        } else {
+            5
+        };
+        assert_eq!(to_b.len(), 10 - stays, "{bytes} {qos:?}");
+        let a = come(&mut world);
+        let again = drain(&mut world, &a);
+        assert_eq!(sorted([to_b, again]), (1..=10).collect::<Vec<u32>>(), "{bytes} {qos:?}");
+        assert_eq!(Drop::ALL.map(|why| world.dropped(why)).iter().sum::<u64>(), 0);
+        world.audit();
+    }
+}
+
+#[test]
 fn members_that_are_online_come_first_and_durable_ones_keep_what_is_left() {
     for shards in [1, 3] {
         let mut world = World::new(shards);

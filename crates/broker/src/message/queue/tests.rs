@@ -77,3 +77,19 @@ fn places_are_found_between_what_is_in_memory_alone() {
     }
     assert!(queue.givable_from(0).map(|entry| entry.seq).eq(seqs));
 }
+
+#[test]
+fn after_a_restart_so_many_windows_are_taken_for_sent() {
+    let of = |qos: Qos, window: usize| {
+        let (mut queue, mut totals) = (Queue::default(), Totals::default());
+        for seq in 1..=100 {
+            queue.push(Entry::stub(seq, (qos, false), (1, 0), None), &mut totals);
+        }
+        queue.sent_before(window);
+        assert!(queue.inflight.iter().all(Entry::again));
+        (queue.inflight.len(), queue.waiting.len())
+    };
+    assert_eq!(of(Qos::AtLeastOnce, 5), (40, 60));
+    assert_eq!(of(Qos::ExactlyOnce, 5), (5, 95), "of the others all have left");
+    assert_eq!((of(Qos::AtLeastOnce, 0), of(Qos::AtLeastOnce, 20)), ((0, 100), (100, 0)));
+}
