@@ -5,7 +5,7 @@
 
 pub(crate) mod hooks;
 pub(crate) mod metrics;
-pub(crate) mod presence;
+pub(crate) mod presence_json;
 pub(crate) mod tokens;
 
 use crate::hex;

@@ -19,7 +19,7 @@ use crate::fault::Fault;
 use crate::feed::Feed;
 use crate::guard::{guard, nothing};
 use crate::listener::{DoorLimits, Seats, seated};
-use crate::orders::presence::PRINCIPALS_BYTES_MAX;
+use crate::orders::presence_questions::PRINCIPALS_BYTES_MAX;
 use crate::table::table;
 use crate::tokens::Tokens;
 use crate::webhook::Address;

@@ -8,9 +8,9 @@ use crate::answers;
 use crate::feed::{Happening, Wish, topic};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use model::event::{ClientEvent, ClientWhat, Event, What};
+use model::event::{ClientEvent, ClientWhat, DeviceWhat, Event};
 use model::id::ProductKey;
-use model::presence::Version;
+use model::presence::PresenceVersion;
 use model::push::Outcome;
 use serde_json::{Value, json};
 
@@ -143,19 +143,19 @@ pub(crate) fn device(id: &str, event: &Event) -> Value {
     });
     tell_version(&mut told, event.version);
     match &event.what {
-        What::Online { protocol, resumed } => {
+        DeviceWhat::Online { protocol, resumed } => {
             told["protocol"] = json!(protocol);
             told["resumed"] = json!(resumed);
         }
-        What::Offline { reason } => told["reason"] = json!(reason.name()),
-        What::Report { seq, body } => {
+        DeviceWhat::Offline { reason } => told["reason"] = json!(reason.name()),
+        DeviceWhat::Report { seq, body } => {
             told["seq"] = json!(seq);
             told["body_base64"] = json!(STANDARD.encode(body));
             if let Ok(text) = std::str::from_utf8(body) {
                 told["body"] = json!(text);
             }
         }
-        What::Pushed { id, outcome } => {
+        DeviceWhat::Pushed { id, outcome } => {
             told["push"] = json!(id.0.to_string());
             told["outcome"] = json!(outcome.name());
             if let Outcome::Rejected(why) = outcome {
@@ -167,8 +167,8 @@ pub(crate) fn device(id: &str, event: &Event) -> Value {
 }
 
 /// What is no transition has none.
-fn tell_version(told: &mut Value, version: Version) {
-    if version != Version::default() {
+fn tell_version(told: &mut Value, version: PresenceVersion) {
+    if version != PresenceVersion::default() {
         told["version"] = json!(version.to_string());
     }
 }

@@ -13,7 +13,7 @@ pub(crate) mod topic;
 pub(crate) use lane::{Paused, Reader, Taken};
 
 use lane::Lane;
-use model::event::{ClientEvent, ClientWhat, Event, What};
+use model::event::{ClientEvent, ClientWhat, DeviceWhat, Event};
 use model::limits::Limits;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Happening {
     pub(crate) fn is_presence(&self) -> bool {
         match self {
             Happening::Device(event) => {
-                matches!(event.what, What::Online { .. } | What::Offline { .. })
+                matches!(event.what, DeviceWhat::Online { .. } | DeviceWhat::Offline { .. })
             }
             Happening::Client(event) => {
                 let what = &event.what;

@@ -26,9 +26,9 @@ pub use events::TYPES as EVENT_TYPES;
 pub use feed::stream_courier::{StreamCourier, StreamSettings, StreamTally};
 pub use feed::{Feed, MESSAGES_BYTES_MAX};
 pub use redact::url as shown_url;
-pub use start_error::StartError;
+pub use start_error::ApiStartError;
 pub use webhook::dead::{DEAD_LETTERS_BYTES_MAX, DEAD_LETTERS_MAX, DeadLetterSettings};
-pub use webhook::{BATCH_EVENTS_MAX, Retry, WallClock, Webhook};
+pub use webhook::{BATCH_EVENTS_MAX, WallClock, Webhook, WebhookRetry};
 
 use api::life::{self, Phase};
 use api::{Parts, Shared, audit_log, body, fault, guard, table, tokens};
@@ -37,7 +37,7 @@ use events::{Filter, MESSAGE};
 use model::limits::{ApiLimits, Limits, TopicLimits};
 use model::ports::backlog::Backlog;
 use model::ports::control::Control;
-use model::ports::presence::PresenceOffice;
+use model::ports::presence_queries::PresenceQueries;
 use model::ports::tokens::TokenRows;
 use model::ports::users::Users;
 use std::net::{SocketAddr, TcpListener};
@@ -52,7 +52,7 @@ use webhook::report_courier::ReportCourier;
 
 /// A figure that the roof adds to the metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reading {
+pub struct MetricReading {
     /// The metric's name, without the prefix `holdline_`.
     pub name: &'static str,
     /// Its explanation.
@@ -65,7 +65,7 @@ pub struct Reading {
 pub type RandomBytes = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
 /// Figures as they are when they are asked for. Must not block.
-pub type Readings = Arc<dyn Fn() -> Vec<Reading> + Send + Sync>;
+pub type Readings = Arc<dyn Fn() -> Vec<MetricReading> + Send + Sync>;
 
 /// How a log is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,7 +133,7 @@ pub struct Settings {
     /// The book of users.
     pub users: Arc<dyn Users>,
     /// The directory of presence.
-    pub presence: Arc<dyn PresenceOffice>,
+    pub presence: Arc<dyn PresenceQueries>,
     /// Where events are posted.
     pub webhooks: Vec<Webhook>,
     /// The Reports that wait for them, by their number in `webhooks`. Without it, Reports reach
@@ -142,7 +142,7 @@ pub struct Settings {
     /// Where what they give up is kept. Without it, it is lost.
     pub dead_letters: Option<DeadLetterSettings>,
     /// How webhooks are retried.
-    pub retry: Retry,
+    pub retry: WebhookRetry,
     /// Unix milliseconds.
     pub wall_ms: WallClock,
     /// For products' secrets.
@@ -158,7 +158,7 @@ pub struct Settings {
 }
 
 /// The API at work. Dropping it stops it.
-pub struct Running {
+pub struct RunningApi {
     addrs: Vec<SocketAddr>,
     feed: Arc<Feed>,
     phase: watch::Sender<Phase>,
@@ -167,7 +167,7 @@ pub struct Running {
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Running {
+impl RunningApi {
     /// Where it listens, in the order of the settings.
     pub fn addrs(&self) -> &[SocketAddr] {
         &self.addrs
@@ -200,7 +200,7 @@ impl Running {
         (hook, filter): (usize, Filter),
         boot: u64,
         address: &Arc<Address>,
-    ) -> Result<(), StartError> {
+    ) -> Result<(), ApiStartError> {
         let address = || Arc::clone(address);
         let backlog = settings.backlog.clone().filter(|_| filter.wants_type("report"));
         if let Some(topics) = filter.messages() {
@@ -233,7 +233,7 @@ impl Running {
         name: &'static str,
         courier: FeedCourier,
         reader: feed::Reader,
-    ) -> Result<(), StartError> {
+    ) -> Result<(), ApiStartError> {
         let feed = Arc::clone(&self.feed);
         self.threads.push(thread(name, move || courier.run(&feed, &reader))?);
         Ok(())
@@ -250,7 +250,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningApi {
     fn drop(&mut self) {
         self.end();
     }
@@ -261,9 +261,9 @@ pub fn start(
     settings: Settings,
     control: Arc<dyn Control>,
     feed: Arc<Feed>,
-) -> Result<Running, StartError> {
+) -> Result<RunningApi, ApiStartError> {
     if settings.token.is_empty() {
-        return Err(StartError::NoToken);
+        return Err(ApiStartError::NoToken);
     }
     let filters = settings.webhooks.iter().map(|hook| filter(hook, &settings.limits.topics));
     let filters = filters.collect::<Result<Vec<_>, _>>()?;
@@ -272,7 +272,7 @@ pub fn start(
     let mut listeners = Vec::new();
     let mut addrs = Vec::new();
     for &addr in &settings.addrs {
-        let failed = |error| StartError::Bind { addr, error };
+        let failed = |error| ApiStartError::Bind { addr, error };
         let listener = TcpListener::bind(addr).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         addrs.push(listener.local_addr().map_err(failed)?);
@@ -280,12 +280,12 @@ pub fn start(
     }
     let bytes_max = settings.api.audit_log_bytes_max;
     let audit_log = AuditLog::open(settings.audit_log.as_deref(), bytes_max);
-    let audit_log = audit_log.map_err(StartError::AuditLog)?;
+    let audit_log = audit_log.map_err(ApiStartError::AuditLog)?;
     let (phase, phases) = watch::channel(Phase::Serving);
     let (over, finished) = mpsc::sync_channel(0);
     let boot = (settings.wall_ms)();
     let (kept, finished) = (Arc::clone(&feed), Mutex::new(finished));
-    let mut running = Running { addrs, feed: kept, phase, finished, threads: Vec::new() };
+    let mut running = RunningApi { addrs, feed: kept, phase, finished, threads: Vec::new() };
     for (hook, filter) in filters.into_iter().enumerate() {
         running.hook(&settings, (hook, filter), boot, &webhooks[hook])?;
     }
@@ -296,21 +296,21 @@ pub fn start(
     Ok(running)
 }
 
-fn filter(hook: &Webhook, limits: &TopicLimits) -> Result<Filter, StartError> {
+fn filter(hook: &Webhook, limits: &TopicLimits) -> Result<Filter, ApiStartError> {
     for found in &hook.topics {
         let lonely = !hook.types.iter().any(|name| name == MESSAGE);
         let lonely = lonely.then(|| format!("needs the type {MESSAGE}"));
         if let Some(why) = lonely.or_else(|| feed::topic::wrong_filter(found, limits)) {
-            return Err(StartError::BadTopic { found: found.clone(), why });
+            return Err(ApiStartError::BadTopic { found: found.clone(), why });
         }
     }
     let types = hook.types.iter().map(String::as_str);
     Filter::new(hook.product.clone(), types, hook.topics.clone())
-        .map_err(|found| StartError::UnknownType { found: found.to_owned() })
+        .map_err(|found| ApiStartError::UnknownType { found: found.to_owned() })
 }
 
-fn address(hook: &Webhook, settings: &Settings) -> Result<Arc<Address>, StartError> {
-    let failed = |error| StartError::DeadLetters { url: redact::url(&hook.url), error };
+fn address(hook: &Webhook, settings: &Settings) -> Result<Arc<Address>, ApiStartError> {
+    let failed = |error| ApiStartError::DeadLetters { url: redact::url(&hook.url), error };
     let dead = settings.dead_letters.as_ref().map(|kept| DeadLetters::open(kept, hook));
     Ok(Arc::new(Address {
         hook: hook.clone(),
@@ -325,6 +325,6 @@ fn address(hook: &Webhook, settings: &Settings) -> Result<Arc<Address>, StartErr
 fn thread(
     name: &'static str,
     life: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, StartError> {
-    Builder::new().name(name.into()).spawn(life).map_err(StartError::Thread)
+) -> Result<JoinHandle<()>, ApiStartError> {
+    Builder::new().name(name.into()).spawn(life).map_err(ApiStartError::Thread)
 }

@@ -5,7 +5,7 @@
 
 pub(crate) mod hooks;
 pub(crate) mod messages;
-pub(crate) mod presence;
+pub(crate) mod presence_questions;
 pub(crate) mod properties;
 pub(crate) mod tokens;
 pub(crate) mod users;
@@ -17,7 +17,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::id::{DeviceId, MessageId, NameError, ProductKey, Tag};
 use model::limits::Limits;
-use model::ports::control::{PushOrder, Target};
+use model::ports::control::{PushOrder, PushTarget};
 use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
 use serde::Deserialize;
@@ -115,12 +115,12 @@ impl PushBody {
         })
     }
 
-    fn target(&self, limits: &Limits) -> Result<Target, Fault> {
+    fn target(&self, limits: &Limits) -> Result<PushTarget, Fault> {
         match (&self.device, &self.devices, &self.tag, self.all) {
-            (Some(one), None, None, false) => Ok(Target::Devices(vec![device(one)?])),
-            (None, Some(many), None, false) => devices(many, limits).map(Target::Devices),
-            (None, None, Some(name), false) => tag(name).map(Target::Tag),
-            (None, None, None, true) => Ok(Target::Product),
+            (Some(one), None, None, false) => Ok(PushTarget::Devices(vec![device(one)?])),
+            (None, Some(many), None, false) => devices(many, limits).map(PushTarget::Devices),
+            (None, None, Some(name), false) => tag(name).map(PushTarget::Tag),
+            (None, None, None, true) => Ok(PushTarget::Product),
             _ => Err(Fault::bad("give exactly one of `device`, `devices`, `tag` and `all: true`")),
         }
     }

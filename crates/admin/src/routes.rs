@@ -8,7 +8,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod devices;
 pub(crate) mod messages;
 pub(crate) mod operations;
-pub(crate) mod presence;
+pub(crate) mod presence_routes;
 pub(crate) mod products;
 pub(crate) mod pushes;
 pub(crate) mod stream;

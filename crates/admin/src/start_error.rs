@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 /// Why the API does not start.
 #[derive(Debug)]
-pub enum StartError {
+pub enum ApiStartError {
     /// An address cannot be listened on.
     Bind {
         /// The address.
@@ -41,10 +41,10 @@ pub enum StartError {
     Thread(io::Error),
 }
 
-impl fmt::Display for StartError {
+impl fmt::Display for ApiStartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Bind { addr, error } if error.kind() == io::ErrorKind::AddrInUse => {
+            ApiStartError::Bind { addr, error } if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(
                     f,
                     "the API cannot listen on {addr}: the port is in use; stop the program that \
@@ -52,29 +52,31 @@ impl fmt::Display for StartError {
                     addr.port()
                 )
             }
-            StartError::Bind { addr, error } => {
+            ApiStartError::Bind { addr, error } => {
                 write!(f, "the API cannot listen on {addr}: {error}; give it another address")
             }
-            StartError::NoToken => write!(f, "the API's token is empty: give it one"),
-            StartError::UnknownType { found } => write!(
+            ApiStartError::NoToken => write!(f, "the API's token is empty: give it one"),
+            ApiStartError::UnknownType { found } => write!(
                 f,
                 "a webhook wants events of the type {found:?}; allowed are {}",
                 crate::events::TYPES.join(", ")
             ),
-            StartError::BadTopic { found, why } => {
+            ApiStartError::BadTopic { found, why } => {
                 write!(f, "a webhook's topic filter {found:?} {why}")
             }
-            StartError::DeadLetters { url, error } => {
+            ApiStartError::DeadLetters { url, error } => {
                 write!(f, "the dead letters of the webhook {url} cannot be opened: {error}")
             }
-            StartError::AuditLog(error) => write!(
+            ApiStartError::AuditLog(error) => write!(
                 f,
                 "the API's audit log cannot be opened: {error}; the data folder's audit_log has \
                  to be a folder that the server may write"
             ),
-            StartError::Thread(error) => write!(f, "a thread of the API does not start: {error}"),
+            ApiStartError::Thread(error) => {
+                write!(f, "a thread of the API does not start: {error}")
+            }
         }
     }
 }
 
-impl std::error::Error for StartError {}
+impl std::error::Error for ApiStartError {}

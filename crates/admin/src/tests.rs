@@ -11,7 +11,7 @@ mod life;
 mod mutated;
 mod names;
 mod order;
-mod presence;
+mod presence_api;
 mod stream;
 mod tokens;
 mod topics;
@@ -19,7 +19,7 @@ mod users;
 
 use super::*;
 use model::close::CloseReason;
-use model::event::{Event, What};
+use model::event::{DeviceWhat, Event};
 use model::id::{DeviceId, MessageId, ProductKey};
 use model::ports::control::{Answer, Command, Reply};
 use serde_json::Value;
@@ -52,23 +52,23 @@ impl Control for Fake {
 }
 
 /// A running API and a client for it.
-struct Desk {
-    running: Option<Running>,
+struct TestApi {
+    running: Option<RunningApi>,
     fake: Arc<Fake>,
     feed: Arc<Feed>,
     url: String,
     agent: ureq::Agent,
 }
 
-impl Desk {
-    fn new(script: impl Fn(&Command) -> Answer + Send + Sync + 'static) -> Desk {
-        Desk::with(settings(), script)
+impl TestApi {
+    fn new(script: impl Fn(&Command) -> Answer + Send + Sync + 'static) -> TestApi {
+        TestApi::with(settings(), script)
     }
 
     fn with(
         settings: Settings,
         script: impl Fn(&Command) -> Answer + Send + Sync + 'static,
-    ) -> Desk {
+    ) -> TestApi {
         let (asked, next_id) = (Mutex::default(), AtomicU64::new(7_000_000_000_000_000_001));
         let fake = Arc::new(Fake { script: Box::new(script), asked, next_id });
         let feed = Feed::new(&settings.limits);
@@ -79,7 +79,7 @@ impl Desk {
             .timeout_global(Some(Duration::from_secs(30)))
             .build()
             .new_agent();
-        Desk { running: Some(running), fake, feed, url, agent }
+        TestApi { running: Some(running), fake, feed, url, agent }
     }
 
     fn addr(&self) -> SocketAddr {
@@ -90,7 +90,7 @@ impl Desk {
         self.running.take().expect("runs").stop();
     }
 
-    /// Sends a request with the token; gives status, body and `Retry-After`.
+    /// Sends a request with the token; gives status, body and `WebhookRetry-After`.
     fn send(&self, method: &str, path: &str, body: &str) -> (u16, String, Option<String>) {
         self.send_with(&[], method, path, body)
     }
@@ -153,11 +153,11 @@ fn settings() -> Settings {
         limits: Limits::default(),
         version: "0.0.0",
         users: Arc::new(users::Book::default()),
-        presence: Arc::new(presence::Office::none()),
+        presence: Arc::new(presence_api::ScriptedQueries::none()),
         webhooks: Vec::new(),
         backlog: None,
         dead_letters: None,
-        retry: Retry { wait_ms_min: 0, wait_ms_max: 0, ..Retry::default() },
+        retry: WebhookRetry { wait_ms_min: 0, wait_ms_max: 0, ..WebhookRetry::default() },
         wall_ms: Arc::new(|| NOW_MS),
         random: Arc::new(|bytes| bytes.fill(0xa5)),
         readings: Arc::new(Vec::new),
@@ -176,14 +176,15 @@ fn device(name: &str) -> DeviceId {
 }
 
 fn report(seq: u32) -> Event {
-    happened(What::Report { seq, body: seq.to_string().into_bytes().into() })
+    happened(DeviceWhat::Report { seq, body: seq.to_string().into_bytes().into() })
 }
 
 fn offline() -> Event {
-    happened(What::Offline { reason: CloseReason::PeerClosed })
+    happened(DeviceWhat::Offline { reason: CloseReason::PeerClosed })
 }
 
-fn happened(what: What) -> Event {
-    let (product, device, version) = (key("shop"), device("till-7"), model::presence::Version(9));
+fn happened(what: DeviceWhat) -> Event {
+    let (product, device, version) =
+        (key("shop"), device("till-7"), model::presence::PresenceVersion(9));
     Event { at_ms: NOW_MS, product, device, epoch: 3, version, what }
 }

@@ -60,7 +60,7 @@ impl std::fmt::Debug for Webhook {
 
 /// How often and how long a batch is tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Retry {
+pub struct WebhookRetry {
     /// Wait after the first failure, milliseconds. Doubles with each further one.
     pub wait_ms_min: u64,
     /// Longest wait, milliseconds; half of each wait is random.
@@ -73,15 +73,15 @@ pub struct Retry {
     pub request_ms_max: u64,
 }
 
-impl Retry {
+impl WebhookRetry {
     fn backoff(&self, seed: u64) -> Backoff {
         Backoff::new((self.wait_ms_min, self.wait_ms_max), seed)
     }
 }
 
-impl Default for Retry {
+impl Default for WebhookRetry {
     fn default() -> Self {
-        Retry {
+        WebhookRetry {
             wait_ms_min: 500,
             wait_ms_max: 60_000,
             age_ms_max: 24 * 3_600 * 1_000,
@@ -103,7 +103,7 @@ pub(crate) struct Tally {
 /// One webhook: where its couriers post, and what they know of it.
 pub(crate) struct Address {
     pub(crate) hook: Webhook,
-    pub(crate) retry: Retry,
+    pub(crate) retry: WebhookRetry,
     pub(crate) wall_ms: WallClock,
     /// Through the proxy that the environment names.
     pub(crate) proxied: bool,

@@ -1,17 +1,17 @@
 //! Taking bytes off the front.
 //!
-//! A [`Reader`] is used by one codec for one value; whoever is done asks whether it ends there, for
-//! what is left over is a sign of another format. Decoding trusts nothing: whatever is not there is
-//! `None`. Numbers are little-endian.
+//! A [`ByteReader`] is used by one codec for one value; whoever is done asks whether it ends there,
+//! for what is left over is a sign of another format. Decoding trusts nothing: whatever is not
+//! there is `None`. Numbers are little-endian.
 
 /// Bytes that are taken off the front.
 #[derive(Debug)]
-pub struct Reader<'a>(&'a [u8]);
+pub struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     /// Reads a value that begins with this version.
-    pub fn of(version: u8, bytes: &'a [u8]) -> Option<Reader<'a>> {
-        let mut from = Reader(bytes);
+    pub fn of(version: u8, bytes: &'a [u8]) -> Option<ByteReader<'a>> {
+        let mut from = ByteReader(bytes);
         (from.byte()? == version).then_some(from)
     }
 
@@ -83,31 +83,31 @@ mod tests {
     #[test]
     fn what_is_not_there_is_none_and_what_is_left_over_is_noticed() {
         let bytes = [7, 1, 2, 3, 0, b'a', b'b', b'c', 2, b'x', b'y', 9];
-        let mut from = Reader::of(7, &bytes).expect("its version");
-        assert!(Reader::of(8, &bytes).is_none());
+        let mut from = ByteReader::of(7, &bytes).expect("its version");
+        assert!(ByteReader::of(8, &bytes).is_none());
         assert_eq!((from.u16(), from.text()), (Some(0x0201), Some("abc")));
         assert_eq!((from.short_text(), from.u32()), (Some("xy"), None));
         assert_eq!(from.flags(1), None);
         assert_eq!(from.ends(()), Some(()));
-        assert_eq!(Reader(&[1]).ends(()), None);
+        assert_eq!(ByteReader(&[1]).ends(()), None);
     }
 
     #[test]
     fn numbers_are_little_endian_and_leave_the_rest() {
         let bytes: Vec<u8> = (1..=15).collect();
-        let mut from = Reader(&bytes);
+        let mut from = ByteReader(&bytes);
         assert_eq!((from.byte(), from.u16()), (Some(1), Some(0x0302)));
         assert_eq!(from.u32(), Some(0x0706_0504));
         assert_eq!(from.u64(), Some(0x0f0e_0d0c_0b0a_0908));
         assert_eq!((from.byte(), from.take(1), from.take(0)), (None, None, Some(&[][..])));
-        assert_eq!(Reader(&bytes).rest(), bytes);
+        assert_eq!(ByteReader(&bytes).rest(), bytes);
     }
 
     #[test]
     fn flags_are_those_that_are_known() {
-        assert_eq!(Reader(&[0b101]).flags(0b111), Some(0b101));
-        assert_eq!(Reader(&[0b101]).flags(0b101), Some(0b101));
-        assert_eq!(Reader(&[0b101]).flags(0b100), None);
-        assert_eq!(Reader(&[0]).flags(0), Some(0));
+        assert_eq!(ByteReader(&[0b101]).flags(0b111), Some(0b101));
+        assert_eq!(ByteReader(&[0b101]).flags(0b101), Some(0b101));
+        assert_eq!(ByteReader(&[0b101]).flags(0b100), None);
+        assert_eq!(ByteReader(&[0]).flags(0), Some(0));
     }
 }

@@ -12,20 +12,20 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// The pace at which one shard lets connections in.
 #[derive(Debug)]
-pub struct Pace {
+pub struct AdmissionPace {
     step_ns: u64,
     next: Instant,
     line: Instant,
 }
 
-impl Pace {
+impl AdmissionPace {
     /// Longest time anybody is told to wait, jitter aside.
     pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
     /// At most so many a second, at least one.
-    pub fn new(per_s: u32) -> Pace {
+    pub fn new(per_s: u32) -> AdmissionPace {
         let step_ns = SECOND_NS / u64::from(per_s.max(1));
-        Pace { step_ns, next: Instant::default(), line: Instant::default() }
+        AdmissionPace { step_ns, next: Instant::default(), line: Instant::default() }
     }
 
     /// Lets one in, or says after how many milliseconds to come back.
@@ -36,7 +36,7 @@ impl Pace {
             return Ok(());
         }
         let line = self.line.max(now.mono) + Duration::from_nanos(self.step_ns);
-        self.line = line.min(now.mono + Pace::WAIT_MAX);
+        self.line = line.min(now.mono + AdmissionPace::WAIT_MAX);
         Err((self.line - now.mono).as_millis() as u32)
     }
 }
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn the_pace_holds_and_the_rest_is_spread() {
-        let mut pace = Pace::new(10);
+        let mut pace = AdmissionPace::new(10);
         assert!((0..10).all(|_| pace.admit(at(5_000)).is_ok()));
         let waits: Vec<_> = (0..3).map(|_| pace.admit(at(5_000)).expect_err("full")).collect();
         assert_eq!(waits, [100, 200, 300]);
@@ -61,14 +61,14 @@ mod tests {
 
     #[test]
     fn a_wave_right_at_the_beginning_finds_a_second_saved_up() {
-        let mut pace = Pace::new(10);
+        let mut pace = AdmissionPace::new(10);
         assert!((0..10).all(|_| pace.admit(at(0)).is_ok()));
         assert!(pace.admit(at(0)).is_err());
     }
 
     #[test]
     fn nobody_waits_longer_than_the_longest_time() {
-        let mut pace = Pace::new(1);
+        let mut pace = AdmissionPace::new(1);
         assert!(pace.admit(at(5_000)).is_ok());
         let longest = (0..1_000).map(|_| pace.admit(at(5_000)).expect_err("full")).max();
         assert_eq!(longest, Some(60_000));
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_pace_of_nothing_is_one_a_second() {
-        let mut pace = Pace::new(0);
+        let mut pace = AdmissionPace::new(0);
         assert_eq!(pace.admit(at(5_000)), Ok(()));
         assert_eq!((pace.admit(at(5_000)), pace.admit(at(5_999))), (Err(1_000), Err(1_001)));
         assert_eq!(pace.admit(at(6_000)), Ok(()));

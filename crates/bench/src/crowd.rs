@@ -1,13 +1,13 @@
 //! Fleets of the laboratory in a process of their own: connections with layers around MIOP.
 //!
-//! The caller speaks plain TCP only; whatever has TLS or WebSocket is opened by the pilots that we
-//! ship. As a process it takes `open COUNT WINDOW FIRST` and answers `done COUNT`, or `failed` and
-//! why; each order is a fleet of its own. [`Crowd`] is the other end.
+//! The caller speaks plain TCP only; whatever has TLS or WebSocket is opened by the virtual clients
+//! that we ship. As a process it takes `open COUNT WINDOW FIRST` and answers `done COUNT`, or
+//! `failed` and why; each order is a fleet of its own. [`Crowd`] is the other end.
 
 use crate::caller::speech::HEARTBEAT_S;
 use crate::child::Child;
 use lab::plan::Arrival;
-use load::{Fleet, FleetPlan, Heartbeat, Snapshot};
+use load::{Fleet, FleetPlan, HeartbeatMode, Snapshot};
 use model::id::ProductKey;
 use proto_miop::client::Profile;
 use proto_miop::codec::Version;
@@ -107,7 +107,7 @@ fn obey(to: SocketAddr, layer: Layer, order: &str) -> io::Result<(Fleet, u64)> {
     let mut plan = FleetPlan::new(to, *count, Arc::new(profile(HEARTBEAT_S)?));
     plan.arrival = Arrival::Window { open: *window };
     plan.first_number = FIRST + first;
-    plan.heartbeat = Heartbeat::Never;
+    plan.heartbeat = HeartbeatMode::Never;
     plan.timeout = Duration::from_secs(60);
     match layer {
         Layer::Tls => {

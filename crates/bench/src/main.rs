@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         ("swarm", rest) => swarm::orders::run(rest),
         ("inside", rest) => inside::run(rest),
         ("log", rest) => scenario::log::orders::run(rest),
-        ("presence", rest) => scenario::presence::orders(rest),
+        ("presence", rest) => scenario::presence_copy::orders(rest),
         _ => {
             print!("{USAGE}");
             return ExitCode::from(2);

@@ -11,7 +11,7 @@ pub mod log;
 mod login;
 mod memory;
 mod mqtt;
-pub mod presence;
+pub mod presence_copy;
 mod push;
 mod sim;
 pub mod stages;
@@ -61,11 +61,11 @@ pub const ALL: &[Scenario] = &[
     ("mqtt-kept", mqtt::kept),
     ("mqtt-retained", mqtt::retained),
     ("stalls", stalls::run),
-    ("presence-note", presence::note),
-    ("presence-memory", presence::memory),
-    ("presence-hour", presence::hour),
-    ("presence-audit", presence::audit),
-    ("presence-redis", presence::redis),
+    ("presence-note", presence_copy::note),
+    ("presence-memory", presence_copy::memory),
+    ("presence-hour", presence_copy::hour),
+    ("presence-audit", presence_copy::audit),
+    ("presence-redis", presence_copy::redis),
     ("lab-clients", lab::clients),
     ("lab-rate", lab::highest),
     ("sim-1m", sim::million),

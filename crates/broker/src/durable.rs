@@ -5,9 +5,9 @@
 
 pub(crate) mod bodies;
 pub(crate) mod bytes;
-pub(crate) mod chores;
 pub(crate) mod entries;
 pub(crate) mod restore;
 pub(crate) mod retaining;
+pub(crate) mod retries;
 pub(crate) mod rows;
 pub(crate) mod tickets;

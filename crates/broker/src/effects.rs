@@ -3,7 +3,7 @@
 //! The broker does nothing itself. One `Effects` serves a shard; `counters` only grow, the other
 //! lanes are drained by whoever carries them out. Order within a lane is the order of carrying out.
 
-use crate::letter::Letter;
+use crate::peer_message::PeerMessage;
 use model::event::{ClientEvent, Counters};
 use model::id::{ConnRef, ShardId};
 use model::ports::access::Question;
@@ -18,7 +18,7 @@ pub struct Effects {
     /// For the machines of these connections.
     pub deliveries: Vec<(ConnRef, SessionDelivery)>,
     /// For the brokers of other shards, in order for each of them.
-    pub letters: Vec<(ShardId, Letter)>,
+    pub peer_messages: Vec<(ShardId, PeerMessage)>,
     /// For whoever can find out; the answer comes by [`crate::Broker::admitted`].
     pub questions: Vec<(u64, Box<Question>)>,
     /// To commands, under the number they came with.
@@ -41,7 +41,7 @@ impl Effects {
     /// Whether every lane is empty.
     pub fn is_empty(&self) -> bool {
         self.deliveries.is_empty()
-            && self.letters.is_empty()
+            && self.peer_messages.is_empty()
             && self.questions.is_empty()
             && self.answers.is_empty()
             && self.calls.is_empty()

@@ -1,10 +1,10 @@
 //! Who shares a shared subscription, and who gets the next message (MQTT5 4.8.2).
 //!
-//! A [`Group`] lives on the shard that owns it and picks one member for each message: members that
-//! are online, in turn, passing over those whose window is full as long as another has room; when
-//! all are full, the one with the least before it. Only when none is online a durable one that is
-//! away. Whoever asks says who may have the message. It knows no filter, message or connection; its
-//! member is a session's reference.
+//! A [`SharedGroup`] lives on the shard that owns it and picks one member for each message: members
+//! that are online, in turn, passing over those whose window is full as long as another has room;
+//! when all are full, the one with the least before it. Only when none is online a durable one that
+//! is away. Whoever asks says who may have the message. It knows no filter, message or connection;
+//! its member is a session's reference.
 //!
 //! The invariant: the first `online` members are those with a connection.
 
@@ -16,7 +16,7 @@ pub const MEMBERS_MAX: usize = 65_536;
 
 /// The members of one group.
 #[derive(Default)]
-pub struct Group {
+pub struct SharedGroup {
     /// Those with a connection, and behind them the others.
     members: Vec<Member>,
     /// How many have a connection.
@@ -40,7 +40,7 @@ const _: () = assert!(size_of::<Member>() == 16);
 
 /// What a session is as a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Standing {
+pub struct MemberStanding {
     /// It has a connection.
     pub online: bool,
     /// Messages wait for it while it is away.
@@ -56,9 +56,9 @@ pub struct Pick {
     pub online: bool,
 }
 
-impl Group {
+impl SharedGroup {
     /// Adds a member, or changes what is known of it. False: the group has [`MEMBERS_MAX`].
-    pub fn join(&mut self, session: SessionRef, standing: Standing) -> bool {
+    pub fn join(&mut self, session: SessionRef, standing: MemberStanding) -> bool {
         let place = match self.place(session) {
             Some(place) => place,
             None if self.members.len() >= MEMBERS_MAX => return false,
@@ -95,7 +95,7 @@ impl Group {
     pub fn online(&mut self, session: SessionRef, online: bool) -> bool {
         let Some(place) = self.place(session) else { return false };
         let durable = self.members[place].is_durable;
-        self.join(session, Standing { online, durable })
+        self.join(session, MemberStanding { online, durable })
     }
 
     /// A member has answered so many messages, or they went elsewhere.
@@ -230,14 +230,14 @@ mod tests {
     use base::slab::Key;
     use model::id::ShardId;
 
-    const ONLINE: Standing = Standing { online: true, durable: false };
-    const AWAY: Standing = Standing { online: false, durable: true };
+    const ONLINE: MemberStanding = MemberStanding { online: true, durable: false };
+    const AWAY: MemberStanding = MemberStanding { online: false, durable: true };
 
     fn who(slot: u32) -> SessionRef {
         SessionRef::new(ShardId((slot % 3) as u16), Key { slot, generation: 0 })
     }
 
-    fn slots(group: &mut Group, window: Option<u32>, count: usize) -> Vec<u32> {
+    fn slots(group: &mut SharedGroup, window: Option<u32>, count: usize) -> Vec<u32> {
         let pick =
             |_| group.pick(window, None, |_| true).map_or(u32::MAX, |pick| pick.member.key().slot);
         (0..count).map(pick).collect()
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn members_that_are_online_take_turns() {
-        let mut group = Group::default();
+        let mut group = SharedGroup::default();
         assert_eq!(group.pick(None, None, |_| true), None);
         (0..3).for_each(|slot| assert!(group.join(who(slot), ONLINE)));
         assert!(group.join(who(9), AWAY));
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn one_who_leaves_costs_nobody_a_turn() {
-        let mut group = Group::default();
+        let mut group = SharedGroup::default();
         (0..4).for_each(|slot| assert!(group.join(who(slot), ONLINE)));
         assert_eq!(slots(&mut group, None, 2), [0, 1]);
         assert!(group.leave(who(0)));
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_full_window_is_passed_over_until_all_are_full() {
-        let mut group = Group::default();
+        let mut group = SharedGroup::default();
         (0..2).for_each(|slot| assert!(group.join(who(slot), ONLINE)));
         assert_eq!(slots(&mut group, Some(2), 4), [0, 1, 0, 1]);
         group.done(who(1), 1);
@@ -285,9 +285,9 @@ mod tests {
 
     #[test]
     fn only_when_nobody_is_online_one_that_is_away_gets_it() {
-        let mut group = Group::default();
+        let mut group = SharedGroup::default();
         group.join(who(1), AWAY);
-        group.join(who(2), Standing { online: false, durable: false });
+        group.join(who(2), MemberStanding { online: false, durable: false });
         group.join(who(3), AWAY);
         assert_eq!(slots(&mut group, Some(9), 3), [1, 3, 1]);
         group.join(who(4), ONLINE);
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn who_had_it_gets_it_again_only_if_nobody_else_is_left() {
-        let mut group = Group::default();
+        let mut group = SharedGroup::default();
         group.join(who(1), ONLINE);
         group.join(who(2), ONLINE);
         for _ in 0..3 {
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn who_may_not_have_it_is_passed_over() {
-        let mut group = Group::default();
+        let mut group = SharedGroup::default();
         (1..=3).for_each(|slot| assert!(group.join(who(slot), ONLINE)));
         group.join(who(4), AWAY);
         for _ in 0..4 {
@@ -336,11 +336,11 @@ mod tests {
     #[test]
     fn whatever_comes_and_goes_the_pick_is_online_if_anybody_is() {
         for seed in 0..20 {
-            let (mut rng, mut group) = (Prng::new(seed), Group::default());
+            let (mut rng, mut group) = (Prng::new(seed), SharedGroup::default());
             let mut known = std::collections::BTreeMap::new();
             for _ in 0..500 {
                 let slot = rng.below(12) as u32;
-                let standing = Standing { online: rng.one_in(3), durable: rng.one_in(2) };
+                let standing = MemberStanding { online: rng.one_in(3), durable: rng.one_in(2) };
                 match rng.below(4) {
                     0 => assert_eq!(group.leave(who(slot)), known.remove(&slot).is_some()),
                     1 => {

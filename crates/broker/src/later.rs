@@ -17,7 +17,7 @@ pub struct Later {
 
 /// As many wait as may; it was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Full;
+pub struct DelayedFull;
 
 /// One whose time has come.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,9 +47,9 @@ impl Later {
     /// Keeps one until this Unix second. Those of the same second are published in the order of
     /// their ids, which name them in the whole process. Gives the key of its row; the value is
     /// [`crate::retained::encode`]'s.
-    pub fn add(&mut self, at_s: u32, message: Arc<Publication>) -> Result<[u8; 12], Full> {
+    pub fn add(&mut self, at_s: u32, message: Arc<Publication>) -> Result<[u8; 12], DelayedFull> {
         if self.waiting.len() >= self.count_max as usize {
-            return Err(Full);
+            return Err(DelayedFull);
         }
         let id = message.id;
         let same = self.waiting.insert((at_s, id), message);
@@ -111,7 +111,7 @@ mod tests {
         for (id, (at_s, topic)) in (1..).zip([(30, "c"), (10, "a"), (20, "b"), (10, "a2")]) {
             assert!(later.add(at_s, message(id, topic)).is_ok());
         }
-        assert_eq!(later.add(5, message(9, "d")), Err(Full));
+        assert_eq!(later.add(5, message(9, "d")), Err(DelayedFull));
         assert_eq!((later.next_at(), later.pop(9)), (Some(10), None));
         assert_eq!(due(&mut later, 20), ["a", "a2", "b"]);
         assert_eq!((later.next_at(), later.len()), (Some(30), 1));
@@ -133,7 +133,11 @@ mod tests {
             assert!(after.restore(key, value));
         }
         assert!(!after.restore(&rows[0].0[..11], &rows[0].1) && !after.restore(&rows[0].0, &[9]));
-        assert_eq!(after.add(7, message(400, "d")), Err(Full), "no new ones beyond the limit");
+        assert_eq!(
+            after.add(7, message(400, "d")),
+            Err(DelayedFull),
+            "no new ones beyond the limit"
+        );
         let first = after.pop(7).expect("due");
         assert_eq!((first.row_key, first.message.topic()), (rows[0].0, "a"));
         assert_eq!(due(&mut after, 7), ["b", "c"]);

@@ -1,8 +1,8 @@
 //! The rules of topics and sessions over one shard's part of them.
 //!
-//! A [`Broker`] is pure and synchronous: it is told the time, takes one request, letter, command,
-//! admission or completion, and says in [`Effects`] what is to be done. It knows no packet,
-//! socket, file or clock. Its invariants, looked at by [`Broker::audit`] and by tests:
+//! A [`Broker`] is pure and synchronous: it is told the time, takes one request, peer message,
+//! command, admission or completion, and says in [`Effects`] what is to be done. It knows no
+//! packet, socket, file or clock. Its invariants, looked at by [`Broker::audit`] and by tests:
 //!
 //! - One connection a session; what an older one says changes nothing.
 //! - An answer that says "taken" is given when the message is on stable storage, wherever a session
@@ -11,15 +11,15 @@
 //! - Every message that is not delivered is counted under its reason.
 //!
 //! Read `session` (who is here), `message` (what goes from one to the other), `durable` (what
-//! outlives the process), `office` (what operators want).
+//! outlives the process), `operations` (what operators want).
 
 mod durable;
 mod effects;
 pub mod group;
 pub mod later;
-mod letter;
 mod message;
-mod office;
+mod operations;
+mod peer_message;
 pub mod retained;
 pub mod rewrite;
 pub mod routes;
@@ -28,26 +28,26 @@ mod units;
 
 pub use durable::restore::home_of;
 pub use effects::Effects;
-pub use letter::{
-    Asker, GroupWhat, GroupWord, LastWanted, LateWord, Letter, MemberWord, OldPlace, PageWanted,
-    Reader, RetainedPage,
+pub use operations::Exclusives;
+pub use peer_message::{
+    Asker, GroupWhat, GroupWord, LastWanted, LateWord, MemberWord, OldPlace, PageWanted,
+    PeerMessage, RestrictedMember, RetainedPage,
 };
-pub use office::Exclusives;
 pub use units::UNITS_A_CALL_MAX;
 
-use crate::durable::chores::Chores;
 use crate::durable::restore::Restoring;
 use crate::durable::retaining::Retainings;
+use crate::durable::retries::RetryQueue;
 use crate::durable::tickets::Tickets;
 use crate::later::Later;
 use crate::message::after::After;
 use crate::message::fan_out::FanOuts;
 use crate::message::filters::{Filters, Hits};
-use crate::message::give::Givings;
+use crate::message::handover::Handovers;
 use crate::message::late::Asked;
-use crate::message::letters::Outgoing;
 use crate::message::newcomers::Newcomers;
 use crate::message::packets::{GRANTINGS_MAX, Granting, Packets};
+use crate::message::peer_messages::Outgoing;
 use crate::message::publish::Deferred;
 use crate::message::queue::Totals;
 use crate::message::shared::Groups;
@@ -65,7 +65,7 @@ use crate::session::timers::Late;
 use crate::session::will::Wills;
 use crate::units::Units;
 use base::hash::HashKey;
-use base::pace::Pace;
+use base::pace::AdmissionPace;
 use base::prng::Prng;
 use base::slab::{Key, Slab};
 use base::time::{Instant, Now};
@@ -97,7 +97,7 @@ pub struct Settings {
     /// Who may do what.
     pub access: Arc<dyn Access>,
     /// What all shards know of each other's subscriptions: one a process.
-    pub summary: Arc<routes::Summary>,
+    pub summary: Arc<routes::RouteSummary>,
     /// Filters that one session alone may have: one a process.
     pub exclusives: Arc<Exclusives>,
     /// Topics that are written otherwise.
@@ -115,12 +115,12 @@ pub struct Broker {
     principals: Principals,
     filters: Filters,
     groups: Groups,
-    givings: Givings,
+    handovers: Handovers,
     retained: Retained,
     /// Topics whose rows the log has not answered.
     retainings: Retainings,
     later: Later,
-    pace: Pace,
+    pace: AdmissionPace,
     askings: Askings,
     late: Late,
     renewal: Renewal,
@@ -150,21 +150,21 @@ pub struct Broker {
     flap_counts: BTreeMap<u64, u16>,
     flap_window: u32,
     tickets: Tickets,
-    chores: Chores,
+    retries: RetryQueue,
     restoring: Restoring,
     /// Places that are over, to be removed from the log in batches.
     removals: Vec<(Key, u64)>,
     /// Sessions that wait for bodies which could not be read.
     pullers: Vec<(Instant, Key)>,
-    /// Sessions whose walks took enough for one turn.
+    /// Sessions whose replays took enough for one turn.
     walkers: VecDeque<Key>,
     newcomers: Newcomers,
     asked: Asked,
     /// The number of the last page of retained messages that was asked for.
     last_page: u32,
     outgoing: Outgoing,
-    /// Receipts that this shard owes itself: letters that were given up, sessions that went.
-    refusals: Vec<Letter>,
+    /// Receipts that this shard owes itself: peer messages that were given up, sessions that went.
+    refusals: Vec<PeerMessage>,
     wills: Wills,
     totals: Totals,
     /// The last publisher, and what stands for it.
@@ -204,11 +204,11 @@ impl Broker {
             principals: Principals::default(),
             filters: Filters::new(&settings.summary, settings.shard),
             groups: Groups::default(),
-            givings: Givings::default(),
+            handovers: Handovers::default(),
             retained: Retained::new(settings.hash_key, retained_max, retained_bytes_max),
             retainings: Retainings::default(),
             later: Later::new(share(limits.delayed_max.into()) as u32),
-            pace: Pace::new(connects),
+            pace: AdmissionPace::new(connects),
             askings: Askings::default(),
             late: Late::default(),
             reachings: Reachings::default(),
@@ -228,7 +228,7 @@ impl Broker {
             flap_counts: BTreeMap::new(),
             flap_window: 0,
             tickets: Tickets::default(),
-            chores: Chores::default(),
+            retries: RetryQueue::default(),
             restoring: Restoring::default(),
             removals: Vec::new(),
             pullers: Vec::new(),
@@ -350,21 +350,22 @@ impl Broker {
         let reachings = self.turn_reachings(now, fx);
         let later = self.turn_later(now, fx);
         let retained = self.turn_retained(now, fx);
-        let walks = self.turn_walks(now, fx);
+        let replays = self.turn_replays(now, fx);
         let bodies = self.turn_bodies(now, fx);
-        let givings = self.turn_givings(now, fx);
-        let chores = self.turn_chores(now, fx);
-        let letters = self.turn_letters(now, fx);
+        let handovers = self.turn_handovers(now, fx);
+        let retries = self.turn_retries(now, fx);
+        let peer_messages = self.turn_peer_messages(now, fx);
         self.turn_removals(fx);
         let newcomers = self.turn_newcomers(now);
         let grows = self.filters.grow(4_096).then_some(now.mono);
-        let all = [timers, wills, renewal, later, retained, walks, bodies, givings];
-        let rest = [chores, letters, newcomers, grows, packets, endings, fan_outs, reachings];
+        let all = [timers, wills, renewal, later, retained, replays, bodies, handovers];
+        let rest =
+            [retries, peer_messages, newcomers, grows, packets, endings, fan_outs, reachings];
         all.into_iter().chain(rest).flatten().min()
     }
 
     /// Bytes of what is noted of those who get retained messages.
-    pub fn walks_bytes(&self) -> u64 {
+    pub fn replays_bytes(&self) -> u64 {
         self.newcomers.bytes()
     }
 

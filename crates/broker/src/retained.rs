@@ -11,7 +11,7 @@
 mod order;
 pub mod row;
 mod slots;
-mod walk;
+mod step;
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use slots::Slots;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use walk::{Filter, Step};
+use step::{Filter, Step};
 
 pub use row::{decode, encode, row_key};
 
@@ -57,7 +57,7 @@ fn is_state_of_bridge(topic: &str) -> bool {
 
 /// There are as many as there may be, or as many bytes; the message was not kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Full;
+pub struct RetainedFull;
 
 /// How much a page may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,9 +68,9 @@ pub struct Most {
     pub bytes: usize,
 }
 
-/// A part of a walk.
+/// A part of a replay.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Page {
+pub struct ReplayPage {
     /// In the order of their topics.
     pub messages: Vec<Arc<Publication>>,
     /// Where to go on; `None`: that was the end. There may be no messages and yet more to come:
@@ -115,7 +115,10 @@ impl Retained {
     }
 
     /// Keeps a message as the last one of its topic, and gives back the one it replaces.
-    pub fn set(&mut self, message: Arc<Publication>) -> Result<Option<Arc<Publication>>, Full> {
+    pub fn set(
+        &mut self,
+        message: Arc<Publication>,
+    ) -> Result<Option<Arc<Publication>>, RetainedFull> {
         let weight = message.weight() as u64;
         let expire_at = message.expire_at;
         let found = self.find(message.topic());
@@ -125,7 +128,7 @@ impl Retained {
         let is_full = bytes - freed.min(bytes) + weight > self.bytes_max
             || found.is_none() && count >= self.count_max as usize;
         if is_full && !is_own {
-            return Err(Full);
+            return Err(RetainedFull);
         }
         let (slot, replaced) = match found {
             Some(slot) => (slot, Some(self.slots.replace(slot, message))),
@@ -155,9 +158,9 @@ impl Retained {
 
     /// The messages whose topics match a filter that was checked, in the order of topics, behind
     /// the topic `after`. Those whose time is over are left out.
-    pub fn page(&self, unix_s: u32, filter: &str, after: Option<&str>, most: Most) -> Page {
+    pub fn page(&self, unix_s: u32, filter: &str, after: Option<&str>, most: Most) -> ReplayPage {
         let filter = Filter::new(filter);
-        let mut page = Page::default();
+        let mut page = ReplayPage::default();
         let mut looks = LOOKS_MAX.saturating_add(most.count.saturating_mul(4));
         let (mut bytes, mut last) = (0usize, after);
         let topic_of = |slot| self.slots.at(slot).topic();

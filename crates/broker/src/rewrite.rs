@@ -12,7 +12,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-use model::topic::{Qos, RetainHandling, Wish};
+use model::topic::{Qos, RetainHandling, SubscriptionOptions};
 use rule::Rule;
 
 /// Most rules, and most filters in a list of subscriptions.
@@ -134,11 +134,11 @@ impl AutoSubscribes {
 
     /// What a client is given. A filter with a name that the client does not have, or that cannot
     /// be one level, is left out.
-    pub fn wishes(&self, names: Names<'_>) -> Vec<Wish> {
+    pub fn wishes(&self, names: Names<'_>) -> Vec<SubscriptionOptions> {
         let wish = |wish: &AutoSubscribe| {
             let mut filter = String::new();
             rule::fill(&wish.filter, names, &mut filter)?;
-            Some(Wish {
+            Some(SubscriptionOptions {
                 filter: filter.into_boxed_str(),
                 qos: wish.qos,
                 no_local: wish.no_local,

@@ -2,9 +2,9 @@
 //!
 //! [`Routes`] is one shard's table: filters without wildcards are found by one look into a hash
 //! table, the others in a trie whose nodes live in the same table, and filters that differ only in
-//! their subscriber's own name, as `dev/%c/in`, are kept once for all of them. [`Summary`] is what
-//! all shards know of each other. What a subscription is, is not known here: a number of 63 bits
-//! of the caller's own.
+//! their subscriber's own name, as `dev/%c/in`, are kept once for all of them. [`RouteSummary`] is
+//! what all shards know of each other. What a subscription is, is not known here: a number of 63
+//! bits of the caller's own.
 //!
 //! The invariant: once `subscribe` has returned, `each_match` here and `elsewhere` on every other
 //! shard find the subscription until it is unsubscribed. `elsewhere` may name a shard in vain.
@@ -25,8 +25,8 @@ pub(crate) mod tests;
 pub use filter::matches;
 pub use pattern::FormId;
 pub use shards::{Elsewhere, ShardSet};
-pub use summary::Summary;
-pub use table::{LEVELS_MAX, Refused, SUBSCRIPTION_MAX};
+pub use summary::RouteSummary;
+pub use table::{FilterRefused, LEVELS_MAX, SUBSCRIPTION_MAX};
 
 use model::id::ShardId;
 use pattern::Patterns;
@@ -43,7 +43,7 @@ pub struct Routes {
 
 /// Where a subscription is kept: its owner has to remember it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Place {
+pub enum RoutePlace {
     /// In the table, under its filter, which is told apart by this, and number.
     Table(FilterRef),
     /// As a form: the owner's record has to hold the form's number, for a match names only the
@@ -66,7 +66,7 @@ pub enum Hit<'t> {
 
 impl Routes {
     /// None yet. At most `forms_max` forms are kept; filters beyond are ordinary ones.
-    pub fn new(summary: &Arc<Summary>, shard: ShardId, forms_max: u16) -> Routes {
+    pub fn new(summary: &Arc<RouteSummary>, shard: ShardId, forms_max: u16) -> Routes {
         let key = summary.key();
         Routes {
             table: FilterTable::new(key),
@@ -88,12 +88,12 @@ impl Routes {
         client: &str,
         number: u64,
         durable: bool,
-    ) -> Result<Place, Refused> {
+    ) -> Result<RoutePlace, FilterRefused> {
         let (place, is_new) = match self.patterns.insert(filter, client) {
-            Some(form) => (Place::Form(form), true),
+            Some(form) => (RoutePlace::Form(form), true),
             None => {
                 let (filter, is_new) = self.table.insert(filter, number)?;
-                (Place::Table(FilterRef(filter)), is_new)
+                (RoutePlace::Table(FilterRef(filter)), is_new)
             }
         };
         if is_new {

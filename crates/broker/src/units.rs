@@ -1,10 +1,10 @@
 //! How much work a call is: counted, so that none stalls its shard.
 //!
-//! A unit is a filter that is looked at, one who gets a message, eight matches, a topic that a walk
-//! passes, eight messages that go: some microseconds at most. Whatever may come to more goes on in
-//! the next turn.
+//! A unit is a filter that is looked at, one who gets a message, eight matches, a topic that a
+//! replay passes, eight messages that go: some microseconds at most. Whatever may come to more goes
+//! on in the next turn.
 
-use crate::message::{fan_out, packets, walk};
+use crate::message::{fan_out, packets, replay};
 use crate::session::{ending, reach, timers};
 
 /// Units of one call, at most; a call whose work a client cannot make longer is not counted.
@@ -16,7 +16,7 @@ const _: () = assert!(
         + ending::UNITS_A_TURN
         + ending::UNITS_AT_ONCE
         + timers::TIMERS_A_TURN
-        + 2 * walk::LOOKS_MAX
+        + 2 * replay::LOOKS_MAX
         + 2 * fan_out::AT_ONCE
         + 2 * reach::UNITS_A_TURN
         < UNITS_A_CALL_MAX

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 /// Where a broker is, and what goes around the protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Address {
+pub struct BrokerAddress {
     /// What is called.
-    pub place: Place,
+    pub place: Endpoint,
     /// TLS is spoken.
     pub tls: bool,
     /// The path of a WebSocket; `None`: no WebSocket.
@@ -24,18 +24,18 @@ pub struct Address {
 
 /// What is called.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Endpoint {
     /// A host and a port.
     Host(String, u16),
     /// A Unix socket.
     Unix(PathBuf),
 }
 
-impl Address {
+impl BrokerAddress {
     /// A host without anything around.
-    pub fn tcp(host: &str, port: u16) -> Address {
-        Address {
-            place: Place::Host(host.to_owned(), port),
+    pub fn tcp(host: &str, port: u16) -> BrokerAddress {
+        BrokerAddress {
+            place: Endpoint::Host(host.to_owned(), port),
             tls: false,
             web_socket: None,
             user: None,
@@ -45,20 +45,20 @@ impl Address {
     }
 
     /// A Unix socket.
-    pub fn unix(path: impl Into<PathBuf>) -> Address {
-        Address { place: Place::Unix(path.into()), ..Address::tcp("", 0) }
+    pub fn unix(path: impl Into<PathBuf>) -> BrokerAddress {
+        BrokerAddress { place: Endpoint::Unix(path.into()), ..BrokerAddress::tcp("", 0) }
     }
 
     /// Reads one: `host`, `host:port`, `mqtts://user:password@host:port`, `ws://host/path`,
     /// `unix:///path`. What is wrong with it, in words.
-    pub fn parse(text: &str) -> Result<Address, String> {
+    pub fn parse(text: &str) -> Result<BrokerAddress, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("mqtt", text));
         let (tls, web_socket, port) = match scheme {
             "mqtt" | "tcp" => (false, false, 1883),
             "mqtts" | "ssl" | "tls" => (true, false, 8883),
             "ws" => (false, true, 80),
             "wss" => (true, true, 443),
-            "unix" if rest.starts_with('/') => return Ok(Address::unix(rest)),
+            "unix" if rest.starts_with('/') => return Ok(BrokerAddress::unix(rest)),
             "unix" => return Err(format!("{text}: a Unix socket has a whole path: unix:///run/x")),
             _ => {
                 return Err(format!(
@@ -88,12 +88,12 @@ impl Address {
             path => path.to_owned(),
         });
         let path = path.trim_start_matches('/').to_owned();
-        let place = Place::Host(host, port);
-        Ok(Address { place, tls, web_socket, user, password, path })
+        let place = Endpoint::Host(host, port);
+        Ok(BrokerAddress { place, tls, web_socket, user, password, path })
     }
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for BrokerAddress {
     /// Without user and password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scheme = match (self.tls, self.web_socket.is_some()) {
@@ -103,11 +103,11 @@ impl std::fmt::Display for Address {
             (true, true) => "wss",
         };
         match &self.place {
-            Place::Unix(path) => write!(f, "unix://{}", path.display()),
-            Place::Host(host, port) if host.contains(':') => {
+            Endpoint::Unix(path) => write!(f, "unix://{}", path.display()),
+            Endpoint::Host(host, port) if host.contains(':') => {
                 write!(f, "{scheme}://[{host}]:{port}")
             }
-            Place::Host(host, port) => write!(f, "{scheme}://{host}:{port}"),
+            Endpoint::Host(host, port) => write!(f, "{scheme}://{host}:{port}"),
         }
     }
 }
@@ -158,23 +158,26 @@ mod tests {
             ("unix:///run/x", "unix:///run/x"),
         ];
         for (text, shown) in cases {
-            assert_eq!(Address::parse(text).map(|address| address.to_string()), Ok(shown.into()));
+            assert_eq!(
+                BrokerAddress::parse(text).map(|address| address.to_string()),
+                Ok(shown.into())
+            );
         }
     }
 
     #[test]
     fn what_is_no_address_is_refused() {
         for text in ["", "http://x", "mqtt://", "x:y", "x:0", "unix://run", "[::1"] {
-            assert!(Address::parse(text).is_err(), "{text}");
+            assert!(BrokerAddress::parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn user_password_and_path_are_taken_apart() {
-        let address = Address::parse("mqtt://a%40b:c:d@h:9/x/y").expect("an address");
+        let address = BrokerAddress::parse("mqtt://a%40b:c:d@h:9/x/y").expect("an address");
         assert_eq!(address.user.as_deref(), Some("a@b"));
         assert_eq!((address.password.as_deref(), &*address.path), (Some("c:d"), "x/y"));
-        assert_eq!(Address::parse("ws://h/x").map(|a| a.web_socket), Ok(Some("/x".into())));
-        assert_eq!(Address::parse("ws://h/").map(|a| a.web_socket), Ok(Some("/mqtt".into())));
+        assert_eq!(BrokerAddress::parse("ws://h/x").map(|a| a.web_socket), Ok(Some("/x".into())));
+        assert_eq!(BrokerAddress::parse("ws://h/").map(|a| a.web_socket), Ok(Some("/mqtt".into())));
     }
 }

@@ -5,7 +5,7 @@ use proto_mqtt::codec::ReasonCode;
 
 /// What kind of fault it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum ConnectErrorKind {
     /// The settings cannot work: a file, an address.
     Settings,
     /// Nobody answered at the address.
@@ -26,26 +26,26 @@ pub enum What {
 
 /// Why there is no connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fault {
+pub struct ConnectError {
     /// What kind.
-    pub what: What,
+    pub what: ConnectErrorKind,
     /// For people: what happened, and what to do.
     pub text: String,
 }
 
-impl Fault {
-    pub(crate) fn new(what: What, text: impl Into<String>) -> Fault {
-        Fault { what, text: text.into() }
+impl ConnectError {
+    pub(crate) fn new(what: ConnectErrorKind, text: impl Into<String>) -> ConnectError {
+        ConnectError { what, text: text.into() }
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for ConnectError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for ConnectError {}
 
 /// What a broker's no means for whoever called it.
 pub(crate) fn advice(reason: ReasonCode) -> &'static str {

@@ -2,7 +2,7 @@
 //!
 //! A [`Session`] is the client machine of `proto-mqtt` with a link under it: TCP, TLS, WebSocket or
 //! a Unix socket. It connects, comes back when the connection is lost, goes on with its session,
-//! subscribes again when the server has none, and has [`Event`]s for whoever polls. It knows no
+//! subscribes again when the server has none, and has [`MqttEvent`]s for whoever polls. It knows no
 //! rule of the protocol: those are the machine's.
 //!
 //! The invariant: a call returns within the time it was given, but for connecting, which has a
@@ -17,19 +17,19 @@ mod session;
 mod settings;
 mod trust;
 
-pub use address::{Address, Place};
+pub use address::{BrokerAddress, Endpoint};
 pub use clock::now;
-pub use fault::{Fault, What};
+pub use fault::{ConnectError, ConnectErrorKind};
 pub use link::wait;
-pub use model::topic::{Publication, Qos, RetainHandling, Wish};
+pub use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 pub use proto_mqtt::client::{
-    Accepted, Acks, Clean, Event, Farewell, Formula, Profile, Unpublished, Will, properties_of,
-    publication,
+    Clean, ConnectAccepted, Farewell, Formula, MqttEvent, Profile, PublishAckMode, Unpublished,
+    WillProfile, properties_of, publication,
 };
 pub use proto_mqtt::codec::block::{Block, Properties};
 pub use proto_mqtt::codec::name::matches;
 pub use proto_mqtt::codec::property::{Property, VarInt};
 pub use proto_mqtt::codec::{PacketKind, ReasonCode, Unsent, Version};
 pub use session::Session;
-pub use settings::{Retry, Scram, Settings};
-pub use trust::{Check, Trust};
+pub use settings::{Backoff, Scram, Settings};
+pub use trust::{CertificateCheck, Trust};

@@ -6,8 +6,8 @@
 mod web_socket;
 
 use crate::clock;
-use crate::fault::{Fault, What};
-use crate::{Address, Place};
+use crate::fault::{ConnectError, ConnectErrorKind};
+use crate::{BrokerAddress, Endpoint};
 use base::time::Instant;
 use model::close::CloseReason;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -88,23 +88,28 @@ pub(crate) type Ended = CloseReason;
 impl Link {
     /// Opens one to `address`, by `until`.
     pub fn open(
-        address: &Address,
+        address: &BrokerAddress,
         trust: Option<&Arc<ClientConfig>>,
         from: Option<IpAddr>,
         until: Instant,
-    ) -> Result<Link, Fault> {
+    ) -> Result<Link, ConnectError> {
         let socket = match &address.place {
-            Place::Unix(path) => UnixStream::connect(path).map(Socket::Unix).map_err(|error| {
-                let text = format!("{address}: {error}. Is the broker up, and is this its socket?");
-                Fault::new(What::Unreachable, text)
-            })?,
-            Place::Host(host, port) => Socket::Tcp(dial(address, (host, *port), from, until)?),
+            Endpoint::Unix(path) => {
+                UnixStream::connect(path).map(Socket::Unix).map_err(|error| {
+                    let text =
+                        format!("{address}: {error}. Is the broker up, and is this its socket?");
+                    ConnectError::new(ConnectErrorKind::Unreachable, text)
+                })?
+            }
+            Endpoint::Host(host, port) => Socket::Tcp(dial(address, (host, *port), from, until)?),
         };
         let unblocked = match &socket {
             Socket::Tcp(stream) => stream.set_nodelay(true).and(stream.set_nonblocking(true)),
             Socket::Unix(stream) => stream.set_nonblocking(true),
         };
-        unblocked.map_err(|error| Fault::new(What::Unreachable, format!("{address}: {error}")))?;
+        unblocked.map_err(|error| {
+            ConnectError::new(ConnectErrorKind::Unreachable, format!("{address}: {error}"))
+        })?;
         let mut link = Link {
             socket,
             tls: None,
@@ -124,20 +129,20 @@ impl Link {
 
     fn start_tls(
         &mut self,
-        address: &Address,
+        address: &BrokerAddress,
         config: &Arc<ClientConfig>,
         until: Instant,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ConnectError> {
         let failed = |error: &dyn std::fmt::Display| {
             let text = format!(
                 "{address}: TLS did not come about: {error}. Check the authority (--cafile) and \
                  whether the broker speaks TLS on this port"
             );
-            Fault::new(What::Tls, text)
+            ConnectError::new(ConnectErrorKind::Tls, text)
         };
         let name = match &address.place {
-            Place::Host(host, _) => host.clone(),
-            Place::Unix(_) => "localhost".to_owned(),
+            Endpoint::Host(host, _) => host.clone(),
+            Endpoint::Unix(_) => "localhost".to_owned(),
         };
         let name = ServerName::try_from(name).map_err(|error| failed(&error))?;
         let tls = ClientConnection::new(config.clone(), name).map_err(|error| failed(&error))?;
@@ -171,13 +176,18 @@ impl Link {
         }
     }
 
-    fn upgrade(&mut self, address: &Address, path: &str, until: Instant) -> Result<(), Fault> {
+    fn upgrade(
+        &mut self,
+        address: &BrokerAddress,
+        path: &str,
+        until: Instant,
+    ) -> Result<(), ConnectError> {
         let failed = |why: &str| {
             let text = format!(
                 "{address}: the WebSocket did not come about: {why}. Check the path and whether \
                  the broker speaks WebSocket on this port"
             );
-            Fault::new(What::WebSocket, text)
+            ConnectError::new(ConnectErrorKind::WebSocket, text)
         };
         let key = web_socket::key().map_err(|error| failed(&error))?;
         let request = web_socket::request(&address.place, path, &key);
@@ -305,11 +315,11 @@ impl Link {
     }
 
     /// Waits for the socket, no longer than `until`.
-    fn wait_until(&self, address: &Address, until: Instant) -> Result<(), Fault> {
+    fn wait_until(&self, address: &BrokerAddress, until: Instant) -> Result<(), ConnectError> {
         let now = clock::now().mono;
         if now >= until || !self.wait(until - now) {
             let text = format!("{address}: no answer in time. Is this the right port?");
-            return Err(Fault::new(What::TimedOut, text));
+            return Err(ConnectError::new(ConnectErrorKind::TimedOut, text));
         }
         Ok(())
     }
@@ -385,27 +395,30 @@ fn wait_for(of: &[(BorrowedFd<'_>, bool)], span: Duration) -> bool {
 
 /// A connection to one of a host's addresses.
 fn dial(
-    address: &Address,
+    address: &BrokerAddress,
     (host, port): (&str, u16),
     from: Option<IpAddr>,
     until: Instant,
-) -> Result<TcpStream, Fault> {
+) -> Result<TcpStream, ConnectError> {
     let unreachable = |error: &dyn std::fmt::Display| {
         let text =
             format!("{address}: {error}. Is the broker up, and are host (-h) and port (-p) right?");
-        Fault::new(What::Unreachable, text)
+        ConnectError::new(ConnectErrorKind::Unreachable, text)
     };
     let mut last = unreachable(&"no address of this name");
     for to in (host, port).to_socket_addrs().map_err(|error| unreachable(&error))? {
         let now = clock::now().mono;
         if now >= until {
             let text = format!("{address}: no connection in time");
-            return Err(Fault::new(What::TimedOut, text));
+            return Err(ConnectError::new(ConnectErrorKind::TimedOut, text));
         }
         match dial_one(to, from, until - now) {
             Ok(stream) => return Ok(stream),
             Err(error) if error.kind() == ErrorKind::TimedOut => {
-                last = Fault::new(What::TimedOut, format!("{address}: no connection in time"));
+                last = ConnectError::new(
+                    ConnectErrorKind::TimedOut,
+                    format!("{address}: no connection in time"),
+                );
             }
             Err(error) => last = unreachable(&error),
         }

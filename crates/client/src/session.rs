@@ -1,10 +1,10 @@
 //! A session over one connection after another.
 
-use crate::fault::{Fault, What, advice};
+use crate::fault::{ConnectError, ConnectErrorKind, advice};
 use crate::link::Link;
 use crate::scram::{self, Proof};
 use crate::settings::Settings;
-use crate::{Address, clock};
+use crate::{BrokerAddress, clock};
 use base::hash::HashKey;
 use base::prng::Prng;
 use base::time::{Instant, Now};
@@ -12,8 +12,10 @@ use model::close::CloseReason;
 use model::limits::Limits;
 use model::link::{Link as Known, Protocol};
 use model::machine::{Input, Machine, Outbox, Piece};
-use model::topic::{Publication, Wish};
-use proto_mqtt::client::{Accepted, Client, Event, Farewell, Formula, Order, Profile};
+use model::topic::{Publication, SubscriptionOptions};
+use proto_mqtt::client::{
+    Client, ClientOrder, ConnectAccepted, Farewell, Formula, MqttEvent, Profile,
+};
 use proto_mqtt::codec::block::Block;
 use proto_mqtt::codec::{PacketKind, ReasonCode};
 use rustls::ClientConfig;
@@ -27,14 +29,14 @@ pub struct Session {
     settings: Settings,
     tls: Option<Arc<ClientConfig>>,
     client: Client,
-    out: Outbox<Event>,
+    out: Outbox<MqttEvent>,
     link: Option<Link>,
     known: Known,
     limits: Limits,
     /// What happened and was not polled yet.
-    events: VecDeque<Event>,
+    events: VecDeque<MqttEvent>,
     /// Subscriptions, made again when the broker has none.
-    wishes: Vec<(Wish, Block)>,
+    wishes: Vec<(SubscriptionOptions, Block)>,
     /// When the machine wants to be woken.
     wake_at: Option<Instant>,
     /// Longest silence, milliseconds; 0: any.
@@ -61,9 +63,9 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl Session {
     /// A session that is not connected. Reads the files of certificates.
-    pub fn new(mut settings: Settings) -> Result<Session, Fault> {
+    pub fn new(mut settings: Settings) -> Result<Session, ConnectError> {
         if settings.addresses.is_empty() {
-            return Err(Fault::new(What::Settings, "no address to call"));
+            return Err(ConnectError::new(ConnectErrorKind::Settings, "no address to call"));
         }
         let wants_tls = settings.addresses.iter().any(|address| address.tls);
         let tls = if wants_tls { Some(settings.trust.config()?) } else { None };
@@ -111,12 +113,12 @@ impl Session {
     }
 
     /// The address that was called last.
-    pub fn address(&self) -> &Address {
+    pub fn address(&self) -> &BrokerAddress {
         &self.settings.addresses[self.next % self.settings.addresses.len()]
     }
 
     /// Connects now, trying every address once, and waits for the broker's yes.
-    pub fn connect(&mut self) -> Result<Box<Accepted>, Fault> {
+    pub fn connect(&mut self) -> Result<Box<ConnectAccepted>, ConnectError> {
         let mut last = None;
         for _ in 0..self.settings.addresses.len() {
             match self.try_connect() {
@@ -129,7 +131,7 @@ impl Session {
 
     /// What has happened, waiting for it no longer than `span`. When the connection was lost, or a
     /// return failed, the fault is said once; where a return is wished, later polls go on.
-    pub fn poll(&mut self, span: Duration) -> Result<Option<Event>, Fault> {
+    pub fn poll(&mut self, span: Duration) -> Result<Option<MqttEvent>, ConnectError> {
         let until = clock::now().after(span);
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -162,9 +164,12 @@ impl Session {
     }
 
     /// Connects when the time for it has come; else waits for that, or for `until`.
-    fn come_back(&mut self, now: Now, until: Instant) -> Result<(), Fault> {
+    fn come_back(&mut self, now: Now, until: Instant) -> Result<(), ConnectError> {
         if self.settings.retry.is_none() {
-            return Err(Fault::new(What::Ended(CloseReason::PeerClosed), "not connected"));
+            return Err(ConnectError::new(
+                ConnectErrorKind::Ended(CloseReason::PeerClosed),
+                "not connected",
+            ));
         }
         if now.mono < self.return_at {
             let at = self.return_at.min(until);
@@ -177,7 +182,7 @@ impl Session {
         }
         match self.try_connect() {
             Ok(accepted) => {
-                self.events.push_front(Event::Connected(accepted));
+                self.events.push_front(MqttEvent::Connected(accepted));
                 Ok(())
             }
             Err(fault) => Err(self.failed(fault)),
@@ -185,42 +190,42 @@ impl Session {
     }
 
     /// Publishes; at QoS 1 and 2 it waits while there is no connection. The token comes back in
-    /// [`Event::Published`].
+    /// [`MqttEvent::Published`].
     pub fn publish(&mut self, message: impl Into<Arc<Publication>>) -> u32 {
         let (token, message) = (self.take_token(), message.into());
-        self.order(Order::Publish { token, message });
+        self.order(ClientOrder::Publish { token, message });
         token
     }
 
     /// Subscribes, and again whenever the broker has forgotten it. `properties` are those of the
-    /// packet. The token comes back in [`Event::Subscribed`].
-    pub fn subscribe(&mut self, wishes: Vec<Wish>, properties: Block) -> u32 {
+    /// packet. The token comes back in [`MqttEvent::Subscribed`].
+    pub fn subscribe(&mut self, wishes: Vec<SubscriptionOptions>, properties: Block) -> u32 {
         let token = self.take_token();
         for wish in &wishes {
             self.wishes.retain(|(old, _)| old.filter != wish.filter);
             self.wishes.push((wish.clone(), properties.clone()));
         }
-        self.order(Order::Subscribe { token, wishes, properties });
+        self.order(ClientOrder::Subscribe { token, wishes, properties });
         token
     }
 
-    /// Ends subscriptions. The token comes back in [`Event::Unsubscribed`].
+    /// Ends subscriptions. The token comes back in [`MqttEvent::Unsubscribed`].
     pub fn unsubscribe(&mut self, filters: Vec<Box<str>>, properties: Block) -> u32 {
         let token = self.take_token();
         self.wishes.retain(|(wish, _)| !filters.contains(&wish.filter));
-        self.order(Order::Unsubscribe { token, filters, properties });
+        self.order(ClientOrder::Unsubscribe { token, filters, properties });
         token
     }
 
     /// Acknowledges a message, where the profile says that this is told.
     pub fn acknowledge(&mut self, token: u32, reason: ReasonCode) {
-        self.order(Order::Ack { token, reason });
+        self.order(ClientOrder::Ack { token, reason });
     }
 
     /// Says farewell and closes. It does not come back by itself any more until
     /// [`Session::connect`] is called.
     pub fn disconnect(&mut self, reason: ReasonCode, properties: Block) {
-        self.order(Order::Disconnect { reason, properties });
+        self.order(ClientOrder::Disconnect { reason, properties });
         self.drop_link(CloseReason::OwnStop); // if it was not accepted yet
         self.settings.retry = None;
     }
@@ -263,7 +268,7 @@ impl Session {
         self.token
     }
 
-    fn order(&mut self, order: Order) {
+    fn order(&mut self, order: ClientOrder) {
         let now = clock::now();
         let told = self.client.command(now, order, &mut self.out);
         if let Err(reason) = self.drain(now, told) {
@@ -273,7 +278,7 @@ impl Session {
     }
 
     /// One connection to the next address, up to the broker's yes.
-    fn try_connect(&mut self) -> Result<Box<Accepted>, Fault> {
+    fn try_connect(&mut self) -> Result<Box<ConnectAccepted>, ConnectError> {
         self.drop_link(CloseReason::OwnStop);
         (self.farewell, self.is_accepted) = (None, false);
         self.prepare()?;
@@ -288,15 +293,15 @@ impl Session {
         loop {
             let now = clock::now();
             self.turn(now)?;
-            let is_yes = |event: &Event| matches!(event, Event::Connected(_));
+            let is_yes = |event: &MqttEvent| matches!(event, MqttEvent::Connected(_));
             if let Some(at) = self.events.iter().position(is_yes)
-                && let Some(Event::Connected(accepted)) = self.events.remove(at)
+                && let Some(MqttEvent::Connected(accepted)) = self.events.remove(at)
             {
                 return self.accepted(accepted);
             }
             if now.mono >= until {
                 let text = format!("{address}: no CONNACK in time. Does it speak MQTT there?");
-                return Err(Fault::new(What::TimedOut, text));
+                return Err(ConnectError::new(ConnectErrorKind::TimedOut, text));
             }
             if let Some(link) = &self.link {
                 link.wait((until - now.mono).min(WAIT_MAX));
@@ -305,7 +310,7 @@ impl Session {
     }
 
     /// The profile of the next connection: a proof is made anew for each.
-    fn prepare(&mut self) -> Result<(), Fault> {
+    fn prepare(&mut self) -> Result<(), ConnectError> {
         let Some(who) = &self.settings.scram else { return Ok(()) };
         let proof = Proof::new(who, random()?);
         let first = proof.first();
@@ -314,13 +319,19 @@ impl Session {
         Ok(())
     }
 
-    fn accepted(&mut self, accepted: Box<Accepted>) -> Result<Box<Accepted>, Fault> {
+    fn accepted(
+        &mut self,
+        accepted: Box<ConnectAccepted>,
+    ) -> Result<Box<ConnectAccepted>, ConnectError> {
         if let Some(proof) = self.proof.take()
             && !accepted.auth_data.as_ref().is_some_and(|last| proof.is_proved(last))
         {
             self.drop_link(CloseReason::AuthFailed);
             let text = "the broker did not prove that it knows the password: is it the right one?";
-            return Err(Fault::new(What::Refused(ReasonCode::NotAuthorized), text));
+            return Err(ConnectError::new(
+                ConnectErrorKind::Refused(ReasonCode::NotAuthorized),
+                text,
+            ));
         }
         if let Some(given) = &accepted.client_id {
             let client_id = Formula::plain(given);
@@ -332,14 +343,14 @@ impl Session {
             for at in 0..self.wishes.len() {
                 let (wish, properties) = self.wishes[at].clone();
                 let token = OWN_TOKENS;
-                self.order(Order::Subscribe { token, wishes: vec![wish], properties });
+                self.order(ClientOrder::Subscribe { token, wishes: vec![wish], properties });
             }
         }
         Ok(accepted)
     }
 
     /// Notes a failure: which address is next, and when.
-    fn failed(&mut self, fault: Fault) -> Fault {
+    fn failed(&mut self, fault: ConnectError) -> ConnectError {
         self.drop_link(CloseReason::ConnectFailed);
         let count = self.settings.addresses.len();
         self.tries = self.tries.saturating_add(1);
@@ -362,7 +373,7 @@ impl Session {
     }
 
     /// One look at the link and the clock.
-    fn turn(&mut self, now: Now) -> Result<(), Fault> {
+    fn turn(&mut self, now: Now) -> Result<(), ConnectError> {
         let Some(link) = &mut self.link else { return Ok(()) };
         let result = link.flush().and_then(|()| link.receive());
         let taken = self.take_inbox(now);
@@ -409,7 +420,7 @@ impl Session {
         self.wake_at = self.out.take_wake().or(self.wake_at);
         self.silence_ms = self.out.take_silence().unwrap_or(self.silence_ms);
         self.out.take_tell_drained();
-        let words: Vec<Event> = self.out.words().collect();
+        let words: Vec<MqttEvent> = self.out.words().collect();
         let mut sent = Ok(());
         if let Some(link) = &mut self.link
             && !bytes.is_empty()
@@ -421,13 +432,13 @@ impl Session {
     }
 
     /// What the session does about a word itself, and what it hands on.
-    fn note(&mut self, now: Now, word: Event) {
+    fn note(&mut self, now: Now, word: MqttEvent) {
         match word {
-            Event::Challenge(challenge) => {
+            MqttEvent::Challenge(challenge) => {
                 let answer = self.proof.as_mut().and_then(|proof| proof.answer(&challenge));
                 let order = match answer {
-                    Some(answer) => Order::Prove(answer),
-                    None => Order::Disconnect {
+                    Some(answer) => ClientOrder::Prove(answer),
+                    None => ClientOrder::Disconnect {
                         reason: ReasonCode::UnspecifiedError,
                         properties: Block::default(),
                     },
@@ -438,20 +449,23 @@ impl Session {
                 }
             }
             // It may have come, or not: at QoS 1 and 2 it is better to send it again.
-            Event::Lost { token, message: Some(message) } => {
-                let told =
-                    self.client.command(now, Order::Publish { token, message }, &mut self.out);
+            MqttEvent::Lost { token, message: Some(message) } => {
+                let told = self.client.command(
+                    now,
+                    ClientOrder::Publish { token, message },
+                    &mut self.out,
+                );
                 let _ = self.drain(now, told);
             }
-            Event::Subscribed { token: OWN_TOKENS, .. } | Event::Pong => {}
-            Event::Refused(farewell) => self.farewell = Some((farewell, true)),
-            Event::Disconnected(farewell) => self.farewell = Some((farewell, false)),
+            MqttEvent::Subscribed { token: OWN_TOKENS, .. } | MqttEvent::Pong => {}
+            MqttEvent::Refused(farewell) => self.farewell = Some((farewell, true)),
+            MqttEvent::Disconnected(farewell) => self.farewell = Some((farewell, false)),
             word => self.events.push_back(word),
         }
     }
 
     /// The connection has ended; says why, with what the broker said.
-    fn ended(&mut self, reason: CloseReason) -> Fault {
+    fn ended(&mut self, reason: CloseReason) -> ConnectError {
         let address = self.address().clone();
         self.drop_link(reason);
         let now = clock::now();
@@ -461,18 +475,21 @@ impl Session {
         }
         let Some((farewell, is_refusal)) = self.farewell.take() else {
             let text = format!("{address}: the connection ended: {}", reason.meaning());
-            return Fault::new(What::Ended(reason), text);
+            return ConnectError::new(ConnectErrorKind::Ended(reason), text);
         };
         let code = farewell.reason;
         let (what, verb, kind) = match is_refusal {
-            true => (What::Refused(code), "refused it", PacketKind::Connack),
-            false => (What::Farewell(code), "ended it", PacketKind::Disconnect),
+            true => (ConnectErrorKind::Refused(code), "refused it", PacketKind::Connack),
+            false => (ConnectErrorKind::Farewell(code), "ended it", PacketKind::Disconnect),
         };
         let name = code.name(kind).replace('_', " ");
         let said = farewell.text.map_or(String::new(), |text| format!(" ({text})"));
         let elsewhere = farewell.elsewhere.map_or(String::new(), |to| format!(" Try {to}."));
         let advice = advice(code);
-        Fault::new(what, format!("{address}: the broker {verb}: {name}{said}. {advice}{elsewhere}"))
+        ConnectError::new(
+            what,
+            format!("{address}: the broker {verb}: {name}{said}. {advice}{elsewhere}"),
+        )
     }
 
     fn drop_link(&mut self, reason: CloseReason) {
@@ -495,9 +512,10 @@ impl Drop for Session {
     }
 }
 
-fn random() -> Result<[u8; 18], Fault> {
+fn random() -> Result<[u8; 18], ConnectError> {
     let mut bytes = [0; 18];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Fault::new(What::Settings, format!("no random numbers: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        ConnectError::new(ConnectErrorKind::Settings, format!("no random numbers: {error}"))
+    })?;
     Ok(bytes)
 }

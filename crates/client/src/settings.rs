@@ -1,6 +1,6 @@
 //! What a session is asked for.
 
-use crate::{Address, Trust};
+use crate::{BrokerAddress, Trust};
 use proto_mqtt::client::Profile;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Settings {
     /// Where the broker is; the others are tried when the ones before do not answer.
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<BrokerAddress>,
     /// After a failure the next address is taken, and stayed with; else the first is always tried
     /// first.
     pub round_robin: bool,
@@ -22,14 +22,14 @@ pub struct Settings {
     /// Time for name, connection, TLS, WebSocket and CONNACK, each address.
     pub connect_timeout: Duration,
     /// When to come back after the connection was lost; `None`: not.
-    pub retry: Option<Retry>,
+    pub retry: Option<Backoff>,
     /// The address to call from.
     pub from: Option<IpAddr>,
 }
 
 impl Settings {
     /// One address, ten seconds to connect, and no return.
-    pub fn new(address: Address, profile: Profile) -> Settings {
+    pub fn new(address: BrokerAddress, profile: Profile) -> Settings {
         Settings {
             addresses: vec![address],
             round_robin: false,
@@ -45,7 +45,7 @@ impl Settings {
 
 /// How long to wait before a return: doubled from `min` to `max`, half of it drawn at random.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Retry {
+pub struct Backoff {
     /// The first wait.
     pub min: Duration,
     /// The longest one.

@@ -1,6 +1,6 @@
 //! Whom a session believes, and what it shows of itself: certificates for TLS.
 
-use crate::fault::{Fault, What};
+use crate::fault::{ConnectError, ConnectErrorKind};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// What is looked at in the broker's certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Check {
+pub enum CertificateCheck {
     /// Who vouches for it, and its name.
     #[default]
     All,
@@ -37,7 +37,7 @@ pub struct Trust {
     /// Its key, PEM.
     pub key_file: Option<PathBuf>,
     /// What is looked at.
-    pub check: Check,
+    pub check: CertificateCheck,
     /// Protocols that are offered by ALPN.
     pub alpn: Vec<String>,
     /// TLS 1.3 alone, or 1.2 alone; `None`: the best both know.
@@ -63,7 +63,7 @@ impl Trust {
     }
 
     /// Reads the files. The fault says which of them is wrong, and how.
-    pub fn config(&self) -> Result<Arc<ClientConfig>, Fault> {
+    pub fn config(&self) -> Result<Arc<ClientConfig>, ConnectError> {
         let provider = Arc::new(ring::default_provider());
         let versions = match &self.version {
             Some(version) => std::slice::from_ref(version),
@@ -71,7 +71,12 @@ impl Trust {
         };
         let config = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
-            .map_err(|error| Fault::new(What::Settings, format!("TLS cannot be used: {error}")))?;
+            .map_err(|error| {
+                ConnectError::new(
+                    ConnectErrorKind::Settings,
+                    format!("TLS cannot be used: {error}"),
+                )
+            })?;
         let verifier = self.verifier(provider)?;
         let config = config.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match (&self.cert_file, &self.key_file) {
@@ -86,20 +91,20 @@ impl Trust {
         Ok(Arc::new(config))
     }
 
-    fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Believer, Fault> {
-        let names = self.check == Check::All;
-        if self.check == Check::Nothing {
+    fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Believer, ConnectError> {
+        let names = self.check == CertificateCheck::All;
+        if self.check == CertificateCheck::Nothing {
             return Ok(Believer { inner: None, own: Vec::new(), names, provider });
         }
         let (roots, own) = self.roots()?;
         let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
             .build()
-            .map_err(|error| Fault::new(What::Settings, error.to_string()))?;
+            .map_err(|error| ConnectError::new(ConnectErrorKind::Settings, error.to_string()))?;
         Ok(Believer { inner: Some(inner), own, names, provider })
     }
 
     /// The authorities that are believed, and those of them that were named and not the system's.
-    fn roots(&self) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), Fault> {
+    fn roots(&self) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConnectError> {
         let (mut roots, mut own) = (RootCertStore::empty(), Vec::new());
         let mut files: Vec<PathBuf> = self.ca_file.iter().cloned().collect();
         if let Some(folder) = &self.ca_folder {
@@ -120,17 +125,17 @@ impl Trust {
         }
         if roots.is_empty() {
             let text = "there is no authority to believe: name its certificate (--cafile FILE)";
-            return Err(Fault::new(What::Settings, text));
+            return Err(ConnectError::new(ConnectErrorKind::Settings, text));
         }
         Ok((roots, own))
     }
 }
 
-fn wrong(path: &Path, error: &dyn std::fmt::Display) -> Fault {
-    Fault::new(What::Settings, format!("{}: {error}", path.display()))
+fn wrong(path: &Path, error: &dyn std::fmt::Display) -> ConnectError {
+    ConnectError::new(ConnectErrorKind::Settings, format!("{}: {error}", path.display()))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
     let all = CertificateDer::pem_file_iter(path).map_err(|error| wrong(path, &error))?;
     let all: Result<Vec<_>, _> = all.collect();
     let all = all.map_err(|error| wrong(path, &error))?;
@@ -140,7 +145,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
     Ok(all)
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Fault> {
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ConnectError> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| wrong(path, &error))
 }
 
@@ -290,7 +295,7 @@ mod tests {
             let (both, file) = named(&["elsewhere"], is_ca);
             let both_named = Trust { ca_file: Some(file.path().into()), ..Trust::default() };
             assert!(!believed(&both_named, &both, "localhost", now_s), "{is_ca:?}: RFC 6125");
-            let insecure = Trust { check: Check::NotTheName, ..trust };
+            let insecure = Trust { check: CertificateCheck::NotTheName, ..trust };
             assert!(believed(&insecure, &end, "elsewhere", now_s), "{is_ca:?}");
             assert!(!believed(&insecure, &other, "localhost", now_s), "{is_ca:?}");
         }

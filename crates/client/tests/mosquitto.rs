@@ -2,8 +2,8 @@
 //! these tests say so and pass.
 
 use client::{
-    Address, Check, Clean, Event, Formula, Profile, Publication, Qos, ReasonCode, Session,
-    Settings, Trust, Version, What, Wish,
+    BrokerAddress, CertificateCheck, Clean, ConnectErrorKind, Formula, MqttEvent, Profile,
+    Publication, Qos, ReasonCode, Session, Settings, SubscriptionOptions, Trust, Version,
 };
 use std::net::TcpListener;
 use std::path::Path;
@@ -53,12 +53,12 @@ impl Mosquitto {
         Some(Mosquitto { child, folder, tls, web })
     }
 
-    fn settings(&self, address: Address, profile: Profile) -> Settings {
+    fn settings(&self, address: BrokerAddress, profile: Profile) -> Settings {
         Settings { addresses: vec![address], ..Settings::new(self.unix(), profile) }
     }
 
-    fn unix(&self) -> Address {
-        Address::unix(self.folder.path().join("socket"))
+    fn unix(&self) -> BrokerAddress {
+        BrokerAddress::unix(self.folder.path().join("socket"))
     }
 
     fn session(&self, settings: Settings) -> Session {
@@ -83,12 +83,12 @@ fn profile(version: Version, name: &str) -> Profile {
     Profile::new(version, Formula::plain(name))
 }
 
-fn next(session: &mut Session) -> Event {
+fn next(session: &mut Session) -> MqttEvent {
     session.poll(PATIENCE).expect("it stays connected").expect("something in time")
 }
 
 fn subscribe(session: &mut Session, filter: &str) {
-    let wish = Wish {
+    let wish = SubscriptionOptions {
         filter: filter.into(),
         qos: Qos::ExactlyOnce,
         no_local: false,
@@ -96,7 +96,7 @@ fn subscribe(session: &mut Session, filter: &str) {
         retain_handling: Default::default(),
     };
     let token = session.subscribe(vec![wish], Default::default());
-    while !matches!(next(session), Event::Subscribed { token: of, .. } if of == token) {}
+    while !matches!(next(session), MqttEvent::Subscribed { token: of, .. } if of == token) {}
 }
 
 fn message(topic: &str, payload: &[u8], qos: Qos) -> Publication {
@@ -113,11 +113,11 @@ fn talk(session: &mut Session, topic: &str, payload: &[u8]) {
         let (mut is_heard, mut is_taken) = (false, false);
         while !(is_heard && is_taken) {
             match next(session) {
-                Event::Message { message, qos: of, .. } => {
+                MqttEvent::Message { message, qos: of, .. } => {
                     assert!(!is_heard && of == qos && message.payload() == payload);
                     is_heard = true;
                 }
-                Event::Published { token: of, result } => {
+                MqttEvent::Published { token: of, result } => {
                     assert!(of == token && result.is_ok(), "{result:?}");
                     is_taken = true;
                 }
@@ -132,7 +132,7 @@ fn talk(session: &mut Session, topic: &str, payload: &[u8]) {
 fn every_version_speaks_over_every_transport() {
     let Some(broker) = Mosquitto::start() else { return };
     let trust = Trust { ca_file: Some(broker.folder.path().join("crt")), ..Trust::default() };
-    let parse = |text: String| Address::parse(&text).expect("an address");
+    let parse = |text: String| BrokerAddress::parse(&text).expect("an address");
     let addresses = [
         broker.unix(),
         parse(format!("mqtts://localhost:{}", broker.tls)),
@@ -156,20 +156,20 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_that_was_asked_for() 
     let Some(broker) = Mosquitto::start() else { return };
     drop(broker.session(broker.settings(broker.unix(), profile(Version::V311, "up"))));
     let to = |host: &str| {
-        let address = Address::parse(&format!("mqtts://{host}:{}", broker.tls));
+        let address = BrokerAddress::parse(&format!("mqtts://{host}:{}", broker.tls));
         broker.settings(address.expect("an address"), profile(Version::V5, "c"))
     };
     let ca_file = Some(broker.folder.path().join("crt"));
-    let connect = |settings: Settings, check: Check, ca_file: Option<_>| {
+    let connect = |settings: Settings, check: CertificateCheck, ca_file: Option<_>| {
         let trust = Trust { ca_file, check, ..Trust::default() };
         let settings = Settings { trust, ..settings };
         Session::new(settings).and_then(|mut session| session.connect()).map_err(|f| f.what)
     };
-    assert!(connect(to("localhost"), Check::All, ca_file.clone()).is_ok());
-    let other = connect(to("127.0.0.1"), Check::All, ca_file.clone());
-    assert_eq!(other.err(), Some(What::Tls), "another name");
-    assert!(connect(to("127.0.0.1"), Check::NotTheName, ca_file).is_ok());
-    assert!(connect(to("127.0.0.1"), Check::Nothing, None).is_ok());
+    assert!(connect(to("localhost"), CertificateCheck::All, ca_file.clone()).is_ok());
+    let other = connect(to("127.0.0.1"), CertificateCheck::All, ca_file.clone());
+    assert_eq!(other.err(), Some(ConnectErrorKind::Tls), "another name");
+    assert!(connect(to("127.0.0.1"), CertificateCheck::NotTheName, ca_file).is_ok());
+    assert!(connect(to("127.0.0.1"), CertificateCheck::Nothing, None).is_ok());
 }
 
 #[test]
@@ -184,13 +184,13 @@ fn a_session_goes_on_after_its_connection() {
         let other = profile(version, "other");
         let mut other = broker.session(broker.settings(broker.unix(), other));
         let token = other.publish(message("kept/x", b"1", Qos::ExactlyOnce));
-        while !matches!(next(&mut other), Event::Published { token: of, .. } if of == token) {}
+        while !matches!(next(&mut other), MqttEvent::Published { token: of, .. } if of == token) {}
         // What is published without a connection waits for one.
         session.publish(message("kept/y", b"2", Qos::AtLeastOnce));
         assert!(session.connect().expect("a connection").session_present);
         let mut heard = Vec::new();
         while heard.len() < 2 {
-            if let Event::Message { message, .. } = next(&mut session) {
+            if let MqttEvent::Message { message, .. } = next(&mut session) {
                 heard.push(message.topic().to_owned());
             }
         }
@@ -201,14 +201,15 @@ fn a_session_goes_on_after_its_connection() {
 #[test]
 fn a_broker_that_is_not_there_is_said_to_be_so() {
     let port = free_port();
-    let nowhere = Settings::new(Address::tcp("127.0.0.1", port), profile(Version::V5, "c"));
+    let nowhere = Settings::new(BrokerAddress::tcp("127.0.0.1", port), profile(Version::V5, "c"));
     let fault = Session::new(nowhere).expect("good settings").connect().expect_err("nobody");
-    assert_eq!(fault.what, What::Unreachable);
+    assert_eq!(fault.what, ConnectErrorKind::Unreachable);
     assert!(fault.text.starts_with(&format!("mqtt://127.0.0.1:{port}: ")), "{fault}");
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = silent.local_addr().expect("an address").port();
-    let mut waiting = Settings::new(Address::tcp("127.0.0.1", port), profile(Version::V5, "c"));
+    let mut waiting =
+        Settings::new(BrokerAddress::tcp("127.0.0.1", port), profile(Version::V5, "c"));
     waiting.connect_timeout = Duration::from_millis(50);
     let fault = Session::new(waiting).expect("good settings").connect().expect_err("silence");
-    assert_eq!(fault.what, What::TimedOut);
+    assert_eq!(fault.what, ConnectErrorKind::TimedOut);
 }

@@ -9,8 +9,8 @@ use crate::plan::{DeviceNumber, names, version};
 use proto_miop::codec::classic;
 use proto_miop::codec::frame::{self, Frame, Opcode};
 use proto_miop::codec::property::Props;
-use proto_miop::codec::record::{ClassicRecord, Record};
-use proto_miop::codec::{Fault, Version};
+use proto_miop::codec::record::{ClassicRecord, PushRecord};
+use proto_miop::codec::{FrameFault, Version};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -97,7 +97,7 @@ impl Line {
             Frame::new(Opcode::Bind, props).write(&mut out);
         } else {
             let props = format!("u:{name}@{product}\nt:300");
-            classic::write_props(version, classic::Opcode::Bind, props.as_bytes(), &mut out);
+            classic::write_props(version, classic::ClassicOpcode::Bind, props.as_bytes(), &mut out);
         }
         let mut line = Line { stream, device, version, bytes: Vec::new(), heard: VecDeque::new() };
         line.say(&out)?;
@@ -158,7 +158,7 @@ impl Line {
         } else {
             for id in ids {
                 let props = format!("ack:{id}");
-                let opcode = classic::Opcode::MsgAck;
+                let opcode = classic::ClassicOpcode::MsgAck;
                 classic::write_props(self.version, opcode, props.as_bytes(), &mut out);
             }
         }
@@ -170,7 +170,7 @@ impl Line {
         let mut out = Vec::new();
         match self.version {
             Version::V7 => Frame::new(Opcode::Ping, Props::default()).write(&mut out),
-            classic => classic::write_header(classic, classic::Opcode::Ping, &mut out),
+            classic => classic::write_header(classic, classic::ClassicOpcode::Ping, &mut out),
         }
         self.say(&out)
     }
@@ -183,7 +183,7 @@ impl Line {
         } else {
             let (product, name) = names(self.device);
             let props = format!("u:{name}@{product}");
-            let opcode = classic::Opcode::Unbind;
+            let opcode = classic::ClassicOpcode::Unbind;
             classic::write_props(self.version, opcode, props.as_bytes(), &mut out);
         }
         self.say(&out)
@@ -229,7 +229,7 @@ impl Line {
 fn newest(
     (frame, length): (Frame<'_>, usize),
     heard: &mut VecDeque<Heard>,
-) -> Result<usize, Fault> {
+) -> Result<usize, FrameFault> {
     let props = &frame.props;
     heard.push_back(match frame.opcode {
         Opcode::BindAck if props.result.is_some_and(|result| result <= 1) => {
@@ -246,11 +246,11 @@ fn newest(
         Opcode::Msg => {
             let mut rest = frame.payload;
             while !rest.is_empty() {
-                let record = Record::read(&mut rest)?;
+                let record = PushRecord::read(&mut rest)?;
                 heard.push_back(Heard::Push(Came {
                     at: clock::now_us(),
                     id: record.id,
-                    high: Some(record.flags & Record::HIGH != 0),
+                    high: Some(record.flags & PushRecord::HIGH != 0),
                     collapse: Some(record.collapse.to_vec()),
                     body: record.body.to_vec(),
                 }));
@@ -258,7 +258,7 @@ fn newest(
             return Ok(length);
         }
         Opcode::Pong => Heard::Pong,
-        Opcode::ReportAck => Heard::Taken(props.report_seq.ok_or(Fault::MissingProperty)?),
+        Opcode::ReportAck => Heard::Taken(props.report_seq.ok_or(FrameFault::MissingProperty)?),
         Opcode::UnbindAck => Heard::Unbound,
         _ => return Ok(length),
     });
@@ -266,15 +266,15 @@ fn newest(
 }
 
 fn old(
-    (frame, length): (classic::Frame<'_>, usize),
+    (frame, length): (classic::ClassicFrame<'_>, usize),
     heard: &mut VecDeque<Heard>,
-) -> Result<usize, Fault> {
+) -> Result<usize, FrameFault> {
     match frame.opcode {
-        classic::Opcode::BindAck => match frame.props.number("r")? {
+        classic::ClassicOpcode::BindAck => match frame.props.number("r")? {
             Some(0) => heard.push_back(Heard::Bound { waiting: None, epoch: None }),
             code => heard.push_back(Heard::Refused(code.unwrap_or(0) as u32)),
         },
-        classic::Opcode::Msg => {
+        classic::ClassicOpcode::Msg => {
             let mut rest = frame.data;
             while !rest.is_empty() {
                 let record = ClassicRecord::read(&mut rest)?;
@@ -283,8 +283,8 @@ fn old(
                 heard.push_back(Heard::Push(Came { at, id, high: None, collapse: None, body }));
             }
         }
-        classic::Opcode::Pong => heard.push_back(Heard::Pong),
-        classic::Opcode::UnbindAck => heard.push_back(Heard::Unbound),
+        classic::ClassicOpcode::Pong => heard.push_back(Heard::Pong),
+        classic::ClassicOpcode::UnbindAck => heard.push_back(Heard::Unbound),
         _ => {}
     }
     Ok(length)

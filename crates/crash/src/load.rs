@@ -4,8 +4,8 @@
 //! any more looks whether it is over; it never decides what that silence means.
 
 pub mod crowd;
-pub mod office;
 pub mod orders;
+pub mod registers;
 
 use crate::book::Tally;
 use crate::book::fact::Fact;

@@ -12,8 +12,8 @@ use crate::dice::Dice;
 use crate::hook::Hook;
 use crate::line::Line;
 use crate::load::crowd::{self, Host};
-use crate::load::office::Office;
 use crate::load::orders::{self, Keyed};
+use crate::load::registers::Registers;
 use crate::load::{Numbers, Scene, Seen};
 use crate::mqtt::{self, Mqtt};
 use crate::plan::{CROWD, DeviceNumber, GROUPS, PRODUCT, Plan, SLEEPERS, TAGGED, members, names};
@@ -99,7 +99,7 @@ struct Run<'a> {
     home: Home,
     hook: Option<Hook>,
     book: Book,
-    office: Office,
+    registers: Registers,
     mqtt: Mqtt,
     numbers: Numbers,
     keyed: Vec<Vec<Keyed>>,
@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
             home,
             hook,
             book: Book::new(plan.seed),
-            office: Office::new(plan.tags),
+            registers: Registers::new(plan.tags),
             mqtt: Mqtt::default(),
             numbers: Numbers::default(),
             keyed: vec![Vec::new(); APPLICATIONS],
@@ -245,8 +245,8 @@ impl<'a> Run<'a> {
             return;
         }
         let began = clock::now_us();
-        let mut facts = self.office.look(scene);
-        let fleeting = self.office.fleeting();
+        let mut facts = self.registers.look(scene);
+        let fleeting = self.registers.fleeting();
         facts.extend(audit::run(scene, depth, &fleeting, dice));
         let visited = clock::now_us();
         self.write_down(facts);
@@ -282,7 +282,7 @@ impl<'a> Run<'a> {
     /// Load from all sides, and the end of the server.
     fn load(&mut self, scene: &Scene, server: &mut Server, (end, load_ms): (End, u64)) {
         let began = clock::now_us();
-        let (numbers, office) = (&self.numbers, &mut self.office);
+        let (numbers, registers) = (&self.numbers, &mut self.registers);
         let (keyed, hosts) = (&mut self.keyed, &mut self.hosts);
         let (mqtt, plan) = (&mut self.mqtt, self.plan);
         let (seen, topics, alive, (stopped, at)) = std::thread::scope(|threads| {
@@ -302,7 +302,7 @@ impl<'a> Run<'a> {
                 parties.push(threads.spawn(move || crowd::run(scene, party, numbers, host)));
             }
             if plan.miop {
-                parties.push(threads.spawn(move || office.run(scene, 200, numbers)));
+                parties.push(threads.spawn(move || registers.run(scene, 200, numbers)));
             }
             clock::rest(load_ms);
             let (alive, at) = (!server.has_died(), clock::now_us());

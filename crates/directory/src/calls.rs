@@ -10,12 +10,14 @@
 //!
 //! Every command has one key, so nothing has to lie together in a cluster.
 
-use crate::fleet::{Fleet, Order, Reply};
+use crate::connections::{RedisCommand, RedisConnections, Reply};
 use crate::settings::Settings;
-use crate::url::Kind;
+use crate::url::RedisKind;
 use crate::{reply, script};
-use model::ports::directory::{Batch, Directory, Entry, Fault, History, Lease, Put};
-use model::presence::{Digest, NodeName, Record, Version, bucket};
+use model::ports::directory::{
+    Batch, Directory, DirectoryEntry, DirectoryError, History, Lease, Put,
+};
+use model::presence::{Digest, NodeName, PresenceRecord, PresenceVersion, bucket};
 use redis::Value;
 use std::ops::Range;
 
@@ -31,7 +33,7 @@ const KEYS_AT_ONCE: usize = 1_024;
 /// each with the time limit. Bytes of [`Directory::traffic`] are counted where they are written
 /// and read, before encryption: all commands and replies with those of Sentinels, TLS and TCP not.
 pub struct Redis {
-    fleet: Fleet,
+    fleet: RedisConnections,
     prefix: String,
     /// Leases asked for, to make ids of histories unique.
     leases: u64,
@@ -40,7 +42,7 @@ pub struct Redis {
 impl Redis {
     /// Connects at the first call. The error says what is wrong with the settings.
     pub fn new(settings: &Settings) -> Result<Redis, String> {
-        let fleet = Fleet::new(settings)?;
+        let fleet = RedisConnections::new(settings)?;
         Ok(Redis { fleet, prefix: settings.prefix.clone(), leases: 0 })
     }
 
@@ -66,35 +68,35 @@ impl Redis {
     }
 
     /// What renews a lease.
-    fn renewal(&self, lease: &Lease, ms: u64) -> [Order; 2] {
+    fn renewal(&self, lease: &Lease, ms: u64) -> [RedisCommand; 2] {
         let (node, boot) = (lease.node.as_str(), format!("{:x}", lease.boot));
         let (key, list) = (self.node_key(&lease.node), self.nodes_key());
         let set = ["SET", &key, &boot, "PX", &ms.max(1).to_string()];
-        [Order::new(&key, &set), Order::new(&list, &["HSET", &list, node, &boot])]
+        [RedisCommand::new(&key, &set), RedisCommand::new(&list, &["HSET", &list, node, &boot])]
     }
 }
 
 /// What tells the history that a master has: an id of the data, the id of its replication, and
 /// which start of the server it is. The first goes with the data, the second with a fail-over, the
 /// third with a restart that may have come back with less.
-fn watch(key: &str, id: &str) -> [Order; 4] {
+fn watch(key: &str, id: &str) -> [RedisCommand; 4] {
     [
-        Order::new(key, &["SET", key, id, "NX"]),
-        Order::new(key, &["GET", key]),
-        Order::new(key, &["INFO", "replication"]),
-        Order::new(key, &["INFO", "server"]),
+        RedisCommand::new(key, &["SET", key, id, "NX"]),
+        RedisCommand::new(key, &["GET", key]),
+        RedisCommand::new(key, &["INFO", "replication"]),
+        RedisCommand::new(key, &["INFO", "server"]),
     ]
 }
 
 /// The words of it.
-fn watched(replies: &mut impl Iterator<Item = Reply>) -> Result<String, Fault> {
+fn watched(replies: &mut impl Iterator<Item = Reply>) -> Result<String, DirectoryError> {
     let [made, id, replication, server] =
         [(); 4].map(|()| replies.next().unwrap_or(Ok(Value::Nil)));
     made?;
     let (id, replication) = (reply::text(id?)?, reply::text(replication?)?);
     let server = reply::text(server?)?;
     let line = |text, name| match reply::line(text, name) {
-        "" => Err(Fault::Nonsense(format!("INFO has no `{name}`"))),
+        "" => Err(DirectoryError::Nonsense(format!("INFO has no `{name}`"))),
         value => Ok(value.to_string()),
     };
     let (replication, run) = (line(&replication, "master_replid")?, line(&server, "run_id")?);
@@ -102,14 +104,14 @@ fn watched(replies: &mut impl Iterator<Item = Reply>) -> Result<String, Fault> {
 }
 
 impl Directory for Redis {
-    fn lease(&mut self, lease: &Lease, ms: u64) -> Result<History, Fault> {
+    fn lease(&mut self, lease: &Lease, ms: u64) -> Result<History, DirectoryError> {
         self.leases += 1;
         let id = format!("{}.{:x}.{}", lease.node, lease.boot, self.leases);
         let (renewal, alone) = (self.renewal(lease, ms), self.history_key());
         self.fleet.within(|fleet, deadline| {
             fleet.review(deadline);
             let keys = fleet.key_each(&alone);
-            let orders: Vec<Order> = keys.iter().flat_map(|key| watch(key, &id)).collect();
+            let orders: Vec<RedisCommand> = keys.iter().flat_map(|key| watch(key, &id)).collect();
             let mut replies = fleet.attempt(&orders, deadline).into_iter();
             let mut history = Vec::new();
             for _ in &keys {
@@ -124,26 +126,26 @@ impl Directory for Redis {
         })
     }
 
-    fn release(&mut self, lease: &Lease) -> Result<(), Fault> {
+    fn release(&mut self, lease: &Lease) -> Result<(), DirectoryError> {
         let (node, boot) = (lease.node.as_str(), format!("{:x}", lease.boot));
         let (key, list) = (self.node_key(&lease.node), self.nodes_key());
         let orders = [
-            Order::script(&script::RELEASE, &key, &[&boot]),
-            Order::script(&script::UNLIST, &list, &[node, &boot]),
+            RedisCommand::script(&script::RELEASE, &key, &[&boot]),
+            RedisCommand::script(&script::UNLIST, &list, &[node, &boot]),
         ];
         self.fleet.call(&orders)?.into_iter().try_for_each(|reply| reply::number(reply).map(drop))
     }
 
-    fn put(&mut self, batches: &[Batch]) -> Result<Vec<Put>, Fault> {
+    fn put(&mut self, batches: &[Batch]) -> Result<Vec<Put>, DirectoryError> {
         let full = || batches.iter().filter(|batch| !batch.entries.is_empty());
         let order = |batch: &Batch| {
             let entries = batch.entries.iter();
             let args = entries.flat_map(|(key, record)| [key.to_string(), record.encode()]);
             let key = self.bucket_key(batch.bucket);
-            Order::script(&script::PUT, &key, &args.collect::<Vec<_>>())
+            RedisCommand::script(&script::PUT, &key, &args.collect::<Vec<_>>())
         };
-        let orders: Vec<Order> = full().map(order).collect();
-        let is_cluster = self.fleet.kind() == Kind::Cluster;
+        let orders: Vec<RedisCommand> = full().map(order).collect();
+        let is_cluster = self.fleet.kind() == RedisKind::Cluster;
         let replies = self.fleet.within(|fleet, deadline| {
             if is_cluster {
                 part(fleet.attempt(&orders, deadline))
@@ -161,8 +163,10 @@ impl Directory for Redis {
                 let (index, text) = (reply::number(index)?, reply::text(text)?);
                 let put = usize::try_from(index).ok().and_then(|index| index.checked_sub(1));
                 let put = put.and_then(|index| results[first..].get_mut(index));
-                let (Some(put), Some(record)) = (put, Record::decode(&text)) else {
-                    return Err(Fault::Nonsense(format!("record {index} is kept as `{text}`")));
+                let (Some(put), Some(record)) = (put, PresenceRecord::decode(&text)) else {
+                    return Err(DirectoryError::Nonsense(format!(
+                        "record {index} is kept as `{text}`"
+                    )));
                 };
                 *put = Put::Kept(record);
             }
@@ -170,20 +174,25 @@ impl Directory for Redis {
         Ok(results)
     }
 
-    fn remove(&mut self, bucket: u16, keys: &[(Box<str>, Version)]) -> Result<u64, Fault> {
+    fn remove(
+        &mut self,
+        bucket: u16,
+        keys: &[(Box<str>, PresenceVersion)],
+    ) -> Result<u64, DirectoryError> {
         let args = keys.iter().flat_map(|(key, version)| [key.to_string(), version.to_string()]);
         let args: Vec<String> = args.collect();
-        let order = Order::script(&script::REMOVE, &self.bucket_key(bucket), &args);
+        let order = RedisCommand::script(&script::REMOVE, &self.bucket_key(bucket), &args);
         reply::number(first(self.fleet.call(&[order])?))
     }
 
-    fn digests(&mut self, of: &Lease, buckets: Range<u16>) -> Result<Vec<Digest>, Fault> {
+    fn digests(&mut self, of: &Lease, buckets: Range<u16>) -> Result<Vec<Digest>, DirectoryError> {
         let args = [of.node.to_string(), format!("{:x}", of.boot)];
         let mut digests = Vec::with_capacity(buckets.len());
         for start in buckets.clone().step_by(usize::from(BUCKETS_AT_ONCE)) {
             let end = start.saturating_add(BUCKETS_AT_ONCE).min(buckets.end);
-            let order = |bucket| Order::script(&script::DIGEST, &self.bucket_key(bucket), &args);
-            let orders: Vec<Order> = (start..end).map(order).collect();
+            let order =
+                |bucket| RedisCommand::script(&script::DIGEST, &self.bucket_key(bucket), &args);
+            let orders: Vec<RedisCommand> = (start..end).map(order).collect();
             for reply in self.fleet.call(&orders)? {
                 digests.push(digest(reply)?);
             }
@@ -191,9 +200,9 @@ impl Directory for Redis {
         Ok(digests)
     }
 
-    fn bucket(&mut self, bucket: u16) -> Result<Vec<Entry>, Fault> {
+    fn bucket(&mut self, bucket: u16) -> Result<Vec<DirectoryEntry>, DirectoryError> {
         let key = self.bucket_key(bucket);
-        let reply = first(self.fleet.call(&[Order::new(&key, &["HGETALL", &key])])?);
+        let reply = first(self.fleet.call(&[RedisCommand::new(&key, &["HGETALL", &key])])?);
         let mut entries = Vec::new();
         for (key, record) in reply::pairs(reply)? {
             let (key, record) = (reply::bytes(key)?, reply::bytes(record)?);
@@ -204,14 +213,14 @@ impl Directory for Redis {
         Ok(entries)
     }
 
-    fn find(&mut self, keys: &[Box<str>]) -> Result<Vec<Option<Record>>, Fault> {
+    fn find(&mut self, keys: &[Box<str>]) -> Result<Vec<Option<PresenceRecord>>, DirectoryError> {
         let mut found = Vec::with_capacity(keys.len());
         for keys in keys.chunks(KEYS_AT_ONCE) {
             let order = |key: &str| {
                 let place = self.bucket_key(bucket(key));
-                Order::new(&place, &["HGET", &place, key])
+                RedisCommand::new(&place, &["HGET", &place, key])
             };
-            let orders: Vec<Order> = keys.iter().map(|key| order(key)).collect();
+            let orders: Vec<RedisCommand> = keys.iter().map(|key| order(key)).collect();
             for reply in self.fleet.call(&orders)? {
                 found.push(reply::bytes(reply)?.and_then(decode));
             }
@@ -219,18 +228,18 @@ impl Directory for Redis {
         Ok(found)
     }
 
-    fn nodes(&mut self) -> Result<Vec<Lease>, Fault> {
+    fn nodes(&mut self) -> Result<Vec<Lease>, DirectoryError> {
         let list = self.nodes_key();
-        let listed = first(self.fleet.call(&[Order::new(&list, &["HKEYS", &list])])?);
+        let listed = first(self.fleet.call(&[RedisCommand::new(&list, &["HKEYS", &list])])?);
         let mut nodes = Vec::new();
         for name in reply::list(listed)? {
             nodes.extend(NodeName::parse(&reply::text(name)?).ok());
         }
         let order = |node: &NodeName| {
             let key = self.node_key(node);
-            Order::new(&key, &["GET", &key])
+            RedisCommand::new(&key, &["GET", &key])
         };
-        let orders: Vec<Order> = nodes.iter().map(order).collect();
+        let orders: Vec<RedisCommand> = nodes.iter().map(order).collect();
         let mut leases = Vec::new();
         for (node, reply) in nodes.into_iter().zip(self.fleet.call(&orders)?) {
             let boot = reply::bytes(reply)?.and_then(|boot| String::from_utf8(boot).ok());
@@ -247,7 +256,7 @@ impl Directory for Redis {
 
 /// The replies there are, where not all are faults: a master that is down does not hold up the
 /// others' part of a cluster.
-fn part(replies: Vec<Reply>) -> Result<Vec<Option<Value>>, Fault> {
+fn part(replies: Vec<Reply>) -> Result<Vec<Option<Value>>, DirectoryError> {
     let fault = replies.iter().find_map(|reply| reply.as_ref().err().cloned());
     match fault {
         Some(fault) if replies.iter().all(Result::is_err) => Err(fault),
@@ -259,15 +268,15 @@ fn first(replies: Vec<Value>) -> Value {
     replies.into_iter().next().unwrap_or_default()
 }
 
-fn decode(text: Vec<u8>) -> Option<Record> {
-    Record::decode(std::str::from_utf8(&text).ok()?)
+fn decode(text: Vec<u8>) -> Option<PresenceRecord> {
+    PresenceRecord::decode(std::str::from_utf8(&text).ok()?)
 }
 
-fn digest(reply: Value) -> Result<Digest, Fault> {
+fn digest(reply: Value) -> Result<Digest, DirectoryError> {
     let mut pair = reply::list(reply)?.into_iter();
     let mut next = || pair.next().unwrap_or_default();
     let (count, sum) = (reply::number(next())?, reply::text(next())?);
-    let wrong = |_| Fault::Nonsense(format!("a digest `{sum}`"));
+    let wrong = |_| DirectoryError::Nonsense(format!("a digest `{sum}`"));
     let sum = u64::from_str_radix(&sum, 16).map_err(wrong)?;
     Ok(Digest { count, sum })
 }

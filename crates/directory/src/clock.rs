@@ -1,6 +1,6 @@
 //! When a call has to be over: the one place of this room that reads the clock.
 
-use model::ports::directory::Fault;
+use model::ports::directory::DirectoryError;
 use std::time::{Duration, Instant};
 
 /// The end of a call's time.
@@ -16,10 +16,10 @@ impl Deadline {
     }
 
     /// What is left; nothing left is a fault.
-    pub(crate) fn left(&self) -> Result<Duration, Fault> {
+    pub(crate) fn left(&self) -> Result<Duration, DirectoryError> {
         let left = self.end.saturating_duration_since(now());
         // A socket's limit of zero would be none at all.
-        if left < Duration::from_micros(1) { Err(Fault::Slow) } else { Ok(left) }
+        if left < Duration::from_micros(1) { Err(DirectoryError::Slow) } else { Ok(left) }
     }
 
     /// An earlier end, so that three quarters of what is left are over: the rest is for others.

@@ -8,24 +8,24 @@ use crate::clock::Deadline;
 use crate::reply;
 use crate::settings::Access;
 use crate::slots::SlotMap;
-use crate::url::{Kind, Place, Target};
+use crate::url::{HostPort, RedisKind, RedisUrl};
 use crate::wire::Wire;
-use model::ports::directory::Fault;
+use model::ports::directory::DirectoryError;
 use std::collections::HashMap;
 
 /// Connections by place.
-pub(crate) type Wires = HashMap<Place, Wire>;
+pub(crate) type Wires = HashMap<HostPort, Wire>;
 
 /// Where commands go.
 pub(crate) struct Course {
-    target: Target,
+    target: RedisUrl,
     /// For Sentinels.
     access: Access,
     /// The server that has everything, unless it is a cluster.
-    master: Option<Place>,
+    master: Option<HostPort>,
     map: SlotMap,
     /// Masters of the cluster that were seen last.
-    seen: Vec<Place>,
+    seen: Vec<HostPort>,
     /// Who is asked first, counted up.
     first: usize,
     /// Whether something has happened since that does not fit.
@@ -34,7 +34,7 @@ pub(crate) struct Course {
 
 impl Course {
     /// Nothing is known yet.
-    pub(crate) fn new(target: Target, access: &Access) -> Course {
+    pub(crate) fn new(target: RedisUrl, access: &Access) -> Course {
         let account = target.sentinel_account.clone();
         let access = Access { account, db: 0, ..access.clone() };
         let (map, seen) = (SlotMap::default(), Vec::new());
@@ -42,7 +42,7 @@ impl Course {
     }
 
     /// Which Redis it is.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> RedisKind {
         self.target.kind
     }
 
@@ -57,16 +57,16 @@ impl Course {
     }
 
     /// A node said that a slot is elsewhere. More may have moved.
-    pub(crate) fn moved(&mut self, slot: u16, to: Place) -> Result<(), Fault> {
+    pub(crate) fn moved(&mut self, slot: u16, to: HostPort) -> Result<(), DirectoryError> {
         self.doubt();
         self.map.moved(slot, to)
     }
 
     /// Whether somebody whom commands may go to is there.
-    pub(crate) fn has(&self, place: &Place) -> bool {
+    pub(crate) fn has(&self, place: &HostPort) -> bool {
         match self.target.kind {
-            Kind::Standalone | Kind::Sentinel => self.master.as_ref() == Some(place),
-            Kind::Cluster => {
+            RedisKind::Standalone | RedisKind::Sentinel => self.master.as_ref() == Some(place),
+            RedisKind::Cluster => {
                 self.map.masters().contains(place) || self.target.places.contains(place)
             }
         }
@@ -78,13 +78,15 @@ impl Course {
         access: &Access,
         wires: &mut Wires,
         deadline: Deadline,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DirectoryError> {
         match self.target.kind {
-            Kind::Standalone => self.master = self.target.places.first().cloned(),
-            Kind::Sentinel if self.master.is_none() => self.ask_sentinels(deadline)?,
-            Kind::Cluster if self.map.is_empty() => self.ask_nodes(access, wires, deadline)?,
-            Kind::Sentinel | Kind::Cluster if self.is_stale => self.review(access, wires, deadline),
-            Kind::Sentinel | Kind::Cluster => {}
+            RedisKind::Standalone => self.master = self.target.places.first().cloned(),
+            RedisKind::Sentinel if self.master.is_none() => self.ask_sentinels(deadline)?,
+            RedisKind::Cluster if self.map.is_empty() => self.ask_nodes(access, wires, deadline)?,
+            RedisKind::Sentinel | RedisKind::Cluster if self.is_stale => {
+                self.review(access, wires, deadline)
+            }
+            RedisKind::Sentinel | RedisKind::Cluster => {}
         }
         Ok(())
     }
@@ -96,19 +98,19 @@ impl Course {
         // Not knowing better must leave time for what has to be done.
         let deadline = deadline.share(2);
         let _ = match self.target.kind {
-            Kind::Standalone => Ok(()),
-            Kind::Sentinel => self.ask_sentinels(deadline),
-            Kind::Cluster => self.ask_nodes(access, wires, deadline),
+            RedisKind::Standalone => Ok(()),
+            RedisKind::Sentinel => self.ask_sentinels(deadline),
+            RedisKind::Cluster => self.ask_nodes(access, wires, deadline),
         };
     }
 
     /// Where the commands about this slot go.
-    pub(crate) fn place(&self, slot: u16) -> Result<Place, Fault> {
+    pub(crate) fn place(&self, slot: u16) -> Result<HostPort, DirectoryError> {
         let place = match self.target.kind {
-            Kind::Cluster => self.map.master(slot),
-            Kind::Standalone | Kind::Sentinel => self.master.as_ref(),
+            RedisKind::Cluster => self.map.master(slot),
+            RedisKind::Standalone | RedisKind::Sentinel => self.master.as_ref(),
         };
-        let refused = || Fault::Refused(format!("CLUSTERDOWN no master has slot {slot}"));
+        let refused = || DirectoryError::Refused(format!("CLUSTERDOWN no master has slot {slot}"));
         place.cloned().ok_or_else(refused)
     }
 
@@ -121,7 +123,7 @@ impl Course {
     }
 
     /// Whoever answers first says who the master is.
-    fn ask_sentinels(&mut self, deadline: Deadline) -> Result<(), Fault> {
+    fn ask_sentinels(&mut self, deadline: Deadline) -> Result<(), DirectoryError> {
         let places = self.in_turn(self.target.places.clone());
         let count = places.len();
         let mut last = None;
@@ -134,23 +136,30 @@ impl Course {
                 Err(fault) => last = worse(last, fault),
             }
         }
-        Err(last.unwrap_or_else(|| Fault::Unreachable("there is no Sentinel".into())))
+        Err(last.unwrap_or_else(|| DirectoryError::Unreachable("there is no Sentinel".into())))
     }
 
-    fn ask_sentinel(&mut self, place: &Place, deadline: Deadline) -> Result<Place, Fault> {
+    fn ask_sentinel(
+        &mut self,
+        place: &HostPort,
+        deadline: Deadline,
+    ) -> Result<HostPort, DirectoryError> {
         let mut wire = Wire::open(place, &self.access, deadline)?;
         let name = self.target.master.as_bytes();
         let answer = wire.ask(&[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name], deadline);
         let answer = reply::done(answer?)?;
         if answer == redis::Value::Nil {
             let name = &self.target.master;
-            return Err(Fault::Refused(format!("the Sentinel {place} knows no master `{name}`")));
+            return Err(DirectoryError::Refused(format!(
+                "the Sentinel {place} knows no master `{name}`"
+            )));
         }
         let mut answer = reply::list(answer)?.into_iter();
         let mut next = || reply::text(answer.next().unwrap_or_default());
         let (host, port) = (next()?, next()?);
-        let port = port.parse().map_err(|_| Fault::Nonsense(format!("a port `{port}`")))?;
-        Ok(Place { host: host.into(), port })
+        let port =
+            port.parse().map_err(|_| DirectoryError::Nonsense(format!("a port `{port}`")))?;
+        Ok(HostPort { host: host.into(), port })
     }
 
     /// Whoever answers first tells the slots.
@@ -159,7 +168,7 @@ impl Course {
         access: &Access,
         wires: &mut Wires,
         deadline: Deadline,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DirectoryError> {
         let mut places = self.in_turn(self.target.places.clone());
         let others = self.seen.iter().filter(|place| !places.contains(place));
         places.extend(others.cloned().collect::<Vec<_>>());
@@ -186,10 +195,10 @@ impl Course {
                 Err(fault) => last = worse(last, fault),
             }
         }
-        Err(last.unwrap_or_else(|| Fault::Unreachable("there is no node".into())))
+        Err(last.unwrap_or_else(|| DirectoryError::Unreachable("there is no node".into())))
     }
 
-    fn in_turn(&self, mut places: Vec<Place>) -> Vec<Place> {
+    fn in_turn(&self, mut places: Vec<HostPort>) -> Vec<HostPort> {
         let first = self.first % places.len().max(1);
         places.rotate_left(first);
         places
@@ -202,9 +211,9 @@ fn one_of(deadline: Deadline, left: usize) -> Deadline {
 }
 
 /// Of several faults that which says most: a word of theirs before silence.
-fn worse(last: Option<Fault>, fault: Fault) -> Option<Fault> {
+fn worse(last: Option<DirectoryError>, fault: DirectoryError) -> Option<DirectoryError> {
     match last {
-        Some(last @ (Fault::Refused(_) | Fault::Nonsense(_))) => Some(last),
+        Some(last @ (DirectoryError::Refused(_) | DirectoryError::Nonsense(_))) => Some(last),
         _ => Some(fault),
     }
 }

@@ -10,8 +10,8 @@
 
 mod calls;
 mod clock;
+mod connections;
 mod course;
-mod fleet;
 mod names;
 mod reply;
 mod script;
@@ -24,6 +24,6 @@ mod url;
 mod wire;
 
 pub use calls::Redis;
-pub use settings::{Settings, Tls};
+pub use settings::{RedisTls, Settings};
 pub use stream::Stream;
-pub use url::{Account, Kind, Place, Target, parse};
+pub use url::{Credentials, HostPort, RedisKind, RedisUrl, parse};

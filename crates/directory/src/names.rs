@@ -5,14 +5,17 @@
 //! call that ran out of time, and the resolver ends each.
 
 use crate::clock::Deadline;
-use crate::url::Place;
-use model::ports::directory::Fault;
+use crate::url::HostPort;
+use model::ports::directory::DirectoryError;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::Builder;
 
 /// The addresses of a host.
-pub(crate) fn resolve(place: &Place, deadline: Deadline) -> Result<Vec<SocketAddr>, Fault> {
+pub(crate) fn resolve(
+    place: &HostPort,
+    deadline: Deadline,
+) -> Result<Vec<SocketAddr>, DirectoryError> {
     if let Ok(address) = place.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, place.port)]);
     }
@@ -23,7 +26,8 @@ pub(crate) fn resolve(place: &Place, deadline: Deadline) -> Result<Vec<SocketAdd
         // Whoever asked may have gone.
         let _ = sender.send(found);
     };
-    let unreachable = |why: &dyn std::fmt::Display| Fault::Unreachable(format!("{place}: {why}"));
+    let unreachable =
+        |why: &dyn std::fmt::Display| DirectoryError::Unreachable(format!("{place}: {why}"));
     Builder::new().name("resolver".into()).spawn(work).map_err(|error| unreachable(&error))?;
     match answer.recv_timeout(deadline.left()?) {
         Ok(Ok(addresses)) => Ok(addresses),

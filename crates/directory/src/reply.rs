@@ -1,18 +1,18 @@
 //! Replies to the values they stand for. A reply of another shape is nonsense, not a panic.
 
-use model::ports::directory::Fault;
+use model::ports::directory::DirectoryError;
 use redis::{ServerError, Value};
 
 /// The words of an error.
-pub(crate) fn refusal(error: &ServerError) -> Fault {
-    Fault::Refused(match error.details() {
+pub(crate) fn refusal(error: &ServerError) -> DirectoryError {
+    DirectoryError::Refused(match error.details() {
         Some(details) => format!("{} {details}", error.code()),
         None => error.code().to_string(),
     })
 }
 
 /// Anything but an error.
-pub(crate) fn done(value: Value) -> Result<Value, Fault> {
+pub(crate) fn done(value: Value) -> Result<Value, DirectoryError> {
     match value {
         Value::ServerError(error) => Err(refusal(&error)),
         value => Ok(value),
@@ -20,7 +20,7 @@ pub(crate) fn done(value: Value) -> Result<Value, Fault> {
 }
 
 /// A number that is not negative.
-pub(crate) fn number(value: Value) -> Result<u64, Fault> {
+pub(crate) fn number(value: Value) -> Result<u64, DirectoryError> {
     match done(value)? {
         Value::Int(number) => u64::try_from(number).map_err(|_| strange("a number", &number)),
         other => Err(strange("a number", &other)),
@@ -28,7 +28,7 @@ pub(crate) fn number(value: Value) -> Result<u64, Fault> {
 }
 
 /// Bytes, or none.
-pub(crate) fn bytes(value: Value) -> Result<Option<Vec<u8>>, Fault> {
+pub(crate) fn bytes(value: Value) -> Result<Option<Vec<u8>>, DirectoryError> {
     match done(value)? {
         Value::Nil => Ok(None),
         Value::BulkString(bytes) => Ok(Some(bytes)),
@@ -37,13 +37,13 @@ pub(crate) fn bytes(value: Value) -> Result<Option<Vec<u8>>, Fault> {
 }
 
 /// A text; what is no UTF-8 in it is replaced.
-pub(crate) fn text(value: Value) -> Result<String, Fault> {
+pub(crate) fn text(value: Value) -> Result<String, DirectoryError> {
     let bytes = bytes(value)?.ok_or_else(|| strange("a text", &Value::Nil))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A list.
-pub(crate) fn list(value: Value) -> Result<Vec<Value>, Fault> {
+pub(crate) fn list(value: Value) -> Result<Vec<Value>, DirectoryError> {
     match done(value)? {
         Value::Array(values) => Ok(values),
         other => Err(strange("a list", &other)),
@@ -51,11 +51,11 @@ pub(crate) fn list(value: Value) -> Result<Vec<Value>, Fault> {
 }
 
 /// A list of pairs, as hashes are told.
-pub(crate) fn pairs(value: Value) -> Result<Vec<(Value, Value)>, Fault> {
+pub(crate) fn pairs(value: Value) -> Result<Vec<(Value, Value)>, DirectoryError> {
     let mut values = list(value)?.into_iter();
     let mut pairs = Vec::with_capacity(values.len() / 2);
     while let Some(first) = values.next() {
-        let second = values.next().ok_or_else(|| Fault::Nonsense("half a pair".into()))?;
+        let second = values.next().ok_or_else(|| DirectoryError::Nonsense("half a pair".into()))?;
         pairs.push((first, second));
     }
     Ok(pairs)
@@ -68,7 +68,7 @@ pub(crate) fn line<'a>(text: &'a str, name: &str) -> &'a str {
 }
 
 /// What was expected, and what came: as much of it as a log's line can bear.
-fn strange(expected: &str, came: &dyn std::fmt::Debug) -> Fault {
+fn strange(expected: &str, came: &dyn std::fmt::Debug) -> DirectoryError {
     let came: String = format!("{came:?}").chars().take(80).collect();
-    Fault::Nonsense(format!("{expected} was expected, not {came}"))
+    DirectoryError::Nonsense(format!("{expected} was expected, not {came}"))
 }

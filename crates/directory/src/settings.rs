@@ -4,8 +4,8 @@
 //! for each configuration: a process may have several, and then has no default.
 
 use crate::traffic::Traffic;
-use crate::url::{Account, Place, Target, parse};
-use model::ports::directory::Fault;
+use crate::url::{Credentials, HostPort, RedisUrl, parse};
+use model::ports::directory::DirectoryError;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use rustls_pki_types::pem::PemObject;
@@ -24,12 +24,12 @@ pub struct Settings {
     /// pieces, each with this limit ([`Redis`](crate::Redis)).
     pub timeout_ms: u32,
     /// For URLs that ask for TLS.
-    pub tls: Tls,
+    pub tls: RedisTls,
 }
 
 /// Certificates, PEM.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Tls {
+pub struct RedisTls {
     /// The authorities whose word is taken for the server's certificate. Needed with TLS.
     pub ca: Option<Vec<u8>>,
     /// The certificate to show, with its chain, where the server asks for one.
@@ -38,7 +38,7 @@ pub struct Tls {
     pub key: Option<Vec<u8>>,
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for RedisTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(|_| "…");
         let (certificate, key) = (told(&self.certificate), told(&self.key));
@@ -52,7 +52,7 @@ impl fmt::Debug for Tls {
 #[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) trust: Trust,
-    pub(crate) account: Account,
+    pub(crate) account: Credentials,
     pub(crate) db: u16,
     pub(crate) timeout_ms: u32,
     /// Of all connections together.
@@ -61,7 +61,7 @@ pub(crate) struct Access {
 
 impl Access {
     /// The target, and how to get in.
-    pub(crate) fn of(settings: &Settings) -> Result<(Target, Access), String> {
+    pub(crate) fn of(settings: &Settings) -> Result<(RedisUrl, Access), String> {
         let target = parse(&settings.url)?;
         if settings.timeout_ms == 0 {
             return Err("a time limit of zero".into());
@@ -79,7 +79,7 @@ impl Access {
 pub(crate) struct Trust(Option<Arc<ClientConfig>>);
 
 impl Trust {
-    fn of(tls: &Tls) -> Result<Trust, String> {
+    fn of(tls: &RedisTls) -> Result<Trust, String> {
         let ca = tls.ca.as_deref().ok_or(
             "`rediss` needs the certificates of authorities (`ca`), such as the system's bundle, \
              /etc/ssl/certs/ca-certificates.crt",
@@ -111,9 +111,12 @@ impl Trust {
     }
 
     /// A session with a server, where connections are encrypted.
-    pub(crate) fn session(&self, place: &Place) -> Result<Option<ClientConnection>, Fault> {
+    pub(crate) fn session(
+        &self,
+        place: &HostPort,
+    ) -> Result<Option<ClientConnection>, DirectoryError> {
         let Some(config) = &self.0 else { return Ok(None) };
-        let refused = |why: String| Fault::Unreachable(format!("{place}: {why}"));
+        let refused = |why: String| DirectoryError::Unreachable(format!("{place}: {why}"));
         let name = ServerName::try_from(place.host.to_string());
         let name = name.map_err(|error| refused(error.to_string()))?;
         let session = ClientConnection::new(config.clone(), name);

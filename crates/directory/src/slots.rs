@@ -5,8 +5,8 @@
 //! since; it may be wrong, and then a node says so instead of doing anything.
 
 use crate::reply;
-use crate::url::Place;
-use model::ports::directory::Fault;
+use crate::url::HostPort;
+use model::ports::directory::DirectoryError;
 use redis::Value;
 
 /// Slots of a cluster.
@@ -35,14 +35,14 @@ pub(crate) fn slot(key: &[u8]) -> u16 {
 /// The map.
 #[derive(Default)]
 pub(crate) struct SlotMap {
-    masters: Vec<Place>,
+    masters: Vec<HostPort>,
     /// Index into `masters` of each slot; empty: nothing is known.
     of: Vec<u16>,
 }
 
 impl SlotMap {
     /// Reads an answer to CLUSTER SLOTS that came from this place.
-    pub(crate) fn read(answer: Value, from: &Place) -> Result<SlotMap, Fault> {
+    pub(crate) fn read(answer: Value, from: &HostPort) -> Result<SlotMap, DirectoryError> {
         let mut map = SlotMap { masters: Vec::new(), of: vec![NONE; usize::from(SLOTS)] };
         for range in reply::list(answer)? {
             let mut range = reply::list(range)?.into_iter();
@@ -52,14 +52,18 @@ impl SlotMap {
             let mut next = || master.next().unwrap_or(Value::Nil);
             let (host, port) = (reply::bytes(next())?, reply::number(next())?);
             if first > last || last >= u64::from(SLOTS) {
-                return Err(Fault::Nonsense(format!("a range of slots {first} to {last}")));
+                return Err(DirectoryError::Nonsense(format!(
+                    "a range of slots {first} to {last}"
+                )));
             }
             let Some(place) = place(host, port, from) else { continue };
             let index = map.index(place)?;
             map.of[first as usize..=last as usize].fill(index);
         }
         if map.masters.is_empty() {
-            return Err(Fault::Refused(format!("{from}: no node of the cluster has any slots")));
+            return Err(DirectoryError::Refused(format!(
+                "{from}: no node of the cluster has any slots"
+            )));
         }
         Ok(map)
     }
@@ -70,17 +74,17 @@ impl SlotMap {
     }
 
     /// The master of a slot.
-    pub(crate) fn master(&self, slot: u16) -> Option<&Place> {
+    pub(crate) fn master(&self, slot: u16) -> Option<&HostPort> {
         self.masters.get(usize::from(*self.of.get(usize::from(slot))?))
     }
 
     /// All masters.
-    pub(crate) fn masters(&self) -> &[Place] {
+    pub(crate) fn masters(&self) -> &[HostPort] {
         &self.masters
     }
 
     /// A node said that this slot is there now.
-    pub(crate) fn moved(&mut self, slot: u16, to: Place) -> Result<(), Fault> {
+    pub(crate) fn moved(&mut self, slot: u16, to: HostPort) -> Result<(), DirectoryError> {
         let index = self.index(to)?;
         if let Some(of) = self.of.get_mut(usize::from(slot)) {
             *of = index;
@@ -109,11 +113,11 @@ impl SlotMap {
         keys
     }
 
-    fn index(&mut self, place: Place) -> Result<u16, Fault> {
+    fn index(&mut self, place: HostPort) -> Result<u16, DirectoryError> {
         let known = self.masters.iter().position(|master| *master == place);
         let index = known.unwrap_or(self.masters.len());
         if index >= MASTERS_MAX {
-            return Err(Fault::Nonsense(format!("more than {MASTERS_MAX} masters")));
+            return Err(DirectoryError::Nonsense(format!("more than {MASTERS_MAX} masters")));
         }
         if known.is_none() {
             self.masters.push(place);
@@ -123,18 +127,21 @@ impl SlotMap {
 }
 
 /// A node as answers name it; one that does not know its host means the host that was asked.
-fn place(host: Option<Vec<u8>>, port: u64, from: &Place) -> Option<Place> {
+fn place(host: Option<Vec<u8>>, port: u64, from: &HostPort) -> Option<HostPort> {
     let host = match host.map(|host| String::from_utf8_lossy(&host).into_owned()) {
         Some(host) if host == "?" => return None,
         Some(host) if !host.is_empty() => host.into_boxed_str(),
         _ => from.host.clone(),
     };
     let port = u16::try_from(port).ok().filter(|port| *port != 0)?;
-    Some(Place { host, port })
+    Some(HostPort { host, port })
 }
 
 /// Slot and place of the details of MOVED and ASK: `3999 127.0.0.1:6381`.
-pub(crate) fn redirection(details: Option<&str>, from: &Place) -> Result<(u16, Place), Fault> {
+pub(crate) fn redirection(
+    details: Option<&str>,
+    from: &HostPort,
+) -> Result<(u16, HostPort), DirectoryError> {
     let text = details.unwrap_or("");
     let read = || {
         let (slot, place) = text.split_once(' ')?;
@@ -143,7 +150,7 @@ pub(crate) fn redirection(details: Option<&str>, from: &Place) -> Result<(u16, P
         let slot = slot.parse().ok().filter(|slot| *slot < SLOTS)?;
         Some((slot, self::place(host, port.parse().ok()?, from)?))
     };
-    read().ok_or_else(|| Fault::Nonsense(format!("{from}: a redirection `{text}`")))
+    read().ok_or_else(|| DirectoryError::Nonsense(format!("{from}: a redirection `{text}`")))
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use crate::clock::Deadline;
 use crate::names;
 use crate::settings::Access;
 use crate::traffic::Traffic;
-use crate::url::Place;
-use model::ports::directory::Fault;
+use crate::url::HostPort;
+use model::ports::directory::DirectoryError;
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -21,12 +21,12 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// A connection.
 pub(crate) struct Socket {
     stream: Stream,
-    place: Place,
+    place: HostPort,
     traffic: Arc<Traffic>,
     /// Bytes since the last [`Socket::begin`].
     heard: u64,
     /// What went wrong while reading.
-    fault: Option<Fault>,
+    fault: Option<DirectoryError>,
 }
 
 enum Stream {
@@ -37,10 +37,10 @@ enum Stream {
 impl Socket {
     /// Connects. The handshake of TLS comes with the first bytes.
     pub(crate) fn open(
-        place: &Place,
+        place: &HostPort,
         access: &Access,
         deadline: Deadline,
-    ) -> Result<Socket, Fault> {
+    ) -> Result<Socket, DirectoryError> {
         let addresses = names::resolve(place, deadline)?;
         let mut last = None;
         let tcp = addresses.iter().enumerate().find_map(|(at, address)| {
@@ -50,7 +50,7 @@ impl Socket {
         });
         let Some(tcp) = tcp else {
             let why = last.unwrap_or_else(|| "the name has no address".into());
-            return Err(Fault::Unreachable(format!("{place}: {why}")));
+            return Err(DirectoryError::Unreachable(format!("{place}: {why}")));
         };
         // Without it answers wait for each other; a kernel that cannot still works.
         let _ = tcp.set_nodelay(true);
@@ -73,7 +73,7 @@ impl Socket {
     }
 
     /// Sends all of it.
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), DirectoryError> {
         let sent = match &mut self.stream {
             Stream::Plain(timed) => timed.write_all(bytes),
             Stream::Tls(tls) => tls.write_all(bytes).and_then(|()| tls.flush()),
@@ -83,7 +83,7 @@ impl Socket {
     }
 
     /// What went wrong while reading, if it was the connection.
-    pub(crate) fn take_fault(&mut self) -> Option<Fault> {
+    pub(crate) fn take_fault(&mut self) -> Option<DirectoryError> {
         self.fault.take()
     }
 }
@@ -103,7 +103,8 @@ impl Read for Socket {
                     return Ok(count);
                 }
                 let place = &self.place;
-                self.fault = Some(Fault::Nonsense(format!("{place}: an answer without end")));
+                self.fault =
+                    Some(DirectoryError::Nonsense(format!("{place}: an answer without end")));
                 return Err(io::ErrorKind::InvalidData.into());
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
@@ -114,14 +115,14 @@ impl Read for Socket {
     }
 }
 
-fn fault(place: &Place, error: &io::Error) -> Fault {
+fn fault(place: &HostPort, error: &io::Error) -> DirectoryError {
     match error.kind() {
         // Linux says the first of a socket whose time is over.
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Fault::Slow,
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => DirectoryError::Slow,
         io::ErrorKind::UnexpectedEof => {
-            Fault::Unreachable(format!("{place}: it closed the connection"))
+            DirectoryError::Unreachable(format!("{place}: it closed the connection"))
         }
-        _ => Fault::Unreachable(format!("{place}: {error}")),
+        _ => DirectoryError::Unreachable(format!("{place}: {error}")),
     }
 }
 

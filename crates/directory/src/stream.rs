@@ -1,9 +1,9 @@
 //! Events into a stream of Redis.
 
-use crate::fleet::{Fleet, Order};
+use crate::connections::{RedisCommand, RedisConnections};
 use crate::reply;
 use crate::settings::Settings;
-use model::ports::directory::{EventStream, Fault};
+use model::ports::directory::{DirectoryError, EventStream};
 
 /// Events that are sent at once, within one time limit.
 const EVENTS_AT_ONCE: usize = 1_024;
@@ -12,7 +12,7 @@ const EVENTS_AT_ONCE: usize = 1_024;
 ///
 /// It is cut to about its length by Redis, whole nodes of its tree at a time: `MAXLEN ~`.
 pub struct Stream {
-    fleet: Fleet,
+    fleet: RedisConnections,
     key: String,
     length_max: String,
 }
@@ -23,20 +23,20 @@ impl Stream {
     /// the settings.
     pub fn new(settings: &Settings, key: &str, length_max: u64) -> Result<Stream, String> {
         let (key, length_max) = (key.to_string(), length_max.to_string());
-        Ok(Stream { fleet: Fleet::new(settings)?, key, length_max })
+        Ok(Stream { fleet: RedisConnections::new(settings)?, key, length_max })
     }
 
-    fn order(&self, event: &[(&'static str, String)]) -> Order {
+    fn order(&self, event: &[(&'static str, String)]) -> RedisCommand {
         let mut command = vec!["XADD", &self.key, "MAXLEN", "~", &self.length_max, "*"];
         command.extend(event.iter().flat_map(|(field, value)| [*field, value.as_str()]));
-        Order::new(&self.key, &command)
+        RedisCommand::new(&self.key, &command)
     }
 }
 
 impl EventStream for Stream {
-    fn append(&mut self, events: &[Vec<(&'static str, String)>]) -> Result<(), Fault> {
+    fn append(&mut self, events: &[Vec<(&'static str, String)>]) -> Result<(), DirectoryError> {
         for events in events.chunks(EVENTS_AT_ONCE) {
-            let orders: Vec<Order> = events.iter().map(|event| self.order(event)).collect();
+            let orders: Vec<RedisCommand> = events.iter().map(|event| self.order(event)).collect();
             for id in self.fleet.call(&orders)? {
                 reply::text(id)?;
             }

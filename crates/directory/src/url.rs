@@ -14,7 +14,7 @@ use std::fmt;
 
 /// Which Redis it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum RedisKind {
     /// One server.
     Standalone,
     /// A master that Sentinels name.
@@ -23,27 +23,27 @@ pub enum Kind {
     Cluster,
 }
 
-impl Kind {
+impl RedisKind {
     /// The word in answers.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Standalone => "redis",
-            Kind::Sentinel => "redis-sentinel",
-            Kind::Cluster => "redis-cluster",
+            RedisKind::Standalone => "redis",
+            RedisKind::Sentinel => "redis-sentinel",
+            RedisKind::Cluster => "redis-cluster",
         }
     }
 }
 
 /// A host, a name or an address, and a port.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct Place {
+pub struct HostPort {
     /// A name or an address; one of IPv6 without brackets.
     pub host: Box<str>,
     /// The port.
     pub port: u16,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -55,14 +55,14 @@ impl fmt::Display for Place {
 
 /// How one is let in. Its `Debug` says only that there is a password.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Account {
+pub struct Credentials {
     /// The ACL user; none: the default user.
     pub user: Option<Box<str>>,
     /// The password.
     pub password: Option<Box<str>>,
 }
 
-impl fmt::Debug for Account {
+impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let password = self.password.as_ref().map(|_| "…");
         f.debug_struct("Account").field("user", &self.user).field("password", &password).finish()
@@ -71,17 +71,17 @@ impl fmt::Debug for Account {
 
 /// What a URL says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Target {
+pub struct RedisUrl {
     /// Which Redis it is.
-    pub kind: Kind,
+    pub kind: RedisKind,
     /// Whether connections are encrypted.
     pub tls: bool,
     /// The server; or the Sentinels; or nodes of the cluster, some of which suffice.
-    pub places: Vec<Place>,
+    pub places: Vec<HostPort>,
     /// How servers let one in.
-    pub account: Account,
+    pub account: Credentials,
     /// How Sentinels do.
-    pub sentinel_account: Account,
+    pub sentinel_account: Credentials,
     /// The number of the database.
     pub db: u16,
     /// The name of the master among Sentinels; otherwise empty.
@@ -97,15 +97,15 @@ const ENCODE: &str = "in users, passwords and names write `/` as %2F, `?` as %3F
 const PLACES_MAX: usize = 64;
 
 /// What this URL says, or what is wrong with it.
-pub fn parse(url: &str) -> Result<Target, String> {
+pub fn parse(url: &str) -> Result<RedisUrl, String> {
     let (scheme, rest) = url.split_once("://").ok_or_else(|| forms("there is no `://`"))?;
     let (tls, kind) = match scheme {
-        "redis" => (false, Kind::Standalone),
-        "rediss" => (true, Kind::Standalone),
-        "redis+sentinel" => (false, Kind::Sentinel),
-        "rediss+sentinel" => (true, Kind::Sentinel),
-        "redis+cluster" => (false, Kind::Cluster),
-        "rediss+cluster" => (true, Kind::Cluster),
+        "redis" => (false, RedisKind::Standalone),
+        "rediss" => (true, RedisKind::Standalone),
+        "redis+sentinel" => (false, RedisKind::Sentinel),
+        "rediss+sentinel" => (true, RedisKind::Sentinel),
+        "redis+cluster" => (false, RedisKind::Cluster),
+        "rediss+cluster" => (true, RedisKind::Cluster),
         other => return Err(forms(&format!("`{other}` is no scheme of these"))),
     };
     let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -116,15 +116,15 @@ pub fn parse(url: &str) -> Result<Target, String> {
         Some((account, places)) => (account_of(account)?, places),
         // Then what looks like a host may be half a password: it is not told.
         None if rest.contains('@') => return Err(ENCODE.into()),
-        None => (Account::default(), authority),
+        None => (Credentials::default(), authority),
     };
-    let port = if kind == Kind::Sentinel { SENTINEL_PORT } else { PORT };
+    let port = if kind == RedisKind::Sentinel { SENTINEL_PORT } else { PORT };
     let places = places.split(',').map(|place| place_of(place, port)).collect::<Result<_, _>>()?;
     let (master, db) = path_of(kind, path)?;
     let sentinel_account = query_of(kind, query)?;
-    let target = Target { kind, tls, places, account, sentinel_account, db, master };
+    let target = RedisUrl { kind, tls, places, account, sentinel_account, db, master };
     match (kind, target.places.len()) {
-        (Kind::Standalone, 2..) => Err("`redis://` takes one host; several are for \
+        (RedisKind::Standalone, 2..) => Err("`redis://` takes one host; several are for \
             `redis+sentinel://` and `redis+cluster://`"
             .into()),
         (_, count) if count > PLACES_MAX => Err(format!("{count} hosts; {PLACES_MAX} at most")),
@@ -140,7 +140,7 @@ fn forms(wrong: &str) -> String {
     )
 }
 
-fn account_of(text: &str) -> Result<Account, String> {
+fn account_of(text: &str) -> Result<Credentials, String> {
     let (user, password) = match text.split_once(':') {
         Some((user, password)) => (user, Some(decode(password)?)),
         None => (text, None),
@@ -149,10 +149,10 @@ fn account_of(text: &str) -> Result<Account, String> {
     if !user.is_empty() && password.is_none() {
         return Err("a user without a password; write `user:password@` or `:password@`".into());
     }
-    Ok(Account { user: Some(user).filter(|user| !user.is_empty()), password })
+    Ok(Credentials { user: Some(user).filter(|user| !user.is_empty()), password })
 }
 
-fn place_of(text: &str, default: u16) -> Result<Place, String> {
+fn place_of(text: &str, default: u16) -> Result<HostPort, String> {
     // The text itself is not told: where the host was forgotten, it is a password.
     let wrong = || "a host with its port is written `name:6379` or `[::1]:6379`".to_string();
     let (host, port) = match text.strip_prefix('[') {
@@ -180,36 +180,36 @@ fn place_of(text: &str, default: u16) -> Result<Place, String> {
     if host.is_empty() || !host.chars().all(known) {
         return Err(wrong());
     }
-    Ok(Place { host: host.into(), port })
+    Ok(HostPort { host: host.into(), port })
 }
 
 /// The master's name and the database.
-fn path_of(kind: Kind, path: &str) -> Result<(Box<str>, u16), String> {
+fn path_of(kind: RedisKind, path: &str) -> Result<(Box<str>, u16), String> {
     let (master, db) = match kind {
-        Kind::Sentinel => path.split_once('/').unwrap_or((path, "")),
+        RedisKind::Sentinel => path.split_once('/').unwrap_or((path, "")),
         _ => ("", path),
     };
-    if kind == Kind::Sentinel && master.is_empty() {
+    if kind == RedisKind::Sentinel && master.is_empty() {
         return Err("which master? Write its name after the Sentinels: `…/mymaster`".into());
     }
     let db = match db {
         "" => 0,
         db => db.parse().map_err(|_| "after the hosts and `/` comes the number of a database")?,
     };
-    if kind == Kind::Cluster && db != 0 {
+    if kind == RedisKind::Cluster && db != 0 {
         return Err("a Redis Cluster has one database, 0".into());
     }
     Ok((decode(master)?, db))
 }
 
 /// How Sentinels let one in.
-fn query_of(kind: Kind, query: &str) -> Result<Account, String> {
-    let mut account = Account::default();
+fn query_of(kind: RedisKind, query: &str) -> Result<Credentials, String> {
+    let mut account = Credentials::default();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match (kind, name) {
-            (Kind::Sentinel, "sentinel_user") => account.user = Some(decode(value)?),
-            (Kind::Sentinel, "sentinel_password") => account.password = Some(decode(value)?),
+            (RedisKind::Sentinel, "sentinel_user") => account.user = Some(decode(value)?),
+            (RedisKind::Sentinel, "sentinel_password") => account.password = Some(decode(value)?),
             _ => {
                 return Err(
                     "after `?` there may be `sentinel_user=` and `&sentinel_password=`, for \

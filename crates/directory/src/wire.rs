@@ -8,20 +8,24 @@ use crate::clock::Deadline;
 use crate::reply::refusal;
 use crate::settings::Access;
 use crate::socket::Socket;
-use crate::url::Place;
-use model::ports::directory::Fault;
+use crate::url::HostPort;
+use model::ports::directory::DirectoryError;
 use redis::{Parser, RedisError, Value};
 
 /// A connection.
 pub(crate) struct Wire {
     socket: Socket,
     parser: Parser,
-    place: Place,
+    place: HostPort,
 }
 
 impl Wire {
     /// Connects, says who we are and chooses the database.
-    pub(crate) fn open(place: &Place, access: &Access, deadline: Deadline) -> Result<Wire, Fault> {
+    pub(crate) fn open(
+        place: &HostPort,
+        access: &Access,
+        deadline: Deadline,
+    ) -> Result<Wire, DirectoryError> {
         let socket = Socket::open(place, access, deadline)?;
         let mut wire = Wire { socket, parser: Parser::new(), place: place.clone() };
         let mut greeting = Vec::new();
@@ -49,12 +53,12 @@ impl Wire {
     }
 
     /// Where it leads.
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &HostPort {
         &self.place
     }
 
     /// Sends commands, and says until when their replies must be here.
-    pub(crate) fn send(&mut self, packed: &[u8], deadline: Deadline) -> Result<(), Fault> {
+    pub(crate) fn send(&mut self, packed: &[u8], deadline: Deadline) -> Result<(), DirectoryError> {
         self.socket.begin(deadline);
         self.socket.send(packed)
     }
@@ -65,22 +69,26 @@ impl Wire {
     }
 
     /// The next reply.
-    pub(crate) fn receive(&mut self) -> Result<Value, Fault> {
+    pub(crate) fn receive(&mut self) -> Result<Value, DirectoryError> {
         self.parser.parse_value(&mut self.socket).map_err(|error| self.misheard(&error))
     }
 
     /// One command and its reply.
-    pub(crate) fn ask(&mut self, command: &[&[u8]], deadline: Deadline) -> Result<Value, Fault> {
+    pub(crate) fn ask(
+        &mut self,
+        command: &[&[u8]],
+        deadline: Deadline,
+    ) -> Result<Value, DirectoryError> {
         let mut packed = Vec::new();
         pack(&mut packed, command);
         self.send(&packed, deadline)?;
         self.receive()
     }
 
-    fn misheard(&mut self, error: &RedisError) -> Fault {
+    fn misheard(&mut self, error: &RedisError) -> DirectoryError {
         let nonsense = || {
             let text: String = error.to_string().chars().take(200).collect();
-            Fault::Nonsense(format!("{}: {text}", self.place))
+            DirectoryError::Nonsense(format!("{}: {text}", self.place))
         };
         self.socket.take_fault().unwrap_or_else(nonsense)
     }

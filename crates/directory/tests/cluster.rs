@@ -8,13 +8,13 @@ use model::ports::directory::{Batch, Directory, Put};
 use model::presence::{BUCKETS, bucket};
 use std::collections::BTreeMap;
 use testkit::directory::{find, lease, put, record};
-use testkit::redis::{Cluster, Options, until};
+use testkit::redis::{Cluster, RedisOptions, until};
 
 const LONG_MS: u64 = 600_000;
 
 /// Whose masters are given up soon.
-fn hasty() -> Options {
-    Options { lines: vec!["cluster-node-timeout 1000".into()], ..Options::default() }
+fn hasty() -> RedisOptions {
+    RedisOptions { lines: vec!["cluster-node-timeout 1000".into()], ..RedisOptions::default() }
 }
 
 fn slot_of(cluster: &Cluster, bucket: u16) -> u16 {
@@ -39,7 +39,7 @@ fn neighbours(cluster: &Cluster) -> (u16, u16, u16) {
 
 #[test]
 fn a_slot_that_moves_gives_no_wrong_answer() {
-    let cluster = Cluster::start(Options::default());
+    let cluster = Cluster::start(RedisOptions::default());
     let (slot, full, empty) = neighbours(&cluster);
     let of = lease("n", 1);
     let entry = |version| ("p#1".into(), record(version, "n", 1));
@@ -87,7 +87,7 @@ fn a_slot_that_moves_gives_no_wrong_answer() {
 
 #[test]
 fn a_bucket_that_is_made_while_its_slot_moves_is_made_at_the_new_master() {
-    let cluster = Cluster::start(Options::default());
+    let cluster = Cluster::start(RedisOptions::default());
     let (slot, first, second) = neighbours(&cluster);
     let mut directory = redis(&cluster.url());
     let put_into = |directory: &mut dyn Directory, bucket| {
@@ -108,7 +108,7 @@ fn a_bucket_that_is_made_while_its_slot_moves_is_made_at_the_new_master() {
 
 #[test]
 fn a_flush_of_one_master_is_another_history() {
-    let cluster = Cluster::start(Options::default());
+    let cluster = Cluster::start(RedisOptions::default());
     let mut directory = redis(&cluster.url());
     let of = lease("n", 1);
     let mut before = directory.lease(&of, LONG_MS).expect("it works");
@@ -144,7 +144,7 @@ fn a_master_that_dies_is_replaced_and_that_is_another_history() {
 
 #[test]
 fn a_master_that_is_down_does_not_hold_up_the_others() {
-    let mut cluster = Cluster::start(Options::default());
+    let mut cluster = Cluster::start(RedisOptions::default());
     // No replica takes over, and the others go on without those slots.
     for node in &cluster.nodes {
         let off = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
@@ -193,7 +193,7 @@ fn a_master_that_hangs_is_slow_until_it_is_replaced() {
     cluster.nodes[0].pause();
     let lookup = key.clone();
     let (fault, mut directory) = ends(move || (directory.find(&[lookup.into()]), directory));
-    assert_eq!(fault, Err(model::ports::directory::Fault::Slow));
+    assert_eq!(fault, Err(model::ports::directory::DirectoryError::Slow));
     until("a replica takes over", || directory.find(&[key.as_str().into()]).is_ok());
     cluster.nodes[0].resume();
     until("the old master follows", || cluster.nodes[0].cli(&["ROLE"]).starts_with("slave"));
@@ -204,13 +204,14 @@ fn a_master_that_hangs_is_slow_until_it_is_replaced() {
 fn whoever_has_no_slots_is_told() {
     let lines =
         vec!["cluster-enabled yes".into(), format!("cluster-port {}", testkit::redis::free_port())];
-    let alone = testkit::redis::Server::start(Options { lines, ..Options::default() });
+    let alone =
+        testkit::redis::RedisServer::start(RedisOptions { lines, ..RedisOptions::default() });
     let told = redis(&alone.url().replace("redis:", "redis+cluster:")).nodes();
     let told = told.expect_err("no slots").to_string();
     assert!(told.contains("no node of the cluster has any slots"), "{told}");
     let told = redis(&alone.url()).nodes().expect_err("no slots").to_string();
     assert!(told.contains("CLUSTERDOWN"), "{told}");
-    let single = testkit::redis::Server::start(Options::default());
+    let single = testkit::redis::RedisServer::start(RedisOptions::default());
     let told = redis(&single.url().replace("redis:", "redis+cluster:")).nodes();
     let told = told.expect_err("no cluster").to_string();
     assert!(told.contains("cluster support disabled"), "{told}");

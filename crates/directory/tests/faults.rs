@@ -3,11 +3,11 @@
 mod common;
 
 use common::{ends, every_call, hasty, redis};
-use directory::{Redis, Tls};
-use model::ports::directory::{Directory, Fault, Put};
+use directory::{Redis, RedisTls};
+use model::ports::directory::{Directory, DirectoryError, Put};
 use model::presence::bucket;
 use testkit::directory::{find, lease, put, record};
-use testkit::redis::{Certificates, Options, Server, until};
+use testkit::redis::{Certificates, RedisOptions, RedisServer, until};
 
 const KEY: &str = "demo#phone-1";
 const LONG_MS: u64 = 600_000;
@@ -18,7 +18,7 @@ fn key_of(bucket: u16) -> String {
 
 #[test]
 fn a_flush_is_another_history() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let mut directory = redis(&server.url());
     let of = lease("n", 1);
     let first = directory.lease(&of, LONG_MS).expect("it works");
@@ -31,13 +31,13 @@ fn a_flush_is_another_history() {
 
 #[test]
 fn a_restart_is_a_fault_and_another_history() {
-    let mut server = Server::start(Options::default());
+    let mut server = RedisServer::start(RedisOptions::default());
     let mut directory = redis(&server.url());
     let of = lease("n", 1);
     let first = directory.lease(&of, LONG_MS).expect("it works");
     server.kill();
     for (call, result) in every_call(&mut directory) {
-        assert!(matches!(result, Err(Fault::Unreachable(_))), "{call}: {result:?}");
+        assert!(matches!(result, Err(DirectoryError::Unreachable(_))), "{call}: {result:?}");
     }
     server.restart();
     assert_eq!(find(&mut directory, KEY), None);
@@ -47,7 +47,7 @@ fn a_restart_is_a_fault_and_another_history() {
 #[test]
 fn a_restart_that_lost_only_the_last_second_is_another_history_too() {
     let lines = vec!["save 3600 1000000".to_string()];
-    let mut server = Server::start(Options { lines, ..Options::default() });
+    let mut server = RedisServer::start(RedisOptions { lines, ..RedisOptions::default() });
     let mut directory = redis(&server.url());
     let of = lease("n", 1);
     let first = directory.lease(&of, LONG_MS).expect("it works");
@@ -62,7 +62,7 @@ fn a_restart_that_lost_only_the_last_second_is_another_history_too() {
 
 #[test]
 fn scripts_that_were_forgotten_are_given_again() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let mut directory = redis(&server.url());
     for version in 1..4 {
         assert_eq!(put(&mut directory, KEY, record(version, "n", 1)), Put::Taken);
@@ -76,18 +76,18 @@ fn scripts_that_were_forgotten_are_given_again() {
 
 #[test]
 fn a_paused_server_is_slow_and_what_it_does_late_does_no_harm() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let mut directory = hasty(&server.url());
     until("it is warm", || directory.lease(&lease("n", 1), LONG_MS).is_ok());
     server.pause();
     let (results, mut directory) = ends(move || (every_call(&mut directory), directory));
     for (call, result) in results {
-        assert_eq!(result, Err(Fault::Slow), "{call}");
+        assert_eq!(result, Err(DirectoryError::Slow), "{call}");
     }
     // The last of these times out as well; Redis will do it when it wakes, after what is newer.
     let entries = vec![(KEY.into(), record(1, "n", 1))];
     let batch = model::ports::directory::Batch { bucket: bucket(KEY), entries };
-    assert_eq!(directory.put(&[batch]), Err(Fault::Slow));
+    assert_eq!(directory.put(&[batch]), Err(DirectoryError::Slow));
     server.resume();
     let mut patient = redis(&server.url());
     put(&mut patient, KEY, record(2, "n", 1));
@@ -97,20 +97,20 @@ fn a_paused_server_is_slow_and_what_it_does_late_does_no_harm() {
 
 #[test]
 fn a_server_that_holds_its_clients_back_is_slow() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let mut directory = hasty(&server.url());
     until("it is warm", || directory.nodes().is_ok());
     assert_eq!(server.cli(&["CLIENT", "PAUSE", "5000", "ALL"]), "OK");
     let (results, mut directory) = ends(move || (every_call(&mut directory), directory));
     for (call, result) in results {
-        assert_eq!(result, Err(Fault::Slow), "{call}");
+        assert_eq!(result, Err(DirectoryError::Slow), "{call}");
     }
     until("it works again", || directory.nodes().is_ok());
 }
 
 #[test]
 fn a_connection_that_was_closed_while_idle_is_no_fault() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let mut directory = redis(&server.url());
     for _ in 0..3 {
         for (call, result) in every_call(&mut directory) {
@@ -122,35 +122,38 @@ fn a_connection_that_was_closed_while_idle_is_no_fault() {
 
 #[test]
 fn a_replica_refuses() {
-    let master = Server::start(Options::default());
+    let master = RedisServer::start(RedisOptions::default());
     let lines = vec![format!("replicaof 127.0.0.1 {}", master.port())];
-    let replica = Server::start(Options { lines, ..Options::default() });
+    let replica = RedisServer::start(RedisOptions { lines, ..RedisOptions::default() });
     let mut directory = redis(&replica.url());
     let refused = directory.lease(&lease("n", 1), LONG_MS);
     assert!(
-        matches!(&refused, Err(Fault::Refused(why)) if why.contains("READONLY")),
+        matches!(&refused, Err(DirectoryError::Refused(why)) if why.contains("READONLY")),
         "{refused:?}"
     );
     let refused = every_call(&mut directory).remove(2).1;
     assert!(
-        matches!(&refused, Err(Fault::Refused(why)) if why.contains("READONLY")),
+        matches!(&refused, Err(DirectoryError::Refused(why)) if why.contains("READONLY")),
         "{refused:?}"
     );
 }
 
 #[test]
 fn a_full_server_refuses_what_needs_memory() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let mut directory = redis(&server.url());
     put(&mut directory, KEY, record(1, "n", 1));
     assert_eq!(server.cli(&["CONFIG", "SET", "maxmemory", "1"]), "OK");
     for at in [0, 2] {
         let (call, refused) = every_call(&mut directory).remove(at);
-        let is_told = matches!(&refused, Err(Fault::Refused(why)) if why.contains("OOM"));
+        let is_told = matches!(&refused, Err(DirectoryError::Refused(why)) if why.contains("OOM"));
         assert!(is_told, "{call}: {refused:?}");
     }
     assert_eq!(find(&mut directory, KEY), Some(record(1, "n", 1)));
-    assert_eq!(directory.remove(bucket(KEY), &[(KEY.into(), model::presence::Version(1))]), Ok(1));
+    assert_eq!(
+        directory.remove(bucket(KEY), &[(KEY.into(), model::presence::PresenceVersion(1))]),
+        Ok(1)
+    );
 }
 
 #[test]
@@ -159,14 +162,14 @@ fn what_is_not_allowed_is_refused_with_the_reason() {
         "user app on >pw ~other:* +@all".to_string(),
         "user mute on >pw ~* +@all -script".into(),
     ];
-    let server = Server::start(Options {
+    let server = RedisServer::start(RedisOptions {
         user: Some(("root".into(), "r".into(), "~* &* +@all".into())),
         lines,
-        ..Options::default()
+        ..RedisOptions::default()
     });
     let bare = server.url().replace("root:r@", "");
     let told = |url: &str| match redis(url).lease(&lease("n", 1), LONG_MS) {
-        Err(Fault::Refused(why)) => why,
+        Err(DirectoryError::Refused(why)) => why,
         other => panic!("{url}: {other:?}"),
     };
     assert!(told(&bare.replace("://", "://app:pw@")).contains("NOPERM"));
@@ -175,13 +178,16 @@ fn what_is_not_allowed_is_refused_with_the_reason() {
     assert!(told(&bare).contains("NOAUTH"));
     let mut mute = redis(&bare.replace("://", "://mute:pw@"));
     let refused = every_call(&mut mute).remove(2).1;
-    assert!(matches!(&refused, Err(Fault::Refused(why)) if why.contains("script")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(DirectoryError::Refused(why)) if why.contains("script")),
+        "{refused:?}"
+    );
     assert!(told(&format!("{}/99", server.url())).contains("DB index"));
 }
 
 #[test]
 fn what_is_no_record_counts_as_absent() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let mut directory = redis(&server.url());
     let good = record(u64::MAX, "n", 1);
     let text = good.encode();
@@ -205,14 +211,14 @@ fn what_is_no_record_counts_as_absent() {
     server.cli(&["SET", &key_of(5), "not a hash"]);
     let refused = directory.bucket(5);
     assert!(
-        matches!(&refused, Err(Fault::Refused(why)) if why.contains("WRONGTYPE")),
+        matches!(&refused, Err(DirectoryError::Refused(why)) if why.contains("WRONGTYPE")),
         "{refused:?}"
     );
 }
 
 #[test]
 fn a_lease_that_is_not_renewed_ends() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let mut directory = redis(&server.url());
     directory.lease(&lease("n", 1), LONG_MS).expect("it works");
     directory.lease(&lease("m", 1), 1).expect("it works");
@@ -222,11 +228,12 @@ fn a_lease_that_is_not_renewed_ends() {
 #[test]
 fn an_authority_that_is_not_believed_is_a_fault_that_says_so() {
     let (ours, theirs) = (Certificates::make(), Certificates::make());
-    let server = Server::start(Options { tls: Some(theirs), ..Options::default() });
+    let server = RedisServer::start(RedisOptions { tls: Some(theirs), ..RedisOptions::default() });
     let mut directory =
         Redis::new(&common::believing(&server.url(), &ours)).expect("good settings");
     let fault = directory.nodes();
-    let is_told = matches!(&fault, Err(Fault::Unreachable(why)) if why.contains("certificate"));
+    let is_told =
+        matches!(&fault, Err(DirectoryError::Unreachable(why)) if why.contains("certificate"));
     assert!(is_told, "{fault:?}");
     let mut plain = redis(&server.url().replace("rediss", "redis"));
     assert!(ends(move || plain.nodes()).is_err());
@@ -235,13 +242,14 @@ fn an_authority_that_is_not_believed_is_a_fault_that_says_so() {
 #[test]
 fn a_certificate_is_shown_where_the_server_asks_for_one() {
     let made = Certificates::make();
-    let server = Server::start(Options { tls: Some(made.clone()), ..Options::default() });
+    let server =
+        RedisServer::start(RedisOptions { tls: Some(made.clone()), ..RedisOptions::default() });
     assert_eq!(server.cli(&["CONFIG", "SET", "tls-auth-clients", "yes"]), "OK");
     let mut settings = common::believing(&server.url(), &made);
     assert!(Redis::new(&settings).expect("good settings").nodes().is_err());
     let pem = |text: &String| Some(text.clone().into_bytes());
     let (certificate, key) = (pem(&made.client.0), pem(&made.client.1));
-    settings.tls = Tls { certificate, key, ..settings.tls };
+    settings.tls = RedisTls { certificate, key, ..settings.tls };
     assert_eq!(Redis::new(&settings).expect("good settings").nodes(), Ok(vec![]));
 }
 
@@ -250,12 +258,12 @@ fn settings_that_cannot_work_are_told_at_once() {
     let told = |settings: &directory::Settings| Redis::new(settings).err().expect("wrong");
     let plain = common::settings("rediss://h", 1);
     assert!(told(&plain).contains("`ca`"));
-    let tls = |tls: Tls| directory::Settings { tls, ..plain.clone() };
+    let tls = |tls: RedisTls| directory::Settings { tls, ..plain.clone() };
     let junk = || Some(b"junk".to_vec());
     let ca = || Some(Certificates::make().authority.into_bytes());
-    assert!(told(&tls(Tls { ca: junk(), ..Tls::default() })).contains("`ca`"));
-    assert!(told(&tls(Tls { ca: ca(), key: junk(), certificate: None })).contains("together"));
-    let both = Tls { ca: ca(), key: junk(), certificate: junk() };
+    assert!(told(&tls(RedisTls { ca: junk(), ..RedisTls::default() })).contains("`ca`"));
+    assert!(told(&tls(RedisTls { ca: ca(), key: junk(), certificate: None })).contains("together"));
+    let both = RedisTls { ca: ca(), key: junk(), certificate: junk() };
     assert!(told(&tls(both)).contains("`key`"));
     assert!(told(&common::settings("redis://h", 0)).contains("zero"));
     assert!(told(&common::settings("nonsense", 1)).contains("redis://"));
@@ -263,7 +271,7 @@ fn settings_that_cannot_work_are_told_at_once() {
 
 #[test]
 fn traffic_is_what_the_server_counts() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let mut directory = redis(&server.url());
     let count = || {
         let told = server.cli(&["INFO", "stats"]);

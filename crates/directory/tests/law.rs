@@ -5,7 +5,7 @@ mod common;
 use common::{believing, redis};
 use directory::{Redis, Settings};
 use testkit::directory::{Opener, suite};
-use testkit::redis::{Certificates, Cluster, Options, Server, Watched};
+use testkit::redis::{Certificates, Cluster, RedisOptions, RedisServer, Watched};
 
 /// All that Holdline needs to be allowed (docs/presence.md).
 const ACL: &str = "~holdline:* resetchannels -@all +select +role +info +get +set +del +hget +hset \
@@ -16,7 +16,7 @@ fn opener(settings: &Settings) -> Opener {
     Box::new(move || Box::new(Redis::new(&settings).expect("good settings")))
 }
 
-fn flush<'a>(nodes: impl IntoIterator<Item = &'a Server>) {
+fn flush<'a>(nodes: impl IntoIterator<Item = &'a RedisServer>) {
     for node in nodes {
         // Replicas refuse, and follow.
         let told = node.cli(&["FLUSHALL"]);
@@ -26,7 +26,7 @@ fn flush<'a>(nodes: impl IntoIterator<Item = &'a Server>) {
 
 #[test]
 fn one_server_keeps_the_law() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let settings = common::settings(&format!("{}/3", server.url()), common::PATIENT_MS);
     suite(&mut || {
         flush([&server]);
@@ -39,7 +39,11 @@ fn one_server_keeps_the_law() {
 fn an_encrypted_server_keeps_the_law_for_a_user_who_may_little() {
     let tls = Certificates::make();
     let lines = vec![format!("user app on >s3cret/@ {ACL}")];
-    let server = Server::start(Options { tls: Some(tls.clone()), lines, ..Options::default() });
+    let server = RedisServer::start(RedisOptions {
+        tls: Some(tls.clone()),
+        lines,
+        ..RedisOptions::default()
+    });
     let url = server.url().replace("://", "://app:s3cret%2F%40@");
     suite(&mut || {
         flush([&server]);
@@ -49,7 +53,7 @@ fn an_encrypted_server_keeps_the_law_for_a_user_who_may_little() {
 
 #[test]
 fn a_master_behind_sentinels_keeps_the_law() {
-    let watched = Watched::start(Options::default());
+    let watched = Watched::start(RedisOptions::default());
     let settings = common::settings(&watched.url(), common::PATIENT_MS);
     suite(&mut || {
         flush(&watched.servers);
@@ -60,7 +64,7 @@ fn a_master_behind_sentinels_keeps_the_law() {
 
 #[test]
 fn a_cluster_keeps_the_law() {
-    let cluster = Cluster::start(Options::default());
+    let cluster = Cluster::start(RedisOptions::default());
     let settings = common::settings(&cluster.url(), common::PATIENT_MS);
     suite(&mut || {
         flush(&cluster.nodes);
@@ -73,7 +77,8 @@ fn a_cluster_keeps_the_law() {
 fn an_encrypted_cluster_with_a_user_keeps_the_law() {
     let tls = Certificates::make();
     let user = Some(("holdline".into(), "s3cret".into(), "~* &* +@all".into()));
-    let cluster = Cluster::start(Options { tls: Some(tls.clone()), user, ..Options::default() });
+    let cluster =
+        Cluster::start(RedisOptions { tls: Some(tls.clone()), user, ..RedisOptions::default() });
     let settings = believing(&cluster.url(), &tls);
     suite(&mut || {
         flush(&cluster.nodes);
@@ -85,7 +90,8 @@ fn an_encrypted_cluster_with_a_user_keeps_the_law() {
 fn an_encrypted_master_behind_sentinels_with_a_user_keeps_the_law() {
     let tls = Certificates::make();
     let user = Some(("holdline".into(), "s3cret".into(), "~* &* +@all".into()));
-    let watched = Watched::start(Options { tls: Some(tls.clone()), user, ..Options::default() });
+    let watched =
+        Watched::start(RedisOptions { tls: Some(tls.clone()), user, ..RedisOptions::default() });
     let settings = believing(&watched.url(), &tls);
     suite(&mut || {
         flush(&watched.servers);

@@ -3,16 +3,16 @@
 mod common;
 
 use common::redis;
-use model::ports::directory::{Directory, Fault, Put};
+use model::ports::directory::{Directory, DirectoryError, Put};
 use testkit::directory::{find, lease, put, record};
-use testkit::redis::{Options, Watched, until};
+use testkit::redis::{RedisOptions, Watched, until};
 
 const KEY: &str = "demo#phone-1";
 const LONG_MS: u64 = 600_000;
 
 #[test]
 fn a_replica_that_is_promoted_is_another_history() {
-    let mut watched = Watched::start(Options::default());
+    let mut watched = Watched::start(RedisOptions::default());
     let mut directory = redis(&watched.url());
     let of = lease("n", 1);
     let before = directory.lease(&of, LONG_MS).expect("it works");
@@ -25,7 +25,7 @@ fn a_replica_that_is_promoted_is_another_history() {
     watched.servers[0].kill();
     watched.servers[1].resume();
     let fault = directory.lease(&of, LONG_MS);
-    assert!(matches!(fault, Err(Fault::Unreachable(_))), "{fault:?}");
+    assert!(matches!(fault, Err(DirectoryError::Unreachable(_))), "{fault:?}");
     watched.until_promoted();
     until("it is found", || directory.lease(&of, LONG_MS).is_ok_and(|now| now != before));
     let after = directory.lease(&of, LONG_MS).expect("it works");
@@ -41,7 +41,7 @@ fn a_replica_that_is_promoted_is_another_history() {
 
 #[test]
 fn a_master_that_was_replaced_unseen_is_left_at_the_next_lease() {
-    let watched = Watched::start(Options::default());
+    let watched = Watched::start(RedisOptions::default());
     let mut directory = redis(&watched.url());
     let of = lease("n", 1);
     let before = directory.lease(&of, LONG_MS).expect("it works");
@@ -57,7 +57,7 @@ fn a_master_that_was_replaced_unseen_is_left_at_the_next_lease() {
 
 #[test]
 fn sentinels_that_die_are_missed_by_nobody_while_one_is_left() {
-    let mut watched = Watched::start(Options::default());
+    let mut watched = Watched::start(RedisOptions::default());
     let mut directory = redis(&watched.url());
     let of = lease("n", 1);
     let history = directory.lease(&of, LONG_MS).expect("it works");
@@ -69,17 +69,21 @@ fn sentinels_that_die_are_missed_by_nobody_while_one_is_left() {
     watched.sentinels[2].kill();
     assert_eq!(directory.lease(&of, LONG_MS), Ok(history), "who is known is enough");
     let fault = redis(&watched.url()).lease(&of, LONG_MS);
-    assert!(matches!(fault, Err(Fault::Unreachable(_))), "{fault:?}");
+    assert!(matches!(fault, Err(DirectoryError::Unreachable(_))), "{fault:?}");
 }
 
 #[test]
 fn a_master_that_no_sentinel_knows_is_told() {
-    let watched = Watched::start(Options::default());
+    let watched = Watched::start(RedisOptions::default());
     let fault = redis(&watched.url().replace("/holdline", "/other")).nodes();
-    let told = matches!(&fault, Err(Fault::Refused(why)) if why.contains("no master `other`"));
+    let told =
+        matches!(&fault, Err(DirectoryError::Refused(why)) if why.contains("no master `other`"));
     assert!(told, "{fault:?}");
     // A server is no Sentinel.
     let port = watched.servers[0].port();
     let fault = redis(&format!("redis+sentinel://127.0.0.1:{port}/holdline")).nodes();
-    assert!(matches!(&fault, Err(Fault::Refused(why)) if why.contains("SENTINEL")), "{fault:?}");
+    assert!(
+        matches!(&fault, Err(DirectoryError::Refused(why)) if why.contains("SENTINEL")),
+        "{fault:?}"
+    );
 }

@@ -3,14 +3,14 @@
 mod common;
 
 use common::{SHORT_MS, ends, every_call, hasty};
-use model::ports::directory::{Directory, Fault};
+use model::ports::directory::{Directory, DirectoryError};
 use std::sync::Arc;
 use std::time::Duration;
-use testkit::faulty::{Fate, Faulty, Step};
+use testkit::faulty::{ConnectionFate, FateStep, Faulty};
 
 /// What every call comes to, with each kind of URL.
-fn results(fate: impl Into<Vec<Step>>) -> Vec<(String, Result<(), Fault>)> {
-    let server = Faulty::start(vec![Fate::new("fate", fate)]);
+fn results(fate: impl Into<Vec<FateStep>>) -> Vec<(String, Result<(), DirectoryError>)> {
+    let server = Faulty::start(vec![ConnectionFate::new("fate", fate)]);
     let place = server.address();
     let urls = [
         format!("redis://{place}"),
@@ -34,8 +34,8 @@ fn results(fate: impl Into<Vec<Step>>) -> Vec<(String, Result<(), Fault>)> {
 }
 
 /// The same where none can succeed.
-fn calls(fate: impl Into<Vec<Step>>) -> Vec<(String, Fault)> {
-    let failed = |(call, result): (String, Result<(), Fault>)| {
+fn calls(fate: impl Into<Vec<FateStep>>) -> Vec<(String, DirectoryError)> {
+    let failed = |(call, result): (String, Result<(), DirectoryError>)| {
         let fault = result.expect_err(&call);
         (call, fault)
     };
@@ -44,8 +44,8 @@ fn calls(fate: impl Into<Vec<Step>>) -> Vec<(String, Fault)> {
 
 #[test]
 fn whoever_is_silent_is_slow() {
-    for (call, fault) in calls([Step::Hold]) {
-        assert_eq!(fault, Fault::Slow, "{call}");
+    for (call, fault) in calls([FateStep::Hold]) {
+        assert_eq!(fault, DirectoryError::Slow, "{call}");
     }
 }
 
@@ -53,17 +53,21 @@ fn whoever_is_silent_is_slow() {
 fn whoever_says_a_byte_now_and_then_is_slow() {
     let pause = Duration::from_millis(u64::from(SHORT_MS) / 4);
     // Each byte is in time for a limit on reads.
-    let number = Step::Drip(b"1".to_vec(), 400, pause);
-    for (call, fault) in calls([Step::Hear, Step::Say(b"*".to_vec()), number]) {
-        assert_eq!(fault, Fault::Slow, "{call}");
+    let number = FateStep::Drip(b"1".to_vec(), 400, pause);
+    for (call, fault) in calls([FateStep::Hear, FateStep::Say(b"*".to_vec()), number]) {
+        assert_eq!(fault, DirectoryError::Slow, "{call}");
     }
 }
 
 #[test]
 fn whoever_closes_is_not_reached() {
-    for fate in [vec![Step::Close], vec![Step::Hear, Step::Close], vec![Step::Hear, Step::Reset]] {
+    for fate in [
+        vec![FateStep::Close],
+        vec![FateStep::Hear, FateStep::Close],
+        vec![FateStep::Hear, FateStep::Reset],
+    ] {
         for (call, fault) in calls(fate) {
-            assert!(matches!(fault, Fault::Unreachable(_)), "{call}: {fault:?}");
+            assert!(matches!(fault, DirectoryError::Unreachable(_)), "{call}: {fault:?}");
         }
     }
 }
@@ -87,13 +91,13 @@ fn whoever_talks_nonsense_is_told_so() {
             bytes.repeat(16)
         });
         // Some of it is a good answer to some calls, but no lease can be had.
-        for (call, result) in results([Step::Serve(answer)]) {
+        for (call, result) in results([FateStep::Serve(answer)]) {
             let text = String::from_utf8_lossy(bytes);
             let is_good = result.is_ok() && !call.ends_with(": lease");
             let is_told = match &result {
-                Err(Fault::Nonsense(_) | Fault::Slow) => true,
+                Err(DirectoryError::Nonsense(_) | DirectoryError::Slow) => true,
                 // Nothing is what a Sentinel says of those it does not know.
-                Err(Fault::Refused(why)) => why.contains("no master"),
+                Err(DirectoryError::Refused(why)) => why.contains("no master"),
                 _ => false,
             };
             assert!(is_good || is_told, "{text:?}: {call}: {result:?}");
@@ -110,9 +114,10 @@ fn an_answer_that_promises_more_than_there_is_memory_ends() {
         b"%9223372036854775807\r\n",
     ];
     for bytes in promises {
-        for (call, fault) in calls([Step::Hear, Step::Say(bytes.to_vec()), Step::Hold]) {
+        for (call, fault) in calls([FateStep::Hear, FateStep::Say(bytes.to_vec()), FateStep::Hold])
+        {
             let text = String::from_utf8_lossy(bytes);
-            let ends = matches!(fault, Fault::Slow | Fault::Nonsense(_));
+            let ends = matches!(fault, DirectoryError::Slow | DirectoryError::Nonsense(_));
             assert!(ends, "{text:?}: {call}: {fault:?}");
         }
     }
@@ -132,8 +137,8 @@ fn errors_of_any_kind_are_told_in_their_words() {
             heard.clear();
             format!("{error}\r\n").repeat(64).into_bytes()
         });
-        for (call, fault) in calls([Step::Serve(answer)]) {
-            assert_eq!(fault, Fault::Refused(error[1..].into()), "{call}");
+        for (call, fault) in calls([FateStep::Serve(answer)]) {
+            assert_eq!(fault, DirectoryError::Refused(error[1..].into()), "{call}");
         }
     }
 }
@@ -153,14 +158,14 @@ fn who_is_not_there_is_not_reached() {
     for url in urls {
         let mut directory = hasty(&url);
         let fault = ends(move || directory.nodes());
-        assert!(matches!(fault, Err(Fault::Unreachable(_))), "{url}: {fault:?}");
+        assert!(matches!(fault, Err(DirectoryError::Unreachable(_))), "{url}: {fault:?}");
     }
 }
 
 #[test]
 fn one_of_several_who_is_silent_does_not_hold_the_others_up() {
-    let silent = Faulty::start(vec![Fate::new("silent", [Step::Hold])]);
-    let watched = testkit::redis::Watched::start(testkit::redis::Options::default());
+    let silent = Faulty::start(vec![ConnectionFate::new("silent", [FateStep::Hold])]);
+    let watched = testkit::redis::Watched::start(testkit::redis::RedisOptions::default());
     let url = watched.url().replace("://", &format!("://{},", silent.address()));
     let mut directory = directory::Redis::new(&common::settings(&url, 2_000)).expect("a good URL");
     assert_eq!(ends(move || directory.nodes()), Ok(vec![]));

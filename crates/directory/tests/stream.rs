@@ -4,8 +4,8 @@ mod common;
 
 use common::{SHORT_MS, ends, settings};
 use directory::Stream;
-use model::ports::directory::{EventStream, Fault};
-use testkit::redis::{Cluster, Options, Server, Watched, until};
+use model::ports::directory::{DirectoryError, EventStream};
+use testkit::redis::{Cluster, RedisOptions, RedisServer, Watched, until};
 
 type Event = Vec<(&'static str, String)>;
 
@@ -18,7 +18,7 @@ fn stream(url: &str) -> Stream {
 }
 
 /// The numbers of all events that are there.
-fn numbers(server: &Server) -> Vec<usize> {
+fn numbers(server: &RedisServer) -> Vec<usize> {
     let told = server.cli(&["XRANGE", "app:events", "-", "+"]);
     let lines: Vec<&str> = told.lines().collect();
     let of = |at: usize| lines[at + 1].parse().expect("a number");
@@ -27,7 +27,7 @@ fn numbers(server: &Server) -> Vec<usize> {
 
 #[test]
 fn events_are_appended_in_order_and_whole() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let mut stream = stream(&server.url());
     assert_eq!(stream.append(&[]), Ok(()));
     let events: Vec<Event> = (0..30).map(event).collect();
@@ -39,7 +39,7 @@ fn events_are_appended_in_order_and_whole() {
 
 #[test]
 fn a_stream_is_cut_to_about_its_length() {
-    let server = Server::start(Options::default());
+    let server = RedisServer::start(RedisOptions::default());
     let mut stream = stream(&server.url());
     let events: Vec<Event> = (0..5_000).map(event).collect();
     assert_eq!(stream.append(&events), Ok(()));
@@ -50,28 +50,31 @@ fn a_stream_is_cut_to_about_its_length() {
 
 #[test]
 fn a_stream_goes_on_after_any_fault() {
-    let mut server = Server::start(Options::default());
+    let mut server = RedisServer::start(RedisOptions::default());
     let mut hasty = Stream::new(&settings(&server.url(), SHORT_MS), "app:events", 9).expect("good");
     until("it is warm", || hasty.append(&[event(1)]).is_ok());
     server.pause();
     let (fault, mut hasty) = ends(move || (hasty.append(&[event(2)]), hasty));
-    assert_eq!(fault, Err(Fault::Slow));
+    assert_eq!(fault, Err(DirectoryError::Slow));
     server.resume();
     until("it goes on", || hasty.append(&[event(3)]).is_ok());
     server.kill();
-    assert!(matches!(hasty.append(&[event(4)]), Err(Fault::Unreachable(_))));
+    assert!(matches!(hasty.append(&[event(4)]), Err(DirectoryError::Unreachable(_))));
     server.restart();
     until("it goes on", || hasty.append(&[event(5)]).is_ok());
     assert_eq!(server.cli(&["CONFIG", "SET", "maxmemory", "1"]), "OK");
     let fault = hasty.append(&[event(6)]);
-    assert!(matches!(&fault, Err(Fault::Refused(why)) if why.contains("OOM")), "{fault:?}");
+    assert!(
+        matches!(&fault, Err(DirectoryError::Refused(why)) if why.contains("OOM")),
+        "{fault:?}"
+    );
     assert_eq!(server.cli(&["CONFIG", "SET", "maxmemory", "0"]), "OK");
     until("it goes on", || hasty.append(&[event(7)]).is_ok());
 }
 
 #[test]
 fn a_stream_follows_a_master_that_sentinels_name_and_a_slot_of_a_cluster() {
-    let mut watched = Watched::start(Options::default());
+    let mut watched = Watched::start(RedisOptions::default());
     let mut events = stream(&watched.url());
     assert_eq!(events.append(&[event(1)]), Ok(()));
     watched.servers[0].kill();
@@ -80,7 +83,7 @@ fn a_stream_follows_a_master_that_sentinels_name_and_a_slot_of_a_cluster() {
     until("it goes on", || events.append(&[event(3)]).is_ok());
     assert!(numbers(&watched.servers[1]).contains(&3));
     drop(watched);
-    let cluster = Cluster::start(Options::default());
+    let cluster = Cluster::start(RedisOptions::default());
     let mut events = stream(&cluster.url());
     assert_eq!(events.append(&[event(1)]), Ok(()));
     let slot: u16 =

@@ -11,7 +11,7 @@
 //! for who is refused. It reads no files. Invariant: a file with a line that is not understood is
 //! refused as a whole.
 
-use crate::passwords::{self, Hash, Kept};
+use crate::passwords::{self, Kept, StoredHash};
 use crate::problems::Problems;
 use std::collections::HashMap;
 
@@ -88,21 +88,21 @@ fn account(line: &str) -> Result<(&str, Account), String> {
     let (name, rest) = line.split_once(':').ok_or("a line is a name, a colon and a hash")?;
     passwords::check_name(name)?;
     let mut words = rest.split_ascii_whitespace();
-    let hash = Hash::parse(words.next().unwrap_or_default())?;
+    let hash = StoredHash::parse(words.next().unwrap_or_default())?;
     let mut account = Account::default();
     for word in words {
         match word {
             "super" => account.is_super = true,
             "disabled" => account.is_disabled = true,
-            word => match Hash::parse(word) {
-                Ok(Hash::Scram(keys)) => account.kept.scram = Some(keys),
+            word => match StoredHash::parse(word) {
+                Ok(StoredHash::Scram(keys)) => account.kept.scram = Some(keys),
                 _ => {
                     return Err("behind the hash stand $scram-sha-256$…, super and disabled".into());
                 }
             },
         }
     }
-    if let Hash::Scram(keys) = &hash {
+    if let StoredHash::Scram(keys) = &hash {
         account.kept.scram = Some(keys.clone());
     }
     account.kept.hash = Some(hash);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_file_names_users_and_what_they_are() {
-        let keys = Hash::Scram(crate::scram::ScramKeys::derive(b"x", b"salt", 1)).text();
+        let keys = StoredHash::Scram(crate::scram::ScramKeys::derive(b"x", b"salt", 1)).text();
         let text = format!(
             "# users\n\nbob:{HASH}\r\nann b:{HASH} {keys} super\neve:$plain$x disabled\nsc:{keys}\n"
         );

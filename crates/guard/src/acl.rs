@@ -14,7 +14,7 @@
 
 use crate::pattern::Pattern;
 use crate::problems::Problems;
-use crate::rules::{Line, List};
+use crate::rules::{List, RuleLine};
 use model::ports::users::UserOrder;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ pub struct AclFile {
 
 /// Lines while a file is read.
 struct Draft {
-    users: HashMap<Box<str>, Vec<Line>>,
-    anonymous: Vec<Line>,
-    patterns: Vec<Line>,
+    users: HashMap<Box<str>, Vec<RuleLine>>,
+    anonymous: Vec<RuleLine>,
+    patterns: Vec<RuleLine>,
     /// Whom `topic` lines are about: nobody by name, before the first `user`.
     user: Option<Box<str>>,
     /// Lines that there may still be.
@@ -126,7 +126,7 @@ impl Draft {
 }
 
 /// `[read|write|readwrite|deny] FILTER`. In a `topic` line `%c` is no name (as in mosquitto).
-fn rule(word: &str, rest: &str) -> Result<Line, String> {
+fn rule(word: &str, rest: &str) -> Result<RuleLine, String> {
     let (access, filter) = match rest.split_once([' ', '\t']) {
         Some((access, filter)) => (access, filter.trim()),
         None if rest.is_empty() => return Err(format!("`{word}` wants a topic filter")),
@@ -143,14 +143,14 @@ fn rule(word: &str, rest: &str) -> Result<Line, String> {
         "pattern" => Pattern::parse(filter)?,
         _ => Pattern::literal(filter)?,
     };
-    Ok(Line { allow, publish, read, pattern })
+    Ok(RuleLine { allow, publish, read, pattern })
 }
 
-fn list(lines: Vec<Line>, make: impl Fn(Vec<Line>) -> List) -> Option<Arc<List>> {
+fn list(lines: Vec<RuleLine>, make: impl Fn(Vec<RuleLine>) -> List) -> Option<Arc<List>> {
     (!lines.is_empty()).then(|| Arc::new(make(denials_first(lines))))
 }
 
-fn denials_first(mut lines: Vec<Line>) -> Vec<Line> {
+fn denials_first(mut lines: Vec<RuleLine>) -> Vec<RuleLine> {
     lines.sort_by_key(|line| line.allow);
     lines
 }

@@ -3,13 +3,13 @@
 //! A row's key is the user's name, its value JSON: `{"v":1,"password":"$7$…","scram":"$scram…",
 //! "super":true,"disabled":true,"rules":[["allow","both","a/#"],…]}`, with what is not so left out.
 //! The row `*` holds rules of everybody and nothing else. It writes nothing: whoever does puts a
-//! row here after it is on stable storage. Invariant: what is made by [`Entry::ordered`] is read
-//! again by [`Entry::read`].
+//! row here after it is on stable storage. Invariant: what is made by [`UserEntry::ordered`] is
+//! read again by [`UserEntry::read`].
 
 use crate::accounts::Account;
-use crate::passwords::{self, Hash, Hashing};
-use crate::rules::{Line, List};
-use model::ports::users::{Rule, UserOrder, UserState};
+use crate::passwords::{self, Hashing, StoredHash};
+use crate::rules::{List, RuleLine};
+use model::ports::users::{UserOrder, UserRule, UserState};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ pub const EVERYBODY: &str = "*";
 
 /// A user of the book.
 #[derive(Clone, Debug, Default)]
-pub struct Entry {
+pub struct UserEntry {
     /// What it is.
     pub account: Account,
     /// What it may do; absent: nothing is said of it.
     pub rules: Option<Arc<List>>,
 }
 
-impl Entry {
+impl UserEntry {
     /// What an order makes of what was there before; in words, why it cannot be. Slow, if there is
     /// a new password.
     pub fn ordered(
-        before: Option<&Entry>,
+        before: Option<&UserEntry>,
         order: &UserOrder,
         hashing: &Hashing,
         random: [u8; 32],
-    ) -> Result<Entry, String> {
+    ) -> Result<UserEntry, String> {
         check(order)?;
         let mut entry = before.cloned().unwrap_or_default();
         entry.account.is_super = order.is_super;
@@ -55,7 +55,7 @@ impl Entry {
             fields.extend(value.map(|value| (key.into(), value)));
         };
         say("password", kept.hash.as_ref().map(|hash| json!(hash.text())));
-        say("scram", kept.scram.clone().map(|keys| json!(Hash::Scram(keys).text())));
+        say("scram", kept.scram.clone().map(|keys| json!(StoredHash::Scram(keys).text())));
         say("super", is_super.then_some(json!(true)));
         say("disabled", is_disabled.then_some(json!(true)));
         let rules = self.rules.as_ref().map(|list| list.rules());
@@ -64,19 +64,19 @@ impl Entry {
     }
 
     /// What a row says; `None`: it cannot be read.
-    pub fn read(value: &[u8]) -> Option<Entry> {
+    pub fn read(value: &[u8]) -> Option<UserEntry> {
         let fields: Value = serde_json::from_slice(value).ok()?;
         if fields.get("v")? != 1 {
             return None;
         }
         let text = |key| fields.get(key).and_then(Value::as_str);
         let is = |key| fields.get(key).and_then(Value::as_bool).unwrap_or(false);
-        let mut entry = Entry::default();
+        let mut entry = UserEntry::default();
         if let Some(hash) = text("password") {
-            entry.account.kept.hash = Some(Hash::parse(hash).ok()?);
+            entry.account.kept.hash = Some(StoredHash::parse(hash).ok()?);
         }
         if let Some(keys) = text("scram") {
-            let Ok(Hash::Scram(keys)) = Hash::parse(keys) else { return None };
+            let Ok(StoredHash::Scram(keys)) = StoredHash::parse(keys) else { return None };
             entry.account.kept.scram = Some(keys);
         }
         (entry.account.is_super, entry.account.is_disabled) = (is("super"), is("disabled"));
@@ -116,15 +116,15 @@ fn check(order: &UserOrder) -> Result<(), String> {
 }
 
 /// No rules at all are nothing said.
-fn list(rules: &[Rule]) -> Result<Option<Arc<List>>, String> {
+fn list(rules: &[UserRule]) -> Result<Option<Arc<List>>, String> {
     if rules.len() > UserOrder::RULES_MAX {
         return Err(format!("a user has at most {} rules", UserOrder::RULES_MAX));
     }
-    let lines = rules.iter().map(Line::of).collect::<Result<Vec<_>, _>>()?;
+    let lines = rules.iter().map(RuleLine::of).collect::<Result<Vec<_>, _>>()?;
     Ok((!lines.is_empty()).then(|| Arc::new(List::new(lines))))
 }
 
-fn rule_to_json(rule: &Rule) -> Value {
+fn rule_to_json(rule: &UserRule) -> Value {
     let act = match (rule.publish, rule.read) {
         (true, false) => "publish",
         (false, true) => "read",
@@ -133,7 +133,7 @@ fn rule_to_json(rule: &Rule) -> Value {
     json!([if rule.allow { "allow" } else { "deny" }, act, rule.filter])
 }
 
-fn rule_of_json(value: &Value) -> Option<Rule> {
+fn rule_of_json(value: &Value) -> Option<UserRule> {
     let [allow, act, filter] = &**value.as_array()? else { return None };
     let allow = match allow.as_str()? {
         "allow" => true,
@@ -146,7 +146,7 @@ fn rule_of_json(value: &Value) -> Option<Rule> {
         "both" => (true, true),
         _ => return None,
     };
-    Some(Rule { allow, publish, read, filter: filter.as_str()?.into() })
+    Some(UserRule { allow, publish, read, filter: filter.as_str()?.into() })
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
     const HASHING: Hashing = Hashing {
         cost: Cost::Light,
         scram_iterations: 4_096,
-        scheme: crate::passwords::Scheme::Pbkdf2,
+        scheme: crate::passwords::HashScheme::Pbkdf2,
     };
 
     fn order(name: &str) -> UserOrder {
@@ -167,27 +167,27 @@ mod tests {
             is_super: false,
             is_disabled: false,
             rules: Some(vec![
-                Rule { allow: true, publish: true, read: false, filter: "a/%c/#".into() },
-                Rule { allow: false, publish: true, read: true, filter: "b".into() },
+                UserRule { allow: true, publish: true, read: false, filter: "a/%c/#".into() },
+                UserRule { allow: false, publish: true, read: true, filter: "b".into() },
             ]),
         }
     }
 
-    fn put(before: Option<&Entry>, order: &UserOrder) -> Result<Entry, String> {
-        Entry::ordered(before, order, &HASHING, [3; 32])
+    fn put(before: Option<&UserEntry>, order: &UserOrder) -> Result<UserEntry, String> {
+        UserEntry::ordered(before, order, &HASHING, [3; 32])
     }
 
     #[test]
     fn a_row_says_what_was_ordered() {
         let first = put(None, &order("ann")).expect("right");
-        let read = Entry::read(&first.row()).expect("a row");
+        let read = UserEntry::read(&first.row()).expect("a row");
         assert_eq!((&read.account, read.state("ann")), (&first.account, first.state("ann")));
         assert!(read.account.kept.scram.is_some());
         assert_eq!(read.state("ann").rules, order("ann").rules.expect("some"));
         let change = UserOrder { password: None, rules: None, is_disabled: true, ..order("ann") };
         let second = put(Some(&read), &change).expect("right");
         assert_eq!(second.account.kept, first.account.kept, "the password stays");
-        let state = Entry::read(&second.row()).expect("a row").state("ann");
+        let state = UserEntry::read(&second.row()).expect("a row").state("ann");
         assert!(state.is_disabled && state.rules.len() == 2);
         let bare = UserOrder { password: None, rules: Some(vec![]), ..order("ann") };
         assert!(put(Some(&second), &bare).is_ok_and(|entry| entry.rules.is_none()));
@@ -195,8 +195,12 @@ mod tests {
 
     #[test]
     fn orders_that_break_a_rule_are_refused() {
-        let rule =
-            |filter: &str| Rule { allow: true, publish: true, read: true, filter: filter.into() };
+        let rule = |filter: &str| UserRule {
+            allow: true,
+            publish: true,
+            read: true,
+            filter: filter.into(),
+        };
         let wrong = [
             order("a:b"),
             order("*"),
@@ -231,8 +235,8 @@ mod tests {
             "{\"v\":1,\"rules\":[[\"allow\",\"both\",\"#/a\"]]}",
             "{\"v\":1,\"rules\":[[\"may\",\"both\",\"a\"]]}",
         ] {
-            assert!(Entry::read(row.as_bytes()).is_none(), "{row}");
+            assert!(UserEntry::read(row.as_bytes()).is_none(), "{row}");
         }
-        assert!(Entry::read(b"{\"v\":1}").is_some());
+        assert!(UserEntry::read(b"{\"v\":1}").is_some());
     }
 }

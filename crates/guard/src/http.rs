@@ -10,10 +10,10 @@
 //! A password that is no text is sent as `password_base64`. It sends nothing itself. Invariant:
 //! an answer that is not understood lets nobody in.
 
-use crate::rules::{Line, List, UserRules};
+use crate::rules::{List, RuleLine, UserRules};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use model::ports::access::Question;
-use model::ports::users::{Rule, UserOrder};
+use model::ports::users::{UserOrder, UserRule};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
 /// What a service says of somebody.
 #[derive(Clone, Debug)]
-pub enum Verdict {
+pub enum ServiceVerdict {
     /// Come in.
     Allow {
         /// It may do everything.
@@ -64,21 +64,21 @@ pub fn question(question: &Question) -> String {
 
 /// What an answer means: 200 with an object, 204 for `allow`, 401 and 403 for `deny`; any other
 /// status is no answer.
-pub fn verdict(status: u16, body: &[u8]) -> Result<Verdict, NoVerdict> {
+pub fn verdict(status: u16, body: &[u8]) -> Result<ServiceVerdict, NoVerdict> {
     match status {
         200 => read(body).map_err(|problem| NoVerdict(format!("its answer: {problem}"))),
-        204 => Ok(Verdict::Allow { is_super: false, rules: None, expires_s: None }),
-        401 | 403 => Ok(Verdict::Deny),
+        204 => Ok(ServiceVerdict::Allow { is_super: false, rules: None, expires_s: None }),
+        401 | 403 => Ok(ServiceVerdict::Deny),
         other => Err(NoVerdict(format!("it answered with status {other}"))),
     }
 }
 
-fn read(body: &[u8]) -> Result<Verdict, String> {
+fn read(body: &[u8]) -> Result<ServiceVerdict, String> {
     let fields: Value = serde_json::from_slice(body).map_err(|_| "it is no JSON")?;
     match fields.get("result").and_then(Value::as_str) {
         Some("allow") => {}
-        Some("deny") => return Ok(Verdict::Deny),
-        Some("ignore") => return Ok(Verdict::Ignore),
+        Some("deny") => return Ok(ServiceVerdict::Deny),
+        Some("ignore") => return Ok(ServiceVerdict::Ignore),
         _ => return Err("result is neither allow, deny nor ignore".into()),
     }
     let expires_s = match fields.get("expires_s").unwrap_or(&Value::Null) {
@@ -98,18 +98,19 @@ fn read(body: &[u8]) -> Result<Verdict, String> {
         Value::Array(lines) => Some(Arc::new(UserRules::fixed(acl(lines)?))),
         _ => return Err("acl is no list".into()),
     };
-    Ok(Verdict::Allow { is_super, rules, expires_s })
+    Ok(ServiceVerdict::Allow { is_super, rules, expires_s })
 }
 
 fn acl(lines: &[Value]) -> Result<List, String> {
     if lines.len() > UserOrder::RULES_MAX {
         return Err(format!("acl has more than {} rules", UserOrder::RULES_MAX));
     }
-    let lines = lines.iter().map(|line| Line::of(&rule(line)?)).collect::<Result<_, String>>()?;
+    let lines =
+        lines.iter().map(|line| RuleLine::of(&rule(line)?)).collect::<Result<_, String>>()?;
     Ok(List::new(lines))
 }
 
-fn rule(line: &Value) -> Result<Rule, String> {
+fn rule(line: &Value) -> Result<UserRule, String> {
     let text = |key| line.get(key).and_then(Value::as_str);
     let allow = match text("permission") {
         Some("allow") => true,
@@ -123,7 +124,7 @@ fn rule(line: &Value) -> Result<Rule, String> {
         _ => return Err("action is neither publish, subscribe nor all".into()),
     };
     let filter = text("topic").ok_or("topic is no text")?.into();
-    Ok(Rule { allow, publish, read, filter })
+    Ok(UserRule { allow, publish, read, filter })
 }
 
 #[cfg(test)]
@@ -163,7 +164,7 @@ mod tests {
         let body = br#"{"result":"allow","super":true,"expires_s":60,"acl":[
             {"permission":"deny","action":"all","topic":"a/b"},
             {"permission":"allow","action":"subscribe","topic":"a/#"}]}"#;
-        let Ok(Verdict::Allow { is_super, rules, expires_s }) = verdict(200, body) else {
+        let Ok(ServiceVerdict::Allow { is_super, rules, expires_s }) = verdict(200, body) else {
             panic!("it allows")
         };
         assert!(is_super && expires_s == Some(60));
@@ -172,14 +173,16 @@ mod tests {
         assert!(!rules.may(&who, Act::Read, "a/b") && !rules.may(&who, Act::Publish, "a/c"));
         assert_eq!(rules.reach(&who, "a/+"), Reach::Partly);
         let nothing = verdict(200, br#"{"result":"allow","acl":[]}"#);
-        let Ok(Verdict::Allow { rules: Some(rules), .. }) = nothing else { panic!("it allows") };
+        let Ok(ServiceVerdict::Allow { rules: Some(rules), .. }) = nothing else {
+            panic!("it allows")
+        };
         assert!(!rules.may(&who, Act::Read, "a"), "an empty list allows nothing");
-        assert!(matches!(verdict(204, b""), Ok(Verdict::Allow { rules: None, .. })));
-        assert!(matches!(verdict(200, br#"{"result":"deny"}"#), Ok(Verdict::Deny)));
-        assert!(matches!(verdict(200, br#"{"result":"ignore"}"#), Ok(Verdict::Ignore)));
+        assert!(matches!(verdict(204, b""), Ok(ServiceVerdict::Allow { rules: None, .. })));
+        assert!(matches!(verdict(200, br#"{"result":"deny"}"#), Ok(ServiceVerdict::Deny)));
+        assert!(matches!(verdict(200, br#"{"result":"ignore"}"#), Ok(ServiceVerdict::Ignore)));
         assert!(matches!(
             (verdict(401, b""), verdict(403, b"")),
-            (Ok(Verdict::Deny), Ok(Verdict::Deny))
+            (Ok(ServiceVerdict::Deny), Ok(ServiceVerdict::Deny))
         ));
     }
 
@@ -214,7 +217,8 @@ mod tests {
         };
         let most = UserOrder::RULES_MAX;
         let taken = verdict(200, acl(most).as_bytes());
-        let Ok(Verdict::Allow { is_super: false, rules: Some(rules), expires_s: None }) = taken
+        let Ok(ServiceVerdict::Allow { is_super: false, rules: Some(rules), expires_s: None }) =
+            taken
         else {
             panic!("it allows")
         };

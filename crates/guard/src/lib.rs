@@ -1,15 +1,16 @@
 //! Who may do what: users, passwords, tokens, certificates and rules of access.
 //!
-//! [`Gate`] is the way in: it implements the port that the broker asks, over files that were read
-//! (`accounts`, `acl`), the book of users (`book`), tokens and the answers of another service. All
-//! of it is bytes and values; what takes its time is an errand of whoever owns threads, and `now`
-//! is an argument. Invariant: whatever is not understood, not known or not answered is refused.
+//! [`AccessControl`] is the way in: it implements the port that the broker asks, over files that
+//! were read (`accounts`, `acl`), the book of users (`book`), tokens and the answers of another
+//! service. All of it is bytes and values; what takes its time is an errand of whoever owns
+//! threads, and `now` is an argument. Invariant: whatever is not understood, not known or not
+//! answered is refused.
 
+pub mod access_control;
 pub mod accounts;
 pub mod acl;
 pub mod book;
 mod cache;
-pub mod gate;
 pub mod http;
 pub mod passwords;
 pub mod pattern;
@@ -21,8 +22,8 @@ pub mod settings;
 pub mod sources;
 pub mod token;
 
+pub use access_control::{AccessControl, Errands};
 pub use cache::CacheLimits;
-pub use gate::{Errands, Gate};
-pub use people::Files;
-pub use settings::{Anonymous, Door, Method, Settings};
+pub use people::PeopleFiles;
+pub use settings::{Anonymous, ListenerPolicy, Method, Settings};
 pub use sources::{Known, SourceLimits};

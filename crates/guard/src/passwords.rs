@@ -31,22 +31,22 @@ const PBKDF2_SALT_BYTES: usize = 12;
 
 /// How new passwords are hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Scheme {
+pub enum HashScheme {
     /// PBKDF2 with HMAC-SHA-512, as mosquitto_passwd writes it: cheap in memory.
     Pbkdf2,
     /// Argon2id: dear in memory, for whoever guesses too.
     Argon2id,
 }
 
-impl Scheme {
+impl HashScheme {
     /// Every scheme.
-    pub const ALL: [Scheme; 2] = [Scheme::Pbkdf2, Scheme::Argon2id];
+    pub const ALL: [HashScheme; 2] = [HashScheme::Pbkdf2, HashScheme::Argon2id];
 
     /// The word in configurations.
     pub const fn name(self) -> &'static str {
         match self {
-            Scheme::Pbkdf2 => "pbkdf2",
-            Scheme::Argon2id => "argon2id",
+            HashScheme::Pbkdf2 => "pbkdf2",
+            HashScheme::Argon2id => "argon2id",
         }
     }
 }
@@ -99,7 +99,7 @@ impl Cost {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hashing {
     /// The scheme.
-    pub scheme: Scheme,
+    pub scheme: HashScheme,
     /// Its cost.
     pub cost: Cost,
     /// Rounds of the SCRAM keys that are kept besides, at least [`ITERATIONS_MIN`]; 0: none are,
@@ -111,7 +111,7 @@ pub struct Hashing {
 impl Default for Hashing {
     /// One hash that mosquitto reads too.
     fn default() -> Self {
-        Hashing { scheme: Scheme::Pbkdf2, cost: Cost::Normal, scram_iterations: 0 }
+        Hashing { scheme: HashScheme::Pbkdf2, cost: Cost::Normal, scram_iterations: 0 }
     }
 }
 
@@ -120,18 +120,18 @@ impl Hashing {
     pub fn hash(&self, password: &[u8], random: [u8; 32]) -> Kept {
         let (salt, other) = random.split_at(16);
         let hash = match self.scheme {
-            Scheme::Pbkdf2 => {
+            HashScheme::Pbkdf2 => {
                 let (rounds, mut hash) = (self.cost.rounds(), vec![0; 64]);
                 let salt = &salt[..PBKDF2_SALT_BYTES];
                 pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA512, rounds, salt, password, &mut hash);
-                Hash::Pbkdf2 { rounds, salt: salt.into(), hash: hash.into() }
+                StoredHash::Pbkdf2 { rounds, salt: salt.into(), hash: hash.into() }
             }
-            Scheme::Argon2id => {
+            HashScheme::Argon2id => {
                 let salt = BASE64_STANDARD_NO_PAD.encode(salt);
                 let salt = argon2::password_hash::Salt::from_b64(&salt).expect("it is base64");
                 let hash = self.cost.argon2().hash_password(password, salt);
                 let hash = hash.expect("password and salt are within Argon2's bounds");
-                Hash::Argon2id(hash.to_string().into())
+                StoredHash::Argon2id(hash.to_string().into())
             }
         };
         let scram = (self.scram_iterations > 0).then(|| {
@@ -146,14 +146,14 @@ impl Hashing {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Kept {
     /// What a password is checked with.
-    pub hash: Option<Hash>,
+    pub hash: Option<StoredHash>,
     /// What an exchange is checked with.
     pub scram: Option<ScramKeys>,
 }
 
 /// What a password is checked with.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Hash {
+pub enum StoredHash {
     /// `$6$`.
     Sha512 {
         /// Put behind the password.
@@ -178,9 +178,9 @@ pub enum Hash {
     Plain(Box<str>),
 }
 
-impl Hash {
+impl StoredHash {
     /// Reads one; in words, why it is none.
-    pub fn parse(text: &str) -> Result<Hash, &'static str> {
+    pub fn parse(text: &str) -> Result<StoredHash, &'static str> {
         let (kind, rest) = text.strip_prefix('$').and_then(|text| text.split_once('$')).ok_or(
             "this is no hashed password: hash it with `mosquitto_passwd -U` or `holdline user \
              passwd`",
@@ -190,10 +190,10 @@ impl Hash {
             "7" => pbkdf2(rest).ok_or("not $7$ROUNDS$SALT$HASH with 64 bytes of hash, in base64"),
             "argon2id" => argon2id(text),
             "scram-sha-256" => ScramKeys::parse(rest)
-                .map(Hash::Scram)
+                .map(StoredHash::Scram)
                 .ok_or("not $scram-sha-256$ROUNDS$SALT$STORED$SERVER, in base64"),
             "plain" if rest.is_empty() => Err("$plain$ wants a password behind it"),
-            "plain" => Ok(Hash::Plain(rest.into())),
+            "plain" => Ok(StoredHash::Plain(rest.into())),
             _ => Err("this kind of hash is not known: $7$, $6$, $argon2id$, $scram-sha-256$ and \
                       $plain$ are"),
         }
@@ -203,48 +203,48 @@ impl Hash {
     pub fn text(&self) -> String {
         let base64 = |bytes| BASE64_STANDARD.encode::<&[u8]>(bytes);
         match self {
-            Hash::Sha512 { salt, hash } => format!("$6${}${}", base64(salt), base64(hash)),
-            Hash::Pbkdf2 { rounds, salt, hash } => {
+            StoredHash::Sha512 { salt, hash } => format!("$6${}${}", base64(salt), base64(hash)),
+            StoredHash::Pbkdf2 { rounds, salt, hash } => {
                 format!("$7${rounds}${}${}", base64(salt), base64(hash))
             }
-            Hash::Argon2id(text) => text.to_string(),
-            Hash::Scram(keys) => format!("$scram-sha-256${}", keys.text()),
-            Hash::Plain(password) => format!("$plain${password}"),
+            StoredHash::Argon2id(text) => text.to_string(),
+            StoredHash::Scram(keys) => format!("$scram-sha-256${}", keys.text()),
+            StoredHash::Plain(password) => format!("$plain${password}"),
         }
     }
 
     /// Whether a check is for a thread that may take its time.
     pub fn is_slow(&self) -> bool {
-        !matches!(self, Hash::Sha512 { .. } | Hash::Plain(_))
+        !matches!(self, StoredHash::Sha512 { .. } | StoredHash::Plain(_))
     }
 
     /// Whether it is this password's.
     pub fn is_of(&self, password: &[u8]) -> bool {
         match self {
-            Hash::Sha512 { salt, hash } => {
+            StoredHash::Sha512 { salt, hash } => {
                 let own = Sha512::new().chain_update(password).chain_update(salt).finalize();
                 bool::from(own.as_slice().ct_eq(hash))
             }
-            Hash::Pbkdf2 { rounds, salt, hash } => {
+            StoredHash::Pbkdf2 { rounds, salt, hash } => {
                 pbkdf2::verify(pbkdf2::PBKDF2_HMAC_SHA512, *rounds, salt, password, hash).is_ok()
             }
-            Hash::Argon2id(text) => PasswordHash::new(text)
+            StoredHash::Argon2id(text) => PasswordHash::new(text)
                 .is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok()),
-            Hash::Scram(keys) => keys.is_of(password),
-            Hash::Plain(plain) => bool::from(plain.as_bytes().ct_eq(password)),
+            StoredHash::Scram(keys) => keys.is_of(password),
+            StoredHash::Plain(plain) => bool::from(plain.as_bytes().ct_eq(password)),
         }
     }
 }
 
-impl std::fmt::Debug for Hash {
+impl std::fmt::Debug for StoredHash {
     /// Without what it is.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Hash::Sha512 { .. } => "Hash($6$…)",
-            Hash::Pbkdf2 { .. } => "Hash($7$…)",
-            Hash::Argon2id(_) => "Hash($argon2id$…)",
-            Hash::Scram(_) => "Hash($scram-sha-256$…)",
-            Hash::Plain(_) => "Hash($plain$…)",
+            StoredHash::Sha512 { .. } => "Hash($6$…)",
+            StoredHash::Pbkdf2 { .. } => "Hash($7$…)",
+            StoredHash::Argon2id(_) => "Hash($argon2id$…)",
+            StoredHash::Scram(_) => "Hash($scram-sha-256$…)",
+            StoredHash::Plain(_) => "Hash($plain$…)",
         })
     }
 }
@@ -265,7 +265,7 @@ pub fn line(
     let mut line = format!("{user}:{}", kept.hash.expect("one was made").text());
     if let Some(keys) = kept.scram {
         line += " ";
-        line += &Hash::Scram(keys).text();
+        line += &StoredHash::Scram(keys).text();
     }
     Ok(line)
 }
@@ -286,24 +286,24 @@ pub fn check_name(user: &str) -> Result<(), String> {
     }
 }
 
-fn sha512(text: &str) -> Option<Hash> {
+fn sha512(text: &str) -> Option<StoredHash> {
     let (salt, hash) = text.split_once('$')?;
     let hash: [u8; 64] = BASE64_STANDARD.decode(hash).ok()?.try_into().ok()?;
     let salt = BASE64_STANDARD.decode(salt).ok()?;
-    Some(Hash::Sha512 { salt: salt.into(), hash: hash.into() })
+    Some(StoredHash::Sha512 { salt: salt.into(), hash: hash.into() })
 }
 
-fn pbkdf2(text: &str) -> Option<Hash> {
+fn pbkdf2(text: &str) -> Option<StoredHash> {
     let (rounds, rest) = text.split_once('$')?;
     let (salt, hash) = rest.split_once('$')?;
     let rounds: NonZeroU32 =
         rounds.parse().ok().filter(|r: &NonZeroU32| r.get() <= ITERATIONS_MAX)?;
     let hash: [u8; 64] = BASE64_STANDARD.decode(hash).ok()?.try_into().ok()?;
     let salt = BASE64_STANDARD.decode(salt).ok()?;
-    Some(Hash::Pbkdf2 { rounds, salt: salt.into(), hash: hash.into() })
+    Some(StoredHash::Pbkdf2 { rounds, salt: salt.into(), hash: hash.into() })
 }
 
-fn argon2id(text: &str) -> Result<Hash, &'static str> {
+fn argon2id(text: &str) -> Result<StoredHash, &'static str> {
     let wrong = "not $argon2id$v=19$m=…,t=…,p=…$SALT$HASH";
     let hash = PasswordHash::new(text).map_err(|_| wrong)?;
     let params = Params::try_from(&hash).map_err(|_| wrong)?;
@@ -313,7 +313,7 @@ fn argon2id(text: &str) -> Result<Hash, &'static str> {
     if params.m_cost() > ARGON2_KIB_MAX || params.t_cost() > ARGON2_PASSES_MAX {
         return Err("a check of this hash would take more than 1 GiB or 64 passes");
     }
-    Ok(Hash::Argon2id(text.into()))
+    Ok(StoredHash::Argon2id(text.into()))
 }
 
 #[cfg(test)]

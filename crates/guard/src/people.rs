@@ -8,9 +8,9 @@
 
 use crate::accounts::{Account, Accounts};
 use crate::acl::AclFile;
-use crate::book::{EVERYBODY, Entry};
+use crate::book::{EVERYBODY, UserEntry};
 use crate::rules::{List, UserRules};
-use crate::settings::{Door, Method, Settings};
+use crate::settings::{ListenerPolicy, Method, Settings};
 use crate::token::Keys;
 use model::ports::access::{Rules, Who};
 use std::collections::{BTreeMap, HashMap};
@@ -24,7 +24,7 @@ const OWN: [&str; 2] = ["%u", "%u:*"];
 
 /// What was read from files.
 #[derive(Debug, Default)]
-pub struct Files {
+pub struct PeopleFiles {
     /// Users and passwords.
     pub accounts: Accounts,
     /// Rules; absent: there is no such file.
@@ -34,7 +34,7 @@ pub struct Files {
 }
 
 /// A listener of which nothing is said.
-static CLOSED: Door = Door::CLOSED;
+static CLOSED: ListenerPolicy = ListenerPolicy::CLOSED;
 
 /// Rules as they are granted; `None`: everything.
 pub(crate) type Granted = Option<Arc<dyn Rules>>;
@@ -42,8 +42,8 @@ pub(crate) type Granted = Option<Arc<dyn Rules>>;
 /// Everybody who is known.
 pub(crate) struct People {
     pub(crate) settings: Arc<Settings>,
-    pub(crate) files: Arc<Files>,
-    book: BTreeMap<Box<str>, Entry>,
+    pub(crate) files: Arc<PeopleFiles>,
+    book: BTreeMap<Box<str>, UserEntry>,
     /// Entries of the book with rules.
     ruled: usize,
     /// Who has lines of its own.
@@ -57,7 +57,7 @@ pub(crate) struct People {
 }
 
 impl People {
-    pub(crate) fn new(settings: Settings, files: Files) -> People {
+    pub(crate) fn new(settings: Settings, files: PeopleFiles) -> People {
         let mut people = People {
             settings: Arc::new(settings),
             files: Arc::new(files),
@@ -74,7 +74,7 @@ impl People {
     }
 
     /// New settings and files.
-    pub(crate) fn replace(&mut self, settings: Settings, files: Files) {
+    pub(crate) fn replace(&mut self, settings: Settings, files: PeopleFiles) {
         let before = std::mem::replace(&mut self.files, Arc::new(files));
         self.settings = Arc::new(settings);
         self.changes += 1;
@@ -85,7 +85,7 @@ impl People {
     }
 
     /// An entry of the book, new or changed.
-    pub(crate) fn put(&mut self, name: &str, entry: Entry) {
+    pub(crate) fn put(&mut self, name: &str, entry: UserEntry) {
         let is_ruled = entry.rules.is_some();
         let before = self.book.insert(name.into(), entry);
         self.gone.remove(name);
@@ -103,7 +103,7 @@ impl People {
     }
 
     /// The book.
-    pub(crate) fn book(&self) -> &BTreeMap<Box<str>, Entry> {
+    pub(crate) fn book(&self) -> &BTreeMap<Box<str>, UserEntry> {
         &self.book
     }
 
@@ -171,11 +171,11 @@ impl People {
             || token.is_some_and(|token| !token.acl_claim.is_empty())
     }
 
-    pub(crate) fn door(&self, number: u8) -> &Door {
+    pub(crate) fn door(&self, number: u8) -> &ListenerPolicy {
         self.settings.doors.get(usize::from(number)).unwrap_or(&CLOSED)
     }
 
-    fn changed(&mut self, name: &str, before: Option<Entry>, is_ruled: bool) {
+    fn changed(&mut self, name: &str, before: Option<UserEntry>, is_ruled: bool) {
         self.changes += 1;
         let was_ruled = before.is_some_and(|entry| entry.rules.is_some());
         self.ruled = self.ruled - usize::from(was_ruled) + usize::from(is_ruled);
@@ -238,7 +238,7 @@ impl People {
 }
 
 /// Whether somebody may come in by a name that neither the book nor a file knows.
-fn lets_strangers_in(door: &Door) -> bool {
+fn lets_strangers_in(door: &ListenerPolicy) -> bool {
     let proves = |method| matches!(method, Method::Certificate | Method::Token | Method::Http);
     door.believe_names || door.methods.iter().copied().any(proves)
 }
@@ -270,8 +270,8 @@ mod tests {
     use super::*;
 
     fn people() -> People {
-        let door = Door { believe_names: true, ..Door::default() };
-        People::new(Settings { doors: vec![door], ..Settings::default() }, Files::default())
+        let door = ListenerPolicy { believe_names: true, ..ListenerPolicy::default() };
+        People::new(Settings { doors: vec![door], ..Settings::default() }, PeopleFiles::default())
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use crate::pattern::{Pattern, Relation};
 use model::ports::access::{Act, Reach, Rules, Who};
-use model::ports::users::Rule;
+use model::ports::users::UserRule;
 use std::sync::Arc;
 
 /// From so many lines on a list is sorted for looking up.
@@ -15,7 +15,7 @@ const SORTED_FROM: usize = 9;
 
 /// One line.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Line {
+pub struct RuleLine {
     /// Allowed, or forbidden.
     pub allow: bool,
     /// It is about publishing.
@@ -26,14 +26,14 @@ pub struct Line {
     pub pattern: Pattern,
 }
 
-impl Line {
+impl RuleLine {
     /// The line that a rule says; in words, why it is none.
-    pub fn of(rule: &Rule) -> Result<Line, String> {
-        let Rule { allow, publish, read, ref filter } = *rule;
+    pub fn of(rule: &UserRule) -> Result<RuleLine, String> {
+        let UserRule { allow, publish, read, ref filter } = *rule;
         if !publish && !read {
             return Err(format!("the rule for `{filter}` is neither about publish nor about read"));
         }
-        Ok(Line { allow, publish, read, pattern: Pattern::parse(filter)? })
+        Ok(RuleLine { allow, publish, read, pattern: Pattern::parse(filter)? })
     }
 
     fn is_about(&self, act: Act) -> bool {
@@ -47,7 +47,7 @@ impl Line {
 /// Lines in order.
 #[derive(Debug, Default)]
 pub struct List {
-    lines: Box<[Line]>,
+    lines: Box<[RuleLine]>,
     /// Lines without wildcards and names, by their text; of long lists only.
     exact: Box<[u32]>,
     /// The others that have a first level, by it; likewise.
@@ -60,7 +60,7 @@ pub struct List {
 
 impl List {
     /// A list of these lines.
-    pub fn new(lines: Vec<Line>) -> List {
+    pub fn new(lines: Vec<RuleLine>) -> List {
         let mut list = List { lines: lines.into(), ..List::default() };
         if list.lines.len() >= SORTED_FROM {
             list.sort();
@@ -70,7 +70,7 @@ impl List {
 
     /// The same, and whoever has a wildcard in its name is forbidden everything that was not
     /// decided before: as mosquitto holds it with patterns.
-    pub fn for_plain_names(lines: Vec<Line>) -> List {
+    pub fn for_plain_names(lines: Vec<RuleLine>) -> List {
         List { wants_plain_names: true, ..List::new(lines) }
     }
 
@@ -85,8 +85,8 @@ impl List {
     }
 
     /// The lines as rules.
-    pub fn rules(&self) -> Vec<Rule> {
-        let rule = |line: &Line| Rule {
+    pub fn rules(&self) -> Vec<UserRule> {
+        let rule = |line: &RuleLine| UserRule {
             allow: line.allow,
             publish: line.publish,
             read: line.read,
@@ -119,7 +119,7 @@ impl List {
         if self.forbids_name(who) {
             return Some(false);
         }
-        let holds = |line: &Line| line.is_about(act) && line.pattern.matches(who, topic);
+        let holds = |line: &RuleLine| line.is_about(act) && line.pattern.matches(who, topic);
         if self.lines.len() < SORTED_FROM {
             return self.lines.iter().find(|line| holds(line)).map(|line| line.allow);
         }
@@ -134,7 +134,7 @@ impl List {
     }
 
     /// How the lines stand to a filter that is to be read. `None`: they leave something undecided.
-    fn walk(&self, who: &Who<'_>, filter: &str, walk: &mut Walk) -> Option<Reach> {
+    fn walk(&self, who: &Who<'_>, filter: &str, walk: &mut ReachScan) -> Option<Reach> {
         if self.forbids_name(who) {
             return Some(walk.rest(false));
         }
@@ -164,12 +164,12 @@ fn equal(numbers: &[u32], order: impl Fn(u32) -> std::cmp::Ordering) -> &[u32] {
 
 /// What a walk over lines has found of a filter's topics.
 #[derive(Default)]
-struct Walk {
+struct ReachScan {
     some_may: bool,
     some_may_not: bool,
 }
 
-impl Walk {
+impl ReachScan {
     /// All that is undecided is so.
     fn rest(&self, allow: bool) -> Reach {
         match (allow, self.some_may, self.some_may_not) {
@@ -208,7 +208,7 @@ impl Rules for UserRules {
     }
 
     fn reach(&self, who: &Who<'_>, filter: &str) -> Reach {
-        let mut walk = Walk::default();
+        let mut walk = ReachScan::default();
         let decided = self.lists.iter().find_map(|list| list.walk(who, filter, &mut walk));
         decided.unwrap_or_else(|| walk.rest(self.allow_unmatched))
     }

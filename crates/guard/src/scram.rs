@@ -38,7 +38,7 @@ pub struct ScramKeys {
 
 /// The first message of a client, taken apart.
 #[derive(PartialEq, Eq, Debug)]
-pub struct First<'a> {
+pub struct ClientFirst<'a> {
     /// The user it names, unescaped.
     pub user: String,
     /// `n,,` or `y,,`, with what it says of another identity.
@@ -100,13 +100,13 @@ impl std::fmt::Debug for ScramKeys {
     }
 }
 
-impl<'a> First<'a> {
+impl<'a> ClientFirst<'a> {
     /// Reads the client's first message (RFC 5802 7).
-    pub fn read(message: &'a [u8]) -> Result<First<'a>, ScramFault> {
-        First::parse(message).ok_or(ScramFault::Malformed)
+    pub fn read(message: &'a [u8]) -> Result<ClientFirst<'a>, ScramFault> {
+        ClientFirst::parse(message).ok_or(ScramFault::Malformed)
     }
 
-    fn parse(message: &'a [u8]) -> Option<First<'a>> {
+    fn parse(message: &'a [u8]) -> Option<ClientFirst<'a>> {
         let message = text(message)?;
         let (flag, rest) = message.split_once(',')?;
         let (identity, bare) = rest.split_once(',')?;
@@ -121,7 +121,7 @@ impl<'a> First<'a> {
         let is_self = identity.is_empty()
             || identity.strip_prefix("a=").and_then(name).is_some_and(|other| other == user);
         let header = &message[..message.len() - bare.len()];
-        (is_self && is_printable && !nonce.is_empty() && !user.is_empty()).then_some(First {
+        (is_self && is_printable && !nonce.is_empty() && !user.is_empty()).then_some(ClientFirst {
             user,
             header,
             bare,
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_exchange_of_the_standard_is_spoken() {
-        let (keys, first) = (keys(), First::read(FIRST).expect("right"));
+        let (keys, first) = (keys(), ClientFirst::read(FIRST).expect("right"));
         assert_eq!(first.user, "user");
         let (answer, dialogue) = first.answer(&keys.salt, keys.iterations, NONCE);
         assert_eq!(answer, ANSWER);
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn anything_that_was_changed_is_refused() {
-        let (keys, first) = (keys(), First::read(FIRST).expect("right"));
+        let (keys, first) = (keys(), ClientFirst::read(FIRST).expect("right"));
         let (_, dialogue) = first.answer(&keys.salt, keys.iterations, NONCE);
         for at in 0..LAST.len() {
             for bit in [1, 2, 32] {
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn first_messages_are_read_strictly() {
-        let read = |message: &str| First::read(message.as_bytes()).map(|first| first.user);
+        let read = |message: &str| ClientFirst::read(message.as_bytes()).map(|first| first.user);
         assert_eq!(read("y,,n=a=2Cb=3Dc,r=x").as_deref(), Ok("a,b=c"));
         assert_eq!(read("n,a=ann,n=ann,r=x").as_deref(), Ok("ann"));
         assert_eq!(read("n,,n=ann,r=x,ext=1").as_deref(), Ok("ann"));
@@ -284,7 +284,7 @@ mod tests {
         for message in wrong {
             assert_eq!(read(message), Err(ScramFault::Malformed), "{message}");
         }
-        assert!(First::read(&[0xff]).is_err());
+        assert!(ClientFirst::read(&[0xff]).is_err());
         let long = format!("n,,n={},r=x", "a".repeat(MESSAGE_BYTES_MAX));
         assert!(read(&long).is_err());
     }
@@ -302,9 +302,9 @@ mod tests {
     #[test]
     fn the_longest_message_is_read_and_a_name_ends_where_it_is_cut() {
         let long = |bytes: usize| format!("n,,n={},r=x", "a".repeat(bytes - "n,,n=,r=x".len()));
-        assert!(First::read(long(MESSAGE_BYTES_MAX).as_bytes()).is_ok());
-        assert!(First::read(long(MESSAGE_BYTES_MAX + 1).as_bytes()).is_err());
-        assert!(First::read(b"n,,n=a\0b,r=x").is_err());
+        assert!(ClientFirst::read(long(MESSAGE_BYTES_MAX).as_bytes()).is_ok());
+        assert!(ClientFirst::read(long(MESSAGE_BYTES_MAX + 1).as_bytes()).is_err());
+        assert!(ClientFirst::read(b"n,,n=a\0b,r=x").is_err());
         assert_eq!(user_of(b"n,,\nn=a=2Cb,r=x\nr=xy"), Some("a,b".into()));
         assert_eq!((user_of(b"n,,\nn=ann,r=x"), user_of(b"")), (None, None));
     }

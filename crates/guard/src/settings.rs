@@ -18,8 +18,8 @@ pub struct Settings {
     pub client_ids: Vec<String>,
     /// What no rule speaks of is allowed, where there are rules.
     pub allow_unmatched: bool,
-    /// By listener; one that is not there is [`Door::CLOSED`].
-    pub doors: Vec<Door>,
+    /// By listener; one that is not there is [`ListenerPolicy::CLOSED`].
+    pub doors: Vec<ListenerPolicy>,
     /// How the book keeps new passwords.
     pub hashing: Hashing,
     /// Users of the book. One more is refused.
@@ -40,7 +40,7 @@ impl Default for Settings {
             superusers: Vec::new(),
             client_ids: Vec::new(),
             allow_unmatched: false,
-            doors: vec![Door::default()],
+            doors: vec![ListenerPolicy::default()],
             hashing: Hashing::default(),
             users_max: 1_000_000,
             cache: CacheLimits::default(),
@@ -53,7 +53,7 @@ impl Default for Settings {
 
 /// How one comes in by a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Door {
+pub struct ListenerPolicy {
     /// Who may come in without a name.
     pub anonymous: Anonymous,
     /// Proofs, in the order in which they are tried.
@@ -62,15 +62,15 @@ pub struct Door {
     pub believe_names: bool,
 }
 
-impl Door {
+impl ListenerPolicy {
     /// Nobody comes in.
-    pub const CLOSED: Door =
-        Door { anonymous: Anonymous::No, methods: Vec::new(), believe_names: false };
+    pub const CLOSED: ListenerPolicy =
+        ListenerPolicy { anonymous: Anonymous::No, methods: Vec::new(), believe_names: false };
 }
 
-impl Default for Door {
+impl Default for ListenerPolicy {
     fn default() -> Self {
-        Door {
+        ListenerPolicy {
             anonymous: Anonymous::Loopback,
             methods: vec![Method::Passwords, Method::Scram, Method::Token, Method::Http],
             believe_names: false,

@@ -11,7 +11,7 @@ mod keys;
 pub use keys::{Keys, SECRET_BYTES_MIN};
 
 use crate::pattern::Pattern;
-use crate::rules::{Line, List, UserRules};
+use crate::rules::{List, RuleLine, UserRules};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
 use model::ports::access::Who;
 use model::ports::users::UserOrder;
@@ -247,7 +247,7 @@ pub fn acl(claim: &Value) -> Option<UserRules> {
         };
         for filter in filters.as_array()? {
             let pattern = Pattern::parse(filter.as_str()?).ok()?;
-            lines.push(Line { allow: true, publish, read, pattern });
+            lines.push(RuleLine { allow: true, publish, read, pattern });
         }
     }
     (lines.len() <= UserOrder::RULES_MAX).then(|| UserRules::fixed(List::new(lines)))

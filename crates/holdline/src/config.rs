@@ -1,7 +1,7 @@
 //! `holdline config import`: a configuration of this server, written from another one's.
 
 use clap::{Args, Subcommand};
-use server::config::mosquitto::{self, Fate};
+use server::config::mosquitto::{self, OptionFate};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -44,7 +44,7 @@ pub fn config(arguments: Arguments) -> ExitCode {
 
 fn import(file: &Path, out: Option<&Path>, strict: bool) -> Result<(), String> {
     let translated = mosquitto::translate(file).map_err(|error| error.to_string())?;
-    translated.notes.iter().filter(|n| n.fate != Fate::Becomes).for_each(|n| note!("{n}"));
+    translated.notes.iter().filter(|n| n.fate != OptionFate::Becomes).for_each(|n| note!("{n}"));
     let lost = translated.lost().count();
     if strict && lost > 0 {
         return Err(format!("nothing is written, for {lost} of these would be lost (--strict)"));

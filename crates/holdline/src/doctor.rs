@@ -4,7 +4,7 @@
 
 use base::text::escaped;
 use clap::{Args, ValueEnum};
-use lab::host::{Fitness, Need, Role, Row};
+use lab::host::{Fitness, HostRow, Need, Role};
 use observe::doctor::{Applied, apply, examine, first_limit, fit, grouped};
 use std::cmp::Reverse;
 use std::process::ExitCode;
@@ -84,7 +84,7 @@ pub fn doctor(arguments: Arguments) -> ExitCode {
     if fit(&rows) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn json(need: &Need, rows: &[Row], applied: &[Applied]) -> serde_json::Value {
+fn json(need: &Need, rows: &[HostRow], applied: &[Applied]) -> serde_json::Value {
     let limit = first_limit(rows);
     let applied = applied.iter().map(|applied| {
         let done = applied.outcome.is_ok();
@@ -115,16 +115,16 @@ fn verdict(fitness: Fitness) -> (&'static str, &'static str) {
 }
 
 /// A row whose names of processes and files are fit to be shown.
-fn shown(row: Row) -> Row {
+fn shown(row: HostRow) -> HostRow {
     let fit = |text: String| escaped(&text).into_owned();
-    Row { item: fit(row.item), value: fit(row.value), remedy: fit(row.remedy), ..row }
+    HostRow { item: fit(row.item), value: fit(row.value), remedy: fit(row.remedy), ..row }
 }
 
 /// The rows, the worst first; under those that are not good enough, what they do and how they are
 /// set right.
-fn table(mut rows: Vec<Row>, colours: bool) -> String {
+fn table(mut rows: Vec<HostRow>, colours: bool) -> String {
     rows.sort_by_key(|row| Reverse(row.fitness));
-    let width = |head: &str, of: fn(&Row) -> &str| {
+    let width = |head: &str, of: fn(&HostRow) -> &str| {
         let widths = rows.iter().map(|row| of(row).chars().count());
         widths.filter(|width| *width <= WIDTH_MAX).max().unwrap_or(0).max(head.len())
     };
@@ -154,7 +154,7 @@ fn done(applied: &Applied) -> String {
 }
 
 /// Whether it is fit, for how many, and what ends it first.
-fn sentence(need: &Need, rows: &[Row]) -> String {
+fn sentence(need: &Need, rows: &[HostRow]) -> String {
     let end = if need.role == Role::Server { "server" } else { "client" };
     let number = |fitness| rows.iter().filter(|row| row.fitness == fitness).count();
     let (bad, weak) = (number(Fitness::Bad), number(Fitness::Weak));
@@ -180,8 +180,8 @@ fn sentence(need: &Need, rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    fn row(item: &str, fitness: Fitness, connections_max: Option<u64>) -> Row {
-        Row {
+    fn row(item: &str, fitness: Fitness, connections_max: Option<u64>) -> HostRow {
+        HostRow {
             item: item.to_owned(),
             value: "1".to_owned(),
             need: "2".to_owned(),

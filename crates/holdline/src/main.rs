@@ -4,7 +4,7 @@
 //! `clients`, `retained`, `presence`, `audit`, `user`, `token` and `audit-log` speak to a running
 //! server's API, `pub` and
 //! `sub` to any broker, `store` works on a data folder, `wrk` is the load tool; called as `wrk`,
-//! the binary is that at once. What each does lives in its room; here words of the command line
+//! the binary is that at once. What each does lives in its crate; here words of the command line
 //! are turned into calls.
 
 #[macro_use]
@@ -18,7 +18,7 @@ mod doctor;
 mod load;
 mod mqtt;
 mod observe;
-mod presence;
+mod presence_command;
 mod push;
 mod retained;
 mod serve;
@@ -74,9 +74,9 @@ enum Command {
     /// List, show or clear retained messages of a running server
     Retained(retained::Arguments),
     /// Who is online: by a running server's memory, by the directory, or both side by side
-    Presence(presence::Arguments),
+    Presence(presence_command::Arguments),
     /// Compare a running server's memory with the directory of presence; exit 0, 1 or 2
-    Audit(presence::audit::Arguments),
+    Audit(presence_command::audit::Arguments),
     /// List, show, make or remove users, of a running server or in a password file
     User(user::Arguments),
     /// Make, list, show or revoke tokens of a running server's API
@@ -134,8 +134,8 @@ fn run() -> ExitCode {
         Command::Config(arguments) => config::config(arguments),
         Command::Clients(arguments) => clients::clients(arguments),
         Command::Retained(arguments) => retained::retained(arguments),
-        Command::Presence(arguments) => presence::presence(arguments),
-        Command::Audit(arguments) => presence::audit::audit(arguments),
+        Command::Presence(arguments) => presence_command::presence(arguments),
+        Command::Audit(arguments) => presence_command::audit::audit(arguments),
         Command::User(arguments) => user::user(arguments),
         Command::Token(arguments) => token::token(arguments),
         Command::AuditLog(arguments) => audit_log::audit_log(arguments),

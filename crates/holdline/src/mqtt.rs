@@ -10,8 +10,8 @@ pub mod subscribe;
 
 use clap::Args;
 use client::{
-    Address, Block, Check, Clean, Event, Fault, Formula, Profile, Property, Qos, Scram, Session,
-    Settings, Trust, Version, What, Will,
+    Block, BrokerAddress, CertificateCheck, Clean, ConnectError, ConnectErrorKind, Formula,
+    MqttEvent, Profile, Property, Qos, Scram, Session, Settings, Trust, Version, WillProfile,
 };
 use property::Given;
 use std::net::IpAddr;
@@ -156,8 +156,8 @@ impl From<String> for Failure {
     }
 }
 
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Failure {
+impl From<ConnectError> for Failure {
+    fn from(fault: ConnectError) -> Failure {
         Failure { code: code(&fault), text: fault.to_string() }
     }
 }
@@ -166,9 +166,9 @@ impl From<Fault> for Failure {
 pub const TIMED_OUT: u8 = 27;
 
 /// The code of a fault: the broker's own where it refused, 1 otherwise.
-fn code(fault: &Fault) -> u8 {
+fn code(fault: &ConnectError) -> u8 {
     match fault.what {
-        What::Refused(reason) => reason.number(),
+        ConnectErrorKind::Refused(reason) => reason.number(),
         _ => 1,
     }
 }
@@ -214,7 +214,8 @@ impl Call {
         let version = self.settings.profile.version;
         let accepted = session.connect().map_err(|fault| {
             let mut failure = Failure::from(fault.clone());
-            if let (What::Refused(reason), true) = (fault.what, version != Version::V5) {
+            if let (ConnectErrorKind::Refused(reason), true) = (fault.what, version != Version::V5)
+            {
                 failure.code = reason.return_code().unwrap_or(failure.code); // that of CONNACK
             }
             failure
@@ -276,12 +277,12 @@ impl Common {
         Ok(Call { settings, qos, topic, debug: self.debug, given })
     }
 
-    fn address(&self) -> Result<(Address, Option<String>), String> {
+    fn address(&self) -> Result<(BrokerAddress, Option<String>), String> {
         if let Some(path) = &self.unix {
-            return Ok((Address::unix(path), None));
+            return Ok((BrokerAddress::unix(path), None));
         }
         if let Some(url) = &self.url {
-            let mut address = Address::parse(url)?;
+            let mut address = BrokerAddress::parse(url)?;
             let topic = Some(address.path.clone()).filter(|path| !path.is_empty());
             if let (Some(path), Some(_)) = (&self.ws, &address.web_socket) {
                 address.web_socket = Some(path.clone());
@@ -290,8 +291,11 @@ impl Common {
         }
         let tls = self.tls.is_wanted() || self.port == Some(8883);
         let port = self.port.unwrap_or(if tls { 8883 } else { 1883 });
-        let address =
-            Address { tls, web_socket: self.ws.clone(), ..Address::tcp(&self.host, port) };
+        let address = BrokerAddress {
+            tls,
+            web_socket: self.ws.clone(),
+            ..BrokerAddress::tcp(&self.host, port)
+        };
         Ok((address, None))
     }
 
@@ -332,9 +336,9 @@ impl Common {
 }
 
 impl LastWill {
-    fn will(&self, properties: Block) -> Option<Will> {
+    fn will(&self, properties: Block) -> Option<WillProfile> {
         let topic = self.will_topic.as_ref()?;
-        Some(Will {
+        Some(WillProfile {
             topic: Formula::plain(topic),
             payload: self.will_payload.clone().unwrap_or_default().into_bytes().into(),
             qos: Qos::of(self.will_qos).expect("the flag's range"),
@@ -366,9 +370,9 @@ impl Tls {
             cert_file: self.cert.clone(),
             key_file: self.key.clone(),
             check: match (self.insecure, named) {
-                (false, _) => Check::All,
-                (true, true) => Check::NotTheName,
-                (true, false) => Check::Nothing,
+                (false, _) => CertificateCheck::All,
+                (true, true) => CertificateCheck::NotTheName,
+                (true, false) => CertificateCheck::Nothing,
             },
             alpn: self.tls_alpn.iter().cloned().collect(),
             version: version.transpose()?,
@@ -377,8 +381,8 @@ impl Tls {
 }
 
 /// What became of a message, when it was not taken.
-pub fn unpublished(event: &Event) -> Option<String> {
-    let Event::Published { result: Err(why), .. } = event else { return None };
+pub fn unpublished(event: &MqttEvent) -> Option<String> {
+    let MqttEvent::Published { result: Err(why), .. } = event else { return None };
     use client::Unpublished;
     Some(match why {
         Unpublished::Refused(reason) => {

@@ -11,7 +11,7 @@ mod summary;
 use clap::Args;
 use lab::plan::Span;
 use lab::series::{Reading, Series};
-use observe::{Host, Process, Scrape};
+use observe::{ObservedHost, Process, Scrape};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ pub fn observe(arguments: Arguments) -> ExitCode {
 
 /// What is watched.
 struct Watched {
-    host: Host,
+    host: ObservedHost,
     process: Option<Process>,
     page: Option<Scrape>,
 }
@@ -84,7 +84,7 @@ impl Watched {
             _ => None,
         };
         let pid = process.as_ref().and_then(Process::pid);
-        let host = pid.map_or_else(Host::of_this_machine, Host::around);
+        let host = pid.map_or_else(ObservedHost::of_this_machine, ObservedHost::around);
         let page = arguments
             .metrics
             .as_deref()

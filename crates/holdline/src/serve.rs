@@ -1,11 +1,11 @@
 //! `holdline serve` and `holdline check`.
 
 use model::product::AnonymousFrom;
-use server::config::mosquitto::{self, Fate, Note};
-use server::config::{Anonymous, Listener, ListenerProtocol, ProxyHeader};
+use server::config::mosquitto::{self, OptionFate, OptionNote};
+use server::config::{AnonymousClients, ListenSection, ListenerProtocol, ProxyHeader};
 use server::config::{Config, ConfigError, environment};
 use server::signals;
-use server::start::Running;
+use server::start::RunningServer;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ pub enum Source {
 
 impl Source {
     /// The configuration, and what became of options that are not its own.
-    fn load(&self) -> Result<(Config, Vec<Note>), ConfigError> {
+    fn load(&self) -> Result<(Config, Vec<OptionNote>), ConfigError> {
         match self {
             Source::Own(file) => Ok((Config::load(file.as_deref(), environment())?, Vec::new())),
             Source::Mosquitto { file, strict } => mosquitto::load(file, *strict, environment()),
@@ -37,7 +37,7 @@ impl Source {
 pub fn serve(source: Source, data: Option<PathBuf>) -> ExitCode {
     let load = || {
         let (mut config, notes) = source.load()?;
-        notes.iter().filter(|note| note.fate != Fate::Becomes).for_each(|n| note!("{n}"));
+        notes.iter().filter(|note| note.fate != OptionFate::Becomes).for_each(|n| note!("{n}"));
         if let Some(data) = &data {
             config.server.data = data.clone();
         }
@@ -86,7 +86,7 @@ fn refuse(why: &str) -> ExitCode {
 }
 
 /// What a new user sees: where everything is, and three things to try.
-fn welcome(running: &Running) -> String {
+fn welcome(running: &RunningServer) -> String {
     let config = running.config();
     let data = config.server.data.display().to_string();
     let mut text = format!("holdline {} is up\n\n", env!("CARGO_PKG_VERSION"));
@@ -107,12 +107,12 @@ fn welcome(running: &Running) -> String {
 
 /// Where one gets in, in the clear, by the first of these protocols that is served so.
 fn open_door(
-    running: &Running,
+    running: &RunningServer,
     protocols: [ListenerProtocol; 2],
-) -> Option<(&Listener, SocketAddr)> {
+) -> Option<(&ListenSection, SocketAddr)> {
     let all = &running.config().listen;
     let found = protocols.iter().flat_map(|protocol| {
-        let speaks = |listener: &&Listener| {
+        let speaks = |listener: &&ListenSection| {
             listener.protocol == *protocol && !listener.tls && listener.proxy == ProxyHeader::Off
         };
         all.iter().filter(speaks).collect::<Vec<_>>()
@@ -128,12 +128,12 @@ fn open_door(
 }
 
 /// Commands for MQTT, if it may be tried without a name.
-fn tries_mqtt(running: &Running) -> Option<String> {
+fn tries_mqtt(running: &RunningServer) -> Option<String> {
     let (listener, addr) = open_door(running, [ListenerProtocol::Mqtt, ListenerProtocol::Any])?;
     let anonymous = match listener.anonymous {
-        Anonymous::No => false,
-        Anonymous::Loopback => addr.ip().is_loopback(),
-        Anonymous::Yes => true,
+        AnonymousClients::No => false,
+        AnonymousClients::Loopback => addr.ip().is_loopback(),
+        AnonymousClients::Yes => true,
     };
     let at = match addr.ip().to_string().as_str() {
         "127.0.0.1" => format!("-p {}", addr.port()),
@@ -149,7 +149,7 @@ fn tries_mqtt(running: &Running) -> Option<String> {
 }
 
 /// Commands that push to devices of a product, if there is one that may be tried without a secret.
-fn tries(running: &Running, data: &str) -> Option<String> {
+fn tries(running: &RunningServer, data: &str) -> Option<String> {
     let (_, addr) = open_door(running, [ListenerProtocol::Any, ListenerProtocol::Miop])?;
     running.api()?;
     let open = |from| match from {

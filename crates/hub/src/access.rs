@@ -34,7 +34,7 @@ pub(crate) enum Proven {
     No(Refusal),
 }
 
-/// The keeper of secrets of one shard.
+/// The tracker of secrets of one shard.
 pub(crate) struct Access {
     node: Hmac<Sha256>,
     hash_key: HashKey,

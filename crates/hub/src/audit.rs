@@ -4,8 +4,8 @@
 //! agree.
 
 use crate::Hub;
-use crate::log::tickets::{Order, Promise};
-use crate::registry::device::{Device, Presence};
+use crate::log::tickets::{Order, PendingCall};
+use crate::registry::device::{BindState, Device};
 use crate::registry::item::Kept;
 use base::slab::Key;
 use std::collections::BTreeSet;
@@ -27,10 +27,10 @@ impl Hub {
                 assert!(device.reason().is_none(), "whoever is online has not ended");
                 assert!(bound.insert((conn, device.term())), "one device a term of {conn:?}");
             }
-            assert_eq!(device.presence() == Presence::Never, device.epoch == 0, "never bound");
+            assert_eq!(device.presence() == BindState::Never, device.epoch == 0, "never bound");
             let version = device.version(self.settings.shard).0;
             assert!(version <= self.epochs.last(), "versions rise");
-            let is_behind = device.presence() != Presence::Offline || version > device.epoch;
+            let is_behind = device.presence() != BindState::Offline || version > device.epoch;
             assert!(is_behind, "an offline follows its online");
             for &tag in device.tags() {
                 assert!(self.tags.has(tag, slot), "tags know their members");
@@ -58,27 +58,27 @@ impl Hub {
         }
     }
 
-    /// Panics when anything goes on: a push waits, an answer waits, a walk walks, a ticket is out.
+    /// Panics when anything goes on: a push waits, an answer waits, a scan scans, a ticket is out.
     pub fn audit_idle(&self) {
         self.audit();
         assert_eq!((self.online, self.waiting, self.waiting_bytes), (0, 0, 0), "gauges");
-        assert_eq!((self.waits.len(), self.walks.len()), (0, 0), "answers and walks");
-        assert_eq!((self.tickets.len(), self.chores.len()), (0, 0), "tickets and chores");
+        assert_eq!((self.waits.len(), self.scans.len()), (0, 0), "answers and walks");
+        assert_eq!((self.tickets.len(), self.cleanups.len()), (0, 0), "tickets and chores");
     }
 
     /// A record counts the calls that need it.
     fn audit_asked(&self, key: Key, device: &Device) {
-        let of = |promise: &Promise| match promise {
-            Promise::Keep(_, keys) => keys.iter().filter(|&&other| other == key).count(),
-            Promise::Claim(claim) => claim.keys().filter(|&other| other == key).count(),
-            Promise::Order(order) => match **order {
+        let of = |pending: &PendingCall| match pending {
+            PendingCall::Keep(_, keys) => keys.iter().filter(|&&other| other == key).count(),
+            PendingCall::Claim(claim) => claim.keys().filter(|&other| other == key).count(),
+            PendingCall::Order(order) => match **order {
                 Order::Block(_, other, _) | Order::Tags(_, other, _) => usize::from(other == key),
                 Order::Put(..) | Order::Drop(..) => 0,
             },
             _ => 0,
         };
-        let reports = |promise: &Promise| match promise {
-            Promise::Report(waiting) => usize::from(waiting.key() == key),
+        let reports = |pending: &PendingCall| match pending {
+            PendingCall::Report(waiting) => usize::from(waiting.key() == key),
             _ => 0,
         };
         let extra = device.extra.as_ref();

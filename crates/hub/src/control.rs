@@ -7,8 +7,8 @@
 use crate::Hub;
 use crate::effects::Effects;
 use crate::log::durable::product;
-use crate::log::tickets::{Order, Promise};
-use crate::registry::device::{Device, Presence};
+use crate::log::tickets::{Order, PendingCall};
+use crate::registry::device::{BindState, Device};
 use base::slab::Key;
 use base::time::Now;
 use model::id::{DeviceId, ProductKey};
@@ -99,9 +99,9 @@ impl Hub {
         let product = Arc::new(product);
         let base = self.configured.get(&product.key).copied().unwrap_or(0);
         let (key, value) = (product::key(&product.key), product::encode(&product, base));
-        let promise = Promise::Order(Box::new(Order::Put(reply, product)));
+        let pending = PendingCall::Order(Box::new(Order::Put(reply, product)));
         let write = Write::Put { table: Table::Products, key, value };
-        self.enter(promise, Call::Write(write), fx);
+        self.enter(pending, Call::Write(write), fx);
     }
 
     fn drop_product(&mut self, reply: u64, key: ProductKey, fx: &mut Effects) {
@@ -112,8 +112,8 @@ impl Hub {
         // this time.
         let (row, value) = (product::key(&key), product::DROPPED.into());
         let write = Write::Put { table: Table::Products, key: row, value };
-        let promise = Promise::Order(Box::new(Order::Drop(reply, key)));
-        self.enter(promise, Call::Write(write), fx);
+        let pending = PendingCall::Order(Box::new(Order::Drop(reply, key)));
+        self.enter(pending, Call::Write(write), fx);
     }
 
     /// Hands the log what an order changes of a device, which is made known if it is not.
@@ -149,7 +149,7 @@ impl Hub {
         self.release(now, key);
         let Some(device) = self.registry.at(key) else { return };
         let is_nothing = device.extra.is_none() && !device.blocked();
-        match is_nothing && device.presence() == Presence::Never {
+        match is_nothing && device.presence() == BindState::Never {
             true => self.forget(key, fx),
             false => self.soil(key),
         }
@@ -187,7 +187,7 @@ impl Hub {
         let why = if addrs.is_empty() { Refusal::AdminKick } else { Refusal::Redirect };
         let was_online = self.kick(now, key, (why, addrs), fx);
         match self.registry.at_mut(key).is_some_and(Device::bar) {
-            true => self.put_row(key, Promise::Kicked(reply, key, was_online), fx),
+            true => self.put_row(key, PendingCall::Kicked(reply, key, was_online), fx),
             false => fx.answers.push((reply, Answer::Done(was_online))),
         }
     }

@@ -3,7 +3,7 @@
 //! The hub does nothing itself. One `Effects` serves a shard; `counters` only grow, the other
 //! lanes are drained by whoever carries them out. Order within a lane is the order of carrying out.
 
-use crate::orders::OrderLetter;
+use crate::orders::OrderMessage;
 use model::event::{Counters, Event};
 use model::id::{ConnRef, ShardId};
 use model::ports::control::Answer;
@@ -27,7 +27,7 @@ pub struct Effects {
     /// Who came and went, whether or not anybody listens: for whoever keeps presence.
     pub transitions: Vec<Transition>,
     /// For the hubs of other shards.
-    pub letters: Vec<(ShardId, OrderLetter)>,
+    pub order_messages: Vec<(ShardId, OrderMessage)>,
     /// Pushes that are to be published on these topics too.
     pub mirrors: Vec<(String, Arc<Push>)>,
     /// What happened since the process began.
@@ -45,7 +45,7 @@ impl Effects {
             && self.events.is_empty()
             && self.transitions.is_empty()
             && self.mirrors.is_empty()
-            && self.letters.is_empty()
+            && self.order_messages.is_empty()
     }
 
     pub(crate) fn tell(&mut self, event: Event) {

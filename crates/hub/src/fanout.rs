@@ -1,20 +1,20 @@
-//! Walks over many devices, a slice a turn: fan-outs, new terms, the end of a product.
+//! Scans over many devices, a slice a turn: fan-outs, new terms, the end of a product.
 //!
-//! A walk goes through slots in rising order and never back: all slots for a product, the members'
-//! slots for a tag. Records keep their slots, so a device that had its record when the walk began
+//! A scan goes through slots in rising order and never back: all slots for a product, the members'
+//! slots for a tag. Records keep their slots, so a device that had its record when the scan began
 //! and keeps it is visited exactly once; one that gets a record meanwhile is visited at most once.
-//! A device that is through with an order (`orders`) is passed over. Several walks take turns.
+//! A device that is through with an order (`orders`) is passed over. Several scans take turns.
 //! Fan-outs pause while much waits for the store, and in a drain.
 
 use crate::Hub;
 use crate::access::terms;
 use crate::effects::Effects;
-use crate::log::chores::Chore;
+use crate::log::cleanup::CleanupTask;
 use crate::push::Sending;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::id::{MessageId, Tag};
-use model::presence::Version;
+use model::presence::PresenceVersion;
 use model::push::{Outcome, Rejection};
 use model::request::{Delivery, HeartbeatWish, Refusal};
 use std::time::Duration;
@@ -35,86 +35,86 @@ pub(crate) enum Errand {
     Drop,
 }
 
-/// A walk that goes on.
-pub(crate) struct Walk {
+/// A scan that goes on.
+pub(crate) struct DeviceScan {
     /// What is done.
     pub errand: Errand,
     product: u16,
     tag: Option<Tag>,
     /// The next slot to look at.
     from: u32,
-    /// Where the walk ends.
+    /// Where the scan ends.
     end: u32,
 }
 
 impl Hub {
-    /// Walks that wait, a shard, beyond fan-outs (which `jobs_max` bounds). One more is answered
+    /// Scans that wait, a shard, beyond fan-outs (which `jobs_max` bounds). One more is answered
     /// Busy.
     const ERRANDS_MAX: usize = 1_024;
 
-    /// Begins to tell the devices of a product its terms; false when too many walks wait.
+    /// Begins to tell the devices of a product its terms; false when too many scans wait.
     pub(crate) fn configure(&mut self, product: u16) -> bool {
-        if self.walks.len() >= Hub::ERRANDS_MAX {
+        if self.scans.len() >= Hub::ERRANDS_MAX {
             return false;
         }
         self.begin(Errand::Terms, product, None);
         true
     }
 
-    /// Begins to detach the devices of a product that lost its name. Its other walks end here.
+    /// Begins to detach the devices of a product that lost its name. Its other scans end here.
     pub(crate) fn drop_devices(&mut self, product: u16) {
-        let (ended, walks): (Vec<_>, Vec<_>) =
-            self.walks.drain(..).partition(|walk| walk.product == product);
-        self.walks = walks.into();
-        ended.iter().for_each(|walk| self.walked(walk));
+        let (ended, scans): (Vec<_>, Vec<_>) =
+            self.scans.drain(..).partition(|scan| scan.product == product);
+        self.scans = scans.into();
+        ended.iter().for_each(|scan| self.walked(scan));
         self.begin(Errand::Drop, product, None);
     }
 
-    /// Goes on with the walk whose turn it is.
-    pub(crate) fn turn_walks(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+    /// Goes on with the scan whose turn it is.
+    pub(crate) fn turn_scans(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut visits = VISITS_MAX;
         let mut left = self.settings.limits.fan_out_slice;
         while visits > 0 && left > 0 {
-            let mut walk = self.walks.pop_front()?;
+            let mut scan = self.scans.pop_front()?;
             // In a drain the log is to come to rest: the next start goes on with it.
             let pauses = self.draining || !self.tickets.are_easy();
-            if matches!(walk.errand, Errand::Push(_)) && pauses {
-                self.walks.push_back(walk);
+            if matches!(scan.errand, Errand::Push(_)) && pauses {
+                self.scans.push_back(scan);
                 return Some(now.after(PAUSE));
             }
-            match self.step(&walk, &mut visits) {
+            match self.step(&scan, &mut visits) {
                 Some((slot, key)) => {
-                    walk.from = slot + 1;
+                    scan.from = slot + 1;
                     if let Some(key) = key {
                         left -= 1;
-                        self.visit(now, key, &walk.errand, fx);
+                        self.visit(now, key, &scan.errand, fx);
                     }
-                    self.walks.push_front(walk);
+                    self.scans.push_front(scan);
                 }
-                None => self.walked(&walk),
+                None => self.walked(&scan),
             }
         }
-        self.walks.rotate_left(usize::from(self.walks.len() > 1));
-        self.walks.front().map(|_| now.mono)
+        self.scans.rotate_left(usize::from(self.scans.len() > 1));
+        self.scans.front().map(|_| now.mono)
     }
 
     pub(crate) fn begin(&mut self, errand: Errand, product: u16, tag: Option<Tag>) {
         let end = self.registry.slots();
-        self.walks.push_back(Walk { errand, product, tag, from: 0, end });
+        self.scans.push_back(DeviceScan { errand, product, tag, from: 0, end });
     }
 
-    /// The next slot of a walk, with the device to visit if one lives there; `None` at the end.
-    fn step(&self, walk: &Walk, visits: &mut usize) -> Option<(u32, Option<Key>)> {
-        if let Some(tag) = &walk.tag {
+    /// The next slot of a scan, with the device to visit if one lives there; `None` at the end.
+    fn step(&self, scan: &DeviceScan, visits: &mut usize) -> Option<(u32, Option<Key>)> {
+        if let Some(tag) = &scan.tag {
             *visits -= 1;
-            let slot = self.tags.member(walk.product, tag, walk.from)?;
+            let slot = self.tags.member(scan.product, tag, scan.from)?;
             let key = self.registry.tenant(slot).map(|(key, _)| key);
-            return (slot < walk.end).then_some((slot, key));
+            return (slot < scan.end).then_some((slot, key));
         }
-        let mut slot = walk.from;
-        while slot < walk.end {
+        let mut slot = scan.from;
+        while slot < scan.end {
             let tenant = self.registry.tenant(slot);
-            let tenant = tenant.filter(|(_, device)| device.product == walk.product);
+            let tenant = tenant.filter(|(_, device)| device.product == scan.product);
             *visits -= 1;
             if tenant.is_some() || *visits == 0 {
                 return Some((slot, tenant.map(|(key, _)| key)));
@@ -124,12 +124,12 @@ impl Hub {
         None
     }
 
-    /// Whether a walk has still to come to a device.
-    pub(crate) fn is_ahead(&self, walk: &Walk, key: Key) -> bool {
+    /// Whether a scan has still to come to a device.
+    pub(crate) fn is_ahead(&self, scan: &DeviceScan, key: Key) -> bool {
         let Some(device) = self.registry.at(key) else { return false };
-        device.product == walk.product
-            && (walk.from..walk.end).contains(&key.slot)
-            && walk.tag.as_ref().is_none_or(|tag| self.carries(device, tag))
+        device.product == scan.product
+            && (scan.from..scan.end).contains(&key.slot)
+            && scan.tag.as_ref().is_none_or(|tag| self.carries(device, tag))
     }
 
     /// Does what there is to do at a device.
@@ -152,11 +152,11 @@ impl Hub {
         }
     }
 
-    fn walked(&mut self, walk: &Walk) {
-        match &walk.errand {
+    fn walked(&mut self, scan: &DeviceScan) {
+        match &scan.errand {
             Errand::Push(sending) => self.walked_order(sending.push.id),
             Errand::Terms => {}
-            Errand::Drop => self.registry.products.free(walk.product),
+            Errand::Drop => self.registry.products.free(scan.product),
         }
     }
 
@@ -185,7 +185,7 @@ impl Hub {
         for item in items {
             self.end_unlogged(now, key, &item, Outcome::Rejected(Rejection::Evicted), fx);
         }
-        match self.registry.at(key).map(|device| Version(device.epoch)) {
+        match self.registry.at(key).map(|device| PresenceVersion(device.epoch)) {
             // The product was made again, and the device may be online under it: this word about
             // it must be known as late.
             Some(version) if self.registry.products.number(&product).is_some() => {
@@ -196,13 +196,13 @@ impl Hub {
         self.set_tags(now, key, &[]);
         self.forget(key, fx);
         if has_timeline {
-            self.run(Chore::Forget(product, id), fx);
+            self.run(CleanupTask::Forget(product, id), fx);
         }
     }
 
     /// Ids of the fan-outs that are walking.
     pub(crate) fn walking(&self) -> impl Iterator<Item = MessageId> {
-        self.walks.iter().filter_map(|walk| match &walk.errand {
+        self.scans.iter().filter_map(|scan| match &scan.errand {
             Errand::Push(sending) => Some(sending.push.id),
             Errand::Terms | Errand::Drop => None,
         })

@@ -6,7 +6,7 @@
 //! ([`Settled`]), because one row tells of many. Pushes to lists have no job: their answers say it
 //! all, and receipts the rest.
 
-use crate::log::durable::order::{Ends, Named, Order};
+use crate::log::durable::order::{Ends, Named, StoredOrder};
 use base::time::Instant;
 use model::id::MessageId;
 use model::ports::control::PushCounts;
@@ -44,7 +44,7 @@ pub(crate) enum Other {
 /// What is needed of an order while it is open.
 pub(crate) struct Open {
     /// What was ordered.
-    pub order: Arc<Order>,
+    pub order: Arc<StoredOrder>,
     /// It is on this shard's stable storage.
     pub is_kept: bool,
     /// Commands that wait until every shard has it.
@@ -67,7 +67,7 @@ pub(crate) struct Open {
 
 impl Open {
     /// Nothing has been done about it.
-    pub fn of(order: Arc<Order>) -> Open {
+    pub fn of(order: Arc<StoredOrder>) -> Open {
         Open {
             order,
             is_kept: false,

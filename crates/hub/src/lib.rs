@@ -35,14 +35,14 @@ mod waits;
 
 pub use effects::Effects;
 pub use log::durable::{decode_event, encode_event, home_of, home_parts, timeline_of};
-pub use orders::{Order, OrderLetter, order_home};
+pub use orders::{OrderMessage, StoredOrder, order_home};
 pub use reports::ReportHook;
 
 use crate::access::Access;
 use crate::access::replay::Replay;
-use crate::fanout::Walk;
+use crate::fanout::DeviceScan;
 use crate::jobs::Jobs;
-use crate::log::chores::Chores;
+use crate::log::cleanup::CleanupQueue;
 use crate::log::epochs::Epochs;
 use crate::log::keep::Keeping;
 use crate::log::restore::Restoring;
@@ -53,15 +53,15 @@ use crate::registry::tags::Tags;
 use crate::sweep::Sweep;
 use crate::waits::{Timers, Waits};
 use base::hash::HashKey;
-use base::pace::Pace;
+use base::pace::AdmissionPace;
 use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::{Event, What};
+use model::event::{DeviceWhat, Event};
 use model::id::{ConnRef, DeviceRef, ProductKey, ShardId};
 use model::limits::Limits;
 use model::ports::control::Status;
-use model::presence::Version;
+use model::presence::PresenceVersion;
 use model::pressure::Pressure;
 use model::product::Product;
 use model::request::Request;
@@ -102,17 +102,17 @@ pub struct Hub {
     settings: Settings,
     registry: Registry,
     access: Access,
-    pace: Pace,
+    pace: AdmissionPace,
     tags: Tags,
     tickets: Tickets,
     keeping: Keeping,
     rows: Rows,
-    chores: Chores,
+    cleanups: CleanupQueue,
     epochs: Epochs,
     restoring: Restoring,
     waits: Waits,
     jobs: Jobs,
-    walks: VecDeque<Walk>,
+    scans: VecDeque<DeviceScan>,
     resends: Timers,
     sweep: Sweep,
     rng: Prng,
@@ -135,17 +135,17 @@ impl Hub {
         Hub {
             registry: Registry::new(settings.hash_key, settings.devices_max),
             access: Access::new(&settings.node_secret, settings.hash_key, Replay::NONCES_MAX),
-            pace: Pace::new(settings.binds_per_s),
+            pace: AdmissionPace::new(settings.binds_per_s),
             tags: Tags::default(),
             tickets: Tickets::default(),
             keeping: Keeping::default(),
             rows: Rows::default(),
-            chores: Chores::default(),
+            cleanups: CleanupQueue::default(),
             epochs: Epochs::default(),
             restoring: Restoring::default(),
             waits: Waits::default(),
             jobs: Jobs::new(settings.limits.jobs_max as usize),
-            walks: VecDeque::new(),
+            scans: VecDeque::new(),
             resends: Timers::default(),
             sweep: Sweep::default(),
             rng: Prng::new(settings.seed),
@@ -239,11 +239,11 @@ impl Hub {
     pub fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let waits = self.turn_waits(now, fx);
         let resends = self.turn_resends(now, fx);
-        let walks = self.turn_walks(now, fx);
+        let scans = self.turn_scans(now, fx);
         let orders = self.turn_orders(now, fx);
-        let chores = self.turn_chores(now, fx);
+        let cleanups = self.turn_cleanups(now, fx);
         let sweep = self.turn_sweep(now, fx);
-        [waits, resends, walks, orders, chores, sweep].into_iter().flatten().min()
+        [waits, resends, scans, orders, cleanups, sweep].into_iter().flatten().min()
     }
 
     /// From now on memory is so short.
@@ -280,7 +280,7 @@ impl Hub {
     }
 
     /// Tells what happened to a device, if anybody listens.
-    fn event(&self, now: Now, key: Key, what: impl FnOnce() -> What, fx: &mut Effects) {
+    fn event(&self, now: Now, key: Key, what: impl FnOnce() -> DeviceWhat, fx: &mut Effects) {
         if !fx.events_wanted {
             return;
         }
@@ -290,8 +290,10 @@ impl Hub {
         let (product, id) = names;
         let (at_ms, epoch, what) = (now.wall_ms, device.epoch, what());
         let version = match what {
-            What::Online { .. } | What::Offline { .. } => device.version(self.settings.shard),
-            What::Report { .. } | What::Pushed { .. } => Version::default(),
+            DeviceWhat::Online { .. } | DeviceWhat::Offline { .. } => {
+                device.version(self.settings.shard)
+            }
+            DeviceWhat::Report { .. } | DeviceWhat::Pushed { .. } => PresenceVersion::default(),
         };
         fx.tell(Event { at_ms, product, device: id, epoch, version, what });
     }

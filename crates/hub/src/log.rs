@@ -7,8 +7,8 @@
 //! next start.
 
 pub(crate) mod bodies;
-pub(crate) mod chores;
 pub(crate) mod claims;
+pub(crate) mod cleanup;
 pub(crate) mod durable;
 pub(crate) mod epochs;
 pub(crate) mod keep;

@@ -4,8 +4,8 @@
 //!  owner                                   each other shard
 //!  order on stable storage
 //!  ── Take ───────────────────────────────► order on stable storage
-//!  the API is answered ◄──────── Taken ──── walks its devices
-//!  walks its devices   ◄────────  Over ──── each has it, or has it stored
+//!  the API is answered ◄──────── Taken ──── scans its devices
+//!  scans its devices   ◄────────  Over ──── each has it, or has it stored
 //!  counts on stable storage
 //!  ── Close ──────────────────────────────► counts on stable storage
 //! ```
@@ -21,15 +21,15 @@ use crate::Hub;
 use crate::effects::Effects;
 use crate::fanout::Errand;
 use crate::jobs::{Job, Open, Other, Settled, end_of};
-use crate::log::chores::Chore;
+use crate::log::cleanup::CleanupTask;
 use crate::log::durable::order::{self, Kind, Named, Progress};
-use crate::log::tickets::Promise;
+use crate::log::tickets::PendingCall;
 use crate::push::Sending;
 use base::hash::{self, HashKey};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::id::{MessageId, ProductKey, ShardId};
-use model::ports::control::{Answer, PushCounts, PushOrder, Target};
+use model::ports::control::{Answer, PushCounts, PushOrder, PushTarget};
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::push::{Outcome, Priority};
 use model::timeline::Seq;
@@ -37,7 +37,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::log::durable::order::Order;
+pub use crate::log::durable::order::StoredOrder;
 
 /// Ends that one row tells of.
 const SETTLED_MAX: usize = 1_024;
@@ -53,9 +53,9 @@ const LOOKS_MAX: usize = 64;
 
 /// What shards say to each other about an order.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum OrderLetter {
+pub enum OrderMessage {
     /// Its owner: take it, and say when you are through.
-    Take(Arc<Order>),
+    Take(Arc<StoredOrder>),
     /// It is on my stable storage; or it cannot be now.
     Taken(MessageId, bool),
     /// My devices have it, or have it stored.
@@ -80,8 +80,8 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
     let first = home.of(&parts);
     let second = HashKey::new(first, !first).of(&parts);
     let tag = match &order.target {
-        Target::Tag(tag) => tag.as_str(),
-        Target::Devices(_) | Target::Product => "",
+        PushTarget::Tag(tag) => tag.as_str(),
+        PushTarget::Devices(_) | PushTarget::Product => "",
     };
     let flags = [u8::from(order.priority == Priority::High), order.silent.into()];
     let collapse = order.collapse.as_deref().unwrap_or("");
@@ -92,7 +92,13 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
 
 impl Hub {
     /// The API orders a push for many, and this is the order's owner.
-    pub(crate) fn take_order(&mut self, now: Now, reply: u64, order: Order, fx: &mut Effects) {
+    pub(crate) fn take_order(
+        &mut self,
+        now: Now,
+        reply: u64,
+        order: StoredOrder,
+        fx: &mut Effects,
+    ) {
         let id = order.push.id;
         if let Some(named) = order.named
             && let Some((first, job)) = self.jobs.named(named)
@@ -116,10 +122,16 @@ impl Hub {
     }
 
     /// Another shard speaks of an order.
-    pub fn letter(&mut self, now: Now, from: ShardId, letter: OrderLetter, fx: &mut Effects) {
-        match letter {
-            OrderLetter::Take(order) => self.told_to_take(now, from, order, fx),
-            OrderLetter::Taken(id, is_taken) => {
+    pub fn order_message(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        order_message: OrderMessage,
+        fx: &mut Effects,
+    ) {
+        match order_message {
+            OrderMessage::Take(order) => self.told_to_take(now, from, order, fx),
+            OrderMessage::Taken(id, is_taken) => {
                 let Some(open) = self.jobs.at_mut(id).and_then(|job| job.open.as_mut()) else {
                     return;
                 };
@@ -134,17 +146,19 @@ impl Hub {
                 }
                 self.answer_order(id, fx);
             }
-            OrderLetter::Over(id) => match self.jobs.at_mut(id).and_then(|job| job.open.as_mut()) {
-                Some(open) => {
-                    if let Some(other) = open.others.get_mut(&from.0) {
-                        *other = Other::Over;
+            OrderMessage::Over(id) => {
+                match self.jobs.at_mut(id).and_then(|job| job.open.as_mut()) {
+                    Some(open) => {
+                        if let Some(other) = open.others.get_mut(&from.0) {
+                            *other = Other::Over;
+                        }
+                        self.jobs.look(id, now.mono);
+                        self.answer_order(id, fx);
                     }
-                    self.jobs.look(id, now.mono);
-                    self.answer_order(id, fx);
+                    None => fx.order_messages.push((from, OrderMessage::Close(id))),
                 }
-                None => fx.letters.push((from, OrderLetter::Close(id))),
-            },
-            OrderLetter::Close(id) => self.close_order(id, fx),
+            }
+            OrderMessage::Close(id) => self.close_order(id, fx),
         }
     }
 
@@ -164,13 +178,13 @@ impl Hub {
         if self.jobs.last_open().is_none() {
             return;
         }
-        let walks = std::mem::take(&mut self.walks);
-        for walk in walks.iter().filter(|walk| matches!(walk.errand, Errand::Push(_))) {
-            if self.is_ahead(walk, key) {
-                self.visit(now, key, &walk.errand, fx);
+        let scans = std::mem::take(&mut self.scans);
+        for scan in scans.iter().filter(|scan| matches!(scan.errand, Errand::Push(_))) {
+            if self.is_ahead(scan, key) {
+                self.visit(now, key, &scan.errand, fx);
             }
         }
-        self.walks = walks;
+        self.scans = scans;
         self.jobs.pass(key.slot);
     }
 
@@ -184,7 +198,7 @@ impl Hub {
         Some(key)
     }
 
-    /// Whether a walk has nothing to do at a device: it is through with the order already.
+    /// Whether a scan has nothing to do at a device: it is through with the order already.
     pub(crate) fn is_through(&self, key: Key, id: MessageId) -> bool {
         if self.jobs.through(key.slot) >= id {
             return true;
@@ -212,7 +226,7 @@ impl Hub {
         self.jobs.look(id, if is_many { now.mono } else { now.after(GATHER) });
     }
 
-    /// A walk over this shard's devices has ended.
+    /// A scan over this shard's devices has ended.
     pub(crate) fn walked_order(&mut self, id: MessageId) {
         self.jobs.walked(id);
         self.jobs.look(id, Instant::default());
@@ -233,7 +247,7 @@ impl Hub {
             let replies = std::mem::take(&mut open.replies);
             self.jobs.remove(id);
             if owner != self.settings.shard {
-                fx.letters.push((owner, OrderLetter::Taken(id, false)));
+                fx.order_messages.push((owner, OrderMessage::Taken(id, false)));
             }
 
             let answer = match error {
@@ -245,9 +259,9 @@ impl Hub {
         }
         open.is_kept = true;
         if owner != self.settings.shard {
-            fx.letters.push((owner, OrderLetter::Taken(id, true)));
+            fx.order_messages.push((owner, OrderMessage::Taken(id, true)));
         }
-        self.walk_order(id);
+        self.scan_order(id);
         self.tell_others(now, id, fx);
         self.answer_order(id, fx);
     }
@@ -298,10 +312,10 @@ impl Hub {
         }
         let own = order::key(id, Kind::Order);
         for key in [own].into_iter().chain(open.rows) {
-            self.later_do(Chore::Unorder(key), fx);
+            self.later_do(CleanupTask::Unorder(key), fx);
         }
-        let others = open.others.keys().map(|&shard| (ShardId(shard), OrderLetter::Close(id)));
-        fx.letters.extend(others);
+        let others = open.others.keys().map(|&shard| (ShardId(shard), OrderMessage::Close(id)));
+        fx.order_messages.extend(others);
     }
 
     /// After a start: each order that is open goes on.
@@ -313,7 +327,7 @@ impl Hub {
                     self.jobs.walked(id);
                     self.close_order(id, fx);
                 }
-                false => self.walk_order(id),
+                false => self.scan_order(id),
             }
             self.jobs.look(id, now.mono);
         }
@@ -321,7 +335,7 @@ impl Hub {
     }
 
     /// The other shards of an order, if this one owns it.
-    pub(crate) fn open_order(&self, order: Arc<Order>, is_resumed: bool) -> Box<Open> {
+    pub(crate) fn open_order(&self, order: Arc<StoredOrder>, is_resumed: bool) -> Box<Open> {
         let me = self.settings.shard;
         let others = (0..self.settings.shards).filter(|&shard| shard != me.0);
         let others = match self.settings.owner_of(&order) == me {
@@ -331,31 +345,37 @@ impl Hub {
         Box::new(Open { others, is_kept: is_resumed, is_resumed, ..Open::of(order) })
     }
 
-    fn told_to_take(&mut self, now: Now, from: ShardId, order: Arc<Order>, fx: &mut Effects) {
+    fn told_to_take(&mut self, now: Now, from: ShardId, order: Arc<StoredOrder>, fx: &mut Effects) {
         let id = order.push.id;
         let answer = match self.jobs.at(id).map(|job| job.open.as_ref()) {
-            Some(None) => OrderLetter::Over(id),
+            Some(None) => OrderMessage::Over(id),
             // It is answered when it is on stable storage.
             Some(Some(open)) if !open.is_kept => return,
             Some(Some(open)) => {
-                fx.letters.push((from, OrderLetter::Taken(id, true)));
+                fx.order_messages.push((from, OrderMessage::Taken(id, true)));
                 if !open.is_over {
                     return;
                 }
-                OrderLetter::Over(id)
+                OrderMessage::Over(id)
             }
-            None if self.log_failed => OrderLetter::Taken(id, false),
-            None if !self.is_served(&order.push.product) => OrderLetter::Over(id),
+            None if self.log_failed => OrderMessage::Taken(id, false),
+            None if !self.is_served(&order.push.product) => OrderMessage::Over(id),
             None => return self.keep_order(now, order, Vec::new(), fx),
         };
-        fx.letters.push((from, answer));
+        fx.order_messages.push((from, answer));
     }
 
     fn is_served(&self, product: &ProductKey) -> bool {
         self.registry.products.number(product).is_some()
     }
 
-    fn keep_order(&mut self, now: Now, order: Arc<Order>, replies: Vec<u64>, fx: &mut Effects) {
+    fn keep_order(
+        &mut self,
+        now: Now,
+        order: Arc<StoredOrder>,
+        replies: Vec<u64>,
+        fx: &mut Effects,
+    ) {
         let (id, value) = (order.push.id, order::encode(&order));
         let mut open = self.open_order(order.clone(), false);
         open.replies = replies;
@@ -364,11 +384,11 @@ impl Hub {
         self.jobs.insert(id, job);
         self.forget_orders(now, fx);
         let write = Write::Put { table: Table::Orders, key: order::key(id, Kind::Order), value };
-        self.enter(Promise::Take(id), Call::Write(write), fx);
+        self.enter(PendingCall::Take(id), Call::Write(write), fx);
     }
 
-    /// The walk over this shard's devices begins.
-    fn walk_order(&mut self, id: MessageId) {
+    /// The scan over this shard's devices begins.
+    fn scan_order(&mut self, id: MessageId) {
         let Some(open) = self.jobs.at(id).and_then(|job| job.open.as_ref()) else { return };
         let order = open.order.clone();
         let Some(number) = self.registry.products.number(&order.push.product) else {
@@ -387,7 +407,8 @@ impl Hub {
                 Other::Refused(until) if *until > now.mono => later = Some(*until),
                 Other::Untold | Other::Refused(_) => {
                     *other = Other::Told;
-                    fx.letters.push((ShardId(shard), OrderLetter::Take(open.order.clone())));
+                    fx.order_messages
+                        .push((ShardId(shard), OrderMessage::Take(open.order.clone())));
                 }
                 Other::Told | Other::Taken | Other::Over => {}
             }
@@ -417,7 +438,7 @@ impl Hub {
         }
         if owner != self.settings.shard {
             if !std::mem::replace(&mut open.is_over, true) {
-                fx.letters.push((owner, OrderLetter::Over(id)));
+                fx.order_messages.push((owner, OrderMessage::Over(id)));
             }
             return;
         }
@@ -450,7 +471,7 @@ impl Hub {
             let write = Write::Put { table: Table::Orders, key: order::key(id, kind), value };
             let removed: Vec<_> =
                 settled.iter().filter_map(|ended| Some((ended.timeline, ended.seq?))).collect();
-            self.enter(Promise::Told(Box::new((id, settled))), Call::Write(write), fx);
+            self.enter(PendingCall::Told(Box::new((id, settled))), Call::Write(write), fx);
             for (timeline, seq) in removed {
                 self.remove_from(timeline, vec![seq], fx);
             }
@@ -471,10 +492,10 @@ impl Hub {
         let (at_s, ends, named) = (job.at_s, job.told, job.named);
         let progress = Progress { at_s, ends, named, through: Vec::new() };
         let (key, value) = (order::key(id, Kind::Counts(shard)), order::encode_progress(&progress));
-        // A start may have begun to walk again what was over already.
-        self.walks.retain(|walk| !matches!(&walk.errand, Errand::Push(it) if it.push.id == id));
+        // A start may have begun to scan again what was over already.
+        self.scans.retain(|scan| !matches!(&scan.errand, Errand::Push(it) if it.push.id == id));
         let write = Write::Put { table: Table::Orders, key, value };
-        self.enter(Promise::Close(id), Call::Write(write), fx);
+        self.enter(PendingCall::Close(id), Call::Write(write), fx);
     }
 
     /// Forgets orders that are over and old, or too many.
@@ -485,7 +506,7 @@ impl Hub {
             let foreign = job.into_iter().flat_map(|job| job.foreign);
             let own = order::key(id, Kind::Counts(self.settings.shard));
             for key in [own].into_iter().chain(foreign) {
-                self.later_do(Chore::Unorder(key), fx);
+                self.later_do(CleanupTask::Unorder(key), fx);
             }
         }
     }
@@ -506,7 +527,7 @@ impl Open {
 }
 
 impl crate::Settings {
-    fn owner_of(&self, order: &Order) -> ShardId {
+    fn owner_of(&self, order: &StoredOrder) -> ShardId {
         ShardId(hash::home(order.home, self.shards))
     }
 

@@ -8,15 +8,15 @@ use crate::Hub;
 use crate::effects::Effects;
 use crate::log::durable::push::made_s;
 use crate::orders;
-use crate::registry::device::Presence;
+use crate::registry::device::BindState;
 use crate::registry::item::{Item, Kept, Watch};
-use crate::registry::queue::Room;
+use crate::registry::queue::QueueLimits;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::{Counter, Event, What};
+use model::event::{Counter, DeviceWhat, Event};
 use model::id::DeviceId;
-use model::ports::control::{Answer, PushOrder, Target};
-use model::presence::Version;
+use model::ports::control::{Answer, PushOrder, PushTarget};
+use model::presence::PresenceVersion;
 use model::pressure::Pressure;
 use model::product::Product;
 use model::push::{Outcome, Push, Rejection};
@@ -56,7 +56,7 @@ impl Hub {
             (orders::order_home(home, &order), orders::named(home, &order, live_s));
         let (push, target, order_key) = make(now, order, &product);
         let tag = match target {
-            Target::Devices(devices) => {
+            PushTarget::Devices(devices) => {
                 let least_ms = if push.stores() { 0 } else { NOW_OR_NEVER_MS };
                 let until = now.after(Duration::from_millis(wait_ms.max(least_ms).into()));
                 let sending = Sending { push: Arc::new(push), receipts, counted: false };
@@ -66,11 +66,11 @@ impl Hub {
                     Some(key) => self.claim(now, (reply, until), devices, (sending, &key), fx),
                 };
             }
-            Target::Tag(tag) => Some(tag),
-            Target::Product => None,
+            PushTarget::Tag(tag) => Some(tag),
+            PushTarget::Product => None,
         };
         let (push, at_s) = (Arc::new(push), now.unix_s());
-        let order = orders::Order { push, tag, receipts, at_s, home: order_home, named };
+        let order = orders::StoredOrder { push, tag, receipts, at_s, home: order_home, named };
         self.take_order(now, reply, order, fx);
     }
 
@@ -96,7 +96,7 @@ impl Hub {
     pub(crate) fn take_in(
         &mut self,
         now: Now,
-        (key, room): (Key, Room),
+        (key, room): (Key, QueueLimits),
         (push, watch, kept): (&Arc<Push>, Watch, Kept),
         fx: &mut Effects,
     ) {
@@ -190,7 +190,7 @@ impl Hub {
             self.settle(key, id, outcome, fx);
         }
         if watch.receipts {
-            self.event(now, key, || What::Pushed { id, outcome }, fx);
+            self.event(now, key, || DeviceWhat::Pushed { id, outcome }, fx);
         }
     }
 
@@ -230,7 +230,7 @@ impl Hub {
         key: Key,
         sending: &Sending,
         fx: &mut Effects,
-    ) -> Result<Room, Outcome> {
+    ) -> Result<QueueLimits, Outcome> {
         let rejected = |why| Err(Outcome::Rejected(why));
         let Some(device) = self.registry.at(key) else {
             return rejected(Rejection::UnknownDevice);
@@ -239,7 +239,7 @@ impl Hub {
         if device.blocked() {
             return rejected(Rejection::DeviceBlocked);
         }
-        if device.presence() == Presence::Never && !product.store_for_unknown {
+        if device.presence() == BindState::Never && !product.store_for_unknown {
             return rejected(Rejection::UnknownDevice);
         }
         let ahead = device.queue().map_or(0, |queue| queue.inflight() + queue.to_send());
@@ -365,8 +365,8 @@ impl Hub {
         fx.counters.count(counter(outcome));
         if sending.receipts {
             let (at_ms, product, device) = (now.wall_ms, sending.push.product.clone(), id.clone());
-            let what = What::Pushed { id: sending.push.id, outcome };
-            let (epoch, version) = (0, Version::default());
+            let what = DeviceWhat::Pushed { id: sending.push.id, outcome };
+            let (epoch, version) = (0, PresenceVersion::default());
             fx.tell(Event { at_ms, product, device, epoch, version, what });
         }
         Err(outcome)
@@ -383,7 +383,7 @@ impl Hub {
         fx.counters.count(counter(outcome));
         if sending.receipts {
             let id = sending.push.id;
-            self.event(now, key, || What::Pushed { id, outcome }, fx);
+            self.event(now, key, || DeviceWhat::Pushed { id, outcome }, fx);
         }
         outcome
     }
@@ -397,7 +397,7 @@ fn sorted(mut devices: Vec<DeviceId>) -> Vec<DeviceId> {
 
 /// The push of an order. The end of one with an idempotency key is told from the time in its id:
 /// what is the same in a repeated order must be found out without the clock.
-fn make(now: Now, order: PushOrder, product: &Product) -> (Push, Target, Option<Box<str>>) {
+fn make(now: Now, order: PushOrder, product: &Product) -> (Push, PushTarget, Option<Box<str>>) {
     let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
     let from_s = match &order.idempotency_key {
         Some(_) => made_s(order.id),
@@ -416,8 +416,8 @@ fn make(now: Now, order: PushOrder, product: &Product) -> (Push, Target, Option<
     (push, order.target, order.idempotency_key)
 }
 
-fn room(product: &Product) -> Room {
-    Room {
+fn room(product: &Product) -> QueueLimits {
+    QueueLimits {
         count_max: product.offline_count_max.min(Product::OFFLINE_COUNT_HARD_MAX) as usize,
         bytes_max: product.offline_bytes_max as usize,
     }

@@ -5,13 +5,13 @@
 //! a bounded number of slots.
 
 use crate::Hub;
-use crate::registry::device::{Device, Presence};
+use crate::registry::device::{BindState, Device};
 use base::slab::Key;
 use base::time::Now;
 use model::id::{DeviceId, ProductKey, Tag};
 use model::ports::control::{Answer, DeviceState};
-use model::ports::presence::Presence as Found;
-use model::presence::{self, Principal, State, Version};
+use model::ports::presence_queries::PresenceStatus as Found;
+use model::presence::{self, OnlineState, PresenceVersion, Principal};
 
 /// Devices in one page at most.
 const PAGE_MAX: usize = 1_000;
@@ -24,7 +24,7 @@ const VISITS_MAX: usize = 16_384;
 struct Seen {
     since_ms: u64,
     seen_ms: u64,
-    version: Version,
+    version: PresenceVersion,
 }
 
 impl Hub {
@@ -83,8 +83,8 @@ impl Hub {
         let record = self.registry.at(key)?;
         let protocol = self.registry.protocol_name(record.protocol());
         let state = match record.conn() {
-            Some(_) => State::Online(protocol),
-            None => State::Offline(record.reason()?),
+            Some(_) => OnlineState::Online(protocol),
+            None => OnlineState::Offline(record.reason()?),
         };
         let Seen { since_ms, seen_ms, version } = self.seen(now, record);
         let who = Principal::Device(product.clone(), device.clone());
@@ -92,7 +92,7 @@ impl Hub {
     }
 
     fn seen(&self, now: Now, device: &Device) -> Seen {
-        if device.presence() == Presence::Never {
+        if device.presence() == BindState::Never {
             return Seen::default();
         }
         let since_ms = device.since_ms().min(now.wall_ms);

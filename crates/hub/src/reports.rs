@@ -9,13 +9,13 @@
 use crate::Hub;
 use crate::effects::Effects;
 use crate::log::durable::encode_event;
-use crate::log::tickets::Promise;
+use crate::log::tickets::PendingCall;
 use base::slab::Key;
 use base::time::Now;
-use model::event::{Counter, Event, What};
+use model::event::{Counter, DeviceWhat, Event};
 use model::id::{ConnRef, ProductKey};
 use model::ports::log::{Append, Call, Write};
-use model::presence::Version;
+use model::presence::PresenceVersion;
 use model::product::Product;
 use model::request::{Delivery, Refusal};
 use model::timeline::{Message, TimelineId};
@@ -75,7 +75,7 @@ impl Hub {
             }
             Ok(()) => {
                 fx.counters.count(Counter::Reports);
-                self.event(now, key, || What::Report { seq, body }, fx);
+                self.event(now, key, || DeviceWhat::Report { seq, body }, fx);
                 Delivery::ReportTaken { term, seq }
             }
             Err(why) => {
@@ -120,14 +120,15 @@ impl Hub {
         let Some(device) = self.registry.at_mut(key) else { return };
         device.extra().reports += 1;
         let (at_ms, epoch) = (now.wall_ms, device.epoch);
-        let what = What::Report { seq, body };
-        let event = Event { at_ms, product, device: id, epoch, version: Version::default(), what };
+        let what = DeviceWhat::Report { seq, body };
+        let event =
+            Event { at_ms, product, device: id, epoch, version: PresenceVersion::default(), what };
         let body = encode_event(&event).expect("a Report can be encoded");
         let (id, at_s, label) = (seq.into(), now.unix_s(), Box::default());
         let message = Arc::new(Message { id, at_s, label, body });
-        let promise = Promise::Report(Box::new(Waiting { key, conn, term, seq, event }));
+        let pending = PendingCall::Report(Box::new(Waiting { key, conn, term, seq, event }));
         let append = Append { message, to, once: None };
-        self.enter(promise, Call::Write(Write::Append(append)), fx);
+        self.enter(pending, Call::Write(Write::Append(append)), fx);
     }
 
     /// Where the webhooks that want the Reports of this product have them wait.

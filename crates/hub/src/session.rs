@@ -9,13 +9,13 @@ use crate::Hub;
 use crate::access::terms;
 use crate::access::{Access, Proven};
 use crate::effects::Effects;
-use crate::registry::device::Presence;
+use crate::registry::device::BindState;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
-use model::event::{Counter, What};
+use model::event::{Counter, DeviceWhat};
 use model::id::{ConnRef, DeviceId, DeviceRef, ProductKey, Tag};
-use model::presence::{Principal, State, Transition, Version};
+use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
 use model::request::{Bind, Bound, Delivery, Kick, Refusal, Refused};
 
 /// Milliseconds after which to come back to a server that is full.
@@ -92,11 +92,11 @@ impl Hub {
         &mut self,
         now: Now,
         key: Key,
-        (version, reason): (Version, CloseReason),
+        (version, reason): (PresenceVersion, CloseReason),
         fx: &mut Effects,
     ) {
         self.leave(key, (version, reason), fx);
-        self.event(now, key, || What::Offline { reason }, fx);
+        self.event(now, key, || DeviceWhat::Offline { reason }, fx);
         self.soil(key);
         self.park(now, key, fx);
         self.release(now, key);
@@ -123,7 +123,7 @@ impl Hub {
         &mut self,
         now: Now,
         key: Key,
-        (why, addrs, version): (Refusal, Vec<String>, Version),
+        (why, addrs, version): (Refusal, Vec<String>, PresenceVersion),
         fx: &mut Effects,
     ) {
         let Some(device) = self.registry.at(key) else { return };
@@ -152,7 +152,7 @@ impl Hub {
     }
 
     /// A version of another clock was seen: those given here are above it from now on.
-    pub fn observe(&mut self, seen: Version) {
+    pub fn observe(&mut self, seen: PresenceVersion) {
         self.epochs.observe(seen);
     }
 
@@ -265,7 +265,7 @@ impl Hub {
         let Some(number) = self.registry.at(key).map(|device| device.product) else { return };
         let product = self.registry.products.of(number).clone();
         let Some(device) = self.registry.at_mut(key) else { return };
-        let is_first = device.presence() == Presence::Never;
+        let is_first = device.presence() == BindState::Never;
         device.attach(from, epoch);
         device.set_term(bind.term);
         device.set_protocol(protocol);
@@ -273,7 +273,7 @@ impl Hub {
         device.window = terms::window(&product, bind.inflight_max);
         let (heartbeat_s, inflight_max) = (device.heartbeat_s, device.window);
         self.online += 1;
-        self.transition(key, State::Online(bind.protocol), fx);
+        self.transition(key, OnlineState::Online(bind.protocol), fx);
         let tagged = bind.tags.as_ref().is_some_and(|tags| self.set_tags(now, key, tags));
         // That it is known, and what it told of itself, is written at once; the rest can wait.
         match (is_first || tagged) && !self.log_failed {
@@ -302,7 +302,7 @@ impl Hub {
         fx.deliveries.push((from, Delivery::Bound(Box::new(bound))));
         fx.counters.count(Counter::Binds);
         fx.counters.count_by(Counter::BindsResumed, u64::from(resumed));
-        self.event(now, key, || What::Online { protocol: bind.protocol, resumed }, fx);
+        self.event(now, key, || DeviceWhat::Online { protocol: bind.protocol, resumed }, fx);
         self.send_waiting(now, key, bind.pulls, fx);
     }
 
@@ -312,7 +312,7 @@ impl Hub {
         &mut self,
         now: Now,
         from: ConnRef,
-        (key, end, epoch): (Key, Version, u64),
+        (key, end, epoch): (Key, PresenceVersion, u64),
         fx: &mut Effects,
     ) {
         let Some(device) = self.registry.at(key) else { return };
@@ -324,22 +324,27 @@ impl Hub {
         }
         let (reason, version) = (CloseReason::Replaced, end);
         self.leave(key, (version, reason), fx);
-        self.event(now, key, || What::Offline { reason }, fx);
+        self.event(now, key, || DeviceWhat::Offline { reason }, fx);
     }
 
     /// The device has no connection any more.
-    fn leave(&mut self, key: Key, (version, reason): (Version, CloseReason), fx: &mut Effects) {
+    fn leave(
+        &mut self,
+        key: Key,
+        (version, reason): (PresenceVersion, CloseReason),
+        fx: &mut Effects,
+    ) {
         let Some(device) = self.registry.at_mut(key) else { return };
         device.detach(version, reason);
         if let Some(queue) = device.queue_mut() {
             queue.rewind();
         }
         self.online -= 1;
-        self.transition(key, State::Offline(reason), fx);
+        self.transition(key, OnlineState::Offline(reason), fx);
     }
 
     /// Says to whoever keeps presence what the device is from now on.
-    fn transition(&self, key: Key, state: State, fx: &mut Effects) {
+    fn transition(&self, key: Key, state: OnlineState, fx: &mut Effects) {
         let (Some(device), Some(names)) = (self.registry.at(key), self.registry.names(key)) else {
             return;
         };

@@ -71,7 +71,7 @@ impl Hub {
         if self.log_failed {
             return 0;
         }
-        self.unwritten() + (self.tickets.len() + self.chores.len() + self.jobs.untold()) as u64
+        self.unwritten() + (self.tickets.len() + self.cleanups.len() + self.jobs.untold()) as u64
     }
 
     /// True when it wrote a row.

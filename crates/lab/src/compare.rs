@@ -11,14 +11,14 @@ pub struct Comparison {
     /// Whether figures were compared; not when the plans differ and nobody asked for it.
     pub compared: bool,
     /// Figures, the most important first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparisonRow>,
     /// The comparison in a few sentences.
     pub summary: String,
 }
 
 /// One figure of both.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Row {
+pub struct ComparisonRow {
     /// Its name, as in rules; of a stage with the stage's name before it: `hold: bind.p99`.
     pub figure: String,
     /// What it means.

@@ -71,7 +71,7 @@ pub enum Fitness {
 
 /// One row of the doctor's list.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Row {
+pub struct HostRow {
     /// The setting, by the name that its manual gives it.
     pub item: String,
     /// What it is.

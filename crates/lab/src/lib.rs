@@ -10,7 +10,7 @@
 
 pub mod cause;
 pub mod compare;
-pub mod crew;
+pub mod generator;
 pub mod host;
 pub mod order;
 pub mod plan;

@@ -1,13 +1,13 @@
-//! What a crew of simulated clients can be told, wherever it runs.
+//! What a load generator of simulated clients can be told, wherever it runs.
 //!
-//! A crew has groups; the clients of a group are alike but for their number. The same orders go to
-//! threads of this process and to agents on other machines. Rates and counts are for the whole
-//! group: whoever spreads a group over agents divides them.
+//! A load generator has groups; the clients of a group are alike but for their number. The same
+//! orders go to threads of this process and to agents on other machines. Rates and counts are for
+//! the whole group: whoever spreads a group over agents divides them.
 
 use crate::plan::{Arrival, Group, Traffic};
 use serde::{Deserialize, Serialize};
 
-/// An order to a crew.
+/// An order to a load generator.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Order {
@@ -77,7 +77,7 @@ pub enum Cut {
 
 /// What somebody who looks on may ask for.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Wish {
+pub enum OnlookerRequest {
     /// So many more clients of a group.
     Add {
         /// The group's name; empty: the plan's first group.

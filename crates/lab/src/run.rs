@@ -1,7 +1,7 @@
 //! A run that was made: everything a report needs, and nothing that grows with the run's length.
 
 use crate::cause::{Cause, Causes, Side};
-use crate::host::{Environment, Row};
+use crate::host::{Environment, HostRow};
 use crate::series::Series;
 use crate::timing::Timings;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct Run {
     /// The tester's machine.
     pub environment: Environment,
     /// Its stages, those that were not reached excepted.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageRun>,
     /// Names of planned stages that were not reached, or not run, and why.
     pub skipped: Vec<(String, String)>,
     /// What all clients counted over the whole run.
@@ -47,7 +47,7 @@ pub struct Run {
     /// What happened from outside: faults, keys pressed, agents lost.
     pub notes: Vec<Note>,
     /// Settings of both machines before the run.
-    pub doctor: Vec<(String, Row)>,
+    pub doctor: Vec<(String, HostRow)>,
     /// The machines that made the load.
     pub agents: Vec<Agent>,
     /// What it came to, in a few sentences that need no glossary; empty: nobody wrote them.
@@ -56,7 +56,7 @@ pub struct Run {
     /// What was found out about it.
     pub findings: Vec<Finding>,
     /// Rules over the whole run, and whether they held.
-    pub checks: Vec<Check>,
+    pub checks: Vec<CheckResult>,
     /// Why the tester's own figures cannot be trusted; empty: they can.
     pub saturation: Vec<String>,
 }
@@ -97,7 +97,7 @@ fn is_loopback(url: &str) -> bool {
 
 /// A stage that was run.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
-pub struct Stage {
+pub struct StageRun {
     /// Its name.
     pub name: String,
     /// Milliseconds since the run began.
@@ -111,7 +111,7 @@ pub struct Stage {
     /// What was counted in it.
     pub counts: Counts,
     /// Its rules, and whether they held.
-    pub checks: Vec<Check>,
+    pub checks: Vec<CheckResult>,
 }
 
 /// What clients counted: of a run, of a stage, or so far.
@@ -132,7 +132,7 @@ pub struct Counts {
     /// Refusals and kicks, by the protocol's word and code: `refused 135`.
     pub codes: BTreeMap<String, u64>,
     /// Sums that must agree, each with its parts.
-    pub accounts: Vec<Account>,
+    pub accounts: Vec<Balance>,
     /// Times.
     pub timings: Timings,
     /// Everything else that was counted, by name: `messages.sent`, `heartbeats.late` ...
@@ -284,7 +284,7 @@ impl Counts {
 
 /// A sum and the parts it must agree with.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Account {
+pub struct Balance {
     /// What is counted.
     pub what: String,
     /// How many there were.
@@ -293,14 +293,14 @@ pub struct Account {
     pub parts: Vec<(String, u64)>,
 }
 
-impl Account {
+impl Balance {
     /// Whether nothing is missing and nothing is there twice.
     pub fn agrees(&self) -> bool {
         self.total == self.parts.iter().map(|(_, count)| count).sum::<u64>()
     }
 
     /// Adds another's, part by part.
-    fn add(&mut self, other: &Account) {
+    fn add(&mut self, other: &Balance) {
         self.total += other.total;
         for (part, count) in &other.parts {
             match self.parts.iter_mut().find(|(mine, _)| mine == part) {
@@ -378,7 +378,7 @@ pub struct Finding {
 
 /// A rule and what became of it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Check {
+pub struct CheckResult {
     /// The rule as it was written.
     pub rule: String,
     /// What the figure was: microseconds, bytes, a share or a plain number, by the rule's unit;
@@ -388,7 +388,7 @@ pub struct Check {
     pub held: Option<bool>,
 }
 
-impl Check {
+impl CheckResult {
     /// What the figure was, in the unit that the rule was written in: `473 ms`; `unknown`.
     pub fn shown(&self) -> String {
         let Some(value) = self.value else { return "unknown".to_owned() };
@@ -435,7 +435,7 @@ mod tests {
         counts.raise("messages.sent", 5.0);
         counts.codes.insert("refused 135".to_owned(), 4);
         let parts = vec![("open".to_owned(), 1), ("ended".to_owned(), 2)];
-        counts.accounts.push(Account { what: "attempts".to_owned(), total: 3, parts });
+        counts.accounts.push(Balance { what: "attempts".to_owned(), total: 3, parts });
         counts
     }
 
@@ -468,7 +468,8 @@ mod tests {
 
     #[test]
     fn a_checks_figure_is_shown_in_the_units_of_its_rule() {
-        let shown = |rule: &str, value| Check { rule: rule.to_owned(), value, held: None }.shown();
+        let shown =
+            |rule: &str, value| CheckResult { rule: rule.to_owned(), value, held: None }.shown();
         assert_eq!(shown("bind.p99 < 500ms", Some(473_250.0)), "473.25 ms");
         assert_eq!(shown("online_share >= 99.9 %", Some(1.0)), "100 %");
         assert_eq!(shown("heartbeats.lost_share < 1e-5", Some(2.5e-6)), "2.50e-6");
@@ -486,7 +487,7 @@ mod tests {
         counts.causes.count(crate::cause::Phase::Online, Cause::Reset);
         counts.timings.at(crate::timing::Timing::Bind).note(7);
         let parts = vec![("open".to_owned(), 1)];
-        counts.accounts.push(Account { what: "messages".to_owned(), total: 2, parts });
+        counts.accounts.push(Balance { what: "messages".to_owned(), total: 2, parts });
         let printed = format!("{counts:?}");
         for part in ["3 attempts", "(Online, Reset): 1", "messages.sent", "bind: ", "DOES NOT"] {
             assert!(printed.contains(part), "{part}: {printed}");
@@ -499,7 +500,7 @@ mod tests {
     fn a_run_that_cannot_be_trusted_or_known_has_not_passed() {
         let mut run = Run { finished: true, ..Run::default() };
         assert!(run.passed());
-        run.checks.push(Check { rule: "errors == 0".to_owned(), value: None, held: None });
+        run.checks.push(CheckResult { rule: "errors == 0".to_owned(), value: None, held: None });
         assert!(!run.passed());
         run.checks.clear();
         run.saturation.push("a thread was busy all the time".to_owned());

@@ -28,7 +28,7 @@ pub enum Unit {
 /// How a figure behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum FigureKind {
     /// It only grows: what is shown is its growth a second.
     Total,
     /// It is what it is; of two rows the later counts.
@@ -47,28 +47,28 @@ pub struct Column {
     /// What it counts.
     pub unit: Unit,
     /// How it behaves.
-    pub kind: Kind,
+    pub kind: FigureKind,
 }
 
 impl Column {
     /// A figure that only grows.
     pub const fn total(name: &'static str, unit: Unit) -> Column {
-        Column { name: Cow::Borrowed(name), unit, kind: Kind::Total }
+        Column { name: Cow::Borrowed(name), unit, kind: FigureKind::Total }
     }
 
     /// A figure that goes up and down.
     pub const fn gauge(name: &'static str, unit: Unit) -> Column {
-        Column { name: Cow::Borrowed(name), unit, kind: Kind::Gauge }
+        Column { name: Cow::Borrowed(name), unit, kind: FigureKind::Gauge }
     }
 
     /// A figure whose heights matter.
     pub const fn peak(name: &'static str, unit: Unit) -> Column {
-        Column { name: Cow::Borrowed(name), unit, kind: Kind::Peak }
+        Column { name: Cow::Borrowed(name), unit, kind: FigureKind::Peak }
     }
 
     /// A figure whose depths matter.
     pub const fn low(name: &'static str, unit: Unit) -> Column {
-        Column { name: Cow::Borrowed(name), unit, kind: Kind::Low }
+        Column { name: Cow::Borrowed(name), unit, kind: FigureKind::Low }
     }
 
     /// The same figure of somebody: `of("target")` of `tcp.resets` is `target.tcp.resets`.
@@ -213,7 +213,7 @@ impl Series {
         };
         let cells = self.at_ms.iter().zip(&self.values[place]);
         let read = cells.filter_map(|(&at, cell)| cell.map(|value| (at, value)));
-        if self.columns[place].kind != Kind::Total {
+        if self.columns[place].kind != FigureKind::Total {
             return read.collect();
         }
         let read: Vec<_> = read.collect();
@@ -289,12 +289,12 @@ impl Series {
     }
 }
 
-fn merged(kind: Kind, first: Option<f64>, second: Option<f64>) -> Option<f64> {
+fn merged(kind: FigureKind, first: Option<f64>, second: Option<f64>) -> Option<f64> {
     match (first, second) {
         (Some(first), Some(second)) => Some(match kind {
-            Kind::Total | Kind::Gauge => second,
-            Kind::Peak => first.max(second),
-            Kind::Low => first.min(second),
+            FigureKind::Total | FigureKind::Gauge => second,
+            FigureKind::Peak => first.max(second),
+            FigureKind::Low => first.min(second),
         }),
         (first, second) => second.or(first),
     }

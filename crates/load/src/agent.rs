@@ -1,14 +1,14 @@
 //! Agents: other machines that make a part of the load, or only watch the server's machine.
 //!
 //! ```text
-//!  coordinator: Remote ── orders, looks, pings ──► agent: serve ── a Crew of its own
+//!  coordinator: Remote ── orders, looks, pings ──► agent: serve ── a Load generator of its own
 //!                      ◄── done, seen, pongs ───
 //! ```
 //! [`serve`] is what an agent does all day, with what the roof gives it as [`Hands`]. [`Remote`] is
-//! all agents together as one [`Crew`](lab::crew::Crew). Between them go lines of JSON
-//! (`words`), after both have proved that they know the token (`proof`): it never travels, but
-//! what follows is neither sealed nor secret, so agents belong into a network one trusts.
-//! Orders are divided so that all agents together do what one crew would have done (`split`);
+//! all agents together as one [`OneGroup`](lab::generator::LoadGenerator). Between them go lines of
+//! JSON (`words`), after both have proved that they know the token (`proof`): it never travels, but
+//! what follows is neither sealed nor secret, so agents belong into a network one trusts. Orders
+//! are divided so that all agents together do what one load generator would have done (`split`);
 //! clocks are compared all the time (`offset`).
 //!
 //! Invariants: an agent works for one coordinator at a time, and its clients end when that one
@@ -26,9 +26,9 @@ mod wire;
 mod words;
 
 pub use offset::{Estimate, Exchange, Offset};
-pub use own::Own;
+pub use own::OwnMachine;
 pub use remote::Remote;
-pub use serve::{Hands, Seat, serve};
+pub use serve::{AgentListener, Hands, serve};
 pub use split::Split;
 
 use std::time::{Duration, Instant};

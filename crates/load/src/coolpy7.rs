@@ -5,7 +5,7 @@
 //! becomes a [`Plan`]; a line for every thousand connections is printed as they come. It knows
 //! nothing of running the plan.
 
-use crate::run::{Tick, Watch};
+use crate::run::{RunTick, Watch};
 use lab::plan::{Plan, Span};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What is to be run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Arguments {
+pub struct Coolpy7Arguments {
     /// Clients.
     pub workers: u32,
     /// In front of each client's number, in its id.
@@ -44,9 +44,9 @@ usage: holdline load coolpy7 -workers=N -url=tcp://HOST:PORT
   -clear=true      clean session
   -duration=10m    how long they stay (until Ctrl-C); this one is ours";
 
-impl Default for Arguments {
+impl Default for Coolpy7Arguments {
     fn default() -> Self {
-        Arguments {
+        Coolpy7Arguments {
             workers: 1,
             cid: "cp7".to_owned(),
             topic: None,
@@ -60,8 +60,8 @@ impl Default for Arguments {
 }
 
 /// Reads Go's flags.
-pub fn parse(words: &[String]) -> Result<Arguments, String> {
-    let mut arguments = Arguments::default();
+pub fn parse(words: &[String]) -> Result<Coolpy7Arguments, String> {
+    let mut arguments = Coolpy7Arguments::default();
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
         let Some(flag) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')) else {
@@ -125,7 +125,7 @@ fn span(text: &str) -> Result<Span, String> {
     if text.is_empty() { Err(need()) } else { Ok(Span(all)) }
 }
 
-impl Arguments {
+impl Coolpy7Arguments {
     /// The plan that they ask for.
     pub fn plan(&self) -> Result<Plan, String> {
         let url = match self.url.split_once("://") {
@@ -154,20 +154,20 @@ impl Arguments {
 }
 
 /// Prints a line for every thousand connections.
-pub struct Counter<W> {
+pub struct ProgressPrinter<W> {
     to: W,
     printed: u64,
 }
 
-impl<W: Write> Counter<W> {
+impl<W: Write> ProgressPrinter<W> {
     /// A counter that prints there.
-    pub fn new(to: W) -> Counter<W> {
-        Counter { to, printed: 0 }
+    pub fn new(to: W) -> ProgressPrinter<W> {
+        ProgressPrinter { to, printed: 0 }
     }
 }
 
-impl<W: Write> Watch for Counter<W> {
-    fn tick(&mut self, tick: &Tick) {
+impl<W: Write> Watch for ProgressPrinter<W> {
+    fn tick(&mut self, tick: &RunTick) {
         while self.printed + 1_000 <= tick.counts.online {
             self.printed += 1_000;
             // Whoever closed the pipe wants no lines.
@@ -180,7 +180,7 @@ impl<W: Write> Watch for Counter<W> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Arguments, String> {
+    fn parsed(line: &str) -> Result<Coolpy7Arguments, String> {
         parse(&line.split(' ').filter(|w| !w.is_empty()).map(str::to_owned).collect::<Vec<_>>())
     }
 
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn every_thousand_is_printed_once() {
         let mut printed = Vec::new();
-        let mut counter = Counter::new(&mut printed);
+        let mut counter = ProgressPrinter::new(&mut printed);
         for online in [10, 2_500, 2_600, 3_000, 1_000] {
             let counts = lab::run::Counts { online, ..Default::default() };
             counter.tick(&crate::run::watch::tests::tick(counts));

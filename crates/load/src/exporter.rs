@@ -8,9 +8,9 @@
 
 mod answers;
 
-use crate::run::{Tick, Watch};
-use admin::listener::{DoorLimits, Seat, Seats, seated};
-use lab::order::Wish;
+use crate::run::{RunTick, Watch};
+use admin::listener::{ApiSlot, DoorLimits, Seats, seated};
+use lab::order::OnlookerRequest;
 use lab::run::Run;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,7 +41,7 @@ pub struct Exporter {
 /// What requests and the run share.
 struct Shared {
     latest: Mutex<Latest>,
-    wishes: Mutex<Vec<Wish>>,
+    wishes: Mutex<Vec<OnlookerRequest>>,
     /// What control needs; `None`: nothing, for we are on loopback.
     token: Option<String>,
     /// Whether control is possible at all.
@@ -50,7 +50,7 @@ struct Shared {
 
 #[derive(Clone, Default)]
 struct Latest {
-    tick: Option<Arc<Tick>>,
+    tick: Option<Arc<RunTick>>,
     /// Whether the run has passed, when it is over.
     passed: Option<bool>,
 }
@@ -82,11 +82,11 @@ impl Exporter {
 }
 
 impl Watch for Exporter {
-    fn tick(&mut self, tick: &Tick) {
+    fn tick(&mut self, tick: &RunTick) {
         self.shared.latest().tick = Some(Arc::new(tick.clone()));
     }
 
-    fn wishes(&mut self) -> Vec<Wish> {
+    fn wishes(&mut self) -> Vec<OnlookerRequest> {
         std::mem::take(&mut *self.shared.wishes())
     }
 
@@ -110,7 +110,7 @@ impl Shared {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wishes(&self) -> MutexGuard<'_, Vec<Wish>> {
+    fn wishes(&self) -> MutexGuard<'_, Vec<OnlookerRequest>> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -129,7 +129,7 @@ fn serve(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receive
             let _ = signal.wait_for(|stopped| *stopped).await;
         };
         let router = answers::router(shared).layer(axum::middleware::from_fn(seated));
-        let service = router.into_make_service_with_connect_info::<Seat>();
+        let service = router.into_make_service_with_connect_info::<ApiSlot>();
         let server = axum::serve(listener, service).with_graceful_shutdown(over);
         let server = tokio::spawn(std::future::IntoFuture::into_future(server));
         let _ = stopped.wait_for(|stopped| *stopped).await; // as above

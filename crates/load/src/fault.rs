@@ -2,35 +2,35 @@
 //!
 //! Only processes that the plan names are touched, and only while they are the same: each is held
 //! by a descriptor of its own, so that a number that was given to another process is not. Every
-//! fault that lasts has its undo, which is carried out at its end, when [`Faults`] is dropped, and,
-//! by a small keeper process, when this one is killed: no server stays stopped because its tester
-//! died. Cuts and flapping are the clients' business and not here.
+//! fault that lasts has its undo, which is carried out at its end, when [`FaultRunner`] is dropped,
+//! and, by a small guard process, when this one is killed: no server stays stopped because its
+//! tester died. Cuts and flapping are the clients' business and not here.
 //!
 //! The invariant: what was begun is undone once.
 
-mod keeper;
 mod process;
 pub mod proxy;
 mod redis;
+mod undo_guard;
 
-use keeper::Keeper;
 use lab::plan::{FaultKind, Target};
 use process::Held;
 use proxy::Proxy;
 use rustix::process::{Resource, Rlimit, Signal, prlimit};
 use std::process::Child;
+use undo_guard::UndoGuard;
 
 /// A fault under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Standing(u64);
+pub struct ActiveFault(u64);
 
 /// What breaks things, and mends them.
-pub struct Faults {
+pub struct FaultRunner {
     target: Party,
     redis: Party,
     redis_address: Option<String>,
     proxy: Option<Proxy>,
-    standing: Vec<(Standing, Undo)>,
+    standing: Vec<(ActiveFault, Undo)>,
     begun: u64,
 }
 
@@ -54,22 +54,22 @@ enum Whom {
 
 /// What puts a thing right again.
 enum Undo {
-    Continue(Held, Keeper),
-    Start(Whom, Keeper),
-    Limit(Held, Rlimit, Keeper),
+    Continue(Held, UndoGuard),
+    Start(Whom, UndoGuard),
+    Limit(Held, Rlimit, UndoGuard),
     Network,
     Nothing,
 }
 
-impl Faults {
+impl FaultRunner {
     /// For the processes that `target` names, and this proxy.
-    pub fn new(target: &Target, proxy: Option<Proxy>) -> Faults {
+    pub fn new(target: &Target, proxy: Option<Proxy>) -> FaultRunner {
         let (pid, start) = (target.pid, target.start.clone());
         let keys = ["target.pid", "target.start"];
         let party = Party { name: "the target", keys, pid, start, child: None };
         let (pid, start) = (target.redis_pid, target.redis_start.clone());
         let keys = ["target.redis_pid", "target.redis_start"];
-        Faults {
+        FaultRunner {
             target: party,
             redis: Party { name: "Redis", keys, pid, start, child: None },
             redis_address: target.redis.clone(),
@@ -121,7 +121,7 @@ impl Faults {
     }
 
     /// Begins a fault. Says in words what was done.
-    pub fn begin(&mut self, what: &FaultKind) -> Result<(Standing, String), String> {
+    pub fn begin(&mut self, what: &FaultKind) -> Result<(ActiveFault, String), String> {
         self.check(what)?;
         let (undo, words) = match what {
             FaultKind::TargetPaused => pause(&self.target)?,
@@ -142,14 +142,14 @@ impl Faults {
             FaultKind::Flap { .. } | FaultKind::Cut { .. } => unreachable!("it was checked"),
         };
         self.begun += 1;
-        let standing = Standing(self.begun);
+        let standing = ActiveFault(self.begun);
         self.standing.push((standing, undo));
         Ok((standing, words))
     }
 
     /// Ends a fault: puts right what it broke. Says in words what was done; nothing for a fault
     /// that has ended or that has nothing to put right.
-    pub fn end(&mut self, standing: Standing) -> Result<String, String> {
+    pub fn end(&mut self, standing: ActiveFault) -> Result<String, String> {
         let Some(at) = self.standing.iter().position(|(known, _)| *known == standing) else {
             return Ok(String::new());
         };
@@ -168,18 +168,18 @@ impl Faults {
 
     fn undo(&mut self, undo: Undo) -> Result<String, String> {
         match undo {
-            Undo::Continue(held, keeper) => {
-                keeper.let_go();
+            Undo::Continue(held, undo_guard) => {
+                undo_guard.let_go();
                 held.signal(Signal::CONT)?;
                 Ok(format!("process {} goes on", held.pid()))
             }
-            Undo::Limit(held, before, keeper) => {
-                keeper.let_go();
+            Undo::Limit(held, before, undo_guard) => {
+                undo_guard.let_go();
                 set_limit(&held, before)?;
                 Ok(format!("process {} may open as many descriptors as before", held.pid()))
             }
-            Undo::Start(whom, keeper) => {
-                keeper.let_go();
+            Undo::Start(whom, undo_guard) => {
+                undo_guard.let_go();
                 let party = match whom {
                     Whom::Target => &mut self.target,
                     Whom::Redis => &mut self.redis,
@@ -200,7 +200,7 @@ impl Faults {
     }
 }
 
-impl Drop for Faults {
+impl Drop for FaultRunner {
     fn drop(&mut self) {
         // Nobody is left to be told.
         let _ = self.end_all();
@@ -214,21 +214,21 @@ fn held(party: &Party) -> Result<Held, String> {
 fn pause(party: &Party) -> Result<(Undo, String), String> {
     let held = held(party)?;
     let pid = held.pid().to_string();
-    let keeper = Keeper::of(&["kill".to_owned(), "-CONT".to_owned(), pid.clone()])?;
+    let undo_guard = UndoGuard::of(&["kill".to_owned(), "-CONT".to_owned(), pid.clone()])?;
     held.signal(Signal::STOP)?;
-    Ok((Undo::Continue(held, keeper), format!("{} (process {pid}) was stopped", party.name)))
+    Ok((Undo::Continue(held, undo_guard), format!("{} (process {pid}) was stopped", party.name)))
 }
 
 fn kill(party: &mut Party, whom: Whom) -> Result<(Undo, String), String> {
     let held = held(party)?;
-    let keeper = Keeper::of(&party.start)?;
+    let undo_guard = UndoGuard::of(&party.start)?;
     held.signal(Signal::KILL)?;
     held.wait_for_end()?;
     // A child of ours has to be waited for, or its number stays.
     party.child.take().into_iter().for_each(|mut child| drop(child.wait()));
     party.pid = None;
     let words = format!("{} (process {}) was killed", party.name, held.pid());
-    Ok((Undo::Start(whom, keeper), words))
+    Ok((Undo::Start(whom, undo_guard), words))
 }
 
 fn starve(party: &Party, spare: u64) -> Result<(Undo, String), String> {
@@ -238,7 +238,7 @@ fn starve(party: &Party, spare: u64) -> Result<(Undo, String), String> {
     // A fault takes away: where less is left than is to be spared, nothing is changed.
     let most = process::limit_for(&open, spare).min(before.current.unwrap_or(u64::MAX));
     let word = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
-    let keeper = Keeper::of(&[
+    let undo_guard = UndoGuard::of(&[
         "prlimit".to_owned(),
         format!("--pid={}", held.pid()),
         format!("--nofile={}:{}", word(before.current), word(before.maximum)),
@@ -250,7 +250,7 @@ fn starve(party: &Party, spare: u64) -> Result<(Undo, String), String> {
         held.pid(),
         open.len()
     );
-    Ok((Undo::Limit(held, before, keeper), words))
+    Ok((Undo::Limit(held, before, undo_guard), words))
 }
 
 /// Its limit of descriptors.

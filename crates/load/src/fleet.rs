@@ -1,34 +1,34 @@
 //! A fleet of simulated clients on threads of its own.
 //!
-//! Each thread is one shard of `net` with its share of the pilots; nothing is shared on their way.
-//! Whoever wants to know something asks by letter, and the threads' figures are merged here.
+//! Each thread is one shard of `net` with its share of the virtual clients; nothing is shared on
+//! their way. Whoever wants to know something asks by mailbox, and the threads' figures are merged
+//! here.
 
 pub mod cause;
 pub mod client;
 pub mod effort;
-mod house;
+mod logic;
 pub mod pace;
-mod pilot;
 pub mod plan;
 pub mod snapshot;
 pub mod source;
 pub mod stamp;
 pub mod target;
 pub mod trust;
+mod virtual_client;
 
 use base::hash::HashKey;
-use house::{Mail, PilotHouse, Share};
 use lab::order::Cut;
 use lab::plan::{Arrival, Traffic};
+use logic::{FleetLogic, Mail, Share};
 use model::close::CloseReason;
 use model::id::ShardId;
 use model::limits::{FRAME_BYTES_HARD_MAX, Limits, TopicLimits};
-use model::pilot::Action;
+use model::virtual_client::Action;
 use net::epoll::Epoll;
 use net::mailbox::Mailbox;
-use net::shard::{Census, Letter};
+use net::shard::{Census, ShardMessage};
 use net::{Settings, Shard, descriptors};
-use pilot::Seat;
 use plan::{FleetPlan, check_arrival, check_traffic};
 use snapshot::Snapshot;
 use std::net::IpAddr;
@@ -37,9 +37,10 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use virtual_client::FleetSlot;
 
-type Post = Letter<Seat, Mail, std::os::fd::OwnedFd>;
-type PilotShard = Shard<Epoll<Post>, PilotHouse>;
+type Post = ShardMessage<FleetSlot, Mail, std::os::fd::OwnedFd>;
+type FleetThread = Shard<Epoll<Post>, FleetLogic>;
 /// What a thread leaves behind when it has ended.
 type Last = Arc<Mutex<Option<Snapshot>>>;
 
@@ -200,12 +201,12 @@ impl Fleet {
 
     fn post(&self, thread: usize, mail: Mail) {
         let mailbox = &self.mailboxes[thread];
-        let mut letter = Letter::Mail(mail);
-        while let Err(back) = mailbox.put(letter) {
+        let mut shard_message = ShardMessage::Mail(mail);
+        while let Err(back) = mailbox.put(shard_message) {
             if self.threads[thread].0.is_finished() {
                 return;
             }
-            letter = back;
+            shard_message = back;
             mailbox.ring();
             std::thread::yield_now();
         }
@@ -239,7 +240,7 @@ struct Setting {
     keys: [u64; 2],
     began: Instant,
     origin_us: u64,
-    shared: Option<Arc<Mutex<house::Lately>>>,
+    shared: Option<Arc<Mutex<logic::Lately>>>,
 }
 
 impl Setting {
@@ -247,7 +248,7 @@ impl Setting {
         &self,
         thread: u16,
         mailboxes: &Arc<[Arc<Mailbox<Post>>]>,
-    ) -> std::io::Result<PilotShard> {
+    ) -> std::io::Result<FleetThread> {
         let [k0, k1] = self.keys;
         let settings = Settings {
             shard: ShardId(thread),
@@ -263,7 +264,7 @@ impl Setting {
         let net = Epoll::new(ShardId(thread), Vec::new(), mailboxes.clone(), self.began)?;
         // What is planned goes out when it is planned, not up to a millisecond later.
         let net = net.precise()?;
-        Ok(Shard::new(settings, net, PilotHouse::new(self.plan.clone(), share)))
+        Ok(Shard::new(settings, net, FleetLogic::new(self.plan.clone(), share)))
     }
 }
 
@@ -276,9 +277,9 @@ fn clock_since(began: Instant) -> impl Fn() -> base::time::Now {
 }
 
 /// A thread's work.
-fn fly(mut shard: PilotShard, clock: &impl Fn() -> base::time::Now, left: &Last) {
+fn fly(mut shard: FleetThread, clock: &impl Fn() -> base::time::Now, left: &Last) {
     shard.run();
-    let seen = shard.house().snapshot(clock(), shard.desk());
+    let seen = shard.logic().snapshot(clock(), shard.handle());
     *left.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
 }
 
@@ -287,8 +288,8 @@ fn left_behind(last: &Last) -> Snapshot {
     seen.unwrap_or_else(|| Snapshot { lost_threads: 1, ..Snapshot::default() })
 }
 
-/// The tester's own limits: room for all pilots on any thread, and frames as large as any server
-/// may send. What bounds a call is the plan's timeout, not a limit.
+/// The tester's own limits: room for all virtual clients on any thread, and frames as large as any
+/// server may send. What bounds a call is the plan's timeout, not a limit.
 fn limits(plan: &FleetPlan) -> Limits {
     let largest = plan.traffic.iter().map(|traffic| traffic.bytes).max().unwrap_or(0);
     let out_bytes_max = (8 * FRAME_BYTES_HARD_MAX).max(largest.saturating_mul(4));

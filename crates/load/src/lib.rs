@@ -1,9 +1,9 @@
 //! The laboratory: fleets of simulated clients, what they are told, and what they measure.
 //!
-//! A [`Fleet`] is the client machines of a protocol under the same shards as the server's: it
-//! tests whatever speaks the protocol and does not know how a server is built. [`Local`] is a crew
-//! of such fleets, which [`run`] gives the orders of a plan; what a client costs is asserted in
-//! `fleet/pilot.rs`, and which protocols there are stands in [`target`].
+//! A [`Fleet`] is the client machines of a protocol under the same shards as the server's: it tests
+//! whatever speaks the protocol and does not know how a server is built. [`LocalGenerator`] is a
+//! load generator of such fleets, which [`run`] gives the orders of a plan; what a client costs is
+//! asserted in `fleet/virtual_client.rs`, and which protocols there are stands in [`target`].
 //!
 //! The invariant: every attempt to connect has exactly one outcome or is still open, and
 //! [`Snapshot::conserved`] says so. Start with [`plan`], then [`snapshot`].
@@ -19,6 +19,6 @@ pub mod scenario;
 
 pub use fault::proxy;
 pub use fleet::{Fleet, cause, client, effort, plan, snapshot, source, stamp, target, trust};
-pub use local::Local;
-pub use plan::{FleetPlan, Heartbeat, Reconnect};
+pub use local::LocalGenerator;
+pub use plan::{FleetPlan, HeartbeatMode, Reconnect};
 pub use snapshot::Snapshot;

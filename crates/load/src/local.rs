@@ -1,5 +1,5 @@
-//! A crew on this machine: groups of simulated clients as fleets of this process and, where one
-//! process may not open enough descriptors, of further processes of the same program.
+//! A load generator on this machine: groups of simulated clients as fleets of this process and,
+//! where one process may not open enough descriptors, of further processes of the same program.
 //!
 //! What a group is becomes a fleet's plan in [`recruit`](self::recruit); a further process is in
 //! [`child`](self::child). Orders are dealt out to the processes as they are to agents, so that all
@@ -15,7 +15,7 @@ pub use child::serve_stdio;
 use crate::agent::split::Split;
 use child::Child;
 use here::Here;
-use lab::crew::{Crew, Look};
+use lab::generator::{LoadGenerator, Look};
 use lab::order::Order;
 use net::descriptors;
 use std::collections::BTreeMap;
@@ -23,13 +23,13 @@ use std::ffi::OsString;
 
 /// Descriptors of a process that are not left to its clients.
 const SPARE_DESCRIPTORS: u64 = 512;
-/// Processes of a crew, at most.
+/// Processes of a load generator, at most.
 const PROCESSES_MAX: u64 = 256;
 /// What a further process of this program is called with.
 const CHILD_WORDS: [&str; 2] = ["load", "crew"];
 
 /// Simulated clients on this machine.
-pub struct Local {
+pub struct LocalGenerator {
     seed: u64,
     here: Here,
     children: Vec<Child>,
@@ -44,12 +44,12 @@ pub struct Local {
     command: Vec<OsString>,
 }
 
-impl Local {
-    /// A crew without groups. `seed` seeds all that is random.
-    pub fn new(seed: u64) -> Local {
+impl LocalGenerator {
+    /// A load generator without groups. `seed` seeds all that is random.
+    pub fn new(seed: u64) -> LocalGenerator {
         let program = std::env::current_exe().map(OsString::from).unwrap_or_default();
         let words = CHILD_WORDS.map(OsString::from);
-        Local {
+        LocalGenerator {
             seed,
             here: Here::new(seed, 1),
             children: Vec::new(),
@@ -63,7 +63,7 @@ impl Local {
 
     /// Calls further processes with this command instead of this program's own, and gives each
     /// process so many clients at most.
-    pub fn crewed_by(mut self, command: Vec<OsString>, clients_a_process: u32) -> Local {
+    pub fn run_by(mut self, command: Vec<OsString>, clients_a_process: u32) -> LocalGenerator {
         self.command = command;
         self.fit = u64::from(clients_a_process).max(1);
         self
@@ -123,7 +123,7 @@ impl Local {
     }
 }
 
-impl Crew for Local {
+impl LoadGenerator for LocalGenerator {
     fn order(&mut self, order: &Order) -> Result<(), String> {
         if let Order::Arrive { group, clients, .. } = order {
             let others = self.wanted.iter().filter(|(name, _)| *name != group);

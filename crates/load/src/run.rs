@@ -1,5 +1,5 @@
-//! Works a plan off: gives a crew its orders stage by stage, looks once a second, breaks what the
-//! plan wants broken, and leaves a judged [`Run`](lab::run::Run).
+//! Works a plan off: gives a load generator its orders stage by stage, looks once a second, breaks
+//! what the plan wants broken, and leaves a judged [`Run`](lab::run::Run).
 //!
 //! It does not know where the clients are (threads of this process, agents elsewhere), how a report
 //! is drawn or who looks on. The invariant: every stage of the plan is in the run's stages or among
@@ -9,8 +9,8 @@ pub mod check;
 pub mod file;
 pub mod folder;
 mod hand;
-pub mod office;
 pub mod parts;
+pub mod presence_api;
 pub mod push;
 pub mod real;
 mod redact;
@@ -23,4 +23,4 @@ pub mod whole;
 pub use parts::{Before, Parts};
 pub use redact::targets;
 pub use runner::run;
-pub use watch::{Nobody, Part, Tick, Watch};
+pub use watch::{Nobody, RunTick, StagePart, Watch};

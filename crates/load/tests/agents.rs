@@ -1,7 +1,8 @@
-//! Coordinator and agents over real connections on loopback, with crews that only pretend.
+//! Coordinator and agents over real connections on loopback, with load generators that only
+//! pretend.
 //!
-//! What is tried: that all agents together do and count what one crew would, that clocks are
-//! compared rightly, that an agent is missed when it goes, and that strangers get nowhere.
+//! What is tried: that all agents together do and count what one load generator would, that clocks
+//! are compared rightly, that an agent is missed when it goes, and that strangers get nowhere.
 
 #[path = "agents/fake.rs"]
 mod fake;
@@ -10,11 +11,11 @@ mod relay;
 
 use fake::{Fake, agent, agent_with};
 use lab::cause::{Cause, Phase};
-use lab::crew::{Crew, Look};
+use lab::generator::{LoadGenerator, Look};
 use lab::order::Order;
 use lab::plan::{Arrival, Group};
 use lab::timing::Timing;
-use load::agent::{Remote, Seat};
+use load::agent::{AgentListener, Remote};
 use relay::{Relay, start};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -56,7 +57,7 @@ fn look_until(remote: &mut Remote, so: impl Fn(&Look) -> bool) -> Look {
 }
 
 #[test]
-fn three_agents_do_and_count_what_one_crew_would() {
+fn three_agents_do_and_count_what_one_generator_would() {
     let fakes = [0, 5_000_000, -3_000_000].map(Fake::new);
     let addrs: Vec<_> = fakes.iter().map(|fake| agent("a", TOKEN, fake)).collect();
     let mut remote = connect(&addrs, TOKEN).expect("all are there");
@@ -245,9 +246,10 @@ fn an_agent_may_only_observe_and_then_its_figures_are_the_targets() {
 
 #[test]
 fn without_a_token_an_agent_stays_on_loopback() {
-    let open = Seat::take(([0, 0, 0, 0], 0).into(), "a", "", true);
+    let open = AgentListener::take(([0, 0, 0, 0], 0).into(), "a", "", true);
     assert!(open.is_err_and(|why| why.contains("--token")));
-    assert!(Seat::take(([127, 0, 0, 1], 0).into(), "a", "", true).is_ok());
-    let seat = Seat::take(([0, 0, 0, 0], 0).into(), "a.b c", TOKEN, true).expect("a token");
+    assert!(AgentListener::take(([127, 0, 0, 1], 0).into(), "a", "", true).is_ok());
+    let seat =
+        AgentListener::take(([0, 0, 0, 0], 0).into(), "a.b c", TOKEN, true).expect("a token");
     assert_eq!(seat.name, "a-b-c");
 }

@@ -4,14 +4,14 @@
 use lab::cause::{Cause, Phase};
 use lab::plan::{Arrival, Pace, Traffic, What};
 use lab::timing::Timing;
-use load::{Fleet, FleetPlan, Heartbeat, Reconnect, Snapshot};
+use load::{Fleet, FleetPlan, HeartbeatMode, Reconnect, Snapshot};
 use model::id::ProductKey;
-use model::pilot::Action;
+use model::virtual_client::Action;
 use proto_miop::client::Profile;
 use proto_miop::codec::Version;
 use proto_miop::codec::frame::{self, Frame, Opcode};
 use proto_miop::codec::property::Props;
-use proto_miop::codec::record::Record;
+use proto_miop::codec::record::PushRecord;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -113,7 +113,7 @@ fn bind(fate: Fate, first: bool, out: &mut Vec<u8>) -> bool {
         Fate::Well => {
             let body = [&load::stamp::stamp()[..], b"hello"].concat();
             let record =
-                Record { id: 7, app_id: 1, flags: 0, expire_at: 0, collapse: b"", body: &body };
+                PushRecord { id: 7, app_id: 1, flags: 0, expire_at: 0, collapse: b"", body: &body };
             let message = Frame::new(Opcode::Msg, Props::default());
             frame::write(&message, |out| record.write(out), out);
         }
@@ -139,7 +139,7 @@ fn answer(fate: Fate, frame: &Frame<'_>, out: &mut Vec<u8>) {
 fn plan(to: SocketAddr, count: u32) -> FleetPlan {
     let product = ProductKey::parse("pk").expect("a valid key");
     let profile = Profile::new(Version::V7, product, "box");
-    FleetPlan { heartbeat: Heartbeat::Never, ..FleetPlan::new(to, count, Arc::new(profile)) }
+    FleetPlan { heartbeat: HeartbeatMode::Never, ..FleetPlan::new(to, count, Arc::new(profile)) }
 }
 
 /// Runs until `until` holds, and looks at what is left after the stop.

@@ -9,10 +9,10 @@ use model::link::Link;
 use model::request::{Bound, Delivery, Request};
 use net::epoll::Epoll;
 use net::layer::tls::{ClientCertificates, TlsServer};
-use net::layer::{Address, Door};
+use net::layer::{ListenEndpoint, ListenerSetup};
 use net::mailbox::Mailbox;
-use net::shard::LetterOf;
-use net::{Desk, House, Opened, Settings, Shard, listen};
+use net::shard::ShardMessageOf;
+use net::{ConnectionOrigin, Settings, Shard, ShardHandle, ShardLogic, listen};
 use proto_miop::client::Profile;
 use proto_miop::codec::Version;
 use proto_miop::server::Server;
@@ -24,15 +24,15 @@ use std::time::Duration;
 /// Binds whoever comes.
 struct Host;
 
-impl House for Host {
+impl ShardLogic for Host {
     type Machine = Server;
     type Mail = ();
 
-    fn machine(&mut self, _: Now, _: &Link, _: Opened) -> Option<Server> {
+    fn machine(&mut self, _: Now, _: &Link, _: ConnectionOrigin) -> Option<Server> {
         Some(Server::new(5_000))
     }
 
-    fn word(&mut self, _: Now, from: ConnRef, word: Request, desk: &mut Desk<Host>) {
+    fn word(&mut self, _: Now, from: ConnRef, word: Request, handle: &mut ShardHandle<Host>) {
         let Request::Bind(bind) = word else { return };
         let bound = Bound {
             term: bind.term,
@@ -48,16 +48,16 @@ impl House for Host {
             frame_bytes_max: 65_536,
             app_id: 1,
         };
-        desk.deliver(from, Delivery::Bound(Box::new(bound)));
+        handle.deliver(from, Delivery::Bound(Box::new(bound)));
     }
 
-    fn mail(&mut self, _: Now, (): (), _: &mut Desk<Host>) {}
+    fn mail(&mut self, _: Now, (): (), _: &mut ShardHandle<Host>) {}
 
-    fn turn(&mut self, _: Now, _: &mut Desk<Host>) -> Option<Instant> {
+    fn turn(&mut self, _: Now, _: &mut ShardHandle<Host>) -> Option<Instant> {
         None
     }
 
-    fn undelivered(&mut self, _: Now, _: ConnRef, _: Delivery, _: &mut Desk<Host>) {}
+    fn undelivered(&mut self, _: Now, _: ConnRef, _: Delivery, _: &mut ShardHandle<Host>) {}
 }
 
 fn certificate() -> Arc<TlsServer> {
@@ -72,13 +72,13 @@ fn certificate() -> Arc<TlsServer> {
 
 /// A server that tells layers and versions apart; it lives as long as the test's process.
 fn server() -> SocketAddr {
-    let door = Door {
+    let door = ListenerSetup {
         tls: Some(certificate()),
         paths: vec!["/miop".into()],
-        ..Door::plain("test", Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))))
+        ..ListenerSetup::plain("test", ListenEndpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))))
     };
     let mut open = listen::open(std::slice::from_ref(&door), 1, 5_000).expect("a free port");
-    let mailbox = Mailbox::<LetterOf<Host, OwnedFd>>::new(16).expect("an eventfd");
+    let mailbox = Mailbox::<ShardMessageOf<Host, OwnedFd>>::new(16).expect("an eventfd");
     let doors = open.shards.remove(0);
     let net = Epoll::new(ShardId(0), doors, Arc::new([mailbox]), load::fleet::instant());
     let settings = Settings {
@@ -93,8 +93,8 @@ fn server() -> SocketAddr {
     let mut shard = Shard::new(settings, net.expect("a poller"), Host);
     std::thread::Builder::new().spawn(move || shard.run()).expect("a thread");
     match open.addresses[0] {
-        Address::Tcp(address) => address,
-        Address::Unix(..) => unreachable!("it has a port"),
+        ListenEndpoint::Tcp(address) => address,
+        ListenEndpoint::Unix(..) => unreachable!("it has a port"),
     }
 }
 

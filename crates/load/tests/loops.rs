@@ -1,11 +1,11 @@
 //! Open and closed loop against a tiny server that echoes, and stalls for a known time when told:
 //! corrected times show the stall, raw ones do not.
 
-use lab::crew::{Crew, Look};
+use lab::generator::{LoadGenerator, Look};
 use lab::order::Order;
 use lab::plan::Arrival;
 use lab::timing::Timing;
-use load::Local;
+use load::LocalGenerator;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -69,25 +69,26 @@ fn serve(
     }
 }
 
-fn crew(url: &str, clients: u32, traffic: &str) -> Local {
-    let mut crew = Local::new(7);
+fn generator(url: &str, clients: u32, traffic: &str) -> LocalGenerator {
+    let mut generator = LocalGenerator::new(7);
     let group = format!(r#"{{"name": "a", "url": ["{url}"], "threads": 1}}"#);
     let group = serde_json::from_str(&group).expect("a group");
-    crew.order(&Order::Found { group: Box::new(group), clients_max: 0 })
+    generator
+        .order(&Order::Found { group: Box::new(group), clients_max: 0 })
         .expect("it can be founded");
     let group = || "a".to_owned();
     let arrival = Arrival::Burst;
-    crew.order(&Order::Arrive { group: group(), clients, arrival }).expect("they can come");
-    wait(&mut crew, |look| look.total().online == u64::from(clients));
+    generator.order(&Order::Arrive { group: group(), clients, arrival }).expect("they can come");
+    wait(&mut generator, |look| look.total().online == u64::from(clients));
     let traffic = serde_json::from_str(traffic).expect("traffic");
-    crew.order(&Order::Traffic { group: group(), traffic }).expect("it can be sent");
-    crew
+    generator.order(&Order::Traffic { group: group(), traffic }).expect("it can be sent");
+    generator
 }
 
-fn wait(crew: &mut Local, until: impl Fn(&Look) -> bool) -> Look {
+fn wait(generator: &mut LocalGenerator, until: impl Fn(&Look) -> bool) -> Look {
     let began = load::fleet::instant();
     loop {
-        let look = crew.look();
+        let look = generator.look();
         if until(&look) {
             return look;
         }
@@ -101,8 +102,8 @@ fn stalled(scheme: &str, is_http: bool) {
     let echo = Echo::start(is_http, 1_000);
     let url = format!("{scheme}://{}", echo.to);
     let plan = r#"[{"what": "request", "messages": 2000, "pace": {"per_s": 500}}]"#;
-    let mut crew = crew(&url, 4, plan);
-    let look = wait(&mut crew, |look| look.total().figure("requests.answered") == 2_000.0);
+    let mut generator = generator(&url, 4, plan);
+    let look = wait(&mut generator, |look| look.total().figure("requests.answered") == 2_000.0);
     let total = look.total();
     let timed = total.timings.of(Timing::Request);
     let stall_us = STALL.as_micros() as u64;
@@ -114,8 +115,8 @@ fn stalled(scheme: &str, is_http: bool) {
     assert!(timed.raw.max() > stall_us * 9 / 10, "{scheme} {:?}", timed.raw);
     assert_eq!((timed.raw.count(), timed.corrected.count()), (2_000, 2_000));
     assert_eq!((total.figure("dropped"), total.figure("messages.unsent")), (0.0, 0.0));
-    crew.order(&Order::Stop).expect("it can stop");
-    let total = crew.look().total();
+    generator.order(&Order::Stop).expect("it can stop");
+    let total = generator.look().total();
     assert!(total.accounts.iter().all(|account| account.agrees()), "{:?}", total.accounts);
     // Of HTTP each client's first request is its Bind.
     let binds = if is_http { 4 } else { 0 };
@@ -136,8 +137,8 @@ fn a_stall_shows_in_corrected_times_alone_over_tcp() {
 fn a_closed_loop_keeps_its_window_and_knows_one_time() {
     let echo = Echo::start(false, u64::MAX);
     let url = format!("tcp://{}", echo.to);
-    let mut crew = crew(&url, 3, r#"[{"what": "request", "pace": {"window": 1}}]"#);
-    let look = wait(&mut crew, |look| look.total().figure("requests.answered") >= 500.0);
+    let mut generator = generator(&url, 3, r#"[{"what": "request", "pace": {"window": 1}}]"#);
+    let look = wait(&mut generator, |look| look.total().figure("requests.answered") >= 500.0);
     let total = look.total();
     let timed = total.timings.of(Timing::Request);
     assert_eq!(timed.corrected, timed.raw);
@@ -148,9 +149,9 @@ fn a_closed_loop_keeps_its_window_and_knows_one_time() {
 #[test]
 fn connections_are_held_with_nothing_sent() {
     let echo = Echo::start(false, u64::MAX);
-    let mut crew = crew(&format!("tcp://{}", echo.to), 50, "[]");
-    crew.order(&Order::Stop).expect("it can stop");
-    let total = crew.look().total();
+    let mut generator = generator(&format!("tcp://{}", echo.to), 50, "[]");
+    generator.order(&Order::Stop).expect("it can stop");
+    let total = generator.look().total();
     assert_eq!((total.bound, total.figure("bytes.out")), (50, 0.0));
     assert_eq!(echo.answers.load(Ordering::Relaxed), 0);
 }

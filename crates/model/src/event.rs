@@ -5,7 +5,7 @@
 
 use crate::close::CloseReason;
 use crate::id::{DeviceId, MessageId, ProductKey};
-use crate::presence::Version;
+use crate::presence::PresenceVersion;
 use crate::push::Outcome;
 use crate::session::{Denial, Drop};
 use crate::topic::{Publication, Qos};
@@ -26,14 +26,14 @@ pub struct Event {
     pub epoch: u64,
     /// Of the transition, where it came or went: above those of its earlier ones, on whatever
     /// server. Else zero.
-    pub version: Version,
+    pub version: PresenceVersion,
     /// What happened.
-    pub what: What,
+    pub what: DeviceWhat,
 }
 
 /// What happened to a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum DeviceWhat {
     /// It bound.
     Online {
         /// `miop5`, `miop6`, `miop7`.
@@ -62,14 +62,14 @@ pub enum What {
     },
 }
 
-impl What {
+impl DeviceWhat {
     /// The word in streams and webhooks.
     pub const fn name(&self) -> &'static str {
         match self {
-            What::Online { .. } => "online",
-            What::Offline { .. } => "offline",
-            What::Report { .. } => "report",
-            What::Pushed { .. } => "pushed",
+            DeviceWhat::Online { .. } => "online",
+            DeviceWhat::Offline { .. } => "offline",
+            DeviceWhat::Report { .. } => "report",
+            DeviceWhat::Pushed { .. } => "pushed",
         }
     }
 }
@@ -85,7 +85,7 @@ pub struct ClientEvent {
     pub user: Option<Arc<str>>,
     /// Of the transition, where it came or went: above those of its earlier ones, on whatever
     /// server. Else zero.
-    pub version: Version,
+    pub version: PresenceVersion,
     /// What happened.
     pub what: ClientWhat,
 }
@@ -377,10 +377,10 @@ mod tests {
     fn what_happened_is_told_in_a_word() {
         let reason = CloseReason::Replaced;
         let what = [
-            What::Online { protocol: "miop7", resumed: false },
-            What::Offline { reason },
-            What::Report { seq: 1, body: [].into() },
-            What::Pushed { id: MessageId(1), outcome: Outcome::Stored },
+            DeviceWhat::Online { protocol: "miop7", resumed: false },
+            DeviceWhat::Offline { reason },
+            DeviceWhat::Report { seq: 1, body: [].into() },
+            DeviceWhat::Pushed { id: MessageId(1), outcome: Outcome::Stored },
         ];
         assert_eq!(what.map(|what| what.name()), ["online", "offline", "report", "pushed"]);
         let filter: Box<str> = "a".into();

@@ -1,6 +1,6 @@
-//! The nouns of Holdline, and the contracts between its rooms.
+//! The nouns of Holdline, and the contracts between its crates.
 //!
-//! What every room may say to every other: ids, pushes, the words a protocol says to the hub and
+//! What every crate may say to every other: ids, pushes, the words a protocol says to the hub and
 //! hears from it, the ways a connection ends, the limits, the events, and the two contracts, the
 //! inner one ([`machine`]) and the outer ones ([`ports`]). No wire format, no I/O, no `async`, no
 //! serialisation and no clock: values only.
@@ -13,7 +13,6 @@ pub mod id;
 pub mod limits;
 pub mod link;
 pub mod machine;
-pub mod pilot;
 pub mod ports;
 pub mod presence;
 pub mod pressure;
@@ -23,3 +22,4 @@ pub mod request;
 pub mod session;
 pub mod timeline;
 pub mod topic;
+pub mod virtual_client;

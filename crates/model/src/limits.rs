@@ -41,7 +41,7 @@ pub struct Limits {
     pub out_frames_max: u32,
     /// Milliseconds that sent bytes may stay unacknowledged by the peer's kernel.
     pub tcp_user_timeout_ms: u32,
-    /// Letters waiting in the mailbox of a shard. Beyond, the sender is told to slow down.
+    /// Messages waiting in the mailbox of a shard. Beyond, the sender is told to slow down.
     pub mailbox_letters_max: u32,
     /// Devices with a record, online or not. Beyond, Binds are told BUSY and pushes rejected.
     pub devices_max: u32,

@@ -1,9 +1,9 @@
 //! Who is online, in words that every protocol shares.
 //!
-//! A [`Principal`] is a device or a client; each of its [`Transition`]s has a [`Version`] that is
-//! higher than the one before, so that a late word about it is known as late wherever it arrives.
-//! Memory is the truth; a [`Record`] is what a directory outside keeps of it. Records are text, so
-//! that an operator can read them, and sort by their versions as text.
+//! A [`Principal`] is a device or a client; each of its [`Transition`]s has a [`PresenceVersion`]
+//! that is higher than the one before, so that a late word about it is known as late wherever it
+//! arrives. Memory is the truth; a [`PresenceRecord`] is what a directory outside keeps of it.
+//! Records are text, so that an operator can read them, and sort by their versions as text.
 
 use crate::close::CloseReason;
 use crate::id::{DeviceId, MessageId, ProductKey, ShardId};
@@ -42,11 +42,11 @@ impl Principal {
 /// A hybrid logical clock's value: 42 bits of milliseconds since 2020-01-01 UTC, 10 bits of shard,
 /// 12 bits of counter. Zero is before every other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
-pub struct Version(pub u64);
+pub struct PresenceVersion(pub u64);
 
-impl Version {
+impl PresenceVersion {
     /// No clock of ours gets so far (the year 2089): anything above it is made up.
-    pub const LAST: Version = Version(u64::MAX / 2);
+    pub const LAST: PresenceVersion = PresenceVersion(u64::MAX / 2);
 
     /// Unix millisecond of the clock, which is that of the wall unless the wall stepped back.
     pub const fn unix_ms(self) -> u64 {
@@ -55,7 +55,7 @@ impl Version {
 }
 
 /// Sixteen hexadecimal digits, so that the order of texts is that of versions.
-impl fmt::Display for Version {
+impl fmt::Display for PresenceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }
@@ -70,22 +70,22 @@ pub struct VersionClock {
 impl VersionClock {
     /// A version above all that were given and [seen](VersionClock::observe), by the wall clock
     /// where that is ahead.
-    pub fn next(&mut self, wall_ms: u64, shard: ShardId) -> Version {
+    pub fn next(&mut self, wall_ms: u64, shard: ShardId) -> PresenceVersion {
         self.last = MessageId::after(self.last, wall_ms, shard).0;
-        Version(self.last)
+        PresenceVersion(self.last)
     }
 
     /// A version of another clock was seen: what is given from now on is above it. One that no
     /// clock can have is passed over.
-    pub fn observe(&mut self, seen: Version) {
-        if seen <= Version::LAST {
+    pub fn observe(&mut self, seen: PresenceVersion) {
+        if seen <= PresenceVersion::LAST {
             self.last = self.last.max(seen.0);
         }
     }
 
     /// The last version that was given or seen.
-    pub fn last(&self) -> Version {
-        Version(self.last)
+    pub fn last(&self) -> PresenceVersion {
+        PresenceVersion(self.last)
     }
 }
 
@@ -104,24 +104,24 @@ pub fn seen_ms(now_ms: u64, since_ms: u64, heartbeat_s: u16) -> u64 {
 
 /// Online or not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum State {
+pub enum OnlineState {
     /// It has a connection, over this protocol.
     Online(&'static str),
     /// It has none, since its last one ended so.
     Offline(CloseReason),
 }
 
-impl State {
+impl OnlineState {
     /// Whether it has a connection.
     pub const fn is_online(self) -> bool {
-        matches!(self, State::Online(_))
+        matches!(self, OnlineState::Online(_))
     }
 
     /// The protocol, or how the connection ended.
     pub const fn detail(self) -> &'static str {
         match self {
-            State::Online(protocol) => protocol,
-            State::Offline(reason) => reason.name(),
+            OnlineState::Online(protocol) => protocol,
+            OnlineState::Offline(reason) => reason.name(),
         }
     }
 }
@@ -134,11 +134,11 @@ pub struct Transition {
     /// Its user, where it has one.
     pub user: Option<Arc<str>>,
     /// What it is from now on.
-    pub state: State,
+    pub state: OnlineState,
     /// The protocol over which it came, or was connected until now: what it is counted under.
     pub protocol: &'static str,
     /// Above the version of every earlier transition of this principal.
-    pub version: Version,
+    pub version: PresenceVersion,
 }
 
 /// A server, by name: 1 to 32 bytes as in [`ProductKey`].
@@ -146,9 +146,9 @@ pub type NodeName = ProductKey;
 
 /// What a directory keeps of a principal.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Record {
+pub struct PresenceRecord {
     /// Of its last transition.
-    pub version: Version,
+    pub version: PresenceVersion,
     /// Whether that made it online.
     pub online: bool,
     /// The server that says so.
@@ -161,10 +161,10 @@ pub struct Record {
     pub user: Option<Box<str>>,
 }
 
-impl Record {
+impl PresenceRecord {
     /// `version o|f node boot detail[ user]`: version and boot in hexadecimal, `o` online, `f` not.
     pub fn encode(&self) -> String {
-        let Record { version, node, boot, detail, .. } = self;
+        let PresenceRecord { version, node, boot, detail, .. } = self;
         let state = if self.online { 'o' } else { 'f' };
         let mut text = format!("{version} {state} {node} {boot:x} {detail}");
         if let Some(user) = &self.user {
@@ -175,10 +175,10 @@ impl Record {
     }
 
     /// The record that has this text.
-    pub fn decode(text: &str) -> Option<Record> {
+    pub fn decode(text: &str) -> Option<PresenceRecord> {
         let mut words = text.splitn(6, ' ');
         let version = words.next().filter(|word| word.len() == 16)?;
-        let version = Version(u64::from_str_radix(version, 16).ok()?);
+        let version = PresenceVersion(u64::from_str_radix(version, 16).ok()?);
         let online = match words.next()? {
             "o" => true,
             "f" => false,
@@ -187,7 +187,14 @@ impl Record {
         let node = NodeName::parse(words.next()?).ok()?;
         let boot = u64::from_str_radix(words.next()?, 16).ok()?;
         let detail = words.next().filter(|word| !word.is_empty())?.into();
-        Some(Record { version, online, node, boot, detail, user: words.next().map(Box::from) })
+        Some(PresenceRecord {
+            version,
+            online,
+            node,
+            boot,
+            detail,
+            user: words.next().map(Box::from),
+        })
     }
 }
 
@@ -215,9 +222,9 @@ pub struct Digest {
 mod tests {
     use super::*;
 
-    fn record() -> Record {
-        Record {
-            version: Version(0x1234_5678_9abc),
+    fn record() -> PresenceRecord {
+        PresenceRecord {
+            version: PresenceVersion(0x1234_5678_9abc),
             online: true,
             node: NodeName::parse("node-1").expect("allowed"),
             boot: 0xfeed,
@@ -230,17 +237,18 @@ mod tests {
     fn a_record_is_its_text() {
         let text = record().encode();
         assert_eq!(text, "0000123456789abc o node-1 feed mqtt5 a user with spaces");
-        assert_eq!(Record::decode(&text), Some(record()));
-        let other = Record { user: None, online: false, detail: "replaced".into(), ..record() };
-        assert_eq!(Record::decode(&other.encode()), Some(other));
+        assert_eq!(PresenceRecord::decode(&text), Some(record()));
+        let other =
+            PresenceRecord { user: None, online: false, detail: "replaced".into(), ..record() };
+        assert_eq!(PresenceRecord::decode(&other.encode()), Some(other));
         for wrong in ["", "12 o n 1 x", "0000123456789abc x n 1 d", "0000123456789abc o n g d"] {
-            assert_eq!(Record::decode(wrong), None, "{wrong:?}");
+            assert_eq!(PresenceRecord::decode(wrong), None, "{wrong:?}");
         }
     }
 
     #[test]
     fn texts_sort_as_versions_do() {
-        let versions = [1, 0xff, 0x100, u64::from(u32::MAX), u64::MAX].map(Version);
+        let versions = [1, 0xff, 0x100, u64::from(u32::MAX), u64::MAX].map(PresenceVersion);
         assert!(versions.windows(2).all(|pair| pair[0].to_string() < pair[1].to_string()));
     }
 
@@ -260,11 +268,11 @@ mod tests {
         let first = clock.next(1_800_000_000_000, shard);
         let second = clock.next(1_700_000_000_000, shard);
         assert!(second > first && second.unix_ms() >= first.unix_ms());
-        let ahead = Version(second.0 + (5_000 << 22));
+        let ahead = PresenceVersion(second.0 + (5_000 << 22));
         clock.observe(ahead);
         assert!(clock.next(1_800_000_000_000, shard) > ahead);
-        clock.observe(Version(u64::MAX));
-        assert!(clock.next(1_800_000_000_000, shard) < Version::LAST);
+        clock.observe(PresenceVersion(u64::MAX));
+        assert!(clock.next(1_800_000_000_000, shard) < PresenceVersion::LAST);
     }
 
     #[test]
@@ -285,26 +293,27 @@ mod tests {
 
     #[test]
     fn a_version_is_its_time_and_its_text() {
-        let version = Version(1_000 << 22 | 3 << 12 | 5);
+        let version = PresenceVersion(1_000 << 22 | 3 << 12 | 5);
         assert_eq!(version.unix_ms(), MessageId::EPOCH_MS + 1_000);
         assert_eq!(version.to_string(), "00000000fa003005");
         let mut clock = VersionClock::default();
-        assert_eq!(clock.last(), Version(0));
+        assert_eq!(clock.last(), PresenceVersion(0));
         let given = clock.next(MessageId::EPOCH_MS + 1_000, ShardId(3));
-        assert_eq!((given, clock.last()), (Version(1_000 << 22 | 3 << 12), given));
-        clock.observe(Version(7));
+        assert_eq!((given, clock.last()), (PresenceVersion(1_000 << 22 | 3 << 12), given));
+        clock.observe(PresenceVersion(7));
         assert_eq!(clock.last(), given, "an older one changes nothing");
-        clock.observe(Version::LAST);
-        assert_eq!(clock.last(), Version::LAST, "the last that is believed");
+        clock.observe(PresenceVersion::LAST);
+        assert_eq!(clock.last(), PresenceVersion::LAST, "the last that is believed");
         clock = VersionClock::default();
-        clock.observe(Version(Version::LAST.0 + 1));
-        assert_eq!(clock.last(), Version(0), "made up");
-        assert!(Version::LAST.unix_ms() / 1_000 > 3_700_000_000, "the year 2089");
+        clock.observe(PresenceVersion(PresenceVersion::LAST.0 + 1));
+        assert_eq!(clock.last(), PresenceVersion(0), "made up");
+        assert!(PresenceVersion::LAST.unix_ms() / 1_000 > 3_700_000_000, "the year 2089");
     }
 
     #[test]
     fn a_state_is_told_by_its_protocol_or_its_reason() {
-        let (online, offline) = (State::Online("mqtt5"), State::Offline(CloseReason::Replaced));
+        let (online, offline) =
+            (OnlineState::Online("mqtt5"), OnlineState::Offline(CloseReason::Replaced));
         assert_eq!((online.is_online(), online.detail()), (true, "mqtt5"));
         assert_eq!((offline.is_online(), offline.detail()), (false, "replaced"));
     }
@@ -314,7 +323,7 @@ mod tests {
         let text = record().encode();
         let whole = text.find(" a user").expect("it has a user");
         for cut in 0..whole - "mqtt5".len() {
-            assert_eq!(Record::decode(&text[..cut]), None, "{:?}", &text[..cut]);
+            assert_eq!(PresenceRecord::decode(&text[..cut]), None, "{:?}", &text[..cut]);
         }
         for wrong in [
             "0000123456789abg o n 1 d",
@@ -322,7 +331,7 @@ mod tests {
             "0000123456789abc o a,b 1 d",
             "0000123456789abc o n 1 ",
         ] {
-            assert_eq!(Record::decode(wrong), None, "{wrong:?}");
+            assert_eq!(PresenceRecord::decode(wrong), None, "{wrong:?}");
         }
     }
 

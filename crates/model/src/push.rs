@@ -122,7 +122,7 @@ impl Rejection {
 
 /// One push waiting for one device, as the store keeps it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Waiting {
+pub struct WaitingPush {
     /// The device.
     pub device: DeviceId,
     /// The push.

@@ -7,7 +7,7 @@
 
 use crate::close::CloseReason;
 use crate::id::SessionRef;
-use crate::topic::{Publication, Qos, SubscriptionIds, Wish};
+use crate::topic::{Publication, Qos, SubscriptionIds, SubscriptionOptions};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use std::sync::Arc;
 pub enum SessionRequest {
     /// Begin or resume a session over this connection. Answered by `Connected`, `Refused` or
     /// `Challenge`. Nothing else is asked before the answer, except `Proceed` and `Gone`.
-    Connect(Box<Connect>),
+    Connect(Box<ConnectRequest>),
     /// The next step of an authentication: the first one's, or (bound) a new one.
     Proceed(Box<Proceed>),
-    /// The connection ended before `Connect` was answered.
+    /// The connection ended before `ConnectRequest` was answered.
     Gone,
     /// A message. At QoS 1 and 2 answered by `Taken`, in the order of the messages.
     Publish {
@@ -49,9 +49,9 @@ pub enum SessionRequest {
         step: AckStep,
     },
     /// Answered by `Subscribed`.
-    Subscribe(Box<Subscribe>),
+    Subscribe(Box<SubscribeRequest>),
     /// Answered by `Unsubscribed`.
-    Unsubscribe(Box<Unsubscribe>),
+    Unsubscribe(Box<UnsubscribeRequest>),
     /// All that was sent has been written: more may come of what is paced by the socket.
     Ready {
         /// Whose.
@@ -172,7 +172,7 @@ impl Drop {
 
 /// Everything that is asked when a client connects.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Connect {
+pub struct ConnectRequest {
     /// The protocol, for events and queries: `mqtt31`, `mqtt311`, `mqtt5`.
     pub protocol: &'static str,
     /// The client identifier; empty: the broker gives one whose home is this shard.
@@ -235,7 +235,7 @@ pub struct Proceed {
 
 /// Standing interests, in one packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Subscribe {
+pub struct SubscribeRequest {
     /// Whose.
     pub session: SessionRef,
     /// The packet identifier.
@@ -243,12 +243,12 @@ pub struct Subscribe {
     /// The number that deliveries shall name, 1 to 268,435,455.
     pub subscription_id: Option<u32>,
     /// In order.
-    pub wishes: Vec<Wish>,
+    pub wishes: Vec<SubscriptionOptions>,
 }
 
 /// The end of standing interests.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unsubscribe {
+pub struct UnsubscribeRequest {
     /// Whose.
     pub session: SessionRef,
     /// The packet identifier.

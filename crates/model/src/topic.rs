@@ -137,7 +137,7 @@ pub enum RetainHandling {
 /// What a subscriber wants of one topic filter. The filter was checked; one that begins with
 /// `$share/` is a shared one, `$exclusive/` an exclusive one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wish {
+pub struct SubscriptionOptions {
     /// The filter, as the client wrote it.
     pub filter: Box<str>,
     /// The highest QoS it wants.

@@ -1,8 +1,8 @@
 //! What is kept of a connection.
 //!
-//! The [`Record`] is all there is while a plain connection is idle: 40 bytes with a machine of 16.
-//! Whatever is not idle stands in a boxed [`Extra`] that goes back to a pool as soon as it is
-//! empty: frames that wait for the socket, a frame that is not whole, the layers of TLS.
+//! The [`ConnectionRecord`] is all there is while a plain connection is idle: 40 bytes with a
+//! machine of 16. Whatever is not idle stands in a boxed [`Extra`] that goes back to a pool as soon
+//! as it is empty: frames that wait for the socket, a frame that is not whole, the layers of TLS.
 
 use crate::detail::Reached;
 use crate::layer::{ClientLayers, Layers};
@@ -12,14 +12,14 @@ use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A connection, on the shard where it lives.
-pub struct Record<M, S> {
+pub struct ConnectionRecord<M, S> {
     /// The socket.
     pub(crate) socket: S,
     /// When something was last received: milliseconds since the process began, modulo 2^32.
     pub(crate) last_ms: u32,
     /// Silence allowed, in milliseconds; 0: any.
     pub(crate) silence_ms: u32,
-    /// See the constants of [`Record`].
+    /// See the constants of [`ConnectionRecord`].
     pub(crate) flags: u16,
     /// The listener it came through.
     pub(crate) door: u8,
@@ -32,11 +32,12 @@ pub struct Record<M, S> {
 /// Budget of the record of an idle connection, bytes.
 pub const RECORD_BYTES_MAX: usize = 40;
 
-const _: () = assert!(size_of::<Option<Record<(u64, bool), u32>>>() <= RECORD_BYTES_MAX);
-const _: () =
-    assert!(size_of::<Option<Record<(u64, bool), std::os::fd::OwnedFd>>>() <= RECORD_BYTES_MAX);
+const _: () = assert!(size_of::<Option<ConnectionRecord<(u64, bool), u32>>>() <= RECORD_BYTES_MAX);
+const _: () = assert!(
+    size_of::<Option<ConnectionRecord<(u64, bool), std::os::fd::OwnedFd>>>() <= RECORD_BYTES_MAX
+);
 
-impl<M, S> Record<M, S> {
+impl<M, S> ConnectionRecord<M, S> {
     /// It stands in the list of connections to flush.
     pub(crate) const DIRTY: u16 = 1;
     /// Its bytes travel in WebSocket messages.
@@ -70,7 +71,7 @@ impl<M, S> Record<M, S> {
 
     pub(crate) fn new(socket: S, now_ms: u32, flags: u16, door: u8, extra: Box<Extra>) -> Self {
         let (silence_ms, machine, extra) = (0, None, Some(extra));
-        Record { socket, last_ms: now_ms, silence_ms, flags, door, machine, extra }
+        ConnectionRecord { socket, last_ms: now_ms, silence_ms, flags, door, machine, extra }
     }
 
     /// What is not idle, taken from the pool when there is none yet.
@@ -141,12 +142,12 @@ pub struct Extra {
     /// What a call will wrap around its protocol, until it has come through.
     pub(crate) call: Option<Box<(u64, ClientLayers)>>,
     /// What it holds of a frame that is not whole.
-    pub(crate) piece: Piece,
+    pub(crate) piece: PartialFrame,
 }
 
 /// A frame that is not whole, as it is counted.
 #[derive(Default)]
-pub struct Piece {
+pub struct PartialFrame {
     /// Bytes of memory.
     pub(crate) held: u32,
     /// When it began, or last went on, in seconds.

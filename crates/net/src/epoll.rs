@@ -7,7 +7,7 @@
 
 use crate::detail::Detail;
 use crate::mailbox::Mailbox;
-use crate::transport::{Accepted, Got, Net, Ready};
+use crate::transport::{Accepted, Got, Net, ReadyEvent};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ShardId;
@@ -163,7 +163,7 @@ const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
 impl<L: Send> Net for Epoll<L> {
     type Socket = OwnedFd;
-    type Letter = L;
+    type Message = L;
 
     #[expect(clippy::disallowed_methods, reason = "the one place where shards read the clock")]
     fn now(&mut self) -> Now {
@@ -172,7 +172,7 @@ impl<L: Send> Net for Epoll<L> {
         Now::new(Instant::from_nanos(nanos), wall.as_millis() as u64)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) {
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
         if timeout == Some(Duration::ZERO) {
             // More work is at hand. Whoever shares this core (the API, the store's writer) goes
             // first: they have little to do, and a fan-out would keep them waiting for its end.
@@ -193,11 +193,11 @@ impl<L: Send> Net for Epoll<L> {
             let (token, flags) = (event.data.u64(), event.flags);
             let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
             if token & DOOR != 0 {
-                Ready::Door(token as u8)
+                ReadyEvent::Door(token as u8)
             } else if token & BELL != 0 {
-                Ready::Mailbox
+                ReadyEvent::Mailbox
             } else {
-                Ready::Socket {
+                ReadyEvent::Socket {
                     token,
                     readable: flags.intersects(epoll::EventFlags::IN | ended),
                     writable: flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR),
@@ -306,8 +306,8 @@ impl<L: Send> Net for Epoll<L> {
         self.last.map_or(Detail::Nothing, Detail::Errno)
     }
 
-    fn post(&mut self, to: ShardId, letter: L) -> Result<(), L> {
-        self.mailboxes[to.0 as usize].put(letter)?;
+    fn post(&mut self, to: ShardId, shard_message: L) -> Result<(), L> {
+        self.mailboxes[to.0 as usize].put(shard_message)?;
         self.posted[to.0 as usize] = true;
         Ok(())
     }
@@ -320,7 +320,7 @@ impl<L: Send> Net for Epoll<L> {
         }
     }
 
-    fn letters(&mut self, into: &mut Vec<L>) {
+    fn shard_messages(&mut self, into: &mut Vec<L>) {
         self.mailboxes[self.shard.0 as usize].take(into);
     }
 }

@@ -1,6 +1,6 @@
 //! What may stand between the socket and the protocol: a PROXY header, TLS, WebSocket.
 //!
-//! While a connection opens, [`Opening`] peels the layers off one after the other, telling by the
+//! While a connection opens, [`Handshake`] peels the layers off one after the other, telling by the
 //! first bytes what comes next. Afterwards a plain connection has no layer state at all; one with
 //! TLS keeps its session; WebSocket keeps two flags of the connection record and nothing else
 //! between messages.
@@ -12,7 +12,7 @@ pub mod tls;
 pub mod websocket;
 
 use crate::detail::Detail;
-use crate::network::Network;
+use crate::network::IpNetwork;
 use crate::shard::Census;
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
@@ -20,7 +20,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tls::{ClientTls, Tls, TlsServer};
+use tls::{ClientTls, TlsServer, TlsSession};
 use websocket::WebSocket;
 
 /// Connections that may wait to be accepted, unless another number is chosen.
@@ -28,11 +28,11 @@ pub const BACKLOG: i32 = 65_535;
 
 /// A listener: where it listens and what it takes.
 #[derive(Clone)]
-pub struct Door {
+pub struct ListenerSetup {
     /// Its name in the configuration.
     pub name: String,
     /// Its address.
-    pub address: Address,
+    pub address: ListenEndpoint,
     /// `None`: told apart by the first bytes. `Http`: whatever comes in a WebSocket.
     pub protocol: Option<Protocol>,
     /// With it, what protocol there is may (or, when one is named, must) come in TLS.
@@ -48,7 +48,7 @@ pub struct Door {
     /// Every connection begins with a PROXY header, version 1 or 2.
     pub proxy: bool,
     /// Who may send one. At a socket file, whoever may open it.
-    pub proxies: Vec<Network>,
+    pub proxies: Vec<IpNetwork>,
     /// Connections that may wait to be accepted; the kernel clips it to `net.core.somaxconn`.
     pub backlog: i32,
     /// Connections through it at once; 0: as many as the process holds.
@@ -57,10 +57,10 @@ pub struct Door {
     pub open: Arc<Census>,
 }
 
-impl Door {
+impl ListenerSetup {
     /// One without layers that tells protocols apart.
-    pub fn plain(name: &str, address: Address) -> Door {
-        Door {
+    pub fn plain(name: &str, address: ListenEndpoint) -> ListenerSetup {
+        ListenerSetup {
             name: name.to_owned(),
             address,
             protocol: None,
@@ -78,7 +78,7 @@ impl Door {
 
     /// Whether a PROXY header from there is believed.
     fn believes(&self, peer: SocketAddr) -> bool {
-        let is_file = matches!(self.address, Address::Unix(..));
+        let is_file = matches!(self.address, ListenEndpoint::Unix(..));
         is_file || self.proxies.iter().any(|network| network.contains(peer.ip()))
     }
 
@@ -102,18 +102,18 @@ impl Door {
 
 /// Where a listener listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Address {
+pub enum ListenEndpoint {
     /// An address and port.
     Tcp(SocketAddr),
     /// A socket file, and its permissions.
     Unix(PathBuf, u32),
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp(address) => write!(f, "{address}"),
-            Address::Unix(path, _) => write!(f, "unix:{}", path.display()),
+            ListenEndpoint::Tcp(address) => write!(f, "{address}"),
+            ListenEndpoint::Unix(path, _) => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -140,17 +140,17 @@ impl ClientLayers {
 #[derive(Default)]
 pub struct Layers {
     /// The TLS session.
-    pub tls: Option<Box<Tls>>,
+    pub tls: Option<Box<TlsSession>>,
     /// WebSocket framing.
     pub web_socket: Option<WebSocket>,
     /// Present until the protocol can begin.
-    pub opening: Option<Box<Opening>>,
+    pub handshake: Option<Box<Handshake>>,
     /// The status with which the peer refused our upgrade.
     pub refused: Option<u16>,
 }
 
-/// Where a connection's opening has got to.
-pub struct Opening {
+/// Where a connection's handshake has got to.
+pub struct Handshake {
     stage: Stage,
     /// Bytes of the current stage that are not whole yet.
     pending: Vec<u8>,
@@ -162,7 +162,7 @@ pub struct Opening {
 
 #[derive(Clone)]
 enum Side {
-    Accepted(Arc<Door>),
+    Accepted(Arc<ListenerSetup>),
     Dialled(ClientLayers),
 }
 
@@ -183,15 +183,15 @@ const HEAD_BYTES_MAX: usize = 8 * 1024;
 
 impl Layers {
     /// For a connection that came through `door`.
-    pub fn accepted(door: Arc<Door>, peer: SocketAddr, crowded: bool) -> Layers {
+    pub fn accepted(door: Arc<ListenerSetup>, peer: SocketAddr, crowded: bool) -> Layers {
         let stage = if door.proxy { Stage::Proxy } else { Stage::First };
         // A proxy on this machine speaks for strangers.
         let near = peer.ip().to_canonical().is_loopback() && !door.proxy;
         let protocol = door.protocol.unwrap_or(Protocol::Miop);
         let link = Link { peer, near, crowded, ..Link::loopback(protocol) };
         let side = Side::Accepted(door);
-        let opening = Opening { stage, pending: Vec::new(), link, side };
-        Layers { opening: Some(Box::new(opening)), ..Layers::default() }
+        let handshake = Handshake { stage, pending: Vec::new(), link, side };
+        Layers { handshake: Some(Box::new(handshake)), ..Layers::default() }
     }
 
     /// For a call that came through. What the client says first is put into `outer`.
@@ -204,13 +204,13 @@ impl Layers {
         let stage = if layers.tls.is_some() { Stage::Handshake } else { Stage::Inner };
         let mut tls = None;
         if let Some(client) = &layers.tls {
-            let mut session = Box::new(Tls::client(client)?);
+            let mut session = Box::new(TlsSession::client(client)?);
             session.receive(&[], &mut Vec::new(), outer)?;
             tls = Some(session);
         }
         let side = Side::Dialled(layers);
-        let opening = Opening { stage, pending: Vec::new(), link, side };
-        let mut this = Layers { tls, opening: Some(Box::new(opening)), ..Layers::default() };
+        let handshake = Handshake { stage, pending: Vec::new(), link, side };
+        let mut this = Layers { tls, handshake: Some(Box::new(handshake)), ..Layers::default() };
         if stage == Stage::Inner {
             this.advance(outer)?;
         }
@@ -226,27 +226,27 @@ impl Layers {
         inner: &mut Vec<u8>,
         outer: &mut Vec<u8>,
     ) -> Result<Flow, CloseReason> {
-        let Some(opening) = &mut self.opening else {
+        let Some(handshake) = &mut self.handshake else {
             return self.unwrap(bytes, inner, outer);
         };
-        match opening.stage {
-            Stage::Proxy | Stage::First => opening.pending.extend_from_slice(bytes),
+        match handshake.stage {
+            Stage::Proxy | Stage::First => handshake.pending.extend_from_slice(bytes),
             _ => {
-                let mut plain = std::mem::take(&mut opening.pending);
+                let mut plain = std::mem::take(&mut handshake.pending);
                 match &mut self.tls {
                     Some(tls) => tls.receive(bytes, &mut plain, outer)?.ok_open()?,
                     None => plain.extend_from_slice(bytes),
                 }
-                opening.pending = plain;
+                handshake.pending = plain;
             }
         }
         self.advance(outer)?;
-        let Some(opening) = &mut self.opening else { return Ok(Flow::Open) };
-        let mut flow = match opening.stage {
+        let Some(handshake) = &mut self.handshake else { return Ok(Flow::Open) };
+        let mut flow = match handshake.stage {
             Stage::Open | Stage::Wrapped => Flow::Open,
             _ => return Ok(Flow::Opening),
         };
-        let rest = std::mem::take(&mut opening.pending);
+        let rest = std::mem::take(&mut handshake.pending);
         match &mut self.web_socket {
             Some(web_socket) => {
                 let mut answers = Vec::new();
@@ -260,17 +260,17 @@ impl Layers {
 
     /// The first bytes in a WebSocket say what they are, when its subprotocol did not.
     fn wrapped(&mut self, inner: &[u8], flow: Flow) -> Result<Flow, CloseReason> {
-        let Some(opening) = self.opening.as_mut().filter(|o| o.stage == Stage::Wrapped) else {
+        let Some(handshake) = self.handshake.as_mut().filter(|o| o.stage == Stage::Wrapped) else {
             return Ok(flow);
         };
-        let Side::Accepted(door) = &opening.side else { return Ok(flow) };
+        let Side::Accepted(door) = &handshake.side else { return Ok(flow) };
         if inner.is_empty() {
             return Ok(if flow == Flow::Ended { flow } else { Flow::Opening });
         }
         match sniff::protocol_of(door.protocol, inner)? {
             Some(found) if door.carries(found) => {
-                opening.link.protocol = found;
-                opening.stage = Stage::Open;
+                handshake.link.protocol = found;
+                handshake.stage = Stage::Open;
                 Ok(flow)
             }
             _ => Err(CloseReason::ProtocolNotServed),
@@ -294,10 +294,10 @@ impl Layers {
 
     /// What waits here because it is not whole: bytes, and those that they take in memory.
     pub fn pieces(&self) -> (usize, usize) {
-        let opening = self.opening.as_ref().map(|opening| &opening.pending);
+        let handshake = self.handshake.as_ref().map(|handshake| &handshake.pending);
         let tls = self.tls.as_ref().map(|tls| tls.piece());
         let framing = self.web_socket.as_ref().map(WebSocket::piece);
-        let each = [opening, tls, framing].into_iter().flatten();
+        let each = [handshake, tls, framing].into_iter().flatten();
         each.fold((0, 0), |(length, room), piece| (length + piece.len(), room + piece.capacity()))
     }
 
@@ -330,7 +330,7 @@ impl Layers {
 
     /// Whether a handshake of TLS is under way: its next step costs a good part of a millisecond.
     pub fn handshaking(&self) -> bool {
-        self.opening.as_ref().is_some_and(|opening| match (opening.stage, &opening.side) {
+        self.handshake.as_ref().is_some_and(|handshake| match (handshake.stage, &handshake.side) {
             (Stage::Handshake, _) => true,
             (Stage::First, Side::Accepted(door)) => door.tls.is_some(),
             _ => false,
@@ -340,9 +340,9 @@ impl Layers {
     /// Whether the peer has said anything yet, or TLS has begun.
     pub fn has_begun(&self) -> bool {
         self.tls.is_some()
-            || self.opening.as_ref().is_some_and(|opening| {
-                !opening.pending.is_empty()
-                    || matches!(opening.stage, Stage::Upgrade | Stage::Wrapped)
+            || self.handshake.as_ref().is_some_and(|handshake| {
+                !handshake.pending.is_empty()
+                    || matches!(handshake.stage, Stage::Upgrade | Stage::Wrapped)
             })
     }
 
@@ -358,13 +358,13 @@ impl Layers {
     /// Whether an end that comes now is inside of something of theirs.
     pub fn is_truncated(&self) -> bool {
         let framing = self.web_socket.as_ref().is_some_and(WebSocket::is_inside);
-        let head = self.opening.as_ref().is_some_and(|opening| !opening.pending.is_empty());
+        let head = self.handshake.as_ref().is_some_and(|handshake| !handshake.pending.is_empty());
         framing || head || self.tls.as_ref().is_some_and(|tls| tls.is_truncated())
     }
 
     /// What is known of the connection, while it opens.
     pub fn take_link(&mut self) -> Option<Link> {
-        self.opening.take().map(|opening| opening.link)
+        self.handshake.take().map(|handshake| handshake.link)
     }
 
     fn unwrap(
@@ -405,9 +405,9 @@ impl Layers {
 
     /// Goes through the stages as far as the pending bytes allow.
     fn advance(&mut self, outer: &mut Vec<u8>) -> Result<(), CloseReason> {
-        while let Some(opening) = &mut self.opening {
-            let next = match opening.stage {
-                Stage::Proxy => opening.proxy()?,
+        while let Some(handshake) = &mut self.handshake {
+            let next = match handshake.stage {
+                Stage::Proxy => handshake.proxy()?,
                 Stage::First => self.first(outer)?,
                 Stage::Handshake => self.handshake(),
                 Stage::Inner => self.inner(outer)?,
@@ -415,21 +415,21 @@ impl Layers {
                 Stage::Wrapped | Stage::Open => None,
             };
             let Some(next) = next else { break };
-            self.opening.as_mut().expect("a stage does not end the opening").stage = next;
+            self.handshake.as_mut().expect("a stage does not end the opening").stage = next;
         }
         Ok(())
     }
 
     fn first(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
-        let opening = self.opening.as_mut().expect("the opening is under way");
-        let Side::Accepted(door) = &opening.side else { return Ok(Some(Stage::Inner)) };
-        let found = sniff::protocol_of(door.protocol, &opening.pending)?;
+        let handshake = self.handshake.as_mut().expect("the opening is under way");
+        let Side::Accepted(door) = &handshake.side else { return Ok(Some(Stage::Inner)) };
+        let found = sniff::protocol_of(door.protocol, &handshake.pending)?;
         let Some(protocol) = found else { return Ok(None) };
         match (protocol, &door.tls) {
             (Protocol::Tls, Some(server)) => {
-                let mut session = Box::new(Tls::server(server)?);
-                let bytes = std::mem::take(&mut opening.pending);
-                session.receive(&bytes, &mut opening.pending, outer)?;
+                let mut session = Box::new(TlsSession::server(server)?);
+                let bytes = std::mem::take(&mut handshake.pending);
+                session.receive(&bytes, &mut handshake.pending, outer)?;
                 self.tls = Some(session);
                 Ok(Some(Stage::Handshake))
             }
@@ -440,28 +440,28 @@ impl Layers {
     }
 
     fn handshake(&mut self) -> Option<Stage> {
-        let opening = self.opening.as_mut().expect("the opening is under way");
+        let handshake = self.handshake.as_mut().expect("the opening is under way");
         let tls = self.tls.as_mut().expect("a handshake has a session");
         if tls.handshaking() {
             return None;
         }
-        opening.link.tls = Some(tls.facts());
+        handshake.link.tls = Some(tls.facts());
         Some(Stage::Inner)
     }
 
     fn inner(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
-        let opening = self.opening.as_mut().expect("the opening is under way");
-        let door = match &opening.side {
+        let handshake = self.handshake.as_mut().expect("the opening is under way");
+        let door = match &handshake.side {
             Side::Accepted(door) => door,
             Side::Dialled(ClientLayers { web_socket: None, .. }) => return Ok(Some(Stage::Open)),
             Side::Dialled(ClientLayers { web_socket: Some(target), .. }) => {
                 let target = target.clone();
-                let request = websocket::request(&target.0, &target.1, opening.link.protocol);
+                let request = websocket::request(&target.0, &target.1, handshake.link.protocol);
                 self.encrypt(request.as_bytes(), outer)?;
                 return Ok(Some(Stage::Upgrade));
             }
         };
-        let found = sniff::protocol_of(door.protocol, &opening.pending)?;
+        let found = sniff::protocol_of(door.protocol, &handshake.pending)?;
         let Some(found) = found else { return Ok(None) };
         if !door.takes(found) {
             return Err(CloseReason::ProtocolNotServed);
@@ -469,23 +469,23 @@ impl Layers {
         if found == Protocol::Http {
             return Ok(Some(Stage::Upgrade));
         }
-        opening.link.protocol = found;
+        handshake.link.protocol = found;
         Ok(Some(Stage::Open))
     }
 
     fn upgrade(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
-        let opening = self.opening.as_mut().expect("the opening is under way");
+        let handshake = self.handshake.as_mut().expect("the opening is under way");
         let said;
-        let (head, answer, web_socket) = match &opening.side {
+        let (head, answer, web_socket) = match &handshake.side {
             Side::Accepted(door) => {
                 let serves = |protocol| door.carries(protocol);
-                let offer = websocket::Offer {
+                let offer = websocket::UpgradeOffer {
                     paths: &door.paths,
                     origins: &door.origins,
                     serves: &serves,
                 };
-                match websocket::answer(&opening.pending, &offer) {
-                    websocket::Upgrade::More if opening.pending.len() > HEAD_BYTES_MAX => {
+                match websocket::answer(&handshake.pending, &offer) {
+                    websocket::Upgrade::More if handshake.pending.len() > HEAD_BYTES_MAX => {
                         return Err(CloseReason::WebSocketFailed);
                     }
                     websocket::Upgrade::More => return Ok(None),
@@ -499,7 +499,7 @@ impl Layers {
                         return Err(CloseReason::OriginRefused);
                     }
                     websocket::Upgrade::Accept { head, answer, protocol, renamed } => {
-                        opening.link.near &= !renamed;
+                        handshake.link.near &= !renamed;
                         said = protocol;
                         (head, answer, WebSocket::server())
                     }
@@ -507,13 +507,13 @@ impl Layers {
             }
             Side::Dialled(layers) => {
                 said = Some(layers.protocol);
-                let answer = websocket::accepted(&opening.pending);
+                let answer = websocket::accepted(&handshake.pending);
                 let head = answer.map_err(|status| {
                     self.refused = Some(status);
                     CloseReason::WebSocketFailed
                 })?;
                 match head {
-                    None if opening.pending.len() > HEAD_BYTES_MAX => {
+                    None if handshake.pending.len() > HEAD_BYTES_MAX => {
                         return Err(CloseReason::WebSocketFailed);
                     }
                     None => return Ok(None),
@@ -521,24 +521,24 @@ impl Layers {
                 }
             }
         };
-        opening.pending.drain(..head);
-        opening.link.web_socket = true;
-        opening.link.protocol = said.unwrap_or(opening.link.protocol);
+        handshake.pending.drain(..head);
+        handshake.link.web_socket = true;
+        handshake.link.protocol = said.unwrap_or(handshake.link.protocol);
         self.web_socket = Some(web_socket);
         self.encrypt(answer.as_bytes(), outer)?;
         Ok(Some(if said.is_some() { Stage::Open } else { Stage::Wrapped }))
     }
 }
 
-impl Opening {
+impl Handshake {
     fn proxy(&mut self) -> Result<Option<Stage>, CloseReason> {
         if matches!(&self.side, Side::Accepted(door) if !door.believes(self.link.peer)) {
             return Err(CloseReason::ProxyRefused);
         }
         match proxy::parse(&self.pending) {
-            proxy::Header::More => Ok(None),
-            proxy::Header::Bad => Err(CloseReason::ProxyHeaderFailed),
-            proxy::Header::Whole { length, peer } => {
+            proxy::ProxyPrefix::More => Ok(None),
+            proxy::ProxyPrefix::Bad => Err(CloseReason::ProxyHeaderFailed),
+            proxy::ProxyPrefix::Whole { length, peer } => {
                 self.pending.drain(..length);
                 self.link.peer = peer.unwrap_or(self.link.peer);
                 Ok(Some(Stage::First))
@@ -559,7 +559,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// During the opening a farewell is the end.
+    /// During the handshake a farewell is the end.
     fn ok_open(self) -> Result<(), CloseReason> {
         if self == Flow::Ended { Err(CloseReason::PeerClosed) } else { Ok(()) }
     }

@@ -1,8 +1,8 @@
-//! The room with the sockets.
+//! The crate with the sockets.
 //!
 //! A [`Shard`] is one thread's share of the world: a poller, connections in a slab, a wheel of
 //! short timers, a sweep for keep-alive, a mailbox. It drives machines ([`model::machine`]) and a
-//! [`House`], the roof's side, and knows neither which protocols there are nor what they mean.
+//! [`ShardLogic`], the roof's side, and knows neither which protocols there are nor what they mean.
 //! Sockets themselves are behind [`Net`]: [`epoll`] is the real one, `sim` has the simulated one.
 //!
 //! The invariant: a connection belongs to exactly one shard, and every connection that was ever
@@ -13,18 +13,18 @@
 mod census;
 pub mod connection;
 pub mod descriptors;
-pub mod desk;
 pub mod detail;
 pub mod epoll;
 pub mod layer;
 pub mod listen;
+pub mod logic;
 pub mod mailbox;
 pub mod network;
 pub mod outqueue;
 pub mod shard;
 pub mod transport;
 
-pub use desk::{Desk, Dial, House, Opened};
 pub use detail::{Detail, Reached};
+pub use logic::{ConnectionOrigin, Dial, ShardHandle, ShardLogic};
 pub use shard::{Settings, Shard};
-pub use transport::{Accepted, Got, Net, Ready};
+pub use transport::{Accepted, Got, Net, ReadyEvent};

@@ -4,7 +4,7 @@
 //! Invariant: a socket file is replaced only when nobody listens at it, and removed by whoever
 //! made it.
 
-use crate::layer::{Address, Door};
+use crate::layer::{ListenEndpoint, ListenerSetup};
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, FileType, Mode};
 use rustix::io::Errno;
@@ -19,14 +19,14 @@ pub struct ListenError {
     /// The listener's name in the configuration.
     pub name: String,
     /// Its address.
-    pub address: Address,
+    pub address: ListenEndpoint,
     errno: Errno,
 }
 
 impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, address) = (&self.name, &self.address);
-        if let Address::Unix(path, _) = address {
+        if let ListenEndpoint::Unix(path, _) = address {
             return self.about_file(path, f);
         }
         match self.errno {
@@ -80,11 +80,15 @@ impl ListenError {
 /// Opens `count` sockets for each door, one a shard. The first of a door is opened without sharing,
 /// so that an address another server holds (even one that shares its ports) is told as in use.
 /// Port 0 is resolved once, for all shards: the address that came out is in the result.
-pub fn open(doors: &[Door], count: usize, user_timeout_ms: u32) -> Result<Open, ListenError> {
-    let mut open = Open {
+pub fn open(
+    doors: &[ListenerSetup],
+    count: usize,
+    user_timeout_ms: u32,
+) -> Result<OpenListeners, ListenError> {
+    let mut open = OpenListeners {
         shards: (0..count).map(|_| Vec::new()).collect(),
         addresses: Vec::new(),
-        files: Files::default(),
+        files: SocketFiles::default(),
     };
     for door in doors {
         let failed = |errno| {
@@ -92,15 +96,15 @@ pub fn open(doors: &[Door], count: usize, user_timeout_ms: u32) -> Result<Open, 
             ListenError { name, address, errno }
         };
         match &door.address {
-            Address::Tcp(address) => {
+            ListenEndpoint::Tcp(address) => {
                 let address = probe(*address).map_err(failed)?;
                 for shard in &mut open.shards {
                     let socket = listener(address, user_timeout_ms, door.backlog);
                     shard.push(socket.map_err(failed)?);
                 }
-                open.addresses.push(Address::Tcp(address));
+                open.addresses.push(ListenEndpoint::Tcp(address));
             }
-            Address::Unix(path, mode) => {
+            ListenEndpoint::Unix(path, mode) => {
                 let socket =
                     unix_listener((path, door.backlog), *mode, &mut open.files).map_err(failed)?;
                 for shard in &mut open.shards {
@@ -115,21 +119,21 @@ pub fn open(doors: &[Door], count: usize, user_timeout_ms: u32) -> Result<Open, 
 }
 
 /// Listeners that are open.
-pub struct Open {
+pub struct OpenListeners {
     /// For each shard, its socket of each door.
     pub shards: Vec<Vec<OwnedFd>>,
     /// The address of each door.
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<ListenEndpoint>,
     /// Socket files.
-    pub files: Files,
+    pub files: SocketFiles,
 }
 
 /// Socket files that were made here. They are removed with this, unless another program has put
 /// its own in their place.
 #[derive(Default)]
-pub struct Files(Vec<(PathBuf, u64)>);
+pub struct SocketFiles(Vec<(PathBuf, u64)>);
 
-impl Drop for Files {
+impl Drop for SocketFiles {
     fn drop(&mut self) {
         for (path, inode) in self.0.drain(..) {
             if fs::lstat(&path).is_ok_and(|found| found.st_ino == inode) {
@@ -164,7 +168,7 @@ fn listener(address: SocketAddr, user_timeout_ms: u32, backlog: i32) -> Result<O
 fn unix_listener(
     (path, backlog): (&Path, i32),
     mode: u32,
-    files: &mut Files,
+    files: &mut SocketFiles,
 ) -> Result<OwnedFd, Errno> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

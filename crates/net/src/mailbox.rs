@@ -1,42 +1,42 @@
-//! Letters between shards: bounded, and woken once.
+//! Messages between shards: bounded, and woken once.
 //!
 //! The sender pushes under a lock held for a few instructions and rings the bell only when it is
-//! not rung yet; the receiver takes everything at once. A full mailbox gives the letter back: an
-//! answer, never a wait.
+//! not rung yet; the receiver takes everything at once. A full mailbox gives the shard message
+//! back: an answer, never a wait.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One shard's letters.
+/// One shard's shard messages.
 pub struct Mailbox<L> {
-    letters: Mutex<Vec<L>>,
+    shard_messages: Mutex<Vec<L>>,
     letters_max: usize,
     rung: AtomicBool,
     bell: OwnedFd,
 }
 
 impl<L> Mailbox<L> {
-    /// An empty mailbox for at most `letters_max` letters.
+    /// An empty mailbox for at most `letters_max` shard messages.
     pub fn new(letters_max: usize) -> std::io::Result<Arc<Self>> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Arc::new(Mailbox {
-            letters: Mutex::new(Vec::new()),
+            shard_messages: Mutex::new(Vec::new()),
             letters_max,
             rung: AtomicBool::new(false),
             bell,
         }))
     }
 
-    /// Puts a letter in, or gives it back when the box is full. The receiver sleeps on until
+    /// Puts a shard message in, or gives it back when the box is full. The receiver sleeps on until
     /// [`ring`](Self::ring).
-    pub fn put(&self, letter: L) -> Result<(), L> {
-        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
-        if letters.len() >= self.letters_max {
-            return Err(letter);
+    pub fn put(&self, shard_message: L) -> Result<(), L> {
+        let mut shard_messages = self.shard_messages.lock().unwrap_or_else(PoisonError::into_inner);
+        if shard_messages.len() >= self.letters_max {
+            return Err(shard_message);
         }
-        letters.push(letter);
+        shard_messages.push(shard_message);
         Ok(())
     }
 
@@ -48,15 +48,15 @@ impl<L> Mailbox<L> {
         }
     }
 
-    /// Takes all letters. The bell may be rung again before they are looked at: a sender that
-    /// finds it rung has put its letter in time.
+    /// Takes all shard messages. The bell may be rung again before they are looked at: a sender
+    /// that finds it rung has put its shard message in time.
     pub fn take(&self, into: &mut Vec<L>) {
         self.rung.store(false, Ordering::SeqCst);
-        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shard_messages = self.shard_messages.lock().unwrap_or_else(PoisonError::into_inner);
         if into.is_empty() {
-            std::mem::swap(&mut *letters, into);
+            std::mem::swap(&mut *shard_messages, into);
         } else {
-            into.append(&mut letters);
+            into.append(&mut shard_messages);
         }
     }
 
@@ -73,7 +73,7 @@ mod tests {
     use std::mem::MaybeUninit;
 
     #[test]
-    fn full_gives_the_letter_back() {
+    fn full_gives_the_shard_message_back() {
         let mailbox = Mailbox::new(2).expect("an eventfd");
         assert_eq!((mailbox.put(1), mailbox.put(2), mailbox.put(3)), (Ok(()), Ok(()), Err(3)));
         let mut got = Vec::new();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_letter_after_a_look_wakes_once_though_nobody_reads_the_bell() {
+    fn every_shard_message_after_a_look_wakes_once_though_nobody_reads_the_bell() {
         let mailbox = Mailbox::new(9).expect("an eventfd");
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a poller");
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
@@ -94,8 +94,8 @@ mod tests {
             epoll::wait(&poller, &mut events, Some(&at_once)).expect("a look").0.len()
         };
         let mut got = Vec::new();
-        for letter in 1..4 {
-            mailbox.put(letter).expect("room");
+        for shard_message in 1..4 {
+            mailbox.put(shard_message).expect("room");
             mailbox.ring();
             mailbox.ring();
             assert_eq!(woken(), 1, "the receiver sleeps for ever");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn no_letter_is_lost_between_threads() {
+    fn no_shard_message_is_lost_between_threads() {
         let mailbox = Mailbox::new(usize::MAX).expect("an eventfd");
         let mut got = Vec::new();
         std::thread::scope(|scope| {

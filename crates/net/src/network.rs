@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// An address, or a network of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Network {
+pub struct IpNetwork {
     address: IpAddr,
     bits: u8,
 }
@@ -17,7 +17,7 @@ pub struct Network {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoNetwork;
 
-impl Network {
+impl IpNetwork {
     /// Whether the address is one of these.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
@@ -34,14 +34,14 @@ impl Network {
     }
 }
 
-impl Network {
+impl IpNetwork {
     /// Whether it is all addresses there are.
     pub fn is_any(&self) -> bool {
         self.bits == 0
     }
 }
 
-impl FromStr for Network {
+impl FromStr for IpNetwork {
     type Err = NoNetwork;
 
     /// `address` or `address/bits`.
@@ -53,11 +53,11 @@ impl FromStr for Network {
         let address: IpAddr = address.parse().map_err(|_| NoNetwork)?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), str::parse).map_err(|_| NoNetwork)?;
-        if bits > most { Err(NoNetwork) } else { Ok(Network { address, bits }) }
+        if bits > most { Err(NoNetwork) } else { Ok(IpNetwork { address, bits }) }
     }
 }
 
-impl fmt::Display for Network {
+impl fmt::Display for IpNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.bits)
     }
@@ -68,14 +68,14 @@ mod tests {
     use super::*;
 
     fn has(network: &str, address: &str) -> bool {
-        let network: Network = network.parse().expect("a network");
+        let network: IpNetwork = network.parse().expect("a network");
         network.contains(address.parse().expect("an address"))
     }
 
     #[test]
     fn a_network_has_the_addresses_that_begin_with_its_bits() {
         for text in ["", "x", "10.0.0.1/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "1.2.3.4/8/9"] {
-            assert_eq!(text.parse::<Network>(), Err(NoNetwork), "{text}");
+            assert_eq!(text.parse::<IpNetwork>(), Err(NoNetwork), "{text}");
         }
         for (network, address, is_in) in [
             ("10.0.0.7", "10.0.0.7", true),

@@ -1,11 +1,11 @@
 //! One thread's share of the world: the event loop.
 //!
-//! A turn: wait; accept, read and feed machines; letters; timers; a slice of the keep-alive sweep;
-//! the house's own slice; then one write for every connection that has something to say. Nothing
-//! in a turn waits, and nothing in it is longer than a slice, so that no connection is late
+//! A turn: wait; accept, read and feed machines; shard messages; timers; a slice of the keep-alive
+//! sweep; the logic's own slice; then one write for every connection that has something to say.
+//! Nothing in a turn waits, and nothing in it is longer than a slice, so that no connection is late
 //! because another is busy.
 //!
-//! The shard knows connections; what they mean is the machines' and the house's business. The
+//! The shard knows connections; what they mean is the machines' and the logic's business. The
 //! parts are in siblings: [`accept`](self::accept), [`read`](self::read),
 //! [`partial`](self::partial), [`write`](self::write), [`timers`](self::timers).
 
@@ -19,11 +19,11 @@ mod write;
 
 pub use crate::census::Census;
 use crate::census::NO_BUCKET;
-use crate::connection::{Extra, Piece, Record};
-use crate::desk::{Desk, House};
+use crate::connection::{ConnectionRecord, Extra, PartialFrame};
 use crate::detail::Detail;
-use crate::layer::Door;
-use crate::transport::{Net, Ready};
+use crate::layer::ListenerSetup;
+use crate::logic::{ShardHandle, ShardLogic};
+use crate::transport::{Net, ReadyEvent};
 use base::hash::HashKey;
 use base::prng::Prng;
 use base::slab::{Key, Slab};
@@ -41,34 +41,35 @@ use std::time::Duration;
 
 /// Bytes read at once: the one read buffer of the shard.
 const READ_BYTES: usize = 64 * 1024;
-/// Time after which a house that was congested is asked again.
+/// Time after which a logic that was congested is asked again.
 const CONGESTED: Duration = Duration::from_millis(1);
 /// Extras kept for reuse.
 const POOL_MAX: usize = 128;
 
 /// What shards send each other.
-pub enum Letter<M: Machine, Mail, S> {
+pub enum ShardMessage<M: Machine, Mail, S> {
     /// A connection that comes to live here.
     Moved(Box<Moved<M, S>>),
     /// A delivery for a connection here.
     Deliver(ConnRef, M::Down),
-    /// The houses' own mail.
+    /// Mail between the shards' logic.
     Mail(Mail),
 }
 
 /// A connection on its way to its owner's shard.
 pub struct Moved<M, S> {
-    record: Record<M, S>,
+    record: ConnectionRecord<M, S>,
     /// Bytes the machine has not taken yet.
     unread: Vec<u8>,
     /// Where it is counted by its source.
     bucket: u16,
 }
 
-/// The letters of a shard with house `H` over network `N`.
-pub type LetterOf<H, S> = Letter<<H as House>::Machine, <H as House>::Mail, S>;
+/// The shard messages of a shard with logic `H` over network `N`.
+pub type ShardMessageOf<H, S> =
+    ShardMessage<<H as ShardLogic>::Machine, <H as ShardLogic>::Mail, S>;
 
-type Conn<N, H> = Record<<H as House>::Machine, <N as Net>::Socket>;
+type Conn<N, H> = ConnectionRecord<<H as ShardLogic>::Machine, <N as Net>::Socket>;
 
 /// What a shard needs to know.
 #[derive(Clone)]
@@ -82,7 +83,7 @@ pub struct Settings {
     /// The limits in force.
     pub limits: Arc<Limits>,
     /// Listeners, in the order of the network's doors.
-    pub doors: Vec<Arc<Door>>,
+    pub doors: Vec<Arc<ListenerSetup>>,
     /// Connections of the whole process.
     pub census: Arc<Census>,
     /// For jitter.
@@ -90,11 +91,11 @@ pub struct Settings {
 }
 
 /// One thread's share of the world.
-pub struct Shard<N: Net, H: House> {
+pub struct Shard<N: Net, H: ShardLogic> {
     settings: Settings,
     net: N,
-    house: H,
-    desk: Desk<H>,
+    logic: H,
+    handle: ShardHandle<H>,
     conns: Slab<Conn<N, H>>,
     outbox: Outbox<<H::Machine as Machine>::Up>,
     wheel: Wheel,
@@ -108,21 +109,21 @@ pub struct Shard<N: Net, H: House> {
     deferred: VecDeque<(Key, bool)>,
     /// Connections whose machines wanted to know that all is written, and it is.
     drained: Vec<Key>,
-    /// The house has more to do than it can: nothing is read in this turn.
+    /// The logic has more to do than it can: nothing is read in this turn.
     congested: bool,
-    /// Letters that found a full mailbox.
-    unposted: VecDeque<(ShardId, N::Letter)>,
+    /// Shard messages that found a full mailbox.
+    unposted: VecDeque<(ShardId, N::Message)>,
     #[expect(clippy::vec_box, reason = "they move between here and records, which hold a box")]
     pool: Vec<Box<Extra>>,
     buffer: Vec<u8>,
-    ready: Vec<Ready>,
-    letters: Vec<N::Letter>,
+    ready: Vec<ReadyEvent>,
+    shard_messages: Vec<N::Message>,
     due: Vec<u64>,
     sweep: timers::Sweep,
     /// Looks at the silence of those whose keep-alive is too short for the sweep.
     looks: Wheel,
     notices: notices::Notices,
-    /// Of whom the house told last: its end is not told once more.
+    /// Of whom the logic told last: its end is not told once more.
     last_away: Option<Key>,
     drain: Option<timers::Drain>,
     /// Bytes of frames that are not whole, of the connections here.
@@ -130,18 +131,18 @@ pub struct Shard<N: Net, H: House> {
     /// Where connections are counted by their source, by slot; as long as it has to be.
     buckets: Vec<u16>,
     handshakes_left: u32,
-    house_next: Option<Instant>,
+    logic_next: Option<Instant>,
     stopped: bool,
 }
 
 impl<N, S, H> Shard<N, H>
 where
-    H: House,
-    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    H: ShardLogic,
+    N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
     S: Send,
 {
     /// A shard that has not turned yet.
-    pub fn new(settings: Settings, mut net: N, house: H) -> Self {
+    pub fn new(settings: Settings, mut net: N, logic: H) -> Self {
         let now = net.now();
         let room = settings.limits.connections_max as usize + settings.limits.crowd_max as usize;
         let mut outbox = Outbox::new(settings.hash_key);
@@ -151,7 +152,7 @@ where
             jitter: Prng::new(settings.seed ^ u64::from(settings.shard.0)),
             conns: Slab::new(room),
             wheel: Wheel::default(),
-            desk: Desk::new(),
+            handle: ShardHandle::new(),
             dirty: Vec::new(),
             refeed: Vec::new(),
             deferred: VecDeque::new(),
@@ -161,7 +162,7 @@ where
             pool: Vec::new(),
             buffer: vec![0; READ_BYTES],
             ready: Vec::new(),
-            letters: Vec::new(),
+            shard_messages: Vec::new(),
             due: Vec::new(),
             sweep: timers::Sweep::default(),
             looks: Wheel::default(),
@@ -171,11 +172,11 @@ where
             partial_bytes: 0,
             buckets: Vec::new(),
             handshakes_left: 0,
-            house_next: Some(now.mono),
+            logic_next: Some(now.mono),
             stopped: false,
             settings,
             net,
-            house,
+            logic,
             now,
         }
     }
@@ -192,16 +193,16 @@ where
         self.net.wait(timeout, &mut ready);
         self.now = self.net.now();
         self.handshakes_left = read::HANDSHAKES_PER_TURN;
-        self.congested = self.house.congested();
+        self.congested = self.logic.congested();
         self.read_deferred();
         self.feed_again();
         for event in ready.drain(..) {
             match event {
-                Ready::Socket { token, readable, writable, ended } => {
+                ReadyEvent::Socket { token, readable, writable, ended } => {
                     self.on_socket(Key::unpack(token), readable, writable, ended);
                 }
-                Ready::Door(door) => self.accept(door),
-                Ready::Mailbox => self.read_letters(),
+                ReadyEvent::Door(door) => self.accept(door),
+                ReadyEvent::Mailbox => self.read_shard_messages(),
             }
         }
         self.ready = ready;
@@ -209,39 +210,39 @@ where
         self.look_closely();
         self.tell_more();
         self.sweep_slice();
-        self.desk.connections = self.conns.len();
-        self.house_next = self.house.turn(self.now, &mut self.desk);
+        self.handle.connections = self.conns.len();
+        self.logic_next = self.logic.turn(self.now, &mut self.handle);
         self.settle();
         self.drain_slice();
         self.flush_dirty();
         self.tell_drained();
-        self.house.turned(self.now, &mut self.desk);
+        self.logic.turned(self.now, &mut self.handle);
         self.settle();
         self.post_again();
         self.net.wake_posted();
         let spent = self.net.now().mono - self.now.mono;
-        self.desk.turn_us_max = self.desk.turn_us_max.max(spent.as_micros() as u64);
+        self.handle.turn_us_max = self.handle.turn_us_max.max(spent.as_micros() as u64);
         !self.stopped
     }
 
-    /// The house, to look at.
-    pub fn house(&self) -> &H {
-        &self.house
+    /// The logic, to look at.
+    pub fn logic(&self) -> &H {
+        &self.logic
     }
 
-    /// The house, to prepare it before the first turn.
-    pub fn house_mut(&mut self) -> &mut H {
-        &mut self.house
+    /// The logic, to prepare it before the first turn.
+    pub fn logic_mut(&mut self) -> &mut H {
+        &mut self.logic
     }
 
     /// What has been counted here.
-    pub fn desk(&self) -> &Desk<H> {
-        &self.desk
+    pub fn handle(&self) -> &ShardHandle<H> {
+        &self.handle
     }
 
     /// Leaves orders from outside a turn; they are carried out in the next one.
-    pub fn desk_mut(&mut self) -> &mut Desk<H> {
-        &mut self.desk
+    pub fn handle_mut(&mut self) -> &mut ShardHandle<H> {
+        &mut self.handle
     }
 
     /// The network, to look at.
@@ -268,13 +269,13 @@ where
             || !self.refeed.is_empty()
             || !self.drained.is_empty()
             || !self.dirty.is_empty()
-            || !self.desk.dials.is_empty();
+            || !self.handle.dials.is_empty();
         if busy {
             return Some(Duration::ZERO);
         }
         let again = reads.then(|| self.now.mono + CONGESTED);
         let wheels = [self.wheel.next(), self.looks.next()];
-        let next = [self.house_next, self.next_sweep(), self.next_drain()];
+        let next = [self.logic_next, self.next_sweep(), self.next_drain()];
         let next =
             next.into_iter().chain(wheels).chain([again, self.notices.next()]).flatten().min()?;
         Some(next - self.now.mono)
@@ -284,8 +285,8 @@ where
         ConnRef::new(self.settings.shard, key)
     }
 
-    /// Lets a machine do one thing and carries out what it wants. Words are passed to the house;
-    /// the house's orders wait for [`settle`](Self::settle).
+    /// Lets a machine do one thing and carries out what it wants. Words are passed to the logic;
+    /// the logic's orders wait for [`settle`](Self::settle).
     fn drive(
         &mut self,
         key: Key,
@@ -312,8 +313,8 @@ where
             self.agree_on_silence(key, silence_ms);
         }
         let beats = self.outbox.take_beats();
-        self.desk.counters.count_by(Counter::Pings, beats);
-        self.outbox.count_into(&mut self.desk.counters);
+        self.handle.counters.count_by(Counter::Pings, beats);
+        self.outbox.count_into(&mut self.handle.counters);
         if let Some(hold) = self.outbox.take_hold() {
             self.hold(key, hold);
         }
@@ -322,59 +323,59 @@ where
             self.tell_when_drained(key);
         }
         for word in self.outbox.words() {
-            self.house.word(self.now, from, word, &mut self.desk);
+            self.logic.word(self.now, from, word, &mut self.handle);
         }
         if let Err(reason) = result.and(queued) {
             self.end(key, reason);
         }
     }
 
-    /// Carries out the house's orders until none is left.
+    /// Carries out the logic's orders until none is left.
     fn settle(&mut self) {
         loop {
             self.tell_turned_away();
-            while !self.desk.deliveries.is_empty() {
-                let mut deliveries = std::mem::take(&mut self.desk.deliveries);
+            while !self.handle.deliveries.is_empty() {
+                let mut deliveries = std::mem::take(&mut self.handle.deliveries);
                 for (to, down) in deliveries.drain(..) {
                     self.deliver(to, down);
                 }
-                if self.desk.deliveries.is_empty() {
-                    self.desk.deliveries = deliveries; // its capacity is worth keeping
+                if self.handle.deliveries.is_empty() {
+                    self.handle.deliveries = deliveries; // its capacity is worth keeping
                 }
             }
-            for (to, mail) in std::mem::take(&mut self.desk.mail) {
+            for (to, mail) in std::mem::take(&mut self.handle.mail) {
                 if to == self.settings.shard {
-                    self.house.mail(self.now, mail, &mut self.desk);
+                    self.logic.mail(self.now, mail, &mut self.handle);
                 } else {
-                    self.post(to, Letter::Mail(mail));
+                    self.post(to, ShardMessage::Mail(mail));
                 }
             }
-            for (conn, reason, reset) in std::mem::take(&mut self.desk.closes) {
+            for (conn, reason, reset) in std::mem::take(&mut self.handle.closes) {
                 if let Some(conn) = self.conns.at_mut(conn.key()).filter(|_| reset) {
                     conn.flags |= Conn::<N, H>::RESET;
                 }
                 self.end(conn.key(), reason);
             }
-            if self.desk.deliveries.is_empty() && self.desk.mail.is_empty() {
+            if self.handle.deliveries.is_empty() && self.handle.mail.is_empty() {
                 break;
             }
         }
         self.dial_all();
-        if std::mem::take(&mut self.desk.drain) {
+        if std::mem::take(&mut self.handle.drain) {
             self.begin_drain();
         }
-        if std::mem::take(&mut self.desk.stop) {
+        if std::mem::take(&mut self.handle.stop) {
             self.stop_now();
         }
     }
 
     fn deliver(&mut self, to: ConnRef, down: <H::Machine as Machine>::Down) {
         if to.shard() != self.settings.shard {
-            return self.post(to.shard(), Letter::Deliver(to, down));
+            return self.post(to.shard(), ShardMessage::Deliver(to, down));
         }
         let key = to.key();
         let Some(conn) = self.conns.at_mut(key).filter(|conn| conn.machine.is_some()) else {
-            return self.house.undelivered(self.now, to, down, &mut self.desk);
+            return self.logic.undelivered(self.now, to, down, &mut self.handle);
         };
         let waits = conn.extra.as_ref().is_some_and(|extra| !extra.partial.is_empty());
         if waits && !conn.has(Conn::<N, H>::REFEED) {
@@ -384,44 +385,44 @@ where
         self.drive(key, |machine, now, out| machine.command(now, down, out));
     }
 
-    fn post(&mut self, to: ShardId, letter: N::Letter) {
-        self.desk.counters.count(Counter::LettersSent);
+    fn post(&mut self, to: ShardId, shard_message: N::Message) {
+        self.handle.counters.count(Counter::LettersSent);
         // What waits for room is older and must not be overtaken.
         let first = self.unposted.is_empty();
-        let posted = if first { self.net.post(to, letter) } else { Err(letter) };
-        if let Err(letter) = posted {
+        let posted = if first { self.net.post(to, shard_message) } else { Err(shard_message) };
+        if let Err(shard_message) = posted {
             let room = self.settings.limits.mailbox_letters_max as usize;
             if self.unposted.len() < room {
-                self.unposted.push_back((to, letter));
+                self.unposted.push_back((to, shard_message));
             } else {
-                self.desk.counters.count(Counter::LettersRefused);
+                self.handle.counters.count(Counter::LettersRefused);
             }
         }
     }
 
-    /// Tries letters again that found a full mailbox, in their order.
+    /// Tries shard messages again that found a full mailbox, in their order.
     fn post_again(&mut self) {
         for _ in 0..self.unposted.len() {
-            let Some((to, letter)) = self.unposted.pop_front() else { break };
-            if let Err(letter) = self.net.post(to, letter) {
-                self.unposted.push_front((to, letter));
+            let Some((to, shard_message)) = self.unposted.pop_front() else { break };
+            if let Err(shard_message) = self.net.post(to, shard_message) {
+                self.unposted.push_front((to, shard_message));
                 break;
             }
         }
     }
 
-    fn read_letters(&mut self) {
-        let mut letters = std::mem::take(&mut self.letters);
-        self.net.letters(&mut letters);
-        for letter in letters.drain(..) {
-            match letter {
-                Letter::Moved(moved) => self.move_in(*moved),
-                Letter::Deliver(to, down) => self.deliver(to, down),
-                Letter::Mail(mail) => self.house.mail(self.now, mail, &mut self.desk),
+    fn read_shard_messages(&mut self) {
+        let mut shard_messages = std::mem::take(&mut self.shard_messages);
+        self.net.shard_messages(&mut shard_messages);
+        for shard_message in shard_messages.drain(..) {
+            match shard_message {
+                ShardMessage::Moved(moved) => self.move_in(*moved),
+                ShardMessage::Deliver(to, down) => self.deliver(to, down),
+                ShardMessage::Mail(mail) => self.logic.mail(self.now, mail, &mut self.handle),
             }
             self.settle();
         }
-        self.letters = letters;
+        self.shard_messages = shard_messages;
         self.feed_again();
     }
 
@@ -434,10 +435,10 @@ where
         record.flags &= !Conn::<N, H>::WATCHED;
         let bucket = self.take_bucket(key);
         let moved = Moved { record, unread: unread.to_vec(), bucket };
-        match self.net.post(to, Letter::Moved(Box::new(moved))) {
-            Ok(()) => self.desk.counters.count(Counter::MovedOut),
-            Err(Letter::Moved(moved)) => {
-                self.desk.counters.count(Counter::LettersRefused);
+        match self.net.post(to, ShardMessage::Moved(Box::new(moved))) {
+            Ok(()) => self.handle.counters.count(Counter::MovedOut),
+            Err(ShardMessage::Moved(moved)) => {
+                self.handle.counters.count(Counter::LettersRefused);
                 self.turn_away_homeless(moved.record, moved.bucket);
             }
             Err(_) => unreachable!("the mailbox gives back the letter it was given"),
@@ -463,7 +464,7 @@ where
             Err(record) => {
                 self.leave_census(&record, bucket);
                 self.net.close(record.socket, true);
-                return self.desk.counters.closed(CloseReason::Full);
+                return self.handle.counters.closed(CloseReason::Full);
             }
         };
         self.set_bucket(key, bucket);
@@ -492,7 +493,7 @@ where
     fn end_knowing(&mut self, key: Key, reason: CloseReason, detail: Detail) {
         self.last_write(key, reason);
         let Some(mut conn) = self.conns.remove(key) else { return };
-        (self.desk.detail, self.desk.reached) = (detail, conn.reached());
+        (self.handle.detail, self.handle.reached) = (detail, conn.reached());
         if let Some(machine) = conn.machine.as_mut() {
             machine.closed(self.now, reason, &mut self.outbox);
             let from = self.conn_ref(key);
@@ -501,13 +502,13 @@ where
             self.outbox.take_silence();
             self.outbox.take_hold();
             self.outbox.take_tell_drained();
-            self.outbox.count_into(&mut self.desk.counters);
+            self.outbox.count_into(&mut self.handle.counters);
             for word in self.outbox.words() {
-                self.house.word(self.now, from, word, &mut self.desk);
+                self.logic.word(self.now, from, word, &mut self.handle);
             }
-            self.house.ended(self.now, machine, reason, &mut self.desk);
+            self.logic.ended(self.now, machine, reason, &mut self.handle);
         } else if let Some((tag, _)) = conn.extra.as_ref().and_then(|extra| extra.call.as_deref()) {
-            self.house.dial_failed(self.now, *tag, reason, &mut self.desk);
+            self.logic.dial_failed(self.now, *tag, reason, &mut self.handle);
         }
         if let Some(extra) = conn.extra.take() {
             self.pool_extra(extra);
@@ -519,7 +520,7 @@ where
         let bucket = self.take_bucket(key);
         self.leave_census(&conn, bucket);
         self.net.close(conn.socket, abort);
-        self.desk.counters.closed(reason);
+        self.handle.counters.closed(reason);
     }
 
     /// Where a connection is counted by its source.
@@ -558,7 +559,7 @@ where
 
     fn pool_extra(&mut self, mut extra: Box<Extra>) {
         self.hold_bytes(extra.piece.held, 0);
-        extra.piece = Piece::default();
+        extra.piece = PartialFrame::default();
         if self.pool.len() < POOL_MAX {
             extra.out.clear();
             extra.partial = Vec::new();

@@ -13,13 +13,13 @@ pub trait Net {
     /// An open socket. Small: every connection record holds one.
     type Socket;
     /// What shards send each other.
-    type Letter: Send;
+    type Message: Send;
 
     /// Both clocks. The shard calls it once a turn, and once more to time the turn.
     fn now(&mut self) -> Now;
 
     /// Waits until something is ready, at most `timeout` (forever when absent), and appends it.
-    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>);
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>);
 
     /// The next connection that waits at listener `door`.
     fn accept(&mut self, door: u8) -> Accepted<Self::Socket>;
@@ -27,13 +27,13 @@ pub trait Net {
     /// Stops listening, at all doors.
     fn stop_listening(&mut self);
 
-    /// Begins a call. `Ready::writable` tells when it came through or failed.
+    /// Begins a call. `ReadyEvent::writable` tells when it came through or failed.
     fn dial(&mut self, to: SocketAddr, from: Option<IpAddr>) -> Result<Self::Socket, CloseReason>;
 
     /// Whether a call that was begun came through.
     fn dialled(&mut self, socket: &Self::Socket) -> Result<(), CloseReason>;
 
-    /// Watches the socket from now on; `Ready` carries `token`.
+    /// Watches the socket from now on; `ReadyEvent` carries `token`.
     fn adopt(&mut self, socket: &Self::Socket, token: u64) -> Result<(), CloseReason>;
 
     /// Stops watching it, because it moves to another shard.
@@ -58,19 +58,19 @@ pub trait Net {
         Detail::Nothing
     }
 
-    /// Sends a letter to another shard, or gives it back when the mailbox is full.
-    fn post(&mut self, to: ShardId, letter: Self::Letter) -> Result<(), Self::Letter>;
+    /// Sends a shard message to another shard, or gives it back when the mailbox is full.
+    fn post(&mut self, to: ShardId, shard_message: Self::Message) -> Result<(), Self::Message>;
 
     /// Wakes the shards that were posted to. Once a turn.
     fn wake_posted(&mut self);
 
-    /// Appends the letters that have come.
-    fn letters(&mut self, into: &mut Vec<Self::Letter>);
+    /// Appends the shard messages that have come.
+    fn shard_messages(&mut self, into: &mut Vec<Self::Message>);
 }
 
 /// Something that is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ready {
+pub enum ReadyEvent {
     /// A socket, by its token.
     Socket {
         /// The token given to [`Net::adopt`].
@@ -84,7 +84,7 @@ pub enum Ready {
     },
     /// Somebody waits at this listener.
     Door(u8),
-    /// There are letters.
+    /// There are shard messages.
     Mailbox,
 }
 

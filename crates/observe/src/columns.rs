@@ -4,7 +4,7 @@
 //! (`tester.cpu.busy`, `target.cpu.busy`). Names are stable; docs/counters.md is printed from here,
 //! and a test holds it. It reads nothing.
 
-use lab::series::{Column, Kind, Unit};
+use lab::series::{Column, FigureKind, Unit};
 use std::fmt::Write;
 
 /// Declares the figures once.
@@ -323,11 +323,11 @@ fn unit(unit: Unit) -> &'static str {
     }
 }
 
-fn kind(kind: Kind) -> &'static str {
+fn kind(kind: FigureKind) -> &'static str {
     match kind {
-        Kind::Total => "total",
-        Kind::Gauge => "gauge",
-        Kind::Peak => "gauge, highest",
-        Kind::Low => "gauge, lowest",
+        FigureKind::Total => "total",
+        FigureKind::Gauge => "gauge",
+        FigureKind::Peak => "gauge, highest",
+        FigureKind::Low => "gauge, lowest",
     }
 }

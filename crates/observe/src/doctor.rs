@@ -18,8 +18,8 @@ mod row;
 pub use apply::{Applied, apply, apply_at};
 pub use row::grouped;
 
-use crate::place::Place;
-use lab::host::{Fitness, Need, Role, Row};
+use crate::place::KernelFiles;
+use lab::host::{Fitness, HostRow, Need, Role};
 use row::Say;
 
 /// Connections that are asked for, at most.
@@ -27,7 +27,7 @@ const CONNECTIONS_MAX: u64 = 1 << 40;
 
 /// What is looked at, and for what.
 pub(crate) struct Look<'a> {
-    place: &'a Place,
+    place: &'a KernelFiles,
     need: &'a Need,
 }
 
@@ -54,12 +54,12 @@ impl Look<'_> {
 }
 
 /// Looks at this machine: all rows, in the order of the list.
-pub fn examine(need: &Need) -> Vec<Row> {
-    examine_at(&Place::real(), need)
+pub fn examine(need: &Need) -> Vec<HostRow> {
+    examine_at(&KernelFiles::real(), need)
 }
 
 /// Looks at the machine whose files are there.
-pub fn examine_at(place: &Place, need: &Need) -> Vec<Row> {
+pub fn examine_at(place: &KernelFiles, need: &Need) -> Vec<HostRow> {
     // No machine holds more; sums of settings and needs stay far from the end of their type.
     let need = Need { connections: need.connections.min(CONNECTIONS_MAX), ..need.clone() };
     let look = Look { place, need: &need };
@@ -77,7 +77,7 @@ pub fn examine_at(place: &Place, need: &Need) -> Vec<Row> {
 }
 
 /// A process of another network namespace has other settings than those that are read here.
-fn foreign(look: &Look) -> Option<Row> {
+fn foreign(look: &Look) -> Option<HostRow> {
     let pid = look.need.pid?;
     (crate::network_of(look.place, Some(pid)) != "proc/net").then(|| {
         let value = format!("process {pid} has its own");
@@ -89,12 +89,12 @@ fn foreign(look: &Look) -> Option<Row> {
 }
 
 /// Whether nothing is bad.
-pub fn fit(rows: &[Row]) -> bool {
+pub fn fit(rows: &[HostRow]) -> bool {
     rows.iter().all(|row| row.fitness != Fitness::Bad)
 }
 
 /// The row that ends the number of connections first.
-pub fn first_limit(rows: &[Row]) -> Option<&Row> {
+pub fn first_limit(rows: &[HostRow]) -> Option<&HostRow> {
     let bounds = rows.iter().filter(|row| row.connections_max.is_some());
     bounds.min_by_key(|row| row.connections_max)
 }

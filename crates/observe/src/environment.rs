@@ -1,16 +1,16 @@
 //! What this machine is.
 
 use crate::host::{Stat, kib};
-use crate::place::Place;
+use crate::place::KernelFiles;
 use lab::host::Environment;
 
 /// What this machine is.
 pub fn environment() -> Environment {
-    environment_at(&Place::real())
+    environment_at(&KernelFiles::real())
 }
 
 /// What the machine is whose files are there.
-pub fn environment_at(place: &Place) -> Environment {
+pub fn environment_at(place: &KernelFiles) -> Environment {
     let line = |path: &str| place.text(path).unwrap_or_default().trim().to_owned();
     let cpu = place.text("proc/cpuinfo").unwrap_or_default();
     let memory = place.text("proc/meminfo").unwrap_or_default();
@@ -41,7 +41,7 @@ fn processor(text: &str) -> String {
     known.into_iter().find_map(of).unwrap_or_default()
 }
 
-fn around(place: &Place, cpu: &str) -> String {
+fn around(place: &KernelFiles, cpu: &str) -> String {
     let mut words = Vec::new();
     let has = |path: &str| place.has(path);
     let groups = place.text("proc/1/cgroup").unwrap_or_default();

@@ -1,6 +1,6 @@
 //! A folder that looks like a machine, for tests: the files of a real one, and what a test changes.
 
-use crate::place::Place;
+use crate::place::KernelFiles;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -48,8 +48,8 @@ impl Folder {
     }
 
     /// Where it is.
-    pub(crate) fn place(&self) -> Place {
-        Place::at(self.0.path())
+    pub(crate) fn place(&self) -> KernelFiles {
+        KernelFiles::at(self.0.path())
     }
 
     /// All files in it, as paths below it, in order.

@@ -19,13 +19,13 @@ pub(crate) use sockets::ports;
 
 use crate::columns as at;
 use crate::listeners;
-use crate::place::Place;
+use crate::place::KernelFiles;
 use lab::series::Reading;
 
 /// A machine whose counters are read.
 #[derive(Debug)]
-pub struct Host {
-    place: Place,
+pub struct ObservedHost {
+    place: KernelFiles,
     /// The folder of the network's counters: `proc/net`, or that of a process.
     net: String,
     group: Group,
@@ -40,26 +40,26 @@ struct Before {
     disks: disk::Busy,
 }
 
-impl Host {
+impl ObservedHost {
     /// The machine that this program runs on.
-    pub fn of_this_machine() -> Host {
-        Host::at(Place::real())
+    pub fn of_this_machine() -> ObservedHost {
+        ObservedHost::at(KernelFiles::real())
     }
 
     /// The same machine as a process sees it: the network and control group are the process's own.
-    pub fn around(pid: u32) -> Host {
-        Host::seen_by(Place::real(), Some(pid))
+    pub fn around(pid: u32) -> ObservedHost {
+        ObservedHost::seen_by(KernelFiles::real(), Some(pid))
     }
 
     /// The machine whose files are there.
-    pub fn at(place: Place) -> Host {
-        Host::seen_by(place, None)
+    pub fn at(place: KernelFiles) -> ObservedHost {
+        ObservedHost::seen_by(place, None)
     }
 
-    fn seen_by(place: Place, pid: Option<u32>) -> Host {
+    fn seen_by(place: KernelFiles, pid: Option<u32>) -> ObservedHost {
         let group = Group::find(&place, pid);
         let net = crate::network_of(&place, pid);
-        let mut host = Host { place, net, group, before: Before::default() };
+        let mut host = ObservedHost { place, net, group, before: Before::default() };
         host.read();
         host
     }
@@ -108,7 +108,7 @@ impl Host {
 }
 
 /// Seconds since the machine started, in hundredths.
-pub(crate) fn uptime_s(place: &Place) -> Option<f64> {
+pub(crate) fn uptime_s(place: &KernelFiles) -> Option<f64> {
     place.text("proc/uptime")?.split_ascii_whitespace().next()?.parse().ok()
 }
 

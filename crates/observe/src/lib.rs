@@ -1,8 +1,9 @@
 //! What a machine, a process and a server tell of themselves while they are under load.
 //!
 //! One door: the kernel's files under /proc and /sys, its list of listeners, and a server's page of
-//! metrics. [`Host`], [`Process`] and [`Scrape`] each give a [`lab::series::Reading`] a call;
-//! [`doctor`] says whether a machine is fit for so many connections; [`environment`] what it is.
+//! metrics. [`ObservedHost`], [`Process`] and [`Scrape`] each give a [`lab::series::Reading`] a
+//! call; [`doctor`] says whether a machine is fit for so many connections; [`environment`] what it
+//! is.
 //!
 //! It reads no clock, starts no thread and knows neither plan nor client. The invariants: no call
 //! costs more because there are more connections; whatever a file holds, nothing panics; what
@@ -25,14 +26,14 @@ mod scrape;
 mod tests;
 
 pub use environment::{environment, environment_at};
-pub use host::Host;
-pub use listeners::{Listener, of as listeners};
-pub use place::Place;
+pub use host::ObservedHost;
+pub use listeners::{ListeningSocket, of as listeners};
+pub use place::KernelFiles;
 pub use process::Process;
 pub use scrape::Scrape;
 
 /// The folder of the network's counters that hold for a process: they are its network namespace's.
-fn network_of(place: &Place, pid: Option<u32>) -> String {
+fn network_of(place: &KernelFiles, pid: Option<u32>) -> String {
     let Some(pid) = pid else { return "proc/net".to_owned() };
     let namespace = |who: &str| place.link(&format!("proc/{who}/ns/net"));
     match namespace(&pid.to_string()) {

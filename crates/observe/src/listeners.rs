@@ -6,7 +6,7 @@
 
 mod diag;
 
-use crate::place::Place;
+use crate::place::KernelFiles;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 
@@ -17,7 +17,7 @@ const LINE_BYTES_MAX: u64 = 512;
 
 /// A listening socket.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listener {
+pub struct ListeningSocket {
     /// Its port.
     pub port: u16,
     /// Number of the socket, by which the descriptors of processes name it.
@@ -32,12 +32,12 @@ pub struct Listener {
 }
 
 /// The listeners of this machine, or of a folder that looks like one.
-pub fn of(place: &Place) -> Vec<Listener> {
+pub fn of(place: &KernelFiles) -> Vec<ListeningSocket> {
     read(place, "proc/net")
 }
 
 /// The listeners that one finds under a folder of the network's counters.
-pub(crate) fn read(place: &Place, net: &str) -> Vec<Listener> {
+pub(crate) fn read(place: &KernelFiles, net: &str) -> Vec<ListeningSocket> {
     let askable = place.is_real() && net == "proc/net";
     if let Some(found) = askable.then(|| diag::listeners(LISTENERS_MAX)).flatten() {
         return found;
@@ -53,13 +53,16 @@ pub(crate) fn read(place: &Place, net: &str) -> Vec<Listener> {
 }
 
 /// Of several listeners the one whose queue is fullest, measured by its room.
-pub(crate) fn fullest<'a>(all: impl Iterator<Item = &'a Listener>) -> Option<&'a Listener> {
-    let fill = |one: &Listener| f64::from(one.waiting) / f64::from(one.backlog.unwrap_or(1).max(1));
+pub(crate) fn fullest<'a>(
+    all: impl Iterator<Item = &'a ListeningSocket>,
+) -> Option<&'a ListeningSocket> {
+    let fill =
+        |one: &ListeningSocket| f64::from(one.waiting) / f64::from(one.backlog.unwrap_or(1).max(1));
     all.max_by(|one, other| fill(one).total_cmp(&fill(other)))
 }
 
 /// The listeners at the beginning of /proc/net/tcp.
-fn listed(mut file: impl BufRead) -> Vec<Listener> {
+fn listed(mut file: impl BufRead) -> Vec<ListeningSocket> {
     let mut found = Vec::new();
     let mut line = String::new();
     for at in 0..=LISTENERS_MAX {
@@ -78,13 +81,13 @@ fn listed(mut file: impl BufRead) -> Vec<Listener> {
 }
 
 /// A line of /proc/net/tcp that tells of a listener.
-fn listener(line: &str) -> Option<Listener> {
+fn listener(line: &str) -> Option<ListeningSocket> {
     let words: Vec<&str> = line.split_ascii_whitespace().take(10).collect();
     let [_, local, _, "0A", queues, .., inode] = words[..] else { return None };
     let hex = |text: &str| u32::from_str_radix(text, 16).ok();
     let port = hex(local.rsplit_once(':')?.1).and_then(|port| u16::try_from(port).ok())?;
     let waiting = hex(queues.split_once(':')?.1)?;
-    Some(Listener { port, inode: inode.parse().ok()?, waiting, backlog: None, drops: None })
+    Some(ListeningSocket { port, inode: inode.parse().ok()?, waiting, backlog: None, drops: None })
 }
 
 #[cfg(test)]
@@ -100,7 +103,8 @@ mod tests {
     #[test]
     fn only_the_listeners_at_the_beginning_are_read() {
         let text = format!("{HEAD}{LISTENS}{STANDS}{LISTENS}");
-        let one = Listener { port: 2_024, inode: 1_076, waiting: 11, backlog: None, drops: None };
+        let one =
+            ListeningSocket { port: 2_024, inode: 1_076, waiting: 11, backlog: None, drops: None };
         assert_eq!(listed(text.as_bytes()), [one]);
     }
 
@@ -115,7 +119,8 @@ mod tests {
 
     #[test]
     fn the_fullest_is_the_one_nearest_to_its_bound() {
-        let one = |waiting, backlog| Listener { port: 1, inode: 1, waiting, backlog, drops: None };
+        let one =
+            |waiting, backlog| ListeningSocket { port: 1, inode: 1, waiting, backlog, drops: None };
         let all = [one(100, Some(4_096)), one(8, Some(16)), one(0, Some(0))];
         assert_eq!(fullest(all.iter()), Some(&all[1]));
         assert_eq!(fullest([].iter()), None);

@@ -14,19 +14,19 @@ const ENTRIES_MAX: usize = 1 << 22;
 
 /// Where the kernel's files are.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct KernelFiles {
     root: PathBuf,
 }
 
-impl Place {
+impl KernelFiles {
     /// This machine.
-    pub fn real() -> Place {
-        Place { root: PathBuf::from("/") }
+    pub fn real() -> KernelFiles {
+        KernelFiles { root: PathBuf::from("/") }
     }
 
     /// A folder with `proc` and `sys` in it.
-    pub fn at(root: &Path) -> Place {
-        Place { root: root.to_owned() }
+    pub fn at(root: &Path) -> KernelFiles {
+        KernelFiles { root: root.to_owned() }
     }
 
     /// Whether it is this machine, which can be asked in other ways, too.

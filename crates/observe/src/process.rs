@@ -10,7 +10,7 @@ mod owner;
 use crate::columns as at;
 use crate::host::uptime_s;
 use crate::listeners;
-use crate::place::Place;
+use crate::place::KernelFiles;
 use lab::series::{Column, Reading};
 pub(crate) use member::open_files_max;
 use member::{Member, Spent};
@@ -23,7 +23,7 @@ const PROCESSES_MAX: usize = 1_024;
 /// A process whose counters are read.
 #[derive(Debug)]
 pub struct Process {
-    place: Place,
+    place: KernelFiles,
     chosen: Chosen,
     with_children: bool,
     /// The process as it was last seen.
@@ -75,29 +75,29 @@ struct Queues {
 impl Process {
     /// The process of this number.
     pub fn of_pid(pid: u32) -> Result<Process, String> {
-        Process::of_pid_at(Place::real(), pid)
+        Process::of_pid_at(KernelFiles::real(), pid)
     }
 
     /// The process that listens on this TCP port, and its children. Of several the oldest, which is
     /// the parent of the others wherever a server forks workers.
     pub fn of_port(port: u16) -> Result<Process, String> {
-        Process::of_port_at(Place::real(), port)
+        Process::of_port_at(KernelFiles::real(), port)
     }
 
     /// The process of this number, among those that are there.
-    pub fn of_pid_at(place: Place, pid: u32) -> Result<Process, String> {
+    pub fn of_pid_at(place: KernelFiles, pid: u32) -> Result<Process, String> {
         let found = identity(&place, pid);
         let current = found.ok_or_else(|| format!("there is no process {pid}"))?;
         Ok(Process::found(place, Chosen::Pid, current))
     }
 
     /// The process that listens on this port, among those that are there.
-    pub fn of_port_at(place: Place, port: u16) -> Result<Process, String> {
+    pub fn of_port_at(place: KernelFiles, port: u16) -> Result<Process, String> {
         let current = owner::of_port(&place, port)?;
         Ok(Process::found(place, Chosen::Port(port), current).with_children(true))
     }
 
-    fn found(place: Place, chosen: Chosen, current: Identity) -> Process {
+    fn found(place: KernelFiles, chosen: Chosen, current: Identity) -> Process {
         let mut process = Process {
             place,
             chosen,
@@ -307,7 +307,7 @@ fn held(members: &[Member], out: &mut Reading) {
     nearest.inspect(|(fill, _)| out.set(at::FDS_FILL, *fill));
 }
 
-fn identity(place: &Place, pid: u32) -> Option<Identity> {
+fn identity(place: &KernelFiles, pid: u32) -> Option<Identity> {
     let stat = member::Stat::of(&place.text(&format!("proc/{pid}/stat"))?)?;
     // A zombie holds nothing any more and waits for its parent to hear of it.
     (stat.state != 'Z').then_some(Identity { pid, started: stat.started })

@@ -5,7 +5,7 @@
 //! bytes and time are bounded. A server that does not answer is told of once, until it answers.
 
 use crate::columns::LABELS;
-use lab::series::{Column, Kind, Reading, Unit};
+use lab::series::{Column, FigureKind, Reading, Unit};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -161,7 +161,7 @@ fn closing_quote(text: &str) -> Option<usize> {
 }
 
 /// How a metric behaves; `None`: it is a part of a distribution that cannot be summed up.
-fn kind_of(name: &str, kinds: &HashMap<&str, &str>) -> Option<Kind> {
+fn kind_of(name: &str, kinds: &HashMap<&str, &str>) -> Option<FigureKind> {
     let ends = |end: &str| name.strip_suffix(end).and_then(|base| kinds.get(base).copied());
     let spread = |kind: Option<&str>| kind.is_some_and(|k| k == "histogram" || k == "summary");
     if spread(kinds.get(name).copied()) || spread(ends("_bucket")) || name.ends_with("_created") {
@@ -170,7 +170,7 @@ fn kind_of(name: &str, kinds: &HashMap<&str, &str>) -> Option<Kind> {
     let counts = kinds.get(name) == Some(&"counter") || ends("_total") == Some("counter");
     let untyped = !kinds.contains_key(name) && name.ends_with("_total");
     let total = counts || untyped || spread(ends("_sum")) || spread(ends("_count"));
-    Some(if total { Kind::Total } else { Kind::Gauge })
+    Some(if total { FigureKind::Total } else { FigureKind::Gauge })
 }
 
 fn unit_of(name: &str) -> Unit {

@@ -1,12 +1,12 @@
-//! What holds for the whole room: the names, the docs, and that no text of the kernel breaks it.
+//! What holds for the whole crate: the names, the docs, and that no text of the kernel breaks it.
 
 use crate::columns::{ALARMS, all, tables};
 use crate::doctor;
 use crate::folder::{Folder, fixtures, same};
-use crate::{Host, Process, environment_at};
+use crate::{ObservedHost, Process, environment_at};
 use lab::cause::Cause;
 use lab::host::{Need, Role};
-use lab::series::Kind;
+use lab::series::FigureKind;
 use std::collections::BTreeSet;
 
 #[test]
@@ -15,7 +15,7 @@ fn names_are_given_once_and_alarms_are_totals() {
     assert_eq!(names.len(), all().count());
     for alarm in ALARMS {
         let found = all().find(|(column, _)| column.name == *alarm);
-        assert_eq!(found.map(|(column, _)| column.kind), Some(Kind::Total), "{alarm}");
+        assert_eq!(found.map(|(column, _)| column.kind), Some(FigureKind::Total), "{alarm}");
     }
     assert!(all().all(|(_, meaning)| meaning.ends_with('.')));
 }
@@ -41,7 +41,7 @@ fn the_docs_list_every_figure() {
 fn whatever_a_file_holds_nothing_panics() {
     let folder = Folder::machine();
     with_process(&folder);
-    let mut host = Host::at(folder.place());
+    let mut host = ObservedHost::at(folder.place());
     let mut process = Process::of_pid_at(folder.place(), 70).expect("it is there");
     let malformed: [&[u8]; 6] = [
         b"",
@@ -64,7 +64,7 @@ fn whatever_a_file_holds_nothing_panics() {
             process.read();
             environment_at(&folder.place());
             if path.contains("cgroup") || path.contains("70") || path.contains("tcp") {
-                Host::at(folder.place()).read();
+                ObservedHost::at(folder.place()).read();
                 let _ = Process::of_port_at(folder.place(), 8_123);
             }
             for role in [Role::Server, Role::Client] {

@@ -9,11 +9,11 @@
 
 mod differ;
 
-use crate::copyist::living::bury;
 use crate::digests::Digests;
+use crate::replicator::living::bury;
 use differ::differ;
-use model::ports::directory::{Directory, Entry, Fault, Lease};
-use model::ports::presence::{Audit, AuditOrder, Difference, MemoryEntry, Remembered};
+use model::ports::directory::{Directory, DirectoryEntry, DirectoryError, Lease};
+use model::ports::presence_queries::{Audit, AuditOrder, Difference, MemoryEntry, Remembered};
 use model::presence::{BUCKETS, Principal};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,26 +24,29 @@ const DIGESTS: u16 = 256;
 const READ: usize = 32;
 
 /// Memory, whatever its shards are.
-pub trait Memory {
+pub trait MemoryReader {
     /// What the directory should have of these buckets.
-    fn entries(&self, buckets: Vec<u16>) -> Result<Vec<MemoryEntry>, Fault>;
+    fn entries(&self, buckets: Vec<u16>) -> Result<Vec<MemoryEntry>, DirectoryError>;
 
     /// The last transitions of these, oldest first.
-    fn histories(&self, who: Vec<Principal>) -> Result<Vec<(Principal, Vec<Remembered>)>, Fault>;
+    fn histories(
+        &self,
+        who: Vec<Principal>,
+    ) -> Result<Vec<(Principal, Vec<Remembered>)>, DirectoryError>;
 
     /// All shards are to compare this bucket, which the directory has so, and to write over what
     /// differs.
-    fn compare(&self, bucket: u16, stored: Arc<Vec<Entry>>) -> Result<(), Fault>;
+    fn compare(&self, bucket: u16, stored: Arc<Vec<DirectoryEntry>>) -> Result<(), DirectoryError>;
 }
 
 /// What is compared.
-pub struct Sides<'a> {
+pub struct AuditSides<'a> {
     /// This node, and which start of it.
     pub lease: &'a Lease,
     /// The sums of what it says.
     pub digests: &'a Digests,
     /// Its memory.
-    pub memory: &'a dyn Memory,
+    pub memory: &'a dyn MemoryReader,
     /// The directory.
     pub directory: &'a mut dyn Directory,
 }
@@ -52,9 +55,9 @@ pub struct Sides<'a> {
 /// [`Audit::took_ms`] is the caller's to fill in, who has the clock.
 pub fn audit(
     order: AuditOrder,
-    mut sides: Sides<'_>,
+    mut sides: AuditSides<'_>,
     wait: &mut dyn FnMut(u64),
-) -> Result<Audit, Fault> {
+) -> Result<Audit, DirectoryError> {
     let mut audit = Audit::default();
     let buckets = sides.differing(&mut audit)?;
     let mut first = HashMap::new();
@@ -99,15 +102,15 @@ pub fn audit(
     Ok(audit)
 }
 
-impl Sides<'_> {
+impl AuditSides<'_> {
     /// The buckets whose digests differ.
-    fn differing(&mut self, audit: &mut Audit) -> Result<Vec<u16>, Fault> {
+    fn differing(&mut self, audit: &mut Audit) -> Result<Vec<u16>, DirectoryError> {
         let mut differing = Vec::new();
         for first in (0..BUCKETS).step_by(usize::from(DIGESTS)) {
             let buckets = first..first + DIGESTS;
             let stored = self.directory.digests(self.lease, buckets.clone())?;
             if stored.len() != buckets.len() {
-                return Err(Fault::Nonsense("digests of other buckets".into()));
+                return Err(DirectoryError::Nonsense("digests of other buckets".into()));
             }
             for (bucket, stored) in buckets.zip(stored) {
                 let own = self.digests.of(bucket);
@@ -125,8 +128,8 @@ impl Sides<'_> {
     fn read(
         &mut self,
         buckets: &[u16],
-        found: &mut dyn FnMut(u16, Vec<differ::Found>),
-    ) -> Result<(), Fault> {
+        found: &mut dyn FnMut(u16, Vec<differ::FoundDifference>),
+    ) -> Result<(), DirectoryError> {
         for some in buckets.chunks(READ) {
             // Memory first: what it has taken back since is not yet missed in the directory.
             let mut of: HashMap<u16, Vec<MemoryEntry>> = HashMap::new();
@@ -143,7 +146,7 @@ impl Sides<'_> {
     }
 
     /// Attaches what is remembered of each.
-    fn remember(&self, differences: &mut [Difference]) -> Result<(), Fault> {
+    fn remember(&self, differences: &mut [Difference]) -> Result<(), DirectoryError> {
         let who: Vec<Principal> =
             differences.iter().filter_map(|difference| Principal::parse(&difference.key)).collect();
         if who.is_empty() {

@@ -3,11 +3,11 @@
 //! Knows no principal: that each goes as often as it came is its owner's part. Clients of
 //! publish-and-subscribe protocols have no product, and are counted under an empty one.
 
-use model::ports::presence::Counts;
+use model::ports::presence_queries::PresenceCounts;
 use model::presence::{Principal, Transition};
 
 /// Counts one that came or went.
-pub(crate) fn note(counts: &mut Counts, transition: &Transition) {
+pub(crate) fn note(counts: &mut PresenceCounts, transition: &Transition) {
     let product = match &transition.who {
         Principal::Device(product, _) => product.as_str(),
         Principal::Client(_) => "",

@@ -1,6 +1,6 @@
 //! What this process says of presence, in one sum a bucket, for all shards together.
 //!
-//! Every keeper adds and takes away as it notes, by exclusive or, so that no order matters and
+//! Every tracker adds and takes away as it notes, by exclusive or, so that no order matters and
 //! nothing is walked to compare a million records. Buckets also count what a directory has not
 //! taken: one that has unwritten entries need not agree yet. Invariant: when all is quiet, sum and
 //! count of a bucket are those of the records that say online with this node's boot.
@@ -31,7 +31,7 @@ struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == 16, "sixteen bytes a bucket: 256 KiB");
 
-/// Sums, what is unwritten, and counters, of all keepers of a process.
+/// Sums, what is unwritten, and counters, of all trackers of a process.
 pub struct Digests {
     buckets: Vec<Bucket>,
     unwritten: AtomicU64,
@@ -42,10 +42,10 @@ pub struct Digests {
 
 macro_rules! tallies {
     ($($variant:ident $name:literal $help:literal;)+) => {
-        /// What keepers count.
+        /// What trackers count.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
-        pub enum Tally { $(#[doc = $help] $variant,)+ }
+        pub enum TrackerCounter { $(#[doc = $help] $variant,)+ }
 
         const TALLIES: &[(&str, &str)] = &[$(($name, $help),)+];
     };
@@ -112,18 +112,18 @@ impl Digests {
         oldest.min().map_or(0, |at| wall_ms.saturating_sub(at))
     }
 
-    /// What keepers counted: name, explanation, value.
+    /// What trackers counted: name, explanation, value.
     pub fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
         let values = self.tallies.iter().map(|tally| tally.load(Ordering::Relaxed));
         TALLIES.iter().zip(values).map(|(&(name, help), value)| (name, help, value)).collect()
     }
 
     /// One of them.
-    pub fn tally(&self, which: Tally) -> u64 {
+    pub fn tally(&self, which: TrackerCounter) -> u64 {
         self.tallies[which as usize].load(Ordering::Relaxed)
     }
 
-    pub(crate) fn count(&self, which: Tally) {
+    pub(crate) fn count(&self, which: TrackerCounter) {
         self.tallies[which as usize].fetch_add(1, Ordering::Relaxed);
     }
 

@@ -6,8 +6,8 @@
 //! Invariant: the versions of a chain fall from the newest to the oldest.
 
 use hashbrown::HashTable;
-use model::ports::presence::HISTORY;
-use model::presence::Version;
+use model::ports::presence_queries::HISTORY;
+use model::presence::PresenceVersion;
 
 const NONE: u32 = u32::MAX;
 
@@ -24,7 +24,7 @@ pub(crate) struct History {
 #[derive(Clone, Copy)]
 struct Item {
     hash: u64,
-    version: Version,
+    version: PresenceVersion,
     /// Place of the one before of the same principal, which may have been overwritten.
     before: u32,
     code: u8,
@@ -39,12 +39,12 @@ impl History {
     }
 
     /// The version of the last transition of the principal with this hash, if remembered.
-    pub(crate) fn newest(&self, hash: u64) -> Option<Version> {
+    pub(crate) fn newest(&self, hash: u64) -> Option<PresenceVersion> {
         self.find(hash).map(|at| self.ring[at as usize].version)
     }
 
     /// Remembers a transition, which is newer than all of this principal's.
-    pub(crate) fn note(&mut self, hash: u64, version: Version, code: u8) {
+    pub(crate) fn note(&mut self, hash: u64, version: PresenceVersion, code: u8) {
         if self.max == 0 {
             return;
         }
@@ -74,7 +74,7 @@ impl History {
 
     /// The last [`HISTORY`] transitions of the principal with this hash, oldest first: version
     /// and code of the state.
-    pub(crate) fn of(&self, hash: u64) -> Vec<(Version, u8)> {
+    pub(crate) fn of(&self, hash: u64) -> Vec<(PresenceVersion, u8)> {
         let mut found = Vec::new();
         let mut at = self.find(hash);
         while let Some(item) = at.and_then(|at| self.ring.get(at as usize)) {
@@ -109,28 +109,28 @@ mod tests {
     #[test]
     fn the_last_eight_are_told_oldest_first() {
         let mut history = History::new(100);
-        (1..=20).for_each(|n| history.note(7, Version(n), n as u8));
-        history.note(8, Version(3), 1);
+        (1..=20).for_each(|n| history.note(7, PresenceVersion(n), n as u8));
+        history.note(8, PresenceVersion(3), 1);
         let versions: Vec<u64> = history.of(7).iter().map(|&(version, _)| version.0).collect();
         assert_eq!(versions, [13, 14, 15, 16, 17, 18, 19, 20]);
-        assert_eq!((history.of(8), history.of(9)), (vec![(Version(3), 1)], vec![]));
-        assert_eq!((history.newest(7), history.newest(9)), (Some(Version(20)), None));
+        assert_eq!((history.of(8), history.of(9)), (vec![(PresenceVersion(3), 1)], vec![]));
+        assert_eq!((history.newest(7), history.newest(9)), (Some(PresenceVersion(20)), None));
     }
 
     #[test]
     fn it_remembers_what_a_plain_ring_does() {
         for max in [1, 2, 3, 50, 400] {
             let (mut history, mut rng) = (History::new(max), Prng::new(u64::from(max)));
-            let mut plain: VecDeque<(u64, (Version, u8))> = VecDeque::new();
+            let mut plain: VecDeque<(u64, (PresenceVersion, u8))> = VecDeque::new();
             for n in 1..5_000 {
                 let (hash, code) = (scramble(rng.below(60)), rng.below(250) as u8);
-                history.note(hash, Version(n), code);
-                plain.push_back((hash, (Version(n), code)));
+                history.note(hash, PresenceVersion(n), code);
+                plain.push_back((hash, (PresenceVersion(n), code)));
                 if plain.len() > max as usize {
                     plain.pop_front();
                 }
                 if n % 97 == 0 {
-                    let mut of: BTreeMap<u64, Vec<(Version, u8)>> = BTreeMap::new();
+                    let mut of: BTreeMap<u64, Vec<(PresenceVersion, u8)>> = BTreeMap::new();
                     plain.iter().for_each(|&(hash, item)| of.entry(hash).or_default().push(item));
                     for hash in (0..60).map(scramble) {
                         let all = of.remove(&hash).unwrap_or_default();
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn none_is_remembered_where_none_may_be() {
         let mut history = History::new(0);
-        history.note(1, Version(1), 1);
+        history.note(1, PresenceVersion(1), 1);
         assert_eq!((history.of(1), history.bytes()), (vec![], 0));
     }
 }

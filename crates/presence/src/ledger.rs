@@ -2,7 +2,7 @@
 //!
 //! A table of fixed records in slots, found by key through one small table of slots for each of
 //! the directory's buckets: whatever asks for a bucket walks nothing else, and no growth moves more
-//! than one bucket. Knows marks, not what they mean for the directory; that is the keeper's.
+//! than one bucket. Knows marks, not what they mean for the directory; that is the tracker's.
 //! Invariant: every entry is in its bucket's table, and one that waits stands in the queue or is
 //! out with a batch.
 
@@ -14,7 +14,7 @@ use base::slab::{Key, Slab};
 use code::{Codes, is_online};
 use hashbrown::HashTable;
 use model::ports::directory::Lease;
-use model::presence::{BUCKETS, Record, Version};
+use model::presence::{BUCKETS, PresenceRecord, PresenceVersion};
 use std::sync::Arc;
 
 /// Waits to be written.
@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     /// Its key in the directory.
     pub(crate) key: Box<str>,
     pub(crate) user: Option<Box<User>>,
-    pub(crate) version: Version,
+    pub(crate) version: PresenceVersion,
     /// Since when it waits: milliseconds of the monotonic clock, modulo 2^32.
     pub(crate) since_ms: u32,
     /// Its state, by [`Codes`].
@@ -77,8 +77,8 @@ impl Entry {
     }
 
     /// What the directory should have of it.
-    pub(crate) fn record(&self, lease: &Lease, codes: &Codes) -> Record {
-        Record {
+    pub(crate) fn record(&self, lease: &Lease, codes: &Codes) -> PresenceRecord {
+        PresenceRecord {
             version: self.version,
             online: self.is_online(),
             node: lease.node.clone(),

@@ -5,7 +5,7 @@
 //! bounded by two rings of rows of sixteen bytes, one for each product and protocol of which
 //! somebody was there or moved.
 
-use model::ports::presence::{Count, Counts, Moment, Step};
+use model::ports::presence_queries::{Count, Moment, PresenceCounts, StatisticsStep};
 use std::collections::VecDeque;
 
 /// Seconds remembered: fifteen minutes.
@@ -57,7 +57,14 @@ impl Statistics {
 
     /// Notes the process's totals since it began, at this Unix second. Heartbeats are those that
     /// came, those of them that were late, and connections ended for want of one.
-    pub fn note(&mut self, at_s: u64, counts: &Counts, heartbeats: u64, late: u64, lost: u64) {
+    pub fn note(
+        &mut self,
+        at_s: u64,
+        counts: &PresenceCounts,
+        heartbeats: u64,
+        late: u64,
+        lost: u64,
+    ) {
         let beats = [heartbeats, late, lost];
         let frame = Frame {
             at_s,
@@ -81,10 +88,10 @@ impl Statistics {
     }
 
     /// The moments at this distance, oldest first. Of minutes, those that are over.
-    pub fn of(&self, step: Step) -> Vec<Moment> {
+    pub fn of(&self, step: StatisticsStep) -> Vec<Moment> {
         let ring = match step {
-            Step::Second => &self.seconds,
-            Step::Minute => &self.minutes,
+            StatisticsStep::Second => &self.seconds,
+            StatisticsStep::Minute => &self.minutes,
         };
         ring.iter().map(|frame| self.moment(frame)).collect()
     }
@@ -101,7 +108,7 @@ impl Statistics {
     }
 
     /// What moved since the last totals, and who is there.
-    fn rows(&mut self, counts: &Counts) -> Box<[Row]> {
+    fn rows(&mut self, counts: &PresenceCounts) -> Box<[Row]> {
         let mut totals = vec![Count::default(); self.counts.len()];
         for ((product, protocol), count) in &counts.of {
             let pair = self.pair(product, protocol);
@@ -174,11 +181,11 @@ fn push(ring: &mut VecDeque<Frame>, max: usize, frame: Frame) {
 mod tests {
     use super::*;
 
-    fn counts(of: &[(&str, &'static str, [u64; 3])]) -> Counts {
+    fn counts(of: &[(&str, &'static str, [u64; 3])]) -> PresenceCounts {
         let count =
             |[online, arrivals, departures]: [u64; 3]| Count { online, arrivals, departures };
         let of = of.iter().map(|&(product, protocol, n)| ((product.into(), protocol), count(n)));
-        Counts { of: of.collect() }
+        PresenceCounts { of: of.collect() }
     }
 
     #[test]
@@ -187,7 +194,7 @@ mod tests {
         statistics.note(601, &counts(&[("demo", "miop7", [5, 5, 0])]), 10, 1, 0);
         let both = counts(&[("", "mqtt5", [1, 1, 0]), ("demo", "miop7", [4, 7, 3])]);
         statistics.note(602, &both, 25, 1, 2);
-        let seconds = statistics.of(Step::Second);
+        let seconds = statistics.of(StatisticsStep::Second);
         assert_eq!(seconds[0].of, counts(&[("demo", "miop7", [5, 5, 0])]).of);
         assert_eq!(
             seconds[1],
@@ -209,13 +216,13 @@ mod tests {
             let one = counts(&[("demo", "miop7", [online, second, second - 1])]);
             statistics.note(6_000 + second, &one, second * 10, second, 0);
         }
-        let minutes = statistics.of(Step::Minute);
+        let minutes = statistics.of(StatisticsStep::Minute);
         let ends: Vec<u64> = minutes.iter().map(|minute| minute.at_s).collect();
         assert_eq!(ends, [6_060, 6_120, 6_180]);
         assert_eq!(minutes[1].of, counts(&[("demo", "miop7", [9, 60, 60])]).of);
         assert_eq!((minutes[1].heartbeats, minutes[1].heartbeats_late), (600, 60));
         let sum = |moments: &[Moment]| moments.iter().map(|m| m.heartbeats).sum::<u64>();
-        assert_eq!(sum(&statistics.of(Step::Second)[..180]), sum(&minutes));
+        assert_eq!(sum(&statistics.of(StatisticsStep::Second)[..180]), sum(&minutes));
     }
 
     #[test]
@@ -226,7 +233,7 @@ mod tests {
             statistics.note(second, &one(second), 0, 0, 0);
         }
         statistics.note(1_500, &one(2_003), 7, 0, 0);
-        let seconds = statistics.of(Step::Second);
+        let seconds = statistics.of(StatisticsStep::Second);
         assert_eq!((seconds.len(), seconds[0].at_s, seconds[899].at_s), (900, 1_101, 2_000));
         let last = &seconds[899];
         assert_eq!((last.heartbeats, last.of.values().next().expect("one").arrivals), (7, 4));
@@ -238,7 +245,7 @@ mod tests {
         let names: Vec<String> = (0..1_000).map(|n| format!("p{n}")).collect();
         let of: Vec<_> = names.iter().map(|name| (name.as_str(), "miop7", [1, 1, 0])).collect();
         statistics.note(1, &counts(&of), 0, 0, 0);
-        let moment = &statistics.of(Step::Second)[0];
+        let moment = &statistics.of(StatisticsStep::Second)[0];
         assert_eq!(moment.of.len(), PAIRS_MAX);
         assert_eq!(moment.of.values().map(|count| count.online).sum::<u64>(), 1_000);
         assert_eq!(moment.of[&("*".into(), "*")].arrivals, 1_000 - (PAIRS_MAX as u64 - 1));

@@ -1,11 +1,11 @@
 //! The table in the process keeps the law of directories, as every other one must.
 
-use presence::Table;
+use presence::MemoryDirectory;
 
 #[test]
 fn the_table_keeps_the_law() {
     testkit::directory::suite(&mut || {
-        let table = Table::new();
+        let table = MemoryDirectory::new();
         Box::new(move || Box::new(table.another()))
     });
 }

@@ -1,22 +1,22 @@
 //! The device's side of a connection, for the laboratory, the simulation and tests.
 //!
 //! It binds when the link opens, acknowledges what it is sent, flags what it may have seen before
-//! (the highest id so far is all it remembers) and does what its pilot tells it. The same machine
-//! may be opened again on a new connection: the last id, the session and the number of the next
-//! Report go on. It keeps no time; with [`Profile::beats`] it asks to be woken for heartbeats.
+//! (the highest id so far is all it remembers) and does what its virtual client tells it. The same
+//! machine may be opened again on a new connection: the last id, the session and the number of the
+//! next Report go on. It keeps no time; with [`Profile::beats`] it asks to be woken for heartbeats.
 
 mod classic;
 mod newest;
 mod profile;
 
-pub use profile::{Acks, Name, Profile, Prove};
+pub use profile::{DeviceNames, Profile, Prove, PushAckMode};
 
-use crate::codec::{Fault, Version};
+use crate::codec::{FrameFault, Version};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
-use model::pilot::{Action, Observation};
+use model::virtual_client::{Action, Observation};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,13 +182,13 @@ impl Machine for Client {
 
 /// Why a device stops listening.
 enum End {
-    Fault(Fault),
+    Fault(FrameFault),
     /// The farewell was answered.
     Unbound,
 }
 
-impl From<Fault> for End {
-    fn from(fault: Fault) -> End {
+impl From<FrameFault> for End {
+    fn from(fault: FrameFault) -> End {
         End::Fault(fault)
     }
 }

@@ -1,9 +1,9 @@
 //! Bytes to frames and frames to bytes, for both directions and all versions.
 //!
 //! A parser is shown the front of a byte string and says: more is needed, one frame of so many
-//! bytes, or a [`Fault`]. Frames borrow; nothing is allocated by a length that was only announced,
-//! and a length is held against the limit before its bytes have arrived. Which frame is allowed
-//! when is not known here: that is the machines' part.
+//! bytes, or a [`FrameFault`]. Frames borrow; nothing is allocated by a length that was only
+//! announced, and a length is held against the limit before its bytes have arrived. Which frame is
+//! allowed when is not known here: that is the machines' part.
 
 pub mod classic;
 pub mod fault;
@@ -14,7 +14,7 @@ pub mod result;
 pub mod text;
 pub mod varint;
 
-pub use fault::Fault;
+pub use fault::FrameFault;
 
 /// The versions that are served (MIOP 2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -30,14 +30,14 @@ pub enum Version {
 
 impl Version {
     /// The version at the front of `bytes`; `None` when it cannot be told yet.
-    pub fn sniff(bytes: &[u8]) -> Result<Option<Version>, Fault> {
+    pub fn sniff(bytes: &[u8]) -> Result<Option<Version>, FrameFault> {
         match *bytes {
             [] | [0] => Ok(None),
             [0, 5, ..] => Ok(Some(Version::V5)),
             [0, 6, ..] => Ok(Some(Version::V6)),
             [0, 7, ..] => Ok(Some(Version::V7)),
-            [0, newer, ..] if newer > 7 => Err(Fault::NewerVersion),
-            _ => Err(Fault::UnknownVersion),
+            [0, newer, ..] if newer > 7 => Err(FrameFault::NewerVersion),
+            _ => Err(FrameFault::UnknownVersion),
         }
     }
 

@@ -11,7 +11,7 @@ use model::id::{DeviceRef, ProductKey};
 use model::link::{Link, Protocol};
 use model::request::{Bound, Delivery, Kick, Refusal, Refused, Request};
 use std::sync::Arc;
-use testkit::pair::Side;
+use testkit::pair::PairSide;
 use testkit::vector;
 
 const FILES: [&str; 2] =
@@ -107,7 +107,7 @@ fn whim(rng: &mut Prng, request: &Request) -> Option<Delivery> {
 
 /// Feeds a server's machine in random pieces, with a hub of whims. Returns how often it bound.
 fn serve(bytes: &[u8], rng: &mut Prng) -> usize {
-    let mut side = Side::new(Server::new(1_000), Link::loopback(Protocol::Miop));
+    let mut side = PairSide::new(Server::new(1_000), Link::loopback(Protocol::Miop));
     side.limits.binds_a_connection_max = 3;
     side.open(now());
     let (mut rest, mut sent, mut binds) = (bytes, 0, 0);
@@ -153,7 +153,7 @@ fn the_device_answers_waits_or_ends() {
     for _ in 0..ROUNDS {
         let version = [Version::V5, Version::V6, Version::V7][rng.below(3) as usize];
         let profile = Arc::new(Profile::new(version, product.clone(), "d"));
-        let mut side = Side::new(Client::new(profile, 1), Link::loopback(Protocol::Miop));
+        let mut side = PairSide::new(Client::new(profile, 1), Link::loopback(Protocol::Miop));
         let mut sent = side.open(now()).len();
         let bytes = bent(&mut rng, &corpus);
         for piece in bytes.chunks(1 + rng.below(40) as usize) {

@@ -20,9 +20,9 @@ mod newest;
 use crate::codec::classic as wire;
 use crate::codec::frame::{Frame, Opcode};
 use crate::codec::property::Props;
-use crate::codec::record::{ClassicRecord, Record};
+use crate::codec::record::{ClassicRecord, PushRecord};
 use crate::codec::result::ResultCode;
-use crate::codec::{Fault, Version, frame};
+use crate::codec::{FrameFault, Version, frame};
 use base::time::{Instant, Now};
 use many::Many;
 use model::close::CloseReason;
@@ -126,14 +126,14 @@ impl Server {
     }
 
     /// Takes one frame; false when there is no whole one, or it has to wait.
-    fn step(&mut self, input: &mut Input<'_>, out: &mut Out) -> Result<bool, Fault> {
+    fn step(&mut self, input: &mut Input<'_>, out: &mut Out) -> Result<bool, FrameFault> {
         let rest = input.rest();
         if self.skips_zeros() && rest.starts_with(&[0, 0]) {
             return classic::take_zeros(input);
         }
         let Some(version) = Version::sniff(rest)? else { return Ok(false) };
         if self.version().is_some_and(|first| first != version) {
-            return Err(Fault::VersionChanged);
+            return Err(FrameFault::VersionChanged);
         }
         if let State::Fresh { version: seen, .. } = &mut self.0 {
             *seen = Some(version);
@@ -156,8 +156,8 @@ impl Server {
     }
 
     /// Says what was wrong, to whom it can be said, and gives the reason to end with.
-    fn fail(&self, fault: Fault, out: &mut Out) -> CloseReason {
-        if self.version() == Some(Version::V7) || fault == Fault::NewerVersion {
+    fn fail(&self, fault: FrameFault, out: &mut Out) -> CloseReason {
+        if self.version() == Some(Version::V7) || fault == FrameFault::NewerVersion {
             error(fault.result(), fault.name(), out.bytes());
         }
         fault.close_reason()
@@ -424,11 +424,11 @@ fn encode_push(version: Version, push: &Push, again: bool, out: &mut Vec<u8>) {
     if version.is_classic() {
         return wire::write_msg(version, &ClassicRecord { id, app_id, body }, out);
     }
-    let silent = if push.silent { Record::SILENT } else { 0 };
-    let high = if push.priority == model::push::Priority::High { Record::HIGH } else { 0 };
+    let silent = if push.silent { PushRecord::SILENT } else { 0 };
+    let high = if push.priority == model::push::Priority::High { PushRecord::HIGH } else { 0 };
     let collapse = push.collapse.as_deref().unwrap_or_default().as_bytes();
     let record =
-        Record { id, app_id, flags: silent | high, expire_at: push.expire_at, collapse, body };
+        PushRecord { id, app_id, flags: silent | high, expire_at: push.expire_at, collapse, body };
     let mut msg = Frame::new(Opcode::Msg, Props::default());
     msg.flags = frame::flag::ACK_REQ | if again { frame::flag::DUP } else { 0 };
     frame::write(&msg, |out| record.write(out), out);

@@ -4,9 +4,9 @@ mod hub;
 
 use hub::{Conversation, Hub, conversation, message, profile, push, reconnect, talk};
 use model::close::CloseReason;
-use model::pilot::{Action, Observation};
 use model::request::{Delivery, Kick, Proof, Refusal};
-use proto_miop::client::{Acks, Prove};
+use model::virtual_client::{Action, Observation};
+use proto_miop::client::{Prove, PushAckMode};
 use proto_miop::codec::Version;
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn a_challenge_is_answered_and_both_nonces_are_signed() {
 fn what_was_not_acknowledged_is_sent_again_and_flagged() {
     let mut hub = Hub::default();
     let mut deaf = profile(Version::V7);
-    deaf.acks = Acks::Never;
+    deaf.acks = PushAckMode::Never;
     deaf.resumes = true;
     let mut pair = conversation(deaf, 3);
     hub.waiting.push(push(50, b"x"));
@@ -123,7 +123,9 @@ fn a_classic_device_tells_by_the_id_that_it_has_a_push() {
 
 #[test]
 fn acknowledgements_come_each_cumulative_or_with_the_heartbeat() {
-    for (acks, after_ping) in [(Acks::Each, false), (Acks::UpTo, false), (Acks::OnPing, true)] {
+    for (acks, after_ping) in
+        [(PushAckMode::Each, false), (PushAckMode::UpTo, false), (PushAckMode::OnPing, true)]
+    {
         let mut hub = Hub::default();
         let mut profile = profile(Version::V7);
         profile.acks = acks;

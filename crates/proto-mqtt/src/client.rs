@@ -3,26 +3,27 @@
 //! It connects when the link opens, keeps the connection alive, publishes and receives at every
 //! QoS, and goes on with its session when it is opened again on another link: what was on its way
 //! is sent again. Bridges and the command line drive it as [`Client`], with words that own what
-//! they say; the laboratory as [`Pilot`], which costs next to nothing while it is idle. It knows no
-//! socket, keeps no list of its subscriptions, and computes no proof: an authentication's steps
-//! come from its driver.
+//! they say; the laboratory as [`VirtualClient`], which costs next to nothing while it is idle. It
+//! knows no socket, keeps no list of its subscriptions, and computes no proof: an authentication's
+//! steps come from its driver.
 //!
 //! The invariant: every message it was told to publish is answered once, or is still on its way.
 
 mod ask;
 mod hear;
-mod pilot;
 mod profile;
 mod send;
+mod virtual_client;
 mod word;
 
-pub use pilot::Pilot;
-pub use profile::{Acks, Clean, Formula, Profile, Wanted, Will};
+pub use profile::{Clean, Formula, Profile, PublishAckMode, Wanted, WillProfile};
+pub use virtual_client::VirtualClient;
 pub use word::{
-    Accepted, Event, Farewell, Heard, Order, Unpublished, Word, properties_of, publication,
+    ClientOrder, ConnectAccepted, EventTranslator, Farewell, Heard, MqttEvent, Unpublished,
+    properties_of, publication,
 };
 
-use crate::codec::fault::Fault;
+use crate::codec::fault::PacketFault;
 use crate::codec::property::absent;
 use crate::codec::{PACKET_BYTES_MAX, Qos, ReasonCode, Terms, Unsent};
 use base::time::Now;
@@ -147,8 +148,8 @@ impl End {
     }
 }
 
-impl From<Fault> for End {
-    fn from(fault: Fault) -> End {
+impl From<PacketFault> for End {
+    fn from(fault: PacketFault) -> End {
         End { code: Some(fault.code()), reason: fault.close_reason() }
     }
 }
@@ -216,7 +217,7 @@ impl Client {
     }
 
     /// Runs one input: notes what was sent, and says why the connection ends.
-    fn step<U: Word>(
+    fn step<U: EventTranslator>(
         &mut self,
         now: Now,
         out: &mut Outbox<U>,
@@ -248,7 +249,7 @@ impl Client {
     }
 
     /// Sends PINGREQ if it is due, and asks to be woken for the next.
-    fn beat<U: Word>(&mut self, now: Now, out: &mut Outbox<U>) -> Told {
+    fn beat<U: EventTranslator>(&mut self, now: Now, out: &mut Outbox<U>) -> Told {
         if !self.profile.beats || self.state != State::Online || self.server.keep_alive_s == 0 {
             return Ok(());
         }
@@ -267,12 +268,16 @@ impl Client {
     }
 
     /// The machine's part, for any kind of word: the link is up.
-    fn open<U: Word>(&mut self, now: Now, out: &mut Outbox<U>) -> Result<(), CloseReason> {
+    fn open<U: EventTranslator>(
+        &mut self,
+        now: Now,
+        out: &mut Outbox<U>,
+    ) -> Result<(), CloseReason> {
         self.heard_ms = now.mono.millis() as u32;
         self.step(now, out, Self::connect)
     }
 
-    fn hear<U: Word>(
+    fn hear<U: EventTranslator>(
         &mut self,
         now: Now,
         input: &mut Input<'_>,
@@ -282,12 +287,16 @@ impl Client {
         self.step(now, out, |this, out| this.packets(now, input, out))
     }
 
-    fn wake_up<U: Word>(&mut self, now: Now, out: &mut Outbox<U>) -> Result<(), CloseReason> {
+    fn wake_up<U: EventTranslator>(
+        &mut self,
+        now: Now,
+        out: &mut Outbox<U>,
+    ) -> Result<(), CloseReason> {
         self.step(now, out, |this, out| this.beat(now, out))
     }
 
     /// The connection has ended. What a session keeps is kept.
-    fn end<U: Word>(&mut self, now: Now, out: &mut Outbox<U>) {
+    fn end<U: EventTranslator>(&mut self, now: Now, out: &mut Outbox<U>) {
         self.state = State::Idle;
         self.pinging = false;
         if !self.profile.keeps_session() {
@@ -298,10 +307,15 @@ impl Client {
 }
 
 impl Machine for Client {
-    type Up = Event;
-    type Down = Order;
+    type Up = MqttEvent;
+    type Down = ClientOrder;
 
-    fn opened(&mut self, now: Now, _: &Link, out: &mut Outbox<Event>) -> Result<(), CloseReason> {
+    fn opened(
+        &mut self,
+        now: Now,
+        _: &Link,
+        out: &mut Outbox<MqttEvent>,
+    ) -> Result<(), CloseReason> {
         self.open(now, out)
     }
 
@@ -309,7 +323,7 @@ impl Machine for Client {
         &mut self,
         now: Now,
         input: &mut Input<'_>,
-        out: &mut Outbox<Event>,
+        out: &mut Outbox<MqttEvent>,
     ) -> Result<(), CloseReason> {
         self.hear(now, input, out)
     }
@@ -317,29 +331,29 @@ impl Machine for Client {
     fn command(
         &mut self,
         now: Now,
-        order: Order,
-        out: &mut Outbox<Event>,
+        order: ClientOrder,
+        out: &mut Outbox<MqttEvent>,
     ) -> Result<(), CloseReason> {
         self.step(now, out, |this, out| this.order(now, order, out))
     }
 
-    fn wake(&mut self, now: Now, out: &mut Outbox<Event>) -> Result<(), CloseReason> {
+    fn wake(&mut self, now: Now, out: &mut Outbox<MqttEvent>) -> Result<(), CloseReason> {
         self.wake_up(now, out)
     }
 
-    fn silent(&mut self, _: Now, _: &mut Outbox<Event>) -> Result<(), CloseReason> {
+    fn silent(&mut self, _: Now, _: &mut Outbox<MqttEvent>) -> Result<(), CloseReason> {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<Event>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<MqttEvent>) {}
 
-    fn closed(&mut self, now: Now, _: CloseReason, out: &mut Outbox<Event>) {
+    fn closed(&mut self, now: Now, _: CloseReason, out: &mut Outbox<MqttEvent>) {
         self.end(now, out);
     }
 }
 
 /// A word, if its driver cares.
-fn say<U: Word>(now: Now, heard: Heard<'_>, out: &mut Outbox<U>) {
+fn say<U: EventTranslator>(now: Now, heard: Heard<'_>, out: &mut Outbox<U>) {
     if let Some(word) = U::of(now, heard) {
         out.say(word);
     }

@@ -1,10 +1,10 @@
 //! Bytes to packets and packets to bytes, for both directions and all three versions.
 //!
 //! [`decode`] is shown the front of a byte string and says: more is needed, one packet of so many
-//! bytes, or a [`Fault`]. Packets borrow from the bytes; the path of PUBLISH, its acknowledgements
-//! and PINGREQ allocates nothing. The length in the fixed header is held against the limit before
-//! the rest has arrived. Which packet may come when is not known here, nor what a session is: that
-//! is the machines' part.
+//! bytes, or a [`PacketFault`]. Packets borrow from the bytes; the path of PUBLISH, its
+//! acknowledgements and PINGREQ allocates nothing. The length in the fixed header is held against
+//! the limit before the rest has arrived. Which packet may come when is not known here, nor what a
+//! session is: that is the machines' part.
 //!
 //! Read [`fault`] for what can be wrong and how it is answered, [`property`] for the properties
 //! of 5.0, [`fanout`] for how one message becomes many packets.
@@ -28,10 +28,10 @@ mod scan;
 pub mod subscribe;
 pub mod writer;
 
-pub use fault::{Answer, Fault, FaultSet};
+pub use fault::{FaultAnswer, FaultSet, PacketFault};
 pub use kind::PacketKind;
 pub use model::topic::Qos;
-pub use packet::{Packet, Step, decode, decode_first};
+pub use packet::{DecodeStep, Packet, decode, decode_first};
 pub use reason::ReasonCode;
 pub use writer::{Terms, Unsent};
 
@@ -100,7 +100,7 @@ const fn varint_max() -> u32 {
 
 /// By which rules bytes are read: whose they are, the limits, and what is let pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct DecodeRules {
     /// Who sent the bytes.
     pub sender: Sender,
     /// The version that CONNECT agreed on. CONNECT itself brings its own.
@@ -119,10 +119,10 @@ pub struct Rules {
     pub strict_text: bool,
 }
 
-impl Rules {
+impl DecodeRules {
     /// To the letter of the standard, with the standard's own limits.
-    pub const fn strict(sender: Sender, version: Version) -> Rules {
-        Rules {
+    pub const fn strict(sender: Sender, version: Version) -> DecodeRules {
+        DecodeRules {
             sender,
             version,
             packet_bytes_max: PACKET_BYTES_MAX,
@@ -135,9 +135,9 @@ impl Rules {
     }
 
     /// The same, with every fault of old devices that can be let pass (research/mqtt.md 7).
-    pub const fn lenient(sender: Sender, version: Version) -> Rules {
-        let strict = Rules::strict(sender, version);
-        Rules { tolerate: FaultSet::TOLERABLE, ..strict }
+    pub const fn lenient(sender: Sender, version: Version) -> DecodeRules {
+        let strict = DecodeRules::strict(sender, version);
+        DecodeRules { tolerate: FaultSet::TOLERABLE, ..strict }
     }
 }
 

@@ -8,9 +8,9 @@
 use crate::codec::publish::Publish;
 use crate::codec::tests::bend::read_and_write_again;
 use crate::codec::tests::vectors::{Case, good, malformed};
-use crate::codec::{Rules, Sender, Step, Version, decode, decode_first};
-use crate::server::Profile;
-use crate::server::tests::desk::{BIND_MS, Desk, SESSION, denied, kindly};
+use crate::codec::{DecodeRules, DecodeStep, Sender, Version, decode, decode_first};
+use crate::server::ListenerProfile;
+use crate::server::tests::harness::{BIND_MS, SESSION, ServerHarness, denied, kindly};
 use base::prng::Prng;
 use model::close::CloseReason;
 use model::session::{Denial, Outgoing, Routed, SessionDelivery as Down, SessionRequest as Up};
@@ -58,19 +58,19 @@ fn bent(rng: &mut Prng, corpus: &[Vec<u8>]) -> Vec<u8> {
 
 /// The target of the codec: every packet in a stream, by every reader. Behind what is not taken,
 /// the next byte begins another one.
-fn read_stream(stream: &[u8], each: Rules) -> u64 {
+fn read_stream(stream: &[u8], each: DecodeRules) -> u64 {
     let (mut at, mut taken) = (0, 0);
     while at < stream.len() {
         let rest = &stream[at..];
         let _ = Publish::peek(rest, &each);
         match decode(rest, &each) {
-            Ok(Step::Packet { bytes, .. }) => {
+            Ok(DecodeStep::Packet { bytes, .. }) => {
                 read_and_write_again(rest, &each).expect("it was read once");
                 assert!(bytes <= rest.len());
                 taken += 1;
                 at += bytes;
             }
-            Ok(Step::More(more)) => {
+            Ok(DecodeStep::More(more)) => {
                 assert!(more > 0);
                 at += 1;
             }
@@ -87,10 +87,10 @@ fn read_stream(stream: &[u8], each: Rules) -> u64 {
     taken
 }
 
-fn readers() -> impl Iterator<Item = Rules> {
+fn readers() -> impl Iterator<Item = DecodeRules> {
     [Sender::Client, Sender::Server].into_iter().flat_map(|sender| {
         Version::ALL.into_iter().flat_map(move |version| {
-            [Rules::strict(sender, version), Rules::lenient(sender, version)]
+            [DecodeRules::strict(sender, version), DecodeRules::lenient(sender, version)]
         })
     })
 }
@@ -106,7 +106,7 @@ fn the_codec_reads_its_corpus() {
 #[test]
 fn the_codec_takes_bent_streams_or_finds_their_faults() {
     let (corpus, mut rng, mut taken) = (corpus("codec"), Prng::new(0x4d51), 0);
-    let readers: Vec<Rules> = readers().collect();
+    let readers: Vec<DecodeRules> = readers().collect();
     for _ in 0..ROUNDS {
         let stream = bent(&mut rng, &corpus);
         let mut rules = readers[rng.below(readers.len() as u64) as usize];
@@ -183,39 +183,43 @@ fn check(words: &[Up], ended: bool) -> bool {
 /// came to be bound.
 fn serve(stream: &[u8], rng: &mut Prng) -> bool {
     let (lenient, strict_text) = (rng.one_in(2), rng.one_in(4));
-    let mut desk = Desk::open(Profile { lenient, strict_text, ..Profile::strict(BIND_MS) });
-    desk.limits.topics.receive_max = 1 + rng.below(4) as u16;
-    desk.limits.topics.publishes_per_s = rng.below(2) as u32 * 5;
+    let mut harness = ServerHarness::open(ListenerProfile {
+        lenient,
+        strict_text,
+        ..ListenerProfile::strict(BIND_MS)
+    });
+    harness.limits.topics.receive_max = 1 + rng.below(4) as u16;
+    harness.limits.topics.publishes_per_s = rng.below(2) as u32 * 5;
     let (mut rest, mut given, mut is_bound, mut seen) = (stream, 0, false, 0);
-    while !rest.is_empty() && desk.ended.is_none() {
+    while !rest.is_empty() && harness.ended.is_none() {
         let (piece, later) = rest.split_at(rest.len().min(1 + rng.below(60) as usize));
         rest = later;
-        desk.hear_any(piece);
-        while seen < desk.words.len() {
-            let answer = whim(rng, &desk.words[seen]);
+        harness.hear_any(piece);
+        while seen < harness.words.len() {
+            let answer = whim(rng, &harness.words[seen]);
             seen += 1;
             is_bound |= matches!(answer, Some(Down::Connected(_)));
-            answer.into_iter().for_each(|answer| desk.tell(answer));
+            answer.into_iter().for_each(|answer| harness.tell(answer));
         }
-        if is_bound && desk.ended.is_none() && rng.one_in(3) {
+        if is_bound && harness.ended.is_none() && rng.one_in(3) {
             let call = call(rng);
             given += if let Down::Publish(one) = &call { one.message.weight() } else { 8 };
-            desk.tell(call);
+            harness.tell(call);
         }
         match rng.below(24) {
-            0 => desk.set_backlog(rng.below(600_000) as usize),
-            1 if is_bound && desk.ended.is_none() => desk.drain(),
-            2 => desk.wake(),
-            3 => desk.pass(Duration::from_millis(rng.below(3_000))),
-            4 if desk.ended.is_none() && rng.one_in(4) => desk.fall_silent(),
+            0 => harness.set_backlog(rng.below(600_000) as usize),
+            1 if is_bound && harness.ended.is_none() => harness.drain(),
+            2 => harness.wake(),
+            3 => harness.pass(Duration::from_millis(rng.below(3_000))),
+            4 if harness.ended.is_none() && rng.one_in(4) => harness.fall_silent(),
             _ => {}
         }
     }
-    desk.close(CloseReason::PeerReset);
-    assert!(desk.untaken() <= stream.len());
+    harness.close(CloseReason::PeerReset);
+    assert!(harness.untaken() <= stream.len());
     let most = 16 * stream.len() + given + 512;
-    assert!(desk.wire.len() <= most, "{} bytes for {}", desk.wire.len(), stream.len());
-    check(&desk.words, desk.ended.is_some())
+    assert!(harness.wire.len() <= most, "{} bytes for {}", harness.wire.len(), stream.len());
+    check(&harness.words, harness.ended.is_some())
 }
 
 #[test]

@@ -21,7 +21,7 @@ mod packet;
 mod publish;
 mod state;
 
-use crate::codec::{Fault, FaultSet};
+use crate::codec::{FaultSet, PacketFault};
 use base::time::Now;
 use connect::{Asked, Fresh};
 use model::close::CloseReason;
@@ -37,7 +37,7 @@ type Out = Outbox<Request>;
 
 /// What a listener sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Profile {
+pub struct ListenerProfile {
     /// Milliseconds from accept to a CONNECT. Its answer has as long as the limits say.
     pub bind_ms_max: u32,
     /// Let the faults of old devices pass ([`FaultSet::TOLERABLE`]), count them, and read one who
@@ -47,10 +47,10 @@ pub struct Profile {
     pub strict_text: bool,
 }
 
-impl Profile {
+impl ListenerProfile {
     /// To the letter of the standard, where it leaves no choice.
-    pub const fn strict(bind_ms_max: u32) -> Profile {
-        Profile { bind_ms_max, lenient: false, strict_text: false }
+    pub const fn strict(bind_ms_max: u32) -> ListenerProfile {
+        ListenerProfile { bind_ms_max, lenient: false, strict_text: false }
     }
 }
 
@@ -61,7 +61,7 @@ const _: () = assert!(size_of::<Server>() <= 12, "an idle connection's machine i
 
 impl Server {
     /// A machine for a connection that was just accepted.
-    pub const fn new(profile: Profile) -> Server {
+    pub const fn new(profile: ListenerProfile) -> Server {
         let marks = Marks::of(profile.lenient, profile.strict_text);
         Server(Packed::new(profile.bind_ms_max, marks))
     }
@@ -265,13 +265,13 @@ impl Machine for Server {
 /// Why no further packet is taken.
 enum End {
     /// The peer's fault, and what it is to be told.
-    Fault(Fault),
+    Fault(PacketFault),
     /// Anything else; what is to be said has been said.
     Close(CloseReason),
 }
 
-impl From<Fault> for End {
-    fn from(fault: Fault) -> End {
+impl From<PacketFault> for End {
+    fn from(fault: PacketFault) -> End {
         End::Fault(fault)
     }
 }
@@ -283,14 +283,14 @@ fn tolerated(faults: FaultSet, out: &mut Out) {
     }
     for fault in faults.iter() {
         out.count(match fault {
-            Fault::BridgeBit => Counter::TolerateBridgeBit,
-            Fault::ClientIdEmpty | Fault::ClientIdLong => Counter::TolerateClientId,
-            Fault::HeaderFlags
-            | Fault::SubscribeBits
-            | Fault::ConnectFlag
-            | Fault::WillFlags
-            | Fault::DupAtQos0 => Counter::TolerateFlags,
-            Fault::Nul => Counter::TolerateText,
+            PacketFault::BridgeBit => Counter::TolerateBridgeBit,
+            PacketFault::ClientIdEmpty | PacketFault::ClientIdLong => Counter::TolerateClientId,
+            PacketFault::HeaderFlags
+            | PacketFault::SubscribeBits
+            | PacketFault::ConnectFlag
+            | PacketFault::WillFlags
+            | PacketFault::DupAtQos0 => Counter::TolerateFlags,
+            PacketFault::Nul => Counter::TolerateText,
             _ => Counter::TolerateOther,
         });
     }

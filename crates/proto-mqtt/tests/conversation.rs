@@ -8,15 +8,15 @@ use model::session::{
     AckStep, Connected, Denial, Denied, Outgoing, Routed, SessionDelivery as Down,
     SessionRequest as Up,
 };
-use model::topic::{Publication, Qos, RetainHandling, Wish};
-use proto_mqtt::client::{Client, Event, Formula, Order, Profile, publication};
+use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
+use proto_mqtt::client::{Client, ClientOrder, Formula, MqttEvent, Profile, publication};
 use proto_mqtt::codec::block::Block;
 use proto_mqtt::codec::property::Property;
 use proto_mqtt::codec::{ReasonCode, Version};
 use proto_mqtt::server::{self, Server};
 use std::sync::Arc;
 use std::time::Duration;
-use testkit::pair::{Pair, Side};
+use testkit::pair::{Pair, PairSide};
 
 const SEEDS: u64 = 20;
 const SESSION: model::id::SessionRef = model::id::SessionRef::from_bits(5);
@@ -107,13 +107,13 @@ fn talk(pair: &mut Conversation, echo: &mut Echo) {
 
 fn begin(version: Version, seed: u64, echo: &mut Echo) -> Conversation {
     let profile = Profile { alias_max: 4, ..Profile::new(version, Formula::new("c%i")) };
-    let client = Side::new(Client::new(Arc::new(profile), 7), Link::loopback(Protocol::Mqtt));
-    let server = Server::new(server::Profile::strict(5_000));
-    let mut pair = Pair::new(client, Side::new(server, Link::loopback(Protocol::Mqtt)), seed);
+    let client = PairSide::new(Client::new(Arc::new(profile), 7), Link::loopback(Protocol::Mqtt));
+    let server = Server::new(server::ListenerProfile::strict(5_000));
+    let mut pair = Pair::new(client, PairSide::new(server, Link::loopback(Protocol::Mqtt)), seed);
     pair.open();
     talk(&mut pair, echo);
     let seen = pair.a.take_words();
-    assert!(matches!(seen[..], [Event::Connected(_)]), "{version:?}: {seen:?}");
+    assert!(matches!(seen[..], [MqttEvent::Connected(_)]), "{version:?}: {seen:?}");
     assert_eq!((pair.b.homes.len(), pair.b.silence_ms), (1, 90_000));
     pair
 }
@@ -142,27 +142,28 @@ fn messages_of_every_size_and_qos_come_back_as_they_went() {
         let (no_local, retain_as_published) = (false, false);
         let retain_handling = RetainHandling::Send;
         let qos = Qos::ExactlyOnce;
-        let wish = Wish { filter, qos, no_local, retain_as_published, retain_handling };
+        let wish =
+            SubscriptionOptions { filter, qos, no_local, retain_as_published, retain_handling };
         let properties = Block::default();
-        pair.tell_a(Order::Subscribe { token: 1, wishes: vec![wish], properties });
+        pair.tell_a(ClientOrder::Subscribe { token: 1, wishes: vec![wish], properties });
         talk(&mut pair, &mut echo);
         let reasons = vec![ReasonCode::GrantedQos2];
-        assert_eq!(pair.a.take_words(), [Event::Subscribed { token: 1, reasons }]);
+        assert_eq!(pair.a.take_words(), [MqttEvent::Subscribed { token: 1, reasons }]);
         let sent = messages();
         for (token, message) in sent.iter().enumerate() {
-            pair.tell_a(Order::Publish { token: token as u32, message: message.clone() });
+            pair.tell_a(ClientOrder::Publish { token: token as u32, message: message.clone() });
         }
         talk(&mut pair, &mut echo);
         let seen = pair.a.take_words();
         let mut came: Vec<_> = seen
             .iter()
             .filter_map(|event| match event {
-                Event::Message { message, .. } => Some(message.clone()),
+                MqttEvent::Message { message, .. } => Some(message.clone()),
                 _ => None,
             })
             .collect();
-        let published = |event: &&Event| {
-            matches!(event, Event::Published { result: Ok(ReasonCode::Success), .. })
+        let published = |event: &&MqttEvent| {
+            matches!(event, MqttEvent::Published { result: Ok(ReasonCode::Success), .. })
         };
         assert_eq!(seen.iter().filter(published).count(), sent.len(), "{version:?} {seed}");
         assert_eq!(came.len(), sent.len(), "{version:?} {seed}: once each");
@@ -179,7 +180,7 @@ fn messages_of_every_size_and_qos_come_back_as_they_went() {
         }
         assert_eq!(echo.steps.len(), 4 + 2 * 4, "one PUBACK, or PUBREC and PUBCOMP, each");
         let (reason, properties) = (ReasonCode::Success, Block::default());
-        pair.tell_a(Order::Disconnect { reason, properties });
+        pair.tell_a(ClientOrder::Disconnect { reason, properties });
         talk(&mut pair, &mut echo);
         assert_eq!(pair.b.ended, Some(CloseReason::Unbound));
         let [Up::Leave { with_will: false, .. }, Up::Closed { .. }] = echo.ends[..] else {
@@ -204,7 +205,7 @@ fn a_client_that_is_alive_is_not_silent_and_one_that_is_taken_over_hears_why() {
         pair.settle();
         assert_eq!(pair.b.ended, Some(CloseReason::Replaced));
         let told = pair.a.take_words().into_iter().any(|event| {
-            matches!(event, Event::Disconnected(farewell)
+            matches!(event, MqttEvent::Disconnected(farewell)
                 if farewell.reason == ReasonCode::SessionTakenOver)
         });
         assert_eq!(told, version == Version::V5);

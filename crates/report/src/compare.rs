@@ -4,7 +4,7 @@
 
 use crate::grid::{Grid, wrapped};
 use crate::{escape, figure, page};
-use lab::compare::{Better, Comparison, Row};
+use lab::compare::{Better, Comparison, ComparisonRow};
 
 /// Rows and remarks that are shown, at most.
 const ROWS_MAX: usize = 400;
@@ -134,7 +134,7 @@ fn more(all: usize, begin: &str, end: &str) -> String {
 }
 
 /// The interval and the change as a bar around nothing.
-fn drawing(row: &Row, scale: f64, class: &str) -> String {
+fn drawing(row: &ComparisonRow, scale: f64, class: &str) -> String {
     let at = |share: f64| 100.0 + (share / scale).clamp(-1.0, 1.0) * 98.0;
     let mut inner = String::from("<path class=\"axis\" d=\"M100 0v18\"/>");
     if let Some([low, high]) = band(row) {
@@ -167,7 +167,7 @@ fn between([low, high]: [f64; 2]) -> String {
 }
 
 /// The interval as shares of the first value; `None`: there is none, or of nothing.
-fn band(row: &Row) -> Option<[f64; 2]> {
+fn band(row: &ComparisonRow) -> Option<[f64; 2]> {
     let whole = row.values[0].abs();
     let interval = row.interval?;
     let band = [interval.low, interval.high].map(|end| end / whole);

@@ -4,7 +4,7 @@
 
 /// On which side of its column a cell stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum Alignment {
     /// Words.
     Left,
     /// Figures.
@@ -13,14 +13,15 @@ pub enum Side {
 
 /// Rows of cells, the names of the columns first.
 pub struct Grid {
-    sides: Vec<Side>,
+    sides: Vec<Alignment>,
     rows: Vec<Vec<String>>,
 }
 
 impl Grid {
     /// Columns with these names; those that begin with `>` are figures.
     pub fn new(names: &[&str]) -> Grid {
-        let side = |name: &&str| if name.starts_with('>') { Side::Right } else { Side::Left };
+        let side =
+            |name: &&str| if name.starts_with('>') { Alignment::Right } else { Alignment::Left };
         let sides = names.iter().map(side).collect();
         let head = names.iter().map(|name| name.trim_start_matches('>').to_owned()).collect();
         Grid { sides, rows: vec![head] }
@@ -39,7 +40,7 @@ impl Grid {
         };
         let mut widths: Vec<usize> = (0..self.sides.len()).map(widest).collect();
         while widths.iter().sum::<usize>() + 2 * widths.len() > width {
-            let words = (0..widths.len()).filter(|&at| self.sides[at] == Side::Left);
+            let words = (0..widths.len()).filter(|&at| self.sides[at] == Alignment::Left);
             let Some(widest) = words.max_by_key(|&at| widths[at]).filter(|&at| widths[at] > 4)
             else {
                 break;
@@ -54,8 +55,8 @@ impl Grid {
                 let space = " ".repeat(width - cell.chars().count());
                 line.push_str("  ");
                 match self.sides[column] {
-                    Side::Left => line.extend([cell, space]),
-                    Side::Right => line.extend([space, cell]),
+                    Alignment::Left => line.extend([cell, space]),
+                    Alignment::Right => line.extend([space, cell]),
                 }
             }
             out.push_str(line.trim_end());

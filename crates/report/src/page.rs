@@ -21,9 +21,9 @@ mod top;
 
 use crate::{PAGE_BYTES_MAX, escape, figure, summary};
 use lab::run::{Gravity, Run};
-use lab::series::{Column, Kind};
+use lab::series::{Column, FigureKind};
 use plot::{Plot, Scenery};
-use source::Source;
+use source::FigureSource;
 use std::fmt::Write;
 
 /// The page's style.
@@ -104,7 +104,7 @@ fn toolbar(out: &mut String, run: &Run, to_s: f64) {
 type Chapter = (&'static str, &'static str, Vec<Plot>);
 
 fn charts(out: &mut String, run: &Run, to_s: f64) {
-    let source = Source::new(&run.series);
+    let source = FigureSource::new(&run.series);
     let chapters = chapters(run, &source);
     let lines: usize = chapters.iter().flat_map(|(_, _, plots)| plots).map(|p| p.lines.len()).sum();
     let points = (LINES_BYTES_MAX / POINT_BYTES / lines.max(1)).clamp(POINTS_MIN, POINTS_MAX);
@@ -143,7 +143,7 @@ fn charts(out: &mut String, run: &Run, to_s: f64) {
 }
 
 /// Every chart there is something for, under its heading.
-fn chapters(run: &Run, source: &Source) -> Vec<Chapter> {
+fn chapters(run: &Run, source: &FigureSource) -> Vec<Chapter> {
     let names: Vec<String> = run.agents.iter().map(|agent| agent.name.clone()).collect();
     let mut errors = vec![clients::errors(source, run)];
     if errors[0].lines.is_empty() {
@@ -184,7 +184,7 @@ fn arrange(plots: &mut [Plot]) {
 }
 
 /// The figures that have no chart.
-fn rest(out: &mut String, source: &Source, to_s: f64) {
+fn rest(out: &mut String, source: &FigureSource, to_s: f64) {
     let rest = source.rest();
     let (kernel, others): (Vec<&Column>, Vec<&Column>) =
         rest.into_iter().partition(|column| hosts::is_kernels(column));
@@ -193,7 +193,7 @@ fn rest(out: &mut String, source: &Source, to_s: f64) {
     out.push_str("</section>");
     let changed = others
         .into_iter()
-        .filter(|column| column.kind != Kind::Total || source.growth(column) > 0.0);
+        .filter(|column| column.kind != FigureKind::Total || source.growth(column) > 0.0);
     let (own, others): (Vec<&Column>, Vec<&Column>) =
         changed.partition(|column| column.name.starts_with("server."));
     if !own.is_empty() {

@@ -7,7 +7,7 @@
 
 use crate::escape;
 use lab::run::{Counts, FIGURES};
-use lab::series::{Kind, Reading, Unit};
+use lab::series::{FigureKind, Reading, Unit};
 use lab::timing::Spectrum;
 use std::fmt::Write;
 
@@ -91,7 +91,9 @@ fn readings(out: &mut String, reading: &Reading) {
         let (name, kind) = if total { ("reading_total", "counter") } else { ("reading", "gauge") };
         head(out, name, kind, "A figure of a host, a server or this second, by its dotted name.");
         let mut seen = std::collections::BTreeMap::new();
-        for (column, value) in reading.iter().filter(|(c, _)| (c.kind == Kind::Total) == total) {
+        for (column, value) in
+            reading.iter().filter(|(c, _)| (c.kind == FigureKind::Total) == total)
+        {
             seen.insert(column.name.as_ref(), (column.unit, *value));
         }
         for (figure, (unit, value)) in seen {

@@ -3,12 +3,12 @@
 //! It judges nothing that is not in the run already.
 
 use crate::{escape, figure};
-use lab::run::{Check, Counts, Finding, Gravity, Run, Stage};
+use lab::run::{CheckResult, Counts, Finding, Gravity, Run, StageRun};
 use lab::timing::{Spectrum, Timing};
 
 /// How a run ended, in a word and a sentence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum RunVerdict {
     /// Its rules held.
     Passed,
     /// A rule did not hold, or could not be known, or it did not come to its end.
@@ -17,32 +17,32 @@ pub enum Verdict {
     Invalid,
 }
 
-impl Verdict {
+impl RunVerdict {
     /// The word.
     pub const fn word(self) -> &'static str {
         match self {
-            Verdict::Passed => "Passed.",
-            Verdict::Failed => "Failed.",
-            Verdict::Invalid => "The tester was saturated, this result is not valid.",
+            RunVerdict::Passed => "Passed.",
+            RunVerdict::Failed => "Failed.",
+            RunVerdict::Invalid => "The tester was saturated, this result is not valid.",
         }
     }
 }
 
 /// How it ended.
-pub fn verdict(run: &Run) -> Verdict {
+pub fn verdict(run: &Run) -> RunVerdict {
     let invalid = run.findings.iter().any(|finding| finding.gravity == Gravity::Invalid);
     if !run.saturation.is_empty() || invalid {
-        Verdict::Invalid
+        RunVerdict::Invalid
     } else if run.passed() {
-        Verdict::Passed
+        RunVerdict::Passed
     } else {
-        Verdict::Failed
+        RunVerdict::Failed
     }
 }
 
 /// Why that is so.
 pub fn why(run: &Run) -> String {
-    let checks: Vec<&Check> = all_checks(run).collect();
+    let checks: Vec<&CheckResult> = all_checks(run).collect();
     let held = checks.iter().filter(|check| check.held == Some(true)).count();
     let broken = checks.iter().filter(|check| check.held == Some(false)).count();
     let unknown = checks.len() - held - broken;
@@ -70,7 +70,7 @@ pub fn why(run: &Run) -> String {
 }
 
 /// All rules, those of the stages first.
-pub fn all_checks(run: &Run) -> impl Iterator<Item = &Check> {
+pub fn all_checks(run: &Run) -> impl Iterator<Item = &CheckResult> {
     run.stages.iter().flat_map(|stage| &stage.checks).chain(&run.checks)
 }
 
@@ -202,16 +202,16 @@ pub fn tiles(run: &Run) -> Vec<(String, String, String)> {
 
 /// Bytes that the target's process grew by for each client, from the run's beginning to a stage's
 /// end; `None`: it was not observed, or hardly any client came.
-pub fn memory_a_connection(run: &Run, stage: &Stage) -> Option<f64> {
+pub fn memory_a_connection(run: &Run, stage: &StageRun) -> Option<f64> {
     a_connection(run, stage, "target.process.rss")
 }
 
 /// The same of the kernel's objects on the target's machine.
-pub fn kernel_memory_a_connection(run: &Run, stage: &Stage) -> Option<f64> {
+pub fn kernel_memory_a_connection(run: &Run, stage: &StageRun) -> Option<f64> {
     a_connection(run, stage, "target.memory.slab")
 }
 
-fn a_connection(run: &Run, stage: &Stage, figure: &str) -> Option<f64> {
+fn a_connection(run: &Run, stage: &StageRun, figure: &str) -> Option<f64> {
     let at_end = |name: &str| -> Option<(f64, f64)> {
         let cells = run.series.times_ms().iter().zip(run.series.values(name));
         let read = cells.filter_map(|(at, cell)| Some((*at, (*cell)?)));
@@ -226,7 +226,7 @@ fn a_connection(run: &Run, stage: &Stage, figure: &str) -> Option<f64> {
 }
 
 /// How long it took until all of a stage's clients were there; `None`: they never were.
-pub fn all_bound_ms(stage: &Stage) -> Option<u64> {
+pub fn all_bound_ms(stage: &StageRun) -> Option<u64> {
     let there = stage.counts.online >= stage.clients || {
         let errors = stage.counts.causes.errors();
         errors == 0 && stage.arrived_ms < stage.to_ms

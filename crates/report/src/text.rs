@@ -3,10 +3,10 @@
 //! At most 100 columns, no colours, no control characters but the ends of lines.
 
 use crate::grid::{Grid, wrapped};
-use crate::summary::{self, Verdict};
+use crate::summary::{self, RunVerdict};
 use crate::{escape, figure};
 use lab::cause::{Cause, Phase};
-use lab::run::{Account, Finding, Gravity, Run, Stage};
+use lab::run::{Balance, Finding, Gravity, Run, StageRun};
 use lab::timing::{Spectrum, Timing};
 
 /// Columns, at most.
@@ -32,13 +32,13 @@ pub fn text(run: &Run) -> String {
 
 fn head(out: &mut String, run: &Run) {
     let word = match summary::verdict(run) {
-        Verdict::Passed => "PASSED",
-        Verdict::Failed => "FAILED",
-        Verdict::Invalid => "NOT VALID",
+        RunVerdict::Passed => "PASSED",
+        RunVerdict::Failed => "FAILED",
+        RunVerdict::Invalid => "NOT VALID",
     };
     out.push_str(&format!("{word}  {}\n", escape::line(&run.name, 80)));
-    if summary::verdict(run) == Verdict::Invalid {
-        out.push_str(&wrapped(Verdict::Invalid.word(), "", WIDTH));
+    if summary::verdict(run) == RunVerdict::Invalid {
+        out.push_str(&wrapped(RunVerdict::Invalid.word(), "", WIDTH));
         for why in run.saturation.iter().take(ROWS_MAX) {
             paragraph(out, why, "  ");
         }
@@ -132,7 +132,7 @@ fn stages(out: &mut String, run: &Run) {
     more(out, run.skipped.len());
 }
 
-fn stage_row(run: &Run, stage: &Stage) -> Vec<String> {
+fn stage_row(run: &Run, stage: &StageRun) -> Vec<String> {
     let held = stage.checks.iter().filter(|check| check.held == Some(true)).count();
     let times = |timing: Timing| {
         summary::two(&stage.counts.timings.of(timing).corrected).replace(" / ", "/")
@@ -265,7 +265,7 @@ fn rules(out: &mut String, run: &Run) {
 }
 
 /// A sum in one line: `attempts 431,233 = open 0 + ended 431,233`.
-pub fn proof(account: &Account) -> String {
+pub fn proof(account: &Balance) -> String {
     const PARTS_MAX: usize = 60;
     let count = |value: u64| figure::count(value as f64);
     let parts = account.parts.iter().filter(|(_, count)| *count > 0);

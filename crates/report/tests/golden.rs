@@ -5,7 +5,7 @@
 
 mod runs;
 
-use lab::compare::{Better, Comparison, Interval, Row};
+use lab::compare::{Better, Comparison, ComparisonRow, Interval};
 use std::path::PathBuf;
 
 fn path(name: &str) -> PathBuf {
@@ -29,15 +29,17 @@ fn elements(page: &str) -> String {
 }
 
 fn comparison() -> Comparison {
-    let row = |figure: &str, values: [f64; 2], interval: Option<[f64; 2]>, better: Better| Row {
-        figure: figure.to_owned(),
-        meaning: format!("What {figure} means."),
-        values,
-        shown: values.map(|value| format!("{value:.1} ms")),
-        change: (values[0] != 0.0).then(|| values[1] / values[0] - 1.0),
-        interval: interval.map(|[low, high]| Interval { low, high }),
-        better,
-        method: "bootstrap over rows".to_owned(),
+    let row = |figure: &str, values: [f64; 2], interval: Option<[f64; 2]>, better: Better| {
+        ComparisonRow {
+            figure: figure.to_owned(),
+            meaning: format!("What {figure} means."),
+            values,
+            shown: values.map(|value| format!("{value:.1} ms")),
+            change: (values[0] != 0.0).then(|| values[1] / values[0] - 1.0),
+            interval: interval.map(|[low, high]| Interval { low, high }),
+            better,
+            method: "bootstrap over rows".to_owned(),
+        }
     };
     Comparison {
         names: ["monday".to_owned(), "tuesday".to_owned()],

@@ -2,10 +2,10 @@
 
 mod runs;
 
-use lab::compare::{Better, Comparison, Row as Compared};
-use lab::host::{Fitness, Row};
-use lab::run::{Check, Finding, Gravity, Note, Run, Stage};
-use lab::series::{Column, Kind, Reading, Unit};
+use lab::compare::{Better, Comparison, ComparisonRow as Compared};
+use lab::host::{Fitness, HostRow};
+use lab::run::{CheckResult, Finding, Gravity, Note, Run, StageRun};
+use lab::series::{Column, FigureKind, Reading, Unit};
 use runs::account;
 use std::borrow::Cow;
 
@@ -71,14 +71,16 @@ const LISTS: [List; 10] = [
     List {
         what: "rules",
         fill: |run, n| {
-            run.checks.push(Check { rule: format!("rule-{n:03}"), value: None, held: None });
+            run.checks.push(CheckResult { rule: format!("rule-{n:03}"), value: None, held: None });
         },
         rows: ["<tr><th><code>rule-", "\n  rule-"],
         most: [60, 40],
     },
     List {
         what: "stages",
-        fill: |run, n| run.stages.push(Stage { name: format!("stage-{n:03}"), ..Stage::default() }),
+        fill: |run, n| {
+            run.stages.push(StageRun { name: format!("stage-{n:03}"), ..StageRun::default() })
+        },
         rows: ["<tr><th>stage-", "\n  stage-"],
         most: [64, 40],
     },
@@ -92,7 +94,7 @@ const LISTS: [List; 10] = [
 
 fn setting(run: &mut Run, n: usize) {
     let text = String::new;
-    let row = Row {
+    let row = HostRow {
         item: text(),
         value: text(),
         need: text(),
@@ -139,7 +141,7 @@ fn a_terminal_shows_so_much_of_each_list_and_tells_how_much_more_there_is() {
 
 #[test]
 fn figures_without_a_chart_are_shown_up_to_so_many() {
-    for (owner, kind) in [("server.", Kind::Gauge), ("target.tcp.", Kind::Total)] {
+    for (owner, kind) in [("server.", FigureKind::Gauge), ("target.tcp.", FigureKind::Total)] {
         let list = |count: usize| {
             let mut run = Run::default();
             for value in [1.0, 2.0] {

@@ -3,7 +3,7 @@
 mod markup;
 mod runs;
 
-use lab::compare::{Better, Comparison, Interval, Row};
+use lab::compare::{Better, Comparison, ComparisonRow, Interval};
 use lab::run::Run;
 use std::fs;
 
@@ -166,15 +166,17 @@ fn writes_samples() {
 }
 
 fn comparison(text: &str) -> Comparison {
-    let row = |figure: &str, values: [f64; 2], interval: Option<[f64; 2]>, better: Better| Row {
-        figure: figure.to_owned(),
-        meaning: text.to_owned(),
-        values,
-        shown: values.map(|value| format!("{value:.1} ms")),
-        change: Some(values[1] / values[0] - 1.0),
-        interval: interval.map(|[low, high]| Interval { low, high }),
-        better,
-        method: "the runs' own spread (5 and 5 runs)".to_owned(),
+    let row = |figure: &str, values: [f64; 2], interval: Option<[f64; 2]>, better: Better| {
+        ComparisonRow {
+            figure: figure.to_owned(),
+            meaning: text.to_owned(),
+            values,
+            shown: values.map(|value| format!("{value:.1} ms")),
+            change: Some(values[1] / values[0] - 1.0),
+            interval: interval.map(|[low, high]| Interval { low, high }),
+            better,
+            method: "the runs' own spread (5 and 5 runs)".to_owned(),
+        }
     };
     Comparison {
         names: ["ladder of Monday".to_owned(), text.to_owned()],

@@ -13,12 +13,12 @@ mod token_shelf;
 mod user_book;
 
 pub use settings::{HttpSettings, Settings, TokenSettings};
-pub use user_book::Submit;
+pub use user_book::SubmitUsers;
 
 use crate::clock;
-use guard::http::{NoVerdict, Verdict};
-use guard::{Errands, Gate};
-use lane::{Asked, Lane, Room, Turn};
+use guard::http::{NoVerdict, ServiceVerdict};
+use guard::{AccessControl, Errands};
+use lane::{Asked, Lane, LaneLimits, Turn};
 use model::id::ShardId;
 use model::ports::access::{Access, Admission, Question};
 use model::ports::log::Completion;
@@ -42,16 +42,16 @@ pub fn unusable(settings: &Settings) -> Option<String> {
 pub type Tell = Box<dyn Fn(ShardId, u64, Admission) + Send + Sync>;
 
 /// The ways out.
-pub struct Outward {
+pub struct Outbound {
     /// To the log that holds users.
-    pub submit: Submit,
+    pub submit: SubmitUsers,
     /// To the shards.
     pub tell: Tell,
 }
 
 /// What was done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct AccessCounts {
     /// Questions that wait now.
     pub waiting: u64,
     /// Questions that were answered by a thread.
@@ -68,7 +68,7 @@ pub struct Counts {
 
 /// The way to users and rules.
 pub struct Entrance {
-    desk: Arc<Desk>,
+    shared: Arc<AccessShared>,
     book: Arc<UserBook>,
     tokens: Arc<TokenShelf>,
     /// The keys' thread.
@@ -76,8 +76,8 @@ pub struct Entrance {
 }
 
 /// What the threads share.
-struct Desk {
-    gate: Arc<Gate>,
+struct AccessShared {
+    access_control: Arc<AccessControl>,
     settings: RwLock<(Settings, Arc<Service>)>,
     hashing: Arc<Lane>,
     asking: Arc<Lane>,
@@ -101,13 +101,15 @@ impl Entrance {
     /// and new.
     pub fn new(settings: Settings, seed: [u8; 32]) -> Result<Arc<Entrance>, String> {
         let (guarded, files) = settings.load()?;
-        let gate = Arc::new(Gate::new(guarded, files, seed));
+        let access_control = Arc::new(AccessControl::new(guarded, files, seed));
         let service = Arc::new(Service::new(&settings));
-        let room =
-            Room { waiting_max: settings.waiting_max, a_source_max: settings.waiting_a_source_max };
+        let room = LaneLimits {
+            waiting_max: settings.waiting_max,
+            a_source_max: settings.waiting_a_source_max,
+        };
         let lane = || Lane::new(room);
-        let desk = Desk {
-            gate: gate.clone(),
+        let shared = AccessShared {
+            access_control: access_control.clone(),
             hashing: lane(),
             asking: lane(),
             settings: RwLock::new((settings, service)),
@@ -116,9 +118,9 @@ impl Entrance {
             over: Mutex::new(false),
             ended: Condvar::new(),
         };
-        let book = Arc::new(UserBook::new(gate));
+        let book = Arc::new(UserBook::new(access_control));
         let tokens = Arc::new(TokenShelf::new(book.clone()));
-        Ok(Arc::new(Entrance { desk: Arc::new(desk), book, tokens, fetcher: Mutex::default() }))
+        Ok(Arc::new(Entrance { shared: Arc::new(shared), book, tokens, fetcher: Mutex::default() }))
     }
 
     /// A row of [`model::ports::log::Table::Users`] that the log kept. False: it cannot be read.
@@ -132,16 +134,16 @@ impl Entrance {
     }
 
     /// Starts the threads. From now on questions are resolved and the book can be changed.
-    pub fn begin(&self, outward: Outward) -> Result<(), String> {
-        self.book.begin(outward.submit);
+    pub fn begin(&self, outbound: Outbound) -> Result<(), String> {
+        self.book.begin(outbound.submit);
         // A second one is as good as the first.
-        let _ = self.desk.tell.set(outward.tell);
+        let _ = self.shared.tell.set(outbound.tell);
         self.start_threads()
     }
 
     /// What a broker asks. One serves all shards.
     pub fn access(&self) -> Arc<dyn Access> {
-        self.desk.gate.clone()
+        self.shared.access_control.clone()
     }
 
     /// The book, for the API.
@@ -162,9 +164,9 @@ impl Entrance {
         number: u64,
         question: Box<Question>,
     ) -> Result<(), Admission> {
-        let known = self.desk.gate.known(clock::unix_s(), &question);
-        self.desk.hashing.put(Asked { shard, number, question, known }).map_err(|(why, _)| {
-            self.desk.tally.refused_full.fetch_add(1, Ordering::Relaxed);
+        let known = self.shared.access_control.known(clock::unix_s(), &question);
+        self.shared.hashing.put(Asked { shard, number, question, known }).map_err(|(why, _)| {
+            self.shared.tally.refused_full.fetch_add(1, Ordering::Relaxed);
             Admission::Refused(why)
         })
     }
@@ -179,26 +181,26 @@ impl Entrance {
     pub fn reload(&self, settings: Settings) -> Result<(), String> {
         let (guarded, files) = settings.load()?;
         let service = Arc::new(Service::new(&settings));
-        let mut current = self.desk.settings.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.shared.settings.write().unwrap_or_else(PoisonError::into_inner);
         let place = |settings: &Settings| settings.token.as_ref()?.jwks_url.clone();
         if place(&current.0) != place(&settings) {
-            self.desk.gate.learn(guard::token::Keys::default());
+            self.shared.access_control.learn(guard::token::Keys::default());
         }
         *current = (settings, service);
         drop(current);
-        self.desk.gate.replace(guarded, files);
-        self.desk.ended.notify_all();
+        self.shared.access_control.replace(guarded, files);
+        self.shared.ended.notify_all();
         self.start_threads()
     }
 
     /// Answers every question that waits, with a refusal, and whoever waits for the log; then the
     /// threads are gone. To be called when the shards have ended.
     pub fn close(&self) {
-        *self.desk.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.desk.ended.notify_all();
+        *self.shared.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.shared.ended.notify_all();
         self.book.close();
-        self.desk.hashing.close();
-        self.desk.asking.close();
+        self.shared.hashing.close();
+        self.shared.asking.close();
         let fetcher = self.fetcher.lock().unwrap_or_else(PoisonError::into_inner).take();
         if fetcher.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that fetches keys panicked");
@@ -206,35 +208,36 @@ impl Entrance {
     }
 
     /// What was done so far.
-    pub fn counts(&self) -> Counts {
-        let Desk { gate, hashing, asking, tally, .. } = &*self.desk;
+    pub fn counts(&self) -> AccessCounts {
+        let AccessShared { access_control, hashing, asking, tally, .. } = &*self.shared;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
+        AccessCounts {
             waiting: (hashing.waiting() + asking.waiting()) as u64,
             resolved: count(&tally.resolved),
             asked: count(&tally.asked),
             ask_failures: count(&tally.ask_failures),
             refused_full: count(&tally.refused_full),
-            remembered: gate.remembered(),
+            remembered: access_control.remembered(),
         }
     }
 
     /// Those that are wanted and do not run.
     fn start_threads(&self) -> Result<(), String> {
-        let settings = self.desk.settings.read().unwrap_or_else(PoisonError::into_inner).0.clone();
-        let desk = self.desk.clone();
-        let hash = Arc::new(move |turn, asked| desk.work(turn, asked, false));
-        self.desk.hashing.start("access", settings.threads, hash)?;
+        let settings =
+            self.shared.settings.read().unwrap_or_else(PoisonError::into_inner).0.clone();
+        let shared = self.shared.clone();
+        let hash = Arc::new(move |turn, asked| shared.work(turn, asked, false));
+        self.shared.hashing.start("access", settings.threads, hash)?;
         if !settings.asks() {
             return Ok(());
         }
-        let desk = self.desk.clone();
-        let ask = Arc::new(move |turn, asked| desk.work(turn, asked, true));
-        self.desk.asking.start("access-ask", settings.ask_threads, ask)?;
+        let shared = self.shared.clone();
+        let ask = Arc::new(move |turn, asked| shared.work(turn, asked, true));
+        self.shared.asking.start("access-ask", settings.ask_threads, ask)?;
         let mut fetcher = self.fetcher.lock().unwrap_or_else(PoisonError::into_inner);
         if fetcher.is_none() {
-            let desk = self.desk.clone();
-            let run = move || desk.keep_keys();
+            let shared = self.shared.clone();
+            let run = move || shared.keep_keys();
             let thread = Builder::new().name("access-keys".into()).spawn(run);
             *fetcher = Some(thread.map_err(|error| format!("no thread for keys: {error}"))?);
         }
@@ -242,7 +245,7 @@ impl Entrance {
     }
 }
 
-impl Desk {
+impl AccessShared {
     /// One question, on a thread of a lane.
     fn work(&self, turn: Turn, asked: Asked, asks: bool) {
         if matches!(turn, Turn::TooLate) {
@@ -250,8 +253,8 @@ impl Desk {
             return self.answer(&asked, Admission::Refused(Denial::Unavailable));
         }
         let service = self.service();
-        let mut errands = Thread { desk: self, service: &service, asks };
-        let admission = self.gate.resolve(clock::unix_s(), &asked.question, &mut errands);
+        let mut errands = Thread { shared: self, service: &service, asks };
+        let admission = self.access_control.resolve(clock::unix_s(), &asked.question, &mut errands);
         if !matches!(admission, Admission::Later) {
             self.tally.resolved.fetch_add(1, Ordering::Relaxed);
             return self.answer(&asked, admission);
@@ -292,7 +295,7 @@ impl Desk {
             // What was fetched for settings that are gone is not wanted any more.
             let current = self.settings.read().unwrap_or_else(PoisonError::into_inner);
             if Arc::ptr_eq(service, &current.1) {
-                self.gate.learn(keys);
+                self.access_control.learn(keys);
             }
         })
     }
@@ -304,7 +307,7 @@ impl Desk {
 
 /// What a thread may do of what takes its time.
 struct Thread<'a> {
-    desk: &'a Desk,
+    shared: &'a AccessShared,
     service: &'a Arc<Service>,
     /// It may ask others.
     asks: bool,
@@ -315,20 +318,20 @@ impl Errands for Thread<'_> {
         true
     }
 
-    fn ask(&mut self, question: &str) -> Option<Result<Verdict, NoVerdict>> {
+    fn ask(&mut self, question: &str) -> Option<Result<ServiceVerdict, NoVerdict>> {
         if !self.asks {
             return None;
         }
-        self.desk.tally.asked.fetch_add(1, Ordering::Relaxed);
+        self.shared.tally.asked.fetch_add(1, Ordering::Relaxed);
         let answer = self.service.ask(question);
         if answer.is_err() {
-            self.desk.tally.ask_failures.fetch_add(1, Ordering::Relaxed);
+            self.shared.tally.ask_failures.fetch_add(1, Ordering::Relaxed);
         }
         Some(answer)
     }
 
     fn fetch_keys(&mut self) -> Option<bool> {
-        self.asks.then(|| self.desk.fetch_keys(self.service))
+        self.asks.then(|| self.shared.fetch_keys(self.service))
     }
 }
 

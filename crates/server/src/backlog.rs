@@ -9,7 +9,7 @@ use base::hash::HashKey;
 use model::event::Event;
 use model::id::{ProductKey, ShardId};
 use model::ports::backlog::Backlog;
-use model::ports::log::{Call, Completion, Done, Page, Pull, Read, Standing, StoreError};
+use model::ports::log::{Call, Completion, Done, Page, Pull, Read, StoreError, TimelineStatus};
 use model::ports::log::{Ticket, Write};
 use model::timeline::{ReaderId, Seq, Space, TimelineId};
 use std::collections::HashMap;
@@ -37,13 +37,13 @@ pub struct HookBacklog {
     shards: u16,
     /// By the webhook's number; absent for one that wants no Reports.
     timelines: Vec<Option<TimelineId>>,
-    desk: Mutex<Desk>,
+    state: Mutex<BacklogState>,
     /// Something was answered or appended, or all is over.
     told: Condvar,
 }
 
 #[derive(Default)]
-struct Desk {
+struct BacklogState {
     last_ticket: Ticket,
     /// Calls under way, and their answers until they are taken.
     calls: HashMap<Ticket, Option<Result<Done, StoreError>>>,
@@ -61,20 +61,20 @@ pub fn timeline(home: HashKey, url: &str, product: Option<&ProductKey>) -> Timel
 impl HookBacklog {
     /// The backlog of webhooks with these timelines.
     pub fn new(shards: u16, timelines: Vec<Option<TimelineId>>, submit: Submit) -> HookBacklog {
-        let desk = Desk { news: vec![true; timelines.len()], ..Desk::default() };
-        HookBacklog { submit, shards, timelines, desk: Mutex::new(desk), told: Condvar::new() }
+        let state = BacklogState { news: vec![true; timelines.len()], ..BacklogState::default() };
+        HookBacklog { submit, shards, timelines, state: Mutex::new(state), told: Condvar::new() }
     }
 
     /// A log has answered.
     pub fn complete(&self, completions: Vec<Completion>) {
-        let mut desk = self.lock();
+        let mut state = self.lock();
         for (ticket, answer) in completions {
             // Nobody waits any more for what was given up at the close.
-            if let Some(place) = desk.calls.get_mut(&ticket) {
+            if let Some(place) = state.calls.get_mut(&ticket) {
                 *place = Some(answer);
             }
         }
-        drop(desk);
+        drop(state);
         self.told.notify_all();
     }
 
@@ -96,21 +96,22 @@ impl HookBacklog {
 
     /// Hands calls over together. The answer of the last one, or the first error.
     fn calls(&self, shard: u16, calls: Vec<Call>) -> Result<Done, StoreError> {
-        let mut desk = self.lock();
-        let first = desk.last_ticket + 1;
+        let mut state = self.lock();
+        let first = state.last_ticket + 1;
         let calls: Vec<_> = (first..).zip(calls).collect();
         let tickets = first..first + calls.len() as Ticket;
-        desk.last_ticket = tickets.end - 1;
-        desk.calls.extend(tickets.clone().map(|ticket| (ticket, None)));
-        drop(desk);
+        state.last_ticket = tickets.end - 1;
+        state.calls.extend(tickets.clone().map(|ticket| (ticket, None)));
+        drop(state);
         let taken = (self.submit)(ShardId(shard), calls);
-        let is_open = |desk: &Desk, ticket| desk.calls.get(&ticket).is_some_and(Option::is_none);
-        let waits = |desk: &mut Desk| {
-            taken && !desk.closed && tickets.clone().any(|ticket| is_open(desk, ticket))
+        let is_open =
+            |state: &BacklogState, ticket| state.calls.get(&ticket).is_some_and(Option::is_none);
+        let waits = |state: &mut BacklogState| {
+            taken && !state.closed && tickets.clone().any(|ticket| is_open(state, ticket))
         };
-        let desk = self.told.wait_while(self.lock(), waits);
-        let mut desk = desk.unwrap_or_else(PoisonError::into_inner);
-        let answers = tickets.clone().map(|ticket| desk.calls.remove(&ticket).flatten());
+        let state = self.told.wait_while(self.lock(), waits);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let answers = tickets.clone().map(|ticket| state.calls.remove(&ticket).flatten());
         let answers: Vec<_> = answers.collect();
         let each = |_, answer: Option<_>| answer.unwrap_or(Err(StoreError::Busy));
         answers.into_iter().try_fold(Done::Written, each)
@@ -129,7 +130,7 @@ impl HookBacklog {
         }
     }
 
-    fn standing(&self, timeline: TimelineId, shard: u16) -> Result<Standing, StoreError> {
+    fn standing(&self, timeline: TimelineId, shard: u16) -> Result<TimelineStatus, StoreError> {
         match self.call(shard, Call::Read(Read::Standing { timeline, reader: READER }))? {
             Done::Standing(standing) => Ok(standing),
             _ => Err(StoreError::Damaged),
@@ -172,9 +173,9 @@ impl HookBacklog {
         self.timelines.get(hook).copied().flatten().ok_or(StoreError::TooLarge)
     }
 
-    /// Nothing panics half way through a change of the desk.
-    fn lock(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Nothing panics half way through a change of the state.
+    fn lock(&self) -> MutexGuard<'_, BacklogState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -214,12 +215,13 @@ impl Backlog for HookBacklog {
     }
 
     fn wait(&self, hook: usize, ms_max: u64) -> bool {
-        let quiet =
-            |desk: &mut Desk| !desk.closed && !desk.news.get(hook).is_some_and(|&news| news);
+        let quiet = |state: &mut BacklogState| {
+            !state.closed && !state.news.get(hook).is_some_and(|&news| news)
+        };
         let waited =
             self.told.wait_timeout_while(self.lock(), Duration::from_millis(ms_max), quiet);
-        let mut desk = waited.unwrap_or_else(PoisonError::into_inner).0;
-        desk.news.get_mut(hook).is_some_and(std::mem::take)
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.news.get_mut(hook).is_some_and(std::mem::take)
     }
 
     fn event(&self, body: &[u8]) -> Option<Event> {
@@ -299,7 +301,7 @@ mod tests {
                     Some(Ok(Done::Page(Page { messages, more: false })))
                 }
                 Call::Read(_) => {
-                    Some(Ok(Done::Standing(Standing { last: 9, ..Default::default() })))
+                    Some(Ok(Done::Standing(TimelineStatus { last: 9, ..Default::default() })))
                 }
                 Call::Write(Write::Remove { seqs, .. }) => {
                     seqs.iter().for_each(|seq| assert!(left.remove(seq)));
@@ -319,9 +321,11 @@ mod tests {
         let writes: Arc<Mutex<Vec<Write>>> = Arc::default();
         let seen = writes.clone();
         let backlog = backlog(move |call| match call {
-            Call::Read(_) => {
-                Some(Ok(Done::Standing(Standing { last: 9, cursor: 4, ..Default::default() })))
-            }
+            Call::Read(_) => Some(Ok(Done::Standing(TimelineStatus {
+                last: 9,
+                cursor: 4,
+                ..Default::default()
+            }))),
             Call::Write(write) => {
                 seen.lock().expect("no panic").push(write);
                 Some(Ok(Done::Written))

@@ -14,9 +14,9 @@ pub mod map;
 pub mod settings;
 
 pub use map::{Direction, Topic};
-pub use settings::{Local, Settings};
+pub use settings::{LocalBroker, Settings};
 
-use client::{Fault, Session};
+use client::{ConnectError, Session};
 use legs::Legs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// How a bridge is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct BridgeStatus {
     /// Its name in the configuration.
     pub name: String,
     /// Whether the remote broker has accepted it.
@@ -45,12 +45,12 @@ pub struct Status {
 /// What a bridge's thread shares with whoever asks.
 #[derive(Default)]
 struct Shared {
-    status: Mutex<Status>,
+    status: Mutex<BridgeStatus>,
     stop: AtomicBool,
 }
 
 impl Shared {
-    fn status(&self) -> MutexGuard<'_, Status> {
+    fn status(&self) -> MutexGuard<'_, BridgeStatus> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,11 +62,11 @@ pub struct Bridges {
 }
 
 /// Starts a thread for each bridge that is to start. An error says what to change.
-pub fn start(all: Vec<Settings>, local: &Local) -> Result<Bridges, String> {
+pub fn start(all: Vec<Settings>, local: &LocalBroker) -> Result<Bridges, String> {
     let mut bridges = Bridges::default();
     for settings in all.into_iter().filter(|settings| settings.start) {
         settings.check()?;
-        let named = |fault: Fault| format!("bridge {}: {fault}", settings.name);
+        let named = |fault: ConnectError| format!("bridge {}: {fault}", settings.name);
         let remote = Session::new(settings.remote()?).map_err(named)?;
         let ours = Session::new(settings.ours(local)?).map_err(named)?;
         let shared = Arc::new(Shared::default());
@@ -86,7 +86,7 @@ const LOOK: Duration = Duration::from_millis(250);
 
 impl Bridges {
     /// How they are.
-    pub fn status(&self) -> Vec<Status> {
+    pub fn status(&self) -> Vec<BridgeStatus> {
         self.threads.iter().map(|(shared, _)| shared.status().clone()).collect()
     }
 

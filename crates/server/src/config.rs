@@ -12,7 +12,7 @@ mod key;
 mod limits;
 mod listeners;
 pub mod mosquitto;
-mod presence;
+mod presence_section;
 mod print;
 mod problem;
 mod products;
@@ -32,18 +32,20 @@ use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
 use toml_edit::{Document, TableLike};
 
-pub use access::{Access, Hash, HashCost, HiddenList, Http, Token};
-pub use bridges::{Bridge, BridgeProtocol};
+pub use access::{AccessSection, HashCost, HashSetting, HiddenList, Http, Token};
+pub use bridges::{BridgeProtocol, BridgeSection};
 pub use key::Hidden;
 pub use listeners::{
-    Anonymous, ClientCertificates, Identity, ListenAddress, Listener, ListenerProtocol,
-    ProxyHeader, TlsMin, WebSocketAt,
+    AnonymousClients, CertificateRequest, IdentityName, ListenAddress, ListenSection,
+    ListenerProtocol, ProxyHeader, TlsMin, WebSocketAt,
 };
-pub use presence::{DirectoryAt, Presence};
-pub use print::{Change, Changes};
-pub use problem::{ConfigError, Problem};
-pub use sections::{Api, Fsync, LogFormat, Server, Store, Tls, Webhook};
-pub use topics::{Mqtt, Rewrite, Subscribe};
+pub use presence_section::{DirectoryAt, PresenceSection};
+pub use print::{Changes, SettingChange};
+pub use problem::{ConfigError, ConfigProblem};
+pub use sections::{
+    ApiSection, FsyncSetting, LogFormat, ServerSection, StoreSection, TlsSection, WebhookSection,
+};
+pub use topics::{AutoSubscribeSection, MqttSection, Rewrite};
 
 use key::Section;
 pub(crate) use sections::SHARDS_MAX;
@@ -97,29 +99,29 @@ const SECTIONS: [(&str, &str); 12] = [
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// `[server]`.
-    pub server: Server,
+    pub server: ServerSection,
     /// `[listen.NAME]`, in the file's order, the ones not enabled included.
-    pub listen: Vec<Listener>,
+    pub listen: Vec<ListenSection>,
     /// `[tls]`.
-    pub tls: Tls,
+    pub tls: TlsSection,
     /// `[api]`.
-    pub api: Api,
+    pub api: ApiSection,
     /// `[limits]`, with those of `[mqtt]` in their place.
     pub limits: Limits,
     /// `[mqtt]`.
-    pub mqtt: Mqtt,
+    pub mqtt: MqttSection,
     /// `[access]`.
-    pub access: Access,
+    pub access: AccessSection,
     /// `[store]`.
-    pub store: Store,
-    /// `[presence]`.
-    pub presence: Presence,
+    pub store: StoreSection,
+    /// `[presence_section]`.
+    pub presence: PresenceSection,
     /// `[products.KEY]`, in the file's order.
     pub products: Vec<Product>,
     /// `[bridge.NAME]`, in the file's order.
-    pub bridges: Vec<Bridge>,
+    pub bridges: Vec<BridgeSection>,
     /// `[[webhook]]`.
-    pub webhooks: Vec<Webhook>,
+    pub webhooks: Vec<WebhookSection>,
     /// What is allowed but should be known, a sentence each. To be logged at the start.
     pub warnings: Vec<String>,
 }
@@ -147,7 +149,7 @@ impl Config {
         let name = path.display().to_string();
         match read(path) {
             Ok(text) => Config::parse(&name, &text, env),
-            Err(error) => Err(one(Problem {
+            Err(error) => Err(one(ConfigProblem {
                 place: name,
                 key: String::new(),
                 value: None,
@@ -165,7 +167,7 @@ impl Config {
     ) -> Result<Config, ConfigError> {
         let document = Document::parse(text).map_err(|error| {
             let line = error.span().map_or(1, |span| reader::line(text, span.start));
-            one(Problem {
+            one(ConfigProblem {
                 place: format!("{name}:{line}"),
                 key: String::new(),
                 value: None,
@@ -204,7 +206,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
     reader.top(root, &SECTIONS.map(|(name, _)| name));
     let server = reader.single(root, "server");
     // Before the listeners: whether there is a certificate decides which there are by default.
-    let tls: Tls = reader.single(root, "tls");
+    let tls: TlsSection = reader.single(root, "tls");
     let listen = listeners(root, &tls, reader);
     let api = reader.single(root, "api");
     let limits: Limits = reader.single(root, "limits");
@@ -229,9 +231,9 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
     }
 }
 
-fn mqtt(root: &dyn TableLike, reader: &mut Reader<'_>) -> Mqtt {
+fn mqtt(root: &dyn TableLike, reader: &mut Reader<'_>) -> MqttSection {
     let (sheet, table) = reader.outer(root, "mqtt");
-    let mut mqtt = Mqtt::blank("").expect("a single section needs no name");
+    let mut mqtt = MqttSection::blank("").expect("a single section needs no name");
     reader.fill(&sheet, table, &["rewrite", "auto_subscribe"], &mut mqtt);
     if let Some(table) = table {
         mqtt.rewrites = reader.list(table, Some(&sheet), "rewrite", REWRITES_MAX);
@@ -240,16 +242,16 @@ fn mqtt(root: &dyn TableLike, reader: &mut Reader<'_>) -> Mqtt {
     mqtt
 }
 
-fn access(root: &dyn TableLike, reader: &mut Reader<'_>) -> Access {
+fn access(root: &dyn TableLike, reader: &mut Reader<'_>) -> AccessSection {
     let (sheet, table) = reader.outer(root, "access");
-    let mut access = Access::blank("").expect("a single section needs no name");
+    let mut access = AccessSection::blank("").expect("a single section needs no name");
     reader.fill(&sheet, table, &["token", "http"], &mut access);
     access.token = reader.inner(&sheet, table, "token");
     access.http = reader.inner(&sheet, table, "http");
     access
 }
 
-fn bridges(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<Bridge> {
+fn bridges(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<BridgeSection> {
     let mut bridges = Vec::new();
     for (name, sheet, table) in reader.named(root, "bridge", BRIDGES_MAX) {
         if let Some(mut bridge) = reader.blank(&name, &sheet) {
@@ -260,7 +262,11 @@ fn bridges(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<Bridge> {
     bridges
 }
 
-fn listeners(root: &dyn TableLike, tls: &Tls, reader: &mut Reader<'_>) -> Vec<Listener> {
+fn listeners(
+    root: &dyn TableLike,
+    tls: &TlsSection,
+    reader: &mut Reader<'_>,
+) -> Vec<ListenSection> {
     if !root.contains_key("listen") {
         let mut listeners = usual_listeners(tls.certificate.is_some());
         for listener in &mut listeners {
@@ -279,12 +285,12 @@ fn listeners(root: &dyn TableLike, tls: &Tls, reader: &mut Reader<'_>) -> Vec<Li
 }
 
 /// The listeners of a server that was told of none.
-fn usual_listeners(has_certificate: bool) -> Vec<Listener> {
+fn usual_listeners(has_certificate: bool) -> Vec<ListenSection> {
     let on = |name: &str, port: u16, protocol: ListenerProtocol| {
         let address = ListenAddress::Tcp(([127, 0, 0, 1], port).into());
-        Listener { address, protocol, ..Listener::named(name) }
+        ListenSection { address, protocol, ..ListenSection::named(name) }
     };
-    let with = |listener: Listener, web_socket| Listener { web_socket, ..listener };
+    let with = |listener: ListenSection, web_socket| ListenSection { web_socket, ..listener };
     let at = |path: &str| WebSocketAt::Path(path.into());
     let mut listeners = vec![
         with(on("any", 7000, ListenerProtocol::Any), WebSocketAt::Usual),
@@ -294,7 +300,7 @@ fn usual_listeners(has_certificate: bool) -> Vec<Listener> {
         with(on("mqtt-ws", 8083, ListenerProtocol::Mqtt), at("/mqtt")),
     ];
     if has_certificate {
-        let tls = |listener: Listener| Listener { tls: true, ..listener };
+        let tls = |listener: ListenSection| ListenSection { tls: true, ..listener };
         listeners.extend([
             tls(on("miops", 7002, ListenerProtocol::Miop)),
             tls(with(on("wss", 7004, ListenerProtocol::Http), at("/miop"))),
@@ -332,6 +338,6 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn one(problem: Problem) -> ConfigError {
+fn one(problem: ConfigProblem) -> ConfigError {
     ConfigError { problems: vec![problem] }
 }

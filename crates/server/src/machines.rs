@@ -9,8 +9,8 @@ use model::close::CloseReason;
 use model::link::{Link, Protocol};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::request::{Delivery, Request};
-use net::connection::{RECORD_BYTES_MAX, Record};
-pub use proto_mqtt::server::Profile;
+use net::connection::{ConnectionRecord, RECORD_BYTES_MAX};
+pub use proto_mqtt::server::ListenerProfile;
 use std::mem::size_of;
 use std::os::fd::OwnedFd;
 
@@ -22,12 +22,13 @@ pub enum ServerMachine {
     Mqtt(proto_mqtt::server::Server),
 }
 
-const _: () = assert!(size_of::<Option<Record<ServerMachine, OwnedFd>>>() <= RECORD_BYTES_MAX);
+const _: () =
+    assert!(size_of::<Option<ConnectionRecord<ServerMachine, OwnedFd>>>() <= RECORD_BYTES_MAX);
 
 impl ServerMachine {
     /// The machine for a connection, `None` when its protocol is not served. `profile` is its
     /// listener's.
-    pub fn new(link: &Link, profile: Profile) -> Option<ServerMachine> {
+    pub fn new(link: &Link, profile: ListenerProfile) -> Option<ServerMachine> {
         match link.protocol {
             Protocol::Miop => {
                 let machine = proto_miop::server::Server::new(profile.bind_ms_max);

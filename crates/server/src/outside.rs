@@ -1,15 +1,15 @@
-//! What a house needs of the world outside its shard: its log, the event feed, whoever answers slow
+//! What a logic needs of the world outside its shard: its log, the event feed, whoever answers slow
 //! questions about access, and whoever carries records to a directory.
 
 use model::event::{ClientEvent, Event};
 use model::ports::access::{Admission, Question};
-use model::ports::directory::{Batch, Fault};
+use model::ports::directory::{Batch, DirectoryError};
 use model::ports::log::{Call, Completion, Ticket};
 use model::pressure::Pressure;
 
-/// Which room of a house calls its log. Each has tickets of its own.
+/// Which service of a logic calls its log. Each has tickets of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Room {
+pub enum Service {
     /// Pushes and devices.
     Hub,
     /// Topics and sessions.
@@ -22,7 +22,7 @@ pub trait Outside {
     /// Hands calls to the shard's log. Completions come by mail. The tickets that come back are
     /// those of calls that were not taken, because too much waits: there will be no completion for
     /// them.
-    fn call(&mut self, room: Room, calls: Vec<(Ticket, Call)>) -> Vec<Ticket>;
+    fn call(&mut self, service: Service, calls: Vec<(Ticket, Call)>) -> Vec<Ticket>;
 
     /// The log has completed these, and the hub is told next.
     fn completed(&mut self, completions: &[Completion]);
@@ -52,5 +52,5 @@ pub trait Outside {
 
     /// Hands over what is to be written to the directory. What became of it comes by mail; an
     /// error: it was not taken.
-    fn copy(&mut self, batches: Vec<Batch>) -> Result<(), Fault>;
+    fn copy(&mut self, batches: Vec<Batch>) -> Result<(), DirectoryError>;
 }

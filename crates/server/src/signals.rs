@@ -1,7 +1,7 @@
 //! SIGTERM and SIGINT let everybody go, a second one ends at once; SIGHUP reloads.
 
 use crate::config::{Config, ConfigError};
-use crate::start::Running;
+use crate::start::RunningServer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -17,7 +17,7 @@ pub fn catch() -> std::io::Result<Caught> {
 /// configuration again, as it was read at the start.
 pub fn serve(
     mut caught: Caught,
-    mut running: Running,
+    mut running: RunningServer,
     load: impl Fn() -> Result<Config, ConfigError>,
 ) -> std::io::Result<()> {
     for signal in caught.0.forever() {

@@ -1,31 +1,31 @@
 //! Builds a server from a configuration, and takes it down again.
 //!
 //! The order matters: first what can refuse (descriptors, data folder, certificates, addresses),
-//! then the shards, the API last, so that nobody is served by half a server. [`Running::join`]
-//! returns when all shards have let their connections go.
+//! then the shards, the API last, so that nobody is served by half a server.
+//! [`RunningServer::join`] returns when all shards have let their connections go.
 
 mod bridges;
 mod doors;
 mod folder;
 mod memory;
-mod presence;
-mod rooms;
+mod presence_setup;
+mod server_outside;
+mod services;
 mod storage;
 mod stream;
 mod sys;
 mod topics;
-mod world;
 
+pub use server_outside::ServerOutside;
 pub(crate) use storage::home_key;
-pub use world::World;
 
-use self::presence::Presence;
+use self::presence_setup::PresenceSetup;
 use crate::access::Entrance;
 use crate::bridge::Bridges;
 use crate::clock;
 use crate::config::{self, Config};
-use crate::house::{Mail, Rooms, ServerHouse, Waiting};
-use crate::machines::Profile;
+use crate::machines::ListenerProfile;
+use crate::shard_logic::{Mail, PeerBacklog, ServerLogic, Services};
 use crate::switchboard::{Mailboxes, ServerLetter, Switchboard};
 use admin::Feed;
 use base::hash::HashKey;
@@ -35,14 +35,14 @@ use hub::{Hub, ReportHook};
 use model::id::ShardId;
 use model::limits::Limits;
 use model::ports::control::Control;
-use model::ports::presence::PresenceOffice;
+use model::ports::presence_queries::PresenceQueries;
 use model::pressure::Gauge;
 use model::product::Product;
 use net::epoll::Epoll;
 use net::layer::tls::TlsServer;
-use net::layer::{Address, Door};
+use net::layer::{ListenEndpoint, ListenerSetup};
 use net::mailbox::Mailbox;
-use net::shard::{Census, Letter};
+use net::shard::{Census, ShardMessage};
 use net::{Shard, descriptors, listen};
 use std::fmt;
 use std::net::SocketAddr;
@@ -71,22 +71,22 @@ fn failed(error: impl fmt::Display) -> StartError {
 }
 
 /// A server at work.
-pub struct Running {
-    switchboard: Switchboard<World>,
+pub struct RunningServer {
+    switchboard: Switchboard<ServerOutside>,
     shards: Vec<JoinHandle<()>>,
-    api: Option<admin::Running>,
+    api: Option<admin::RunningApi>,
     storage: Arc<Storage>,
     tls: Vec<(String, Arc<TlsServer>)>,
     config: Config,
-    listening: Vec<(String, Address)>,
+    listening: Vec<(String, ListenEndpoint)>,
     /// Socket files; removed when this ends.
-    _files: listen::Files,
+    _files: listen::SocketFiles,
     entrance: Arc<Entrance>,
     counts: SysTopics,
     bridges: Mutex<Bridges>,
     memory: memory::Memory,
-    presence: presence::Running,
-    office: Arc<dyn PresenceOffice>,
+    presence: presence_setup::Running,
+    queries: Arc<dyn PresenceQueries>,
     inside: Option<Inside>,
     token_file: Option<PathBuf>,
 }
@@ -95,7 +95,7 @@ pub struct Running {
 /// that belong to them, authorities, revoked certificates, users, rules, keys of tokens, and what
 /// bridges need. Nothing is opened but these.
 pub fn unusable(config: &Config) -> Vec<String> {
-    let alone = |listener: &config::Listener| {
+    let alone = |listener: &config::ListenSection| {
         let listen = vec![listener.clone()];
         doors::load_tls(&Config { listen, ..config.clone() }).err().map(|error| error.to_string())
     };
@@ -107,7 +107,7 @@ pub fn unusable(config: &Config) -> Vec<String> {
 }
 
 /// Starts a server.
-pub fn start(mut config: Config) -> Result<Running, StartError> {
+pub fn start(mut config: Config) -> Result<RunningServer, StartError> {
     let asked = config.clone();
     fit_descriptors(&mut config)?;
     let limits = Arc::new(config.limits.clone());
@@ -119,14 +119,14 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
     let tls = doors::load_tls(&config)?;
     let doors = doors::doors(&config, &tls);
     let topics = Topics::new(&config, random()?)?;
-    let mut presence = Presence::new(&config, random_word()?)?;
+    let mut presence = PresenceSetup::new(&config, random_word()?)?;
     let open = listen::open(&doors, count, limits.tcp_user_timeout_ms).map_err(failed)?;
-    let hooks = rooms::webhooks(&config);
-    let timelines = rooms::report_timelines(folder.home, &hooks);
+    let hooks = services::webhooks(&config);
+    let timelines = services::report_timelines(folder.home, &hooks);
     let seeds = Seeds::new(&config, (&hooks, &timelines), &folder, count)?;
-    let rooms = restored(&config, (&seeds, &topics), &mut folder)?;
+    let services = restored(&config, (&seeds, &topics), &mut folder)?;
     folder.forget_others(&timelines)?;
-    let last_id = rooms.iter().map(|(hub, _)| hub.id_floor().0).fold(0, u64::max);
+    let last_id = services.iter().map(|(hub, _)| hub.id_floor().0).fold(0, u64::max);
     let boxes = boxes(count, &limits)?;
     let storage = Arc::new(folder.start(boxes.clone(), timelines, topics.entrance.clone())?);
     topics.begin(&storage, &boxes)?;
@@ -134,7 +134,7 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
     presence.begin(&config, seeds.seed, (&boxes, &storage, &feed))?;
     let joined = Joined::new(&config, count);
     let (gauge, census) = (Arc::new(Gauge::default()), Arc::new(Census::default()));
-    let outward = Outward {
+    let parts = SharedParts {
         gauge: &gauge,
         census: &census,
         storage: &storage,
@@ -142,23 +142,23 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
         entrance: &topics.entrance,
         presence: &presence,
     };
-    let houses = houses(&seeds, (rooms, joined), &outward, &boxes);
-    let shards = spawn(&config, &seeds, (houses, open.shards), &boxes, &doors)?;
+    let logics = logics(&seeds, (services, joined), &parts, &boxes);
+    let shards = spawn(&config, &seeds, (logics, open.shards), &boxes, &doors)?;
     let switchboard = Switchboard::new(boxes, seeds.home, last_id);
-    let (office, presence) = presence.run(&switchboard, count)?;
-    let parts = rooms::Parts {
+    let (queries, presence) = presence.run(&switchboard, count)?;
+    let parts = services::Parts {
         switchboard: switchboard.clone(),
         feed,
         storage: storage.clone(),
         entrance: topics.entrance.clone(),
-        office: office.clone(),
+        queries: queries.clone(),
         stream: presence.readings(),
     };
-    let api = rooms::start_api(&config, token, hooks, parts)?;
+    let api = services::start_api(&config, token, hooks, parts)?;
     let counts = SysTopics::start(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
     let bridges = inside.as_ref().map(|inside| inside.start(&asked)).transpose()?;
     let memory = memory::Memory::start(limits.memory_max, gauge, census);
-    Ok(Running {
+    Ok(RunningServer {
         switchboard,
         shards,
         api,
@@ -170,7 +170,7 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
         memory: memory.map_err(failed)?,
         bridges: Mutex::new(bridges.unwrap_or_default()),
         presence,
-        office,
+        queries,
         inside,
         entrance: topics.entrance,
         token_file,
@@ -178,16 +178,16 @@ pub fn start(mut config: Config) -> Result<Running, StartError> {
     })
 }
 
-impl Running {
+impl RunningServer {
     /// Where it listens: the name of each listener with its address.
-    pub fn listening(&self) -> &[(String, Address)] {
+    pub fn listening(&self) -> &[(String, ListenEndpoint)] {
         &self.listening
     }
 
     /// The address of the listener with this name, if it has one.
     pub fn addr(&self, name: &str) -> Option<SocketAddr> {
         self.listening.iter().find_map(|(found, address)| match address {
-            Address::Tcp(address) if found == name => Some(*address),
+            ListenEndpoint::Tcp(address) if found == name => Some(*address),
             _ => None,
         })
     }
@@ -213,13 +213,13 @@ impl Running {
     }
 
     /// How the bridges are.
-    pub fn bridges(&self) -> Vec<crate::bridge::Status> {
+    pub fn bridges(&self) -> Vec<crate::bridge::BridgeStatus> {
         self.bridges.lock().unwrap_or_else(PoisonError::into_inner).status()
     }
 
     /// Who is asked about the copy of presence.
-    pub fn presence(&self) -> &dyn PresenceOffice {
-        self.office.as_ref()
+    pub fn presence(&self) -> &dyn PresenceQueries {
+        self.queries.as_ref()
     }
 
     /// The way to the shards.
@@ -252,11 +252,11 @@ impl Running {
         }
         let changes = self.config.diff(&new);
         for change in &changes.restart {
-            let config::Change { key, old, new } = change;
+            let config::SettingChange { key, old, new } = change;
             tracing::warn!(key, old, new, "this change needs a restart");
         }
         for change in &changes.live {
-            let config::Change { key, old, new } = change;
+            let config::SettingChange { key, old, new } = change;
             tracing::info!(key, old, new, "changed");
         }
         for product in &self.config.products {
@@ -370,9 +370,9 @@ pub(crate) fn shard_count(configured: u16) -> usize {
     .min(config::SHARDS_MAX as usize)
 }
 
-fn boxes(count: usize, limits: &Limits) -> Result<Mailboxes<World>, StartError> {
+fn boxes(count: usize, limits: &Limits) -> Result<Mailboxes<ServerOutside>, StartError> {
     let room = limits.mailbox_letters_max as usize;
-    let boxes = (0..count).map(|_| Mailbox::<ServerLetter<World>>::new(room));
+    let boxes = (0..count).map(|_| Mailbox::<ServerLetter<ServerOutside>>::new(room));
     Ok(boxes.collect::<Result<Vec<_>, _>>().map_err(failed)?.into())
 }
 
@@ -383,7 +383,7 @@ fn restored(
     folder: &mut storage::Folder,
 ) -> Result<Vec<(Hub, Broker)>, StartError> {
     let products: Vec<Arc<Product>> = config.products.iter().cloned().map(Arc::new).collect();
-    let mut rooms = Vec::new();
+    let mut services = Vec::new();
     for number in 0..seeds.count {
         let mut hub = Hub::new(hub_settings(seeds, ShardId(number as u16)));
         for product in &products {
@@ -391,91 +391,92 @@ fn restored(
                 return Err(StartError(format!("too many products: {} was one more", product.key)));
             }
         }
-        rooms.push((hub, topics.broker(seeds, ShardId(number as u16))));
+        services.push((hub, topics.broker(seeds, ShardId(number as u16))));
     }
-    folder.restore(now(), &mut rooms, &topics.entrance)?;
-    Ok(rooms)
+    folder.restore(now(), &mut services, &topics.entrance)?;
+    Ok(services)
 }
 
-/// What houses have outside.
-struct Outward<'a> {
+/// What the logic of all shards has outside.
+struct SharedParts<'a> {
     gauge: &'a Arc<Gauge>,
     census: &'a Arc<Census>,
     storage: &'a Arc<Storage>,
     feed: &'a Arc<Feed>,
     entrance: &'a Arc<Entrance>,
-    presence: &'a Presence,
+    presence: &'a PresenceSetup,
 }
 
-/// What houses have in common.
+/// What the logic of all shards has in common.
 struct Joined {
-    waiting: Waiting,
-    profiles: Arc<[Profile]>,
+    waiting: PeerBacklog,
+    profiles: Arc<[ListenerProfile]>,
 }
 
 impl Joined {
     fn new(config: &Config, count: usize) -> Joined {
-        let waiting = Waiting::new(count as u16, &config.limits);
+        let waiting = PeerBacklog::new(count as u16, &config.limits);
         Joined { waiting, profiles: doors::profiles(config) }
     }
 }
 
-/// A house for each hub and broker.
-fn houses(
+/// A logic for each hub and broker.
+fn logics(
     seeds: &Seeds,
-    (rooms, joined): (Vec<(Hub, Broker)>, Joined),
-    outward: &Outward<'_>,
-    boxes: &Mailboxes<World>,
-) -> Houses {
-    let house = |(number, (hub, broker)): (usize, (Hub, Broker))| {
+    (services, joined): (Vec<(Hub, Broker)>, Joined),
+    parts: &SharedParts<'_>,
+    boxes: &Mailboxes<ServerOutside>,
+) -> ServerLogics {
+    let logic = |(number, (hub, broker)): (usize, (Hub, Broker))| {
         let settings = net::Settings {
             shard: ShardId(number as u16),
             shards: seeds.count as u16,
             hash_key: seeds.home,
             limits: seeds.limits.clone(),
             doors: Vec::new(),
-            census: outward.census.clone(),
+            census: parts.census.clone(),
             seed: seeds.seed,
         };
-        let world = World::new(settings.shard, outward);
+        let outside = ServerOutside::new(settings.shard, parts);
         let Joined { waiting, profiles } = &joined;
         let (waiting, profiles) = (waiting.clone(), profiles.clone());
-        let attendance = outward.presence.attendance(seeds, settings.shard);
-        let rooms = Rooms { hub, broker, waiting, profiles, attendance };
-        let mut house = ServerHouse::new(rooms, &settings, world);
-        let calls = house.restored(now());
-        (settings, house, calls)
+        let shard_presence = parts.presence.shard_presence(seeds, settings.shard);
+        let services = Services { hub, broker, waiting, profiles, shard_presence };
+        let mut logic = ServerLogic::new(services, &settings, outside);
+        let calls = logic.restored(now());
+        (settings, logic, calls)
     };
-    let mut houses = rooms.into_iter().enumerate().map(house).collect::<Vec<_>>();
+    let mut logics = services.into_iter().enumerate().map(logic).collect::<Vec<_>>();
     // Members of shared groups join before anybody publishes.
-    for from in 0..houses.len() {
+    for from in 0..logics.len() {
         let mut said = Vec::new();
-        houses[from].1.said(|to, letters| said.push((to, letters)));
-        for (to, letters) in said {
-            let (_, house, calls) = &mut houses[usize::from(to.0)];
-            *calls += house.told(now(), letters);
+        logics[from].1.said(|to, messages| said.push((to, messages)));
+        for (to, messages) in said {
+            let (_, logic, calls) = &mut logics[usize::from(to.0)];
+            *calls += logic.told(now(), messages);
         }
     }
-    let begin = |(settings, mut house, mut calls): (net::Settings, ServerHouse<World>, usize)| {
-        let mailbox = &boxes[usize::from(settings.shard.0)];
-        for _ in 0..LOOKS {
-            calls -= calls.min(house.completed(now(), mail(mailbox)));
-            if calls == 0 {
-                break;
+    let begin =
+        |(settings, mut logic, mut calls): (net::Settings, ServerLogic<ServerOutside>, usize)| {
+            let mailbox = &boxes[usize::from(settings.shard.0)];
+            for _ in 0..LOOKS {
+                calls -= calls.min(logic.completed(now(), mail(mailbox)));
+                if calls == 0 {
+                    break;
+                }
+                std::thread::sleep(LOOK);
             }
-            std::thread::sleep(LOOK);
-        }
-        (settings, house)
-    };
-    houses.into_iter().map(begin).collect()
+            (settings, logic)
+        };
+    logics.into_iter().map(begin).collect()
 }
 
-/// What has come for a house.
-fn mail(mailbox: &Mailbox<ServerLetter<World>>) -> impl Iterator<Item = Mail> {
-    let mut letters = Vec::new();
-    mailbox.take(&mut letters);
-    letters.into_iter().filter_map(|letter| match letter {
-        Letter::Mail(mail) => Some(mail),
+/// What has come for a logic.
+fn mail(mailbox: &Mailbox<ServerLetter<ServerOutside>>) -> impl Iterator<Item = Mail> {
+    let mut messages = Vec::new();
+    mailbox.take(&mut messages);
+    messages.into_iter().filter_map(|message| match message {
+        ShardMessage::Mail(mail) => Some(mail),
         _ => None,
     })
 }
@@ -516,21 +517,21 @@ fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
     }
 }
 
-type Houses = Vec<(net::Settings, ServerHouse<World>)>;
+type ServerLogics = Vec<(net::Settings, ServerLogic<ServerOutside>)>;
 type Sockets = Vec<Vec<std::os::fd::OwnedFd>>;
 
 fn spawn(
     config: &Config,
     seeds: &Seeds,
-    (houses, sockets): (Houses, Sockets),
-    boxes: &Mailboxes<World>,
-    doors: &[Door],
+    (logics, sockets): (ServerLogics, Sockets),
+    boxes: &Mailboxes<ServerOutside>,
+    doors: &[ListenerSetup],
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
-    let doors: Vec<Arc<Door>> = doors.iter().cloned().map(Arc::new).collect();
+    let doors: Vec<Arc<ListenerSetup>> = doors.iter().cloned().map(Arc::new).collect();
     let began = clock::began();
     let pin = config.server.pin && seeds.count > 1;
     let mut threads = Vec::new();
-    for ((settings, house), sockets) in houses.into_iter().zip(sockets) {
+    for ((settings, logic), sockets) in logics.into_iter().zip(sockets) {
         let shard = settings.shard;
         let settings = net::Settings { doors: doors.clone(), ..settings };
         let net = Epoll::new(shard, sockets, boxes.clone(), began).map_err(failed)?;
@@ -538,11 +539,11 @@ fn spawn(
         let mailbox = boxes[usize::from(shard.0)].clone();
         let run = move || {
             if pin {
-                rooms::pin(shard.0);
+                services::pin(shard.0);
             }
-            let mut shard = Shard::new(settings, net, house);
+            let mut shard = Shard::new(settings, net, logic);
             shard.run();
-            wind_up(shard.house_mut(), &mailbox, began);
+            wind_up(shard.logic_mut(), &mailbox, began);
         };
         threads.push(Builder::new().name(name).spawn(run).map_err(failed)?);
     }
@@ -551,19 +552,19 @@ fn spawn(
 
 /// The shard has let everybody go: its hub says what it still has to say to the log.
 fn wind_up(
-    house: &mut ServerHouse<World>,
-    mailbox: &Mailbox<ServerLetter<World>>,
+    logic: &mut ServerLogic<ServerOutside>,
+    mailbox: &Mailbox<ServerLetter<ServerOutside>>,
     began: std::time::Instant,
 ) {
     for _ in 0..LOOKS {
         let now = clock::now(began);
-        house.completed(now, mail(mailbox));
-        if house.wind_up(now) {
+        logic.completed(now, mail(mailbox));
+        if logic.wind_up(now) {
             return;
         }
         std::thread::sleep(LOOK);
     }
-    if house.is_logged() {
+    if logic.is_logged() {
         tracing::warn!(
             "the directory of presence was not told of every end in time: the lease ends"
         );

@@ -5,26 +5,26 @@
 //! is answered as busy. Every command is answered exactly once: a part that is lost on the way (a
 //! shard that has ended) answers busy as it is dropped.
 
-mod presence;
+mod presence_questions;
 mod topics;
 
 use crate::clock;
-use crate::house::{Mail, ServerHouse, owner};
 use crate::outside::Outside;
+use crate::shard_logic::{Mail, ServerLogic, owner};
 use base::hash::{self, HashKey};
 use hub::order_home;
 use model::id::{DeviceId, MessageId, ProductKey, ShardId};
-use model::ports::control::{Answer, Command, Control, PushCounts, PushOrder, Reply, Target};
+use model::ports::control::{Answer, Command, Control, PushCounts, PushOrder, PushTarget, Reply};
 use model::push::{Outcome, Rejection};
 use net::mailbox::Mailbox;
-use net::shard::{Letter, LetterOf};
+use net::shard::{ShardMessage, ShardMessageOf};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The letters of a server's shards.
-pub type ServerLetter<O> = LetterOf<ServerHouse<O>, OwnedFd>;
+/// The shard messages of a server's shards.
+pub type ServerLetter<O> = ShardMessageOf<ServerLogic<O>, OwnedFd>;
 
 /// The mailboxes of all shards.
 pub type Mailboxes<O> = Arc<[Arc<Mailbox<ServerLetter<O>>>]>;
@@ -75,7 +75,7 @@ impl<O: Outside + Send> Switchboard<O> {
     pub fn tell_all(&self, mail: impl Fn() -> Mail) -> bool {
         let mut all = true;
         for mailbox in self.mailboxes.iter() {
-            all &= mailbox.put(Letter::Mail(mail())).is_ok();
+            all &= mailbox.put(ShardMessage::Mail(mail())).is_ok();
             mailbox.ring();
         }
         all
@@ -98,9 +98,9 @@ impl<O: Outside + Send> Switchboard<O> {
         let parts = Gather::parts(commands.len(), reply);
         for ((shard, command), part) in commands.into_iter().zip(parts) {
             let mailbox = &self.mailboxes[shard.0 as usize];
-            let refused = mailbox.put(Letter::Mail(Mail::Ask(command, part)));
+            let refused = mailbox.put(ShardMessage::Mail(Mail::Ask(command, part)));
             mailbox.ring();
-            if let Err(Letter::Mail(Mail::Ask(command, part))) = refused {
+            if let Err(ShardMessage::Mail(Mail::Ask(command, part))) = refused {
                 part.answer(busy(command));
             }
         }
@@ -119,7 +119,7 @@ impl<O: Outside + Send> Switchboard<O> {
     }
 
     fn push(&self, order: PushOrder, reply: Reply) {
-        let Target::Devices(devices) = &order.target else {
+        let PushTarget::Devices(devices) = &order.target else {
             return self.push_to_many(order, reply);
         };
         let split = self.split(&order.product, devices.clone());
@@ -250,9 +250,9 @@ impl<O: Outside + Send> Control for Switchboard<O> {
 }
 
 /// One shard's part of a question. Answers when it is dropped, if it has not before.
-pub struct Part(Option<Arc<Gather>>);
+pub struct ShardPart(Option<Arc<Gather>>);
 
-impl Part {
+impl ShardPart {
     /// Answers.
     pub fn answer(mut self, answer: Answer) {
         if let Some(gather) = self.0.take() {
@@ -261,7 +261,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for ShardPart {
     fn drop(&mut self) {
         if let Some(gather) = self.0.take() {
             gather.take(Answer::Busy);
@@ -278,10 +278,10 @@ struct Gathered {
 }
 
 impl Gather {
-    fn parts(count: usize, reply: Reply) -> impl Iterator<Item = Part> {
+    fn parts(count: usize, reply: Reply) -> impl Iterator<Item = ShardPart> {
         let gathered = Gathered { left: count, answer: None, reply: Some(reply) };
         let gather = Arc::new(Gather(Mutex::new(gathered)));
-        (0..count).map(move |_| Part(Some(gather.clone())))
+        (0..count).map(move |_| ShardPart(Some(gather.clone())))
     }
 
     fn take(&self, answer: Answer) {
@@ -304,14 +304,14 @@ impl Gather {
 }
 
 /// Parts for a question that is not split, one for each `replies`: for the simulation.
-pub fn part(reply: Reply) -> Part {
+pub fn part(reply: Reply) -> ShardPart {
     let mut parts = Gather::parts(1, reply);
     parts.next().expect("one part was asked for")
 }
 
 /// An order for each shard's part of its devices.
 fn parts_of(order: &PushOrder, split: BTreeMap<ShardId, Vec<DeviceId>>) -> Vec<(ShardId, Command)> {
-    let part = |devices| PushOrder { target: Target::Devices(devices), ..order.clone() };
+    let part = |devices| PushOrder { target: PushTarget::Devices(devices), ..order.clone() };
     split.into_iter().map(|(shard, devices)| (shard, Command::Push(part(devices)))).collect()
 }
 
@@ -344,7 +344,7 @@ fn merge(one: Answer, other: Answer) -> Answer {
         (Answer::Done(one), Answer::Done(other)) => Answer::Done(one || other),
         (Answer::Topics(one), Answer::Topics(other)) => Answer::Topics(topics::merge(one, other)),
         (Answer::Presence(one), Answer::Presence(other)) => {
-            Answer::Presence(presence::merge(one, other))
+            Answer::Presence(presence_questions::merge(one, other))
         }
         // What went wrong somewhere is told, whatever went well elsewhere.
         (
@@ -359,7 +359,7 @@ fn merge(one: Answer, other: Answer) -> Answer {
 /// The answer for a shard whose mailbox was full.
 fn busy(command: Command) -> Answer {
     match command {
-        Command::Push(PushOrder { id, target: Target::Devices(devices), .. }) => {
+        Command::Push(PushOrder { id, target: PushTarget::Devices(devices), .. }) => {
             let rejected = |device| (device, Outcome::Rejected(Rejection::Busy));
             let outcomes = devices.into_iter().map(rejected).collect();
             Answer::Pushed { id, outcomes, counts: PushCounts::default() }
@@ -373,7 +373,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    fn asked(parts: usize) -> (Vec<Part>, mpsc::Receiver<Answer>) {
+    fn asked(parts: usize) -> (Vec<ShardPart>, mpsc::Receiver<Answer>) {
         let (sender, answers) = mpsc::sync_channel(1);
         let reply: Reply = Box::new(move |answer| sender.send(answer).expect("somebody waits"));
         (Gather::parts(parts, reply).collect(), answers)

@@ -66,7 +66,7 @@ pub fn import(text: &mut dyn BufRead, data: &Path, shards: u16) -> Result<Carrie
             let secret = std::fs::read(data.join("node.secret")).unwrap_or_default();
             home_key(&secret.try_into().unwrap_or_default())
         });
-        crate::house::homes::of(*key, &restored).map(|hash| hash::home(hash, logs))
+        crate::shard_logic::homes::of(*key, &restored).map(|hash| hash::home(hash, logs))
     };
     let clock = (&Means::default(), clock::unix_s());
     let sums = tools::import::import(text, data, clock, logs, &home);

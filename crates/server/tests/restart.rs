@@ -2,19 +2,19 @@
 //! also with another number of shards.
 
 use model::id::{DeviceId, ProductKey, Tag};
-use model::ports::control::{Answer, Command, Control, DeviceState, PushOrder, Target};
+use model::ports::control::{Answer, Command, Control, DeviceState, PushOrder, PushTarget};
 use model::ports::log::{Done, Table, Write};
 use model::product::Product;
 use model::push::{Outcome, Priority};
 use server::config::Config;
-use server::start::{Running, start};
+use server::start::{RunningServer, start};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 const DEVICES: usize = 20;
 
-fn run(data: &Path, shards: u16) -> Running {
+fn run(data: &Path, shards: u16) -> RunningServer {
     let text = format!(
         "[server]\ndata = {:?}\nshards = {shards}\npin = false\n[listen]\n[api]\nenabled = false\n\
          [products.shop]\napp_id = 7",
@@ -24,12 +24,12 @@ fn run(data: &Path, shards: u16) -> Running {
     start(config).expect("starts")
 }
 
-fn stop(server: Running) {
+fn stop(server: RunningServer) {
     server.drain();
     server.join();
 }
 
-fn ask(server: &Running, command: Command) -> Answer {
+fn ask(server: &RunningServer, command: Command) -> Answer {
     let (tell, told) = sync_channel(1);
     server.control().ask(command, Box::new(move |answer| tell.send(answer).expect("awaited")));
     told.recv().expect("an answer")
@@ -47,11 +47,11 @@ fn devices() -> Vec<DeviceId> {
     (0..DEVICES).map(device).collect()
 }
 
-fn push(server: &Running, idempotency_key: Option<&str>, body: &[u8]) -> Answer {
+fn push(server: &RunningServer, idempotency_key: Option<&str>, body: &[u8]) -> Answer {
     let order = PushOrder {
         id: server.control().next_id(),
         product: key("shop"),
-        target: Target::Devices(devices()),
+        target: PushTarget::Devices(devices()),
         body: body.into(),
         collapse: None,
         time_to_live_s: 86_400,
@@ -64,7 +64,7 @@ fn push(server: &Running, idempotency_key: Option<&str>, body: &[u8]) -> Answer 
     ask(server, Command::Push(order))
 }
 
-fn states(server: &Running) -> Vec<DeviceState> {
+fn states(server: &RunningServer) -> Vec<DeviceState> {
     match ask(server, Command::States { product: key("shop"), devices: devices() }) {
         Answer::Devices(mut states) => {
             states.sort_by(|a, b| a.device.cmp(&b.device));
@@ -74,7 +74,7 @@ fn states(server: &Running) -> Vec<DeviceState> {
     }
 }
 
-fn products(server: &Running) -> Vec<ProductKey> {
+fn products(server: &RunningServer) -> Vec<ProductKey> {
     match ask(server, Command::Products) {
         Answer::Products(products) => products.iter().map(|product| product.key.clone()).collect(),
         other => panic!("no products: {other:?}"),

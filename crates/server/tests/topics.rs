@@ -2,13 +2,13 @@
 //! over restarts, with other numbers of shards, and by the API's way in.
 
 use client::{
-    Address, Clean, Event, Formula, Profile, Publication, Qos, RetainHandling, Session, Settings,
-    Version, Wish,
+    BrokerAddress, Clean, Formula, MqttEvent, Profile, Publication, Qos, RetainHandling, Session,
+    Settings, SubscriptionOptions, Version,
 };
 use model::ports::control::{Answer, Command, Control, Status};
 use model::ports::topics::{TopicAnswer, TopicCommand};
 use server::config::Config;
-use server::start::{Running, start};
+use server::start::{RunningServer, start};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -18,7 +18,7 @@ use std::time::Duration;
 const WAIT: Duration = Duration::from_secs(300);
 
 /// A server with listeners of every sort, and whatever `more` says.
-fn run(data: &Path, shards: u16, more: &str) -> Running {
+fn run(data: &Path, shards: u16, more: &str) -> RunningServer {
     let data = data.to_str().expect("a path of letters");
     let text = format!(
         "[server]\ndata = {data:?}\nshards = {shards}\npin = false\n[api]\nenabled = false\n\
@@ -32,37 +32,37 @@ fn run(data: &Path, shards: u16, more: &str) -> Running {
     start(config).expect("starts")
 }
 
-fn stop(server: Running) {
+fn stop(server: RunningServer) {
     server.drain();
     server.join();
 }
 
-fn ask(server: &Running, command: Command) -> Answer {
+fn ask(server: &RunningServer, command: Command) -> Answer {
     let (tell, told) = sync_channel(1);
     server.control().ask(command, Box::new(move |answer| tell.send(answer).expect("awaited")));
     told.recv().expect("an answer")
 }
 
-fn topics(server: &Running, command: TopicCommand) -> TopicAnswer {
+fn topics(server: &RunningServer, command: TopicCommand) -> TopicAnswer {
     match ask(server, Command::Topics(command)) {
         Answer::Topics(answer) => answer,
         other => panic!("it is about topics: {other:?}"),
     }
 }
 
-fn status(server: &Running) -> Status {
+fn status(server: &RunningServer) -> Status {
     match ask(server, Command::Status) {
         Answer::Status(status) => *status,
         other => panic!("no status: {other:?}"),
     }
 }
 
-fn tcp(server: &Running) -> String {
+fn tcp(server: &RunningServer) -> String {
     format!("mqtt://127.0.0.1:{}", server.port("tcp").expect("it listens"))
 }
 
 fn connect(address: &str, profile: Profile) -> Session {
-    let address = Address::parse(address).expect("an address");
+    let address = BrokerAddress::parse(address).expect("an address");
     let mut session = Session::new(Settings::new(address, profile)).expect("a session");
     session.connect().expect("it is let in");
     session
@@ -77,8 +77,8 @@ fn lasting(name: &str) -> Profile {
     Profile { clean: Clean::Never, expiry_s: 3_600, ..profile(name, Version::V5) }
 }
 
-fn wish(filter: &str, qos: Qos) -> Wish {
-    Wish {
+fn wish(filter: &str, qos: Qos) -> SubscriptionOptions {
+    SubscriptionOptions {
         filter: filter.into(),
         qos,
         no_local: false,
@@ -87,7 +87,7 @@ fn wish(filter: &str, qos: Qos) -> Wish {
     }
 }
 
-fn until<T>(session: &mut Session, what: &str, pick: impl Fn(Event) -> Option<T>) -> T {
+fn until<T>(session: &mut Session, what: &str, pick: impl Fn(MqttEvent) -> Option<T>) -> T {
     loop {
         let event = session.poll(WAIT).expect("the connection stays");
         let event = event.unwrap_or_else(|| panic!("nothing came, awaited was {what}"));
@@ -100,7 +100,7 @@ fn until<T>(session: &mut Session, what: &str, pick: impl Fn(Event) -> Option<T>
 fn subscribe(session: &mut Session, filter: &str, qos: Qos) {
     session.subscribe(vec![wish(filter, qos)], Default::default());
     let reasons = until(session, "SUBACK", |event| match event {
-        Event::Subscribed { reasons, .. } => Some(reasons),
+        MqttEvent::Subscribed { reasons, .. } => Some(reasons),
         _ => None,
     });
     assert!(reasons.iter().all(|reason| (*reason as u8) < 0x80), "{reasons:?}");
@@ -116,7 +116,7 @@ fn message(topic: &str, payload: &[u8], qos: Qos) -> Publication {
 fn publish(session: &mut Session, message: Publication) {
     let token = session.publish(message);
     until(session, "an answer to PUBLISH", |event| match event {
-        Event::Published { token: answered, result } if answered == token => {
+        MqttEvent::Published { token: answered, result } if answered == token => {
             Some(result.expect("it is taken"))
         }
         _ => None,
@@ -125,7 +125,7 @@ fn publish(session: &mut Session, message: Publication) {
 
 fn heard(session: &mut Session) -> (String, Vec<u8>, bool) {
     until(session, "a message", |event| match event {
-        Event::Message { message, retain, .. } => {
+        MqttEvent::Message { message, retain, .. } => {
             Some((message.topic().to_owned(), message.payload().to_vec(), retain))
         }
         _ => None,
@@ -294,7 +294,7 @@ fn who_has_no_name_comes_in_only_where_it_may() {
         "[listen.closed]\naddress = \"127.0.0.1:0\"\nprotocol = \"mqtt\"\nanonymous = \"no\"";
     let server = run(folder.path(), 1, more);
     let port = server.port("closed").expect("it listens");
-    let address = Address::parse(&format!("mqtt://127.0.0.1:{port}")).expect("an address");
+    let address = BrokerAddress::parse(&format!("mqtt://127.0.0.1:{port}")).expect("an address");
     let settings = Settings::new(address, profile("x", Version::V5));
     assert!(Session::new(settings).expect("a session").connect().is_err());
     drop(connect(&tcp(&server), profile("x", Version::V5)));
@@ -322,7 +322,7 @@ fn a_bridge_carries_messages_between_two_servers() {
     for _ in 0..200 {
         publish(&mut here, message("up/a", b"hello", Qos::AtLeastOnce));
         let event = ears.poll(Duration::from_millis(100)).expect("the connection stays");
-        if let Some(Event::Message { message, .. }) = event {
+        if let Some(MqttEvent::Message { message, .. }) = event {
             assert_eq!(message.topic(), "up/a");
             came = true;
             break;

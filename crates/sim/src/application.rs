@@ -9,13 +9,13 @@
 mod belief;
 
 use crate::disk::Posted;
-use crate::pilots::{PilotHouse, lock};
+use crate::virtual_clients::{ClientLogic, lock};
 use base::prng::Prng;
 use base::time::Now;
 use belief::Belief;
-use model::event::{Event, What};
+use model::event::{DeviceWhat, Event};
 use model::id::{DeviceId, MessageId, ProductKey, ShardId, Tag};
-use model::ports::control::{Answer, Command, DeviceState, PushCounts, PushOrder, Target};
+use model::ports::control::{Answer, Command, DeviceState, PushCounts, PushOrder, PushTarget};
 use model::push::{Outcome, Priority, Rejection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -73,7 +73,7 @@ pub struct Application {
 }
 
 /// A question for a shard, or for each of them.
-pub struct Question {
+pub struct ApplicationQuestion {
     /// What is asked.
     pub command: Command,
     /// Its number; see [`Application::answers`].
@@ -133,7 +133,7 @@ impl Application {
     }
 
     /// Something to ask of a server with so many shards.
-    pub fn next(&mut self, now: Now, shards: u16) -> Vec<Question> {
+    pub fn next(&mut self, now: Now, shards: u16) -> Vec<ApplicationQuestion> {
         match self.rng.below(12) {
             0 => self.ask_all(shards, None, Command::Status),
             1 => {
@@ -163,18 +163,18 @@ impl Application {
     }
 
     /// Orders that unblock whoever may be blocked; none when nobody is.
-    pub fn unblock_all(&mut self) -> Vec<Question> {
+    pub fn unblock_all(&mut self) -> Vec<ApplicationQuestion> {
         let blocked = self.blocked.iter().filter(|(_, belief)| !belief.is(&false));
         let devices: Vec<_> = blocked.map(|(device, _)| device.clone()).collect();
         devices.into_iter().map(|device| self.block(device, false)).collect()
     }
 
     /// Orders a push that will not expire for each of these devices.
-    pub fn push_to(&mut self, now: Now, device: &DeviceId, body: &[u8]) -> Question {
+    pub fn push_to(&mut self, now: Now, device: &DeviceId, body: &[u8]) -> ApplicationQuestion {
         let mut order = self.order(now, LONG_S, None);
         order.body = body.into();
         order.priority = Priority::Normal;
-        order.target = Target::Devices(vec![device.clone()]);
+        order.target = PushTarget::Devices(vec![device.clone()]);
         let id = order.id;
         self.ask_owner(Some(id), Command::Push(order)).pop().expect("one device, one question")
     }
@@ -224,7 +224,7 @@ impl Application {
         for event in events {
             *self.told.entry(event.what.name()).or_default() += 1;
             match event.what {
-                What::Pushed { id, outcome } => {
+                DeviceWhat::Pushed { id, outcome } => {
                     let short = self.ordered.get(&id).is_none_or(|o| o.time_to_live_s < LONG_S);
                     assert!(short || outcome != Outcome::Expired, "{id:?} expired days early");
                     let true_to_word = outcome != Outcome::Delivered || seen(&event.device, id);
@@ -232,7 +232,7 @@ impl Application {
                     let new = self.ends.insert((id, event.device.clone()));
                     assert!(new, "the end of {id:?} at {} was told twice", event.device);
                 }
-                What::Online { .. } => {
+                DeviceWhat::Online { .. } => {
                     let before = self.epochs.insert(event.device.clone(), (event.epoch, true));
                     let rises = before.is_none_or(|(epoch, _)| epoch < event.epoch);
                     assert!(rises, "epochs rise: {before:?} then {}", event.epoch);
@@ -246,12 +246,12 @@ impl Application {
                         event.epoch
                     );
                 }
-                What::Offline { .. } => {
+                DeviceWhat::Offline { .. } => {
                     let before = self.epochs.insert(event.device.clone(), (event.epoch, false));
                     let own = before.is_some_and(|(epoch, on)| on && epoch == event.epoch);
                     assert!(own, "an offline of its own online: {before:?} {}", event.epoch);
                 }
-                What::Report { seq, .. } => {
+                DeviceWhat::Report { seq, .. } => {
                     self.reports.insert((event.device.as_str().to_owned(), event.epoch, seq));
                 }
             }
@@ -308,7 +308,7 @@ impl Application {
             assert!(over || seen(device, *id), "{id:?} was stored for {device} and never came");
         }
         for Keyed { order, ids } in &self.keyed {
-            let Target::Devices(devices) = &order.target else { continue };
+            let PushTarget::Devices(devices) = &order.target else { continue };
             let came = ids.iter().filter(|id| seen(&devices[0], **id)).count();
             assert!(came <= 1, "an order under one key came {came} times: {ids:?}");
         }
@@ -334,7 +334,7 @@ impl Application {
         }
     }
 
-    fn block(&mut self, device: DeviceId, blocked: bool) -> Question {
+    fn block(&mut self, device: DeviceId, blocked: bool) -> ApplicationQuestion {
         self.changes.insert(self.asks + 1, Change::Blocked(device.clone()));
         self.blocked.entry(device.clone()).or_default().ask(self.asks + 1, blocked);
         let product = self.product.clone();
@@ -342,7 +342,7 @@ impl Application {
     }
 
     /// Asks again for an order under a key, as somebody does who has not heard the answer.
-    fn repeat(&mut self, now: Now) -> Question {
+    fn repeat(&mut self, now: Now) -> ApplicationQuestion {
         let id = self.next_id(now);
         let at = self.rng.below(self.keyed.len() as u64) as usize;
         let keyed = &mut self.keyed[at];
@@ -368,23 +368,23 @@ impl Application {
         self.devices[self.rng.below(self.devices.len() as u64) as usize].clone()
     }
 
-    fn push(&mut self, now: Now) -> Vec<Question> {
+    fn push(&mut self, now: Now) -> Vec<ApplicationQuestion> {
         let time_to_live_s = [0, 20, LONG_S, LONG_S][self.rng.below(4) as usize];
         let key = self.rng.below(KEYS);
         let collapse = self.rng.one_in(4).then(|| format!("key-{key}").into_boxed_str());
         let mut order = self.order(now, time_to_live_s, collapse);
         let id = order.id;
         let may_repeat = time_to_live_s == LONG_S && order.collapse.is_none() && !self.blocks;
-        if let Target::Devices(_) = &order.target
+        if let PushTarget::Devices(_) = &order.target
             && may_repeat
             && self.rng.one_in(3)
         {
             order.idempotency_key = Some(format!("key-{}", id.0).into());
             self.keyed.push(Keyed { order: order.clone(), ids: vec![id] });
         }
-        if let Target::Devices(devices) = &order.target {
+        if let PushTarget::Devices(devices) = &order.target {
             let one = |device: &DeviceId| PushOrder {
-                target: Target::Devices(vec![device.clone()]),
+                target: PushTarget::Devices(vec![device.clone()]),
                 ..order.clone()
             };
             let orders: Vec<_> = devices.iter().map(one).collect();
@@ -397,11 +397,11 @@ impl Application {
     fn order(&mut self, now: Now, time_to_live_s: u32, collapse: Option<Box<str>>) -> PushOrder {
         let id = self.next_id(now);
         let target = match self.rng.below(6) {
-            0 => Target::Tag(crowd()),
-            1 => Target::Product,
-            _ => Target::Devices(vec![self.anyone()]),
+            0 => PushTarget::Tag(crowd()),
+            1 => PushTarget::Product,
+            _ => PushTarget::Devices(vec![self.anyone()]),
         };
-        let many = !matches!(target, Target::Devices(_));
+        let many = !matches!(target, PushTarget::Devices(_));
         self.ordered.insert(id, Ordered { time_to_live_s, collapse: collapse.clone(), many });
         PushOrder {
             id,
@@ -418,11 +418,16 @@ impl Application {
         }
     }
 
-    fn ask_owner(&mut self, id: Option<MessageId>, command: Command) -> Vec<Question> {
+    fn ask_owner(&mut self, id: Option<MessageId>, command: Command) -> Vec<ApplicationQuestion> {
         vec![self.question(id, command, None)]
     }
 
-    fn ask_all(&mut self, shards: u16, id: Option<MessageId>, command: Command) -> Vec<Question> {
+    fn ask_all(
+        &mut self,
+        shards: u16,
+        id: Option<MessageId>,
+        command: Command,
+    ) -> Vec<ApplicationQuestion> {
         let all = (0..shards).map(|shard| Some(ShardId(shard)));
         all.map(|to| self.question(id, command.clone(), to)).collect()
     }
@@ -432,10 +437,10 @@ impl Application {
         id: Option<MessageId>,
         command: Command,
         to: Option<ShardId>,
-    ) -> Question {
+    ) -> ApplicationQuestion {
         self.asks += 1;
         self.asked.insert(self.asks, id);
-        Question { command, number: self.asks, to }
+        ApplicationQuestion { command, number: self.asks, to }
     }
 
     /// Fan-outs that were ordered: their counts can be asked for at the end.
@@ -452,7 +457,7 @@ fn crowd() -> Tag {
 /// Whether a device speaks version 5, which allows several Binds on one connection.
 fn binds_anew(device: &DeviceId) -> bool {
     let number = device.as_str().rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
-    number.is_some_and(PilotHouse::speaks_5)
+    number.is_some_and(ClientLogic::speaks_5)
 }
 
 /// Panics when a push is not accounted for.

@@ -1,22 +1,26 @@
-//! The directory of a world, what befalls it, and the copyist of the server's present life.
+//! The directory of a world, what befalls it, and the replicator of the server's present life.
 //!
 //! The server is one node of the directory. Another one takes principals as if they had called
 //! there, and lets them go; calls fail before or after they were done, are slow, arrive late and in
 //! another order; what was acknowledged is lost; a record is another than was written. It knows no
-//! shard and no connection: what it is to tell shards waits as [`Word`]s. Invariant: some time
+//! shard and no connection: what it is to tell shards waits as [`SimNotice`]s. Invariant: some time
 //! after the last of it the directory has exactly who is online.
 
 use base::prng::Prng;
 use base::time::{Instant, Now};
 use model::id::ShardId;
-use model::ports::directory::{Batch, Directory, Entry, Fault, Lease, Put};
-use model::ports::presence::{
-    Audit, AuditOrder, Circuit, MemoryEntry, Presence, PresenceAnswer, PresenceCommand, Remembered,
+use model::ports::directory::{Batch, Directory, DirectoryEntry, DirectoryError, Lease, Put};
+use model::ports::presence_queries::{
+    Audit, AuditOrder, Circuit, MemoryEntry, PresenceAnswer, PresenceCommand, PresenceStatus,
+    Remembered,
 };
-use model::presence::{NodeName, Principal, Record, Version, VersionClock, bucket};
-use presence::{Copyist, CopyistSettings, Desk, Digests, Done, Keeper, Memory, Settings, Sides};
-use presence::{Table, audit};
-use server::house::{Attendance, Mail};
+use model::presence::{NodeName, PresenceRecord, PresenceVersion, Principal, VersionClock, bucket};
+use presence::{
+    AuditSides, Digests, FailedCall, MemoryReader, PresenceTracker, ReplicationSink, Replicator,
+    ReplicatorSettings, Settings,
+};
+use presence::{MemoryDirectory, audit};
+use server::shard_logic::{Mail, ShardPresence};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -24,9 +28,9 @@ use std::sync::Arc;
 const LOST_MS_MAX: u64 = 8_000;
 
 /// The copies of a world.
-pub struct Copies {
+pub struct SimReplicators {
     rng: Prng,
-    table: Table,
+    table: MemoryDirectory,
     names: Vec<Box<str>>,
     life: Life,
     other: Other,
@@ -38,28 +42,28 @@ pub struct Copies {
 struct Life {
     lease: Lease,
     shards: u16,
-    link: Table,
+    link: MemoryDirectory,
     digests: Arc<Digests>,
-    copyist: Copyist,
+    replicator: Replicator,
     due: Instant,
-    words: VecDeque<(ShardId, Word)>,
+    words: VecDeque<(ShardId, SimNotice)>,
 }
 
 /// What a shard is to be told.
 #[derive(Clone)]
-pub enum Word {
+pub enum SimNotice {
     /// What became of what it offered.
-    Written(Result<Vec<Put>, Fault>),
+    Written(Result<Vec<Put>, DirectoryError>),
     /// What the directory has in a bucket.
-    Compare(u16, Arc<Vec<Entry>>),
+    Compare(u16, Arc<Vec<DirectoryEntry>>),
 }
 
-impl Word {
-    /// As a house hears it.
+impl SimNotice {
+    /// As a logic hears it.
     pub fn mail(self) -> Mail {
         match self {
-            Word::Written(result) => Mail::Written(result),
-            Word::Compare(bucket, stored) => Mail::Compare(bucket, stored),
+            SimNotice::Written(result) => Mail::Written(result),
+            SimNotice::Compare(bucket, stored) => Mail::Compare(bucket, stored),
         }
     }
 }
@@ -71,26 +75,27 @@ struct Other {
     has: BTreeSet<Box<str>>,
 }
 
-struct Words<'a>(&'a mut VecDeque<(ShardId, Word)>, u16);
+struct Words<'a>(&'a mut VecDeque<(ShardId, SimNotice)>, u16);
 
-impl Desk for Words<'_> {
-    fn written(&mut self, shard: ShardId, result: Result<Vec<Put>, Fault>) {
-        self.0.push_back((shard, Word::Written(result)));
+impl ReplicationSink for Words<'_> {
+    fn written(&mut self, shard: ShardId, result: Result<Vec<Put>, DirectoryError>) {
+        self.0.push_back((shard, SimNotice::Written(result)));
     }
 
-    fn compare(&mut self, bucket: u16, stored: Arc<Vec<Entry>>) {
-        let all = (0..self.1).map(|shard| (ShardId(shard), Word::Compare(bucket, stored.clone())));
+    fn compare(&mut self, bucket: u16, stored: Arc<Vec<DirectoryEntry>>) {
+        let all =
+            (0..self.1).map(|shard| (ShardId(shard), SimNotice::Compare(bucket, stored.clone())));
         self.0.extend(all);
     }
 }
 
-/// The memory of a server: its keepers.
-pub struct Keepers<'a>(pub Vec<&'a Keeper>);
+/// The memory of a server: its trackers.
+pub struct Keepers<'a>(pub Vec<&'a PresenceTracker>);
 
-impl Memory for Keepers<'_> {
-    fn entries(&self, buckets: Vec<u16>) -> Result<Vec<MemoryEntry>, Fault> {
+impl MemoryReader for Keepers<'_> {
+    fn entries(&self, buckets: Vec<u16>) -> Result<Vec<MemoryEntry>, DirectoryError> {
         let command = PresenceCommand::Buckets(buckets);
-        let answers = self.0.iter().map(|keeper| keeper.answer(&command));
+        let answers = self.0.iter().map(|tracker| tracker.answer(&command));
         let entries = answers.flat_map(|answer| match answer {
             PresenceAnswer::Entries(entries) => entries,
             other => panic!("no entries: {other:?}"),
@@ -98,9 +103,12 @@ impl Memory for Keepers<'_> {
         Ok(entries.collect())
     }
 
-    fn histories(&self, who: Vec<Principal>) -> Result<Vec<(Principal, Vec<Remembered>)>, Fault> {
+    fn histories(
+        &self,
+        who: Vec<Principal>,
+    ) -> Result<Vec<(Principal, Vec<Remembered>)>, DirectoryError> {
         let command = PresenceCommand::Histories(who);
-        let answers = self.0.iter().map(|keeper| keeper.answer(&command));
+        let answers = self.0.iter().map(|tracker| tracker.answer(&command));
         let histories = answers.flat_map(|answer| match answer {
             PresenceAnswer::Histories(histories) => histories,
             other => panic!("no histories: {other:?}"),
@@ -108,22 +116,22 @@ impl Memory for Keepers<'_> {
         Ok(histories.collect())
     }
 
-    fn compare(&self, _: u16, _: Arc<Vec<Entry>>) -> Result<(), Fault> {
-        Err(Fault::Refused("nothing is repaired here".into()))
+    fn compare(&self, _: u16, _: Arc<Vec<DirectoryEntry>>) -> Result<(), DirectoryError> {
+        Err(DirectoryError::Refused("nothing is repaired here".into()))
     }
 }
 
 impl Life {
-    fn new(rng: &mut Prng, table: &Table, shards: u16) -> Life {
+    fn new(rng: &mut Prng, table: &MemoryDirectory, shards: u16) -> Life {
         let node = NodeName::parse("sim").expect("a name");
         let lease = Lease { node, boot: rng.draw() };
         let digests = Digests::new();
-        let settings = CopyistSettings {
+        let settings = ReplicatorSettings {
             background_s: 60,
-            ..CopyistSettings::new(lease.clone(), shards, "process", rng.draw())
+            ..ReplicatorSettings::new(lease.clone(), shards, "process", rng.draw())
         };
         Life {
-            copyist: Copyist::new(settings, digests.clone()),
+            replicator: Replicator::new(settings, digests.clone()),
             link: table.another(),
             due: Instant::default(),
             words: VecDeque::new(),
@@ -134,16 +142,16 @@ impl Life {
     }
 }
 
-impl Copies {
+impl SimReplicators {
     /// An empty directory; `names` are the keys of those who will be in it.
-    pub fn new(seed: u64, names: Vec<Box<str>>) -> Copies {
-        let (mut rng, table) = (Prng::new(seed), Table::new());
+    pub fn new(seed: u64, names: Vec<Box<str>>) -> SimReplicators {
+        let (mut rng, table) = (Prng::new(seed), MemoryDirectory::new());
         table.remember(LOST_MS_MAX);
         let life = Life::new(&mut rng, &table, 1);
         let node = NodeName::parse("other").expect("a name");
         let lease = Lease { node, boot: rng.draw() };
         let other = Other { lease, clock: VersionClock::default(), has: BTreeSet::new() };
-        Copies { rng, table, names, life, other, upsets: 0 }
+        SimReplicators { rng, table, names, life, other, upsets: 0 }
     }
 
     /// The server's next life. Nobody said farewell for the last one.
@@ -152,7 +160,7 @@ impl Copies {
     }
 
     /// What a shard of it keeps.
-    pub fn attendance(&mut self, shard: ShardId, home: base::hash::HashKey) -> Attendance {
+    pub fn shard_presence(&mut self, shard: ShardId, home: base::hash::HashKey) -> ShardPresence {
         let settings = Settings {
             shard,
             shards: self.life.shards,
@@ -163,32 +171,32 @@ impl Copies {
             flush_ms: 10,
             seed: self.rng.draw(),
         };
-        Attendance::new(Keeper::new(settings, self.life.digests.clone()), None)
+        ShardPresence::new(PresenceTracker::new(settings, self.life.digests.clone()), None)
     }
 
     /// A shard has this to be written.
-    pub fn offer(&mut self, shard: ShardId, batches: Vec<Batch>) -> Result<(), Fault> {
-        self.life.copyist.offer(shard, batches);
+    pub fn offer(&mut self, shard: ShardId, batches: Vec<Batch>) -> Result<(), DirectoryError> {
+        self.life.replicator.offer(shard, batches);
         self.life.due = Instant::default();
         Ok(())
     }
 
-    /// Lets the copyist do what is due.
+    /// Lets the replicator do what is due.
     pub fn turn(&mut self, now: Now) {
         self.table.tell(now.mono.millis());
-        let Life { copyist, link, words, shards, due, .. } = &mut self.life;
+        let Life { replicator, link, words, shards, due, .. } = &mut self.life;
         if now.mono >= *due {
-            *due = copyist.turn(now, link, &mut Words(words, *shards));
+            *due = replicator.turn(now, link, &mut Words(words, *shards));
         }
     }
 
     /// Takes what shards are to be told, each in its order.
-    pub fn words(&mut self) -> VecDeque<(ShardId, Word)> {
+    pub fn words(&mut self) -> VecDeque<(ShardId, SimNotice)> {
         std::mem::take(&mut self.life.words)
     }
 
     /// Some found no room: they are told before anything else.
-    pub fn words_again(&mut self, mut words: VecDeque<(ShardId, Word)>) {
+    pub fn words_again(&mut self, mut words: VecDeque<(ShardId, SimNotice)>) {
         words.append(&mut self.life.words);
         self.life.words = words;
     }
@@ -205,11 +213,11 @@ impl Copies {
         let name = self.names[self.rng.below(self.names.len() as u64) as usize].clone();
         match self.rng.below(14) {
             0 | 1 => {
-                let done = if self.rng.one_in(2) { Done::Before } else { Done::After };
+                let done = if self.rng.one_in(2) { FailedCall::Before } else { FailedCall::After };
                 let fault = match self.rng.below(3) {
-                    0 => Fault::Slow,
-                    1 => Fault::Unreachable("the simulation says so".into()),
-                    _ => Fault::Refused("LOADING".into()),
+                    0 => DirectoryError::Slow,
+                    1 => DirectoryError::Unreachable("the simulation says so".into()),
+                    _ => DirectoryError::Refused("LOADING".into()),
                 };
                 link.fail(1 + self.rng.below(4) as u32, fault, done);
             }
@@ -237,16 +245,16 @@ impl Copies {
 
     /// Whether nothing is on its way and nothing is in doubt.
     pub fn is_settled(&self, now: Now) -> bool {
-        let standing = self.life.copyist.standing(now);
+        let standing = self.life.replicator.standing(now);
         let well = standing.circuit == Circuit::Closed && standing.resync_left == 0;
         well && standing.unwritten == 0 && self.life.words.is_empty()
     }
 
     /// Whether memory and directory agree: by the audit, and by what hubs and brokers know, of
     /// whom these are online. Each is so in the directory, with no lower version, and nobody else.
-    pub fn agrees(&self, keepers: &Keepers<'_>, known: &[Presence]) -> bool {
-        let (audit, copied) = (self.audit(keepers), self.online());
-        let is_copied = |found: &Presence| {
+    pub fn agrees(&self, trackers: &Keepers<'_>, known: &[PresenceStatus]) -> bool {
+        let (audit, copied) = (self.audit(trackers), self.online());
+        let is_copied = |found: &PresenceStatus| {
             copied.get(&found.who.key()).is_some_and(|&version| version >= found.version)
         };
         let count = known.len();
@@ -255,16 +263,16 @@ impl Copies {
     }
 
     /// Compares memory and directory. Nobody waits: it is for a time at which all is settled.
-    pub fn audit(&self, keepers: &Keepers<'_>) -> Audit {
+    pub fn audit(&self, trackers: &Keepers<'_>) -> Audit {
         let order = AuditOrder { settle_ms: 0, repair: false, told_max: 8 };
         let Life { lease, digests, .. } = &self.life;
         let directory = &mut self.table.another();
-        let sides = Sides { lease, digests, memory: keepers, directory };
+        let sides = AuditSides { lease, digests, memory: trackers, directory };
         audit(order, sides, &mut |_| {}).expect("this connection is well")
     }
 
     /// Who is online in this life, as the directory says.
-    pub fn online(&self) -> BTreeMap<Box<str>, Version> {
+    pub fn online(&self) -> BTreeMap<Box<str>, PresenceVersion> {
         let Lease { node, boot } = &self.life.lease;
         let all = self.table.all().into_iter();
         let own = all.filter(|(_, it)| it.online && it.node == *node && it.boot == *boot);
@@ -273,7 +281,7 @@ impl Copies {
 
     /// For whoever wonders.
     pub fn describe(&self, now: Now) -> String {
-        format!("{:?} words {}", self.life.copyist.standing(now), self.life.words.len())
+        format!("{:?} words {}", self.life.replicator.standing(now), self.life.words.len())
     }
 
     fn heal(&mut self) {
@@ -290,12 +298,15 @@ impl Copies {
         let known = table.find(&[name.into()]).expect("this connection is well").pop().flatten();
         let record = match self.rng.below(4) {
             0 => None,
-            1 => known.map(|known| Record { online: !known.online, ..known }),
-            2 => known.map(|known| Record { version: Version(known.version.0 - 9), ..known }),
+            1 => known.map(|known| PresenceRecord { online: !known.online, ..known }),
+            2 => known.map(|known| PresenceRecord {
+                version: PresenceVersion(known.version.0 - 9),
+                ..known
+            }),
             _ => known.map(|known| {
                 let Lease { node, boot } = self.life.lease.clone();
-                let ahead = Version(known.version.0 + (self.rng.below(60_000) << 22));
-                Record { online: true, node, boot, version: ahead, ..known }
+                let ahead = PresenceVersion(known.version.0 + (self.rng.below(60_000) << 22));
+                PresenceRecord { online: true, node, boot, version: ahead, ..known }
             }),
         };
         self.table.tamper(name, record);
@@ -323,7 +334,8 @@ impl Copies {
         let known = table.find(&[name.into()]).expect("this connection is well").pop().flatten();
         known.iter().for_each(|known| self.other.clock.observe(known.version));
         let version = self.other.clock.next(now.wall_ms, ShardId(900));
-        let record = Record { version, online, node, boot, detail: "elsewhere".into(), user: None };
+        let record =
+            PresenceRecord { version, online, node, boot, detail: "elsewhere".into(), user: None };
         let batch = Batch { bucket: bucket(name), entries: vec![(name.into(), record)] };
         table.put(&[batch]).expect("this connection is well") == [Put::Taken]
     }

@@ -5,7 +5,7 @@
 //! answered later than the writes behind them, and upkeep is done whenever the world's dice say so.
 //! A crash loses whatever was not on stable storage. It does not know what a message means, but for
 //! the webhook's courier that lives here too. Invariant: nothing but what the engines keep survives
-//! [`Disk::restart`].
+//! [`SimDisk::restart`].
 
 use base::hash::HashKey;
 use base::prng::Prng;
@@ -14,19 +14,21 @@ use model::ports::log::{
     Call, Completion, Done, PAGE_MESSAGES_MAX, Pull, Read, Restored, StoreError, Ticket, Write,
 };
 use model::timeline::{Space, TimelineId};
-use server::outside::Room;
+use server::outside::Service;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Fsync;
-use store::engine::{Chore, Engine, EngineSettings, Finished, MemoryState, Planned, Retention};
+use store::engine::{
+    Engine, EngineSettings, Finished, MemoryState, Planned, Retention, UpkeepTask,
+};
 use store::faults::{Error, FaultyFiles, Op};
-use store::files::Files;
+use store::files::FileSystem;
 use store::log::LogSettings;
 
 /// What goes wrong on the disk of a world: once in so many times; zero: never.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Faults {
+pub struct DiskFaults {
     /// Calls, or whole batches of them, that find no room.
     pub refuse_in: u64,
     /// Syncs that fail, and with them the log until the next start.
@@ -37,24 +39,24 @@ pub struct Faults {
 pub type Posted = (String, u64, u32);
 
 /// The logs of one world.
-pub struct Disk {
+pub struct SimDisk {
     rng: Prng,
     files: FaultyFiles,
     logs: Vec<Log>,
-    faults: Faults,
+    faults: DiskFaults,
     /// What the webhook's application got.
     posted: BTreeSet<Posted>,
 }
 
 /// A call's number, and whose it is.
-type Asked = (Room, Ticket);
+type Asked = (Service, Ticket);
 
 struct Log {
     engine: Engine,
     state: Arc<MemoryState>,
     calls: VecDeque<(Asked, Call)>,
     reads: VecDeque<(Asked, Planned)>,
-    chore: Option<Chore>,
+    upkeep_task: Option<UpkeepTask>,
     finished: Option<Finished>,
 }
 
@@ -66,40 +68,46 @@ pub fn report_timeline() -> TimelineId {
     TimelineId::of(Space::Reports, HOME, &[b"http://sim/", b""])
 }
 
-impl Disk {
+impl SimDisk {
     /// Empty logs for so many shards.
-    pub fn new(seed: u64, shards: u16, faults: Faults) -> Disk {
+    pub fn new(seed: u64, shards: u16, faults: DiskFaults) -> SimDisk {
         let files = FaultyFiles::new(seed ^ 9);
         for shard in 0..shards {
             files.make_folder(&folder(shard)).expect("a sound disk");
         }
         files.sync_folder(Path::new("/")).expect("a sound disk");
         let logs = (0..shards).map(|shard| open(&files, shard, Arc::default())).collect();
-        let mut disk = Disk { rng: Prng::new(seed), files, logs, faults, posted: BTreeSet::new() };
+        let mut disk =
+            SimDisk { rng: Prng::new(seed), files, logs, faults, posted: BTreeSet::new() };
         disk.set_faults(faults);
         disk
     }
 
     /// Changes what goes wrong from now on.
-    pub fn set_faults(&mut self, faults: Faults) {
+    pub fn set_faults(&mut self, faults: DiskFaults) {
         self.faults = faults;
         self.files.fail_one_in(Op::Write, faults.refuse_in * 2, Error::NoSpace);
         self.files.fail_one_in(Op::Sync, faults.fail_in, Error::Io);
     }
 
     /// Takes a shard's calls, or none of them: then their tickets come back.
-    pub fn take(&mut self, shard: ShardId, room: Room, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+    pub fn take(
+        &mut self,
+        shard: ShardId,
+        service: Service,
+        calls: Vec<(Ticket, Call)>,
+    ) -> Vec<Ticket> {
         let refuse_in = self.faults.refuse_in;
         if refuse_in != 0 && self.rng.one_in(refuse_in) {
             return calls.into_iter().map(|(ticket, _)| ticket).collect();
         }
-        let calls = calls.into_iter().map(|(ticket, call)| ((room, ticket), call));
+        let calls = calls.into_iter().map(|(ticket, call)| ((service, ticket), call));
         self.logs[usize::from(shard.0)].calls.extend(calls);
         Vec::new()
     }
 
     /// Carries out the first few calls of a shard, answers some reads, and does some upkeep.
-    pub fn work(&mut self, now_s: u32, shard: ShardId) -> Vec<(Room, Vec<Completion>)> {
+    pub fn work(&mut self, now_s: u32, shard: ShardId) -> Vec<(Service, Vec<Completion>)> {
         let at = usize::from(shard.0);
         if self.rng.one_in(2) {
             self.logs[at].keep_up(now_s, &mut self.rng);
@@ -108,11 +116,11 @@ impl Disk {
             self.post(now_s, at);
         }
         let (mut hub, mut broker) = (Vec::new(), Vec::new());
-        for ((room, ticket), result) in self.logs[at].work(now_s, &mut self.rng) {
-            let completions = if room == Room::Hub { &mut hub } else { &mut broker };
+        for ((service, ticket), result) in self.logs[at].work(now_s, &mut self.rng) {
+            let completions = if service == Service::Hub { &mut hub } else { &mut broker };
             completions.push((ticket, result));
         }
-        let both = [(Room::Hub, hub), (Room::Broker, broker)];
+        let both = [(Service::Hub, hub), (Service::Broker, broker)];
         both.into_iter().filter(|(_, completions)| !completions.is_empty()).collect()
     }
 
@@ -191,7 +199,7 @@ impl Disk {
         assert!(seqs.is_sorted(), "places are in order: {seqs:?}");
         for placed in &page.messages {
             let event = hub::decode_event(&placed.message.body).expect("a Report");
-            let model::event::What::Report { seq, .. } = event.what else { continue };
+            let model::event::DeviceWhat::Report { seq, .. } = event.what else { continue };
             self.posted.insert((event.device.as_str().to_owned(), event.epoch, seq));
         }
         if !seqs.is_empty() && self.rng.one_in(2) {
@@ -228,14 +236,14 @@ impl Log {
         completions
     }
 
-    /// The next step of upkeep: a chore is given out, run, and told.
+    /// The next step of upkeep: an upkeep task is given out, run, and told.
     fn keep_up(&mut self, now_s: u32, rng: &mut Prng) {
         if let Some(finished) = self.finished.take() {
             self.engine.finished(now_s, finished);
-        } else if let Some(chore) = self.chore.take() {
-            self.finished = Some(chore.run());
+        } else if let Some(upkeep_task) = self.upkeep_task.take() {
+            self.finished = Some(upkeep_task.run());
         } else {
-            self.chore = self.engine.chore(now_s);
+            self.upkeep_task = self.engine.upkeep_task(now_s);
         }
         if rng.one_in(500) {
             self.rest(now_s);
@@ -243,9 +251,9 @@ impl Log {
         }
     }
 
-    /// No chore is out any more.
+    /// No upkeep task is out any more.
     fn rest(&mut self, now_s: u32) {
-        let finished = self.chore.take().map(Chore::run).or(self.finished.take());
+        let finished = self.upkeep_task.take().map(UpkeepTask::run).or(self.finished.take());
         finished.into_iter().for_each(|finished| self.engine.finished(now_s, finished));
     }
 }
@@ -271,5 +279,5 @@ fn open(files: &FaultyFiles, shard: u16, state: Arc<MemoryState>) -> Log {
     let opened = Engine::open(files, &folder(shard), settings, state.clone());
     let (engine, _) = opened.expect("a log opens after every crash");
     let (calls, reads) = (VecDeque::new(), VecDeque::new());
-    Log { engine, state, calls, reads, chore: None, finished: None }
+    Log { engine, state, calls, reads, upkeep_task: None, finished: None }
 }

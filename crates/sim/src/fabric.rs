@@ -5,8 +5,8 @@
 //! is ready for it, and when it wants to be woken. Readiness follows epoll's edge-triggered rules:
 //! an arrival queues an edge, and what is reported is how the socket stands when it is looked at.
 //!
-//! Everything follows from the seed. The fabric knows no protocol and no letter. Invariant: the
-//! bytes that arrive at an end are those that were sent at the other, in order, without gaps.
+//! Everything follows from the seed. The fabric knows no protocol and no shard message. Invariant:
+//! the bytes that arrive at an end are those that were sent at the other, in order, without gaps.
 
 mod arrivals;
 mod listeners;
@@ -18,7 +18,7 @@ use base::prng::Prng;
 use base::time::{Instant, Now};
 use listeners::Listener;
 use model::close::CloseReason;
-use net::transport::Ready;
+use net::transport::ReadyEvent;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ struct End {
 #[derive(Default)]
 struct Host {
     ready: Vec<u32>,
-    letters: bool,
+    shard_messages: bool,
     /// It has to take a turn, whatever is ready.
     awake: bool,
     /// When it wants a turn.
@@ -194,7 +194,7 @@ impl Fabric {
 
     /// What is ready for a host, at the beginning of its turn. An empty answer sends it to sleep
     /// for `timeout`.
-    pub fn wait(&mut self, host: HostId, timeout: Option<Duration>, ready: &mut Vec<Ready>) {
+    pub fn wait(&mut self, host: HostId, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
         self.collect(host, ready);
         let now = self.now;
         let this = &mut self.hosts[host as usize];
@@ -210,14 +210,14 @@ impl Fabric {
         self.hosts[host as usize].awake = true;
     }
 
-    /// There are letters for a host.
+    /// There are shard messages for a host.
     pub fn ring(&mut self, host: HostId) {
-        self.hosts[host as usize].letters = true;
+        self.hosts[host as usize].shard_messages = true;
     }
 
     /// The host has looked into its mailbox; `more` is still there.
     pub fn looked(&mut self, host: HostId, more: bool) {
-        self.hosts[host as usize].letters = more;
+        self.hosts[host as usize].shard_messages = more;
     }
 
     /// A host is no more: its sockets are reset, its listeners closed, its turns over.
@@ -241,10 +241,11 @@ impl Fabric {
         let host = &self.hosts[at];
         let woken = host.wake_at.is_some_and(|wake_at| wake_at <= self.now);
         let called = || self.doors_of(at as HostId).next().is_some();
-        !host.gone && (host.awake || host.letters || woken || !host.ready.is_empty() || called())
+        !host.gone
+            && (host.awake || host.shard_messages || woken || !host.ready.is_empty() || called())
     }
 
-    fn collect(&mut self, host: HostId, ready: &mut Vec<Ready>) {
+    fn collect(&mut self, host: HostId, ready: &mut Vec<ReadyEvent>) {
         let mut sockets = std::mem::take(&mut self.hosts[host as usize].ready);
         for at in (1..sockets.len()).rev() {
             sockets.swap(at, self.rng.below(at as u64 + 1) as usize);
@@ -260,19 +261,19 @@ impl Fabric {
             self.ends[socket as usize].queued = false;
             ready.extend(self.readiness(host, socket));
         }
-        ready.extend(self.doors_of(host).map(Ready::Door));
-        if self.hosts[host as usize].letters {
-            ready.push(Ready::Mailbox);
+        ready.extend(self.doors_of(host).map(ReadyEvent::Door));
+        if self.hosts[host as usize].shard_messages {
+            ready.push(ReadyEvent::Mailbox);
         }
     }
 
-    fn readiness(&self, host: HostId, socket: u32) -> Option<Ready> {
+    fn readiness(&self, host: HostId, socket: u32) -> Option<ReadyEvent> {
         let end = &self.ends[socket as usize];
         let (_, token) = end.watcher.filter(|(watcher, _)| *watcher == host)?;
         let ended = end.ended || end.error.is_some();
         let readable = !end.inbox.is_empty() || ended;
         let writable = end.error.is_some() || (end.connected && self.room(socket) > 0);
-        (readable || writable).then_some(Ready::Socket { token, readable, writable, ended })
+        (readable || writable).then_some(ReadyEvent::Socket { token, readable, writable, ended })
     }
 
     /// An edge.

@@ -8,4 +8,4 @@
 mod measure;
 mod network;
 
-pub use measure::{Held, Memory, Stage, hold};
+pub use measure::{HoldMeasurement, HoldStage, ProcessMemory, hold};

@@ -4,9 +4,9 @@
 //! prints the command that repeats it and ends with another status than 0. `sim hold --devices N`
 //! holds devices and prints JSON.
 
-use sim::hold::{Held, Stage, hold};
-use sim::topics::TopicWorld;
-use sim::world::World;
+use sim::hold::{HoldMeasurement, HoldStage, hold};
+use sim::simulation::Simulation;
+use sim::topics::TopicSimulation;
 use std::panic::catch_unwind;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         let devices = number("--devices").unwrap_or(1_000_000) as u32;
         let shards = number("--shards").unwrap_or(1) as u16;
         let stage = args.iter().position(|arg| arg == "--stage").and_then(|at| args.get(at + 1));
-        return match stage.map(|name| Stage::named(name)) {
+        return match stage.map(|name| HoldStage::named(name)) {
             None => report(devices, shards),
             Some(Some(stage)) => print_stage(stage, devices, shards),
             Some(None) => usage(),
@@ -50,8 +50,8 @@ fn main() -> ExitCode {
         (Some(seed), _) => {
             SEED.store(seed, Ordering::Relaxed);
             match topics {
-                true => println!("{:#?}", TopicWorld::run(seed, steps)),
-                false => println!("{:#?}", World::run(seed, steps)),
+                true => println!("{:#?}", TopicSimulation::run(seed, steps)),
+                false => println!("{:#?}", Simulation::run(seed, steps)),
             }
             ExitCode::SUCCESS
         }
@@ -70,8 +70,8 @@ fn run_many(from: u64, seeds: u64, steps: u64) -> ExitCode {
     for seed in from..from + seeds {
         SEED.store(seed, Ordering::Relaxed);
         let ended = catch_unwind(|| match TOPICS.load(Ordering::Relaxed) {
-            true => drop(TopicWorld::run(seed, steps)),
-            false => drop(World::run(seed, steps)),
+            true => drop(TopicSimulation::run(seed, steps)),
+            false => drop(Simulation::run(seed, steps)),
         });
         failed += u64::from(ended.is_err());
     }
@@ -90,9 +90,9 @@ fn tell_seed(steps: u64) {
 }
 
 /// Runs one stage in this process and prints its figures in one line.
-fn print_stage(stage: Stage, devices: u32, shards: u16) -> ExitCode {
+fn print_stage(stage: HoldStage, devices: u32, shards: u16) -> ExitCode {
     let held = hold(stage, devices, shards);
-    let Held { count, before, after, record_bytes, sent } = held;
+    let HoldMeasurement { count, before, after, record_bytes, sent } = held;
     println!(
         "{count} {} {} {} {} {} {record_bytes} {sent}",
         before.rss,

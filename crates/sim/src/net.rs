@@ -5,11 +5,11 @@
 //! shard again when that time has come or something has arrived.
 
 use crate::fabric::{Fabric, HostId, Socket};
-use crate::post::Post;
+use crate::post::SimMailboxes;
 use base::time::Now;
 use model::close::CloseReason;
 use model::id::ShardId;
-use net::transport::{Accepted, Got, Net, Ready};
+use net::transport::{Accepted, Got, Net, ReadyEvent};
 use std::cell::RefCell;
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// One shard's view of the network.
 pub struct SimNet<L> {
     fabric: Rc<RefCell<Fabric>>,
-    post: Rc<RefCell<Post<L>>>,
+    post: Rc<RefCell<SimMailboxes<L>>>,
     host: HostId,
     shard: ShardId,
     posted: Vec<ShardId>,
@@ -27,7 +27,11 @@ pub struct SimNet<L> {
 
 impl<L> SimNet<L> {
     /// The view of `shard`, whose host in the fabric and place in the post office is the same.
-    pub fn new(fabric: Rc<RefCell<Fabric>>, post: Rc<RefCell<Post<L>>>, shard: ShardId) -> Self {
+    pub fn new(
+        fabric: Rc<RefCell<Fabric>>,
+        post: Rc<RefCell<SimMailboxes<L>>>,
+        shard: ShardId,
+    ) -> Self {
         let host = post.borrow().host(shard);
         SimNet { fabric, post, host, shard, posted: Vec::new() }
     }
@@ -35,13 +39,13 @@ impl<L> SimNet<L> {
 
 impl<L: Send> Net for SimNet<L> {
     type Socket = Socket;
-    type Letter = L;
+    type Message = L;
 
     fn now(&mut self) -> Now {
         self.fabric.borrow().now()
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) {
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
         self.fabric.borrow_mut().wait(self.host, timeout, ready);
     }
 
@@ -97,14 +101,14 @@ impl<L: Send> Net for SimNet<L> {
         fabric.close(socket, abort);
     }
 
-    fn post(&mut self, to: ShardId, letter: L) -> Result<(), L> {
+    fn post(&mut self, to: ShardId, shard_message: L) -> Result<(), L> {
         let mut fabric = self.fabric.borrow_mut();
         fabric.stir(self.host);
-        let refuse_letter_in = fabric.weather().refuse_letter_in;
-        if fabric.strikes(refuse_letter_in) {
-            return Err(letter);
+        let refuse_shard_message_in = fabric.weather().refuse_shard_message_in;
+        if fabric.strikes(refuse_shard_message_in) {
+            return Err(shard_message);
         }
-        self.post.borrow_mut().put(Some(self.shard), to, letter)?;
+        self.post.borrow_mut().put(Some(self.shard), to, shard_message)?;
         self.posted.push(to);
         Ok(())
     }
@@ -115,7 +119,7 @@ impl<L: Send> Net for SimNet<L> {
         }
     }
 
-    fn letters(&mut self, into: &mut Vec<L>) {
+    fn shard_messages(&mut self, into: &mut Vec<L>) {
         let mut fabric = self.fabric.borrow_mut();
         let more = self.post.borrow_mut().take(self.shard, &mut fabric, into);
         fabric.looked(self.host, more);

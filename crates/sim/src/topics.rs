@@ -7,42 +7,42 @@
 pub mod book;
 pub mod callers;
 
-use crate::copies::Copies;
-use crate::disk::{Disk, Faults};
+use crate::copies::SimReplicators;
+use crate::disk::{DiskFaults, SimDisk};
 use crate::fabric::{Fabric, HostId};
 use crate::net::SimNet;
-use crate::post::Post;
+use crate::post::SimMailboxes;
+use crate::simulation::{ADDRESS, Parts, Server, SimPlan, SimShard, raise};
 use crate::weather::Weather;
-use crate::world::{ADDRESS, Parts, Plan, Server, SimShard, raise};
 use base::hash::HashKey;
 use base::prng::Prng;
-use callers::{CallerHouse, Mood};
+use callers::{CallerLogic, CallerMood};
 use model::id::ShardId;
 use model::limits::{Limits, TopicLimits};
 use model::ports::control::Status;
 use net::Shard;
-use net::shard::{Census, Letter};
-use server::house::Mail;
-use server::outside::Room;
+use net::shard::{Census, ShardMessage};
+use server::outside::Service;
+use server::shard_logic::Mail;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A world of topics.
-pub struct TopicWorld {
-    plan: Plan,
+pub struct TopicSimulation {
+    plan: SimPlan,
     rng: Prng,
     fabric: Rc<RefCell<Fabric>>,
-    disk: Rc<RefCell<Disk>>,
-    events: Rc<RefCell<crate::world::Feed>>,
-    copies: Rc<RefCell<Copies>>,
+    disk: Rc<RefCell<SimDisk>>,
+    events: Rc<RefCell<crate::simulation::Feed>>,
+    copies: Rc<RefCell<SimReplicators>>,
     limits: Arc<Limits>,
     server: Server,
-    callers: SimShard<CallerHouse>,
+    callers: SimShard<CallerLogic>,
     callers_host: HostId,
     /// Completions that found a full mailbox.
-    completed: Vec<(ShardId, Room, Vec<model::ports::log::Completion>)>,
+    completed: Vec<(ShardId, Service, Vec<model::ports::log::Completion>)>,
     crashes: u64,
 }
 
@@ -61,20 +61,20 @@ pub struct TopicStory {
     pub seconds: u64,
 }
 
-impl TopicWorld {
+impl TopicSimulation {
     /// Runs a world from its seed to its end. Panics where something does not hold.
     pub fn run(seed: u64, steps: u64) -> TopicStory {
-        let mut world = TopicWorld::new(plan(seed, steps));
-        world.live_until("all are subscribed", |world| world.house().all_subscribed());
+        let mut world = TopicSimulation::new(plan(seed, steps));
+        world.live_until("all are subscribed", |world| world.logic().all_subscribed());
         let weather = world.plan.weather.clone();
         world.fabric.borrow_mut().set_weather(weather.clone());
         world.disk.borrow_mut().set_faults(world.plan.faults);
-        world.set_mood(Mood::Wild);
+        world.set_mood(CallerMood::Wild);
         for _ in 0..steps {
             world.whims();
             world.step();
         }
-        world.disk.borrow_mut().set_faults(Faults::default());
+        world.disk.borrow_mut().set_faults(DiskFaults::default());
         if world.disk.borrow().is_failed() {
             world.crash();
         }
@@ -82,30 +82,30 @@ impl TopicWorld {
         world.plan.upset_in = 0;
         let now = world.fabric.borrow().now();
         world.copies.borrow_mut().clear(now);
-        world.set_mood(Mood::Calm);
-        let subscriptions: Vec<_> = world.house().subscriptions().collect();
+        world.set_mood(CallerMood::Calm);
+        let subscriptions: Vec<_> = world.logic().subscriptions().collect();
         world.live_until("every promise is kept", |world| {
-            world.house().all_settled()
-                && world.house().book.broken(&subscriptions).is_empty()
+            world.logic().all_settled()
+                && world.logic().book.broken(&subscriptions).is_empty()
                 && world.status().queued == 0
         });
-        let broken = world.house().book.broken(&subscriptions);
+        let broken = world.logic().book.broken(&subscriptions);
         assert_eq!(broken, [""; 0]);
         let status = world.status();
         assert_eq!(status.sessions, subscriptions.len() as u64);
-        world.live_until("the directory agrees", TopicWorld::copies_agree);
+        world.live_until("the directory agrees", TopicSimulation::copies_agree);
         world.story()
     }
 
-    fn new(plan: Plan) -> TopicWorld {
+    fn new(plan: SimPlan) -> TopicSimulation {
         let seed = plan.seed;
         let fabric = Rc::new(RefCell::new(Fabric::new(seed ^ 1, Weather::calm())));
-        let disk = Disk::new(seed ^ 2, plan.shards, Faults::default());
+        let disk = SimDisk::new(seed ^ 2, plan.shards, DiskFaults::default());
         let disk = Rc::new(RefCell::new(disk));
         let limits = Arc::new(plan.limits.clone());
         let mut rng = Prng::new(seed ^ 3);
         let callers_host = fabric.borrow_mut().add_host();
-        let post = Rc::new(RefCell::new(Post::new(&[callers_host], usize::MAX)));
+        let post = Rc::new(RefCell::new(SimMailboxes::new(&[callers_host], usize::MAX)));
         let settings = net::Settings {
             shard: ShardId(0),
             shards: 1,
@@ -116,17 +116,17 @@ impl TopicWorld {
             seed,
         };
         let net = SimNet::new(fabric.clone(), post, ShardId(0));
-        let mut callers = CallerHouse::new(seed ^ 4, ADDRESS, plan.devices);
+        let mut callers = CallerLogic::new(seed ^ 4, ADDRESS, plan.devices);
         callers.book.refuses = plan.faults.refuse_in != 0;
         let events = Rc::default();
         let hash_key = HashKey::new(rng.draw(), rng.draw());
-        let names = (0..plan.devices).map(|number| CallerHouse::who(number).key());
-        let copies = Rc::new(RefCell::new(Copies::new(seed ^ 6, names.collect())));
+        let names = (0..plan.devices).map(|number| CallerLogic::who(number).key());
+        let copies = Rc::new(RefCell::new(SimReplicators::new(seed ^ 6, names.collect())));
         let parts = Parts { fabric: &fabric, disk: &disk, events: &events, copies: &copies };
         let server = raise(&plan, &limits, hash_key, &parts);
         let (completed, crashes) = (Vec::new(), 0);
         let callers = Shard::new(settings, net, callers);
-        TopicWorld {
+        TopicSimulation {
             plan,
             rng,
             fabric,
@@ -142,17 +142,17 @@ impl TopicWorld {
         }
     }
 
-    fn house(&self) -> &CallerHouse {
-        self.callers.house()
+    fn logic(&self) -> &CallerLogic {
+        self.callers.logic()
     }
 
-    fn set_mood(&mut self, mood: Mood) {
-        self.callers.house_mut().set_mood(mood);
+    fn set_mood(&mut self, mood: CallerMood) {
+        self.callers.logic_mut().set_mood(mood);
         self.fabric.borrow_mut().stir(self.callers_host);
     }
 
     fn story(&self) -> TopicStory {
-        let book = &self.house().book;
+        let book = &self.logic().book;
         TopicStory {
             taken: book.taken(),
             refused: book.refused(),
@@ -164,7 +164,7 @@ impl TopicWorld {
 
     fn status(&self) -> Status {
         let mut status = Status::default();
-        self.server.shards.iter().for_each(|shard| shard.house().broker().status(&mut status));
+        self.server.shards.iter().for_each(|shard| shard.logic().broker().status(&mut status));
         status
     }
 
@@ -192,7 +192,7 @@ impl TopicWorld {
             self.fabric.borrow_mut().kill(host);
         }
         let hash_key = HashKey::new(self.rng.draw(), self.rng.draw());
-        let TopicWorld { fabric, disk, events, copies, .. } = &*self;
+        let TopicSimulation { fabric, disk, events, copies, .. } = &*self;
         let parts = Parts { fabric, disk, events, copies };
         self.server = raise(&self.plan, &self.limits, hash_key, &parts);
     }
@@ -219,19 +219,19 @@ impl TopicWorld {
         let shard = ShardId(self.rng.below(u64::from(self.plan.shards)) as u16);
         let now_s = self.fabric.borrow().now().unix_s();
         let done = self.disk.borrow_mut().work(now_s, shard);
-        self.completed.extend(done.into_iter().map(|(room, done)| (shard, room, done)));
-        for (shard, room, done) in std::mem::take(&mut self.completed) {
-            let letter = Letter::Mail(Mail::Completions(room, done.clone()));
-            if self.server.post.borrow_mut().put(None, shard, letter).is_ok() {
+        self.completed.extend(done.into_iter().map(|(service, done)| (shard, service, done)));
+        for (shard, service, done) in std::mem::take(&mut self.completed) {
+            let shard_message = ShardMessage::Mail(Mail::Completions(service, done.clone()));
+            if self.server.post.borrow_mut().put(None, shard, shard_message).is_ok() {
                 let host = self.server.hosts[usize::from(shard.0)];
                 self.fabric.borrow_mut().ring(host);
             } else {
-                self.completed.push((shard, room, done));
+                self.completed.push((shard, service, done));
             }
         }
     }
 
-    /// The copyist does what is due, and shards hear what they are to be told.
+    /// The replicator does what is due, and shards hear what they are to be told.
     fn copy(&mut self) {
         let now = self.fabric.borrow().now();
         let words = {
@@ -255,35 +255,35 @@ impl TopicWorld {
         if !copies.is_settled(now) || self.server.post.borrow().waiting() > 0 {
             return false;
         }
-        let who = (0..self.plan.devices).map(CallerHouse::who);
-        copies.agrees(&self.server.keepers(), &self.server.online(now, who))
+        let who = (0..self.plan.devices).map(CallerLogic::who);
+        copies.agrees(&self.server.trackers(), &self.server.online(now, who))
     }
 
     /// How things are, for whoever wonders.
     fn describe(&self) -> String {
-        let house = self.house();
-        let subscriptions: Vec<_> = house.subscriptions().collect();
+        let logic = self.logic();
+        let subscriptions: Vec<_> = logic.subscriptions().collect();
         let ends = |counters: &model::event::Counters| {
             let ends = model::close::CloseReason::ALL.iter();
             let ends = ends.map(|reason| (reason.name(), counters.closed_of(*reason)));
             ends.filter(|(_, count)| *count > 0).collect::<Vec<_>>()
         };
-        let servers = self.server.shards.iter().map(|shard| ends(&shard.desk().counters));
+        let servers = self.server.shards.iter().map(|shard| ends(&shard.handle().counters));
         format!(
             "{:#?} queued {}, crashes {}, shards {}, {} ends here {:?} there {:?} {:?}",
-            house.book.broken(&subscriptions),
+            logic.book.broken(&subscriptions),
             self.status().queued,
             self.crashes,
             self.plan.shards,
-            house.describe(),
-            ends(&self.callers.desk().counters),
+            logic.describe(),
+            ends(&self.callers.handle().counters),
             servers.collect::<Vec<_>>(),
             self.plan.weather,
         ) + &self.copies.borrow().describe(self.fabric.borrow().now())
     }
 
     /// Steps until something holds, looking once a second. Panics when it never does.
-    fn live_until(&mut self, what: &str, holds: impl Fn(&TopicWorld) -> bool) {
+    fn live_until(&mut self, what: &str, holds: impl Fn(&TopicSimulation) -> bool) {
         let began = self.fabric.borrow().now().mono;
         let mut looked = began;
         loop {
@@ -304,7 +304,7 @@ impl TopicWorld {
 }
 
 /// The plan that follows from a seed.
-fn plan(seed: u64, steps: u64) -> Plan {
+fn plan(seed: u64, steps: u64) -> SimPlan {
     let mut rng = Prng::new(seed);
     let topics = TopicLimits {
         flaps_max: u16::MAX,
@@ -313,11 +313,11 @@ fn plan(seed: u64, steps: u64) -> Plan {
         receive_max: 1 + rng.below(20) as u16,
         ..TopicLimits::default()
     };
-    let plan = Plan::calm(seed, 1 + rng.below(4) as u16, 2 + rng.below(9) as u32);
-    Plan {
+    let plan = SimPlan::calm(seed, 1 + rng.below(4) as u16, 2 + rng.below(9) as u32);
+    SimPlan {
         crash_in: if rng.one_in(2) { 0 } else { 1 + steps / 3 },
         weather: Weather { no_descriptor_in: 0, stall_in: 0, ..Weather::drawn(&mut rng) },
-        faults: Faults {
+        faults: DiskFaults {
             refuse_in: if rng.one_in(2) { 0 } else { 5 + rng.below(40) },
             fail_in: if rng.one_in(3) { 100 + rng.below(400) } else { 0 },
         },

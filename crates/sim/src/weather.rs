@@ -30,10 +30,10 @@ pub struct Weather {
     pub stall_in: u64,
     /// Accepts that find no descriptor.
     pub no_descriptor_in: u64,
-    /// Letters that find a full mailbox.
-    pub refuse_letter_in: u64,
+    /// Shard messages that find a full mailbox.
+    pub refuse_shard_message_in: u64,
     /// Looks into a mailbox that find only some of what was posted.
-    pub hold_letter_in: u64,
+    pub hold_shard_message_in: u64,
     /// Steps at which the wall clock jumps, in either direction.
     pub wall_jump_in: u64,
     /// Steps at which time leaps for everybody, as when a machine was suspended.
@@ -59,8 +59,8 @@ impl Weather {
             vanish_in: 0,
             stall_in: 0,
             no_descriptor_in: 0,
-            refuse_letter_in: 0,
-            hold_letter_in: 0,
+            refuse_shard_message_in: 0,
+            hold_shard_message_in: 0,
             wall_jump_in: 0,
             leap_in: 0,
             leap_ms_max: 0,
@@ -84,8 +84,8 @@ impl Weather {
             vanish_in: rate(150),
             stall_in: rate(12),
             no_descriptor_in: rate(20),
-            refuse_letter_in: rate(12),
-            hold_letter_in: rate(3),
+            refuse_shard_message_in: rate(12),
+            hold_shard_message_in: rate(3),
             wall_jump_in: rate(500),
             leap_in: rate(300),
             leap_ms_max: 20_000,

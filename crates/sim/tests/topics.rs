@@ -1,13 +1,13 @@
 //! Many small worlds of topics, each from its seed: the short run of every commit.
 
-use sim::topics::{TopicStory, TopicWorld};
+use sim::topics::{TopicSimulation, TopicStory};
 
 const STEPS: u64 = 3_000;
 
 fn run(seeds: std::ops::Range<u64>) -> Vec<TopicStory> {
     let one = |seed| {
         let told = Told { seed };
-        let story = TopicWorld::run(seed, STEPS);
+        let story = TopicSimulation::run(seed, STEPS);
         std::mem::forget(told);
         story
     };
@@ -37,6 +37,6 @@ fn whatever_was_taken_is_heard_by_all_whom_it_concerns() {
 
 #[test]
 fn the_same_seed_gives_the_same_world_of_topics() {
-    assert_eq!(TopicWorld::run(3, STEPS), TopicWorld::run(3, STEPS));
-    assert_ne!(TopicWorld::run(3, STEPS), TopicWorld::run(4, STEPS));
+    assert_eq!(TopicSimulation::run(3, STEPS), TopicSimulation::run(3, STEPS));
+    assert_ne!(TopicSimulation::run(3, STEPS), TopicSimulation::run(4, STEPS));
 }

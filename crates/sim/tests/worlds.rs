@@ -1,7 +1,7 @@
 //! Many small worlds, each from its seed: the short run of every commit. A failure prints the seed;
 //! `cargo run -p sim -- --seed N --steps M` repeats it.
 
-use sim::world::{Story, World};
+use sim::simulation::{Simulation, Story};
 use std::collections::BTreeMap;
 
 const STEPS: u64 = 1_500;
@@ -10,7 +10,7 @@ const STEPS: u64 = 1_500;
 fn run(seeds: std::ops::Range<u64>) -> Vec<Story> {
     let one = |seed| {
         let repeat = Repeat { seed };
-        let story = World::run(seed, STEPS);
+        let story = Simulation::run(seed, STEPS);
         std::mem::forget(repeat);
         story
     };
@@ -72,7 +72,7 @@ fn whatever_happens_every_promise_is_kept_and_nothing_is_left() {
 #[test]
 fn the_same_seed_gives_the_same_world() {
     for seed in [3, 17] {
-        assert_eq!(World::run(seed, STEPS), World::run(seed, STEPS));
+        assert_eq!(Simulation::run(seed, STEPS), Simulation::run(seed, STEPS));
     }
-    assert_ne!(World::run(3, STEPS), World::run(4, STEPS));
+    assert_ne!(Simulation::run(3, STEPS), Simulation::run(4, STEPS));
 }

@@ -1,27 +1,27 @@
 //! The data folder and the threads over it: what the roof opens, asks and closes.
 //!
-//! A folder holds one log for each shard. [`Folder::open`] reads them, [`Opened`] gives back what
-//! is alive, and [`Opened::start`] hands each log to a thread of its own, to which [`Logs`] takes
-//! calls. It knows no clock but the one it is given, and not what a message means. Invariant: what
-//! a call was completed with holds after every crash, under the operator's choice of
-//! [`crate::Fsync`].
+//! A folder holds one log for each shard. [`Folder::open`] reads them, [`OpenFolder`] gives back
+//! what is alive, and [`OpenFolder::start`] hands each log to a thread of its own, to which
+//! [`Logs`] takes calls. It knows no clock but the one it is given, and not what a message means.
+//! Invariant: what a call was completed with holds after every crash, under the operator's choice
+//! of [`crate::Fsync`].
 //!
 //! Read `folder.rs` for what is on the disk, `writer.rs` for the life of a log.
 
 pub(crate) mod alive;
-mod desk;
 pub(crate) mod folder;
-mod keeper;
+mod log_queue;
 mod logs;
 pub(crate) mod opened;
 pub(crate) mod rehome;
 mod settings;
 #[cfg(test)]
 pub(crate) mod tests;
+mod upkeep_thread;
 mod writer;
 
 pub(crate) use folder::Place;
 pub use folder::{Folder, States};
 pub use logs::{LogSizes, Logs};
-pub use opened::Opened;
+pub use opened::OpenFolder;
 pub use settings::Settings;

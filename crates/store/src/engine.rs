@@ -1,11 +1,11 @@
 //! Timelines and rows over a commit log.
 //!
 //! The log is the truth. Memory knows what changed since the last checkpoint, state everything
-//! before it; together they answer reads. Checkpoints, compaction and retention are done in
-//! slices: [`Engine::chore`] gives one out, any thread runs it, [`Engine::finished`] takes what
-//! came of it, so the thread that owns the engine never waits for state. It knows no party, ticket
-//! or thread, and time is told. Invariant: what [`Engine::commit`] answered with `Ok` is found
-//! after a crash, under the operator's choice of `fsync`, and what it refused is not.
+//! before it; together they answer reads. Checkpoints, compaction and retention are done in slices:
+//! [`Engine::upkeep_task`] gives one out, any thread runs it, [`Engine::finished`] takes what came
+//! of it, so the thread that owns the engine never waits for state. It knows no party, ticket or
+//! thread, and time is told. Invariant: what [`Engine::commit`] answered with `Ok` is found after a
+//! crash, under the operator's choice of `fsync`, and what it refused is not.
 //!
 //! Read `record.rs` first, then `commit.rs` and `recovery.rs`, which mirror each other.
 
@@ -27,8 +27,8 @@ pub use import::Import;
 pub use read::Planned;
 pub use recovery::{EngineFound, restore};
 pub use settings::{EngineSettings, Retention};
-pub use state::{Change, FjallState, Keep, MemoryState, State, StateError};
-pub use upkeep::{Chore, Finished};
+pub use state::{FjallState, Keep, MemoryState, State, StateChange, StateError};
+pub use upkeep::{Finished, UpkeepTask};
 pub use verify::Verified;
 
 use crate::log::{Log, Place, Reader};

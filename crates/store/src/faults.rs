@@ -7,25 +7,25 @@
 //! what was synced with `Ok`, and whose name was, is there after every crash, and the same seed
 //! and calls give the same faults.
 
+mod simulation;
 #[cfg(test)]
 mod tests;
-mod world;
 
-use crate::files::{File, Files, Lock, Source};
+use crate::files::{File, FileSystem, Lock, ReadFile};
+pub use simulation::{Error, FaultCounts, Op};
+use simulation::{FaultSimulation, Id};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-pub use world::{Counts, Error, Op};
-use world::{Id, World};
 
 /// The file system. Clones are the same one.
 #[derive(Clone)]
-pub struct FaultyFiles(Arc<Mutex<World>>);
+pub struct FaultyFiles(Arc<Mutex<FaultSimulation>>);
 
 impl FaultyFiles {
     /// An empty one.
     pub fn new(seed: u64) -> FaultyFiles {
-        FaultyFiles(Arc::new(Mutex::new(World::new(seed))))
+        FaultyFiles(Arc::new(Mutex::new(FaultSimulation::new(seed))))
     }
 
     /// Changes so far: writes, cuts, syncs, and changes of names. Each is a point to crash at.
@@ -82,12 +82,12 @@ impl FaultyFiles {
     }
 
     /// How often each fault has happened.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> FaultCounts {
         self.world().counts
     }
 
     /// Nothing panics while it holds the lock, so a poisoned one is as good as another.
-    fn world(&self) -> MutexGuard<'_, World> {
+    fn world(&self) -> MutexGuard<'_, FaultSimulation> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,7 +104,7 @@ struct Handle {
 }
 
 impl Handle {
-    fn world(&self) -> io::Result<MutexGuard<'_, World>> {
+    fn world(&self) -> io::Result<MutexGuard<'_, FaultSimulation>> {
         let world = self.files.world();
         match world.life == self.life {
             true => Ok(world),
@@ -127,7 +127,7 @@ impl File for Handle {
     }
 }
 
-impl Source for Handle {
+impl ReadFile for Handle {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.world()?.read_at(self.id, offset, into)
     }
@@ -137,7 +137,7 @@ impl Source for Handle {
     }
 }
 
-impl Files for FaultyFiles {
+impl FileSystem for FaultyFiles {
     fn make_folder(&self, path: &Path) -> io::Result<()> {
         self.world().make_folder(path)
     }
@@ -159,7 +159,7 @@ impl Files for FaultyFiles {
         Ok(Box::new(self.handle(id)))
     }
 
-    fn source(&self, path: &Path) -> io::Result<Arc<dyn Source>> {
+    fn source(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
         let id = self.world().find(path)?;
         Ok(Arc::new(self.handle(id)))
     }
@@ -186,7 +186,7 @@ impl Files for FaultyFiles {
 
     /// Nobody else is there.
     fn lock(&self, path: &Path) -> io::Result<Lock> {
-        Files::open(self, path).map(|_| Lock::Taken(Box::new(())))
+        FileSystem::open(self, path).map(|_| Lock::Taken(Box::new(())))
     }
 
     fn free_bytes(&self, _: &Path) -> io::Result<u64> {

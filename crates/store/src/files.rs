@@ -3,7 +3,7 @@
 //! [`Disk`] is the real one. It knows nothing of records. Every file and folder is made for its
 //! owner alone, for products' secrets are in the logs. Invariant: a call that returns `Ok` has
 //! done what it says; whether that survives a power cut is [`File::sync`] and
-//! [`Files::sync_folder`].
+//! [`FileSystem::sync_folder`].
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A file that is being read. What was written is seen at once, synced or not, and also after the
 /// file's name is gone.
-pub trait Source: Send + Sync {
+pub trait ReadFile: Send + Sync {
     /// Reads into all of `into` from `offset`; an error of the kind `UnexpectedEof` when the file
     /// is shorter.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
@@ -36,7 +36,7 @@ pub trait File: Send {
 }
 
 /// A file system.
-pub trait Files: Send + Sync {
+pub trait FileSystem: Send + Sync {
     /// Makes a folder, and those above it.
     fn make_folder(&self, path: &Path) -> io::Result<()>;
 
@@ -50,7 +50,7 @@ pub trait Files: Send + Sync {
     fn open(&self, path: &Path) -> io::Result<Box<dyn File>>;
 
     /// Opens a file to read pieces of it.
-    fn source(&self, path: &Path) -> io::Result<Arc<dyn Source>>;
+    fn source(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>>;
 
     /// Gives a file another name, in place of whatever has it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -75,7 +75,7 @@ pub trait Files: Send + Sync {
     fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
 }
 
-/// The answer to [`Files::lock`].
+/// The answer to [`FileSystem::lock`].
 pub enum Lock {
     /// It is ours until this is dropped.
     Taken(Box<dyn Send + Sync>),
@@ -87,7 +87,7 @@ pub enum Lock {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
-impl Files for Disk {
+impl FileSystem for Disk {
     fn make_folder(&self, path: &Path) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
     }
@@ -107,7 +107,7 @@ impl Files for Disk {
         Ok(Box::new(DiskFile(file)))
     }
 
-    fn source(&self, path: &Path) -> io::Result<Arc<dyn Source>> {
+    fn source(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
         Ok(Arc::new(DiskFile(fs::File::open(path)?)))
     }
 
@@ -163,7 +163,7 @@ impl Files for Disk {
 
 struct DiskFile(fs::File);
 
-impl Source for DiskFile {
+impl ReadFile for DiskFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.0.read_exact_at(into, offset)
     }
@@ -194,7 +194,7 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 }
 
 /// Writes a small file whole: after a crash it has either its old contents or its new ones.
-pub(crate) fn write_whole(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_whole(files: &dyn FileSystem, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let fresh = path.with_extension("new");
     let mut file = files.open(&fresh)?;
     file.cut(0)?;

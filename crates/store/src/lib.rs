@@ -36,7 +36,7 @@ pub enum Fsync {
 }
 
 /// The end of a log as a crash left it. What of it had been promised is in
-/// [`log::Found::missing`], as far as it is known.
+/// [`log::OpenedLog::missing`], as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Torn {
     /// The segment.

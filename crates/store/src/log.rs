@@ -7,22 +7,22 @@
 //! committed is found again by [`Log::open`], under the operator's choice of [`Fsync`], until its
 //! segment is removed.
 
-pub(crate) mod promise;
+pub(crate) mod durable_mark;
 mod reader;
 pub(crate) mod record;
+pub(crate) mod record_scan;
 pub(crate) mod recovery;
 mod reserve;
 #[cfg(test)]
 mod tests;
-pub(crate) mod walk;
 
 pub(crate) use reader::{ReadError, Reader};
-pub use record::Kind;
+pub use record::RecordKind;
 
-use crate::files::{File, Files, is_full};
+use crate::files::{File, FileSystem, is_full};
 use crate::{Fsync, OpenError, Torn};
+use durable_mark::DurableMark;
 use model::ports::log::StoreError;
-use promise::Promised;
 use reserve::{ENDING_BYTES, ROLLING_BYTES, Reserve};
 use std::collections::BTreeMap;
 use std::io;
@@ -65,7 +65,7 @@ pub struct LogSettings {
 
 /// What opening a log found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Found {
+pub struct OpenedLog {
     /// Segments there were.
     pub segments: u64,
     /// Their bytes, without a torn tail.
@@ -94,7 +94,7 @@ pub struct Missing {
     pub end: Place,
 }
 
-impl Found {
+impl OpenedLog {
     /// Whether something that had been promised is not there.
     pub fn missing(&self) -> Option<Missing> {
         let end = self.end;
@@ -104,7 +104,7 @@ impl Found {
 
 /// A log.
 pub(crate) struct Log {
-    files: Arc<dyn Files>,
+    files: Arc<dyn FileSystem>,
     folder: PathBuf,
     settings: LogSettings,
     /// Numbers and bytes.
@@ -115,7 +115,7 @@ pub(crate) struct Log {
     file: Box<dyn File>,
     batch: Vec<u8>,
     reserve: Reserve,
-    promised: Promised,
+    promised: DurableMark,
     /// Room on the disk that only what ends something may use, bytes.
     state_room: u64,
     state: State,
@@ -158,15 +158,15 @@ impl Log {
     /// `from` on to `each`, whose `Err` says why a record makes no sense. Segments before
     /// `from.segment` are not read.
     pub(crate) fn open(
-        files: Arc<dyn Files>,
+        files: Arc<dyn FileSystem>,
         folder: &Path,
         settings: LogSettings,
         from: Place,
         each: recovery::Each<'_>,
-    ) -> Result<(Log, Found), OpenError> {
+    ) -> Result<(Log, OpenedLog), OpenError> {
         let failed = |error| OpenError::at(folder, error);
         files.make_folder(folder).map_err(failed)?;
-        let promised = promise::read(&*files, folder);
+        let promised = durable_mark::read(&*files, folder);
         let (mut segments, mut found) = recovery::recover(&*files, folder, from, each)?;
         let reserve = Reserve::new(Arc::clone(&files), folder.join("reserve")).map_err(failed)?;
         let (last, file) = match segments.last_key_value() {
@@ -180,7 +180,7 @@ impl Log {
         segments.insert(last.number, last.bytes);
         let reader = Reader::new(Arc::clone(&files), folder.into(), last.end());
         (found.promised, found.end) = (promised, last.end());
-        let promised = Promised::begin(&*files, folder, last.end());
+        let promised = DurableMark::begin(&*files, folder, last.end());
         let mut log = Log {
             files,
             folder: folder.into(),
@@ -204,7 +204,11 @@ impl Log {
 
     /// Adds a record to the open batch; `fill` appends its payload. Where it will stand, and its
     /// length with its head, bytes. The first of a batch may begin a new segment before it.
-    pub(crate) fn add(&mut self, kind: Kind, fill: impl FnOnce(&mut Vec<u8>)) -> (Place, u32) {
+    pub(crate) fn add(
+        &mut self,
+        kind: RecordKind,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> (Place, u32) {
         if self.batch.is_empty() {
             self.begin_batch();
         }
@@ -468,7 +472,7 @@ fn first_bytes() -> u64 {
 }
 
 fn begin_segment(
-    files: &dyn Files,
+    files: &dyn FileSystem,
     folder: &Path,
     number: u32,
 ) -> io::Result<(Last, Box<dyn File>)> {

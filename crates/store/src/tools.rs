@@ -18,7 +18,7 @@ use crate::OpenError;
 use crate::data::folder::{Format, OpenLog};
 use crate::data::opened::settle;
 use crate::data::{Place, Settings, States};
-use crate::files::{Disk, Files};
+use crate::files::{Disk, FileSystem};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// By what means a folder is read: the real disk and fjall, unless a test says otherwise.
 #[derive(Clone)]
 pub struct Means {
-    pub(crate) files: Arc<dyn Files>,
+    pub(crate) files: Arc<dyn FileSystem>,
     pub(crate) states: Arc<States>,
 }
 

@@ -8,8 +8,8 @@
 mod cases;
 mod random;
 
-use model::ports::directory::{Batch, Directory, Entry, Lease, Put};
-use model::presence::{NodeName, Record, Version, bucket};
+use model::ports::directory::{Batch, Directory, DirectoryEntry, Lease, Put};
+use model::presence::{NodeName, PresenceRecord, PresenceVersion, bucket};
 
 /// Opens the same directory once more, as another server would.
 pub type Opener = Box<dyn Fn() -> Box<dyn Directory>>;
@@ -31,15 +31,15 @@ pub fn suite(empty: &mut dyn FnMut() -> Opener) {
 const RUNS: u64 = 3;
 
 /// A record of a node, online, by a version.
-pub fn record(version: u64, node: &str, boot: u64) -> Record {
+pub fn record(version: u64, node: &str, boot: u64) -> PresenceRecord {
     let node = NodeName::parse(node).expect("a name");
-    let (version, detail) = (Version(version), "mqtt5".into());
-    Record { version, online: true, node, boot, detail, user: None }
+    let (version, detail) = (PresenceVersion(version), "mqtt5".into());
+    PresenceRecord { version, online: true, node, boot, detail, user: None }
 }
 
 /// The same, offline.
-pub fn gone(version: u64, node: &str, boot: u64) -> Record {
-    Record { online: false, detail: "peer_closed".into(), ..record(version, node, boot) }
+pub fn gone(version: u64, node: &str, boot: u64) -> PresenceRecord {
+    PresenceRecord { online: false, detail: "peer_closed".into(), ..record(version, node, boot) }
 }
 
 /// A lease.
@@ -48,7 +48,7 @@ pub fn lease(node: &str, boot: u64) -> Lease {
 }
 
 /// Puts one record.
-pub fn put(directory: &mut dyn Directory, key: &str, record: Record) -> Put {
+pub fn put(directory: &mut dyn Directory, key: &str, record: PresenceRecord) -> Put {
     let put = directory.put(&[batch(bucket(key), vec![(key.into(), record)])]);
     let mut put = put.expect("it works");
     assert_eq!(put.len(), 1);
@@ -56,10 +56,10 @@ pub fn put(directory: &mut dyn Directory, key: &str, record: Record) -> Put {
 }
 
 /// What is kept of one principal.
-pub fn find(directory: &mut dyn Directory, key: &str) -> Option<Record> {
+pub fn find(directory: &mut dyn Directory, key: &str) -> Option<PresenceRecord> {
     directory.find(&[key.into()]).expect("it works").remove(0)
 }
 
-fn batch(bucket: u16, entries: Vec<Entry>) -> Batch {
+fn batch(bucket: u16, entries: Vec<DirectoryEntry>) -> Batch {
     Batch { bucket, entries }
 }

@@ -1,18 +1,18 @@
 //! A tiny server that fails on purpose, and counts how: the known truth for whoever claims to
 //! tell failures apart.
 //!
-//! Each connection gets the next of its [`Fate`]s and goes through its [`Step`]s on a thread of
-//! its own: refuse, stall, answer half a frame, reset, close, lie, never read. It knows no
-//! protocol: what is said are a test's bytes. Encryption is a test's too ([`Step::Wrap`]).
+//! Each connection gets the next of its [`ConnectionFate`]s and goes through its [`FateStep`]s on a
+//! thread of its own: refuse, stall, answer half a frame, reset, close, lie, never read. It knows
+//! no protocol: what is said are a test's bytes. Encryption is a test's too ([`FateStep::Wrap`]).
 //!
 //! The invariant: a connection counts under its fate exactly once, when the fate's last step is
 //! at hand; dropping the server ends it with all its threads.
 
-mod gate;
+mod held_port;
 mod wire;
 
-pub use gate::Gate;
-pub use wire::Wire;
+pub use held_port::HeldPort;
+pub use wire::FaultyWire;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,22 +21,22 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// Answers what has come, which it is given: what is left of it is shown again with more.
-pub type Answer = Arc<dyn Fn(&mut Vec<u8>) -> Vec<u8> + Send + Sync>;
-/// Answers what has come on the connection of this number, as [`Answer`] does, with bytes for it
-/// and for others.
+pub type FaultyAnswer = Arc<dyn Fn(&mut Vec<u8>) -> Vec<u8> + Send + Sync>;
+/// Answers what has come on the connection of this number, as [`FaultyAnswer`] does, with bytes for
+/// it and for others.
 pub type Mediator = Arc<dyn Fn(u64, &mut Vec<u8>) -> Vec<(u64, Vec<u8>)> + Send + Sync>;
 /// Puts something around a connection: TLS.
-pub type Wrapper = Arc<dyn Fn(TcpStream) -> Box<dyn Wire> + Send + Sync>;
+pub type Wrapper = Arc<dyn Fn(TcpStream) -> Box<dyn FaultyWire> + Send + Sync>;
 
 /// What a connection goes through.
 #[derive(Clone)]
-pub enum Step {
+pub enum FateStep {
     /// Waits until something has come. If the peer ends instead, the fate is over uncounted.
     Hear,
     /// Says these bytes.
     Say(Vec<u8>),
     /// Hears once, and says what is made of it.
-    Reply(Answer),
+    Reply(FaultyAnswer),
     /// Does nothing for so long. The peer may end meanwhile.
     Stall(Duration),
     /// Says this piece again and again, so often, with a pause before each.
@@ -44,7 +44,7 @@ pub enum Step {
     /// What follows is inside of this.
     Wrap(Wrapper),
     /// Answers until the peer ends.
-    Serve(Answer),
+    Serve(FaultyAnswer),
     /// Passes what comes from one connection on to others, until the peer ends. It writes to their
     /// bare sockets, below whatever is wrapped around.
     Mediate(Mediator),
@@ -60,17 +60,17 @@ pub enum Step {
 
 /// What becomes of a connection. The last step should be one that ends.
 #[derive(Clone)]
-pub struct Fate {
+pub struct ConnectionFate {
     /// Its name in the counts.
     pub name: &'static str,
     /// Its steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<FateStep>,
 }
 
-impl Fate {
+impl ConnectionFate {
     /// A fate of these steps.
-    pub fn new(name: &'static str, steps: impl Into<Vec<Step>>) -> Fate {
-        Fate { name, steps: steps.into() }
+    pub fn new(name: &'static str, steps: impl Into<Vec<FateStep>>) -> ConnectionFate {
+        ConnectionFate { name, steps: steps.into() }
     }
 }
 
@@ -107,12 +107,12 @@ struct State {
 
 impl Faulty {
     /// Listens on a port of loopback; connection `n` gets fate `n % fates`.
-    pub fn start(fates: Vec<Fate>) -> Faulty {
+    pub fn start(fates: Vec<ConnectionFate>) -> Faulty {
         Faulty::at(SocketAddr::from(([127, 0, 0, 1], 0)), fates)
     }
 
     /// The same at this address.
-    pub fn at(address: SocketAddr, fates: Vec<Fate>) -> Faulty {
+    pub fn at(address: SocketAddr, fates: Vec<ConnectionFate>) -> Faulty {
         assert!(!fates.is_empty(), "a faulty server needs a fate");
         let listener = TcpListener::bind(address).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
@@ -200,7 +200,7 @@ impl Shared {
     }
 }
 
-fn accept(listener: &TcpListener, fates: &[Fate], shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, fates: &[ConnectionFate], shared: &Arc<Shared>) {
     for stream in listener.incoming() {
         let mut state = shared.lock();
         if state.over {

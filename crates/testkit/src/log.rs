@@ -29,12 +29,12 @@ use model::timeline::Space;
 use std::collections::BTreeMap;
 
 /// The answer to a call; `None` when the store died before it came.
-pub type Answer = Option<Result<Done, StoreError>>;
+pub type CallAnswer = Option<Result<Done, StoreError>>;
 
 /// A store under test. What it completed is on stable storage, unless it is lazy.
 pub trait Subject {
     /// What it was made with.
-    fn options(&self) -> &Options;
+    fn options(&self) -> &LogOptions;
 
     /// Its time, Unix seconds.
     fn now_s(&self) -> u32;
@@ -47,8 +47,8 @@ pub trait Subject {
 
     /// Kills it while it is at this work, and opens it again. `point` says where, by whatever
     /// steps the store counts: after so many of them, or when the work is done before. Answers
-    /// are those of `Work::Calls`, each `None` from where the store died.
-    fn crash(&mut self, work: Work, point: u32) -> Vec<Answer>;
+    /// are those of `KilledWork::Calls`, each `None` from where the store died.
+    fn crash(&mut self, work: KilledWork, point: u32) -> Vec<CallAnswer>;
 
     /// Its time is now this or later, and all maintenance that is due is done to its end. A store
     /// with a clock of its own does not look at the time.
@@ -87,7 +87,7 @@ pub trait Subject {
 
 /// What a store is doing when it is killed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Work {
+pub enum KilledWork {
     /// Nothing.
     Nothing,
     /// It carries out calls.
@@ -102,7 +102,7 @@ pub enum Work {
 
 /// What a store is made with.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct LogOptions {
     /// Its time at first, Unix seconds.
     pub now_s: u32,
     /// Once keys it remembers.
@@ -117,9 +117,9 @@ pub struct Options {
     pub retention: BTreeMap<Space, Retention>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions {
             now_s: 1_700_000_000,
             once_count_max: 10_000,
             once_age_s_max: 86_400,

@@ -18,7 +18,7 @@ use std::time::Duration;
 pub const WALL_MS: u64 = 1_700_000_000_000;
 
 /// One machine with what `net` would keep for it.
-pub struct Side<M: Machine> {
+pub struct PairSide<M: Machine> {
     /// The machine.
     pub machine: M,
     /// What it is told of its connection.
@@ -44,10 +44,10 @@ pub struct Side<M: Machine> {
     heard_at: Instant,
 }
 
-impl<M: Machine> Side<M> {
+impl<M: Machine> PairSide<M> {
     /// A machine on a connection from this machine's own address.
-    pub fn new(machine: M, link: Link) -> Side<M> {
-        Side {
+    pub fn new(machine: M, link: Link) -> PairSide<M> {
+        PairSide {
             machine,
             link,
             limits: Limits::default(),
@@ -169,9 +169,9 @@ impl<M: Machine> Side<M> {
 /// Two machines joined by a link.
 pub struct Pair<A: Machine, B: Machine> {
     /// The side that calls.
-    pub a: Side<A>,
+    pub a: PairSide<A>,
     /// The side that is called.
-    pub b: Side<B>,
+    pub b: PairSide<B>,
     /// What both are told.
     pub now: Now,
     rng: Prng,
@@ -179,7 +179,7 @@ pub struct Pair<A: Machine, B: Machine> {
 
 impl<A: Machine, B: Machine> Pair<A, B> {
     /// Joined, not yet opened.
-    pub fn new(a: Side<A>, b: Side<B>, seed: u64) -> Pair<A, B> {
+    pub fn new(a: PairSide<A>, b: PairSide<B>, seed: u64) -> Pair<A, B> {
         let now = Now::new(Instant::from_nanos(1_000_000_000), WALL_MS);
         Pair { a, b, now, rng: Prng::new(seed) }
     }

@@ -1,8 +1,8 @@
 //! Real Redis for tests: servers on free ports of loopback, clusters, masters with Sentinels.
 //!
-//! A server lives in a folder that vanishes with it, and is ended with its [`Server`], paused or
-//! not. What is waited for is a condition, asked again and again a bounded number of times. Where
-//! redis-server is not installed a test fails and says so: it is never skipped.
+//! A server lives in a folder that vanishes with it, and is ended with its [`RedisServer`], paused
+//! or not. What is waited for is a condition, asked again and again a bounded number of times.
+//! Where redis-server is not installed a test fails and says so: it is never skipped.
 
 mod certificates;
 mod cluster;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 /// How a server is made.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct RedisOptions {
     /// Speaks TLS alone, with these.
     pub tls: Option<Certificates>,
     /// An ACL user with a password, and what it may do in the words of ACL. The default user is
@@ -34,9 +34,9 @@ pub struct Options {
 }
 
 /// A running redis-server.
-pub struct Server {
+pub struct RedisServer {
     folder: TempDir,
-    options: Options,
+    options: RedisOptions,
     /// On 127.0.0.1.
     port: u16,
     child: Option<Child>,
@@ -48,11 +48,11 @@ const BETWEEN: Duration = Duration::from_millis(20);
 /// Ports that are tried: between the look for a free one and the start somebody may take it.
 const PORTS: u32 = 20;
 
-impl Server {
+impl RedisServer {
     /// Starts one and waits until it answers.
-    pub fn start(options: Options) -> Server {
+    pub fn start(options: RedisOptions) -> RedisServer {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut server = Server { folder, options, port: 0, child: None };
+        let mut server = RedisServer { folder, options, port: 0, child: None };
         for _ in 0..PORTS {
             server.port = free_port();
             std::fs::write(server.path(), server.configuration()).expect("a file");
@@ -107,7 +107,7 @@ impl Server {
         let _ = child.wait();
     }
 
-    /// Starts it again after [`Server::kill`], on its port, with what it has on disk.
+    /// Starts it again after [`RedisServer::kill`], on its port, with what it has on disk.
     pub fn restart(&mut self) {
         self.kill();
         let mut started = false;
@@ -205,7 +205,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
     }

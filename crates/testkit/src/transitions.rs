@@ -3,7 +3,7 @@
 //! A [`Roll`] is told all of them in their order, over restarts too. It knows no room; what a room
 //! says of somebody can be compared with the last transition it told.
 
-use model::presence::{Principal, State, Transition};
+use model::presence::{OnlineState, Principal, Transition};
 use std::collections::BTreeMap;
 
 /// Who came and went, as far as it was told.
@@ -19,7 +19,7 @@ impl Roll {
     pub fn take(&mut self, transitions: impl IntoIterator<Item = Transition>) {
         for transition in transitions {
             let before = self.last.get(&transition.who);
-            if let State::Online(protocol) = transition.state {
+            if let OnlineState::Online(protocol) = transition.state {
                 assert_eq!(protocol, transition.protocol, "{transition:?}");
             }
             let was_online = before.is_some_and(|before| before.state.is_online());
@@ -34,7 +34,7 @@ impl Roll {
     /// The process died: all of its connections went without a word.
     pub fn die(&mut self) {
         for transition in self.last.values_mut().filter(|it| it.state.is_online()) {
-            transition.state = State::Offline(model::close::CloseReason::ServerStopped);
+            transition.state = OnlineState::Offline(model::close::CloseReason::ServerStopped);
         }
     }
 
@@ -63,19 +63,19 @@ impl Roll {
 mod tests {
     use super::*;
     use model::close::CloseReason;
-    use model::presence::Version;
+    use model::presence::PresenceVersion;
     use std::panic::catch_unwind;
 
-    fn transition(state: State, version: u64) -> Transition {
-        let (who, version) = (Principal::Client("c".into()), Version(version));
+    fn transition(state: OnlineState, version: u64) -> Transition {
+        let (who, version) = (Principal::Client("c".into()), PresenceVersion(version));
         Transition { who, user: None, state, protocol: "mqtt5", version }
     }
 
     #[test]
     fn what_breaks_the_law_is_found() {
-        const ONLINE: State = State::Online("mqtt5");
-        const OFFLINE: State = State::Offline(CloseReason::PeerClosed);
-        let takes = |told: &[(State, u64)]| {
+        const ONLINE: OnlineState = OnlineState::Online("mqtt5");
+        const OFFLINE: OnlineState = OnlineState::Offline(CloseReason::PeerClosed);
+        let takes = |told: &[(OnlineState, u64)]| {
             let told: Vec<_> = told.iter().map(|&(state, at)| transition(state, at)).collect();
             catch_unwind(|| Roll::default().take(told)).is_ok()
         };
@@ -88,11 +88,14 @@ mod tests {
     #[test]
     fn whoever_was_online_when_the_process_died_comes_again() {
         let mut roll = Roll::default();
-        roll.take([transition(State::Online("mqtt5"), 5)]);
+        roll.take([transition(OnlineState::Online("mqtt5"), 5)]);
         assert_eq!(roll.online(), 1);
         roll.die();
         assert_eq!(roll.online(), 0);
-        roll.take([transition(State::Online("mqtt5"), 6)]);
-        assert_eq!(roll.of(&Principal::Client("c".into())).map(|it| it.version), Some(Version(6)));
+        roll.take([transition(OnlineState::Online("mqtt5"), 6)]);
+        assert_eq!(
+            roll.of(&Principal::Client("c".into())).map(|it| it.version),
+            Some(PresenceVersion(6))
+        );
     }
 }

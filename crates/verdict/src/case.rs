@@ -7,8 +7,8 @@ use crate::columns::is_of;
 use crate::window::{self, Window};
 use crate::{fit, words};
 use lab::cause::Cause;
-use lab::host::Row;
-use lab::run::{Note, Run, Stage};
+use lab::host::HostRow;
+use lab::run::{Note, Run, StageRun};
 use lab::series::Series;
 use lab::timing::Timing;
 
@@ -128,12 +128,12 @@ impl<'a> Case<'a> {
     }
 
     /// The stage that a moment belongs to.
-    pub fn stage_at(&self, at_ms: u64) -> Option<&'a Stage> {
+    pub fn stage_at(&self, at_ms: u64) -> Option<&'a StageRun> {
         self.run.stages.iter().rev().find(|stage| stage.from_ms <= at_ms && at_ms <= stage.to_ms)
     }
 
     /// The doctor's row about a setting of the server's machine.
-    pub fn doctor_of_target(&self, item: &str) -> Option<&'a Row> {
+    pub fn doctor_of_target(&self, item: &str) -> Option<&'a HostRow> {
         let rows = self.run.doctor.iter().filter(|(whose, _)| self.shared || whose == "target");
         let mut rows = rows.map(|(_, row)| row);
         rows.find(|row| row.item.contains(item))
@@ -254,7 +254,7 @@ pub fn ended(cause: Cause) -> String {
 }
 
 /// What the plan broke, or did to clients, in a stage or so shortly before it that it shows there.
-pub fn disturbance<'a>(run: &'a Run, stage: &Stage) -> Option<&'a Note> {
+pub fn disturbance<'a>(run: &'a Run, stage: &StageRun) -> Option<&'a Note> {
     let is_fault = |note: &&Note| {
         note.text.starts_with(BROKEN)
             || [" of the clients: ", " of the clients a second flap"]

@@ -11,7 +11,7 @@ mod interval;
 mod rows;
 
 use crate::words;
-use lab::compare::{Better, Comparison, Row};
+use lab::compare::{Better, Comparison, ComparisonRow};
 use lab::run::Run;
 
 /// Compares two sets of runs of one plan. Of runs of different plans it only says what differs.
@@ -56,10 +56,10 @@ fn names(before: &[Run], after: &[Run]) -> [String; 2] {
 }
 
 /// The comparison in a few sentences.
-fn summary(names: &[String; 2], rows: &[Row], runs: usize) -> String {
+fn summary(names: &[String; 2], rows: &[ComparisonRow], runs: usize) -> String {
     let of = |better| rows.iter().filter(|row| row.better == better).collect::<Vec<_>>();
     let (worse, good) = (of(Better::Worse), of(Better::Better));
-    let told = |rows: &[&Row]| {
+    let told = |rows: &[&ComparisonRow]| {
         let told: Vec<String> = rows.iter().take(3).map(|row| one(row)).collect();
         words::list(&told)
     };
@@ -92,7 +92,7 @@ fn summary(names: &[String; 2], rows: &[Row], runs: usize) -> String {
 }
 
 /// One row in a few words.
-fn one(row: &Row) -> String {
+fn one(row: &ComparisonRow) -> String {
     let change = row.change.map_or(String::new(), |change| {
         format!(" {}{}", if change >= 0.0 { "+" } else { "" }, words::percent(change))
     });

@@ -7,10 +7,10 @@
 
 use crate::columns::{self, OWNERS};
 use crate::scope::Scope;
-use crate::{fit, presence, window, words};
+use crate::{fit, presence_figures, window, words};
 use lab::cause::{Cause, Side};
 use lab::run::{Counts, FIGURES};
-use lab::series::{Kind, Series, Unit};
+use lab::series::{FigureKind, Series, Unit};
 use lab::timing::Timing;
 use std::fmt;
 
@@ -252,7 +252,7 @@ impl Figure {
     pub(crate) fn measure_in(&self, series: &Series) -> Measure {
         let Figure::Column { name, .. } = self else { return self.measure() };
         let column = series.columns().iter().find(|column| column.name == name.as_str());
-        let grows = column.is_some_and(|column| column.kind == Kind::Total);
+        let grows = column.is_some_and(|column| column.kind == FigureKind::Total);
         let grows = grows && !matches!(self, Figure::Column { aspect: Aspect::Growth, .. });
         match (self.measure(), column.map(|column| column.unit)) {
             (Measure::Unknown, Some(unit)) => match unit {
@@ -470,13 +470,13 @@ fn plain_value(plain: Plain, scope: &Scope) -> Result<f64, String> {
         }
         Plain::Accounts if counts.accounts.is_empty() => Err("no sums were kept".to_owned()),
         Plain::PresenceDifferences | Plain::PresenceDiffering => {
-            presence::audits(counts).map(|_| counts.figure(plain.name()))
+            presence_figures::audits(counts).map(|_| counts.figure(plain.name()))
         }
         Plain::PresenceAuditMs | Plain::PresenceLagMs => {
-            presence::audits(counts).map(|audits| counts.figure(plain.name()) / audits)
+            presence_figures::audits(counts).map(|audits| counts.figure(plain.name()) / audits)
         }
         Plain::Accounts => {
-            Ok(f64::from(u8::from(counts.accounts.iter().all(lab::run::Account::agrees))))
+            Ok(f64::from(u8::from(counts.accounts.iter().all(lab::run::Balance::agrees))))
         }
         _ => {
             let line = memory_line(scope.series)?;
@@ -491,9 +491,9 @@ pub(crate) const MOVED_BYTES: f64 = 32.0;
 
 /// Memory of the target's process over the clients online: the rows in which there were more
 /// clients than ever before, for what they leave behind when they go is not given back at once.
-pub(crate) fn memory_line(series: &Series) -> Result<fit::Line, String> {
+pub(crate) fn memory_line(series: &Series) -> Result<fit::FittedLine, String> {
     let points = memory_points(series, columns::TARGET_RSS);
-    let line = fit::Line::through(&points).ok_or_else(|| {
+    let line = fit::FittedLine::through(&points).ok_or_else(|| {
         format!(
             "there are not enough rows in which `{}` was read while clients came",
             columns::TARGET_RSS
@@ -557,6 +557,6 @@ fn column_value(name: &str, aspect: Aspect, scope: &Scope) -> Result<f64, String
         Aspect::Drift => window::drift(series, name, scope.hold_ms),
         Aspect::SlopeR2 => window::trend(series, name, scope.hold_ms).map(|line| line.r2),
     };
-    let rows = if kind == Kind::Total { "two rows" } else { "enough rows" };
+    let rows = if kind == FigureKind::Total { "two rows" } else { "enough rows" };
     value.ok_or_else(|| format!("`{name}` was not read in {rows} of the time in question"))
 }

@@ -16,7 +16,7 @@ mod memory;
 mod packets;
 mod plateau;
 mod ports;
-mod presence;
+mod presence_audits;
 mod processor;
 mod redis;
 mod refusals;
@@ -47,7 +47,7 @@ const DETECTORS: [Detector; 24] = [
     accept::half_open,
     packets::detect,
     redis::detect,
-    presence::detect,
+    presence_audits::detect,
     plateau::detect,
     errors::detect,
     errors::rules,

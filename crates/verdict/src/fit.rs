@@ -4,7 +4,7 @@
 
 /// A straight line.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Line {
+pub struct FittedLine {
     /// Its height at zero.
     pub base: f64,
     /// Its rise for each one to the right.
@@ -13,14 +13,14 @@ pub struct Line {
     pub r2: f64,
 }
 
-impl Line {
+impl FittedLine {
     /// Its height at `x`.
     pub fn at(&self, x: f64) -> f64 {
         self.base + self.slope * x
     }
 
     /// The best line through at least three points of which not all stand above one another.
-    pub fn through(points: &[(f64, f64)]) -> Option<Line> {
+    pub fn through(points: &[(f64, f64)]) -> Option<FittedLine> {
         if points.len() < 3 || points.iter().any(|(x, y)| !x.is_finite() || !y.is_finite()) {
             return None;
         }
@@ -40,7 +40,7 @@ impl Line {
         let slope = xy / xx;
         // What does not vary at all is explained by a flat line.
         let r2 = if yy > 0.0 { (xy * xy / (xx * yy)).min(1.0) } else { 1.0 };
-        let line = Line { base: mean_y - slope * mean_x, slope, r2 };
+        let line = FittedLine { base: mean_y - slope * mean_x, slope, r2 };
         (line.base.is_finite() && slope.is_finite() && r2.is_finite()).then_some(line)
     }
 }
@@ -70,21 +70,24 @@ mod tests {
     #[test]
     fn a_line_is_found_again() {
         let points: Vec<_> = (0..100).map(|x| (f64::from(x), 7.0 + 3.0 * f64::from(x))).collect();
-        let line = Line::through(&points).expect("a line");
+        let line = FittedLine::through(&points).expect("a line");
         assert!((line.slope - 3.0).abs() < 1e-9 && (line.base - 7.0).abs() < 1e-9);
         assert!(line.r2 > 0.999_999 && (line.at(10.0) - 37.0).abs() < 1e-9);
     }
 
     #[test]
     fn what_has_no_line_gives_none_and_noise_explains_little() {
-        assert_eq!(Line::through(&[(1.0, 1.0), (2.0, 2.0)]), None);
-        assert_eq!(Line::through(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
-        assert_eq!(Line::through(&[(1.0, 1.0), (2.0, f64::NAN), (3.0, 3.0)]), None);
-        assert_eq!(Line::through(&[(0.0, f64::MAX), (1.0, -f64::MAX), (2.0, f64::MAX)]), None);
+        assert_eq!(FittedLine::through(&[(1.0, 1.0), (2.0, 2.0)]), None);
+        assert_eq!(FittedLine::through(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
+        assert_eq!(FittedLine::through(&[(1.0, 1.0), (2.0, f64::NAN), (3.0, 3.0)]), None);
+        assert_eq!(
+            FittedLine::through(&[(0.0, f64::MAX), (1.0, -f64::MAX), (2.0, f64::MAX)]),
+            None
+        );
         let zigzag: Vec<_> = (0..100).map(|x| (f64::from(x), f64::from(x % 2))).collect();
-        assert!(Line::through(&zigzag).expect("a line").r2 < 0.01);
+        assert!(FittedLine::through(&zigzag).expect("a line").r2 < 0.01);
         let flat: Vec<_> = (0..9).map(|x| (f64::from(x), 5.0)).collect();
-        assert_eq!(Line::through(&flat).map(|line| (line.slope, line.r2)), Some((0.0, 1.0)));
+        assert_eq!(FittedLine::through(&flat).map(|line| (line.slope, line.r2)), Some((0.0, 1.0)));
     }
 
     #[test]
@@ -98,9 +101,9 @@ mod tests {
     #[test]
     fn a_line_knows_how_much_it_explains() {
         // By hand: means 2 and 3, xx 2, xy 1, yy 2: slope 1/2, r2 1/4.
-        let line = Line::through(&[(1.0, 2.0), (2.0, 4.0), (3.0, 3.0)]).expect("a line");
+        let line = FittedLine::through(&[(1.0, 2.0), (2.0, 4.0), (3.0, 3.0)]).expect("a line");
         assert_eq!((line.base, line.slope, line.r2), (2.0, 0.5, 0.25));
-        let steep = Line::through(&[(0.0, 5.0), (4.0, -3.0), (8.0, -11.0)]).expect("a line");
+        let steep = FittedLine::through(&[(0.0, 5.0), (4.0, -3.0), (8.0, -11.0)]).expect("a line");
         assert_eq!((steep.base, steep.slope, steep.r2, steep.at(1.0)), (5.0, -2.0, 1.0, 3.0));
     }
 }

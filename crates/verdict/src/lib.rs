@@ -19,7 +19,7 @@ mod findings;
 mod fit;
 #[cfg(test)]
 mod made;
-pub mod presence;
+pub mod presence_figures;
 mod rule;
 mod saturation;
 mod scope;

@@ -1,9 +1,9 @@
 //! Made-up runs for the tests of detectors: columns as functions of the second.
 
 use lab::cause::{Cause, Phase};
-use lab::host::{Fitness, Row};
-use lab::run::{FORMAT, Run, Stage};
-use lab::series::{Column, Kind, Reading, Series, Unit};
+use lab::host::{Fitness, HostRow};
+use lab::run::{FORMAT, Run, StageRun};
+use lab::series::{Column, FigureKind, Reading, Series, Unit};
 
 /// A run in the making.
 pub struct Made {
@@ -12,7 +12,7 @@ pub struct Made {
     /// Ends to be counted.
     pub ends: Vec<(Phase, Cause, u64)>,
     /// Rows of the doctor.
-    pub doctor: Vec<Row>,
+    pub doctor: Vec<HostRow>,
     /// When a row was read, milliseconds, by its number.
     pub at_ms: fn(u64) -> u64,
 }
@@ -30,19 +30,25 @@ impl Made {
     }
 
     /// A column.
-    pub fn column(&mut self, name: &str, kind: Kind, unit: Unit, of: impl Fn(u64) -> Option<f64>) {
+    pub fn column(
+        &mut self,
+        name: &str,
+        kind: FigureKind,
+        unit: Unit,
+        of: impl Fn(u64) -> Option<f64>,
+    ) {
         let column = Column { name: name.to_owned().into(), unit, kind };
         self.columns.push((column, (0..=self.seconds).map(of).collect()));
     }
 
     /// A total.
     pub fn total(&mut self, name: &str, of: impl Fn(u64) -> f64) {
-        self.column(name, Kind::Total, Unit::Count, |second| Some(of(second)));
+        self.column(name, FigureKind::Total, Unit::Count, |second| Some(of(second)));
     }
 
     /// A gauge.
     pub fn gauge(&mut self, name: &str, of: impl Fn(u64) -> f64) {
-        self.column(name, Kind::Gauge, Unit::Count, |second| Some(of(second)));
+        self.column(name, FigureKind::Gauge, Unit::Count, |second| Some(of(second)));
     }
 
     /// Ends, in the counts and as a column that grows at this second.
@@ -54,7 +60,7 @@ impl Made {
 
     /// A row of the doctor.
     pub fn doctor(&mut self, item: &str, value: &str, connections_max: Option<u64>) {
-        self.doctor.push(Row {
+        self.doctor.push(HostRow {
             item: item.to_owned(),
             value: value.to_owned(),
             need: "more".to_owned(),
@@ -92,7 +98,7 @@ impl Made {
         run.took_ms = self.seconds * 1_000;
         run.finished = true;
         run.doctor = self.doctor.iter().map(|row| ("target".to_owned(), row.clone())).collect();
-        run.stages = vec![Stage {
+        run.stages = vec![StageRun {
             name: "hold".to_owned(),
             from_ms: 0,
             arrived_ms: self.seconds * 100,

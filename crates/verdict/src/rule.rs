@@ -6,7 +6,7 @@
 
 use crate::figure::{Figure, Measure, doubt};
 use crate::scope::Scope;
-use lab::run::Check;
+use lab::run::CheckResult;
 use std::fmt;
 
 /// How a figure is compared with its bound.
@@ -140,10 +140,10 @@ impl Rule {
     }
 
     /// Judges a run or a stage.
-    pub fn check(&self, scope: &Scope) -> Check {
+    pub fn check(&self, scope: &Scope) -> CheckResult {
         let judged = self.judged(scope).ok();
         let (value, held) = (judged.map(|it| it.0), judged.map(|it| it.1));
-        Check { rule: self.text.clone(), value, held }
+        CheckResult { rule: self.text.clone(), value, held }
     }
 
     /// The figure and whether the rule holds, or why that cannot be known: what may be higher than
@@ -181,10 +181,10 @@ impl fmt::Display for Rule {
 
 /// Judges a run or a stage by a rule. One that cannot be read, or whose figure cannot be known,
 /// does not hold: [`why_unknown`] says why.
-pub fn check(rule: &str, scope: &Scope) -> Check {
+pub fn check(rule: &str, scope: &Scope) -> CheckResult {
     match Rule::parse(rule) {
         Ok(rule) => rule.check(scope),
-        Err(_) => Check { rule: rule.to_owned(), value: None, held: None },
+        Err(_) => CheckResult { rule: rule.to_owned(), value: None, held: None },
     }
 }
 

@@ -8,7 +8,7 @@ use crate::columns::ONLINE;
 use crate::findings::{findings, first_limit};
 use crate::{saturation, words};
 use lab::cause::Cause;
-use lab::run::{Check, Gravity, Run};
+use lab::run::{CheckResult, Gravity, Run};
 use lab::timing::Timing;
 
 /// The run in plain sentences.
@@ -48,9 +48,10 @@ fn tested(run: &Run) -> Option<String> {
 }
 
 fn passed(run: &Run) -> Option<String> {
-    let checks: Vec<&Check> =
+    let checks: Vec<&CheckResult> =
         run.checks.iter().chain(run.stages.iter().flat_map(|stage| &stage.checks)).collect();
-    let failed: Vec<&&Check> = checks.iter().filter(|check| check.held != Some(true)).collect();
+    let failed: Vec<&&CheckResult> =
+        checks.iter().filter(|check| check.held != Some(true)).collect();
     let end = match run.finished {
         true => "",
         false => " It did not come to its planned end.",
@@ -151,7 +152,7 @@ mod tests {
         let mut run = made.run(1_000);
         (1..=100).for_each(|us| run.total.timings.at(Timing::Bind).note(us * 1_000));
         let held = Some(true);
-        run.checks.push(Check { rule: "errors == 0".to_owned(), value: Some(0.0), held });
+        run.checks.push(CheckResult { rule: "errors == 0".to_owned(), value: Some(0.0), held });
         let text = summary(&run);
         assert_eq!(
             text,
@@ -171,7 +172,7 @@ mod tests {
         made.ended(Phase::Bind, Cause::BindTimedOut, 50, 20);
         let mut run = made.run(1_050);
         let rule = "bind.p99 < 500ms".to_owned();
-        run.checks.push(Check { rule, value: Some(3.1e6), held: Some(false) });
+        run.checks.push(CheckResult { rule, value: Some(3.1e6), held: Some(false) });
         run.finished = false;
         let text = summary(&run);
         for part in [

@@ -3,8 +3,8 @@
 //! It knows the kinds of columns, nothing of their meaning. The invariant: a total that fell was
 //! begun anew (its owner was restarted), so its growth is the sum of its rises and never negative.
 
-use crate::fit::Line;
-use lab::series::{Kind, Series};
+use crate::fit::FittedLine;
+use lab::series::{FigureKind, Series};
 
 /// From when to when, milliseconds since the run began. The first moment itself belongs to what was
 /// before, unless it is the run's beginning.
@@ -60,21 +60,21 @@ pub fn growth(series: &Series, name: &str, window: Window) -> Option<f64> {
     }
     match kind(series, name)? {
         _ if read < 2 => None,
-        Kind::Total => Some(risen),
+        FigureKind::Total => Some(risen),
         _ => Some(last - first),
     }
 }
 
 /// How a column behaves; `None`: there is no such column.
-pub fn kind(series: &Series, name: &str) -> Option<Kind> {
+pub fn kind(series: &Series, name: &str) -> Option<FigureKind> {
     series.columns().iter().find(|column| column.name == name).map(|column| column.kind)
 }
 
 /// The straight line through what is shown; its x are seconds since the window began.
-pub fn trend(series: &Series, name: &str, window: Window) -> Option<Line> {
+pub fn trend(series: &Series, name: &str, window: Window) -> Option<FittedLine> {
     let shown = shown(series, name, window);
     let seconds = |at: u64| at.saturating_sub(window.0) as f64 / 1_000.0;
-    Line::through(&shown.iter().map(|(at, value)| (seconds(*at), *value)).collect::<Vec<_>>())
+    FittedLine::through(&shown.iter().map(|(at, value)| (seconds(*at), *value)).collect::<Vec<_>>())
 }
 
 /// By what share of itself the trend changes from the window's beginning to its end.
@@ -206,7 +206,7 @@ mod tests {
         let odd =
             series(&[(0, None, Some(f64::NAN)), (1_000, None, None), (2_000, None, Some(1.0))]);
         assert_eq!(cells(&odd, &RSS.name), [(2_000, 1.0)]);
-        assert_eq!(kind(&some, &RSS.name), Some(Kind::Gauge));
+        assert_eq!(kind(&some, &RSS.name), Some(FigureKind::Gauge));
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod machines;
 mod notes;
 
 use crate::keys::Question;
-use crate::state::State;
+use crate::state::RunState;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -21,7 +21,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Widget};
 
 /// Draws a state into an area.
-pub fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+pub fn draw(state: &RunState, area: Rect, buffer: &mut Buffer) {
     let area = area.intersection(buffer.area);
     if area.is_empty() {
         return;
@@ -42,7 +42,7 @@ pub fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Rows of header, figures, charts, errors, machines, notes and the bottom line.
-fn heights(state: &State, area: Rect) -> [u16; 7] {
+fn heights(state: &RunState, area: Rect) -> [u16; 7] {
     let bottom = 1;
     let mut left = area.height - bottom;
     let mut take = |wanted: u16, least: u16| {
@@ -61,7 +61,7 @@ fn heights(state: &State, area: Rect) -> [u16; 7] {
     [header, figures, charts, errors, machines, notes, bottom]
 }
 
-fn keys(state: &State, area: Rect, buffer: &mut Buffer) {
+fn keys(state: &RunState, area: Rect, buffer: &mut Buffer) {
     let open = matches!(state.asking.question, Question::Add | Question::Cut);
     let style = if open { BOLD.fg(Color::Yellow) } else { FAINT };
     Paragraph::new(Line::styled(state.prompt(), style)).render(area, buffer);

@@ -8,13 +8,13 @@
 //! ```
 //! `[ ] p q` are wishes at once; `q` ends politely, and a second `q` at once. It knows no terminal.
 
-use crate::state::State;
+use crate::state::RunState;
 use crate::words;
-use lab::order::{Cut, Wish};
+use lab::order::{Cut, OnlookerRequest};
 
 /// A key that was pressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Key {
+pub enum KeyPress {
     /// A character.
     Char(char),
     /// Enter.
@@ -72,9 +72,9 @@ pub(crate) const WAYS: [(Cut, &str); 6] = [
     (Cut::Thaw, "thaw"),
 ];
 
-impl State {
+impl RunState {
     /// A key was pressed.
-    pub fn press(&mut self, key: Key) -> Option<Wish> {
+    pub fn press(&mut self, key: KeyPress) -> Option<OnlookerRequest> {
         match self.asking.question {
             Question::Nothing => self.command(key),
             Question::Help => {
@@ -104,9 +104,9 @@ impl State {
         }
     }
 
-    fn command(&mut self, key: Key) -> Option<Wish> {
+    fn command(&mut self, key: KeyPress) -> Option<OnlookerRequest> {
         self.asking.answer.clear();
-        let Key::Char(key) = key else { return None };
+        let KeyPress::Char(key) = key else { return None };
         let (wish, answer) = match key {
             '+' | 'c' => {
                 self.asking.typed.clear();
@@ -120,11 +120,11 @@ impl State {
             }
             ']' => (rate(RATE_STEP), "the rate is raised by 25 %"),
             '[' => (rate(1.0 / RATE_STEP), "the rate is lowered by 20 %"),
-            'p' => (Wish::Pause, "pause was asked for: p goes on"),
+            'p' => (OnlookerRequest::Pause, "pause was asked for: p goes on"),
             'q' => {
                 let now = std::mem::replace(&mut self.asking.quitting, true);
                 let polite = "the run is being ended and will be judged; q again: at once";
-                (Wish::Quit { now }, if now { "the run ends at once" } else { polite })
+                (OnlookerRequest::Quit { now }, if now { "the run ends at once" } else { polite })
             }
             _ => return None,
         };
@@ -132,22 +132,22 @@ impl State {
         Some(wish)
     }
 
-    fn reply(&mut self, key: Key) -> Option<Wish> {
+    fn reply(&mut self, key: KeyPress) -> Option<OnlookerRequest> {
         let cut = self.asking.question == Question::Cut;
         match key {
-            Key::Escape => self.asking.question = Question::Nothing,
-            Key::Backspace => {
+            KeyPress::Escape => self.asking.question = Question::Nothing,
+            KeyPress::Backspace => {
                 self.asking.typed.pop();
             }
-            Key::Tab if cut => self.asking.how = (self.asking.how + 1) % WAYS.len(),
-            Key::Tab => self.asking.group = (self.asking.group + 1) % self.groups.len().max(1),
-            Key::Char(c) if "0123456789.%".contains(c) => {
+            KeyPress::Tab if cut => self.asking.how = (self.asking.how + 1) % WAYS.len(),
+            KeyPress::Tab => self.asking.group = (self.asking.group + 1) % self.groups.len().max(1),
+            KeyPress::Char(c) if "0123456789.%".contains(c) => {
                 if self.asking.typed.len() < TYPED_MAX {
                     self.asking.typed.push(c);
                 }
             }
-            Key::Char(_) => {}
-            Key::Enter => {
+            KeyPress::Char(_) => {}
+            KeyPress::Enter => {
                 self.asking.question = Question::Nothing;
                 let typed = std::mem::take(&mut self.asking.typed);
                 let typed = if typed.is_empty() { OFFER.to_owned() } else { typed };
@@ -162,7 +162,7 @@ impl State {
         None
     }
 
-    fn add(&mut self, typed: &str) -> Option<Wish> {
+    fn add(&mut self, typed: &str) -> Option<OnlookerRequest> {
         let (group, planned) = self.groups.get(self.asking.group).cloned().unwrap_or_default();
         let there = if planned > 0 { planned as f64 } else { self.clients as f64 };
         let clients = match typed.strip_suffix('%') {
@@ -173,11 +173,11 @@ impl State {
             return None;
         }
         self.asking.answer = format!("{} clients are added", words::count(clients));
-        Some(Wish::Add { group, clients: clients as u32 })
+        Some(OnlookerRequest::Add { group, clients: clients as u32 })
     }
 
     /// A share is percents, or a fraction below one.
-    fn cut(&mut self, typed: &str) -> Option<Wish> {
+    fn cut(&mut self, typed: &str) -> Option<OnlookerRequest> {
         let share = match typed.strip_suffix('%') {
             Some(percent) => percent.parse::<f64>().ok()? / 100.0,
             None => match typed.parse::<f64>().ok()? {
@@ -190,13 +190,13 @@ impl State {
         }
         let (how, word) = WAYS[self.asking.how];
         self.asking.answer = format!("{} of the links: {word}", words::percent(share));
-        Some(Wish::Cut { share, how })
+        Some(OnlookerRequest::Cut { share, how })
     }
 }
 
 /// All groups send so many times as often.
-fn rate(factor: f64) -> Wish {
-    Wish::Rate { group: String::new(), factor }
+fn rate(factor: f64) -> OnlookerRequest {
+    OnlookerRequest::Rate { group: String::new(), factor }
 }
 
 #[cfg(test)]
@@ -204,28 +204,28 @@ mod tests {
     use super::*;
     use crate::state::Title;
 
-    fn state() -> State {
-        let mut state = State::new(Title::default());
+    fn state() -> RunState {
+        let mut state = RunState::new(Title::default());
         state.groups = vec![("pub".to_owned(), 50), ("sub".to_owned(), 1_001)];
         state
     }
 
-    fn type_in(state: &mut State, text: &str) -> Option<Wish> {
+    fn type_in(state: &mut RunState, text: &str) -> Option<OnlookerRequest> {
         let mut wish = None;
         for c in text.chars() {
             wish = state.press(match c {
-                '\n' => Key::Enter,
-                '\t' => Key::Tab,
-                '\x08' => Key::Backspace,
-                '\x1b' => Key::Escape,
-                c => Key::Char(c),
+                '\n' => KeyPress::Enter,
+                '\t' => KeyPress::Tab,
+                '\x08' => KeyPress::Backspace,
+                '\x1b' => KeyPress::Escape,
+                c => KeyPress::Char(c),
             });
         }
         wish
     }
 
-    fn add(group: &str, clients: u32) -> Option<Wish> {
-        Some(Wish::Add { group: group.to_owned(), clients })
+    fn add(group: &str, clients: u32) -> Option<OnlookerRequest> {
+        Some(OnlookerRequest::Add { group: group.to_owned(), clients })
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_cut_wants_a_share_and_a_way() {
         let mut state = state();
-        let cut = |share, how| Some(Wish::Cut { share, how });
+        let cut = |share, how| Some(OnlookerRequest::Cut { share, how });
         assert_eq!(type_in(&mut state, "c\n"), cut(0.1, Cut::Close));
         assert_eq!(type_in(&mut state, "c50\t\n"), cut(0.5, Cut::Reset));
         assert_eq!(type_in(&mut state, "c0.25\t\n"), cut(0.25, Cut::Farewell));
@@ -261,13 +261,13 @@ mod tests {
     fn the_second_q_ends_at_once_and_help_goes_away_with_any_key() {
         let mut state = state();
         assert_eq!(type_in(&mut state, "?q"), None);
-        assert_eq!(type_in(&mut state, "q"), Some(Wish::Quit { now: false }));
-        assert_eq!(type_in(&mut state, "p"), Some(Wish::Pause));
-        assert_eq!(type_in(&mut state, "q"), Some(Wish::Quit { now: true }));
-        let Some(Wish::Rate { factor: up, .. }) = type_in(&mut state, "]") else {
+        assert_eq!(type_in(&mut state, "q"), Some(OnlookerRequest::Quit { now: false }));
+        assert_eq!(type_in(&mut state, "p"), Some(OnlookerRequest::Pause));
+        assert_eq!(type_in(&mut state, "q"), Some(OnlookerRequest::Quit { now: true }));
+        let Some(OnlookerRequest::Rate { factor: up, .. }) = type_in(&mut state, "]") else {
             panic!("no rate")
         };
-        let Some(Wish::Rate { factor: down, .. }) = type_in(&mut state, "[") else {
+        let Some(OnlookerRequest::Rate { factor: down, .. }) = type_in(&mut state, "[") else {
             panic!("no rate")
         };
         assert!((up * down - 1.0).abs() < 1e-9 && up > 1.0);

@@ -1,9 +1,10 @@
 //! The door to the terminal: a run while it goes on, and the keys that change it.
 //!
-//! [`State`] is what is known and asked; it is fed a [`Frame`] a second and a [`Key`] whenever one
-//! is pressed, and answers keys with a [`Wish`]. [`draw`] turns a state into cells and does nothing
-//! else; [`lines`] turns it into a line for those who have no terminal. [`Screen`] is the only
-//! part that touches one. It does not know who makes the load, reads no clock and starts no thread.
+//! [`RunState`] is what is known and asked; it is fed a [`RunFrame`] a second and a [`KeyPress`]
+//! whenever one is pressed, and answers keys with a [`Wish`]. [`draw`] turns a state into cells and
+//! does nothing else; [`lines`] turns it into a line for those who have no terminal. [`Screen`] is
+//! the only part that touches one. It does not know who makes the load, reads no clock and starts
+//! no thread.
 //!
 //! Invariant: whatever the run and however small the terminal, a state is bounded, drawing does
 //! not panic, and a screen that was opened is closed again.
@@ -17,6 +18,6 @@ mod state;
 mod words;
 
 pub use draw::draw;
-pub use keys::Key;
+pub use keys::KeyPress;
 pub use screen::{Press, Screen};
-pub use state::{Frame, State, Title};
+pub use state::{RunFrame, RunState, Title};

@@ -2,14 +2,14 @@
 //!
 //! Lines go to logs: no colours, no cursor, one line a call, the same columns each time.
 
-use crate::state::State;
+use crate::state::RunState;
 use crate::words;
 
 /// Columns of the bar.
 const BAR: usize = 10;
 
 /// How the run stands, in a line.
-pub fn line(state: &State) -> String {
+pub fn line(state: &RunState) -> String {
     let last = state.last();
     let stage = state.stages.get(state.stage).map_or("", String::as_str);
     let bar = state.done().map_or(String::new(), |done| {
@@ -42,7 +42,7 @@ pub fn line(state: &State) -> String {
 }
 
 /// The last `count` notes, a line each.
-pub fn notes(state: &State, count: usize) -> Vec<String> {
+pub fn notes(state: &RunState, count: usize) -> Vec<String> {
     let skipped = state.notes.len().saturating_sub(count);
     let notes = state.notes.iter().skip(skipped);
     notes.map(|note| format!("{} note: {}", words::clock(note.at_ms), note.text)).collect()

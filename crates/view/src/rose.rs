@@ -3,7 +3,7 @@
 //! Most totals of a host rise all the time; those listed here rise when something is lost, refused
 //! or short. It keeps the first and the last value of each, for each machine.
 
-use lab::series::{Kind, Reading};
+use lab::series::{FigureKind, Reading};
 use std::collections::BTreeMap;
 
 /// Counters that are kept, at most.
@@ -59,7 +59,7 @@ impl Rose {
         self.0.values_mut().for_each(|rise| rise.lately = 0.0);
         for (column, value) in reading.iter() {
             let trouble = TROUBLES.iter().any(|end| column.name.ends_with(end));
-            if column.kind != Kind::Total || !trouble || column.name.starts_with("clients.") {
+            if column.kind != FigureKind::Total || !trouble || column.name.starts_with("clients.") {
                 continue;
             }
             if let Some(rise) = self.0.get_mut(column.name.as_ref()) {

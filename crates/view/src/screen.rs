@@ -4,8 +4,8 @@
 //! panic anywhere in the process before its message is printed. It keeps nothing of a run.
 
 use crate::draw;
-use crate::keys::Key;
-use crate::state::State;
+use crate::keys::KeyPress;
+use crate::state::RunState;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::io::{self, IsTerminal};
@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Press {
     /// A key.
-    Key(Key),
+    Key(KeyPress),
     /// The terminal has another size: draw anew.
     Resized,
 }
@@ -36,7 +36,7 @@ impl Screen {
     }
 
     /// Shows a state.
-    pub fn draw(&mut self, state: &State) -> io::Result<()> {
+    pub fn draw(&mut self, state: &RunState) -> io::Result<()> {
         self.0.draw(|frame| draw(state, frame.area(), frame.buffer_mut())).map(drop)
     }
 
@@ -60,15 +60,17 @@ impl Drop for Screen {
 }
 
 /// Control-C is `q`, for in raw mode it is no signal any more.
-fn key_of(key: KeyEvent) -> Option<Key> {
+fn key_of(key: KeyEvent) -> Option<KeyPress> {
     match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Char('q')),
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+            Some(KeyPress::Char('q'))
+        }
         KeyCode::Char(_) if key.modifiers.contains(KeyModifiers::CONTROL) => None,
-        KeyCode::Char(c) => Some(Key::Char(c)),
-        KeyCode::Enter => Some(Key::Enter),
-        KeyCode::Esc => Some(Key::Escape),
-        KeyCode::Backspace => Some(Key::Backspace),
-        KeyCode::Tab => Some(Key::Tab),
+        KeyCode::Char(c) => Some(KeyPress::Char(c)),
+        KeyCode::Enter => Some(KeyPress::Enter),
+        KeyCode::Esc => Some(KeyPress::Escape),
+        KeyCode::Backspace => Some(KeyPress::Backspace),
+        KeyCode::Tab => Some(KeyPress::Tab),
         _ => None,
     }
 }
@@ -80,8 +82,8 @@ mod tests {
     #[test]
     fn control_c_asks_for_the_end_and_other_controls_for_nothing() {
         let key = |c, modifiers| key_of(KeyEvent::new(KeyCode::Char(c), modifiers));
-        assert_eq!(key('c', KeyModifiers::CONTROL), Some(Key::Char('q')));
-        assert_eq!(key('c', KeyModifiers::NONE), Some(Key::Char('c')));
+        assert_eq!(key('c', KeyModifiers::CONTROL), Some(KeyPress::Char('q')));
+        assert_eq!(key('c', KeyModifiers::NONE), Some(KeyPress::Char('c')));
         assert_eq!(key('q', KeyModifiers::CONTROL), None);
         assert_eq!(key_of(KeyEvent::new(KeyCode::F(1), KeyModifiers::NONE)), None);
     }

@@ -28,7 +28,7 @@ pub struct Title {
 
 /// How a run stands at the end of a second.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub struct RunFrame<'a> {
     /// Milliseconds since the run began.
     pub at_ms: u64,
     /// Place of the stage, from 0.
@@ -84,7 +84,7 @@ struct Totals {
 
 /// A timing within the last second, microseconds.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Now {
+pub struct LastSecond {
     /// Its name: `bind`, `delivery` ...
     pub name: &'static str,
     /// Half of all were not longer.
@@ -98,7 +98,7 @@ const TIMINGS: [&str; 6] = ["delivery", "publish", "request", "ready", "bind", "
 
 /// What is known of a run while it goes on.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct State {
+pub struct RunState {
     pub(crate) title: Title,
     pub(crate) at_ms: u64,
     pub(crate) stage: usize,
@@ -119,7 +119,7 @@ pub struct State {
     pub(crate) reading: Reading,
     pub(crate) rose: Rose,
     pub(crate) history: VecDeque<Second>,
-    pub(crate) timings: Vec<Now>,
+    pub(crate) timings: Vec<LastSecond>,
     pub(crate) notes: VecDeque<Note>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) saturation: Vec<String>,
@@ -129,14 +129,14 @@ pub struct State {
     pub(crate) asking: Asking,
 }
 
-impl State {
+impl RunState {
     /// Nothing has been seen yet.
-    pub fn new(title: Title) -> State {
-        State { title, ..State::default() }
+    pub fn new(title: Title) -> RunState {
+        RunState { title, ..RunState::default() }
     }
 
     /// Takes a second in.
-    pub fn see(&mut self, frame: &Frame) {
+    pub fn see(&mut self, frame: &RunFrame) {
         let seconds = frame.at_ms.saturating_sub(self.at_ms).max(1) as f64 / 1_000.0;
         self.online = frame.counts.online as f64;
         if self.part != frame.part || self.stage != frame.stage {
@@ -269,11 +269,11 @@ impl State {
     }
 }
 
-fn timings(reading: &Reading) -> Vec<Now> {
+fn timings(reading: &Reading) -> Vec<LastSecond> {
     let known = TIMINGS.iter().filter_map(|name| {
         let p50 = reading.of(&format!("clients.{name}.p50"))?;
         let p99 = reading.of(&format!("clients.{name}.p99"))?;
-        Some(Now { name, p50, p99 })
+        Some(LastSecond { name, p50, p99 })
     });
     known.collect()
 }

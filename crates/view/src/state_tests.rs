@@ -9,8 +9,8 @@ fn frame<'a>(
     counts: &'a Counts,
     reading: &'a Reading,
     groups: &'a BTreeMap<String, Counts>,
-) -> Frame<'a> {
-    Frame {
+) -> RunFrame<'a> {
+    RunFrame {
         at_ms,
         stage: 0,
         stages: &[],
@@ -29,7 +29,7 @@ fn frame<'a>(
 #[test]
 fn rates_are_of_the_time_between_two_looks() {
     let (groups, reading) = (BTreeMap::new(), Reading::default());
-    let mut state = State::new(Title::default());
+    let mut state = RunState::new(Title::default());
     let mut counts = Counts { online: 100, bound: 100, ..Counts::default() };
     state.see(&frame(1_000, &counts, &reading, &groups));
     assert_eq!(state.last().connects, 100.0);
@@ -48,13 +48,13 @@ fn rates_are_of_the_time_between_two_looks() {
 #[test]
 fn however_long_a_run_is_the_state_is_bounded() {
     let (groups, counts) = (BTreeMap::new(), Counts::default());
-    let mut state = State::new(Title::default());
+    let mut state = RunState::new(Title::default());
     for second in 0..2_000 {
         let mut reading = Reading::default();
         let column = Column::total("net.dropped", Unit::Count);
         reading.set(column.of(&format!("agent-{second}")), 1.0);
         let notes = [Note { at_ms: second, text: "again".to_owned() }];
-        let frame = Frame { notes: &notes, ..frame(second * 1_000, &counts, &reading, &groups) };
+        let frame = RunFrame { notes: &notes, ..frame(second * 1_000, &counts, &reading, &groups) };
         state.see(&frame);
     }
     assert_eq!((state.history.len(), state.notes.len()), (HISTORY_MAX, NOTES_MAX));
@@ -63,9 +63,9 @@ fn however_long_a_run_is_the_state_is_bounded() {
 #[test]
 fn a_tester_that_was_saturated_is_not_forgotten() {
     let (groups, counts, reading) = (BTreeMap::new(), Counts::default(), Reading::default());
-    let mut state = State::new(Title::default());
+    let mut state = RunState::new(Title::default());
     let saturation = ["a thread was busy all the time".to_owned()];
-    state.see(&Frame { saturation: &saturation, ..frame(1_000, &counts, &reading, &groups) });
+    state.see(&RunFrame { saturation: &saturation, ..frame(1_000, &counts, &reading, &groups) });
     assert!(state.verdict().1.contains("a thread was busy"));
     state.see(&frame(2_000, &counts, &reading, &groups));
     let (gravity, text) = state.verdict();
@@ -86,15 +86,15 @@ fn the_gravest_finding_is_the_verdict() {
         to_ms: 0,
     };
     let findings = [finding(Gravity::Warning, "Slow."), finding(Gravity::Limit, "Full.")];
-    let mut state = State::new(Title::default());
-    state.see(&Frame { findings: &findings, ..frame(1_000, &counts, &reading, &groups) });
+    let mut state = RunState::new(Title::default());
+    state.see(&RunFrame { findings: &findings, ..frame(1_000, &counts, &reading, &groups) });
     assert_eq!(state.verdict(), (Gravity::Limit, "Full.".to_owned()));
 }
 
 #[test]
 fn a_second_remembers_which_timing_it_showed() {
     let (groups, counts) = (BTreeMap::new(), Counts::default());
-    let mut state = State::new(Title::default());
+    let mut state = RunState::new(Title::default());
     for name in ["ready", "delivery"] {
         let mut reading = Reading::default();
         for part in ["p50", "p99"] {

@@ -3,7 +3,7 @@
 //! Flags may stand before or after the URL, as GNU getopt lets them; a short flag's value may be
 //! glued to it, a long one's follow `=`. Words behind `--` belong to a script.
 
-use super::target::Target;
+use super::target::WrkTarget;
 use super::units::{number, span};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ Usage: wrk <options> <url> [-- <words for the script>]
 
 /// What the command line asks for.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Wish {
+pub enum Invocation {
     /// Print how it is used.
     Help,
     /// Print the version.
@@ -71,11 +71,11 @@ pub struct Arguments {
     /// The URL as it was given.
     pub url: String,
     /// Its parts.
-    pub target: Target,
+    pub target: WrkTarget,
 }
 
 /// Parses the arguments behind the program's name.
-pub fn parse(args: &[String]) -> Result<Wish, String> {
+pub fn parse(args: &[String]) -> Result<Invocation, String> {
     let mut wish = Raw::default();
     let mut rest = args.iter();
     while let Some(word) = rest.next() {
@@ -103,12 +103,12 @@ pub fn parse(args: &[String]) -> Result<Wish, String> {
             None => String::new(),
         };
         match flag {
-            'h' => return Ok(Wish::Help),
-            'v' => return Ok(Wish::Version),
+            'h' => return Ok(Invocation::Help),
+            'v' => return Ok(Invocation::Version),
             flag => wish.set(flag, &value)?,
         }
     }
-    wish.check().map(|arguments| Wish::Run(Box::new(arguments)))
+    wish.check().map(|arguments| Invocation::Run(Box::new(arguments)))
 }
 
 /// The flag that a word names, as its short letter, and the value that is glued to it. `?` stands
@@ -191,7 +191,7 @@ impl Raw {
 
     fn check(self) -> Result<Arguments, String> {
         let url = self.words.first().ok_or("there is no URL")?.clone();
-        let target = Target::parse(&url)?;
+        let target = WrkTarget::parse(&url)?;
         if let Some(extra) = self.words.get(1).filter(|_| self.script.is_none()) {
             return Err(format!(
                 "`{extra}` is one argument too many: there is no script to hear it"

@@ -9,13 +9,13 @@ use super::tally::Tally;
 use super::units::{binary, column, metric, time_s, time_us};
 use crate::script::stdev;
 use lab::cause::Cause;
-use lab::run::Account;
+use lab::run::Balance;
 use lab::timing::Spectrum;
 use std::fmt::Write;
 use std::time::Duration;
 
 /// A test that is over.
-pub struct Run<'a> {
+pub struct WrkRun<'a> {
     /// What was asked for.
     pub arguments: &'a Arguments,
     /// What had been counted when the time was over.
@@ -49,14 +49,14 @@ fn shown(url: &str) -> String {
 }
 
 /// The lines printed after it: wrk's, and ours.
-pub fn print(run: &Run<'_>) -> (String, String) {
+pub fn print(run: &WrkRun<'_>) -> (String, String) {
     let (mut wrks, mut ours) = (String::new(), String::new());
     // Writing to a string does not fail.
     let _ = wrk_block(run, &mut wrks).and_then(|()| own_block(run, &mut ours));
     (wrks, ours)
 }
 
-fn wrk_block(run: &Run<'_>, out: &mut String) -> std::fmt::Result {
+fn wrk_block(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
     let tally = run.tally;
     let latency = &tally.latency.corrected;
     writeln!(out, "  Thread Stats{:>6}{:>11}{:>8}{:>12}", "Avg", "Stdev", "Max", "+/- Stdev")?;
@@ -123,7 +123,7 @@ fn within(of: &Spectrum, low: f64, high: f64) -> f64 {
     100.0 * inside.map(|(_, count)| count).sum::<u64>() as f64 / of.count() as f64
 }
 
-fn own_block(run: &Run<'_>, out: &mut String) -> std::fmt::Result {
+fn own_block(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
     let tally = run.tally;
     writeln!(out, "\nConnections")?;
     writeln!(
@@ -170,7 +170,7 @@ fn own_block(run: &Run<'_>, out: &mut String) -> std::fmt::Result {
     tester(run, out)
 }
 
-fn times(run: &Run<'_>, out: &mut String) -> std::fmt::Result {
+fn times(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
     writeln!(out, "  Times                   p50       p90       p99     p99.9       max")?;
     for (timing, timed) in run.tally.timings.iter() {
         percentiles(timing.name(), &timed.corrected, out)?;
@@ -190,13 +190,13 @@ fn times(run: &Run<'_>, out: &mut String) -> std::fmt::Result {
 }
 
 /// A sum and its parts, in a line.
-fn proof(account: &Account) -> String {
+fn proof(account: &Balance) -> String {
     let parts: Vec<_> = account.parts.iter().map(|(name, n)| format!("{n} {name}")).collect();
     let verdict = if account.agrees() { "agrees" } else { "DOES NOT AGREE" };
     format!("{} {} = {} ({verdict})", account.total, account.what, parts.join(" + "))
 }
 
-fn tester(run: &Run<'_>, out: &mut String) -> std::fmt::Result {
+fn tester(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
     let tally = run.tally;
     let busy = tally.threads.iter().map(|thread| thread.busy()).fold(0.0, f64::max);
     let turn = tally.threads.iter().map(|thread| thread.turn_us_max).max().unwrap_or(0);

@@ -17,15 +17,15 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const PIPELINE_MAX: usize = 4_096;
 
 /// Name and value, as they came.
-pub type Header = (Vec<u8>, Vec<u8>);
+pub type HttpHeader = (Vec<u8>, Vec<u8>);
 
 /// An answer that is whole.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// Its status.
     pub status: u16,
     /// Its headers, where they are kept.
-    pub headers: Vec<Header>,
+    pub headers: Vec<HttpHeader>,
     /// Its body, where it is kept.
     pub body: Vec<u8>,
     /// The connection goes on.
@@ -34,7 +34,7 @@ pub struct Answer {
 
 /// Why an answer cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub enum HttpError {
     /// It breaks the rules of HTTP.
     Malformed,
     /// Its head or its body is longer than allowed.
@@ -61,21 +61,21 @@ enum Next {
 
 /// Reads the answers of one connection.
 #[derive(Debug)]
-pub struct Reader {
+pub struct AnswerReader {
     next: Next,
     /// The answer that is being read.
-    answer: Answer,
+    answer: HttpAnswer,
     /// For each request without an answer: whether its answer has no body.
     asked: VecDeque<bool>,
     /// Headers and bodies are kept.
     keeps: bool,
 }
 
-impl Reader {
+impl AnswerReader {
     /// Nothing was asked yet.
-    pub fn new(keeps: bool) -> Reader {
-        let answer = Answer::default();
-        Reader { next: Next::Head, answer, asked: VecDeque::new(), keeps }
+    pub fn new(keeps: bool) -> AnswerReader {
+        let answer = HttpAnswer::default();
+        AnswerReader { next: Next::Head, answer, asked: VecDeque::new(), keeps }
     }
 
     /// These requests go out now: for each whether it is a HEAD.
@@ -90,7 +90,7 @@ impl Reader {
 
     /// Takes what it can of `bytes`: how many, and an answer if one became whole by them. It is to
     /// be called again until it takes nothing and has no answer.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<(usize, Option<Answer>), Fault> {
+    pub fn read(&mut self, bytes: &[u8]) -> Result<(usize, Option<HttpAnswer>), HttpError> {
         if bytes.is_empty() {
             return Ok((0, None));
         }
@@ -108,7 +108,7 @@ impl Reader {
                 self.next = Next::Size;
                 Ok((2, None))
             }
-            Next::Chunk(2) => Err(Fault::Malformed),
+            Next::Chunk(2) => Err(HttpError::Malformed),
             Next::Chunk(left) => {
                 let taken = self.body(bytes, left - 2)?;
                 self.next = Next::Chunk(left - taken as u64);
@@ -117,7 +117,7 @@ impl Reader {
             Next::Trailer => {
                 let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
                     return if bytes.len() > HEAD_BYTES_MAX {
-                        Err(Fault::TooLarge)
+                        Err(HttpError::TooLarge)
                     } else {
                         Ok((0, None))
                     };
@@ -129,18 +129,18 @@ impl Reader {
     }
 
     /// The connection has ended between two bytes: the answer that ends by that.
-    pub fn ended(&mut self) -> Option<Answer> {
+    pub fn ended(&mut self) -> Option<HttpAnswer> {
         (self.next == Next::UntilClose).then(|| self.whole())
     }
 
-    fn whole(&mut self) -> Answer {
+    fn whole(&mut self) -> HttpAnswer {
         self.next = Next::Head;
         self.asked.pop_front();
         std::mem::take(&mut self.answer)
     }
 
-    fn head(&mut self, bytes: &[u8]) -> Result<(usize, Option<Answer>), Fault> {
-        let bodiless = *self.asked.front().ok_or(Fault::Unasked)?;
+    fn head(&mut self, bytes: &[u8]) -> Result<(usize, Option<HttpAnswer>), HttpError> {
+        let bodiless = *self.asked.front().ok_or(HttpError::Unasked)?;
         let mut room = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut head = httparse::Response::new(&mut room);
         let taken = match head.parse(bytes) {
@@ -149,11 +149,11 @@ impl Reader {
                 return Ok((0, None));
             }
             Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
-                return Err(Fault::TooLarge);
+                return Err(HttpError::TooLarge);
             }
-            Err(_) => return Err(Fault::Malformed),
+            Err(_) => return Err(HttpError::Malformed),
         };
-        let status = head.code.ok_or(Fault::Malformed)?;
+        let status = head.code.ok_or(HttpError::Malformed)?;
         if (100..200).contains(&status) && status != 101 {
             return Ok((taken, None)); // an interim answer: the real one follows (RFC 9110 15.2)
         }
@@ -182,30 +182,30 @@ impl Reader {
     }
 
     /// Takes at most `left` bytes of a body.
-    fn body(&mut self, bytes: &[u8], left: u64) -> Result<usize, Fault> {
+    fn body(&mut self, bytes: &[u8], left: u64) -> Result<usize, HttpError> {
         let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
         if self.keeps {
             if self.answer.body.len() + taken > BODY_BYTES_MAX {
-                return Err(Fault::TooLarge);
+                return Err(HttpError::TooLarge);
             }
             self.answer.body.extend_from_slice(&bytes[..taken]);
         }
         Ok(taken)
     }
 
-    fn size(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+    fn size(&mut self, bytes: &[u8]) -> Result<usize, HttpError> {
         match httparse::parse_chunk_size(bytes) {
             Ok(httparse::Status::Complete((taken, 0))) => {
                 self.next = Next::Trailer;
                 Ok(taken)
             }
             Ok(httparse::Status::Complete((taken, size))) => {
-                self.next = Next::Chunk(size.checked_add(2).ok_or(Fault::TooLarge)?);
+                self.next = Next::Chunk(size.checked_add(2).ok_or(HttpError::TooLarge)?);
                 Ok(taken)
             }
             Ok(httparse::Status::Partial) if bytes.len() <= HEAD_BYTES_MAX => Ok(0),
-            Ok(httparse::Status::Partial) => Err(Fault::TooLarge),
-            Err(_) => Err(Fault::Malformed),
+            Ok(httparse::Status::Partial) => Err(HttpError::TooLarge),
+            Err(_) => Err(HttpError::Malformed),
         }
     }
 }
@@ -220,14 +220,14 @@ struct Framing {
 }
 
 impl Framing {
-    fn of(headers: &[httparse::Header<'_>]) -> Result<Framing, Fault> {
+    fn of(headers: &[httparse::Header<'_>]) -> Result<Framing, HttpError> {
         let mut this = Framing::default();
         for header in headers {
             let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
             if header.name.eq_ignore_ascii_case("content-length") {
-                let length = value.parse().map_err(|_| Fault::Malformed)?;
+                let length = value.parse().map_err(|_| HttpError::Malformed)?;
                 if this.length.is_some_and(|other| other != length) {
-                    return Err(Fault::Malformed);
+                    return Err(HttpError::Malformed);
                 }
                 this.length = Some(length);
             } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
@@ -281,7 +281,7 @@ pub fn requests(text: &[u8]) -> Result<Vec<bool>, String> {
 }
 
 fn behind_chunks(text: &[u8]) -> Option<&[u8]> {
-    let mut reader = Reader::new(false);
+    let mut reader = AnswerReader::new(false);
     reader.next = Next::Size;
     let mut rest = text;
     loop {
@@ -301,8 +301,8 @@ mod tests {
     use super::*;
 
     /// All answers to `asked` requests, fed in pieces of `step` bytes.
-    fn read(text: &[u8], asked: &[bool], step: usize) -> Result<Vec<Answer>, Fault> {
-        let mut reader = Reader::new(true);
+    fn read(text: &[u8], asked: &[bool], step: usize) -> Result<Vec<HttpAnswer>, HttpError> {
+        let mut reader = AnswerReader::new(true);
         reader.asked(asked.iter().copied());
         let (mut answers, mut waiting) = (Vec::new(), Vec::new());
         for piece in text.chunks(step) {
@@ -348,14 +348,14 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        assert_eq!(read(b"HELLO\r\n\r\n", &[false], 99), Err(Fault::Malformed));
-        assert_eq!(read(b"HTTP/1.1 200 OK\r\n\r\n", &[], 99), Err(Fault::Unasked));
+        assert_eq!(read(b"HELLO\r\n\r\n", &[false], 99), Err(HttpError::Malformed));
+        assert_eq!(read(b"HTTP/1.1 200 OK\r\n\r\n", &[], 99), Err(HttpError::Unasked));
         let two = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab";
-        assert_eq!(read(two, &[false], 99), Err(Fault::Malformed));
+        assert_eq!(read(two, &[false], 99), Err(HttpError::Malformed));
         let bad = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
-        assert_eq!(read(bad, &[false], 99), Err(Fault::Malformed));
+        assert_eq!(read(bad, &[false], 99), Err(HttpError::Malformed));
         let long = [b"HTTP/1.1 200 OK\r\nA: ".as_slice(), &[b'x'; HEAD_BYTES_MAX + 9]].concat();
-        assert_eq!(read(&long, &[false], 1 << 20), Err(Fault::TooLarge));
+        assert_eq!(read(&long, &[false], 1 << 20), Err(HttpError::TooLarge));
     }
 
     #[test]

@@ -9,38 +9,38 @@
 
 mod arguments;
 mod block;
-mod house;
+mod client_slot;
 pub mod http;
+mod logic;
 mod profiles;
 mod script;
-mod seat;
 mod tally;
 mod target;
 mod units;
 
-pub use arguments::{Arguments, Wish, parse};
-pub use block::{Run, print};
+pub use arguments::{Arguments, Invocation, parse};
+pub use block::{WrkRun, print};
 pub use tally::Tally;
-pub use target::{Scheme, Target};
+pub use target::{TargetProtocol, WrkTarget};
 
-use crate::script::{Bounds, Script, Setting, ThreadShare};
+use crate::script::{Bounds, Script, ScriptSetting, ThreadShare};
 use base::hash::HashKey;
-use house::{Job, WrkHouse};
+use client_slot::{ClientSlot, Scratch};
 use load::effort;
 use load::fleet::check_descriptors;
+use logic::{Job, WrkLogic};
 use model::id::ShardId;
 use model::limits::{FRAME_BYTES_HARD_MAX, Limits};
 use net::epoll::Epoll;
 use net::mailbox::Mailbox;
-use net::shard::{Census, Letter};
+use net::shard::{Census, ShardMessage};
 use net::{Settings, Shard};
-use seat::{Scratch, Seat};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-type Post = Letter<Seat, (), OwnedFd>;
+type Post = ShardMessage<ClientSlot, (), OwnedFd>;
 
 /// Calls and Binds under way at once. Binds queue behind the heartbeats of those who are bound
 /// already, so that fewer would make ten thousand wait.
@@ -59,15 +59,15 @@ pub struct Lanes {
 pub fn run(args: Vec<String>, lanes: &Lanes) -> i32 {
     let Lanes { out, err } = lanes;
     match parse(&args) {
-        Ok(Wish::Help) => {
+        Ok(Invocation::Help) => {
             out(&format!("{}\n", arguments::USAGE));
             0
         }
-        Ok(Wish::Version) => {
+        Ok(Invocation::Version) => {
             out(&format!("wrk (holdline {})\n", env!("CARGO_PKG_VERSION")));
             0
         }
-        Ok(Wish::Run(arguments)) => match measure(&arguments, lanes) {
+        Ok(Invocation::Run(arguments)) => match measure(&arguments, lanes) {
             Ok(()) => 0,
             Err(message) => {
                 err(&format!("wrk: {message}\n"));
@@ -97,11 +97,11 @@ fn measure(arguments: &Arguments, lanes: &Lanes) -> Result<(), String> {
     let source = source.as_ref().map(|(name, text)| (*name, text.as_slice()));
     warn(arguments, lanes.err);
     let before = effort::of_this_process();
-    let crew = Crew::gather(arguments, source)?;
+    let generator = PreparedThreads::gather(arguments, source)?;
     say(&block::opening(arguments));
-    let Outcome { main, scripts: _scripts, tally, settled } = crew.work()?;
+    let Outcome { main, scripts: _scripts, tally, settled } = generator.work()?;
     let cpu = effort::of_this_process().saturating_sub(before);
-    let run = Run { arguments, tally: &tally, settled, cpu };
+    let run = WrkRun { arguments, tally: &tally, settled, cpu };
     let (first, second) = print(&run);
     say(&first);
     if let Some(main) = main {
@@ -115,7 +115,7 @@ fn measure(arguments: &Arguments, lanes: &Lanes) -> Result<(), String> {
 /// What is worth saying before the test.
 fn warn(arguments: &Arguments, err: fn(&str)) {
     let target = &arguments.target;
-    if !arguments.headers.is_empty() && target.scheme != Scheme::Http {
+    if !arguments.headers.is_empty() && target.scheme != TargetProtocol::Http {
         err(&format!("wrk: -H has no meaning for {} and is left out\n", target.name));
     }
     if arguments.rate.is_none() && arguments.uncorrected {
@@ -131,10 +131,10 @@ fn warn(arguments: &Arguments, err: fn(&str)) {
 }
 
 /// The threads before they begin, and the script's main state.
-struct Crew {
+struct PreparedThreads {
     job: Arc<Job>,
     main: Option<Script>,
-    houses: Vec<WrkHouse>,
+    logics: Vec<WrkLogic>,
     mailboxes: Arc<[Arc<Mailbox<Post>>]>,
     seed: [u64; 3],
 }
@@ -154,20 +154,23 @@ struct Outcome {
     settled: bool,
 }
 
-impl Crew {
+impl PreparedThreads {
     /// Loads the script for each thread and makes its clients.
-    fn gather(arguments: &Arguments, source: Option<(&str, &[u8])>) -> Result<Crew, String> {
+    fn gather(
+        arguments: &Arguments,
+        source: Option<(&str, &[u8])>,
+    ) -> Result<PreparedThreads, String> {
         let target = &arguments.target;
-        let setting = Setting {
+        let setting = ScriptSetting {
             scheme: target.name.to_owned(),
             host: target.host.clone(),
             port: target.port_given.clone(),
             path: target.path.clone(),
             headers: arguments.headers.clone(),
-            http: target.scheme == Scheme::Http,
+            http: target.scheme == TargetProtocol::Http,
         };
         let state = || Script::new(&setting, source, Bounds::default());
-        let scripted = source.is_some() || target.scheme == Scheme::Http;
+        let scripted = source.is_some() || target.scheme == TargetProtocol::Http;
         let main = if scripted { Some(state()?) } else { None };
         let addr = match &main {
             Some(main) => {
@@ -185,7 +188,7 @@ impl Crew {
             .map(|_| Mailbox::new(letters))
             .collect::<Result<_, _>>()
             .map_err(failed)?;
-        let mut houses = Vec::new();
+        let mut logics = Vec::new();
         for thread in 0..arguments.threads {
             let share = ThreadShare::new(addr);
             let script = match &main {
@@ -199,15 +202,15 @@ impl Crew {
             };
             let scratch = Scratch::new(HashKey::new(seed[0], seed[1]));
             let random = seed[2].wrapping_add(u64::from(thread));
-            let house = WrkHouse::new(job.clone(), thread, share, script, (scratch, random))?;
-            houses.push(house);
+            let logic = WrkLogic::new(job.clone(), thread, share, script, (scratch, random))?;
+            logics.push(logic);
         }
-        Ok(Crew { job, main, houses, mailboxes: mailboxes.into(), seed })
+        Ok(PreparedThreads { job, main, logics, mailboxes: mailboxes.into(), seed })
     }
 
     /// Runs all threads to their end.
     fn work(self) -> Result<Outcome, String> {
-        let Crew { job, main, houses, mailboxes, seed } = self;
+        let PreparedThreads { job, main, logics, mailboxes, seed } = self;
         let _ = signal_hook::flag::register_conditional_shutdown(
             signal_hook::consts::SIGINT,
             130,
@@ -216,7 +219,7 @@ impl Crew {
         let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, job.stop.clone());
         let (began, census) = (instant(), Arc::<Census>::default());
         let mut threads: Vec<JoinHandle<(Done, Option<Script>)>> = Vec::new();
-        for (thread, house) in houses.into_iter().enumerate() {
+        for (thread, logic) in logics.into_iter().enumerate() {
             let shard = ShardId(thread as u16);
             let settings = Settings {
                 shard,
@@ -230,10 +233,10 @@ impl Crew {
             let net = Epoll::new(shard, Vec::new(), mailboxes.clone(), began).map_err(failed)?;
             let builder = std::thread::Builder::new().name(format!("wrk-{thread}"));
             let handle = builder.spawn(move || {
-                let mut shard = Shard::new(settings, net, house);
+                let mut shard = Shard::new(settings, net, logic);
                 shard.run();
-                let house = shard.house_mut();
-                (house.outcome(), house.take_script())
+                let logic = shard.logic_mut();
+                (logic.outcome(), logic.take_script())
             });
             threads.push(handle.map_err(failed)?);
         }

@@ -1,14 +1,14 @@
 //! From the command line to what clients are: names, proofs, layers, and how they come back.
 
 use super::arguments::Arguments;
-use super::house::{Job, Kind};
-use super::target::{Scheme, Target};
+use super::logic::{Job, WrkProtocol};
+use super::target::{TargetProtocol, WrkTarget};
 use load::trust;
 use model::id::DeviceId;
 use model::link::Protocol;
 use model::topic::Qos;
 use net::layer::ClientLayers;
-use proto_miop::client::{Name, Prove};
+use proto_miop::client::{DeviceNames, Prove};
 use proto_mqtt::client::{Formula, Wanted};
 use proto_mqtt::codec::subscribe::{RetainHandling, SubscribeOptions};
 use std::net::IpAddr;
@@ -43,25 +43,25 @@ pub fn job(arguments: &Arguments, window: u32) -> Result<Job, String> {
     })
 }
 
-fn kind(arguments: &Arguments) -> Result<Kind, String> {
+fn kind(arguments: &Arguments) -> Result<WrkProtocol, String> {
     let target = &arguments.target;
     Ok(match target.scheme {
-        Scheme::Http => Kind::Http,
-        Scheme::Tcp => Kind::Tcp(target.end.clone().into()),
-        Scheme::Miop => {
+        TargetProtocol::Http => WrkProtocol::Http,
+        TargetProtocol::Tcp => WrkProtocol::Tcp(target.end.clone().into()),
+        TargetProtocol::Miop => {
             let last = format!("{}-{}", target.prefix, arguments.connections - 1);
             DeviceId::parse(&last).map_err(|wrong| format!("the device id `{last}` {wrong}"))?;
-            Kind::Miop(Arc::new(miop(target)?))
+            WrkProtocol::Miop(Arc::new(miop(target)?))
         }
-        Scheme::Mqtt => {
+        TargetProtocol::Mqtt => {
             let topic = target.path.trim_start_matches('/');
             let topic = if topic.is_empty() || target.web_socket { "wrk/%i" } else { topic };
-            Kind::Mqtt(Arc::new(mqtt(target)), topic.to_owned())
+            WrkProtocol::Mqtt(Arc::new(mqtt(target)), topic.to_owned())
         }
     })
 }
 
-fn miop(target: &Target) -> Result<proto_miop::client::Profile, String> {
+fn miop(target: &WrkTarget) -> Result<proto_miop::client::Profile, String> {
     use proto_miop::codec::Version;
     let version = match target.version {
         5 => Version::V5,
@@ -70,7 +70,7 @@ fn miop(target: &Target) -> Result<proto_miop::client::Profile, String> {
     };
     let product = target.product.clone().ok_or("the URL names no product")?;
     let mut profile = proto_miop::client::Profile::new(version, product, &target.prefix);
-    profile.name = Name::Numbered(target.prefix.clone());
+    profile.name = DeviceNames::Numbered(target.prefix.clone());
     profile.heartbeat.want_s = target.keep_s;
     if let Some(secret) = &target.secret {
         profile.prove = Prove::Secret { key_id: target.key_id, bytes: secret.clone() };
@@ -80,7 +80,7 @@ fn miop(target: &Target) -> Result<proto_miop::client::Profile, String> {
     Ok(profile)
 }
 
-fn mqtt(target: &Target) -> proto_mqtt::client::Profile {
+fn mqtt(target: &WrkTarget) -> proto_mqtt::client::Profile {
     use proto_mqtt::codec::Version;
     let version = match target.version {
         3 => Version::V31,
@@ -113,7 +113,7 @@ fn mqtt(target: &Target) -> proto_mqtt::client::Profile {
     profile
 }
 
-fn layers(target: &Target) -> Result<ClientLayers, String> {
+fn layers(target: &WrkTarget) -> Result<ClientLayers, String> {
     let tls = match (&target.authority, target.encrypted) {
         (_, false) => None,
         (Some(path), true) => Some(trust::authority(&target.host, path.as_ref())?),
@@ -127,15 +127,15 @@ fn layers(target: &Target) -> Result<ClientLayers, String> {
         Arc::new((host, target.path.clone()))
     });
     let protocol = match target.scheme {
-        Scheme::Http | Scheme::Tcp => Protocol::Http,
-        Scheme::Miop => Protocol::Miop,
-        Scheme::Mqtt => Protocol::Mqtt,
+        TargetProtocol::Http | TargetProtocol::Tcp => Protocol::Http,
+        TargetProtocol::Miop => Protocol::Miop,
+        TargetProtocol::Mqtt => Protocol::Mqtt,
     };
     Ok(ClientLayers { tls, web_socket, protocol })
 }
 
 /// More addresses of 127.0.0.0/8, when one has not ports enough.
-fn sources(target: &Target, connections: u32) -> Vec<IpAddr> {
+fn sources(target: &WrkTarget, connections: u32) -> Vec<IpAddr> {
     let loopback = target.host == "localhost" || target.host.starts_with("127.");
     if !loopback || connections <= CLIENTS_A_SOURCE {
         return Vec::new();
@@ -177,7 +177,7 @@ fn is_rival(command: &str, prefix: &str) -> bool {
     let is_wrk = |word: &&str| word.rsplit('/').next() == Some("wrk");
     words.iter().take(2).any(is_wrk)
         && words.iter().any(|word| {
-            Target::parse(word).is_ok_and(|target| target.binds() && target.prefix == prefix)
+            WrkTarget::parse(word).is_ok_and(|target| target.binds() && target.prefix == prefix)
         })
 }
 

@@ -13,11 +13,11 @@ mod stats;
 mod threads;
 mod words;
 
-pub use globals::{Setting, first_of};
-pub use stats::{Errors, Summary, stdev};
+pub use globals::{ScriptSetting, first_of};
+pub use stats::{Errors, ScriptSummary, stdev};
 pub use threads::ThreadShare;
 
-use crate::http::Header;
+use crate::http::HttpHeader;
 use lab::timing::Spectrum;
 use mlua::{Function, HookTriggers, IntoLuaMulti, Lua, MultiValue, Table, Value, VmState};
 use std::sync::Arc;
@@ -47,11 +47,11 @@ const STEPS_A_LOOK: u32 = 1_000;
 const DELAY_MS_MAX: f64 = 86_400_000.0;
 
 /// What went wrong in a script, with file and line.
-pub type Fault = String;
+pub type ScriptError = String;
 
 /// What a script wants to be sent.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Request {
+pub enum ScriptRequest {
     /// What its protocol has instead of a request: a heartbeat.
     Nothing,
     /// These bytes: HTTP requests, a report's body, a message's payload.
@@ -112,10 +112,10 @@ impl Script {
     /// A state with wrk's globals, in which the script has run. `source` is its file's name and
     /// text; none: no script, only wrk's own functions.
     pub fn new(
-        setting: &Setting,
+        setting: &ScriptSetting,
         source: Option<(&str, &[u8])>,
         bounds: Bounds,
-    ) -> Result<Script, Fault> {
+    ) -> Result<Script, ScriptError> {
         let lua = Lua::new();
         let name = source.map_or("wrk", |(name, _)| name).to_owned();
         let this = Script { lua, bounds, name, watch: Arc::default() };
@@ -129,7 +129,7 @@ impl Script {
         Ok(this)
     }
 
-    fn prepare(&self, setting: &Setting) -> mlua::Result<()> {
+    fn prepare(&self, setting: &ScriptSetting) -> mlua::Result<()> {
         let lua = &self.lua;
         // The count of instructions is not looked at in compiled code. What C writes to standard
         // output must come in order with what we write.
@@ -146,7 +146,7 @@ impl Script {
 
     /// An error in one line. One for want of memory has no place of its own: what was seen last
     /// must do.
-    fn fault(&self, error: &mlua::Error) -> Fault {
+    fn fault(&self, error: &mlua::Error) -> ScriptError {
         if !words::is_memory(error) {
             return words::of(error);
         }
@@ -161,7 +161,7 @@ impl Script {
     }
 
     /// Gives the state its thread, and tells the main state's `setup` of it.
-    pub fn setup(&self, main: &Script, share: &Arc<ThreadShare>) -> Result<(), Fault> {
+    pub fn setup(&self, main: &Script, share: &Arc<ThreadShare>) -> Result<(), ScriptError> {
         let own = || -> mlua::Result<Value> {
             let wrk: Table = self.lua.globals().get("wrk")?;
             wrk.set("thread", threads::thread(&self.lua, &self.lua, share)?)?;
@@ -173,7 +173,7 @@ impl Script {
     }
 
     /// Runs `wrk.init`, and by it the script's `init`; `words` begin with the URL, which is no. 0.
-    pub fn init(&self, words: &[String]) -> Result<(), Fault> {
+    pub fn init(&self, words: &[String]) -> Result<(), ScriptError> {
         let args = || -> mlua::Result<Table> {
             let args = self.lua.create_table()?;
             words.iter().enumerate().try_for_each(|(at, word)| args.set(at, word.as_str()))?;
@@ -198,7 +198,7 @@ impl Script {
     }
 
     /// Time before this client's next request.
-    pub fn delay(&self, client: u32) -> Result<Duration, Fault> {
+    pub fn delay(&self, client: u32) -> Result<Duration, ScriptError> {
         let Some(delay) = self.global("delay") else { return Ok(Duration::ZERO) };
         let told: Value = self.call(&delay, client)?;
         let ms = match &told {
@@ -211,20 +211,20 @@ impl Script {
     }
 
     /// This client's next request: what the global `request` returns, else `wrk.request`.
-    pub fn request(&self, client: u32) -> Result<Request, Fault> {
+    pub fn request(&self, client: u32) -> Result<ScriptRequest, ScriptError> {
         let found = self.global("request").or_else(|| {
             let wrk: Table = self.lua.globals().get("wrk").ok()?;
             wrk.get::<Option<Function>>("request").ok().flatten()
         });
-        let Some(request) = found else { return Ok(Request::Nothing) };
+        let Some(request) = found else { return Ok(ScriptRequest::Nothing) };
         let told: Value = self.call(&request, client)?;
         let wrong =
             |what: &str| Err(format!("{}: request() returned {what}", words::place(&request)));
         match told {
-            Value::Nil => Ok(Request::Nothing),
-            Value::String(bytes) => Ok(Request::Bytes(bytes.as_bytes().to_vec())),
+            Value::Nil => Ok(ScriptRequest::Nothing),
+            Value::String(bytes) => Ok(ScriptRequest::Bytes(bytes.as_bytes().to_vec())),
             Value::Integer(_) | Value::Number(_) => {
-                Ok(Request::Bytes(told.to_string().unwrap_or_default().into_bytes()))
+                Ok(ScriptRequest::Bytes(told.to_string().unwrap_or_default().into_bytes()))
             }
             Value::Table(table) => match publish(&table) {
                 Ok(request) => Ok(request),
@@ -239,9 +239,9 @@ impl Script {
         &self,
         client: u32,
         status: u32,
-        headers: &[Header],
+        headers: &[HttpHeader],
         body: &[u8],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ScriptError> {
         let Some(response) = self.global("response") else { return Ok(()) };
         let lua = &self.lua;
         let args = || -> mlua::Result<_> {
@@ -255,38 +255,38 @@ impl Script {
     }
 
     /// Calls `connect`: the client's connection is open.
-    pub fn connect(&self, client: u32) -> Result<(), Fault> {
+    pub fn connect(&self, client: u32) -> Result<(), ScriptError> {
         self.tell("connect", client)
     }
 
     /// Calls `message`: something came that no request asked for.
-    pub fn message(&self, client: u32, body: &[u8], topic: &str) -> Result<(), Fault> {
+    pub fn message(&self, client: u32, body: &[u8], topic: &str) -> Result<(), ScriptError> {
         let bytes = |text| self.lua.create_string(text).map_err(|error| self.fault(&error));
         self.tell("message", (client, bytes(body)?, bytes(topic.as_bytes())?))
     }
 
     /// Calls `heartbeat`: one was answered after so many microseconds.
-    pub fn heartbeat(&self, client: u32, us: u64) -> Result<(), Fault> {
+    pub fn heartbeat(&self, client: u32, us: u64) -> Result<(), ScriptError> {
         self.tell("heartbeat", (client, us))
     }
 
     /// Calls `disconnect`: a connection or a call of the client ended, for this cause.
-    pub fn disconnect(&self, client: u32, cause: &str) -> Result<(), Fault> {
+    pub fn disconnect(&self, client: u32, cause: &str) -> Result<(), ScriptError> {
         self.tell("disconnect", (client, cause))
     }
 
     /// Calls `stage`.
-    pub fn stage(&self, name: &str) -> Result<(), Fault> {
+    pub fn stage(&self, name: &str) -> Result<(), ScriptError> {
         self.tell("stage", name)
     }
 
     /// Calls the script's `done`, if there is one.
     pub fn done(
         &self,
-        summary: &Summary,
+        summary: &ScriptSummary,
         latency: Spectrum,
         requests: Spectrum,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ScriptError> {
         let Some(done) = self.global("done") else { return Ok(()) };
         self.refill(self.bounds.steps_once);
         let args = stats::arguments(&self.lua, summary, latency, requests);
@@ -295,7 +295,11 @@ impl Script {
     }
 
     /// Finds the addresses that take calls, by `wrk.resolve`.
-    pub fn resolve(&self, host: &str, service: &str) -> Result<Vec<std::net::SocketAddr>, Fault> {
+    pub fn resolve(
+        &self,
+        host: &str,
+        service: &str,
+    ) -> Result<Vec<std::net::SocketAddr>, ScriptError> {
         self.of_wrk("resolve", (host, service))?;
         let found = || -> mlua::Result<Vec<_>> {
             let wrk: Table = self.lua.globals().get("wrk")?;
@@ -305,7 +309,7 @@ impl Script {
         found().map_err(|error| self.fault(&error))
     }
 
-    fn tell(&self, name: &str, args: impl IntoLuaMulti) -> Result<(), Fault> {
+    fn tell(&self, name: &str, args: impl IntoLuaMulti) -> Result<(), ScriptError> {
         match self.global(name) {
             Some(function) => self.call(&function, args),
             None => Ok(()),
@@ -323,13 +327,13 @@ impl Script {
         &self,
         function: &Function,
         args: impl IntoLuaMulti,
-    ) -> Result<R, Fault> {
+    ) -> Result<R, ScriptError> {
         self.refill(self.bounds.steps_call);
         function.call(args).map_err(|error| self.fault(&error))
     }
 
     /// Calls a function of the table `wrk`.
-    fn of_wrk(&self, name: &str, args: impl IntoLuaMulti) -> Result<(), Fault> {
+    fn of_wrk(&self, name: &str, args: impl IntoLuaMulti) -> Result<(), ScriptError> {
         self.refill(self.bounds.steps_once);
         let called = || -> mlua::Result<()> {
             let wrk: Table = self.lua.globals().get("wrk")?;
@@ -348,7 +352,7 @@ impl Drop for Script {
 }
 
 /// A message as a table: `{topic, payload, qos}`, by place or by name.
-fn publish(table: &Table) -> mlua::Result<Request> {
+fn publish(table: &Table) -> mlua::Result<ScriptRequest> {
     let field = |name: &str, at: i64| -> mlua::Result<Value> {
         match table.get::<Value>(name)? {
             Value::Nil if at > 0 => table.get(at),
@@ -372,7 +376,7 @@ fn publish(table: &Table) -> mlua::Result<Request> {
         Some(qos @ (0.0 | 1.0 | 2.0)) => Some(qos as u8),
         Some(qos) => return Err(mlua::Error::runtime(format!("qos is {qos}, not 0, 1 or 2"))),
     };
-    Ok(Request::Publish {
+    Ok(ScriptRequest::Publish {
         topic: topic.transpose()?,
         payload: text(field("payload", 2)?, "payload")?.unwrap_or_default(),
         qos,

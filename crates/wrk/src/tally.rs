@@ -3,9 +3,9 @@
 //! Times are microseconds. The invariant is in [`accounts`](Tally::accounts): every call and every
 //! request has exactly one outcome, or is open.
 
-use crate::script::{Errors, Summary};
+use crate::script::{Errors, ScriptSummary};
 use lab::cause::{Cause, Causes, Phase};
-use lab::run::Account;
+use lab::run::Balance;
 use lab::timing::{Spectrum, Timed, Timings};
 use load::effort::ThreadUse;
 use std::collections::BTreeMap;
@@ -130,8 +130,8 @@ impl Tally {
     }
 
     /// What the script's `done` is told.
-    pub fn summary(&self) -> Summary {
-        Summary {
+    pub fn summary(&self) -> ScriptSummary {
+        ScriptSummary {
             duration_us: u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX),
             requests: self.requests(),
             bytes: self.bytes.0,
@@ -140,8 +140,8 @@ impl Tally {
     }
 
     /// The sums that must agree.
-    pub fn accounts(&self) -> Vec<Account> {
-        let account = |what: &str, total, parts: &[(&str, u64)]| Account {
+    pub fn accounts(&self) -> Vec<Balance> {
+        let account = |what: &str, total, parts: &[(&str, u64)]| Balance {
             what: what.to_owned(),
             total,
             parts: parts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),

@@ -9,7 +9,7 @@ use model::id::ProductKey;
 
 /// How the target is spoken to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scheme {
+pub enum TargetProtocol {
     /// HTTP/1.1.
     Http,
     /// MIOP.
@@ -23,36 +23,36 @@ pub enum Scheme {
 /// A row of the table of schemes.
 struct Row {
     name: &'static str,
-    scheme: Scheme,
+    scheme: TargetProtocol,
     encrypted: bool,
     web_socket: bool,
     /// The port when none is given; zero: it must be given.
     port: u16,
 }
 
-const fn row(name: &'static str, scheme: Scheme, port: u16) -> Row {
+const fn row(name: &'static str, scheme: TargetProtocol, port: u16) -> Row {
     Row { name, scheme, encrypted: false, web_socket: false, port }
 }
 
 const SCHEMES: [Row; 9] = [
-    row("http", Scheme::Http, 80),
-    Row { encrypted: true, ..row("https", Scheme::Http, 443) },
-    row("miop", Scheme::Miop, 0),
-    Row { encrypted: true, ..row("miops", Scheme::Miop, 0) },
-    row("mqtt", Scheme::Mqtt, 1883),
-    Row { encrypted: true, ..row("mqtts", Scheme::Mqtt, 8883) },
-    Row { web_socket: true, ..row("ws", Scheme::Miop, 80) },
-    Row { encrypted: true, web_socket: true, ..row("wss", Scheme::Miop, 443) },
-    row("tcp", Scheme::Tcp, 0),
+    row("http", TargetProtocol::Http, 80),
+    Row { encrypted: true, ..row("https", TargetProtocol::Http, 443) },
+    row("miop", TargetProtocol::Miop, 0),
+    Row { encrypted: true, ..row("miops", TargetProtocol::Miop, 0) },
+    row("mqtt", TargetProtocol::Mqtt, 1883),
+    Row { encrypted: true, ..row("mqtts", TargetProtocol::Mqtt, 8883) },
+    Row { web_socket: true, ..row("ws", TargetProtocol::Miop, 80) },
+    Row { encrypted: true, web_socket: true, ..row("wss", TargetProtocol::Miop, 443) },
+    row("tcp", TargetProtocol::Tcp, 0),
 ];
 
 /// Whom to call, as which clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Target {
+pub struct WrkTarget {
     /// The scheme's name.
     pub name: &'static str,
     /// How, below TLS and WebSocket.
-    pub scheme: Scheme,
+    pub scheme: TargetProtocol,
     /// Whether TLS is around it.
     pub encrypted: bool,
     /// Whether WebSocket is around it.
@@ -91,9 +91,9 @@ pub struct Target {
     pub authority: Option<String>,
 }
 
-impl Target {
+impl WrkTarget {
     /// Parses a URL.
-    pub fn parse(url: &str) -> Result<Target, String> {
+    pub fn parse(url: &str) -> Result<WrkTarget, String> {
         let wrong = |what: &str| format!("invalid URL: {url}: {what}");
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         let row = SCHEMES.iter().find(|row| row.name == scheme).ok_or_else(|| {
@@ -114,8 +114,8 @@ impl Target {
             None => wrong("it has no port"),
             Some(_) => wrong("its port is no number from 1 to 65535"),
         })?;
-        let mut target = Target::of(row, host, port, port_given);
-        if row.scheme == Scheme::Http {
+        let mut target = WrkTarget::of(row, host, port, port_given);
+        if row.scheme == TargetProtocol::Http {
             let slash = if path.starts_with('/') { "" } else { "/" };
             target.path = format!("{slash}{path}");
         } else {
@@ -124,8 +124,8 @@ impl Target {
         Ok(target)
     }
 
-    fn of(row: &Row, host: String, port: u16, port_given: Option<String>) -> Target {
-        Target {
+    fn of(row: &Row, host: String, port: u16, port_given: Option<String>) -> WrkTarget {
+        WrkTarget {
             name: row.name,
             scheme: row.scheme,
             encrypted: row.encrypted,
@@ -154,7 +154,7 @@ impl Target {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         self.path = if path.is_empty() { "/".to_owned() } else { path.to_owned() };
         if self.web_socket && self.path.ends_with("/mqtt") {
-            self.scheme = Scheme::Mqtt;
+            self.scheme = TargetProtocol::Mqtt;
         }
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             self.set(pair)?;
@@ -162,18 +162,20 @@ impl Target {
         let (prefix, account) = who.split_once(':').unwrap_or((who, ""));
         self.prefix = prefix.to_owned();
         match self.scheme {
-            Scheme::Miop => {
+            TargetProtocol::Miop => {
                 if prefix.is_empty() || account.is_empty() {
                     return Err("name the devices as HOST:PRODUCT@ in front of the address".into());
                 }
                 let key = ProductKey::parse(account);
                 self.product = Some(key.map_err(|error| format!("the product key {error}"))?);
             }
-            Scheme::Mqtt => self.user = Some(account.to_owned()).filter(|user| !user.is_empty()),
-            Scheme::Http | Scheme::Tcp => {}
+            TargetProtocol::Mqtt => {
+                self.user = Some(account.to_owned()).filter(|user| !user.is_empty())
+            }
+            TargetProtocol::Http | TargetProtocol::Tcp => {}
         }
         let (versions, newest) = match self.scheme {
-            Scheme::Mqtt => (3..=5, 4),
+            TargetProtocol::Mqtt => (3..=5, 4),
             _ => (5..=7, 7),
         };
         if self.version == 0 {
@@ -208,8 +210,8 @@ impl Target {
                 self.qos = qos.ok_or_else(|| allowed("0, 1 or 2"))?;
             }
             "protocol" => match value {
-                "miop" => self.scheme = Scheme::Miop,
-                "mqtt" => self.scheme = Scheme::Mqtt,
+                "miop" => self.scheme = TargetProtocol::Miop,
+                "mqtt" => self.scheme = TargetProtocol::Mqtt,
                 _ => return Err(allowed("miop or mqtt, in a WebSocket")),
             },
             _ => {
@@ -224,7 +226,7 @@ impl Target {
 
     /// Whether a connection's first request is a Bind.
     pub fn binds(&self) -> bool {
-        matches!(self.scheme, Scheme::Miop | Scheme::Mqtt)
+        matches!(self.scheme, TargetProtocol::Miop | TargetProtocol::Mqtt)
     }
 }
 

@@ -18,7 +18,7 @@ const UNHEARD: Lanes = Lanes { out: |_| {}, err: |_| {} };
 
 fn run_of(line: &str) -> Arguments {
     match parse(&words(line)) {
-        Ok(Wish::Run(arguments)) => *arguments,
+        Ok(Invocation::Run(arguments)) => *arguments,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -45,7 +45,7 @@ fn flags_may_be_glued_and_stand_anywhere() {
     let target = &got.target;
     assert_eq!(
         (target.scheme, target.encrypted, target.host.as_str()),
-        (Scheme::Miop, true, "::1")
+        (TargetProtocol::Miop, true, "::1")
     );
     assert_eq!((target.version, target.keep_s), (6, 300));
     assert_eq!(target.secret.as_deref(), Some(&[0u8, 255][..]));
@@ -61,16 +61,16 @@ fn flags_may_be_glued_and_stand_anywhere() {
 fn schemes_say_what_is_spoken() {
     let of = |url: &str| run_of(url).target;
     let mqtt = of("mqtt://dev:tom@h/room/%i?password=x&subscribe=a/%i&subscribe=b&qos=1&version=5");
-    assert_eq!((mqtt.scheme, mqtt.port, mqtt.version), (Scheme::Mqtt, 1883, 5));
+    assert_eq!((mqtt.scheme, mqtt.port, mqtt.version), (TargetProtocol::Mqtt, 1883, 5));
     assert_eq!((mqtt.prefix.as_str(), mqtt.user.as_deref()), ("dev", Some("tom")));
     assert_eq!((mqtt.path.as_str(), mqtt.subscribe.len(), mqtt.qos), ("/room/%i", 2, 1));
     assert_eq!(of("mqtts://h").port, 8883);
-    assert_eq!(of("wss://d@h/mqtt").scheme, Scheme::Mqtt);
-    assert_eq!(of("ws://d@h/x?protocol=mqtt").scheme, Scheme::Mqtt);
+    assert_eq!(of("wss://d@h/mqtt").scheme, TargetProtocol::Mqtt);
+    assert_eq!(of("ws://d@h/x?protocol=mqtt").scheme, TargetProtocol::Mqtt);
     let miop = of("ws://d:p@h:80/miop");
-    assert_eq!((miop.scheme, miop.web_socket), (Scheme::Miop, true));
+    assert_eq!((miop.scheme, miop.web_socket), (TargetProtocol::Miop, true));
     let tcp = of("tcp://h:7/?end=0d0a");
-    assert_eq!((tcp.scheme, &*tcp.end), (Scheme::Tcp, &b"\r\n"[..]));
+    assert_eq!((tcp.scheme, &*tcp.end), (TargetProtocol::Tcp, &b"\r\n"[..]));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn what_is_wrong_is_named() {
     }
     assert_eq!(run(words("miop://h:p@127.0.0.1:1/ --frob"), &UNHEARD), 1);
     assert_eq!(run(words("http://127.0.0.1:1/ -s /nowhere/x.lua"), &UNHEARD), 1);
-    assert_eq!(parse(&words("-v")), Ok(Wish::Version));
+    assert_eq!(parse(&words("-v")), Ok(Invocation::Version));
 }
 
 #[test]
@@ -131,7 +131,8 @@ fn the_text_is_printed_as_wrk_prints_it() {
     let tally = fixed();
     assert!(tally.accounts().iter().all(|account| account.agrees()), "{:?}", tally.accounts());
     let cpu = Duration::from_millis(12_340);
-    let (first, second) = print(&Run { arguments: &arguments, tally: &tally, settled: true, cpu });
+    let (first, second) =
+        print(&WrkRun { arguments: &arguments, tally: &tally, settled: true, cpu });
     // What causes mean is said elsewhere, and may be said better one day.
     let said = second.lines().map(|line| match (line.find("look at: "), line.find("). ")) {
         (Some(at), _) => format!("{}SETTING\n", &line[..at + 9]),
@@ -244,16 +245,16 @@ fn serve(mut stream: TcpStream, answer: fn(&str) -> Option<String>, seen: &Mutex
 }
 
 /// A test of this server. The script must stop its thread: the time given is far too long.
-fn tested(server: &Server, line: &str, script: &str) -> Result<(Tally, Crewless), String> {
+fn tested(server: &Server, line: &str, script: &str) -> Result<(Tally, Threadless), String> {
     let arguments = run_of(&format!("http://{}/ -d 60s {line}", server.addr));
-    let crew = Crew::gather(&arguments, Some(("t.lua", script.as_bytes())))?;
-    let Outcome { main, scripts, tally, settled } = crew.work()?;
+    let generator = PreparedThreads::gather(&arguments, Some(("t.lua", script.as_bytes())))?;
+    let Outcome { main, scripts, tally, settled } = generator.work()?;
     assert!(settled, "{:?}", tally.accounts());
     assert!(tally.accounts().iter().all(|account| account.agrees()), "{:?}", tally.accounts());
     Ok((tally, (main, scripts)))
 }
 
-type Crewless = (Option<Script>, Vec<Script>);
+type Threadless = (Option<Script>, Vec<Script>);
 
 fn ok(_: &str) -> Option<String> {
     Some("HTTP/1.1 200 OK\r\nX-Token: t\r\nContent-Length: 2\r\n\r\nok".to_owned())
@@ -330,7 +331,7 @@ fn a_connection_that_ends_instead_of_an_answer_is_a_read_error_with_its_cause() 
 fn nobody_there_and_a_script_that_fails_are_errors_in_words() {
     let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     let nobody = run_of(&format!("http://{}/", free.expect("a port of loopback")));
-    let refused = Crew::gather(&nobody, None).err().expect("nobody listens");
+    let refused = PreparedThreads::gather(&nobody, None).err().expect("nobody listens");
     assert!(refused.starts_with("unable to connect to 127.0.0.1:"), "{refused}");
     let server = Server::new(ok);
     let wrong = tested(&server, "-t1 -c1", "\nfunction response() error('enough') end").err();

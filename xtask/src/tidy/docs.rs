@@ -1,4 +1,4 @@
-//! Every source file of a room begins with a module doc of at least one sentence.
+//! Every source file of a crate begins with a module doc of at least one sentence.
 //!
 //! Whether the sentence is worth reading is for the reviewer; that it is there is for this rule.
 

@@ -2,7 +2,7 @@
 //!
 //! The document is the rule's input, so it cannot lag behind the code. The table itself is held to
 //! the law first: a row on floors 0 to 3 may name only ground below it, and nobody but the yard
-//! names the yard. A second table says which rooms may use which outside library.
+//! names the yard. A second table says which crates may use which outside library.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ struct Room {
 #[derive(Default)]
 struct House {
     rooms: BTreeMap<String, Room>,
-    /// Library to the rooms that may use it, and the line that says so.
+    /// Library to the crates that may use it, and the line that says so.
     libraries: BTreeMap<String, (usize, BTreeSet<String>)>,
 }
 
@@ -101,7 +101,7 @@ fn read_floor(cell: &str) -> Option<Floor> {
     }
 }
 
-/// The law: rooms import the ground only, and only the yard imports the yard.
+/// The law: crates import the ground only, and only the yard imports the yard.
 fn check_law(house: &House, found: &mut Vec<Violation>) {
     for (name, room) in &house.rooms {
         for import in &room.imports {

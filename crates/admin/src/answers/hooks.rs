@@ -5,7 +5,7 @@
 
 use crate::redact;
 use crate::webhook::Address;
-use crate::webhook::dead::shelf::Letter;
+use crate::webhook::dead::shelf::DeadLetter;
 use model::id::ProductKey;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ pub(crate) fn hook(number: usize, address: &Address) -> Value {
 }
 
 /// A dead letter. What stands in its file was JSON when it was written.
-pub(crate) fn letter(letter: &Letter) -> Value {
+pub(crate) fn letter(letter: &DeadLetter) -> Value {
     json!({
         "number": letter.number.to_string(),
         "kept_ms": letter.kept_ms,

@@ -3,13 +3,13 @@
 //! Names, types and explanations come from where the counters are declared. It asks nobody: it is
 //! given the figures. Invariant: each metric has one HELP and one TYPE, before its samples.
 
-use crate::Reading;
+use crate::MetricReading;
 use crate::webhook::Address;
 use crate::webhook::dead::DeadTally;
 use model::close::CloseReason;
 use model::event::Counter;
 use model::ports::control::Status;
-use model::ports::presence::{Circuit, Count, Counts, Standing};
+use model::ports::presence_queries::{Circuit, Count, PresenceCounts, ReplicationStatus};
 use model::session::Drop;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,18 +21,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const PAIRS_MAX: usize = 256;
 
 /// What is known of presence.
-pub(crate) struct Presence {
+pub(crate) struct PresenceFigures {
     /// Absent when the shards did not answer.
-    pub(crate) counts: Option<Counts>,
-    pub(crate) standing: Standing,
+    pub(crate) counts: Option<PresenceCounts>,
+    pub(crate) standing: ReplicationStatus,
 }
 
 /// All metrics as text.
 pub(crate) fn text(
     status: &Status,
-    presence: &Presence,
+    presence: &PresenceFigures,
     webhooks: &[Arc<Address>],
-    readings: &[Reading],
+    readings: &[MetricReading],
 ) -> String {
     let mut out = String::new();
     for counter in Counter::ALL {
@@ -69,7 +69,7 @@ fn level(status: &Status) -> u64 {
     status.pressure as u64
 }
 
-fn gauges(status: &Status) -> Vec<Reading> {
+fn gauges(status: &Status) -> Vec<MetricReading> {
     let gauges = [
         ("connections", "Connections open.", status.connections),
         ("devices", "Devices with a record.", status.devices),
@@ -88,17 +88,17 @@ fn gauges(status: &Status) -> Vec<Reading> {
         ("queued_bytes", "Their bytes in memory.", status.queued_bytes),
         ("delayed_messages", "Publications for later.", status.delayed),
     ];
-    gauges.into_iter().map(|(name, help, value)| Reading { name, help, value }).collect()
+    gauges.into_iter().map(|(name, help, value)| MetricReading { name, help, value }).collect()
 }
 
-fn resident() -> Option<Reading> {
+fn resident() -> Option<MetricReading> {
     resident_bytes().map(|value| {
         let help = "Memory of the process in RAM.";
-        Reading { name: "process_resident_memory_bytes", help, value }
+        MetricReading { name: "process_resident_memory_bytes", help, value }
     })
 }
 
-fn online(out: &mut String, counts: &Counts) {
+fn online(out: &mut String, counts: &PresenceCounts) {
     let mut samples = BTreeMap::<_, Count>::new();
     for (at, ((product, protocol), count)) in counts.of.iter().enumerate() {
         let product = if at < PAIRS_MAX { product } else { "*" };
@@ -122,7 +122,7 @@ fn online(out: &mut String, counts: &Counts) {
     }
 }
 
-fn directory(out: &mut String, standing: &Standing) {
+fn directory(out: &mut String, standing: &ReplicationStatus) {
     let circuit = match standing.circuit {
         Circuit::Closed => 0,
         Circuit::HalfOpen => 1,

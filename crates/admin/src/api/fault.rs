@@ -10,7 +10,7 @@ use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use model::id::ProductKey;
-use model::ports::directory::Fault as DirectoryFault;
+use model::ports::directory::DirectoryError;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -166,7 +166,7 @@ impl Fault {
     }
 
     /// The message says why, in the port's words.
-    pub(crate) fn directory(why: DirectoryFault) -> Fault {
+    pub(crate) fn directory(why: DirectoryError) -> Fault {
         let message = why.to_string();
         let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "directory_failed", message);
         Fault { retry_after_s: Some(5), ..fault }

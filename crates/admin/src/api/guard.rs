@@ -10,7 +10,7 @@ use crate::api::Shared;
 use crate::audit_log::{Entry, Keep, Outcome, cut};
 use crate::body::{self, Held};
 use crate::fault::{Code, Fault};
-use crate::listener::Seat;
+use crate::listener::ApiSlot;
 use crate::table::{About, Of, Rule};
 use crate::tokens::{Token, Wrong};
 use axum::body::Body;
@@ -119,8 +119,8 @@ fn identify(api: &Shared, parts: &Parts) -> Result<Arc<Token>, Wrong> {
     found
 }
 
-fn seat(parts: &Parts) -> Option<Seat> {
-    parts.extensions.get::<ConnectInfo<Seat>>().map(|info| info.0.clone())
+fn seat(parts: &Parts) -> Option<ApiSlot> {
+    parts.extensions.get::<ConnectInfo<ApiSlot>>().map(|info| info.0.clone())
 }
 
 /// The answer, while the bytes of the body are counted.
@@ -172,7 +172,7 @@ fn query_products(uri: &Uri) -> Vec<String> {
 }
 
 impl Call {
-    fn new(parts: &Parts, path: &str, who: (Option<String>, Option<Seat>)) -> Call {
+    fn new(parts: &Parts, path: &str, who: (Option<String>, Option<ApiSlot>)) -> Call {
         let on = parts.uri.path_and_query().map_or("", |on| on.as_str());
         Call {
             token: who.0,

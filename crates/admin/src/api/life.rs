@@ -5,7 +5,7 @@
 //! knows no routes. Invariant: no request is cut off within its own limits ([`longest`]).
 
 use crate::api::{ANSWER, Shared, router};
-use crate::listener::Seat;
+use crate::listener::ApiSlot;
 use crate::orders::WAIT_MS_MAX;
 use model::limits::ApiLimits;
 use std::net::TcpListener;
@@ -55,7 +55,7 @@ pub(crate) fn serve(
     };
     let seats = shared.seats.clone();
     let limits = shared.settings.api.clone();
-    let app = router(shared).into_make_service_with_connect_info::<Seat>();
+    let app = router(shared).into_make_service_with_connect_info::<ApiSlot>();
     runtime.block_on(async {
         let mut serving = JoinSet::new();
         for listener in listeners {

@@ -8,7 +8,7 @@
 
 mod seats;
 
-pub use seats::{AtWork, Seat, SeatTally};
+pub use seats::{ApiSlot, AtWork, SeatTally};
 
 use axum::body::HttpBody;
 use axum::extract::Request;
@@ -135,10 +135,10 @@ pub struct Limited {
 }
 
 impl axum::serve::Listener for Limited {
-    type Io = Held<TcpStream>;
-    type Addr = Seat;
+    type Io = SlottedConnection<TcpStream>;
+    type Addr = ApiSlot;
 
-    async fn accept(&mut self) -> (Held<TcpStream>, Seat) {
+    async fn accept(&mut self) -> (SlottedConnection<TcpStream>, ApiSlot) {
         loop {
             // Those who were told to go do so when they are next looked at.
             for _ in 0..LEAVING_MAX {
@@ -149,27 +149,29 @@ impl axum::serve::Listener for Limited {
             }
             let (stream, peer) = axum::serve::Listener::accept(&mut self.listener).await;
             match self.seats.table.take(peer) {
-                Some(seat) => return (Held::new(stream, seat.clone(), self.seats.limits), seat),
+                Some(seat) => {
+                    return (SlottedConnection::new(stream, seat.clone(), self.seats.limits), seat);
+                }
                 None => self.seats.refuse(stream),
             }
         }
     }
 
-    fn local_addr(&self) -> io::Result<Seat> {
+    fn local_addr(&self) -> io::Result<ApiSlot> {
         // Nobody asks: it is for servers that tell where they listen, and ours knows.
         Err(ErrorKind::Unsupported.into())
     }
 }
 
-impl Connected<IncomingStream<'_, Limited>> for Seat {
-    fn connect_info(stream: IncomingStream<'_, Limited>) -> Seat {
+impl Connected<IncomingStream<'_, Limited>> for ApiSlot {
+    fn connect_info(stream: IncomingStream<'_, Limited>) -> ApiSlot {
         stream.remote_addr().clone()
     }
 }
 
 /// Tells the seat when a request begins, and when the last byte of its answer was handed over.
 pub async fn seated(request: Request, next: Next) -> Response {
-    let info = request.extensions().get::<ConnectInfo<Seat>>();
+    let info = request.extensions().get::<ConnectInfo<ApiSlot>>();
     let Some(ConnectInfo(seat)) = info.cloned() else { return next.run(request).await };
     let busy = Busy::new(seat);
     let response = next.run(request).await;
@@ -188,10 +190,10 @@ pub async fn seated(request: Request, next: Next) -> Response {
 }
 
 /// A request that is being answered.
-struct Busy(Seat);
+struct Busy(ApiSlot);
 
 impl Busy {
-    fn new(seat: Seat) -> Busy {
+    fn new(seat: ApiSlot) -> Busy {
         seat.begin();
         Busy(seat)
     }
@@ -204,9 +206,9 @@ impl Drop for Busy {
 }
 
 /// A connection with its seat.
-pub struct Held<S> {
+pub struct SlottedConnection<S> {
     stream: S,
-    seat: Seat,
+    seat: ApiSlot,
     limits: DoorLimits,
     /// The moment that `reading` is for.
     moment: u64,
@@ -215,9 +217,9 @@ pub struct Held<S> {
     writing: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Held<S> {
-    fn new(stream: S, seat: Seat, limits: DoorLimits) -> Held<S> {
-        Held { stream, seat, limits, moment: 0, reading: None, writing: None }
+impl<S> SlottedConnection<S> {
+    fn new(stream: S, seat: ApiSlot, limits: DoorLimits) -> SlottedConnection<S> {
+        SlottedConnection { stream, seat, limits, moment: 0, reading: None, writing: None }
     }
 
     /// Whether it may still be read from.
@@ -276,13 +278,13 @@ impl<S> Held<S> {
     }
 }
 
-impl<S> Drop for Held<S> {
+impl<S> Drop for SlottedConnection<S> {
     fn drop(&mut self) {
         self.seat.leave();
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Held<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for SlottedConnection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -298,7 +300,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Held<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Held<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for SlottedConnection<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -5,8 +5,8 @@
 
 use crate::api::Shared;
 use crate::routes::{
-    audit_log, clients, dead_letters, devices, messages, operations, presence, products, pushes,
-    stream, tokens, users,
+    audit_log, clients, dead_letters, devices, messages, operations, presence_routes, products,
+    pushes, stream, tokens, users,
 };
 use crate::tokens::scope::Scope;
 use axum::routing::{MethodRouter, delete, get, post, put};
@@ -125,14 +125,14 @@ fn of_topics() -> Vec<(Rule, Methods)> {
         row("post", "/v1/client/subscriptions", &[Manage], Other, post(clients::subscribe_named)),
         row("delete", "/v1/client/subscriptions",
             &[Manage], Other, delete(clients::unsubscribe_named)),
-        row("get", "/v1/presence", &[Read], Other, get(presence::one)),
-        row("post", "/v1/presence", &[Read], Other, post(presence::many)),
-        row("get", "/v1/presence/stored", &[Read], Other, get(presence::stored_one)),
-        row("post", "/v1/presence/stored", &[Read], Other, post(presence::stored_many)),
-        row("get", "/v1/presence/status", &[Metrics], Other, get(presence::status)),
-        row("get", "/v1/presence/counts", &[Metrics], Other, get(presence::counts)),
-        row("get", "/v1/presence/statistics", &[Metrics], Other, get(presence::statistics)),
-        row("post", "/v1/presence/audit", &[Manage], Other, post(presence::audit)),
+        row("get", "/v1/presence", &[Read], Other, get(presence_routes::one)),
+        row("post", "/v1/presence", &[Read], Other, post(presence_routes::many)),
+        row("get", "/v1/presence/stored", &[Read], Other, get(presence_routes::stored_one)),
+        row("post", "/v1/presence/stored", &[Read], Other, post(presence_routes::stored_many)),
+        row("get", "/v1/presence/status", &[Metrics], Other, get(presence_routes::status)),
+        row("get", "/v1/presence/counts", &[Metrics], Other, get(presence_routes::counts)),
+        row("get", "/v1/presence/statistics", &[Metrics], Other, get(presence_routes::statistics)),
+        row("post", "/v1/presence/audit", &[Manage], Other, post(presence_routes::audit)),
         row("get", "/v1/webhooks", &[Read], Other, get(dead_letters::webhooks)),
         row("get", "/v1/webhooks/{webhook}/dead_letters", &[Read], Other, get(dead_letters::list)),
         row("delete", "/v1/webhooks/{webhook}/dead_letters",

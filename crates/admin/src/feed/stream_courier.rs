@@ -9,8 +9,8 @@
 
 use crate::feed::{Feed, Happening, Reader, Taken, Wish};
 use crate::webhook::{Backoff, WallClock};
-use model::event::{ClientEvent, ClientWhat, Event, What};
-use model::ports::directory::{EventStream, Fault};
+use model::event::{ClientEvent, ClientWhat, DeviceWhat, Event};
+use model::ports::directory::{DirectoryError, EventStream};
 use model::presence::NodeName;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -56,7 +56,7 @@ pub struct StreamCourier {
     backoff: Backoff,
     tally: Arc<StreamTally>,
     /// The fault that was told last.
-    told: Option<Fault>,
+    told: Option<DirectoryError>,
 }
 
 impl StreamTally {
@@ -145,7 +145,7 @@ impl StreamCourier {
     }
 
     /// Told once for each kind of fault in a row.
-    fn failed(&mut self, fault: Fault) {
+    fn failed(&mut self, fault: DirectoryError) {
         self.tally.failures.fetch_add(1, Ordering::Relaxed);
         self.tally.is_away.store(true, Ordering::Relaxed);
         if self.told.as_ref() != Some(&fault) {
@@ -199,9 +199,9 @@ impl StreamCourier {
 
     fn device(&self, event: &Event) -> Option<Entry> {
         let how = match &event.what {
-            What::Online { protocol, .. } => ("protocol", *protocol),
-            What::Offline { reason } => ("reason", reason.name()),
-            What::Report { .. } | What::Pushed { .. } => return None,
+            DeviceWhat::Online { protocol, .. } => ("protocol", *protocol),
+            DeviceWhat::Offline { reason } => ("reason", reason.name()),
+            DeviceWhat::Report { .. } | DeviceWhat::Pushed { .. } => return None,
         };
         let mut told = self.entry(event.what.name(), event.at_ms);
         told.push(("product", event.product.as_str().into()));

@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::limits::{Limits, TopicLimits};
 use model::ports::topics::TopicCommand;
-use model::topic::{Publication, Qos, RetainHandling, Wish};
+use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -177,14 +177,14 @@ pub(crate) const RETAIN_HANDLING: [(&str, RetainHandling); 3] = [
 ];
 
 impl SubscribeBody {
-    pub(crate) fn wish(self, limits: &TopicLimits) -> Result<Wish, Fault> {
+    pub(crate) fn wish(self, limits: &TopicLimits) -> Result<SubscriptionOptions, Fault> {
         let filter = filter(&self.filter, limits)?;
         let handling = self.retain_handling.as_deref().unwrap_or("send");
         let handling = RETAIN_HANDLING.into_iter().find(|(word, _)| *word == handling);
         let (_, retain_handling) = handling.ok_or_else(|| {
             Fault::bad("`retain_handling` must be `send`, `send_if_new` or `do_not_send`")
         })?;
-        Ok(Wish {
+        Ok(SubscriptionOptions {
             filter,
             qos: qos(self.qos, "qos")?,
             no_local: self.no_local,

@@ -6,7 +6,7 @@
 use crate::fault::Fault;
 use crate::feed::topic;
 use model::limits::TopicLimits;
-use model::ports::users::{Rule, UserOrder, UserState};
+use model::ports::users::{UserOrder, UserRule, UserState};
 use serde::Deserialize;
 
 /// Query of `GET /v1/users`.
@@ -75,7 +75,7 @@ impl UserBody {
     }
 }
 
-fn checked(at: usize, rule: RuleBody, limits: &TopicLimits) -> Result<Rule, Fault> {
+fn checked(at: usize, rule: RuleBody, limits: &TopicLimits) -> Result<UserRule, Fault> {
     if let Some(why) = topic::wrong_filter(&rule.filter, limits) {
         return Err(Fault::bad(format!("`rules[{at}].filter` {why}")));
     }
@@ -84,7 +84,7 @@ fn checked(at: usize, rule: RuleBody, limits: &TopicLimits) -> Result<Rule, Faul
     let (_, (publish, read)) = action.ok_or_else(|| {
         Fault::bad(format!("`rules[{at}].action` must be `publish`, `read` or `all`"))
     })?;
-    Ok(Rule { allow: rule.allow, publish, read, filter: rule.filter })
+    Ok(UserRule { allow: rule.allow, publish, read, filter: rule.filter })
 }
 
 /// A checked name, of a path.

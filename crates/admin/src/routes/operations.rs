@@ -1,7 +1,7 @@
 //! For operators and for who comes by: index, health, description, status, metrics, backup.
 
-use super::presence;
-use crate::Reading;
+use super::presence_routes;
+use crate::MetricReading;
 use crate::answers;
 use crate::answers::metrics as prometheus;
 use crate::api::life::{Phase, reached};
@@ -88,9 +88,9 @@ pub(crate) async fn status(State(api): Api) -> Result<Json<Value>, Fault> {
 /// `GET /metrics`
 pub(crate) async fn metrics(State(api): Api) -> Result<impl IntoResponse, Fault> {
     let status = ask(&api).await?;
-    let presence = prometheus::Presence {
+    let presence = prometheus::PresenceFigures {
         // Where shards cannot tell now, the figures are absent, not zero.
-        counts: presence::counted(&api).await.ok(),
+        counts: presence_routes::counted(&api).await.ok(),
         standing: api.settings.presence.standing(),
     };
     let mut readings = (api.settings.readings)();
@@ -100,9 +100,9 @@ pub(crate) async fn metrics(State(api): Api) -> Result<impl IntoResponse, Fault>
 }
 
 /// The API's own figures.
-fn own(api: &Shared) -> [Reading; 5] {
+fn own(api: &Shared) -> [MetricReading; 5] {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    let reading = |name, help, value| Reading { name, help, value };
+    let reading = |name, help, value| MetricReading { name, help, value };
     let (seats, tally) = (api.seats.taken() as u64, api.seats.tally());
     [
         reading("api_connections", "Connections of the API.", seats),

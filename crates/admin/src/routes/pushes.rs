@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
 use model::id::{DeviceId, MessageId};
-use model::ports::control::{Answer, Command, PushCounts, PushOrder, Target};
+use model::ports::control::{Answer, Command, PushCounts, PushOrder, PushTarget};
 use model::push::{Outcome, Rejection};
 use serde_json::Value;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) async fn push(
     let order = read::<PushBody>(&body)?.order(limits, key, || api.control.next_id())?;
     caller.is_for(order.product.as_str())?;
     let about = Extension(About(about(&order)));
-    let listed = matches!(order.target, Target::Devices(_));
+    let listed = matches!(order.target, PushTarget::Devices(_));
     let wait = Duration::from_millis(order.wait_ms.into());
     let more = if listed { wait } else { Duration::ZERO };
     match api.ask_within(Command::Push(order), more).await? {
@@ -60,12 +60,12 @@ fn all_failed(outcomes: &[(DeviceId, Outcome)]) -> bool {
 fn about(order: &PushOrder) -> String {
     let (id, product) = (order.id.0, order.product.as_str());
     match &order.target {
-        Target::Devices(devices) => match &devices[..] {
+        PushTarget::Devices(devices) => match &devices[..] {
             [device] => format!("{product} device {} push {id}", device.as_str()),
             devices => format!("{product} {} devices push {id}", devices.len()),
         },
-        Target::Tag(tag) => format!("{product} tag {} push {id}", tag.as_str()),
-        Target::Product => format!("{product} all push {id}"),
+        PushTarget::Tag(tag) => format!("{product} tag {} push {id}", tag.as_str()),
+        PushTarget::Product => format!("{product} all push {id}"),
     }
 }
 

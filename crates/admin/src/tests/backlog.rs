@@ -1,7 +1,7 @@
 //! Reports from the backlog to an application that takes, refuses or is away.
 
 use super::description::check_named;
-use super::hook::{Application, desk, ids, wait_for};
+use super::hook::{Application, ids, test_api, wait_for};
 use super::*;
 use model::ports::backlog::Backlog;
 use model::ports::log::{Page, StoreError};
@@ -110,9 +110,9 @@ impl Backlog for Waiting {
     }
 }
 
-fn reporting(application: &Application, waiting: &Arc<Waiting>) -> Desk {
+fn reporting(application: &Application, waiting: &Arc<Waiting>) -> TestApi {
     let backlog: Arc<dyn Backlog> = waiting.clone();
-    desk(application, |settings| settings.backlog = Some(backlog))
+    test_api(application, |settings| settings.backlog = Some(backlog))
 }
 
 /// Device and number of each Report.
@@ -123,15 +123,15 @@ fn told(body: &Value) -> Vec<String> {
     events.iter().map(name).collect()
 }
 
-fn dropped(desk: &Desk, count: u64) {
+fn dropped(test_api: &TestApi, count: u64) {
     let metric = "holdline_webhook_events_total{hook=\"0\",result=\"dropped\"}";
-    wait_for(desk, &format!("{metric} {count}"));
+    wait_for(test_api, &format!("{metric} {count}"));
 }
 
 #[test]
 fn a_report_is_taken_off_only_when_it_was_taken() {
     let (application, waiting) = (Application::start(), Waiting::new(1));
-    let _desk = reporting(&application, &waiting);
+    let _test_api = reporting(&application, &waiting);
     waiting.append(0, NOW_MS, "a 1");
     let (_, first) = application.take(500);
     check_named("WebhookBody", &first);
@@ -149,10 +149,10 @@ fn a_report_is_taken_off_only_when_it_was_taken() {
 #[test]
 fn what_was_not_taken_off_is_posted_again_after_a_restart() {
     let (application, waiting) = (Application::start(), Waiting::new(2));
-    let mut desk = reporting(&application, &waiting);
+    let mut test_api = reporting(&application, &waiting);
     waiting.append(1, NOW_MS, "a 1");
     let (_, first) = application.take(500);
-    desk.stop();
+    test_api.stop();
     let other = Application::start();
     let _again = reporting(&other, &waiting);
     assert_eq!(other.take(200).1, first, "under the same id");
@@ -166,7 +166,7 @@ fn reports_of_all_shards_come_in_batches_and_in_order_within_each() {
         waiting.append(0, NOW_MS, &format!("a {number}"));
         waiting.append(1, NOW_MS, &format!("b {number}"));
     }
-    let _desk = reporting(&application, &waiting);
+    let _test_api = reporting(&application, &waiting);
     let mut all = Vec::new();
     while all.len() < 180 {
         let batch = told(&application.take(200).1);
@@ -183,8 +183,8 @@ fn reports_of_all_shards_come_in_batches_and_in_order_within_each() {
 #[test]
 fn the_feed_gives_the_other_events_while_reports_wait() {
     let (application, waiting) = (Application::start(), Waiting::new(1));
-    let desk = reporting(&application, &waiting);
-    desk.feed.publish(vec![report(1), offline()]);
+    let test_api = reporting(&application, &waiting);
+    test_api.feed.publish(vec![report(1), offline()]);
     let (_, body) = application.take(200);
     assert_eq!(body["events"].as_array().map(Vec::len), Some(1), "the Report is the backlog's");
     assert_eq!(body["events"][0]["type"], "offline");
@@ -194,11 +194,11 @@ fn the_feed_gives_the_other_events_while_reports_wait() {
 fn who_wants_only_reports_leaves_the_feed_alone() {
     let (application, waiting) = (Application::start(), Waiting::new(1));
     let backlog: Arc<dyn Backlog> = waiting.clone();
-    let desk = desk(&application, |settings| {
+    let test_api = test_api(&application, |settings| {
         settings.backlog = Some(backlog);
         settings.webhooks[0].types = vec!["report".into()];
     });
-    assert!(!desk.feed.wanted());
+    assert!(!test_api.feed.wanted());
     waiting.append(0, NOW_MS, "a 1");
     assert_eq!(told(&application.take(200).1), ["a 1"]);
 }
@@ -208,10 +208,10 @@ fn reports_that_are_too_old_are_dropped_only_when_they_are_not_taken() {
     let (application, waiting) = (Application::start(), Waiting::new(1));
     let old_ms = NOW_MS - 8 * 24 * 3_600 * 1_000;
     (1..=70).for_each(|number| waiting.append(0, old_ms, &format!("a {number}")));
-    let desk = reporting(&application, &waiting);
+    let test_api = reporting(&application, &waiting);
     assert_eq!(told(&application.take(200).1).len(), 64, "an old one that is taken is not lost");
     assert_eq!(told(&application.take(500).1).len(), 6);
-    dropped(&desk, 6);
+    dropped(&test_api, 6);
     waiting.wait_until(|waiting| waiting.left() == 0);
     waiting.append(0, NOW_MS, "a 71");
     let (_, next) = application.take(200);
@@ -221,7 +221,7 @@ fn reports_that_are_too_old_are_dropped_only_when_they_are_not_taken() {
 #[test]
 fn what_the_store_dropped_or_spoilt_is_told_as_lost() {
     let (application, waiting) = (Application::start(), Waiting::new(1));
-    let desk = reporting(&application, &waiting);
+    let test_api = reporting(&application, &waiting);
     waiting.append(0, NOW_MS, "a 1");
     application.take(200);
     waiting.wait_until(|waiting| waiting.left() == 0);
@@ -230,7 +230,7 @@ fn what_the_store_dropped_or_spoilt_is_told_as_lost() {
     waiting.append(0, NOW_MS, "a 2");
     let (_, next) = application.take(200);
     assert_eq!(told(&next), ["a 2"]);
-    dropped(&desk, 4);
+    dropped(&test_api, 4);
     assert!(next["lost"].as_u64() == Some(4), "{next}");
 }
 
@@ -247,11 +247,11 @@ fn what_was_lost_is_told_over_a_restart_and_only_once() {
         let application = Application::start();
         waiting.shard(0).next = number - 1; // what came between was dropped
         waiting.append(0, NOW_MS, &format!("a {number}"));
-        let mut desk = reporting(&application, &waiting);
+        let mut test_api = reporting(&application, &waiting);
         assert_eq!(take(&application), (vec![format!("a {number}")], json!(lost)));
-        dropped(&desk, lost);
+        dropped(&test_api, lost);
         waiting.wait_until(|waiting| waiting.left() == 0);
-        desk.stop();
+        test_api.stop();
         assert_eq!(waiting.shard(0).cursor, number);
     }
 }
@@ -261,7 +261,7 @@ fn what_was_dropped_before_any_was_taken_is_told_too() {
     let (application, waiting) = (Application::start(), Waiting::new(1));
     waiting.shard(0).next = 4;
     waiting.append(0, NOW_MS, "a 5");
-    let _desk = reporting(&application, &waiting);
+    let _test_api = reporting(&application, &waiting);
     assert_eq!(take(&application), (vec!["a 5".into()], json!(4)));
 }
 
@@ -270,13 +270,13 @@ fn a_loss_that_no_batch_has_told_is_told_after_the_restart_with_those_of_other_s
     let (application, waiting) = (Application::start(), Waiting::new(2));
     let old_ms = NOW_MS - 8 * 24 * 3_600 * 1_000;
     (1..=3).for_each(|number| waiting.append(0, old_ms, &format!("a {number}")));
-    let mut desk = reporting(&application, &waiting);
+    let mut test_api = reporting(&application, &waiting);
     application.take(500);
     waiting.wait_until(|waiting| waiting.left() == 0);
-    desk.stop();
+    test_api.stop();
     assert_eq!(waiting.shard(0).cursor, 0, "nobody was told");
     let application = Application::start();
-    let mut desk = reporting(&application, &waiting);
+    let mut test_api = reporting(&application, &waiting);
     waiting.append(1, NOW_MS, "b 1");
     assert_eq!(take(&application), (vec!["b 1".into()], json!(0)), "nothing shows the gap yet");
     waiting.append(0, old_ms, "a 4");
@@ -286,10 +286,10 @@ fn a_loss_that_no_batch_has_told_is_told_after_the_restart_with_those_of_other_s
     waiting.append(1, NOW_MS, "b 2");
     assert_eq!(take(&application), (vec!["b 2".into()], json!(4)), "of another shard");
     waiting.wait_until(|waiting| waiting.left() == 0);
-    desk.stop();
+    test_api.stop();
     assert_eq!((waiting.shard(0).cursor, waiting.shard(1).cursor), (4, 2));
     let application = Application::start();
-    let _desk = reporting(&application, &waiting);
+    let _test_api = reporting(&application, &waiting);
     waiting.append(0, NOW_MS, "a 5");
     assert_eq!(take(&application), (vec!["a 5".into()], json!(0)), "that was told");
 }
@@ -302,7 +302,7 @@ fn what_a_crash_left_behind_the_cursor_comes_again_and_is_no_loss() {
     }
     waiting.shard(0).cursor = 4; // 1 to 4 were taken; the crash came before they were taken off
     waiting.shard(0).messages.retain(|&seq, _| [2, 4, 6].contains(&seq));
-    let _desk = reporting(&application, &waiting);
+    let _test_api = reporting(&application, &waiting);
     assert_eq!(take(&application), (vec!["a 2".into()], json!(0)));
     assert_eq!(take(&application), (vec!["a 4".into()], json!(0)));
     assert_eq!(take(&application), (vec!["a 6".into()], json!(1)), "5 is behind the cursor");
@@ -314,7 +314,7 @@ fn a_shard_whose_store_refuses_holds_up_no_other_and_comes_back() {
     waiting.shard(0).refuses = Some(StoreError::Busy);
     waiting.append(0, NOW_MS, "a 1");
     waiting.append(1, NOW_MS, "b 1");
-    let _desk = reporting(&application, &waiting);
+    let _test_api = reporting(&application, &waiting);
     assert_eq!(told(&application.take(200).1), ["b 1"]);
     waiting.shard(0).refuses = None;
     waiting.ring();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::orders::hooks::RedeliverBody;
 use crate::orders::messages::{PublishBody, SubscribeBody};
-use crate::orders::presence::{AuditBody, PrincipalsBody};
+use crate::orders::presence_questions::{AuditBody, PrincipalsBody};
 use crate::orders::tokens::ApiTokenBody;
 use crate::orders::users::UserBody;
 use crate::orders::{BackupBody, KickBody, ProductBody, PushBody, QueryBody, TagsBody, TokenBody};

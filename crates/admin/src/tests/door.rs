@@ -5,8 +5,8 @@ use model::ports::control::Status;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-fn desk(api: ApiLimits) -> Desk {
-    Desk::with(Settings { api, ..settings() }, |_| Answer::Status(Box::<Status>::default()))
+fn test_api(api: ApiLimits) -> TestApi {
+    TestApi::with(Settings { api, ..settings() }, |_| Answer::Status(Box::<Status>::default()))
 }
 
 /// A connection that gives up a read after a time in which any machine has answered.
@@ -53,18 +53,18 @@ pub(super) fn answer(stream: &mut TcpStream) -> String {
 
 #[test]
 fn idle_connections_do_not_close_the_api() {
-    let desk = desk(ApiLimits { connections_max: 8, ..ApiLimits::default() });
-    let mut known = connect(desk.addr());
+    let test_api = test_api(ApiLimits { connections_max: 8, ..ApiLimits::default() });
+    let mut known = connect(test_api.addr());
     known.write_all(request("/v1/status").as_bytes()).expect("sent");
     assert!(answer(&mut known).starts_with("HTTP/1.1 200"));
-    let idle: Vec<_> = (0..100).map(|_| connect(desk.addr())).collect();
-    assert_eq!(desk.json("GET", "/v1/status", "").0, 200);
+    let idle: Vec<_> = (0..100).map(|_| connect(test_api.addr())).collect();
+    assert_eq!(test_api.json("GET", "/v1/status", "").0, 200);
     for stream in idle.into_iter().take(80) {
         assert_eq!(ended(stream), "", "the oldest that have asked nothing give way");
     }
     known.write_all(request("/v1/status").as_bytes()).expect("sent");
     assert!(answer(&mut known).starts_with("HTTP/1.1 200"), "who is known stays");
-    let (_, text, _) = desk.send("GET", "/metrics", "");
+    let (_, text, _) = test_api.send("GET", "/metrics", "");
     let figure = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(&format!("holdline_{name} ")));
         line.and_then(|line| line.split(' ').nth(1)?.parse::<u64>().ok()).expect("a figure")
@@ -75,9 +75,9 @@ fn idle_connections_do_not_close_the_api() {
 
 #[test]
 fn where_all_are_answered_one_more_is_told_to_come_back() {
-    let desk = desk(ApiLimits { connections_max: 1, ..ApiLimits::default() });
-    let stream = stream::Client::open(&desk, "", None);
-    let told = ended(connect(desk.addr()));
+    let test_api = test_api(ApiLimits { connections_max: 1, ..ApiLimits::default() });
+    let stream = stream::Client::open(&test_api, "", None);
+    let told = ended(connect(test_api.addr()));
     let (head, body) = told.split_once("\r\n\r\n").expect("an answer");
     assert!(head.starts_with("HTTP/1.1 503") && head.contains("Retry-After: 1"), "{head}");
     assert!(head.contains(&format!("Content-Length: {}", body.len())), "{told}");
@@ -86,16 +86,16 @@ fn where_all_are_answered_one_more_is_told_to_come_back() {
     assert_eq!(body["error"]["code"], "busy");
     drop(stream);
     // The stream's end is seen when it is: until then one is told the same.
-    while desk.send("GET", "/v1/status", "").0 != 200 {
+    while test_api.send("GET", "/v1/status", "").0 != 200 {
         std::thread::yield_now();
     }
 }
 
 #[test]
 fn a_head_has_its_time_however_it_trickles() {
-    let desk = desk(ApiLimits { head_ms_max: 100, ..ApiLimits::default() });
-    assert_eq!(ended(connect(desk.addr())), "", "nothing came");
-    let mut stream = connect(desk.addr());
+    let test_api = test_api(ApiLimits { head_ms_max: 100, ..ApiLimits::default() });
+    assert_eq!(ended(connect(test_api.addr())), "", "nothing came");
+    let mut stream = connect(test_api.addr());
     stream.set_read_timeout(Some(Duration::from_millis(5))).expect("set");
     stream.write_all(b"GET / HTTP/1.1\r\nX: ").expect("sent");
     // As long as it is not ended, a byte more: it would have all day.
@@ -113,8 +113,8 @@ fn a_head_has_its_time_however_it_trickles() {
 #[test]
 fn a_known_caller_may_be_idle_for_longer_and_not_for_ever() {
     let limits = ApiLimits { head_ms_max: 60_000, idle_ms_max: 100, ..ApiLimits::default() };
-    let desk = desk(limits);
-    let mut known = connect(desk.addr());
+    let test_api = test_api(limits);
+    let mut known = connect(test_api.addr());
     known.write_all(request("/v1/status").as_bytes()).expect("sent");
     assert!(answer(&mut known).starts_with("HTTP/1.1 200"));
     assert_eq!(ended(known), "");
@@ -123,8 +123,8 @@ fn a_known_caller_may_be_idle_for_longer_and_not_for_ever() {
 #[test]
 fn a_stranger_gains_no_time_by_being_refused() {
     let limits = ApiLimits { head_ms_max: 100, idle_ms_max: 600_000, ..ApiLimits::default() };
-    let desk = desk(limits);
-    let mut stranger = connect(desk.addr());
+    let test_api = test_api(limits);
+    let mut stranger = connect(test_api.addr());
     stranger.write_all(b"GET /v1/status HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
     assert!(answer(&mut stranger).starts_with("HTTP/1.1 401"));
     assert_eq!(ended(stranger), "");
@@ -132,8 +132,8 @@ fn a_stranger_gains_no_time_by_being_refused() {
 
 #[test]
 fn a_body_that_trickles_is_refused_in_time() {
-    let desk = desk(ApiLimits { body_ms_max: 50, ..ApiLimits::default() });
-    let mut stream = connect(desk.addr());
+    let test_api = test_api(ApiLimits { body_ms_max: 50, ..ApiLimits::default() });
+    let mut stream = connect(test_api.addr());
     let head =
         request("/v1/publish").replace("GET", "POST").replace("Host: a", "Content-Length: 9");
     stream.write_all(head.as_bytes()).expect("sent");
@@ -144,8 +144,9 @@ fn a_body_that_trickles_is_refused_in_time() {
 
 #[test]
 fn who_takes_nothing_of_what_it_is_sent_is_cut_off() {
-    let desk = desk(ApiLimits { write_ms_max: 50, head_ms_max: 600_000, ..ApiLimits::default() });
-    let mut stream = connect(desk.addr());
+    let test_api =
+        test_api(ApiLimits { write_ms_max: 50, head_ms_max: 600_000, ..ApiLimits::default() });
+    let mut stream = connect(test_api.addr());
     let asked = request("/openapi.json");
     // Answers of many megabytes, none of them read.
     let failed = (0..100_000).any(|_| stream.write_all(asked.as_bytes()).is_err());

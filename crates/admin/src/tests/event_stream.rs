@@ -3,8 +3,8 @@
 use super::*;
 use crate::feed::Wish;
 use model::event::{ClientEvent, ClientWhat};
-use model::ports::directory::{EventStream, Fault};
-use model::presence::{NodeName, Version};
+use model::ports::directory::{DirectoryError, EventStream};
+use model::presence::{NodeName, PresenceVersion};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// What the stream does with a batch.
@@ -12,7 +12,7 @@ enum Turn {
     Takes,
     /// Takes so many entries and fails.
     TakesSome(usize),
-    Fails(Fault),
+    Fails(DirectoryError),
 }
 
 /// A stream that tells what came, and waits to be told what to do with it.
@@ -22,7 +22,7 @@ struct Scripted {
 }
 
 impl EventStream for Scripted {
-    fn append(&mut self, events: &[Vec<(&'static str, String)>]) -> Result<(), Fault> {
+    fn append(&mut self, events: &[Vec<(&'static str, String)>]) -> Result<(), DirectoryError> {
         let line = |entry: &Vec<(&'static str, String)>| {
             let fields = entry.iter().map(|(name, value)| format!("{name}={value}"));
             fields.collect::<Vec<_>>().join(" ")
@@ -30,9 +30,9 @@ impl EventStream for Scripted {
         let lines: Vec<_> = events.iter().map(line).collect();
         let (taken, result) = match self.turns.recv() {
             Ok(Turn::Takes) => (lines.len(), Ok(())),
-            Ok(Turn::TakesSome(count)) => (count, Err(Fault::Slow)),
+            Ok(Turn::TakesSome(count)) => (count, Err(DirectoryError::Slow)),
             Ok(Turn::Fails(fault)) => (0, Err(fault)),
-            Err(_) => (0, Err(Fault::Slow)),
+            Err(_) => (0, Err(DirectoryError::Slow)),
         };
         // Nobody reads on when the test is over.
         drop(self.came.send(lines[..taken].to_vec()));
@@ -90,7 +90,7 @@ impl Play {
 }
 
 fn version(version: u64) -> Event {
-    Event { version: Version(version), ..offline() }
+    Event { version: PresenceVersion(version), ..offline() }
 }
 
 /// The versions in some entries.
@@ -105,13 +105,13 @@ fn versions(entries: &[String]) -> Vec<u64> {
 #[test]
 fn who_comes_and_goes_is_told_and_nothing_else() {
     let play = Play::begun(100);
-    let online = happened(What::Online { protocol: "miop7", resumed: false });
+    let online = happened(DeviceWhat::Online { protocol: "miop7", resumed: false });
     play.feed.publish(vec![online, report(1), offline()]);
     let client = |what| ClientEvent {
         at_ms: NOW_MS,
         client_id: "c 1".into(),
         user: Some("tom".into()),
-        version: Version(0xab),
+        version: PresenceVersion(0xab),
         what,
     };
     let (protocol, peer) = ("mqtt5", ([127, 0, 0, 1], 9).into());
@@ -153,7 +153,7 @@ fn a_batch_is_repeated_whole_until_it_is_taken_and_order_is_kept() {
     play.feed.publish((1..=4).map(version).collect());
     assert_eq!(versions(&play.take(Turn::TakesSome(2))), [1, 2]);
     play.feed.publish((5..=6).map(version).collect());
-    assert_eq!(play.take(Turn::Fails(Fault::Unreachable("gone".into()))), [""; 0]);
+    assert_eq!(play.take(Turn::Fails(DirectoryError::Unreachable("gone".into()))), [""; 0]);
     assert!(play.tally.is_away(), "the first failure was noted before the second came");
     assert_eq!(versions(&play.take(Turn::Takes)), [1, 2, 3, 4], "nothing later before it");
     assert_eq!(versions(&play.take(Turn::Takes)), [5, 6]);
@@ -169,7 +169,7 @@ fn a_batch_is_repeated_whole_until_it_is_taken_and_order_is_kept() {
 fn what_the_feed_could_not_hold_is_told_by_a_gap_at_its_place() {
     let play = Play::begun(10);
     play.feed.publish(vec![version(1)]);
-    assert_eq!(play.take(Turn::Fails(Fault::Slow)), [""; 0]);
+    assert_eq!(play.take(Turn::Fails(DirectoryError::Slow)), [""; 0]);
     play.feed.publish((2..=25).map(version).collect());
     assert_eq!(play.tally.waiting(), 24);
     assert_eq!(versions(&play.take(Turn::Takes)), [1], "it was held");
@@ -183,11 +183,11 @@ fn what_the_feed_could_not_hold_is_told_by_a_gap_at_its_place() {
 fn what_is_left_when_the_feed_ends_is_tried_once_more() {
     let play = Play::begun(2_000);
     play.feed.publish((1..=600).map(version).collect());
-    assert_eq!(play.take(Turn::Fails(Fault::Slow)), [""; 0]);
+    assert_eq!(play.take(Turn::Fails(DirectoryError::Slow)), [""; 0]);
     play.feed.close();
     assert_eq!(versions(&play.take(Turn::Takes)).len(), 512);
     for _ in 0..2 {
-        assert_eq!(play.take(Turn::Fails(Fault::Slow)), [""; 0]);
+        assert_eq!(play.take(Turn::Fails(DirectoryError::Slow)), [""; 0]);
     }
     play.thread.join().expect("it ends");
     assert_eq!((play.tally.appended(), play.tally.lost()), (513, 88));

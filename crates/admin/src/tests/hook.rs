@@ -3,7 +3,7 @@
 use super::description::check_named;
 use super::*;
 use model::event::{ClientEvent, ClientWhat};
-use model::presence::Version;
+use model::presence::PresenceVersion;
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -85,10 +85,10 @@ pub(super) fn read(stream: &mut impl BufRead) -> Option<(String, Value)> {
     Some((signature, serde_json::from_str(&text).expect("JSON")))
 }
 
-pub(super) fn desk(application: &Application, change: impl FnOnce(&mut Settings)) -> Desk {
+pub(super) fn test_api(application: &Application, change: impl FnOnce(&mut Settings)) -> TestApi {
     let mut settings = Settings { webhooks: vec![application.hook()], ..settings() };
     change(&mut settings);
-    Desk::with(settings, |_| Answer::Status(Box::default()))
+    TestApi::with(settings, |_| Answer::Status(Box::default()))
 }
 
 pub(super) fn ids(body: &Value) -> Vec<&str> {
@@ -97,8 +97,8 @@ pub(super) fn ids(body: &Value) -> Vec<&str> {
 }
 
 /// Asks until the metrics have this line: the tally is told after the request is answered.
-pub(super) fn wait_for(desk: &Desk, line: &str) {
-    while !desk.send("GET", "/metrics", "").1.lines().any(|found| found == line) {
+pub(super) fn wait_for(test_api: &TestApi, line: &str) {
+    while !test_api.send("GET", "/metrics", "").1.lines().any(|found| found == line) {
         std::thread::yield_now();
     }
 }
@@ -113,37 +113,37 @@ fn the_signature_is_that_of_the_documentation() {
 #[test]
 fn a_batch_is_posted_again_until_it_is_taken_and_order_is_kept() {
     let application = Application::start();
-    let desk = desk(&application, |_| {});
-    assert!(desk.feed.wanted());
-    desk.feed.publish(vec![report(1)]);
+    let test_api = test_api(&application, |_| {});
+    assert!(test_api.feed.wanted());
+    test_api.feed.publish(vec![report(1)]);
     let (signature, first) = application.take(500);
     assert!(!signature.is_empty(), "it is signed");
     check_named("WebhookBody", &first);
-    desk.feed.publish(vec![report(2)]);
+    test_api.feed.publish(vec![report(2)]);
     assert_eq!(application.take(404).1, first);
     assert_eq!(application.take(200).1, first);
     let (_, second) = application.take(204);
     assert_eq!(ids(&first), [format!("{NOW_MS}-1")]);
     assert_eq!(ids(&second), [format!("{NOW_MS}-2")]);
     assert_eq!((&second["lost"], &second["events"][0]["body"]), (&json!(0), &json!("2")));
-    wait_for(&desk, "holdline_webhook_events_total{hook=\"0\",result=\"delivered\"} 2");
-    wait_for(&desk, "holdline_webhook_failures_total{hook=\"0\"} 2");
+    wait_for(&test_api, "holdline_webhook_events_total{hook=\"0\",result=\"delivered\"} 2");
+    wait_for(&test_api, "holdline_webhook_failures_total{hook=\"0\"} 2");
 }
 
 #[test]
 fn an_offline_names_the_heartbeat_time_out_and_the_take_over_and_has_a_version() {
     let application = Application::start();
-    let desk = desk(&application, |_| {});
+    let test_api = test_api(&application, |_| {});
     let reasons = [CloseReason::KeepAliveTimeout, CloseReason::Replaced];
-    desk.feed.publish(reasons.map(|reason| happened(What::Offline { reason })).into());
+    test_api.feed.publish(reasons.map(|reason| happened(DeviceWhat::Offline { reason })).into());
     let client = |reason| ClientEvent {
         at_ms: NOW_MS,
         client_id: "c".into(),
         user: None,
-        version: Version(0x1a << 22),
+        version: PresenceVersion(0x1a << 22),
         what: ClientWhat::Disconnected { reason },
     };
-    desk.feed.publish_clients(reasons.map(client).into());
+    test_api.feed.publish_clients(reasons.map(client).into());
     let mut told = Vec::new();
     while told.len() < 4 {
         let (_, body) = application.take(200);
@@ -164,16 +164,16 @@ fn an_offline_names_the_heartbeat_time_out_and_the_take_over_and_has_a_version()
 #[test]
 fn without_a_secret_nothing_is_signed() {
     let application = Application::start();
-    let desk = desk(&application, |settings| settings.webhooks[0].secret.clear());
-    desk.feed.publish(vec![report(1)]);
+    let test_api = test_api(&application, |settings| settings.webhooks[0].secret.clear());
+    test_api.feed.publish(vec![report(1)]);
     assert_eq!(application.take(200).0, "");
 }
 
 #[test]
 fn a_batch_has_at_most_a_hundred_events() {
     let application = Application::start();
-    let desk = desk(&application, |_| {});
-    desk.feed.publish((0..250).map(report).collect());
+    let test_api = test_api(&application, |_| {});
+    test_api.feed.publish((0..250).map(report).collect());
     let sizes: Vec<_> = (0..3).map(|_| ids(&application.take(200).1).len()).collect();
     assert_eq!(sizes, [100, 100, 50]);
 }
@@ -181,41 +181,45 @@ fn a_batch_has_at_most_a_hundred_events() {
 #[test]
 fn only_what_was_asked_for_is_posted() {
     let application = Application::start();
-    let desk = desk(&application, |settings| {
+    let test_api = test_api(&application, |settings| {
         settings.webhooks[0].types = vec!["offline".into()];
         settings.webhooks[0].product = Some(key("shop"));
     });
     let mut other = offline();
     other.product = key("else");
-    desk.feed.publish(vec![report(1), other, offline()]);
+    test_api.feed.publish(vec![report(1), other, offline()]);
     assert_eq!(ids(&application.take(200).1), [format!("{NOW_MS}-3")]);
 }
 
 #[test]
 fn a_webhook_that_is_away_holds_nobody_up_and_is_told_what_it_lost() {
     let application = Application::start();
-    let desk = desk(&application, |settings| settings.limits.events_waiting_max = 4);
-    desk.feed.publish(vec![offline()]);
+    let test_api = test_api(&application, |settings| settings.limits.events_waiting_max = 4);
+    test_api.feed.publish(vec![offline()]);
     let first = application.requests.recv_timeout(Duration::from_secs(30)).expect("a request");
-    assert_eq!(desk.feed.publish((2..5).map(report).collect()), 0);
-    assert_eq!(desk.feed.publish((5..8).map(report).collect()), 2, "the first is with the webhook");
+    assert_eq!(test_api.feed.publish((2..5).map(report).collect()), 0);
+    assert_eq!(
+        test_api.feed.publish((5..8).map(report).collect()),
+        2,
+        "the first is with the webhook"
+    );
     application.answers.send(200).expect("it lives");
     let (_, second) = application.take(200);
     assert_eq!((ids(&first.1).len(), &second["lost"]), (1, &json!(2)));
     assert_eq!(ids(&second).len(), 4);
-    wait_for(&desk, "holdline_webhook_events_total{hook=\"0\",result=\"delivered\"} 5");
+    wait_for(&test_api, "holdline_webhook_events_total{hook=\"0\",result=\"delivered\"} 5");
 }
 
 #[test]
 fn what_is_too_old_is_dropped_and_told() {
     let application = Application::start();
-    let desk = desk(&application, |settings| settings.retry.age_ms_max = 1_000);
+    let test_api = test_api(&application, |settings| settings.retry.age_ms_max = 1_000);
     let mut old = report(1);
     old.at_ms = NOW_MS - 1_001;
-    desk.feed.publish(vec![old]);
+    test_api.feed.publish(vec![old]);
     application.take(500);
-    wait_for(&desk, "holdline_webhook_events_total{hook=\"0\",result=\"dropped\"} 1");
-    desk.feed.publish(vec![report(2)]);
+    wait_for(&test_api, "holdline_webhook_events_total{hook=\"0\",result=\"dropped\"} 1");
+    test_api.feed.publish(vec![report(2)]);
     let (_, next) = application.take(200);
     assert_eq!((ids(&next).len(), &next["lost"]), (1, &json!(1)));
 }
@@ -223,13 +227,13 @@ fn what_is_too_old_is_dropped_and_told() {
 #[test]
 fn stopping_posts_what_is_left_once() {
     let application = Application::start();
-    let mut desk = desk(&application, |settings| {
+    let mut test_api = test_api(&application, |settings| {
         settings.retry.wait_ms_min = 3_600_000;
         settings.retry.wait_ms_max = 3_600_000;
     });
     application.answers.send(500).expect("it lives");
-    desk.feed.publish(vec![offline()]);
-    desk.stop();
+    test_api.feed.publish(vec![offline()]);
+    test_api.stop();
     let (_, body) = application.requests.recv_timeout(Duration::from_secs(30)).expect("a request");
     assert_eq!(body["events"][0]["type"], "offline");
 }

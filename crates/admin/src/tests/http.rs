@@ -4,8 +4,8 @@ use super::description::{check_answer, check_named};
 use super::*;
 use model::event::Counter;
 use model::id::Tag;
-use model::ports::control::{DeviceState, PushCounts, Status, Target};
-use model::presence::Version;
+use model::ports::control::{DeviceState, PushCounts, PushTarget, Status};
+use model::presence::PresenceVersion;
 use model::product::{AnonymousFrom, Product, Secret};
 use model::push::{Outcome, Priority, Rejection};
 use serde_json::json;
@@ -20,7 +20,7 @@ pub(super) fn state(name: &str) -> DeviceState {
         epoch: 1 << 60,
         since_ms: NOW_MS,
         seen_ms: NOW_MS,
-        version: Version(7),
+        version: PresenceVersion(7),
         reason: Some(CloseReason::PeerReset),
         heartbeat_s: 300,
         inflight: 1,
@@ -32,7 +32,7 @@ pub(super) fn state(name: &str) -> DeviceState {
 
 #[test]
 fn without_a_token_only_the_open_routes_answer_and_missing_and_wrong_are_told_apart() {
-    let desk = Desk::new(|_| Answer::Done(true));
+    let test_api = TestApi::new(|_| Answer::Done(true));
     for (rule, _) in table::table() {
         let path = rule.path.replace(['{', '}'], "");
         for (token, code) in [
@@ -44,12 +44,12 @@ fn without_a_token_only_the_open_routes_answer_and_missing_and_wrong_are_told_ap
         ] {
             let mut request = ureq::http::Request::builder()
                 .method(&*rule.method.to_uppercase())
-                .uri(desk.url.clone() + &path);
+                .uri(test_api.url.clone() + &path);
             if let Some(token) = token {
                 request = request.header("Authorization", token);
             }
             let mut response =
-                desk.agent.run(request.body(()).expect("a request")).expect("answers");
+                test_api.agent.run(request.body(()).expect("a request")).expect("answers");
             let open = rule.scopes.is_empty();
             assert_eq!(response.status().as_u16(), if open { 200 } else { 401 }, "{path}");
             if !open {
@@ -60,12 +60,12 @@ fn without_a_token_only_the_open_routes_answer_and_missing_and_wrong_are_told_ap
             }
         }
     }
-    assert_eq!(desk.asked(), []);
+    assert_eq!(test_api.asked(), []);
 }
 
 #[test]
 fn a_push_to_devices_has_an_outcome_for_each() {
-    let desk = Desk::new(|command| {
+    let test_api = TestApi::new(|command| {
         let Command::Push(order) = command else { return Answer::Done(false) };
         let outcomes = vec![
             (device("a"), Outcome::Stored),
@@ -77,15 +77,15 @@ fn a_push_to_devices_has_an_outcome_for_each() {
         "product": "shop", "devices": ["a", "b"], "body_base64": "AAE=", "ttl_s": 60,
         "collapse_key": "k", "priority": "high", "silent": true, "wait_ms": 5, "receipts": true,
     });
-    let (status, told) = desk.json("POST", "/v1/pushes", &body.to_string());
+    let (status, told) = test_api.json("POST", "/v1/pushes", &body.to_string());
     assert_eq!(status, 200);
     check_answer("post", "/v1/pushes", &told);
     assert_eq!(told["id"], "7000000000000000001");
     assert_eq!(told["outcomes"][0], json!({ "device": "a", "outcome": "stored" }));
     assert_eq!(told["outcomes"][1]["reason"], "device_blocked");
-    let asked = desk.asked();
+    let asked = test_api.asked();
     let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
-    assert_eq!(order.target, Target::Devices(vec![device("a"), device("b")]));
+    assert_eq!(order.target, PushTarget::Devices(vec![device("a"), device("b")]));
     assert_eq!((&*order.body, order.collapse.as_deref()), (&[0u8, 1][..], Some("k")));
     assert_eq!((order.time_to_live_s, order.priority), (60, Priority::High));
     assert_eq!((order.silent, order.wait_ms, order.receipts), (true, 5, true));
@@ -99,13 +99,13 @@ fn a_push_that_no_log_takes_is_an_error_and_one_that_some_take_is_told_by_device
         (vec![(device("a"), failed), (device("b"), Outcome::Stored)], 200),
         (vec![(device("a"), Outcome::Rejected(Rejection::StoreFull))], 200),
     ] {
-        let desk = Desk::new(move |command| {
+        let test_api = TestApi::new(move |command| {
             let Command::Push(order) = command else { return Answer::Done(false) };
             let (id, outcomes) = (order.id, outcomes.clone());
             Answer::Pushed { id, outcomes, counts: PushCounts::default() }
         });
         let body = r#"{"product": "p", "devices": ["a", "b"], "body": "b"}"#;
-        let (status, told) = desk.json("POST", "/v1/pushes", body);
+        let (status, told) = test_api.json("POST", "/v1/pushes", body);
         assert_eq!(status, wanted, "{told}");
         match status {
             503 => assert_eq!(told["error"]["code"], "store_failed"),
@@ -125,20 +125,20 @@ fn a_server_is_alive_whatever_its_logs_and_ready_while_none_failed() {
     ] {
         let readiness = Readiness { draining, logs: logs.clone() };
         let settings = Settings { readiness: Arc::new(move || readiness.clone()), ..settings() };
-        let desk = Desk::with(settings, |_| Answer::Busy);
-        let (status, told) = desk.json("GET", "/readyz", "");
+        let test_api = TestApi::with(settings, |_| Answer::Busy);
+        let (status, told) = test_api.json("GET", "/readyz", "");
         assert_eq!((status, &told["ready"]), (wanted, &json!(wanted == 200)), "{told}");
         let names: Vec<&str> = logs.iter().map(|log| log.name()).collect();
         assert_eq!((&told["draining"], &told["logs"]), (&json!(draining), &json!(names)));
         check_answer("get", "/readyz", &told);
-        let (status, text, _) = desk.send("GET", "/healthz", "");
+        let (status, text, _) = test_api.send("GET", "/healthz", "");
         assert_eq!((status, text.as_str()), (200, "ok\n"));
     }
 }
 
 #[test]
 fn an_idempotency_key_goes_with_the_order_and_a_second_use_is_a_conflict() {
-    let desk = Desk::new(|command| match command {
+    let test_api = TestApi::new(|command| match command {
         Command::Push(order) if order.idempotency_key.as_deref() == Some("again") => {
             Answer::Conflict
         }
@@ -151,20 +151,20 @@ fn an_idempotency_key_goes_with_the_order_and_a_second_use_is_a_conflict() {
     let to_one = r#"{"product": "p", "device": "d", "body": "b"}"#;
     let push = |keys: &[&[u8]], body: &str| {
         let headers: Vec<_> = keys.iter().map(|key| ("Idempotency-Key", *key)).collect();
-        let (status, text, _) = desk.send_with(&headers, "POST", "/v1/pushes", body);
+        let (status, text, _) = test_api.send_with(&headers, "POST", "/v1/pushes", body);
         (status, serde_json::from_str::<Value>(&text).expect("JSON"))
     };
     let longest = [b'~'; 128];
     for key in [&b"order-17!"[..], &longest] {
         assert_eq!(push(&[key], to_one).0, 200);
-        let asked = desk.asked();
+        let asked = test_api.asked();
         let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
         assert_eq!(order.idempotency_key.as_deref().map(str::as_bytes), Some(key));
     }
     let (status, told) = push(&[b"again"], to_one);
     assert_eq!((status, &told["error"]["code"]), (409, &json!("idempotency_conflict")));
     check_named("Error", &told);
-    desk.asked();
+    test_api.asked();
     let wrong: [&[&[u8]]; 5] = [&[b""], &[&[b'x'; 129]], &[b"a b"], &[&[0xe4]], &[b"a", b"b"]];
     for keys in wrong {
         let (status, told) = push(keys, to_one);
@@ -174,7 +174,7 @@ fn an_idempotency_key_goes_with_the_order_and_a_second_use_is_a_conflict() {
     for target in [r#""tag": "t""#, r#""all": true"#] {
         let body = format!(r#"{{"product": "p", "body": "b", {target}}}"#);
         assert_eq!(push(&[b"k"], &body).0, 200);
-        let asked = desk.asked();
+        let asked = test_api.asked();
         let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
         assert_eq!(order.idempotency_key.as_deref(), Some("k"));
     }
@@ -182,7 +182,7 @@ fn an_idempotency_key_goes_with_the_order_and_a_second_use_is_a_conflict() {
 
 #[test]
 fn a_push_without_a_byte_is_refused_and_one_with_a_byte_is_not() {
-    let desk = Desk::new(|command| match command {
+    let test_api = TestApi::new(|command| match command {
         Command::Push(order) => Answer::Pushed {
             id: order.id,
             outcomes: vec![(device("d"), Outcome::Stored)],
@@ -193,7 +193,7 @@ fn a_push_without_a_byte_is_refused_and_one_with_a_byte_is_not() {
     for (field, empty, full) in [("body", "", "x"), ("body_base64", "", "eA==")] {
         let send = |what: &str| {
             let body = json!({ "product": "p", "device": "d", field: what }).to_string();
-            desk.json("POST", "/v1/pushes", &body)
+            test_api.json("POST", "/v1/pushes", &body)
         };
         let (status, told) = send(empty);
         let message = told["error"]["message"].as_str().expect("text");
@@ -206,7 +206,7 @@ fn a_push_without_a_byte_is_refused_and_one_with_a_byte_is_not() {
 fn a_push_to_many_is_waited_for_until_it_has_come_through_or_the_time_is_over() {
     // Its third look finds nothing running, the fourth nothing pending.
     let looks = std::sync::atomic::AtomicU64::new(0);
-    let desk = Desk::new(move |command| match command {
+    let test_api = TestApi::new(move |command| match command {
         Command::Push(order) => {
             let counts = PushCounts { running: true, ..PushCounts::default() };
             Answer::Pushed { id: order.id, outcomes: Vec::new(), counts }
@@ -222,14 +222,14 @@ fn a_push_to_many_is_waited_for_until_it_has_come_through_or_the_time_is_over() 
     });
     let push = |wait_ms: u32| {
         let body = json!({ "product": "p", "tag": "t", "body": "b", "wait_ms": wait_ms });
-        let (status, told) = desk.json("POST", "/v1/pushes", &body.to_string());
+        let (status, told) = test_api.json("POST", "/v1/pushes", &body.to_string());
         assert_eq!(status, 200);
         told["counts"].clone()
     };
     assert_eq!(push(0)["running"], json!(true), "it is not waited for unasked");
     let counts = push(30_000);
     assert_eq!((&counts["running"], &counts["delivered"]), (&json!(false), &json!(2)));
-    assert_eq!(desk.asked().len(), 2 + 4);
+    assert_eq!(test_api.asked().len(), 2 + 4);
 }
 
 #[test]
@@ -241,28 +241,28 @@ fn a_backup_is_made_where_it_is_asked_for_and_a_failure_is_told() {
         }),
         ..settings()
     };
-    let desk = Desk::with(settings, |_| Answer::Done(true));
-    let (status, told) = desk.json("POST", "/v1/backup", r#"{"to": "/b/good"}"#);
+    let test_api = TestApi::with(settings, |_| Answer::Done(true));
+    let (status, told) = test_api.json("POST", "/v1/backup", r#"{"to": "/b/good"}"#);
     assert_eq!((status, &told), (200, &json!({ "to": "/b/good", "bytes": 7 })));
     check_answer("post", "/v1/backup", &told);
-    let (status, told) = desk.json("POST", "/v1/backup", r#"{"to": "/b/there"}"#);
+    let (status, told) = test_api.json("POST", "/v1/backup", r#"{"to": "/b/there"}"#);
     assert_eq!((status, &told["error"]["code"]), (500, &json!("backup_failed")));
     assert_eq!(told["error"]["message"], "the folder is there already");
     let (folder, file) =
         (env!("CARGO_MANIFEST_DIR"), concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
     for to in [folder, file] {
-        let (status, told) = desk.json("POST", "/v1/backup", &json!({ "to": to }).to_string());
+        let (status, told) = test_api.json("POST", "/v1/backup", &json!({ "to": to }).to_string());
         assert_eq!((status, &told["error"]["code"]), (409, &json!("folder_taken")), "{to}");
     }
     for to in ["relative", "/b/../etc", ""] {
         let body = json!({ "to": to }).to_string();
-        assert_eq!(desk.json("POST", "/v1/backup", &body).0, 400, "{to}");
+        assert_eq!(test_api.json("POST", "/v1/backup", &body).0, 400, "{to}");
     }
 }
 
 #[test]
 fn a_push_to_a_tag_or_a_product_is_counted() {
-    let desk = Desk::new(|command| match command {
+    let test_api = TestApi::new(|command| match command {
         Command::Push(order) => {
             let counts = PushCounts { matched: 9, running: true, ..PushCounts::default() };
             Answer::Pushed { id: order.id, outcomes: Vec::new(), counts }
@@ -271,28 +271,28 @@ fn a_push_to_a_tag_or_a_product_is_counted() {
         _ => Answer::Counts(None),
     });
     for (target, expected) in [
-        (r#""tag": "berlin""#, Target::Tag(Tag::parse("berlin").expect("allowed"))),
-        (r#""all": true"#, Target::Product),
+        (r#""tag": "berlin""#, PushTarget::Tag(Tag::parse("berlin").expect("allowed"))),
+        (r#""all": true"#, PushTarget::Product),
     ] {
         let body = format!(r#"{{"product": "shop", "body": "ü", {target}}}"#);
-        let (status, told) = desk.json("POST", "/v1/pushes", &body);
+        let (status, told) = test_api.json("POST", "/v1/pushes", &body);
         assert_eq!((status, &told["counts"]["matched"]), (200, &json!(9)));
         check_answer("post", "/v1/pushes", &told);
-        let asked = desk.asked();
+        let asked = test_api.asked();
         let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
         assert_eq!((&order.target, order.time_to_live_s), (&expected, 86_400));
         assert_eq!(&*order.body, "ü".as_bytes());
     }
-    let (status, told) = desk.json("GET", "/v1/pushes/5", "");
+    let (status, told) = test_api.json("GET", "/v1/pushes/5", "");
     assert_eq!(status, 200);
     check_answer("get", "/v1/pushes/{id}", &told);
-    assert_eq!(desk.json("GET", "/v1/pushes/6", "").1["error"]["code"], "unknown_push");
-    assert_eq!(desk.json("GET", "/v1/pushes/x", "").0, 400);
+    assert_eq!(test_api.json("GET", "/v1/pushes/6", "").1["error"]["code"], "unknown_push");
+    assert_eq!(test_api.json("GET", "/v1/pushes/x", "").0, 400);
 }
 
 #[test]
 fn what_makes_no_sense_is_told_with_what_would() {
-    let desk = Desk::new(|_| Answer::Done(true));
+    let test_api = TestApi::new(|_| Answer::Done(true));
     let long = "x".repeat(65);
     let cases = [
         ("{", "the body is not JSON: "),
@@ -312,7 +312,7 @@ fn what_makes_no_sense_is_told_with_what_would() {
         (&format!(r#"{{"product": "p", "device": "{long}", "body": "b"}}"#), "than 64 bytes"),
     ];
     for (body, expected) in cases {
-        let (status, told) = desk.json("POST", "/v1/pushes", body);
+        let (status, told) = test_api.json("POST", "/v1/pushes", body);
         let message = told["error"]["message"].as_str().expect("text");
         assert_eq!((status, &told["error"]["code"]), (400, &json!("bad_request")), "{body}");
         assert!(message.contains(expected), "{body}: {message}");
@@ -326,18 +326,18 @@ fn what_makes_no_sense_is_told_with_what_would() {
         ("POST", "/v1/products/p/devices/d/kick", r#"{"addrs": ["nowhere"]}"#, "ip:port"),
         ("POST", "/v1/products/p/devices/d/token", r#"{"ttl_s": 0}"#, "`ttl_s` is 1 to"),
     ] {
-        let (status, told) = desk.json(method, path, body);
+        let (status, told) = test_api.json(method, path, body);
         let message = told["error"]["message"].as_str().expect("text");
         assert!(status == 400 && message.contains(expected), "{path}: {status} {message}");
     }
-    assert_eq!(desk.asked(), [], "nothing of it reaches a shard");
-    assert_eq!(desk.json("GET", "/v2", "").1["error"]["code"], "unknown_path");
-    assert_eq!(desk.json("PATCH", "/v1/pushes", "").1["error"]["code"], "method_not_allowed");
+    assert_eq!(test_api.asked(), [], "nothing of it reaches a shard");
+    assert_eq!(test_api.json("GET", "/v2", "").1["error"]["code"], "unknown_path");
+    assert_eq!(test_api.json("PATCH", "/v1/pushes", "").1["error"]["code"], "method_not_allowed");
 }
 
 #[test]
 fn a_value_of_the_wrong_type_is_told_with_its_field_and_what_it_may_be() {
-    let desk = Desk::new(|_| Answer::Products(Vec::new()));
+    let test_api = TestApi::new(|_| Answer::Products(Vec::new()));
     let push = "/v1/pushes";
     let product = "/v1/products/p";
     let number = |field, max: u32| format!("`{field}` must be a whole number from 0 to {max}");
@@ -358,21 +358,21 @@ fn a_value_of_the_wrong_type_is_told_with_its_field_and_what_it_may_be() {
         (product, r#"{"secrets": [{"key_id": 7}]}"#, "in `secrets[0]`: missing field `hex`"),
         (product, r#"{"app_id": 1, "anonymous": "never"}"#, "`anonymous` must"),
     ] {
-        let (status, told) = desk.json(if path == push { "POST" } else { "PUT" }, path, body);
+        let (status, told) = test_api.json(if path == push { "POST" } else { "PUT" }, path, body);
         let message = told["error"]["message"].as_str().expect("text");
         assert!(status == 400 && message.starts_with(expected), "{body}: {status} {message}");
         let leaks = ["at line", "struct ", "u32", "s3cret", "424242", "invalid"];
         assert!(!leaks.iter().any(|word| message.contains(word)), "{body}: {message}");
     }
-    let (_, told) = desk.json("PUT", product, r#"{"secrets": [{"key_id": 7, "hax": ""}]}"#);
+    let (_, told) = test_api.json("PUT", product, r#"{"secrets": [{"key_id": 7, "hax": ""}]}"#);
     let message = told["error"]["message"].as_str().expect("text");
     assert_eq!(message, "unknown field `secrets[0].hax`, expected `key_id` or `hex`");
 }
 
 #[test]
 fn a_body_that_announces_too_much_is_refused_before_it_comes() {
-    let desk = Desk::new(|_| Answer::Done(true));
-    let addr = desk.url.strip_prefix("http://").expect("a URL");
+    let test_api = TestApi::new(|_| Answer::Done(true));
+    let addr = test_api.url.strip_prefix("http://").expect("a URL");
     let mut stream = std::net::TcpStream::connect(addr).expect("connects");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
     let length = 1u64 << 40;
@@ -382,19 +382,19 @@ fn a_body_that_announces_too_much_is_refused_before_it_comes() {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).expect("an answer");
     assert!(line.starts_with("HTTP/1.1 413 "), "{line}");
-    assert_eq!(desk.asked(), []);
+    assert_eq!(test_api.asked(), []);
 }
 
 #[test]
 fn too_much_is_too_large() {
-    let desk = Desk::new(|_| Answer::Done(true));
+    let test_api = TestApi::new(|_| Answer::Done(true));
     let push =
         |length| format!(r#"{{"product":"p","device":"d","body":"{}"}}"#, "x".repeat(length));
-    let (status, told) = desk.json("POST", "/v1/pushes", &push(4_097));
+    let (status, told) = test_api.json("POST", "/v1/pushes", &push(4_097));
     assert_eq!((status, &told["error"]["code"]), (413, &json!("too_large")));
-    let (status, told) = desk.json("POST", "/v1/pushes", &push(200_000));
+    let (status, told) = test_api.json("POST", "/v1/pushes", &push(200_000));
     assert_eq!((status, &told["error"]["code"]), (413, &json!("too_large")));
-    assert_eq!(desk.asked(), []);
+    assert_eq!(test_api.asked(), []);
 }
 
 #[test]
@@ -408,12 +408,12 @@ fn a_shard_that_lets_go_of_a_question_may_have_done_it() {
             MessageId(1)
         }
     }
-    let mut desk = Desk::new(|_| Answer::Busy);
+    let mut test_api = TestApi::new(|_| Answer::Busy);
     let settings = settings();
     let feed = Feed::new(&settings.limits);
     let running = start(settings, Arc::new(Gone), feed).expect("starts");
-    desk.url = format!("http://{}", running.addrs()[0]);
-    let (status, told) = desk.json("GET", "/v1/status", "");
+    test_api.url = format!("http://{}", running.addrs()[0]);
+    let (status, told) = test_api.json("GET", "/v1/status", "");
     assert_eq!((status, &told["error"]["code"]), (504, &json!("no_answer")));
 }
 
@@ -425,12 +425,12 @@ fn every_answer_that_refuses_has_a_status() {
         (Answer::StoreFailed, 503, "store_failed", Some("30")),
         (Answer::Token(Some(String::new())), 500, "internal", None),
     ] {
-        let desk = Desk::new(move |_| answer.clone());
+        let test_api = TestApi::new(move |_| answer.clone());
         let body = r#"{"product": "p", "device": "d", "body": "b"}"#;
         for (method, path, body) in
             [("POST", "/v1/pushes", body), ("GET", "/v1/status", ""), ("GET", "/v1/devices", "")]
         {
-            let (found, text, after) = desk.send(method, path, body);
+            let (found, text, after) = test_api.send(method, path, body);
             let told: Value = serde_json::from_str(&text).expect("JSON");
             assert_eq!((found, &told["error"]["code"]), (status, &json!(code)), "{path}");
             assert_eq!(after.as_deref(), retry);
@@ -440,7 +440,7 @@ fn every_answer_that_refuses_has_a_status() {
 
 #[test]
 fn devices_are_told_and_ordered_about() {
-    let desk = Desk::new(|command| match command {
+    let test_api = TestApi::new(|command| match command {
         Command::States { devices, .. } => Answer::Devices(
             devices.iter().filter(|d| d.as_str() != "x").map(|d| state(d.as_str())).collect(),
         ),
@@ -450,18 +450,18 @@ fn devices_are_told_and_ordered_about() {
         _ => Answer::Done(true),
     });
     let path = "/v1/products/shop/devices";
-    let (status, told) = desk.json("GET", &format!("{path}/a%2Fb"), "");
+    let (status, told) = test_api.json("GET", &format!("{path}/a%2Fb"), "");
     check_answer("get", "/v1/products/{product}/devices/{device}", &told);
     assert_eq!(
         (status, &told["device"], &told["epoch"]),
         (200, &json!("a/b"), &json!("1152921504606846976"))
     );
-    assert_eq!(desk.json("GET", &format!("{path}/x"), "").1["error"]["code"], "unknown_device");
-    let (_, told) = desk.json("POST", &format!("{path}/query"), r#"{"devices": ["a", "x"]}"#);
+    assert_eq!(test_api.json("GET", &format!("{path}/x"), "").1["error"]["code"], "unknown_device");
+    let (_, told) = test_api.json("POST", &format!("{path}/query"), r#"{"devices": ["a", "x"]}"#);
     check_answer("post", "/v1/products/{product}/devices/query", &told);
     assert_eq!(told["devices"].as_array().map(Vec::len), Some(1));
     let query = "/v1/devices?product=shop&online=true&tag=t&after=18446744073709551615&limit=5";
-    let (_, told) = desk.json("GET", query, "");
+    let (_, told) = test_api.json("GET", query, "");
     check_answer("get", "/v1/devices", &told);
     assert_eq!(told["next"], "18446744073709551615");
     let (product, device) = (key("shop"), device("a"));
@@ -472,7 +472,7 @@ fn devices_are_told_and_ordered_about() {
         after: Some(u64::MAX),
         count: 5,
     };
-    assert_eq!(desk.asked().pop(), Some(list));
+    assert_eq!(test_api.asked().pop(), Some(list));
     let each = "/v1/products/{product}/devices/{device}";
     for (method, action, body, expected) in [
         ("POST", "kick", "", json!({ "was_online": true })),
@@ -487,7 +487,7 @@ fn devices_are_told_and_ordered_about() {
             json!({ "token": "tok", "expires_at": 1_760_000_005 }),
         ),
     ] {
-        let (status, told) = desk.json(method, &format!("{path}/a/{action}"), body);
+        let (status, told) = test_api.json(method, &format!("{path}/a/{action}"), body);
         assert_eq!((status, &told), (200, &expected), "{action}");
         check_answer(&method.to_lowercase(), &format!("{each}/{action}"), &told);
     }
@@ -502,8 +502,8 @@ fn devices_are_told_and_ordered_about() {
         Command::SetTags { product: p(), device: d(), tags },
         Command::Token { product: p(), device: d(), until: 1_760_000_005 },
     ];
-    assert_eq!(desk.asked(), expected);
-    let too_many = desk.json("PUT", &format!("{path}/a/tags"), r#"{"tags": ["t", "u"]}"#);
+    assert_eq!(test_api.asked(), expected);
+    let too_many = test_api.json("PUT", &format!("{path}/a/tags"), r#"{"tags": ["t", "u"]}"#);
     assert!(
         too_many.0 == 400
             && too_many.1["error"]["message"].as_str().is_some_and(|m| m.contains("32 tags"))
@@ -512,12 +512,12 @@ fn devices_are_told_and_ordered_about() {
 
 #[test]
 fn a_null_that_says_nothing_is_refused_with_its_field() {
-    let desk = Desk::new(|_| Answer::Done(true));
+    let test_api = TestApi::new(|_| Answer::Done(true));
     for (wrong, field) in [
         (r#"{"hmac": null}"#, "`hmac` must not be null"),
         (r#"{"secrets": null, "topic": null}"#, "`secrets` must not be null"),
     ] {
-        let (status, told) = desk.json("PUT", "/v1/products/shop", wrong);
+        let (status, told) = test_api.json("PUT", "/v1/products/shop", wrong);
         let message = told["error"]["message"].as_str().unwrap_or_default();
         assert!(status == 400 && message.starts_with(field), "{told}");
     }
@@ -527,7 +527,7 @@ fn a_null_that_says_nothing_is_refused_with_its_field() {
 fn products_are_made_and_changed_and_their_secrets_stay_inside() {
     let products = Arc::new(Mutex::new(Vec::<Arc<Product>>::new()));
     let table = Arc::clone(&products);
-    let desk = Desk::new(move |command| {
+    let test_api = TestApi::new(move |command| {
         let mut table = table.lock().expect("no panic");
         match command {
             Command::Products => return Answer::Products(table.clone()),
@@ -544,35 +544,35 @@ fn products_are_made_and_changed_and_their_secrets_stay_inside() {
         }
         Answer::Done(true)
     });
-    let (status, told) = desk.json("PUT", "/v1/products/shop", "{}");
+    let (status, told) = test_api.json("PUT", "/v1/products/shop", "{}");
     assert!(
         status == 400 && told["error"]["message"].as_str().is_some_and(|m| m.contains("app_id"))
     );
     let (status, told) =
-        desk.json("PUT", "/v1/products/shop", r#"{"app_id": 7, "generate_secret": true}"#);
+        test_api.json("PUT", "/v1/products/shop", r#"{"app_id": 7, "generate_secret": true}"#);
     assert_eq!((status, &told["key_ids"]), (200, &json!([1])));
     assert_eq!(told["generated_secret"], json!({ "key_id": 1, "hex": "a5".repeat(32) }));
     check_answer("put", "/v1/products/{product}", &told);
-    desk.asked();
+    test_api.asked();
     let change = r#"{"heartbeat_min_s": 1, "heartbeat_default_s": 2, "heartbeat_max_s": 3,
         "anonymous": "loopback", "hmac": false, "generate_secret": true}"#;
-    let (_, told) = desk.json("PUT", "/v1/products/shop", change);
+    let (_, told) = test_api.json("PUT", "/v1/products/shop", change);
     assert_eq!((&told["key_ids"], &told["app_id"]), (&json!([2, 1]), &json!(7)));
-    assert_eq!(desk.asked().pop(), Some(Command::Configure { product: key("shop") }));
+    assert_eq!(test_api.asked().pop(), Some(Command::Configure { product: key("shop") }));
     let kept = products.lock().expect("no panic")[0].clone();
     assert_eq!((kept.proofs.anonymous, kept.proofs.hmac), (AnonymousFrom::Loopback, false));
     assert!(kept.proofs.token, "what is left out keeps its value");
     let topic = r#"{"topic": "push/%p/%d"}"#;
-    assert_eq!(desk.json("PUT", "/v1/products/shop", topic).1["topic"], "push/%p/%d");
-    assert_eq!(desk.json("PUT", "/v1/products/shop", "{}").1["topic"], "push/%p/%d");
+    assert_eq!(test_api.json("PUT", "/v1/products/shop", topic).1["topic"], "push/%p/%d");
+    assert_eq!(test_api.json("PUT", "/v1/products/shop", "{}").1["topic"], "push/%p/%d");
     let none = r#"{"topic": null}"#;
-    assert_eq!(desk.json("PUT", "/v1/products/shop", none).1["topic"], json!(null));
+    assert_eq!(test_api.json("PUT", "/v1/products/shop", none).1["topic"], json!(null));
     let secrets = r#"{"secrets": [{"key_id": 9, "hex": "000102030405060708090a0b0c0d0e0f"}]}"#;
-    assert_eq!(desk.json("PUT", "/v1/products/shop", secrets).1["key_ids"], json!([9]));
+    assert_eq!(test_api.json("PUT", "/v1/products/shop", secrets).1["key_ids"], json!([9]));
     let kept = products.lock().expect("no panic")[0].secrets.clone();
     assert!(kept == [Secret { key_id: 9, bytes: (0..16).collect() }]);
     for path in ["/v1/products", "/v1/products/shop"] {
-        let (status, text, _) = desk.send("GET", path, "");
+        let (status, text, _) = test_api.send("GET", path, "");
         let told = serde_json::from_str(&text).expect("JSON");
         check_answer("get", &path.replace("shop", "{product}"), &told);
         assert!(status == 200 && !text.contains("0a0b0c") && !text.contains("secret"), "{text}");
@@ -584,36 +584,38 @@ fn products_are_made_and_changed_and_their_secrets_stay_inside() {
         (r#"{"topic": "push/%p"}"#, "`topic` must have %d"),
         (r#"{"hmak": true}"#, "unknown field `hmak`"),
     ] {
-        let (status, told) = desk.json("PUT", "/v1/products/shop", body);
+        let (status, told) = test_api.json("PUT", "/v1/products/shop", body);
         let message = told["error"]["message"].as_str().expect("text");
         assert!(status == 400 && message.contains(expected), "{body}: {message}");
     }
-    let (_, told) = desk.json("DELETE", "/v1/products/shop", "");
+    let (_, told) = test_api.json("DELETE", "/v1/products/shop", "");
     check_answer("delete", "/v1/products/{product}", &told);
-    assert_eq!(desk.json("DELETE", "/v1/products/shop", "").0, 404);
-    assert_eq!(desk.json("GET", "/v1/products/shop", "").0, 404);
+    assert_eq!(test_api.json("DELETE", "/v1/products/shop", "").0, 404);
+    assert_eq!(test_api.json("GET", "/v1/products/shop", "").0, 404);
 }
 
 #[test]
 fn status_and_metrics_tell_every_counter() {
     let settings = Settings {
-        readings: Arc::new(|| vec![Reading { name: "journal_bytes", help: "Bytes.", value: 77 }]),
+        readings: Arc::new(|| {
+            vec![MetricReading { name: "journal_bytes", help: "Bytes.", value: 77 }]
+        }),
         ..settings()
     };
-    let desk = Desk::with(settings, |_| {
+    let test_api = TestApi::with(settings, |_| {
         let mut status = Status { connections: 5, retained_bytes: 9, ..Status::default() };
         status.counters.dropped(model::session::Drop::QueueBytes, 3);
         status.counters.count_by(Counter::Binds, 12);
         status.counters.closed(CloseReason::Replaced);
         Answer::Status(Box::new(status))
     });
-    let (_, told) = desk.json("GET", "/v1/status", "");
+    let (_, told) = test_api.json("GET", "/v1/status", "");
     check_answer("get", "/v1/status", &told);
     assert_eq!(
         (&told["counters"]["binds_total"], &told["closed"]["replaced"]),
         (&json!(12), &json!(1))
     );
-    let (_, text, _) = desk.send("GET", "/metrics", "");
+    let (_, text, _) = test_api.send("GET", "/metrics", "");
     for line in [
         "# TYPE holdline_binds_total counter",
         "holdline_binds_total 12",

@@ -22,14 +22,14 @@ impl Control for Parked {
     }
 }
 
-fn parked(settings: Settings) -> (Running, Arc<Feed>, mpsc::Receiver<Reply>) {
+fn parked(settings: Settings) -> (RunningApi, Arc<Feed>, mpsc::Receiver<Reply>) {
     let (tell, told) = mpsc::sync_channel(8);
     let feed = Feed::new(&settings.limits);
     let control = Arc::new(Parked(Mutex::new(tell)));
     (start(settings, control, feed.clone()).expect("starts"), feed, told)
 }
 
-fn asked(running: &Running, path: &str) -> TcpStream {
+fn asked(running: &RunningApi, path: &str) -> TcpStream {
     let mut stream = connect(running.addrs()[0]);
     stream.write_all(request(path).as_bytes()).expect("sent");
     stream

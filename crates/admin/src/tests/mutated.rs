@@ -1,7 +1,7 @@
 //! Requests that make no sense, over every route: each is told so, with a code, and none is a
 //! defect of ours.
 
-use super::tokens::{good, whole_desk};
+use super::tokens::{good, whole_test_api};
 use super::*;
 use base::prng::Prng;
 use std::io::{Read, Write};
@@ -40,8 +40,8 @@ fn answer(stream: &mut TcpStream) -> (u16, String) {
     (status, body.to_owned())
 }
 
-fn send(desk: &Desk, head: &str, body: &[u8]) -> (u16, String) {
-    let addr = desk.running.as_ref().expect("runs").addrs()[0];
+fn send(test_api: &TestApi, head: &str, body: &[u8]) -> (u16, String) {
+    let addr = test_api.running.as_ref().expect("runs").addrs()[0];
     let mut stream = TcpStream::connect(addr).expect("connects");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
     // It may be refused before all of it was read.
@@ -80,7 +80,7 @@ fn mutated(body: &str, rng: &mut Prng) -> Vec<u8> {
 #[test]
 fn whatever_is_sent_is_answered_and_never_with_a_defect() {
     let folder = tempfile::tempdir().expect("a folder");
-    let desk = whole_desk(|settings| {
+    let test_api = whole_test_api(|settings| {
         let letters = folder.path().join("letters");
         settings.dead_letters = Some(DeadLetterSettings::in_folder(letters));
     });
@@ -109,7 +109,7 @@ fn whatever_is_sent_is_answered_and_never_with_a_defect() {
                  Content-Type: {kind}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
                 body.len()
             );
-            let (status, told) = send(&desk, &head, &body);
+            let (status, told) = send(&test_api, &head, &body);
             let what = format!("{head}{}\n{status}: {told}", String::from_utf8_lossy(&body));
             assert!((200..500).contains(&status), "{what}");
             if status != 200 {
@@ -124,7 +124,7 @@ fn whatever_is_sent_is_answered_and_never_with_a_defect() {
 
 #[test]
 fn what_is_no_request_is_ended_or_refused_and_others_are_answered() {
-    let desk = whole_desk(|_| {});
+    let test_api = whole_test_api(|_| {});
     let long = "x".repeat(1 << 20);
     for head in [
         "\r\n\r\n".to_owned(),
@@ -137,7 +137,7 @@ fn what_is_no_request_is_ended_or_refused_and_others_are_answered() {
         "GET /v1/users HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n".into(),
         "\u{16}\u{3}\u{1}\u{2}".into(),
     ] {
-        let addr = desk.running.as_ref().expect("runs").addrs()[0];
+        let addr = test_api.running.as_ref().expect("runs").addrs()[0];
         let mut stream = TcpStream::connect(addr).expect("connects");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
         // It may be refused before all of it was read.
@@ -147,5 +147,5 @@ fn what_is_no_request_is_ended_or_refused_and_others_are_answered() {
         let what = head.get(..head.len().min(40));
         assert!(status == 0 || (400..500).contains(&status) || status == 505, "{what:?}: {status}");
     }
-    assert_eq!(desk.json("GET", "/v1/users", "").0, 200);
+    assert_eq!(test_api.json("GET", "/v1/users", "").0, 200);
 }

@@ -35,7 +35,7 @@ fn client(name: &str) -> ClientState {
         peer: None,
         since_ms: NOW_MS,
         seen_ms: NOW_MS,
-        version: model::presence::Version(1),
+        version: model::presence::PresenceVersion(1),
         reason: None,
         keep_alive_s: 0,
         expiry_s: 9,
@@ -48,8 +48,8 @@ fn client(name: &str) -> ClientState {
     }
 }
 
-fn desk() -> Desk {
-    Desk::new(|command| match command {
+fn test_api() -> TestApi {
+    TestApi::new(|command| match command {
         Command::Topics(command) => Answer::Topics(match command {
             TopicCommand::Client(name) => TopicAnswer::Client(Some(Box::new(client(name)))),
             TopicCommand::Clients { .. } => {
@@ -67,8 +67,8 @@ fn desk() -> Desk {
 }
 
 /// The one command that this reached the broker as.
-fn asked(desk: &Desk) -> TopicCommand {
-    match &desk.asked()[..] {
+fn asked(test_api: &TestApi) -> TopicCommand {
+    match &test_api.asked()[..] {
         [Command::Topics(command)] => command.clone(),
         other => panic!("{other:?}"),
     }
@@ -76,11 +76,11 @@ fn asked(desk: &Desk) -> TopicCommand {
 
 #[test]
 fn a_client_of_any_name_is_shown_changed_and_kicked() {
-    let desk = desk();
-    let (status, told) = desk.json("GET", "/v1/clients", "");
+    let test_api = test_api();
+    let (status, told) = test_api.json("GET", "/v1/clients", "");
     assert_eq!(status, 200);
     check_answer("get", "/v1/clients", &told);
-    desk.asked();
+    test_api.asked();
     for name in NAMES {
         let id: Box<str> = name.into();
         let code = encoded(name);
@@ -94,9 +94,9 @@ fn a_client_of_any_name_is_shown_changed_and_kicked() {
                 None => format!("{place}{part}"),
             };
             let subscriptions = below("/subscriptions");
-            let (status, told) = desk.json("GET", &place, "");
+            let (status, told) = test_api.json("GET", &place, "");
             assert_eq!((status, &told["client_id"]), (200, &json!(name)), "{place}");
-            assert_eq!(asked(&desk), TopicCommand::Client(id.clone()));
+            assert_eq!(asked(&test_api), TopicCommand::Client(id.clone()));
             for (method, path, body, expected) in [
                 ("DELETE", place.clone(), "", TopicCommand::Kick(id.clone())),
                 (
@@ -113,13 +113,13 @@ fn a_client_of_any_name_is_shown_changed_and_kicked() {
                     TopicCommand::Unsubscribe(id.clone(), filter.into()),
                 ),
             ] {
-                let (status, told) = desk.json(method, &path, body);
+                let (status, told) = test_api.json(method, &path, body);
                 assert_eq!(status, 200, "{method} {path}: {told}");
-                assert_eq!(asked(&desk), expected, "{method} {path}");
+                assert_eq!(asked(&test_api), expected, "{method} {path}");
             }
-            let (status, told) = desk.json("POST", &subscriptions, wish);
+            let (status, told) = test_api.json("POST", &subscriptions, wish);
             assert_eq!(status, 200, "{subscriptions}: {told}");
-            let TopicCommand::Subscribe(found, _) = asked(&desk) else { panic!("{place}") };
+            let TopicCommand::Subscribe(found, _) = asked(&test_api) else { panic!("{place}") };
             assert_eq!(found, id);
         }
     }
@@ -127,29 +127,29 @@ fn a_client_of_any_name_is_shown_changed_and_kicked() {
 
 #[test]
 fn a_retained_message_of_any_topic_is_shown_and_cleared() {
-    let desk = desk();
+    let test_api = test_api();
     for name in NAMES.into_iter().filter(|name| !name.contains('#')) {
         let topic: Box<str> = name.into();
         let code = encoded(name);
         for place in [format!("/v1/retained/{code}"), format!("/v1/retained_message?topic={code}")]
         {
-            let (status, told) = desk.json("GET", &place, "");
+            let (status, told) = test_api.json("GET", &place, "");
             assert_eq!((status, &told["topic"]), (200, &json!(name)), "{place}");
             let shown = TopicCommand::Retained { filter: topic.clone(), after: None, count: 1 };
-            assert_eq!(asked(&desk), shown);
-            assert_eq!(desk.json("DELETE", &place, "").0, 200, "{place}");
-            assert_eq!(asked(&desk), TopicCommand::ClearRetained(topic.clone()));
+            assert_eq!(asked(&test_api), shown);
+            assert_eq!(test_api.json("DELETE", &place, "").0, 200, "{place}");
+            assert_eq!(asked(&test_api), TopicCommand::ClearRetained(topic.clone()));
         }
         let page = format!("/v1/retained?filter={code}&after={code}&limit=7");
-        assert_eq!(desk.json("GET", &page, "").0, 200, "{page}");
+        assert_eq!(test_api.json("GET", &page, "").0, 200, "{page}");
         let after = Some(topic.clone());
-        assert_eq!(asked(&desk), TopicCommand::Retained { filter: topic, after, count: 7 });
+        assert_eq!(asked(&test_api), TopicCommand::Retained { filter: topic, after, count: 7 });
     }
 }
 
 #[test]
 fn a_device_of_any_name_is_shown_kicked_blocked_and_tagged() {
-    let desk = Desk::new(|command| match command {
+    let test_api = TestApi::new(|command| match command {
         Command::States { .. } => Answer::Devices(vec![http::state("a")]),
         Command::Token { .. } => Answer::Token(Some("t".into())),
         _ => Answer::Done(true),
@@ -172,10 +172,10 @@ fn a_device_of_any_name_is_shown_kicked_blocked_and_tagged() {
             let path = format!("/v1/products/shop/devices/{code}{what}");
             let query = format!("/v1/device{what}?product=shop&device={code}");
             let mut orders = [path, query].map(|place| {
-                let (status, told) = desk.json(method, &place, body);
+                let (status, told) = test_api.json(method, &place, body);
                 assert_eq!(status, 200, "{method} {place}: {told}");
                 check_answer(&method.to_lowercase(), &format!("/v1/device{what}"), &told);
-                desk.asked().pop().expect("the shards were asked")
+                test_api.asked().pop().expect("the shards were asked")
             });
             assert_eq!(orders[0], orders[1], "{method} {what}");
             let (of, named) = match &mut orders[1] {
@@ -191,14 +191,14 @@ fn a_device_of_any_name_is_shown_kicked_blocked_and_tagged() {
     }
     assert!(count >= 4, "{count} of the names are devices'");
     for query in ["", "?product=shop", "?device=d", "?product=shop&device=", "?product=a&nope=1"] {
-        assert_eq!(desk.json("GET", &format!("/v1/device{query}"), "").0, 400, "{query}");
+        assert_eq!(test_api.json("GET", &format!("/v1/device{query}"), "").0, 400, "{query}");
     }
-    assert_eq!(desk.asked(), []);
+    assert_eq!(test_api.asked(), []);
 }
 
 #[test]
 fn what_cannot_be_is_refused_and_nothing_new_is_begun_with_control_characters() {
-    let desk = desk();
+    let test_api = test_api();
     for (method, path, body) in [
         ("GET", "/v1/clients/a%00b", ""),
         ("GET", "/v1/clients/%FF", ""),
@@ -211,8 +211,8 @@ fn what_cannot_be_is_refused_and_nothing_new_is_begun_with_control_characters() 
         ("POST", "/v1/publish", r#"{"topic": "a\u0001"}"#),
         ("POST", "/v1/clients/a/subscriptions", r#"{"filter": "a\u0001"}"#),
     ] {
-        let (status, told) = desk.json(method, path, body);
+        let (status, told) = test_api.json(method, path, body);
         assert_eq!((status, &told["error"]["code"]), (400, &json!("bad_request")), "{path}");
     }
-    assert_eq!(desk.asked(), []);
+    assert_eq!(test_api.asked(), []);
 }

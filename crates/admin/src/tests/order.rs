@@ -7,7 +7,7 @@
 use super::backlog::Waiting;
 use super::*;
 use base::prng::Prng;
-use model::presence::Version;
+use model::presence::PresenceVersion;
 use std::collections::HashMap;
 use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -122,13 +122,13 @@ fn read(stream: &mut TcpStream) -> Option<Value> {
     Some(body)
 }
 
-fn desk(url: String, change: impl FnOnce(&mut Settings)) -> Desk {
+fn test_api(url: String, change: impl FnOnce(&mut Settings)) -> TestApi {
     let (secret, product) = (Vec::new(), None);
     let hook = Webhook { url, secret, product, types: Vec::new(), topics: Vec::new() };
     let mut settings = Settings { webhooks: vec![hook], ..settings() };
     settings.retry.request_ms_max = 40;
     change(&mut settings);
-    Desk::with(settings, |_| Answer::Busy)
+    TestApi::with(settings, |_| Answer::Busy)
 }
 
 const DEVICES: u64 = 3;
@@ -155,12 +155,12 @@ fn events_of_a_device_never_overtake_each_other_and_versions_discard_what_comes_
         let (tell, wish) = sync_channel::<()>(1_000);
         let more = move || tell.try_send(()).unwrap_or(());
         let (url, told) = application((seed, WANTED as usize), more);
-        let desk = desk(url, |_| {});
+        let test_api = test_api(url, |_| {});
         let mut next = 0;
         while next < WANTED {
             let few = next..(next + 4).min(WANTED);
             next = few.end;
-            desk.feed.publish(few.map(transition).collect());
+            test_api.feed.publish(few.map(transition).collect());
             // The first batch is on its way; the rest follows request by request.
             wish.recv_timeout(Duration::from_secs(30)).unwrap_or(());
         }
@@ -170,9 +170,9 @@ fn events_of_a_device_never_overtake_each_other_and_versions_discard_what_comes_
 
 fn transition(number: u64) -> Event {
     let (name, version) = turn(number);
-    let online = What::Online { protocol: "miop7", resumed: false };
+    let online = DeviceWhat::Online { protocol: "miop7", resumed: false };
     let what = if version % 2 == 1 { online } else { offline().what };
-    Event { device: device(&name), version: Version(version), ..happened(what) }
+    Event { device: device(&name), version: PresenceVersion(version), ..happened(what) }
 }
 
 #[test]
@@ -194,6 +194,6 @@ fn reports_of_a_device_never_overtake_each_other_either() {
     append();
     let (url, told) = application((seed, WANTED as usize), append);
     let backlog: Arc<dyn model::ports::backlog::Backlog> = waiting.clone();
-    let _desk = desk(url, |settings| settings.backlog = Some(backlog));
+    let _test_api = test_api(url, |settings| settings.backlog = Some(backlog));
     check(seed, &told, WANTED);
 }

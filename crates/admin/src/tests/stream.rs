@@ -13,7 +13,7 @@ fn few(events_waiting_max: u32) -> Arc<Feed> {
 
 fn seqs(taken: &feed::Taken) -> Vec<u32> {
     let seq = |happening: &Happening| match happening {
-        Happening::Device(Event { what: What::Report { seq, .. }, .. }) => *seq,
+        Happening::Device(Event { what: DeviceWhat::Report { seq, .. }, .. }) => *seq,
         _ => 0,
     };
     taken.happenings.iter().map(|(_, happening)| seq(happening)).collect()
@@ -75,14 +75,19 @@ fn a_closed_feed_gives_what_is_left_and_ends() {
 pub(super) struct Client(BufReader<Box<dyn Read + Send + Sync>>);
 
 impl Client {
-    pub(super) fn open(desk: &Desk, query: &str, last: Option<&str>) -> Client {
-        Client::open_as(desk, TOKEN, query, last)
+    pub(super) fn open(test_api: &TestApi, query: &str, last: Option<&str>) -> Client {
+        Client::open_as(test_api, TOKEN, query, last)
     }
 
-    pub(super) fn open_as(desk: &Desk, token: &str, query: &str, last: Option<&str>) -> Client {
-        let mut request = desk
+    pub(super) fn open_as(
+        test_api: &TestApi,
+        token: &str,
+        query: &str,
+        last: Option<&str>,
+    ) -> Client {
+        let mut request = test_api
             .agent
-            .get(format!("{}/v1/events{query}", desk.url))
+            .get(format!("{}/v1/events{query}", test_api.url))
             .header("Authorization", format!("Bearer {token}"));
         if let Some(last) = last {
             request = request.header("Last-Event-ID", last);
@@ -115,15 +120,15 @@ impl Client {
 
 #[test]
 fn a_stream_tells_what_happens_and_ends_when_the_api_stops() {
-    let mut desk = Desk::new(|_| Answer::Busy);
-    let mut client = Client::open(&desk, "", None);
-    assert!(desk.feed.wanted());
-    let online = What::Online { protocol: "miop7", resumed: true };
+    let mut test_api = TestApi::new(|_| Answer::Busy);
+    let mut client = Client::open(&test_api, "", None);
+    assert!(test_api.feed.wanted());
+    let online = DeviceWhat::Online { protocol: "miop7", resumed: true };
     let outcome = Outcome::Rejected(Rejection::Evicted);
-    let pushed = What::Pushed { id: MessageId(9), outcome };
-    let binary = What::Report { seq: 2, body: vec![0xff].into() };
+    let pushed = DeviceWhat::Pushed { id: MessageId(9), outcome };
+    let binary = DeviceWhat::Report { seq: 2, body: vec![0xff].into() };
     let events = vec![happened(online), report(1), happened(binary), happened(pushed), offline()];
-    assert_eq!(desk.feed.publish(events), 0);
+    assert_eq!(test_api.feed.publish(events), 0);
     let told: Vec<_> = (0..5).map(|_| client.next().expect("an event")).collect();
     let names: Vec<_> = told.iter().map(|(name, ..)| name.as_str()).collect();
     assert_eq!(names, ["online", "report", "report", "pushed", "offline"]);
@@ -137,17 +142,17 @@ fn a_stream_tells_what_happens_and_ends_when_the_api_stops() {
     assert_eq!((&told[2].2["body"], &told[2].2["body_base64"]), (&json!(null), &json!("/w==")));
     assert_eq!((&told[3].2["push"], &told[3].2["reason"]), (&json!("9"), &json!("evicted")));
     assert_eq!(told[4].2["reason"], "peer_closed");
-    desk.stop();
+    test_api.stop();
     assert_eq!(client.next(), None);
 }
 
 #[test]
 fn a_stream_carries_only_what_was_asked_for() {
-    let desk = Desk::new(|_| Answer::Busy);
-    let mut client = Client::open(&desk, "?product=shop&type=offline,pushed", None);
+    let test_api = TestApi::new(|_| Answer::Busy);
+    let mut client = Client::open(&test_api, "?product=shop&type=offline,pushed", None);
     let mut other = offline();
     other.product = key("else");
-    desk.feed.publish(vec![report(1), other, offline()]);
+    test_api.feed.publish(vec![report(1), other, offline()]);
     let (name, id, _) = client.next().expect("an event");
     assert_eq!((name.as_str(), id), ("offline", format!("{NOW_MS}-3")));
 }
@@ -155,21 +160,21 @@ fn a_stream_carries_only_what_was_asked_for() {
 #[test]
 fn a_stream_goes_on_where_it_was_or_tells_the_gap() {
     let limits = Limits { events_waiting_max: 4, ..Limits::default() };
-    let desk = Desk::with(Settings { limits, ..settings() }, |_| Answer::Busy);
-    let hold = desk.feed.reader(all(), None);
-    desk.feed.publish((1..4).map(report).collect());
+    let test_api = TestApi::with(Settings { limits, ..settings() }, |_| Answer::Busy);
+    let hold = test_api.feed.reader(all(), None);
+    test_api.feed.publish((1..4).map(report).collect());
     let id = |place: u64| format!("{NOW_MS}-{place}");
-    let mut client = Client::open(&desk, "", Some(&id(1)));
+    let mut client = Client::open(&test_api, "", Some(&id(1)));
     assert_eq!(client.next().expect("an event").1, id(2));
     assert_eq!(client.next().expect("an event").1, id(3));
-    desk.feed.publish((4..7).map(report).collect());
+    test_api.feed.publish((4..7).map(report).collect());
     let query = format!("?last_event_id={}", id(1));
-    let mut late = Client::open(&desk, &query, None);
+    let mut late = Client::open(&test_api, &query, None);
     let (name, _, data) = late.next().expect("a gap");
     assert_eq!((name.as_str(), &data), ("gap", &json!({ "lost": 1 })));
     check_named("Gap", &data);
     assert_eq!(late.next().expect("an event").1, id(3));
-    let mut foreign = Client::open(&desk, "", Some("17-1"));
+    let mut foreign = Client::open(&test_api, "", Some("17-1"));
     let (name, _, data) = foreign.next().expect("a gap");
     assert_eq!((name.as_str(), &data), ("gap", &json!({ "lost": null })));
     drop(hold);
@@ -177,17 +182,17 @@ fn a_stream_goes_on_where_it_was_or_tells_the_gap() {
 
 #[test]
 fn a_quiet_stream_has_a_heartbeat() {
-    let desk = Desk::with(Settings { heartbeat_ms: 1, ..settings() }, |_| Answer::Busy);
-    let mut client = Client::open(&desk, "", None);
+    let test_api = TestApi::with(Settings { heartbeat_ms: 1, ..settings() }, |_| Answer::Busy);
+    let mut client = Client::open(&test_api, "", None);
     assert_eq!(client.next().map(|(name, ..)| name).as_deref(), Some(":"));
 }
 
 #[test]
 fn one_stream_too_many_is_told_to_come_back() {
-    let desk = Desk::new(|_| Answer::Busy);
+    let test_api = TestApi::new(|_| Answer::Busy);
     let clients: Vec<_> =
-        (0..ApiLimits::default().streams_max).map(|_| Client::open(&desk, "", None)).collect();
-    let (status, text, retry) = desk.send("GET", "/v1/events", "");
+        (0..ApiLimits::default().streams_max).map(|_| Client::open(&test_api, "", None)).collect();
+    let (status, text, retry) = test_api.send("GET", "/v1/events", "");
     assert_eq!((status, retry.as_deref()), (503, Some("1")), "{text}");
     drop(clients);
 }

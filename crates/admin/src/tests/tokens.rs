@@ -7,11 +7,11 @@ use crate::audit_log::Page;
 use crate::table::{Of, Rule};
 use crate::tokens::scope::Scope;
 use model::ports::control::{DeviceState, PushCounts};
-use model::ports::presence::{Counts, PresenceAnswer, PresenceCommand};
+use model::ports::presence_queries::{PresenceAnswer, PresenceCommand, PresenceCounts};
 use model::ports::tokens::NotKept;
 use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};
 use model::ports::users::{UserOrder, Users};
-use model::presence::{State, Version};
+use model::presence::{OnlineState, PresenceVersion};
 use model::product::Product;
 use model::topic::Publication;
 use serde_json::json;
@@ -56,8 +56,8 @@ fn random() -> RandomBytes {
     })
 }
 
-/// A desk that has an answer for everything.
-pub(super) fn whole_desk(change: impl FnOnce(&mut Settings)) -> Desk {
+/// A API of the test that has an answer for everything.
+pub(super) fn whole_test_api(change: impl FnOnce(&mut Settings)) -> TestApi {
     let users = Arc::new(users::Book::default());
     let order = UserOrder {
         name: "tills".into(),
@@ -71,14 +71,14 @@ pub(super) fn whole_desk(change: impl FnOnce(&mut Settings)) -> Desk {
     let hook = Webhook { url, secret: vec![1], product: None, types: vec![], topics: vec![] };
     let mut settings = Settings {
         users,
-        presence: Arc::new(presence::Office::empty()),
+        presence: Arc::new(presence_api::ScriptedQueries::empty()),
         webhooks: vec![hook],
         random: random(),
         backup: Arc::new(|_| Ok(7)),
         ..settings()
     };
     change(&mut settings);
-    Desk::with(settings, answer)
+    TestApi::with(settings, answer)
 }
 
 fn answer(command: &Command) -> Answer {
@@ -107,17 +107,18 @@ fn answer(command: &Command) -> Answer {
             _ => TopicAnswer::Done(true),
         }),
         Command::Presence(PresenceCommand::Counts) => {
-            Answer::Presence(PresenceAnswer::Counts(Counts::default()))
+            Answer::Presence(PresenceAnswer::Counts(PresenceCounts::default()))
         }
         Command::Presence(PresenceCommand::Find(who)) => {
-            let found = |who: &model::presence::Principal| model::ports::presence::Presence {
-                who: who.clone(),
-                user: None,
-                state: State::Online("miop7"),
-                since_ms: 1,
-                seen_ms: 1,
-                version: Version(1),
-            };
+            let found =
+                |who: &model::presence::Principal| model::ports::presence_queries::PresenceStatus {
+                    who: who.clone(),
+                    user: None,
+                    state: OnlineState::Online("miop7"),
+                    since_ms: 1,
+                    seen_ms: 1,
+                    version: PresenceVersion(1),
+                };
             Answer::Presence(PresenceAnswer::Found(who.iter().map(found).collect()))
         }
         Command::Presence(_) => Answer::Presence(PresenceAnswer::Found(Vec::new())),
@@ -134,7 +135,7 @@ fn state(device: &DeviceId) -> DeviceState {
         epoch: 0,
         since_ms: 0,
         seen_ms: 0,
-        version: Version(0),
+        version: PresenceVersion(0),
         reason: None,
         heartbeat_s: 0,
         inflight: 0,
@@ -153,7 +154,7 @@ fn client(name: &str) -> ClientState {
         peer: None,
         since_ms: 0,
         seen_ms: 0,
-        version: Version(0),
+        version: PresenceVersion(0),
         reason: None,
         keep_alive_s: 0,
         expiry_s: 0,
@@ -209,22 +210,27 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
     (path, if has_body { body.into() } else { String::new() })
 }
 
-fn make(desk: &Desk, order: &Value) -> String {
-    let (status, told) = desk.json("POST", "/v1/tokens", &order.to_string());
+fn make(test_api: &TestApi, order: &Value) -> String {
+    let (status, told) = test_api.json("POST", "/v1/tokens", &order.to_string());
     assert_eq!(status, 200, "{told}");
     told["token"].as_str().expect("a token").to_owned()
 }
 
 /// Status and code. An event stream is not read.
-fn call(desk: &Desk, token: &str, rule: &Rule, (path, body): &(String, String)) -> (u16, String) {
+fn call(
+    test_api: &TestApi,
+    token: &str,
+    rule: &Rule,
+    (path, body): &(String, String),
+) -> (u16, String) {
     let mut request = ureq::http::Request::builder()
         .method(&*rule.method.to_uppercase())
-        .uri(format!("{}{path}", desk.url));
+        .uri(format!("{}{path}", test_api.url));
     if !token.is_empty() {
         request = request.header("Authorization", format!("Bearer {token}"));
     }
     let mut response =
-        desk.agent.run(request.body(body.clone()).expect("a request")).expect("told");
+        test_api.agent.run(request.body(body.clone()).expect("a request")).expect("told");
     let status = response.status().as_u16();
     if status == 200 {
         return (status, String::new());
@@ -243,11 +249,11 @@ fn with_letters(folder: &tempfile::TempDir) -> impl FnOnce(&mut Settings) {
 #[test]
 fn every_route_answers_without_with_the_wrong_and_with_the_right_scope() {
     let folder = tempfile::tempdir().expect("a folder");
-    let desk = whole_desk(with_letters(&folder));
+    let test_api = whole_test_api(with_letters(&folder));
     let document = document();
     let scoped: BTreeMap<&str, String> = Scope::ALL
         .into_iter()
-        .map(|(word, _)| (word, make(&desk, &json!({ "name": word, "scopes": [word] }))))
+        .map(|(word, _)| (word, make(&test_api, &json!({ "name": word, "scopes": [word] }))))
         .collect();
     let mut seen = 0;
     for (path, item) in document["paths"].as_object().expect("paths") {
@@ -259,13 +265,17 @@ fn every_route_answers_without_with_the_wrong_and_with_the_right_scope() {
             let mut right: BTreeSet<&str> =
                 security.iter().map(|any| any["token"][0].as_str().expect("a scope")).collect();
             if right.is_empty() {
-                assert_eq!(call(&desk, "", rule, &good(rule)).0, 200, "{path} is open");
+                assert_eq!(call(&test_api, "", rule, &good(rule)).0, 200, "{path} is open");
                 continue;
             }
             let what = format!("{method} {path}");
-            assert_eq!(call(&desk, "", rule, &good(rule)), (401, "unauthorized".into()), "{what}");
             assert_eq!(
-                call(&desk, "hlt_00", rule, &good(rule)),
+                call(&test_api, "", rule, &good(rule)),
+                (401, "unauthorized".into()),
+                "{what}"
+            );
+            assert_eq!(
+                call(&test_api, "hlt_00", rule, &good(rule)),
                 (401, "wrong_token".into()),
                 "{what}"
             );
@@ -276,11 +286,15 @@ fn every_route_answers_without_with_the_wrong_and_with_the_right_scope() {
             for (word, token) in &scoped {
                 // What a call takes away has to be there for the next one.
                 if rule.path == "/v1/tokens/{token}" {
-                    desk.json("POST", "/v1/tokens", r#"{"name": "walker", "scopes": ["read"]}"#);
+                    test_api.json(
+                        "POST",
+                        "/v1/tokens",
+                        r#"{"name": "walker", "scopes": ["read"]}"#,
+                    );
                 }
-                desk.json("DELETE", "/v1/tokens/another", "");
-                desk.json("PUT", "/v1/users/tills", "");
-                let told = call(&desk, token, rule, &good(rule));
+                test_api.json("DELETE", "/v1/tokens/another", "");
+                test_api.json("PUT", "/v1/users/tills", "");
+                let told = call(&test_api, token, rule, &good(rule));
                 let expected = match right.contains(word) {
                     true => (200, String::new()),
                     false => (403, "scope_missing".into()),
@@ -295,10 +309,10 @@ fn every_route_answers_without_with_the_wrong_and_with_the_right_scope() {
 
 #[test]
 fn a_token_for_a_product_opens_nothing_of_another() {
-    let desk = whole_desk(|_| {});
+    let test_api = whole_test_api(|_| {});
     let scopes = json!(["push", "read", "manage"]);
     let made = |name: &str, product: &str| {
-        make(&desk, &json!({ "name": name, "scopes": scopes, "products": [product] }))
+        make(&test_api, &json!({ "name": name, "scopes": scopes, "products": [product] }))
     };
     let (own, other) = (made("own", "shop"), made("other", "stock"));
     let wanted = [Scope::Push, Scope::Read, Scope::Manage];
@@ -309,19 +323,19 @@ fn a_token_for_a_product_opens_nothing_of_another() {
         let what = format!("{} {}", rule.method, rule.path);
         let bound = matches!(rule.of, Of::Path | Of::Query | Of::Body);
         let forbidden = (403, "product_forbidden".to_owned());
-        let told = call(&desk, &own, &rule, &good(&rule));
+        let told = call(&test_api, &own, &rule, &good(&rule));
         let expected = if rule.of == Of::Other { forbidden.clone() } else { (200, String::new()) };
         assert_eq!(told, expected, "{what}");
-        let told = call(&desk, &other, &rule, &good(&rule));
+        let told = call(&test_api, &other, &rule, &good(&rule));
         assert_eq!(told == forbidden, bound || rule.of == Of::Other, "{what}: {told:?}");
     }
     for path in ["/v1/devices", "/v1/devices?product=stock&product=shop", "/v1/events"] {
-        let (status, text, _) = desk.send_as(&own, &[], ("GET", path, ""));
+        let (status, text, _) = test_api.send_as(&own, &[], ("GET", path, ""));
         assert!(status == 403 && text.contains("product_forbidden"), "{path}: {text}");
     }
     for scope in ["metrics", "publish", "users", "admin"] {
         let order = json!({ "name": "x", "scopes": [scope], "products": ["shop"] });
-        assert_eq!(desk.json("POST", "/v1/tokens", &order.to_string()).0, 400, "{scope}");
+        assert_eq!(test_api.json("POST", "/v1/tokens", &order.to_string()).0, 400, "{scope}");
     }
 }
 
@@ -329,45 +343,45 @@ fn a_token_for_a_product_opens_nothing_of_another() {
 fn a_token_is_shown_once_listed_and_revoked_and_outlives_a_restart() {
     let rows = Arc::new(Rows::default());
     let kept = |settings: &mut Settings| settings.tokens = rows.clone();
-    let mut desk = whole_desk(kept);
+    let mut test_api = whole_test_api(kept);
     let order = json!({ "name": "ci", "scopes": ["push", "read"], "products": ["shop"] });
-    let (_, told) = desk.json("POST", "/v1/tokens", &order.to_string());
+    let (_, told) = test_api.json("POST", "/v1/tokens", &order.to_string());
     check_answer("post", "/v1/tokens", &told);
     let text = told["token"].as_str().expect("text").to_owned();
     assert!(text.starts_with("hlt_") && text.len() == 52, "{text}");
     assert_eq!((&told["made_by"], &told["made_ms"]), (&json!("api.token"), &json!(NOW_MS)));
-    let (status, told) = desk.json("POST", "/v1/tokens", &order.to_string());
+    let (status, told) = test_api.json("POST", "/v1/tokens", &order.to_string());
     assert_eq!((status, &told["error"]["code"]), (409, &json!("token_exists")));
-    make(&desk, &json!({ "name": "b", "scopes": ["read"] }));
+    make(&test_api, &json!({ "name": "b", "scopes": ["read"] }));
     assert!(rows.all().iter().all(|(_, row)| {
         let row = String::from_utf8_lossy(row);
         !row.contains(&text) && !row.contains(text.trim_start_matches("hlt_"))
     }));
-    desk.stop();
-    let desk = whole_desk(kept);
+    test_api.stop();
+    let test_api = whole_test_api(kept);
     let devices = ("GET", "/v1/devices?product=shop", "");
-    assert_eq!(desk.send_as(&text, &[], devices).0, 200);
-    let (_, page) = desk.json("GET", "/v1/tokens?limit=1", "");
+    assert_eq!(test_api.send_as(&text, &[], devices).0, 200);
+    let (_, page) = test_api.json("GET", "/v1/tokens?limit=1", "");
     check_answer("get", "/v1/tokens", &page);
     assert_eq!((&page["tokens"][0]["name"], &page["next"]), (&json!("b"), &json!("b")));
-    let (_, page) = desk.json("GET", "/v1/tokens?after=b", "");
+    let (_, page) = test_api.json("GET", "/v1/tokens?after=b", "");
     assert_eq!((&page["tokens"][0]["name"], &page["next"]), (&json!("ci"), &json!(null)));
     assert_eq!(page["tokens"][0]["used_ms"], NOW_MS);
-    let (_, one, _) = desk.send("GET", "/v1/tokens/ci", "");
+    let (_, one, _) = test_api.send("GET", "/v1/tokens/ci", "");
     check_answer("get", "/v1/tokens/{token}", &serde_json::from_str(&one).expect("JSON"));
     assert!(!one.contains("hlt_"), "{one}");
     rows.refuses.store(true, Ordering::Relaxed);
-    let (status, told) = desk.json("DELETE", "/v1/tokens/ci", "");
+    let (status, told) = test_api.json("DELETE", "/v1/tokens/ci", "");
     assert_eq!((status, &told["error"]["code"]), (503, &json!("store_failed")));
-    assert_eq!(desk.send_as(&text, &[], devices).0, 200, "it was not revoked");
+    assert_eq!(test_api.send_as(&text, &[], devices).0, 200, "it was not revoked");
     let more = json!({ "name": "more", "scopes": ["read"] }).to_string();
-    assert_eq!(desk.json("POST", "/v1/tokens", &more).0, 503);
+    assert_eq!(test_api.json("POST", "/v1/tokens", &more).0, 503);
     rows.refuses.store(false, Ordering::Relaxed);
-    let (_, told) = desk.json("DELETE", "/v1/tokens/ci", "");
+    let (_, told) = test_api.json("DELETE", "/v1/tokens/ci", "");
     check_answer("delete", "/v1/tokens/{token}", &told);
-    let (status, told, _) = desk.send_as(&text, &[], devices);
+    let (status, told, _) = test_api.send_as(&text, &[], devices);
     assert!(status == 401 && told.contains("wrong_token"), "{told}");
-    assert_eq!(desk.json("DELETE", "/v1/tokens/ci", "").1["error"]["code"], "unknown_token");
+    assert_eq!(test_api.json("DELETE", "/v1/tokens/ci", "").1["error"]["code"], "unknown_token");
     assert_eq!(rows.all().len(), 1);
 }
 
@@ -375,31 +389,31 @@ fn a_token_is_shown_once_listed_and_revoked_and_outlives_a_restart() {
 fn a_token_ends_when_it_was_to_end_and_a_stream_with_its_token() {
     let now_ms = Arc::new(AtomicU64::new(NOW_MS));
     let clock = now_ms.clone();
-    let desk = whole_desk(|settings| {
+    let test_api = whole_test_api(|settings| {
         settings.wall_ms = Arc::new(move || clock.load(Ordering::Relaxed));
         settings.webhooks = Vec::new();
     });
-    let text = make(&desk, &json!({ "name": "short", "scopes": ["read"], "ttl_s": 60 }));
-    let mut listener = Client::open_as(&desk, &text, "", None);
-    desk.feed.publish(vec![report(1)]);
+    let text = make(&test_api, &json!({ "name": "short", "scopes": ["read"], "ttl_s": 60 }));
+    let mut listener = Client::open_as(&test_api, &text, "", None);
+    test_api.feed.publish(vec![report(1)]);
     assert!(listener.next().is_some());
     now_ms.store(NOW_MS + 59_999, Ordering::Relaxed);
-    assert_eq!(desk.send_as(&text, &[], ("GET", "/v1/clients", "")).0, 200);
+    assert_eq!(test_api.send_as(&text, &[], ("GET", "/v1/clients", "")).0, 200);
     now_ms.store(NOW_MS + 60_000, Ordering::Relaxed);
-    let (status, told, _) = desk.send_as(&text, &[], ("GET", "/v1/clients", ""));
+    let (status, told, _) = test_api.send_as(&text, &[], ("GET", "/v1/clients", ""));
     assert!(status == 401 && told.contains("expired_token"), "{told}");
-    assert_eq!(desk.json("GET", "/v1/tokens/short", "").1["expired"], true);
-    desk.feed.publish(vec![report(2)]);
+    assert_eq!(test_api.json("GET", "/v1/tokens/short", "").1["expired"], true);
+    test_api.feed.publish(vec![report(2)]);
     assert_eq!(listener.next(), None, "nothing is told after the end");
-    let text = make(&desk, &json!({ "name": "long", "scopes": ["read"] }));
-    let mut listener = Client::open_as(&desk, &text, "", None);
-    assert_eq!(desk.json("DELETE", "/v1/tokens/long", "").0, 200);
+    let text = make(&test_api, &json!({ "name": "long", "scopes": ["read"] }));
+    let mut listener = Client::open_as(&test_api, &text, "", None);
+    assert_eq!(test_api.json("DELETE", "/v1/tokens/long", "").0, 200);
     assert_eq!(listener.next(), None, "and nothing at all when it was revoked");
 }
 
 #[test]
 fn what_makes_no_token_is_told() {
-    let desk = whole_desk(|settings| settings.api.tokens_max = 1);
+    let test_api = whole_test_api(|settings| settings.api.tokens_max = 1);
     let long = "x".repeat(65);
     for (order, expected) in [
         (json!({ "name": "", "scopes": ["read"] }), "1 to 64"),
@@ -414,19 +428,19 @@ fn what_makes_no_token_is_told() {
         (json!({ "name": "a", "scopes": ["read"], "product": "p" }), "unknown field `product`"),
         (json!({ "name": "a" }), "missing field `scopes`"),
     ] {
-        let (status, told) = desk.json("POST", "/v1/tokens", &order.to_string());
+        let (status, told) = test_api.json("POST", "/v1/tokens", &order.to_string());
         let message = told["error"]["message"].as_str().expect("text");
         assert!(status == 400 && message.contains(expected), "{order}: {message}");
     }
-    make(&desk, &json!({ "name": "a", "scopes": ["read"] }));
+    make(&test_api, &json!({ "name": "a", "scopes": ["read"] }));
     let order = json!({ "name": "b", "scopes": ["read"] }).to_string();
-    let (status, told) = desk.json("POST", "/v1/tokens", &order);
+    let (status, told) = test_api.json("POST", "/v1/tokens", &order);
     assert_eq!((status, &told["error"]["code"]), (409, &json!("tokens_full")));
     check_named("Error", &told);
 }
 
-fn entries(desk: &Desk, query: &str) -> Vec<Value> {
-    let (status, page) = desk.json("GET", &format!("/v1/audit_log{query}"), "");
+fn entries(test_api: &TestApi, query: &str) -> Vec<Value> {
+    let (status, page) = test_api.json("GET", &format!("/v1/audit_log{query}"), "");
     assert_eq!(status, 200, "{page}");
     check_answer("get", "/v1/audit_log", &page);
     page["entries"].as_array().expect("a list").clone()
@@ -436,20 +450,20 @@ fn entries(desk: &Desk, query: &str) -> Vec<Value> {
 fn what_was_changed_and_refused_is_in_the_audit_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let kept = |settings: &mut Settings| settings.audit_log = Some(folder.path().join("log"));
-    let mut desk = whole_desk(kept);
-    let text = make(&desk, &json!({ "name": "ops", "scopes": ["users", "push"] }));
-    desk.json("GET", "/v1/users", "");
+    let mut test_api = whole_test_api(kept);
+    let text = make(&test_api, &json!({ "name": "ops", "scopes": ["users", "push"] }));
+    test_api.json("GET", "/v1/users", "");
     let put = ("PUT", "/v1/users/a%1Bb", r#"{"password": "s3cret-word"}"#);
-    assert_eq!(desk.send_as(&text, &[], put).0, 400);
+    assert_eq!(test_api.send_as(&text, &[], put).0, 400);
     let put = ("PUT", "/v1/users/bob", r#"{"password": "s3cret-word"}"#);
-    assert_eq!(desk.send_as(&text, &[], put).0, 200);
+    assert_eq!(test_api.send_as(&text, &[], put).0, 200);
     let push = r#"{"product": "shop", "all": true, "body": "s3cret-word"}"#;
     for _ in 0..5 {
-        assert_eq!(desk.send_as(&text, &[], ("POST", "/v1/pushes", push)).0, 200);
-        assert_eq!(desk.send_as(&text, &[], ("POST", "/v1/backup", "{}")).0, 403);
-        assert_eq!(desk.send_as("guessed", &[], ("GET", "/v1/tokens?a", "")).0, 401);
+        assert_eq!(test_api.send_as(&text, &[], ("POST", "/v1/pushes", push)).0, 200);
+        assert_eq!(test_api.send_as(&text, &[], ("POST", "/v1/backup", "{}")).0, 403);
+        assert_eq!(test_api.send_as("guessed", &[], ("GET", "/v1/tokens?a", "")).0, 401);
     }
-    let all = entries(&desk, "");
+    let all = entries(&test_api, "");
     let told: Vec<_> = all
         .iter()
         .map(|entry| {
@@ -489,18 +503,18 @@ fn what_was_changed_and_refused_is_in_the_audit_log() {
     let read = |folder: &Path| std::fs::read_to_string(folder.join("log/current.jsonl"));
     let file = read(folder.path()).expect("a file");
     assert!(!file.contains("s3cret") && !file.contains(&text) && !file.contains("guessed"));
-    assert_eq!(entries(&desk, "?token=ops&outcome=done&limit=1").len(), 1);
-    let (_, page) = desk.json("GET", "/v1/audit_log?limit=2", "");
+    assert_eq!(entries(&test_api, "?token=ops&outcome=done&limit=1").len(), 1);
+    let (_, page) = test_api.json("GET", "/v1/audit_log?limit=2", "");
     let next = page["next"].as_str().expect("there is more");
-    let rest = entries(&desk, &format!("?after={next}&limit=1000"));
+    let rest = entries(&test_api, &format!("?after={next}&limit=1000"));
     assert_eq!(rest.len(), all.len() - 2);
-    assert_eq!(desk.json("GET", "/v1/audit_log?outcome=bad", "").0, 400);
+    assert_eq!(test_api.json("GET", "/v1/audit_log?outcome=bad", "").0, 400);
     // Before the answer it is in the file: a kill of the process takes nothing of it.
-    desk.json("DELETE", "/v1/users/bob", "");
+    test_api.json("DELETE", "/v1/users/bob", "");
     assert!(read(folder.path()).expect("a file").contains("DELETE /v1/users/{user}"));
-    desk.stop();
-    let desk = whole_desk(kept);
-    assert_eq!(entries(&desk, "")[0]["action"], "DELETE /v1/users/{user}");
+    test_api.stop();
+    let test_api = whole_test_api(kept);
+    assert_eq!(entries(&test_api, "")[0]["action"], "DELETE /v1/users/{user}");
 }
 
 #[test]
@@ -510,7 +524,7 @@ fn a_change_is_done_and_kept_although_its_caller_is_gone() {
     let (began, begun) = std::sync::mpsc::sync_channel(1);
     let (go, gone) = std::sync::mpsc::sync_channel(1);
     let gone = Mutex::new(gone);
-    let desk = whole_desk(|settings| {
+    let test_api = whole_test_api(|settings| {
         settings.audit_log = Some(folder.path().to_owned());
         settings.backup = Arc::new(move |_| {
             began.send(()).expect("somebody waits");
@@ -518,7 +532,7 @@ fn a_change_is_done_and_kept_although_its_caller_is_gone() {
             Ok(7)
         });
     });
-    let addr = desk.running.as_ref().expect("runs").addrs()[0];
+    let addr = test_api.running.as_ref().expect("runs").addrs()[0];
     let mut stream = std::net::TcpStream::connect(addr).expect("connects");
     let body = r#"{"to": "/b"}"#;
     let request = format!(
@@ -530,24 +544,25 @@ fn a_change_is_done_and_kept_although_its_caller_is_gone() {
     begun.recv().expect("it is being done");
     drop(stream);
     // The API has seen a connection end when it says that it has one less: this one alone.
-    while !desk.send("GET", "/metrics", "").1.lines().any(|l| l == "holdline_api_connections 1") {
+    while !test_api.send("GET", "/metrics", "").1.lines().any(|l| l == "holdline_api_connections 1")
+    {
         std::thread::yield_now();
     }
     go.send(()).expect("somebody waits");
-    while entries(&desk, "").first().is_none_or(|entry| entry["action"] != "POST /v1/backup") {
+    while entries(&test_api, "").first().is_none_or(|entry| entry["action"] != "POST /v1/backup") {
         std::thread::yield_now();
     }
-    let entry = &entries(&desk, "")[0];
+    let entry = &entries(&test_api, "")[0];
     assert_eq!((&entry["outcome"], &entry["status"]), (&json!("done"), &json!(200)));
 }
 
 #[test]
 fn nothing_secret_of_a_webhook_is_told() {
-    let desk = whole_desk(|_| {});
-    let (_, text, _) = desk.send("GET", "/v1/webhooks", "");
+    let test_api = whole_test_api(|_| {});
+    let (_, text, _) = test_api.send("GET", "/v1/webhooks", "");
     assert!(text.contains("http://(hidden)@127.0.0.1:1/…"), "{text}");
     assert!(!text.contains("hook?"), "{text}");
-    let metrics = desk.send("GET", "/metrics", "").1;
+    let metrics = test_api.send("GET", "/metrics", "").1;
     assert!(!text.contains("s3cret") && !metrics.contains("s3cret"));
     let hook = whole_hook();
     assert!(!format!("{hook:?}").contains("s3cret"));
@@ -558,7 +573,7 @@ fn nothing_secret_of_a_webhook_is_told() {
         ..settings()
     };
     let feed = Feed::new(&settings.limits);
-    let control = Arc::clone(&desk.fake);
+    let control = Arc::clone(&test_api.fake);
     let told = start(settings, control, feed).map(drop).expect_err("no folder").to_string();
     assert!(told.contains("(hidden)") && !told.contains("s3cret"), "{told}");
 }
@@ -574,13 +589,13 @@ fn a_full_disk_is_counted_and_nobody_is_refused_for_it() {
     let page: Page = log.page(None, 1, &|_| true).expect("nothing");
     assert!(page.entries.is_empty() && !page.more);
     let folder = tempfile::tempdir().expect("a folder");
-    let desk = whole_desk(|settings| {
+    let test_api = whole_test_api(|settings| {
         settings.audit_log = Some(folder.path().join("log"));
         settings.api.audit_log_bytes_max = 2; // each entry wants a new file
     });
-    assert_eq!(desk.json("DELETE", "/v1/users/tills", "").0, 200);
+    assert_eq!(test_api.json("DELETE", "/v1/users/tills", "").0, 200);
     std::fs::remove_dir_all(folder.path().join("log")).expect("gone");
-    assert_eq!(desk.json("PUT", "/v1/users/tills", "").0, 200);
-    let metrics = desk.send("GET", "/metrics", "").1;
+    assert_eq!(test_api.json("PUT", "/v1/users/tills", "").0, 200);
+    let metrics = test_api.send("GET", "/metrics", "").1;
     assert!(metrics.lines().any(|line| line == "holdline_api_audit_log_lost_total 1"));
 }

@@ -1,14 +1,14 @@
 //! Clients, messages and retained messages over the API, and what the feed tells of them.
 
 use super::description::{check_answer, check_named};
-use super::hook::{Application, desk as hook_desk, ids};
+use super::hook::{Application, ids, test_api as hook_test_api};
 use super::stream::Client;
 use super::*;
 use model::event::{ClientEvent, ClientWhat};
 use model::ports::topics::{ClientState, SubscriptionState, TopicAnswer, TopicCommand};
-use model::presence::Version;
+use model::presence::PresenceVersion;
 use model::session::{Denial, Drop};
-use model::topic::{Publication, Qos, RetainHandling, Wish};
+use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use serde_json::json;
 
 fn state(name: &str) -> ClientState {
@@ -20,7 +20,7 @@ fn state(name: &str) -> ClientState {
         peer: Some(([192, 0, 2, 7], 50_123).into()),
         since_ms: NOW_MS,
         seen_ms: NOW_MS,
-        version: Version(7),
+        version: PresenceVersion(7),
         reason: None,
         keep_alive_s: 60,
         expiry_s: u32::MAX,
@@ -33,25 +33,25 @@ fn state(name: &str) -> ClientState {
     }
 }
 
-/// A desk whose broker answers by a script.
-fn desk(script: impl Fn(&TopicCommand) -> TopicAnswer + Send + Sync + 'static) -> Desk {
-    Desk::new(move |command| match command {
+/// A API of the test whose broker answers by a script.
+fn test_api(script: impl Fn(&TopicCommand) -> TopicAnswer + Send + Sync + 'static) -> TestApi {
+    TestApi::new(move |command| match command {
         Command::Topics(command) => Answer::Topics(script(command)),
         _ => Answer::Busy,
     })
 }
 
-fn asked(desk: &Desk) -> Vec<TopicCommand> {
+fn asked(test_api: &TestApi) -> Vec<TopicCommand> {
     let topics = |command| match command {
         Command::Topics(command) => command,
         other => panic!("{other:?}"),
     };
-    desk.asked().into_iter().map(topics).collect()
+    test_api.asked().into_iter().map(topics).collect()
 }
 
 #[test]
 fn clients_are_told_and_kicked() {
-    let desk = desk(|command| match command {
+    let test_api = test_api(|command| match command {
         TopicCommand::Clients { .. } => {
             TopicAnswer::Clients { clients: vec![state("a")], next: Some(u64::MAX) }
         }
@@ -63,7 +63,7 @@ fn clients_are_told_and_kicked() {
         _ => TopicAnswer::Refused("not asked for"),
     });
     let path = "/v1/clients?online=true&user=tills&prefix=a&after=7&limit=5";
-    let (status, told) = desk.json("GET", path, "");
+    let (status, told) = test_api.json("GET", path, "");
     assert_eq!((status, &told["next"]), (200, &json!("18446744073709551615")));
     check_answer("get", "/v1/clients", &told);
     let expected = TopicCommand::Clients {
@@ -73,18 +73,18 @@ fn clients_are_told_and_kicked() {
         after: Some(7),
         count: 5,
     };
-    assert_eq!(asked(&desk), [expected]);
-    let (_, told) = desk.json("GET", "/v1/clients/a%2Fb%20%C3%BC", "");
+    assert_eq!(asked(&test_api), [expected]);
+    let (_, told) = test_api.json("GET", "/v1/clients/a%2Fb%20%C3%BC", "");
     check_answer("get", "/v1/clients/{client}", &told);
     assert_eq!((&told["client_id"], &told["session_expiry_s"]), (&json!("a/b ü"), &json!(null)));
-    assert_eq!(desk.json("GET", "/v1/clients/x", "").1["error"]["code"], "unknown_client");
-    let (_, told) = desk.json("DELETE", "/v1/clients/a", "");
+    assert_eq!(test_api.json("GET", "/v1/clients/x", "").1["error"]["code"], "unknown_client");
+    let (_, told) = test_api.json("DELETE", "/v1/clients/a", "");
     check_answer("delete", "/v1/clients/{client}", &told);
     assert_eq!(told, json!({ "was_online": false }));
-    let (_, told) = desk.json("DELETE", "/v1/clients/a?session=true", "");
+    let (_, told) = test_api.json("DELETE", "/v1/clients/a?session=true", "");
     check_answer("delete", "/v1/clients/{client}", &told);
     assert_eq!(told, json!({ "dropped": true }));
-    assert_eq!(desk.json("DELETE", "/v1/clients/x?session=true", "").0, 404);
+    assert_eq!(test_api.json("DELETE", "/v1/clients/x?session=true", "").0, 404);
     let long = "x".repeat(300);
     for (path, expected) in [
         ("/v1/clients?limit=0", "1 to 1000"),
@@ -93,7 +93,7 @@ fn clients_are_told_and_kicked() {
         ("/v1/clients/a%00", "no U+0000"),
         (&*format!("/v1/clients/{long}"), "1 to 256 bytes"),
     ] {
-        let (status, told) = desk.json("GET", path, "");
+        let (status, told) = test_api.json("GET", path, "");
         let message = told["error"]["message"].as_str().expect("text");
         assert!(status == 400 && message.contains(expected), "{path}: {status} {message}");
     }
@@ -101,14 +101,14 @@ fn clients_are_told_and_kicked() {
 
 #[test]
 fn subscriptions_are_told_made_and_ended() {
-    let wish = || Wish {
+    let wish = || SubscriptionOptions {
         filter: "a/+/b".into(),
         qos: Qos::AtLeastOnce,
         no_local: true,
         retain_as_published: false,
         retain_handling: RetainHandling::SendIfNew,
     };
-    let desk = desk(move |command| match command {
+    let test_api = test_api(move |command| match command {
         TopicCommand::Subscriptions(_) => {
             let granted = Qos::AtMostOnce;
             let one = SubscriptionState { wish: wish(), granted, subscription_id: Some(9) };
@@ -119,47 +119,47 @@ fn subscriptions_are_told_made_and_ended() {
         _ => TopicAnswer::Done(false),
     });
     let path = |id: &str| format!("/v1/clients/{id}/subscriptions");
-    let (_, told) = desk.json("GET", &path("a"), "");
+    let (_, told) = test_api.json("GET", &path("a"), "");
     check_answer("get", &path("{client}"), &told);
     assert_eq!(told["subscriptions"][0]["retain_handling"], "send_if_new");
-    asked(&desk);
+    asked(&test_api);
     let body =
         r#"{"filter": "a/+/b", "qos": 1, "no_local": true, "retain_handling": "send_if_new"}"#;
-    let (_, told) = desk.json("POST", &path("a"), body);
+    let (_, told) = test_api.json("POST", &path("a"), body);
     check_answer("post", &path("{client}"), &told);
-    assert_eq!(asked(&desk), [TopicCommand::Subscribe("a".into(), wish())]);
-    assert_eq!(desk.json("POST", &path("x"), body).1["error"]["code"], "unknown_client");
-    let (status, told) = desk.json("POST", &path("full"), body);
+    assert_eq!(asked(&test_api), [TopicCommand::Subscribe("a".into(), wish())]);
+    assert_eq!(test_api.json("POST", &path("x"), body).1["error"]["code"], "unknown_client");
+    let (status, told) = test_api.json("POST", &path("full"), body);
     assert_eq!((status, &told["error"]["message"]), (409, &json!("too many")));
-    asked(&desk);
-    let (_, told) = desk.json("DELETE", &(path("a") + "?filter=a%2F%2B%2Fb"), "");
+    asked(&test_api);
+    let (_, told) = test_api.json("DELETE", &(path("a") + "?filter=a%2F%2B%2Fb"), "");
     assert_eq!(told["error"]["code"], "unknown_subscription");
-    assert_eq!(asked(&desk), [TopicCommand::Unsubscribe("a".into(), "a/+/b".into())]);
+    assert_eq!(asked(&test_api), [TopicCommand::Unsubscribe("a".into(), "a/+/b".into())]);
     for (body, expected) in [
         ("{}", "missing field `filter`"),
         (r#"{"filter": "a#"}"#, "`filter` has + only as"),
         (r#"{"filter": "a", "qos": 3}"#, "`qos` must be 0, 1 or 2"),
         (r#"{"filter": "a", "retain_handling": "no"}"#, "`retain_handling` must be"),
     ] {
-        let (status, told) = desk.json("POST", &path("a"), body);
+        let (status, told) = test_api.json("POST", &path("a"), body);
         let message = told["error"]["message"].as_str().expect("text");
         assert!(status == 400 && message.contains(expected), "{body}: {message}");
     }
-    assert_eq!(desk.json("DELETE", &path("a"), "").0, 400, "without a filter");
+    assert_eq!(test_api.json("DELETE", &path("a"), "").0, 400, "without a filter");
 }
 
 #[test]
 fn a_message_is_published_with_all_it_carries() {
-    let desk = desk(|_| TopicAnswer::Published { matched: true });
+    let test_api = test_api(|_| TopicAnswer::Published { matched: true });
     let body = json!({
         "topic": "a/b", "payload_base64": "AAE=", "qos": 2, "retain": true, "expiry_s": 60,
         "delay_s": 5, "content_type": "x", "response_topic": "r", "correlation_data": "c",
         "user_properties": [["k", "v"], ["k", "w"]],
     });
-    let (status, told) = desk.json("POST", "/v1/publish", &body.to_string());
+    let (status, told) = test_api.json("POST", "/v1/publish", &body.to_string());
     assert_eq!((status, &told), (200, &json!({ "matched": true })));
     check_answer("post", "/v1/publish", &told);
-    let asked = asked(&desk);
+    let asked = asked(&test_api);
     let TopicCommand::Publish { message, delay_s: 5 } = &asked[0] else { panic!("{asked:?}") };
     assert_eq!((message.topic(), message.payload()), ("a/b", &[0, 1][..]));
     assert_eq!((message.qos, message.retain), (Qos::ExactlyOnce, true));
@@ -171,19 +171,19 @@ fn a_message_is_published_with_all_it_carries() {
 
 #[test]
 fn a_list_is_checked_whole_and_answered_one_by_one() {
-    let desk = desk(|command| match command {
+    let test_api = test_api(|command| match command {
         TopicCommand::Publish { message, .. } if message.topic() == "b" => {
             TopicAnswer::Refused("not there")
         }
         _ => TopicAnswer::Published { matched: false },
     });
     let list = r#" [{"topic": "a", "payload": "1"}, {"topic": "b"}, {"topic": "c"}]"#;
-    let (status, told) = desk.json("POST", "/v1/publish", list);
+    let (status, told) = test_api.json("POST", "/v1/publish", list);
     assert_eq!(status, 200);
     check_answer("post", "/v1/publish", &told);
     assert_eq!(told["results"][0], json!({ "matched": false }));
     assert_eq!(told["results"][1]["error"], json!({ "code": "refused", "message": "not there" }));
-    let topics: Vec<_> = asked(&desk)
+    let topics: Vec<_> = asked(&test_api)
         .into_iter()
         .map(|command| match command {
             TopicCommand::Publish { message, .. } => message.topic().to_owned(),
@@ -206,14 +206,14 @@ fn a_list_is_checked_whole_and_answered_one_by_one() {
         (r#"{"topic": ""}"#, "`topic` has 1 to 1024 bytes"),
         (r#"{"topc": "a"}"#, "unknown field `topc`"),
     ] {
-        let (status, told) = desk.json("POST", "/v1/publish", body);
+        let (status, told) = test_api.json("POST", "/v1/publish", body);
         let message = told["error"]["message"].as_str().expect("text");
         assert!(status == 400 && message.contains(expected), "{expected}: {message}");
     }
     let large = format!(r#"{{"topic": "a", "payload": "{}"}}"#, "x".repeat(1024 * 1024));
-    let (status, told) = desk.json("POST", "/v1/publish", &large);
+    let (status, told) = test_api.json("POST", "/v1/publish", &large);
     assert_eq!((status, &told["error"]["code"]), (413, &json!("too_large")));
-    assert_eq!(asked(&desk), [], "nothing of it reaches a shard");
+    assert_eq!(asked(&test_api), [], "nothing of it reaches a shard");
 }
 
 fn message(topic: &str, payload: &[u8]) -> Arc<Publication> {
@@ -224,7 +224,7 @@ fn message(topic: &str, payload: &[u8]) -> Arc<Publication> {
 
 #[test]
 fn retained_messages_are_told_and_cleared() {
-    let desk = desk(|command| match command {
+    let test_api = test_api(|command| match command {
         TopicCommand::Retained { filter, .. } if &**filter == "none" => {
             TopicAnswer::Retained { messages: Vec::new(), more: false }
         }
@@ -235,25 +235,28 @@ fn retained_messages_are_told_and_cleared() {
         TopicCommand::ClearRetained(topic) => TopicAnswer::Done(&**topic != "none"),
         _ => TopicAnswer::Refused("not asked for"),
     });
-    let (_, told) = desk.json("GET", "/v1/retained?filter=a%2F%2B&after=a%2F0&limit=2", "");
+    let (_, told) = test_api.json("GET", "/v1/retained?filter=a%2F%2B&after=a%2F0&limit=2", "");
     check_answer("get", "/v1/retained", &told);
     assert_eq!((&told["next"], &told["messages"][0]["payload"]), (&json!("a/2"), &json!("on")));
     assert_eq!(told["messages"][0]["content_type"], "x");
     assert_eq!(told["messages"][1].get("payload"), None);
     let expected =
         TopicCommand::Retained { filter: "a/+".into(), after: Some("a/0".into()), count: 2 };
-    assert_eq!(asked(&desk), [expected]);
-    let (_, told) = desk.json("GET", "/v1/retained/a%2F1", "");
+    assert_eq!(asked(&test_api), [expected]);
+    let (_, told) = test_api.json("GET", "/v1/retained/a%2F1", "");
     check_answer("get", "/v1/retained/{topic}", &told);
-    assert_eq!(desk.json("GET", "/v1/retained/none", "").1["error"]["code"], "unknown_retained");
-    let (_, told) = desk.json("DELETE", "/v1/retained/a%2F1", "");
+    assert_eq!(
+        test_api.json("GET", "/v1/retained/none", "").1["error"]["code"],
+        "unknown_retained"
+    );
+    let (_, told) = test_api.json("DELETE", "/v1/retained/a%2F1", "");
     check_answer("delete", "/v1/retained/{topic}", &told);
-    assert_eq!(desk.json("DELETE", "/v1/retained/none", "").0, 404);
-    assert_eq!(desk.json("DELETE", "/v1/retained/a%2F%23", "").0, 400);
+    assert_eq!(test_api.json("DELETE", "/v1/retained/none", "").0, 404);
+    assert_eq!(test_api.json("DELETE", "/v1/retained/a%2F%23", "").0, 400);
 }
 
 fn happened_to(client_id: &str, what: ClientWhat) -> ClientEvent {
-    let (user, version) = (Some("tills".into()), model::presence::Version(9));
+    let (user, version) = (Some("tills".into()), model::presence::PresenceVersion(9));
     ClientEvent { at_ms: NOW_MS, client_id: client_id.into(), user, version, what }
 }
 
@@ -263,9 +266,9 @@ fn published(topic: &str) -> ClientEvent {
 
 #[test]
 fn a_stream_tells_what_happens_to_clients() {
-    let desk = Desk::new(|_| Answer::Busy);
-    let mut client = Client::open(&desk, "", None);
-    assert!(desk.feed.clients_wanted() && !desk.feed.messages_wanted());
+    let test_api = TestApi::new(|_| Answer::Busy);
+    let mut client = Client::open(&test_api, "", None);
+    assert!(test_api.feed.clients_wanted() && !test_api.feed.messages_wanted());
     let peer = ([192, 0, 2, 7], 1).into();
     let events = vec![
         happened_to("c", ClientWhat::Connected { protocol: "mqtt5", peer, resumed: true }),
@@ -277,8 +280,8 @@ fn a_stream_tells_what_happens_to_clients() {
         happened_to("c", ClientWhat::Unsubscribed { filter: "a".into() }),
         happened_to("c", ClientWhat::Dropped { why: Drop::QueueCount, count: 7 }),
     ];
-    desk.feed.publish(vec![offline()]);
-    assert_eq!(desk.feed.publish_clients(events), 0);
+    test_api.feed.publish(vec![offline()]);
+    assert_eq!(test_api.feed.publish_clients(events), 0);
     let told: Vec<_> = (0..8).map(|_| client.next().expect("an event")).collect();
     let expected = [
         "offline",
@@ -301,20 +304,24 @@ fn a_stream_tells_what_happens_to_clients() {
 
 #[test]
 fn a_stream_of_messages_has_those_on_its_topics() {
-    let desk = Desk::new(|_| Answer::Busy);
+    let test_api = TestApi::new(|_| Answer::Busy);
     let query = "?type=message_published&topic=a%2F%2B";
-    let mut client = Client::open(&desk, query, None);
-    assert!(desk.feed.messages_wanted() && !desk.feed.clients_wanted() && !desk.feed.wanted());
-    let mut other = Client::open(&desk, "?type=message_published&topic=b", None);
-    desk.feed.publish_clients(vec![published("b"), published("a/1"), published("$SYS/a")]);
+    let mut client = Client::open(&test_api, query, None);
+    assert!(
+        test_api.feed.messages_wanted()
+            && !test_api.feed.clients_wanted()
+            && !test_api.feed.wanted()
+    );
+    let mut other = Client::open(&test_api, "?type=message_published&topic=b", None);
+    test_api.feed.publish_clients(vec![published("b"), published("a/1"), published("$SYS/a")]);
     let (name, id, data) = client.next().expect("a message");
     assert_eq!((name.as_str(), id), ("message_published", format!("{NOW_MS}-m2")));
     assert_eq!(other.next().expect("a message").2["message"]["topic"], "b", "to each its own");
-    desk.feed.publish_clients(vec![published("b")]);
+    test_api.feed.publish_clients(vec![published("b")]);
     assert_eq!(other.next().expect("a message").1, format!("{NOW_MS}-m3"));
     check_named("ClientEvent", &data);
     assert_eq!((&data["message"]["topic"], &data["user"]), (&json!("a/1"), &json!("tills")));
-    let mut back = Client::open(&desk, query, Some("17-m1"));
+    let mut back = Client::open(&test_api, query, Some("17-m1"));
     let (name, _, data) = back.next().expect("a gap");
     assert_eq!((name.as_str(), &data), ("gap", &json!({ "lost": null })));
     for (query, expected) in [
@@ -322,7 +329,7 @@ fn a_stream_of_messages_has_those_on_its_topics() {
         ("?topic=a", "`topic` goes with"),
         ("?type=message_published&topic=a%23", "`filter` has + only"),
     ] {
-        let (status, told) = desk.json("GET", &format!("/v1/events{query}"), "");
+        let (status, told) = test_api.json("GET", &format!("/v1/events{query}"), "");
         let message = told["error"]["message"].as_str().expect("text");
         assert!(status == 400 && message.contains(expected), "{query}: {message}");
     }
@@ -361,19 +368,23 @@ fn a_sort_that_nobody_kept_is_a_gap_for_who_comes_back_to_it() {
 #[test]
 fn a_webhook_gets_events_of_clients_and_the_messages_it_names() {
     let application = Application::start();
-    let desk = hook_desk(&application, |settings| {
+    let test_api = hook_test_api(&application, |settings| {
         let words = ["client_connected", "session_ended", "message_published"];
         settings.webhooks[0].types = words.map(String::from).into();
         settings.webhooks[0].topics = vec!["a/#".into()];
     });
-    assert!(desk.feed.clients_wanted() && desk.feed.messages_wanted() && !desk.feed.wanted());
-    let _other = desk.feed.message_reader(vec!["b".into()]);
-    desk.feed.publish_clients(vec![published("b"), published("a/1")]);
+    assert!(
+        test_api.feed.clients_wanted()
+            && test_api.feed.messages_wanted()
+            && !test_api.feed.wanted()
+    );
+    let _other = test_api.feed.message_reader(vec!["b".into()]);
+    test_api.feed.publish_clients(vec![published("b"), published("a/1")]);
     let (signature, batch) = application.take(500);
     check_named("WebhookBody", &batch);
     assert!(!signature.is_empty() && ids(&batch) == [format!("{NOW_MS}-m2")]);
     assert_eq!(application.take(200).1, batch, "it is posted again until it is taken");
-    desk.feed.publish_clients(vec![happened_to("c", ClientWhat::SessionEnded)]);
+    test_api.feed.publish_clients(vec![happened_to("c", ClientWhat::SessionEnded)]);
     let (_, batch) = application.take(200);
     check_named("WebhookBody", &batch);
     assert_eq!(ids(&batch), [format!("{NOW_MS}-1")]);

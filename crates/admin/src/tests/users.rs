@@ -2,7 +2,7 @@
 
 use super::description::{check_answer, check_named};
 use super::*;
-use model::ports::users::{Rule, UserFault, UserOrder, UserState};
+use model::ports::users::{UserFault, UserOrder, UserRule, UserState};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -50,54 +50,54 @@ impl Users for Book {
     }
 }
 
-fn desk() -> (Desk, Arc<Book>) {
+fn test_api() -> (TestApi, Arc<Book>) {
     let book = Arc::new(Book::default());
     let users = Arc::clone(&book) as Arc<dyn Users>;
-    (Desk::with(Settings { users, ..settings() }, |_| Answer::Busy), book)
+    (TestApi::with(Settings { users, ..settings() }, |_| Answer::Busy), book)
 }
 
 #[test]
 fn a_user_is_made_changed_shown_and_removed() {
-    let (desk, book) = desk();
+    let (test_api, book) = test_api();
     let path = "/v1/users/a%2Fb";
     let body = json!({
         "password": "s3cret-word", "superuser": true,
         "rules": [{ "action": "publish", "filter": "a/%c/#" }, { "allow": false, "filter": "x" }],
     });
-    let (status, told) = desk.json("PUT", path, &body.to_string());
+    let (status, told) = test_api.json("PUT", path, &body.to_string());
     assert_eq!((status, &told["name"], &told["superuser"]), (200, &json!("a/b"), &json!(true)));
     check_answer("put", "/v1/users/{user}", &told);
     let expected = [
-        Rule { allow: true, publish: true, read: false, filter: "a/%c/#".into() },
-        Rule { allow: false, publish: true, read: true, filter: "x".into() },
+        UserRule { allow: true, publish: true, read: false, filter: "a/%c/#".into() },
+        UserRule { allow: false, publish: true, read: true, filter: "x".into() },
     ];
     assert_eq!(book.user("a/b").expect("is there").rules, expected);
-    let (_, told) = desk.json("PUT", path, r#"{"disabled": true}"#);
+    let (_, told) = test_api.json("PUT", path, r#"{"disabled": true}"#);
     assert_eq!((&told["superuser"], &told["disabled"]), (&json!(true), &json!(true)));
     assert_eq!(told["rules"].as_array().map(Vec::len), Some(2), "what is left out stays");
     assert_eq!(book.passwords.lock().expect("no panic")[1], None);
     for name in ["a", "c"] {
-        assert_eq!(desk.json("PUT", &format!("/v1/users/{name}"), "").0, 200);
+        assert_eq!(test_api.json("PUT", &format!("/v1/users/{name}"), "").0, 200);
     }
-    let (_, told) = desk.json("GET", "/v1/users?limit=2", "");
+    let (_, told) = test_api.json("GET", "/v1/users?limit=2", "");
     check_answer("get", "/v1/users", &told);
     assert_eq!((&told["users"][1]["name"], &told["next"]), (&json!("a/b"), &json!("a/b")));
-    let (_, told) = desk.json("GET", "/v1/users?limit=2&after=a%2Fb", "");
+    let (_, told) = test_api.json("GET", "/v1/users?limit=2&after=a%2Fb", "");
     assert_eq!((&told["users"][0]["name"], &told["next"]), (&json!("c"), &json!(null)));
-    let (_, text, _) = desk.send("GET", path, "");
+    let (_, text, _) = test_api.send("GET", path, "");
     check_answer("get", "/v1/users/{user}", &serde_json::from_str(&text).expect("JSON"));
     assert!(!text.contains("s3cret"), "{text}");
-    let (_, told) = desk.json("DELETE", path, "");
+    let (_, told) = test_api.json("DELETE", path, "");
     check_answer("delete", "/v1/users/{user}", &told);
     for method in ["GET", "DELETE"] {
-        let (status, told) = desk.json(method, path, "");
+        let (status, told) = test_api.json(method, path, "");
         assert_eq!((status, &told["error"]["code"]), (404, &json!("unknown_user")));
     }
 }
 
 #[test]
 fn what_the_book_does_not_take_is_told() {
-    let (desk, book) = desk();
+    let (test_api, book) = test_api();
     let long = "x".repeat(257);
     for (path, body, expected) in [
         (&*format!("/v1/users/{long}"), "{}", "1 to 256 bytes"),
@@ -114,7 +114,7 @@ fn what_the_book_does_not_take_is_told() {
         ),
         ("/v1/users/u", r#"{"admin": true}"#, "unknown field `admin`"),
     ] {
-        let (status, told) = desk.json("PUT", path, body);
+        let (status, told) = test_api.json("PUT", path, body);
         let message = told["error"]["message"].as_str().expect("text");
         assert!(status == 400 && message.contains(expected), "{body}: {status} {message}");
         check_named("Error", &told);
@@ -125,7 +125,7 @@ fn what_the_book_does_not_take_is_told() {
         (UserFault::StoreFailed, 503, "store_failed"),
     ] {
         *book.says.lock().expect("no panic") = Some(fault);
-        let (found, told) = desk.json("PUT", "/v1/users/u", "{}");
+        let (found, told) = test_api.json("PUT", "/v1/users/u", "{}");
         assert_eq!((found, &told["error"]["code"]), (status, &json!(code)));
     }
 }

@@ -13,7 +13,7 @@ use crate::hex;
 use file::DeadFile;
 use model::id::ProductKey;
 use sha2::{Digest, Sha256};
-use shelf::{Bounds, Letter, Shelf, Why};
+use shelf::{Bounds, DeadLetter, Shelf, Why};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -63,13 +63,13 @@ pub(crate) struct DeadTally {
 
 /// The dead letters of one webhook.
 pub(crate) struct DeadLetters {
-    desk: Mutex<Desk>,
+    state: Mutex<DeadLetterState>,
     pub(crate) tally: DeadTally,
     /// Somebody redelivers.
     is_lent: AtomicBool,
 }
 
-struct Desk {
+struct DeadLetterState {
     shelf: Shelf,
     file: DeadFile,
     /// The disk did not do what it was last asked.
@@ -80,7 +80,7 @@ struct Desk {
 #[derive(Default)]
 pub(crate) struct Page {
     /// Those that make sense: one that was damaged since the start is passed over.
-    pub(crate) letters: Vec<Letter>,
+    pub(crate) letters: Vec<DeadLetter>,
     /// Number of the last place that was looked at.
     pub(crate) last: u64,
     /// Whether there are letters behind it.
@@ -109,21 +109,25 @@ impl DeadLetters {
         }
         let (tally, is_lent) = (DeadTally::default(), AtomicBool::new(false));
         tally.show(&shelf);
-        Ok(DeadLetters { desk: Mutex::new(Desk { shelf, file, refuses: false }), tally, is_lent })
+        Ok(DeadLetters {
+            state: Mutex::new(DeadLetterState { shelf, file, refuses: false }),
+            tally,
+            is_lent,
+        })
     }
 
     /// Keeps events, each a text of JSON. Those that the disk does not take are counted.
     pub(crate) fn keep(&self, kept_ms: u64, why: Why, events: &[String]) {
-        let mut desk = self.lock();
-        let addition = desk.shelf.lines(kept_ms, why, events);
-        let end = desk.shelf.end();
-        let written = desk.file.write(end, &addition.text);
-        if desk.seen(written).is_some() {
-            let evicted = desk.shelf.add(addition);
-            desk.tidy();
+        let mut state = self.lock();
+        let addition = state.shelf.lines(kept_ms, why, events);
+        let end = state.shelf.end();
+        let written = state.file.write(end, &addition.text);
+        if state.seen(written).is_some() {
+            let evicted = state.shelf.add(addition);
+            state.tidy();
             self.tally.kept.fetch_add(events.len() as u64, Ordering::Relaxed);
             self.tally.evicted.fetch_add(evicted, Ordering::Relaxed);
-            self.tally.show(&desk.shelf);
+            self.tally.show(&state.shelf);
         } else {
             self.tally.refused.fetch_add(events.len() as u64, Ordering::Relaxed);
         }
@@ -131,12 +135,12 @@ impl DeadLetters {
 
     /// Letters after this number; nothing at the end.
     pub(crate) fn page(&self, after: u64, count: usize) -> io::Result<Option<Page>> {
-        let desk = self.lock();
-        let Some((place, last)) = desk.shelf.page(after, count, PAGE_BYTES_MAX) else {
+        let state = self.lock();
+        let Some((place, last)) = state.shelf.page(after, count, PAGE_BYTES_MAX) else {
             return Ok(None);
         };
-        let letters = shelf::letters(&desk.file.read(place)?);
-        Ok(Some(Page { letters, last, more: last < desk.shelf.newest() }))
+        let letters = shelf::letters(&state.file.read(place)?);
+        Ok(Some(Page { letters, last, more: last < state.shelf.newest() }))
     }
 
     /// How many there are.
@@ -157,22 +161,22 @@ impl DeadLetters {
     }
 
     fn end(&self, through: u64) -> io::Result<u64> {
-        let mut desk = self.lock();
-        let (line, end) = (desk.shelf.gone(through), desk.shelf.end());
-        let written = desk.file.write(end, &line);
+        let mut state = self.lock();
+        let (line, end) = (state.shelf.gone(through), state.shelf.end());
+        let written = state.file.write(end, &line);
         if let Err(error) = &written {
             tracing::warn!(%error, "the dead letters' file refuses");
         }
         written?;
-        let ended = desk.shelf.end_through(through, &line);
-        desk.tidy();
-        self.tally.show(&desk.shelf);
+        let ended = state.shelf.end_through(through, &line);
+        state.tidy();
+        self.tally.show(&state.shelf);
         Ok(ended)
     }
 
     /// Nothing panics half way through a change.
-    fn lock(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, DeadLetterState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -191,7 +195,7 @@ impl Drop for Lent<'_> {
     }
 }
 
-impl Desk {
+impl DeadLetterState {
     /// Logs when the disk begins to refuse, and when it does no more.
     fn seen<T>(&mut self, result: io::Result<T>) -> Option<T> {
         let refused = std::mem::replace(&mut self.refuses, result.is_err());

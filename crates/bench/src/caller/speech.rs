@@ -5,7 +5,7 @@
 
 use proto_miop::codec::frame::{self, Frame, Opcode};
 use proto_miop::codec::property::Props;
-use proto_miop::codec::record::Record;
+use proto_miop::codec::record::PushRecord;
 use std::io;
 
 /// Length of raw messages and of Reports' bodies, bytes.
@@ -149,7 +149,7 @@ fn hear_frame(
         Opcode::Msg => {
             let mut rest = frame.payload;
             while !rest.is_empty() {
-                let record = Record::read(&mut rest).map_err(odd)?;
+                let record = PushRecord::read(&mut rest).map_err(odd)?;
                 ids.push(record.id.to_be_bytes());
                 heard.pushes += 1;
             }
@@ -165,7 +165,7 @@ fn hear_frame(
     Ok(())
 }
 
-fn odd(fault: proto_miop::codec::Fault) -> io::Error {
+fn odd(fault: proto_miop::codec::FrameFault) -> io::Error {
     io::Error::other(format!("not MIOP: {}", fault.name()))
 }
 

@@ -46,7 +46,7 @@ struct Wanted {
 }
 
 /// Where the server is, and what is beside it.
-struct House {
+struct ServerUnderTest {
     port: u16,
     api: u16,
     redis: Option<Redis>,
@@ -90,8 +90,8 @@ fn one(wanted: Wanted) -> io::Result<PathBuf> {
     let folder = tempfile::tempdir()?;
     let has_redis = wanted.redis && wanted.stage == "exception" && wanted.target != "mosquitto";
     let redis = has_redis.then(|| Redis::start(folder.path())).transpose()?;
-    let house = House { port: free_port()?, api: free_port()?, redis };
-    let server = server(wanted, &house, folder.path())?;
+    let under_test = ServerUnderTest { port: free_port()?, api: free_port()?, redis };
+    let server = server(wanted, &under_test, folder.path())?;
     let words: Vec<&str> = server.iter().map(String::as_str).collect();
     let log = || std::fs::File::create(folder.path().join("log"));
     let mut child = clean(words[0])
@@ -100,22 +100,22 @@ fn one(wanted: Wanted) -> io::Result<PathBuf> {
         .stdout(log()?)
         .stderr(log()?)
         .spawn()?;
-    let done = listens(house.port).and_then(|()| {
+    let done = listens(under_test.port).and_then(|()| {
         let out = folder.path().join("runs");
-        load(wanted, &house, (&server, child.id()), &out)
+        load(wanted, &under_test, (&server, child.id()), &out)
     });
     let _ = child.kill(); // an error says that a stage has ended it
     let _ = child.wait();
     end_all(folder.path());
     done?;
-    keep(wanted, house.redis.as_ref(), &folder.path().join("runs"))
+    keep(wanted, under_test.redis.as_ref(), &folder.path().join("runs"))
 }
 
 /// The command that starts a server.
-fn server(wanted: Wanted, house: &House, folder: &Path) -> io::Result<Vec<String>> {
+fn server(wanted: Wanted, under_test: &ServerUnderTest, folder: &Path) -> io::Result<Vec<String>> {
     let file = folder.join("server.conf");
     let path = |path: &Path| path.display().to_string();
-    let port = house.port;
+    let port = under_test.port;
     if wanted.target == "mosquitto" {
         let program = Kind::Mosquitto.program();
         let program = program.ok_or_else(|| io::Error::other("mosquitto is not installed"))?;
@@ -127,7 +127,7 @@ fn server(wanted: Wanted, house: &House, folder: &Path) -> io::Result<Vec<String
         return Ok(vec![path(&program), "-c".to_owned(), path(&file)]);
     }
     let protocol = if wanted.target == "holdline-mqtt" { "mqtt" } else { "miop" };
-    let directory = house.redis.as_ref().map_or_else(String::new, |redis| {
+    let directory = under_test.redis.as_ref().map_or_else(String::new, |redis| {
         format!("\n[presence]\ndirectory = \"redis://127.0.0.1:{}\"\n", redis.port)
     });
     let text = format!(
@@ -136,7 +136,7 @@ fn server(wanted: Wanted, house: &House, folder: &Path) -> io::Result<Vec<String
          token = \"{TOKEN}\"\n\n[limits]\n\
          connections_max = {}\nbinds_per_s = 1000000\n\n[products.demo]\napp_id = 1\n\
          anonymous = \"loopback\"\nheartbeat_min_s = 5\n{directory}",
-        house.api,
+        under_test.api,
         wanted.clients + 2_000
     );
     std::fs::write(&file, text)?;
@@ -177,11 +177,11 @@ fn listens(port: u16) -> io::Result<()> {
 /// Runs the stage.
 fn load(
     wanted: Wanted,
-    house: &House,
+    under_test: &ServerUnderTest,
     (server, pid): (&[String], u32),
     out: &Path,
 ) -> io::Result<()> {
-    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, house.port));
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, under_test.port));
     let url = match wanted.target {
         "holdline-miop" => format!("miop://stage:demo@{at}/"),
         _ => format!("mqtt://{at}"),
@@ -202,9 +202,9 @@ fn load(
         }
         _ => command.args(["--clients", &count, "--start", &server.join(" ")]),
     };
-    if let Some(redis) = &house.redis {
-        listens(house.api)?;
-        let api = format!("http://127.0.0.1:{}", house.api);
+    if let Some(redis) = &under_test.redis {
+        listens(under_test.api)?;
+        let api = format!("http://127.0.0.1:{}", under_test.api);
         let address = format!("127.0.0.1:{}", redis.port);
         command.args(["--api", &api, "--token", TOKEN, "--metrics", &format!("{api}/metrics")]);
         command.args(["--redis", &address, "--redis-pid", &redis.pid().to_string()]);

@@ -13,13 +13,15 @@ use base::time::{Instant, Now};
 use broker::{Broker, Effects, Settings, routes};
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
-use model::ports::access::Open;
-use model::session::{Connect, SessionDelivery, SessionRequest, Subscribe, Unsubscribe};
-use model::topic::{Publication, Qos, RetainHandling, Wish};
+use model::ports::access::AllowAll;
+use model::session::{
+    ConnectRequest, SessionDelivery, SessionRequest, SubscribeRequest, UnsubscribeRequest,
+};
+use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use serde_json::json;
 use std::io;
 use std::sync::Arc;
-use testkit::log::{MemoryLog, Options};
+use testkit::log::{LogOptions, MemoryLog};
 
 const WALL_MS: u64 = 1_800_000_000_000;
 
@@ -47,7 +49,7 @@ pub fn run(scale: Scale) -> io::Result<Outcome> {
         let ms = shard.publish(a, "dev/1/in", Qos::AtMostOnce);
         told(&format!("publish to one of {filters} with identifiers, {kind}"), ms);
         let all = wishes(filters).into_iter().map(|wish| wish.filter).collect();
-        let packet = Unsubscribe { session: a.1, id: 2, filters: all };
+        let packet = UnsubscribeRequest { session: a.1, id: 2, filters: all };
         let ms = shard.ask(a.0, SessionRequest::Unsubscribe(Box::new(packet)));
         told(&format!("UNSUBSCRIBE of {filters} filters, {kind}"), ms);
         shard.subscribe(a, wishes(filters), None);
@@ -98,14 +100,14 @@ impl Shard {
             limits: Arc::new(limits),
             hash_key: key,
             home: key,
-            access: Arc::new(Open),
-            summary: routes::Summary::new(1, key),
+            access: Arc::new(AllowAll),
+            summary: routes::RouteSummary::new(1, key),
             exclusives: Arc::default(),
             rewrites: None,
             auto_subscribes: None,
             seed: 7,
         });
-        let log = MemoryLog::new(Options { now_s: now.unix_s(), ..Options::default() });
+        let log = MemoryLog::new(LogOptions { now_s: now.unix_s(), ..LogOptions::default() });
         Shard { broker, fx: Effects::default(), log, now, conns: 0, longest: 0 }
     }
 
@@ -165,10 +167,10 @@ impl Shard {
     fn subscribe(
         &mut self,
         (conn, session): (ConnRef, SessionRef),
-        wishes: Vec<Wish>,
+        wishes: Vec<SubscriptionOptions>,
         subscription_id: Option<u32>,
     ) -> f64 {
-        let packet = Subscribe { session, id: 1, subscription_id, wishes };
+        let packet = SubscribeRequest { session, id: 1, subscription_id, wishes };
         self.ask(conn, SessionRequest::Subscribe(Box::new(packet)))
     }
 
@@ -196,8 +198,8 @@ impl Shard {
     }
 }
 
-fn connect(id: &str, expiry_s: u32) -> Connect {
-    Connect {
+fn connect(id: &str, expiry_s: u32) -> ConnectRequest {
+    ConnectRequest {
         protocol: "mqtt5",
         client_id: id.into(),
         clean_start: false,
@@ -223,13 +225,13 @@ fn leave(session: SessionRef) -> SessionRequest {
     SessionRequest::Leave { session, with_will: false, expiry_s: None }
 }
 
-fn wish(filter: String, qos: Qos) -> Wish {
+fn wish(filter: String, qos: Qos) -> SubscriptionOptions {
     let (no_local, retain_as_published) = (false, false);
     let (filter, retain_handling) = (filter.into(), RetainHandling::Send);
-    Wish { filter, qos, no_local, retain_as_published, retain_handling }
+    SubscriptionOptions { filter, qos, no_local, retain_as_published, retain_handling }
 }
 
-fn wishes(count: u32) -> Vec<Wish> {
+fn wishes(count: u32) -> Vec<SubscriptionOptions> {
     (0..count).map(|n| wish(format!("dev/{n}/in"), Qos::AtLeastOnce)).collect()
 }
 

@@ -5,7 +5,7 @@
 //! answer that there is no reading now it is asked for again.
 
 use super::entries::timeline_of;
-use super::tickets::Promise;
+use super::tickets::PendingCall;
 use crate::Broker;
 use crate::effects::Effects;
 use crate::retained::decode;
@@ -42,7 +42,7 @@ impl Broker {
             count_max: PAGE_COUNT,
             bytes_max: PAGE_BYTES,
         };
-        self.ask_log(Promise::Bodies(key, seq), Call::Read(Read::Pull(pull)), fx);
+        self.ask_log(PendingCall::Bodies(key, seq), Call::Read(Read::Pull(pull)), fx);
     }
 
     /// A page came, or did not.

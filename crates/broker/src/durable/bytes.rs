@@ -1,4 +1,4 @@
-//! Putting texts at the end, as [`base::bytes::Reader::text`] takes them off the front.
+//! Putting texts at the end, as [`base::bytes::ByteReader::text`] takes them off the front.
 
 /// Appends bytes with their length, at most 65,535 of them.
 pub(super) fn text(text: &[u8], out: &mut Vec<u8>) {

@@ -13,8 +13,8 @@
 //! start; what makes no sense is `None`.
 
 use super::bytes::text;
-use crate::letter::OldPlace;
-use base::bytes::Reader;
+use crate::peer_message::OldPlace;
+use base::bytes::ByteReader;
 use base::hash::HashKey;
 use model::timeline::{Space, TimelineId};
 use model::topic::{Qos, SubscriptionIds};
@@ -112,7 +112,7 @@ impl Said {
     }
 
     pub fn decode(bytes: &[u8]) -> Option<Said> {
-        let mut from = Reader::of(VERSION, bytes)?;
+        let mut from = ByteReader::of(VERSION, bytes)?;
         match from.byte()? {
             0 => {
                 let flags = from.flags(QOS | RETAIN | MOVED)?;

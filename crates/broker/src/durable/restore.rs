@@ -9,11 +9,11 @@ use super::entries::{Said, low_half, timeline_of};
 use super::rows::{self, SessionRow, SubscriptionRow};
 use crate::Broker;
 use crate::effects::Effects;
-use crate::letter::OldPlace;
 use crate::message::keep::stub_of;
 use crate::message::queue::{Release, id_of};
 use crate::message::shared::share_of;
 use crate::message::subscribe::SHARE;
+use crate::peer_message::OldPlace;
 use crate::retained::decode;
 use crate::session::record::{Inbound, InboundState, Share};
 use base::slab::Key;
@@ -85,9 +85,9 @@ impl Broker {
         let online = restoring.owners.values().filter(|owner| owner.online);
         let online: BTreeSet<Key> = online.map(|owner| owner.key).collect();
         if !restoring.unreadable {
-            restoring.strays.into_iter().for_each(|write| self.chore(write, fx));
+            restoring.strays.into_iter().for_each(|write| self.retry_write(write, fx));
             for timeline in restoring.lost {
-                self.chore(Write::Forget(timeline), fx);
+                self.retry_write(Write::Forget(timeline), fx);
             }
         }
         self.removals.extend(restoring.over);

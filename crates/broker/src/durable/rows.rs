@@ -13,7 +13,7 @@
 use super::bytes::text;
 use crate::retained::row;
 use crate::session::record::Session;
-use base::bytes::Reader;
+use base::bytes::ByteReader;
 use base::hash::HashKey;
 use model::session::Will;
 use model::topic::Qos;
@@ -82,7 +82,7 @@ impl SessionRow {
     }
 
     pub fn decode(bytes: &[u8]) -> Option<SessionRow> {
-        let mut from = Reader::of(VERSION, bytes)?;
+        let mut from = ByteReader::of(VERSION, bytes)?;
         let flags = from.flags(ONLINE | HAS_USER | BRIDGE)?;
         let row = SessionRow {
             online: flags & ONLINE != 0,
@@ -120,7 +120,7 @@ impl SubscriptionRow {
     }
 
     pub fn decode(bytes: &[u8]) -> Option<SubscriptionRow> {
-        let mut from = Reader::of(VERSION, bytes)?;
+        let mut from = ByteReader::of(VERSION, bytes)?;
         let row = SubscriptionRow {
             options: from.byte()?,
             subscription_id: Some(from.u32()?).filter(|&id| id != 0),
@@ -151,7 +151,7 @@ pub(crate) fn will_row(will: &Will, due_s: u32) -> Box<[u8]> {
 
 /// The will of a row, and when it is due.
 pub(crate) fn will_of(bytes: &[u8]) -> Option<(Will, u32)> {
-    let mut from = Reader::of(VERSION, bytes)?;
+    let mut from = ByteReader::of(VERSION, bytes)?;
     let flags = from.flags(QOS | RETAIN)?;
     let (delay_s, expiry_s, due_s) = (from.u32()?, from.u32()?, from.u32()?);
     let mut message = row::decode(from.rest())?;

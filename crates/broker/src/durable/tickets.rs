@@ -1,6 +1,6 @@
 //! What was asked of the log, until it answers.
 //!
-//! Every call bears a ticket, every ticket holds a promise: what is to happen when the call is
+//! Every call bears a ticket, every ticket holds a pending call: what is to happen when the call is
 //! completed. The log completes every ticket once.
 
 use super::retaining::Retaining;
@@ -16,7 +16,7 @@ use model::ports::log::{Call, Completion, StoreError, Ticket, Write};
 use std::collections::VecDeque;
 
 /// What a call was for.
-pub(crate) enum Promise {
+pub(crate) enum PendingCall {
     /// A message stands in the timelines of sessions.
     Kept(Box<Kept>),
     /// Something that an answer waits for.
@@ -40,14 +40,14 @@ pub(crate) enum Promise {
     /// The row of a topic's retained message; refused, it is written as it is by then.
     Retained(Box<str>),
     /// Something nobody waits for; refused, it is tried again.
-    Chore(Box<Write>),
+    Retry(Box<Write>),
 }
 
 /// Tickets given and not completed.
 #[derive(Default)]
 pub(crate) struct Tickets {
     first: Ticket,
-    open: VecDeque<Option<Promise>>,
+    open: VecDeque<Option<PendingCall>>,
     len: usize,
 }
 
@@ -68,28 +68,28 @@ impl Tickets {
         self.len < most
     }
 
-    fn give(&mut self, promise: Promise) -> Ticket {
+    fn give(&mut self, pending: PendingCall) -> Ticket {
         self.len += 1;
-        self.open.push_back(Some(promise));
+        self.open.push_back(Some(pending));
         self.first + self.open.len() as Ticket - 1
     }
 
-    fn take(&mut self, ticket: Ticket) -> Option<Promise> {
+    fn take(&mut self, ticket: Ticket) -> Option<PendingCall> {
         let at = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
-        let promise = self.open.get_mut(at)?.take()?;
+        let pending = self.open.get_mut(at)?.take()?;
         self.len -= 1;
         while matches!(self.open.front(), Some(None)) {
             self.open.pop_front();
             self.first += 1;
         }
-        Some(promise)
+        Some(pending)
     }
 }
 
 impl Broker {
     /// Hands a call to the log.
-    pub(crate) fn ask_log(&mut self, promise: Promise, call: Call, fx: &mut Effects) {
-        let ticket = self.tickets.give(promise);
+    pub(crate) fn ask_log(&mut self, pending: PendingCall, call: Call, fx: &mut Effects) {
+        let ticket = self.tickets.give(pending);
         fx.calls.push((ticket, call));
     }
 
@@ -97,60 +97,64 @@ impl Broker {
     pub fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
         self.units.begin();
         let (ticket, result) = completion;
-        let promise = self.tickets.take(ticket);
-        if never!(promise.is_none(), "ticket {ticket} was completed twice or never given") {
+        let pending = self.tickets.take(ticket);
+        if never!(pending.is_none(), "ticket {ticket} was completed twice or never given") {
             return;
         }
-        let Some(promise) = promise else { return };
+        let Some(pending) = pending else { return };
         if result.is_err() {
             fx.counters.count(Counter::StoreFailures);
         }
         self.log_failed |= result == Err(StoreError::Failed);
-        match promise {
-            Promise::Kept(kept) => self.kept(now, *kept, result, fx),
-            Promise::Counted(wait) => {
+        match pending {
+            PendingCall::Kept(kept) => self.kept(now, *kept, result, fx),
+            PendingCall::Counted(wait) => {
                 let result = result.map(|_| ()).map_err(crate::message::waits::denial);
                 self.arrived(now, wait, result, fx);
             }
-            Promise::Marked(key, id, wait) => self.marked(now, (key, id, wait), result, fx),
-            Promise::Released(key, id) => self.release_written(now, (key, id), result, fx),
-            Promise::Unmarked(key, id) => self.unmarked(now, (key, id), result, fx),
-            Promise::Welcome(welcome) => self.welcome_written(now, *welcome, result.is_ok(), fx),
-            Promise::Granted(granting, at) => {
+            PendingCall::Marked(key, id, wait) => self.marked(now, (key, id, wait), result, fx),
+            PendingCall::Released(key, id) => self.release_written(now, (key, id), result, fx),
+            PendingCall::Unmarked(key, id) => self.unmarked(now, (key, id), result, fx),
+            PendingCall::Welcome(welcome) => {
+                self.welcome_written(now, *welcome, result.is_ok(), fx)
+            }
+            PendingCall::Granted(granting, at) => {
                 let result = result.map(|_| ()).map_err(crate::message::waits::denial);
                 self.granted(now, (granting, at), result, fx);
             }
-            Promise::Bodies(key, seq) => self.bodies_came(now, (key, seq), result, fx),
-            Promise::Given(key, seq) => self.given_came(now, (key, seq), result, fx),
-            Promise::Retaining(retaining) => self.retained_answered(now, *retaining, result, fx),
-            Promise::Retained(topic) => self.retained_written(now, topic, result, fx),
-            Promise::Chore(write) => self.chore_done(now, *write, result, fx),
+            PendingCall::Bodies(key, seq) => self.bodies_came(now, (key, seq), result, fx),
+            PendingCall::Given(key, seq) => self.given_came(now, (key, seq), result, fx),
+            PendingCall::Retaining(retaining) => {
+                self.retained_answered(now, *retaining, result, fx)
+            }
+            PendingCall::Retained(topic) => self.retained_written(now, topic, result, fx),
+            PendingCall::Retry(write) => self.retry_write_done(now, *write, result, fx),
         }
     }
 }
 
-const _: () = assert!(size_of::<Promise>() <= 40);
+const _: () = assert!(size_of::<PendingCall>() <= 40);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_promise_is_kept_once_whatever_the_order() {
+    fn a_pending_is_kept_once_whatever_the_order() {
         let mut tickets = Tickets::default();
-        let promise = |n: u32| Promise::Retained(n.to_string().into());
-        let given: Vec<Ticket> = (0..4).map(|n| tickets.give(promise(n))).collect();
+        let pending = |n: u32| PendingCall::Retained(n.to_string().into());
+        let given: Vec<Ticket> = (0..4).map(|n| tickets.give(pending(n))).collect();
         assert_eq!((&given[..], tickets.len()), (&[0, 1, 2, 3][..], 4));
         for (at, left) in [(2, 3), (0, 2), (1, 1), (3, 0)] {
             let name = match tickets.take(given[at]) {
-                Some(Promise::Retained(name)) => name,
+                Some(PendingCall::Retained(name)) => name,
                 _ => panic!("{at} was promised"),
             };
             assert_eq!((&*name, tickets.len()), (&*at.to_string(), left));
             assert!(tickets.take(given[at]).is_none(), "{at} again");
         }
         assert!(tickets.take(4).is_none() && tickets.open.is_empty());
-        assert_eq!(tickets.give(promise(9)), 4, "no number is given twice");
+        assert_eq!(tickets.give(pending(9)), 4, "no number is given twice");
     }
 
     #[test]

@@ -12,7 +12,7 @@
 use super::queue::{Awaited, Release};
 use crate::Broker;
 use crate::durable::entries::{Said, timeline_of};
-use crate::durable::tickets::Promise;
+use crate::durable::tickets::PendingCall;
 use crate::effects::Effects;
 use base::slab::Key;
 use base::time::Now;
@@ -125,7 +125,7 @@ impl Broker {
             body: Box::default(),
         });
         let append = Write::Append(Append { message, to: vec![timeline], once: None });
-        self.ask_log(Promise::Released(key, id), Call::Write(append), fx);
+        self.ask_log(PendingCall::Released(key, id), Call::Write(append), fx);
     }
 
     /// The log knows that the client has it, or is asked again. Until it knows nothing is said:

@@ -5,7 +5,7 @@
 //! number that makes the repetition harmless, instead of losing them.
 
 use super::queue::Entry;
-use super::route::Opening;
+use super::route::PendingAnswer;
 use super::waits::{Origin, Wait, receipt_of};
 use crate::Broker;
 use crate::effects::Effects;
@@ -36,12 +36,12 @@ impl Broker {
         after: After,
         fx: &mut Effects,
     ) {
-        let mut opening = Opening::of(Origin::Server);
+        let mut pending_answer = PendingAnswer::of(Origin::Server);
         if number != 0 {
             let high = self.settings.home.of(&[ONCE, &number.to_le_bytes()]);
-            opening.once = u128::from(high) << 64 | u128::from(number);
+            pending_answer.once = u128::from(high) << 64 | u128::from(number);
         }
-        match self.publish_for(now, message, opening, fx) {
+        match self.publish_for(now, message, pending_answer, fx) {
             Some(wait) => _ = self.afterwards.insert(wait, after),
             None => self.after(now, after, None, fx),
         }
@@ -66,7 +66,7 @@ impl Broker {
             After::Moved(key, entry) => self.offer_answered(now, (key, *entry), why, fx),
             // Those that were refused stay for the next start.
             After::Row(..) if why.is_some() => {}
-            After::Row(table, key) => self.chore(Write::Delete { table, key }, fx),
+            After::Row(table, key) => self.retry_write(Write::Delete { table, key }, fx),
         }
     }
 }

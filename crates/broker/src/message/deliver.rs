@@ -29,7 +29,7 @@ impl Broker {
     /// Sends what may be sent, and goes on with retained messages.
     pub(crate) fn pump(&mut self, now: Now, key: Key, fx: &mut Effects) {
         self.pump_queue(now, key, fx);
-        self.walk_on(now, key, super::walk::LOOKS_MAX, fx);
+        self.replay_on(now, key, super::replay::LOOKS_MAX, fx);
         self.rest(key);
     }
 

@@ -8,7 +8,7 @@
 //! whose packet identifier is to be marked waits for that, and goes in a way that makes a
 //! repetition after a crash harmless.
 
-use super::route::Opening;
+use super::route::PendingAnswer;
 use super::waits::Origin;
 use crate::Broker;
 use crate::durable::tickets::Tickets;
@@ -151,17 +151,17 @@ impl Broker {
     pub(crate) fn line_up(
         &mut self,
         message: &Arc<Publication>,
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
-        let (once, mark) = (opening.once, opening.mark);
+        let (once, mark) = (pending_answer.once, pending_answer.mark);
         let mut fan_out = FanOut { message: message.clone(), from: 0, wait: None, once, mark };
         if self.fan_outs.bytes + fan_out.bytes() > self.fan_outs.bytes_max {
-            opening.error = Some(Denial::Busy);
+            pending_answer.error = Some(Denial::Busy);
             return fx.counters.dropped(Drop::Busy, 1);
         }
         if message.qos != Qos::AtMostOnce {
-            fan_out.wait = self.one_more(opening);
+            fan_out.wait = self.one_more(pending_answer);
             if fan_out.wait.is_none() {
                 return;
             }
@@ -178,14 +178,14 @@ impl Broker {
             let mut rest = None;
             if result.is_ok() {
                 let mut found = std::mem::take(&mut self.hits);
-                let mut opening = Opening::of(Origin::Server);
-                (opening.wait, opening.once) = (fan_out.wait, fan_out.once);
+                let mut pending_answer = PendingAnswer::of(Origin::Server);
+                (pending_answer.wait, pending_answer.once) = (fan_out.wait, fan_out.once);
                 let message = fan_out.message.clone();
                 rest = self.find_slice(&message, (fan_out.from, left), &mut found);
-                self.hand_out(now, &message, &found, &mut opening, fx);
+                self.hand_out(now, &message, &found, &mut pending_answer, fx);
                 left = left.saturating_sub(found.numbers.len().max(1));
                 self.hits = found;
-                result = opening.error.map_or(Ok(()), Err);
+                result = pending_answer.error.map_or(Ok(()), Err);
             }
             match (rest, fan_out.wait) {
                 (Some(from), wait) => {

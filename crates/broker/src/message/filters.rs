@@ -6,11 +6,13 @@
 //! session's own record has the form's number and the options, and a match names the client.
 //! Invariant: a session holds a filter once.
 
-use crate::routes::{Elsewhere, FilterRef, FormId, Hit, Place, Refused, Routes, Summary};
+use crate::routes::{
+    Elsewhere, FilterRef, FilterRefused, FormId, Hit, RoutePlace, RouteSummary, Routes,
+};
 use crate::session::record::Session;
 use crate::session::registry::Registry;
 use model::id::ShardId;
-use model::topic::{Qos, Wish};
+use model::topic::{Qos, SubscriptionOptions};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -43,7 +45,7 @@ pub(crate) enum Holder {
 }
 
 /// The options of a wish.
-pub(crate) fn options_of(wish: &Wish) -> u8 {
+pub(crate) fn options_of(wish: &SubscriptionOptions) -> u8 {
     let bit = |on: bool, bit: u8| if on { bit } else { 0 };
     wish.qos as u8
         | bit(wish.no_local, option::NO_LOCAL)
@@ -114,8 +116,9 @@ impl Hits {
     }
 }
 
-/// What a walk of retained messages knows a filter by: a form has one number whatever its options.
-pub(crate) fn walk_number(number: u32) -> RangeInclusive<u32> {
+/// What a replay of retained messages knows a filter by: a form has one number whatever its
+/// options.
+pub(crate) fn replay_number(number: u32) -> RangeInclusive<u32> {
     match form_of(number) {
         Some(form) => number_of_form(form, 0)..=number_of_form(form, u8::MAX),
         None => number..=number,
@@ -130,7 +133,7 @@ pub(crate) struct Filters {
 }
 
 impl Filters {
-    pub fn new(summary: &Arc<Summary>, shard: ShardId) -> Filters {
+    pub fn new(summary: &Arc<RouteSummary>, shard: ShardId) -> Filters {
         let routes = Routes::new(summary, shard, FORMS_MAX);
         Filters { routes, groups: 0, forms: 0 }
     }
@@ -171,7 +174,7 @@ impl Filters {
         (slot, options): (u32, u8),
         durable: bool,
         known: Option<(u32, u8)>,
-    ) -> Result<u32, Refused> {
+    ) -> Result<u32, FilterRefused> {
         let lasting = lasts(options, durable);
         let Some((number, before)) = known else {
             let place =
@@ -227,7 +230,7 @@ impl Filters {
     }
 
     /// A shared group wants what matches.
-    pub fn hold_group(&mut self, filter: &str, group: u32) -> Result<(), Refused> {
+    pub fn hold_group(&mut self, filter: &str, group: u32) -> Result<(), FilterRefused> {
         let number = GROUP | u64::from(group);
         self.routes.subscribe(filter, "", number, true)?;
         self.groups += 1;
@@ -292,13 +295,13 @@ impl Filters {
         self.routes.subscriptions() - self.groups + self.forms
     }
 
-    fn enter(&mut self, place: Place, options: u8) -> u32 {
+    fn enter(&mut self, place: RoutePlace, options: u8) -> u32 {
         match place {
-            Place::Table(FilterRef(number)) => {
+            RoutePlace::Table(FilterRef(number)) => {
                 debug_assert!(number & FORM == 0, "the table has room for fewer");
                 number
             }
-            Place::Form(form) => {
+            RoutePlace::Form(form) => {
                 self.forms += 1;
                 number_of_form(form, options)
             }
@@ -345,7 +348,7 @@ mod tests {
     #[test]
     fn a_filter_with_ones_own_name_is_a_form_and_leads_to_its_session() {
         let key = HashKey::new(1, 2);
-        let mut filters = Filters::new(&Summary::new(1, key), ShardId(0));
+        let mut filters = Filters::new(&RouteSummary::new(1, key), ShardId(0));
         let mut sessions = Registry::new(key, 10);
         for id in ["c1", "c2"] {
             let at = sessions.insert(id).expect("there is room");

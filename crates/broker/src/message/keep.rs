@@ -9,9 +9,9 @@ use super::queue::{ASKED_BYTES, Entry, QUEUE_BYTES};
 use super::waits::denial;
 use crate::Broker;
 use crate::durable::entries::{Label, Said, low_half, timeline_of};
-use crate::durable::tickets::Promise;
+use crate::durable::tickets::PendingCall;
 use crate::effects::Effects;
-use crate::letter::Letter;
+use crate::peer_message::PeerMessage;
 use crate::retained::row;
 use base::slab::Key;
 use base::time::Now;
@@ -59,7 +59,7 @@ impl Broker {
         }
         if let (true, None, Some(wait)) = (to.is_empty(), kept.mark, kept.wait) {
             let number = super::waits::receipt_of(wait);
-            self.refusals.push(Letter::Receipt { number, result: Ok(false) });
+            self.refusals.push(PeerMessage::Receipt { number, result: Ok(false) });
         }
         for key in to {
             let Some(session) = self.sessions.at(key) else { continue };
@@ -95,7 +95,7 @@ impl Broker {
             }
         }
         let append = Write::Append(Append { message, to, once });
-        self.ask_log(Promise::Kept(Box::new(kept)), Call::Write(append), fx);
+        self.ask_log(PendingCall::Kept(Box::new(kept)), Call::Write(append), fx);
     }
 
     /// The label of a message in this shape.

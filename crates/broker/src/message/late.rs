@@ -12,7 +12,7 @@ use super::newcomers::Verdict;
 use super::queue::Entry;
 use crate::Broker;
 use crate::effects::Effects;
-use crate::letter::{Asker, LastWanted, LateWord, Letter};
+use crate::peer_message::{Asker, LastWanted, LateWord, PeerMessage};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
@@ -23,13 +23,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pages that are remembered, a shard: as many as may be given out while a letter is on its way.
+/// Pages that are remembered, a shard: as many as may be given out while a peer message is on its
+/// way.
 const ASKED_MAX: usize = 65_536;
 
 /// Bytes of their filters.
 const ASKED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// How long a letter may be on its way.
+/// How long a peer message may be on its way.
 const SPAN: Duration = Duration::from_secs(10);
 
 /// For whom pages were given out.
@@ -98,7 +99,7 @@ impl Broker {
             self.tell(
                 now,
                 to,
-                Letter::Late(Box::new(LateWord { asker, message, last: false })),
+                PeerMessage::Late(Box::new(LateWord { asker, message, last: false })),
                 fx,
             );
         }
@@ -108,7 +109,7 @@ impl Broker {
     /// Asks what is kept for one topic by now.
     pub(crate) fn ask_last(&mut self, now: Now, asker: Asker, topic: Box<str>, fx: &mut Effects) {
         let owner = self.owner_of_topic(&topic);
-        self.tell(now, owner, Letter::LastWanted(Box::new(LastWanted { asker, topic })), fx);
+        self.tell(now, owner, PeerMessage::LastWanted(Box::new(LastWanted { asker, topic })), fx);
     }
 
     /// Another shard wants to know what is kept for one topic.
@@ -120,7 +121,12 @@ impl Broker {
         let kept = self.retained.get(&topic).filter(|message| !message.expired(unix_s)).cloned();
         if let Some(message) = kept {
             let to = asker.session.shard();
-            self.tell(now, to, Letter::Late(Box::new(LateWord { asker, message, last: true })), fx);
+            self.tell(
+                now,
+                to,
+                PeerMessage::Late(Box::new(LateWord { asker, message, last: true })),
+                fx,
+            );
         }
     }
 

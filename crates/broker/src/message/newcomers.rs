@@ -190,7 +190,7 @@ impl Broker {
             }
             self.newcomers.due.pop_front();
             let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
-            match more.is_some_and(|more| !more.walks.is_empty()) {
+            match more.is_some_and(|more| !more.replays.is_empty()) {
                 true => self.newcomers.due.push_back((now.after(SPAN), key)),
                 false => self.newcomers.forget(key),
             }

@@ -6,7 +6,7 @@
 //! log refused is not granted.
 
 use crate::Broker;
-use crate::durable::tickets::{Promise, Tickets};
+use crate::durable::tickets::{PendingCall, Tickets};
 use crate::effects::Effects;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -14,8 +14,8 @@ use model::close::CloseReason;
 use model::event::Counter;
 use model::id::ConnRef;
 use model::ports::log::{Call, Write};
-use model::session::{Denial, Denied, SessionDelivery, Subscribe, Unsubscribe};
-use model::topic::{Qos, Wish};
+use model::session::{Denial, Denied, SessionDelivery, SubscribeRequest, UnsubscribeRequest};
+use model::topic::{Qos, SubscriptionOptions};
 use std::collections::{BTreeMap, VecDeque};
 use std::vec::IntoIter;
 
@@ -52,7 +52,7 @@ enum Results {
 
 /// What is left of a packet.
 enum Rest {
-    Wishes(IntoIter<Wish>, Option<u32>),
+    Wishes(IntoIter<SubscriptionOptions>, Option<u32>),
     Filters(IntoIter<Box<str>>),
 }
 
@@ -82,7 +82,7 @@ impl Rest {
 
     /// What it takes in memory, with the answer's copy.
     fn bytes(&self) -> u64 {
-        let each = |filter: &str| (2 * filter.len() + size_of::<Wish>() + 48) as u64;
+        let each = |filter: &str| (2 * filter.len() + size_of::<SubscriptionOptions>() + 48) as u64;
         match self {
             Rest::Wishes(wishes, _) => wishes.as_slice().iter().map(|it| each(&it.filter)).sum(),
             Rest::Filters(filters) => filters.as_slice().iter().map(|it| each(it)).sum(),
@@ -102,7 +102,13 @@ impl Packets {
 }
 
 impl Broker {
-    pub(crate) fn subscribe(&mut self, now: Now, key: Key, packet: Subscribe, fx: &mut Effects) {
+    pub(crate) fn subscribe(
+        &mut self,
+        now: Now,
+        key: Key,
+        packet: SubscribeRequest,
+        fx: &mut Effects,
+    ) {
         let results = Results::Subscribed(Vec::with_capacity(packet.wishes.len()));
         let rest = Rest::Wishes(packet.wishes.into_iter(), packet.subscription_id);
         self.packet_in(now, key, (packet.id, rest, results), fx);
@@ -112,7 +118,7 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        packet: Unsubscribe,
+        packet: UnsubscribeRequest,
         fx: &mut Effects,
     ) {
         let results = Results::Unsubscribed(Vec::with_capacity(packet.filters.len()));
@@ -179,7 +185,7 @@ impl Broker {
             if let Some(row) = row {
                 granting.left += 1;
                 let at = granting.filters.len() - 1;
-                self.ask_log(Promise::Granted(number, at), Call::Write(row), fx);
+                self.ask_log(PendingCall::Granted(number, at), Call::Write(row), fx);
             }
         }
         packet.rest.len() == 0
@@ -189,7 +195,7 @@ impl Broker {
         &mut self,
         now: Now,
         (key, number): (Key, Key),
-        (wish, subscription_id): (Wish, Option<u32>),
+        (wish, subscription_id): (SubscriptionOptions, Option<u32>),
         fx: &mut Effects,
     ) -> Option<Write> {
         let filter = wish.filter.clone();
@@ -297,7 +303,7 @@ impl Broker {
             // What is not on stable storage, or not known to its group, is not granted.
             let (_, row) = self.withdraw(now, key, &filter, fx);
             if let Some(row) = row {
-                self.chore(row, fx);
+                self.retry_write(row, fx);
             }
         }
         self.packet_over(now, number, fx);
@@ -318,7 +324,7 @@ impl Broker {
             }
         };
         fx.deliveries.push((conn, word));
-        self.walk(now, key, wanted, fx);
+        self.replay(now, key, wanted, fx);
     }
 }
 
@@ -336,7 +342,7 @@ mod tests {
         assert_eq!(broker.grantings.cap(), GRANTINGS_MAX);
         let session = client(&mut broker, conn(1), "a");
         broker.grantings = Slab::new(0);
-        let wish = Wish {
+        let wish = SubscriptionOptions {
             filter: "t".into(),
             qos: Qos::AtLeastOnce,
             no_local: false,
@@ -344,9 +350,9 @@ mod tests {
             retain_handling: RetainHandling::Send,
         };
         let (subscription_id, wishes) = (None, vec![wish; 3]);
-        let packet = Box::new(Subscribe { session, id: 5, subscription_id, wishes });
+        let packet = Box::new(SubscribeRequest { session, id: 5, subscription_id, wishes });
         broker.request(NOW, conn(1), SessionRequest::Subscribe(packet), &mut fx);
-        let packet = Box::new(Unsubscribe { session, id: 6, filters: vec!["t".into(); 2] });
+        let packet = Box::new(UnsubscribeRequest { session, id: 6, filters: vec!["t".into(); 2] });
         broker.request(NOW, conn(1), SessionRequest::Unsubscribe(packet), &mut fx);
         let said: Vec<_> = fx.deliveries.into_iter().map(|(_, word)| word).collect();
         let subscribed: Box<[_]> = vec![Err(Denial::Quota); 3].into();

@@ -6,13 +6,13 @@
 //! where it has to be; an answer that a log refused says so.
 
 use super::keep::Kept;
-use super::route::Opening;
+use super::route::PendingAnswer;
 use super::waits::{Origin, receipt_of};
 use crate::Broker;
 use crate::durable::entries::{Label, Said, timeline_of};
-use crate::durable::tickets::Promise;
+use crate::durable::tickets::PendingCall;
 use crate::effects::Effects;
-use crate::letter::Letter;
+use crate::peer_message::PeerMessage;
 use crate::retained::is_own;
 use crate::rewrite::Names;
 use crate::session::record::{Inbound, InboundState, Pending, Stage};
@@ -86,7 +86,7 @@ impl Broker {
     pub fn publish(&mut self, now: Now, mut message: Publication, fx: &mut Effects) {
         message.publisher = 0;
         self.stamp(now, &mut message);
-        self.publish_for(now, Arc::new(message), Opening::of(Origin::Server), fx);
+        self.publish_for(now, Arc::new(message), PendingAnswer::of(Origin::Server), fx);
     }
 
     /// A message of somebody without a packet identifier: a command, a will, one that was delayed.
@@ -95,15 +95,15 @@ impl Broker {
         &mut self,
         now: Now,
         message: Arc<Publication>,
-        mut opening: Opening,
+        mut pending_answer: PendingAnswer,
         fx: &mut Effects,
     ) -> Option<Key> {
-        self.look_at_pages(&message, &mut opening);
-        let mut matched = self.route(now, &message, &mut opening, fx);
+        self.look_at_pages(&message, &mut pending_answer);
+        let mut matched = self.route(now, &message, &mut pending_answer, fx);
         if message.retain {
-            matched |= self.retain(now, &message, &mut opening, fx);
+            matched |= self.retain(now, &message, &mut pending_answer, fx);
         }
-        self.close(now, opening, matched, fx)
+        self.close(now, pending_answer, matched, fx)
     }
 
     /// Gives a message its number and its time.
@@ -123,8 +123,8 @@ impl Broker {
     ) {
         let qos = message.qos;
         if qos == Qos::AtMostOnce {
-            let mut opening = Opening::of(Origin::Server);
-            let matched = self.take_in(now, &message, &mut opening, fx);
+            let mut pending_answer = PendingAnswer::of(Origin::Server);
+            let matched = self.take_in(now, &message, &mut pending_answer, fx);
             if !matched {
                 fx.counters.count(Counter::PublishesUnmatched);
             }
@@ -134,35 +134,40 @@ impl Broker {
         if !self.has_room_to_wait() {
             return self.answer(now, (None, origin), Err(Denial::Busy), fx);
         }
-        let mut opening = Opening::of(origin);
+        let mut pending_answer = PendingAnswer::of(origin);
         let durable = self.sessions.at(key).is_some_and(|session| session.is_durable());
         if qos == Qos::ExactlyOnce {
-            opening.mark = durable.then_some((key, id));
-            opening.defer = (durable && self.settings.shards > 1).then(Vec::new);
+            pending_answer.mark = durable.then_some((key, id));
+            pending_answer.defer = (durable && self.settings.shards > 1).then(Vec::new);
             if let Some(session) = self.sessions.at_mut(key) {
                 let state = InboundState::Taken(Routed::NoSubscriber);
                 session.more().inbound.push(Inbound { id, marker: 0, alone: false, state });
             }
         }
-        let matched = self.take_in(now, &message, &mut opening, fx);
-        if let Some(mark) = opening.mark.take() {
-            self.write_mark(now, mark, &mut opening, fx);
+        let matched = self.take_in(now, &message, &mut pending_answer, fx);
+        if let Some(mark) = pending_answer.mark.take() {
+            self.write_mark(now, mark, &mut pending_answer, fx);
         }
-        self.defer((key, id), &message, &mut opening);
+        self.defer((key, id), &message, &mut pending_answer);
         if !matched {
             fx.counters.count(Counter::PublishesUnmatched);
         }
-        if opening.wait.is_some() && qos != Qos::AtMostOnce {
-            self.expect_answer(key, (id, qos), &opening);
+        if pending_answer.wait.is_some() && qos != Qos::AtMostOnce {
+            self.expect_answer(key, (id, qos), &pending_answer);
         }
-        self.close(now, opening, matched, fx);
+        self.close(now, pending_answer, matched, fx);
     }
 
     /// What has to wait until the packet identifier is marked as taken waits.
-    fn defer(&mut self, mark: (Key, u16), message: &Arc<Publication>, opening: &mut Opening) {
-        let shards = opening.defer.take().unwrap_or_default();
-        let appends = std::mem::take(&mut opening.deferred);
-        let waits = (0..shards.len() + appends.len()).filter_map(|_| self.one_more(opening));
+    fn defer(
+        &mut self,
+        mark: (Key, u16),
+        message: &Arc<Publication>,
+        pending_answer: &mut PendingAnswer,
+    ) {
+        let shards = pending_answer.defer.take().unwrap_or_default();
+        let appends = std::mem::take(&mut pending_answer.deferred);
+        let waits = (0..shards.len() + appends.len()).filter_map(|_| self.one_more(pending_answer));
         if let Some(wait) = waits.last() {
             let message = message.clone();
             self.deferred.insert(mark, Deferred { message, shards, appends, wait });
@@ -174,21 +179,21 @@ impl Broker {
         &mut self,
         now: Now,
         message: &Arc<Publication>,
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) -> bool {
         if message.topic().starts_with(DELAYED) {
-            return self.put_by(now, message, opening, fx);
+            return self.put_by(now, message, pending_answer, fx);
         }
-        self.look_at_pages(message, opening);
-        let matched = self.route(now, message, opening, fx);
-        let late = message.retain && self.retain(now, message, opening, fx);
+        self.look_at_pages(message, pending_answer);
+        let matched = self.route(now, message, pending_answer, fx);
+        let late = message.retain && self.retain(now, message, pending_answer, fx);
         matched || late
     }
 
     /// The client waits for the answer of this opening.
-    fn expect_answer(&mut self, key: Key, (id, qos): (u16, Qos), opening: &Opening) {
-        let Some(wait) = opening.wait else { return };
+    fn expect_answer(&mut self, key: Key, (id, qos): (u16, Qos), pending_answer: &PendingAnswer) {
+        let Some(wait) = pending_answer.wait else { return };
         let Some(session) = self.sessions.at_mut(key) else { return };
         let more = session.more();
         more.pending.push_back(Pending { id, qos, stage: Stage::Waits(wait) });
@@ -349,7 +354,7 @@ impl Broker {
         let Some(inbound) = inbound.find(|inbound| inbound.id == id) else { return };
         let timeline = timeline_of(self.settings.home, &session.id);
         let remove = Write::Remove { timeline, seqs: vec![inbound.marker] };
-        self.ask_log(Promise::Unmarked(key, id), Call::Write(remove), fx);
+        self.ask_log(PendingCall::Unmarked(key, id), Call::Write(remove), fx);
     }
 
     /// The mark of a packet identifier is gone, or could not be removed.
@@ -391,10 +396,10 @@ impl Broker {
         &mut self,
         _now: Now,
         (key, id): (Key, u16),
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
-        let Some(wait) = self.one_more(opening) else { return };
+        let Some(wait) = self.one_more(pending_answer) else { return };
         let Some(session) = self.sessions.at(key) else { return };
         let message = Arc::new(Message {
             id: self.last_id,
@@ -404,7 +409,7 @@ impl Broker {
         });
         let to = vec![timeline_of(self.settings.home, &session.id)];
         let append = Write::Append(Append { message, to, once: None });
-        self.ask_log(Promise::Marked(key, id, wait), Call::Write(append), fx);
+        self.ask_log(PendingCall::Marked(key, id, wait), Call::Write(append), fx);
     }
 
     /// The mark was written.
@@ -463,8 +468,8 @@ impl Broker {
             for shard in shards {
                 let (message, from, receipt) =
                     (message.clone(), self.settings.shard, receipt_of(wait));
-                let letter = Letter::Publish { message, from, receipt, once };
-                self.send(shard, letter, fx);
+                let peer_message = PeerMessage::Publish { message, from, receipt, once };
+                self.send(shard, peer_message, fx);
             }
         }
         let Some(session) = self.sessions.at_mut(key) else { return };
@@ -489,17 +494,17 @@ impl Broker {
             Ok(message) => message,
             Err(why) => return self.answer(now, (None, origin), Err(why), fx),
         };
-        let mut opening = Opening::of(origin);
-        opening.once = self.once_of(key, marker);
+        let mut pending_answer = PendingAnswer::of(origin);
+        pending_answer.once = self.once_of(key, marker);
         let is_later = message.topic().starts_with(DELAYED);
-        self.look_at_pages(&message, &mut opening);
-        let here = alone && !is_later && self.route_here(now, &message, &mut opening, fx);
-        let mut matched = !is_later && self.route_there(&message, &mut opening, fx) || here;
+        self.look_at_pages(&message, &mut pending_answer);
+        let here = alone && !is_later && self.route_here(now, &message, &mut pending_answer, fx);
+        let mut matched = !is_later && self.route_there(&message, &mut pending_answer, fx) || here;
         if message.retain && !is_later {
-            matched |= self.retain(now, &message, &mut opening, fx);
+            matched |= self.retain(now, &message, &mut pending_answer, fx);
         }
-        self.expect_answer(key, (id, Qos::ExactlyOnce), &opening);
-        self.close(now, opening, matched, fx);
+        self.expect_answer(key, (id, Qos::ExactlyOnce), &pending_answer);
+        self.close(now, pending_answer, matched, fx);
     }
 
     /// What names a message by the place of its mark.

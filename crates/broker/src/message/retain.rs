@@ -6,13 +6,13 @@
 //! payload clears (MQTT5 3.3.1-6).
 
 use super::after::After;
-use super::route::Opening;
+use super::route::PendingAnswer;
 use super::waits::receipt_of;
 use crate::Broker;
 use crate::durable::retaining::Retaining;
-use crate::durable::tickets::Promise;
+use crate::durable::tickets::PendingCall;
 use crate::effects::Effects;
-use crate::letter::Letter;
+use crate::peer_message::PeerMessage;
 use crate::retained::{encode, is_own, row_key};
 use base::hash::home;
 use base::time::{Instant, Now};
@@ -45,28 +45,28 @@ impl Broker {
         &mut self,
         now: Now,
         message: &Arc<Publication>,
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) -> bool {
         let owner = self.owner_of_topic(message.topic());
         if owner == self.settings.shard {
-            return self.retain_here(now, message, opening, fx);
+            return self.retain_here(now, message, pending_answer, fx);
         }
         let receipt = match message.qos {
             Qos::AtMostOnce => 0,
-            _ => self.one_more(opening).map_or(0, receipt_of),
+            _ => self.one_more(pending_answer).map_or(0, receipt_of),
         };
-        let (message, from, pages) = (message.clone(), self.settings.shard, opening.pages);
-        self.send(owner, Letter::Keep { message, from, receipt, pages }, fx);
+        let (message, from, pages) = (message.clone(), self.settings.shard, pending_answer.pages);
+        self.send(owner, PeerMessage::Keep { message, from, receipt, pages }, fx);
         false
     }
 
     /// Before it is looked at who is subscribed to what is to be retained.
-    pub(crate) fn look_at_pages(&self, message: &Publication, opening: &mut Opening) {
+    pub(crate) fn look_at_pages(&self, message: &Publication, pending_answer: &mut PendingAnswer) {
         if message.retain && self.settings.shards > 1 {
             let owner = self.owner_of_topic(message.topic());
             if owner != self.settings.shard {
-                opening.pages = self.settings.summary.pages(owner);
+                pending_answer.pages = self.settings.summary.pages(owner);
             }
         }
     }
@@ -76,7 +76,7 @@ impl Broker {
         &mut self,
         now: Now,
         message: &Arc<Publication>,
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) -> bool {
         let topic = message.topic();
@@ -110,22 +110,22 @@ impl Broker {
             }
             if pressed || self.retained.set(kept).is_err() {
                 fx.counters.count(Counter::RetainedRefused);
-                opening.error = Some(Denial::Quota);
+                pending_answer.error = Some(Denial::Quota);
                 return false;
             }
             fx.counters.count(Counter::RetainedSet);
         }
-        let is_late = self.tell_askers(now, message, opening.pages, fx);
+        let is_late = self.tell_askers(now, message, pending_answer.pages, fx);
         match message.qos {
             // What the server says of itself is not true any more after a restart.
             _ if is_own(topic) => {}
             Qos::AtMostOnce => self.write_retained(topic.into(), fx),
             _ => {
                 let write = self.retained_row(topic);
-                if let Some(wait) = self.one_more(opening) {
+                if let Some(wait) = self.one_more(pending_answer) {
                     let number = self.retaining(topic, before);
                     let retaining = Box::new(Retaining { topic: topic.into(), number, wait });
-                    self.ask_log(Promise::Retaining(retaining), Call::Write(write), fx);
+                    self.ask_log(PendingCall::Retaining(retaining), Call::Write(write), fx);
                 }
             }
         }
@@ -147,7 +147,7 @@ impl Broker {
         self.retained_for_good(&topic);
         if !self.log_failed {
             let write = self.retained_row(&topic);
-            self.ask_log(Promise::Retained(topic), Call::Write(write), fx);
+            self.ask_log(PendingCall::Retained(topic), Call::Write(write), fx);
         }
     }
 
@@ -180,17 +180,17 @@ impl Broker {
         &mut self,
         now: Now,
         message: &Arc<Publication>,
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) -> bool {
         let rest = message.topic().strip_prefix(DELAYED).and_then(|rest| rest.split_once('/'));
         let delay_s = rest.and_then(|(seconds, _)| seconds.parse::<u32>().ok());
         let (Some((_, topic)), Some(delay_s)) = (rest, delay_s) else {
-            opening.error = Some(Denial::TopicInvalid);
+            pending_answer.error = Some(Denial::TopicInvalid);
             return false;
         };
         let renamed = message.renamed(topic);
-        self.put_by_for(now, (Arc::new(renamed), delay_s), opening, fx);
+        self.put_by_for(now, (Arc::new(renamed), delay_s), pending_answer, fx);
         false
     }
 
@@ -199,25 +199,25 @@ impl Broker {
         &mut self,
         now: Now,
         (message, delay_s): (Arc<Publication>, u32),
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
         if delay_s > self.settings.limits.topics.delay_s_max {
-            opening.error = Some(Denial::Quota);
+            pending_answer.error = Some(Denial::Quota);
             return;
         }
         let at_s = now.unix_s().saturating_add(delay_s);
         let value = encode(&message);
         let Ok(key) = self.later.add(at_s, message) else {
-            opening.error = Some(Denial::Quota);
+            pending_answer.error = Some(Denial::Quota);
             return;
         };
         let write = Write::Put { table: Table::Delayed, key: key.into(), value };
-        match opening.origin {
-            super::waits::Origin::Server => self.chore(write, fx),
+        match pending_answer.origin {
+            super::waits::Origin::Server => self.retry_write(write, fx),
             _ => {
-                if let Some(wait) = self.one_more(opening) {
-                    self.ask_log(Promise::Counted(wait), Call::Write(write), fx);
+                if let Some(wait) = self.one_more(pending_answer) {
+                    self.ask_log(PendingCall::Counted(wait), Call::Write(write), fx);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A message finds its receivers: those of this shard at once, those of others by letter.
+//! A message finds its receivers: those of this shard at once, those of others by peer message.
 //!
 //! Matches are numbers that lead straight to sessions. A session whose subscriptions overlap gets
 //! one copy, with the highest QoS of them and all their identifiers (MQTT5 3.3.4-2, 3.3.4-4; the
@@ -13,7 +13,7 @@ use crate::Broker;
 use crate::durable::entries::Label;
 use crate::durable::tickets::Tickets;
 use crate::effects::Effects;
-use crate::letter::{Letter, OldPlace};
+use crate::peer_message::{OldPlace, PeerMessage};
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 const MATCHES: usize = 8;
 
 /// An answer that may have to wait, while it is found out for what.
-pub(crate) struct Opening {
+pub(crate) struct PendingAnswer {
     pub origin: Origin,
     pub wait: Option<Key>,
     /// The packet identifier that is to be marked as taken with the message.
@@ -37,7 +37,7 @@ pub(crate) struct Opening {
     /// Makes a repetition harmless; 0: it is none.
     pub once: u128,
     /// Other shards get it when the mark is written: all of them, for whoever
-    /// subscribes until the letter comes gets it too.
+    /// subscribes until the peer message comes gets it too.
     pub defer: Option<Vec<ShardId>>,
     /// A member of another shard has it: the mark is written by itself, so that a repetition after
     /// a crash goes to shared groups again.
@@ -56,12 +56,12 @@ pub(crate) struct Opening {
     pub deferred: Vec<(Label, Vec<Key>)>,
 }
 
-impl Opening {
-    pub fn of(origin: Origin) -> Opening {
+impl PendingAnswer {
+    pub fn of(origin: Origin) -> PendingAnswer {
         let (wait, mark, once, defer, error) = (None, None, 0, None, None);
         let (mark_alone, offered, appends, deferred) = (false, None, Vec::new(), Vec::new());
         let (pages, asked) = (u64::MAX, 0);
-        Opening {
+        PendingAnswer {
             origin,
             wait,
             mark,
@@ -90,16 +90,17 @@ struct Copy {
 
 impl Broker {
     /// The wait of an answer waits for one more.
-    pub(crate) fn one_more(&mut self, opening: &mut Opening) -> Option<Key> {
-        let key = match opening.wait {
+    pub(crate) fn one_more(&mut self, pending_answer: &mut PendingAnswer) -> Option<Key> {
+        let key = match pending_answer.wait {
             Some(key) => key,
             None => {
-                let wait = Wait { origin: opening.origin, left: 0, matched: false, error: None };
+                let wait =
+                    Wait { origin: pending_answer.origin, left: 0, matched: false, error: None };
                 let Ok(key) = self.waits.insert(wait) else {
-                    opening.error = Some(Denial::Quota);
+                    pending_answer.error = Some(Denial::Quota);
                     return None;
                 };
-                opening.wait = Some(key);
+                pending_answer.wait = Some(key);
                 key
             }
         };
@@ -117,11 +118,11 @@ impl Broker {
         &mut self,
         now: Now,
         message: &Arc<Publication>,
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) -> bool {
-        let here = self.route_here(now, message, opening, fx);
-        let there = self.route_there(message, opening, fx);
+        let here = self.route_here(now, message, pending_answer, fx);
+        let there = self.route_there(message, pending_answer, fx);
         here || there
     }
 
@@ -129,22 +130,22 @@ impl Broker {
     pub(crate) fn close(
         &mut self,
         now: Now,
-        opening: Opening,
+        pending_answer: PendingAnswer,
         matched: bool,
         fx: &mut Effects,
     ) -> Option<Key> {
-        match opening.wait {
+        match pending_answer.wait {
             Some(wait) => {
                 if let Some(open) = self.waits.at_mut(wait) {
                     open.matched |= matched;
-                    open.error = open.error.or(opening.error);
+                    open.error = open.error.or(pending_answer.error);
                 }
                 Some(wait)
             }
             None => {
                 let routed = if matched { Routed::Matched } else { Routed::NoSubscriber };
-                let result = opening.error.map_or(Ok(routed), Err);
-                self.answer(now, (None, opening.origin), result, fx);
+                let result = pending_answer.error.map_or(Ok(routed), Err);
+                self.answer(now, (None, pending_answer.origin), result, fx);
                 None
             }
         }
@@ -154,7 +155,7 @@ impl Broker {
     pub(crate) fn route_there(
         &mut self,
         message: &Arc<Publication>,
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) -> bool {
         if self.settings.shards < 2 {
@@ -166,17 +167,17 @@ impl Broker {
         }
         for shard in elsewhere.any.iter() {
             let waits = message.qos != Qos::AtMostOnce && elsewhere.durable.has(shard);
-            if let Some(shards) = &mut opening.defer {
+            if let Some(shards) = &mut pending_answer.defer {
                 shards.push(shard);
                 continue;
             }
             let receipt = match waits {
-                true => self.one_more(opening).map_or(0, receipt_of),
+                true => self.one_more(pending_answer).map_or(0, receipt_of),
                 false => 0,
             };
-            let (message, from, once) = (message.clone(), self.settings.shard, opening.once);
-            let letter = Letter::Publish { message, from, receipt, once };
-            self.send(shard, letter, fx);
+            let (message, from, once) = (message.clone(), self.settings.shard, pending_answer.once);
+            let peer_message = PeerMessage::Publish { message, from, receipt, once };
+            self.send(shard, peer_message, fx);
         }
         true
     }
@@ -191,7 +192,7 @@ impl Broker {
         &mut self,
         now: Now,
         message: &Arc<Publication>,
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) -> bool {
         let mut found = std::mem::take(&mut self.hits);
@@ -199,10 +200,10 @@ impl Broker {
         let matched = !found.numbers.is_empty();
         if matched && (rest.is_some() || self.fan_outs.has_like(message)) {
             self.hits = found;
-            self.line_up(message, opening, fx);
+            self.line_up(message, pending_answer, fx);
             return true;
         }
-        self.hand_out(now, message, &found, opening, fx);
+        self.hand_out(now, message, &found, pending_answer, fx);
         self.hits = found;
         matched
     }
@@ -227,7 +228,7 @@ impl Broker {
         now: Now,
         message: &Arc<Publication>,
         found: &Hits,
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
         let hits = &found.numbers;
@@ -237,7 +238,7 @@ impl Broker {
             match holder(hit) {
                 Holder::Group(group) => {
                     at += 1;
-                    self.share_out(now, group, (message, None), opening, fx);
+                    self.share_out(now, group, (message, None), pending_answer, fx);
                 }
                 Holder::Session(slot, options) => {
                     let same = hits[at..].iter().take_while(
@@ -248,13 +249,13 @@ impl Broker {
                     let copy = self.copy(slot, (message, options), (found, at..at + count));
                     if let Some(copy) = copy {
                         let copy = Copy { shared, ..copy };
-                        self.hand(now, slot, (message, copy), opening, fx);
+                        self.hand(now, slot, (message, copy), pending_answer, fx);
                     }
                     at += count;
                 }
             }
         }
-        self.write_appends(message, opening, fx);
+        self.write_appends(message, pending_answer, fx);
     }
 
     /// What one session gets, of all its subscriptions that match; `None`: nothing.
@@ -317,7 +318,7 @@ impl Broker {
         now: Now,
         slot: u32,
         (message, copy): (&Arc<Publication>, Copy),
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
         let Some((key, session)) = self.sessions.tenant(slot) else { return };
@@ -350,7 +351,7 @@ impl Broker {
             return;
         }
         let entry = Entry::of(message, (copy.qos, retain), copy.ids);
-        self.hand_entry(now, key, entry, opening, fx);
+        self.hand_entry(now, key, entry, pending_answer, fx);
     }
 
     /// A message of QoS 1 or 2 for one session.
@@ -359,7 +360,7 @@ impl Broker {
         now: Now,
         key: Key,
         entry: Entry,
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
         let Some(session) = self.sessions.at(key) else { return };
@@ -367,7 +368,9 @@ impl Broker {
         let straight = !durable && session.online().is_some();
         let in_window = session.queue().is_none_or(|queue| queue.waiting() == 0);
         let goes = straight && in_window;
-        if !goes && !self.make_room(now, key, (entry.cost(), opening.asked * ASKED_BYTES), fx) {
+        if !goes
+            && !self.make_room(now, key, (entry.cost(), pending_answer.asked * ASKED_BYTES), fx)
+        {
             return self.share_over(key, &entry, fx);
         }
         if !durable {
@@ -381,15 +384,15 @@ impl Broker {
             origin: (0, 0),
             share: entry.share,
             ids: entry.ids(),
-            old_place: opening.offered.clone().filter(OldPlace::fits),
+            old_place: pending_answer.offered.clone().filter(OldPlace::fits),
         };
-        opening.asked += 1;
+        pending_answer.asked += 1;
         let same = |(other, to): &&mut (Label, Vec<Key>)| {
             *other == label && to.len() + 1 < APPEND_TIMELINES_MAX
         };
-        match opening.appends.iter_mut().find(same) {
+        match pending_answer.appends.iter_mut().find(same) {
             Some((_, to)) => to.push(key),
-            None => opening.appends.push((label, vec![key])),
+            None => pending_answer.appends.push((label, vec![key])),
         }
     }
 
@@ -397,28 +400,28 @@ impl Broker {
     pub(crate) fn write_appends(
         &mut self,
         message: &Arc<Publication>,
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
-        if opening.appends.is_empty() {
+        if pending_answer.appends.is_empty() {
             return;
         }
-        if let Some((key, _)) = opening.mark
+        if let Some((key, _)) = pending_answer.mark
             && (self.defers(key)
-                || opening.mark_alone
-                || opening.appends.len() > 1
-                || opening.appends.iter().any(|(_, to)| to.contains(&key)))
+                || pending_answer.mark_alone
+                || pending_answer.appends.len() > 1
+                || pending_answer.appends.iter().any(|(_, to)| to.contains(&key)))
         {
             // Mark and message are one append or the mark comes first, and the message so that a
             // repetition is harmless. What comes behind such a message stays behind it.
-            opening.deferred = std::mem::take(&mut opening.appends);
+            pending_answer.deferred = std::mem::take(&mut pending_answer.appends);
             return;
         }
-        for (mut label, to) in std::mem::take(&mut opening.appends) {
-            let mark = opening.mark.take();
+        for (mut label, to) in std::mem::take(&mut pending_answer.appends) {
+            let mark = pending_answer.mark.take();
             label.origin = self.label_origin(mark);
-            let wait = self.one_more(opening);
-            let once = opening.once;
+            let wait = self.one_more(pending_answer);
+            let once = pending_answer.once;
             let message = message.clone();
             self.keep(Kept { message, label, to, mark, wait }, once, fx);
         }
@@ -442,10 +445,10 @@ impl Broker {
         }
     }
 
-    /// Sends a letter, or keeps it until those before it have gone.
-    pub(crate) fn send(&mut self, to: ShardId, letter: Letter, fx: &mut Effects) {
+    /// Sends a peer message, or keeps it until those before it have gone.
+    pub(crate) fn send(&mut self, to: ShardId, peer_message: PeerMessage, fx: &mut Effects) {
         debug_assert!(to != self.settings.shard, "nobody writes to himself");
-        self.post(to, letter, fx);
+        self.post(to, peer_message, fx);
     }
 
     /// What stands for a client in what it publishes.

@@ -8,14 +8,14 @@
 
 use super::filters::{option, qos_of};
 use super::queue::Entry;
-use super::route::Opening;
+use super::route::PendingAnswer;
 use super::subscribe::shared_filter;
 use super::waits::{Origin, Wait, receipt_of};
 use crate::Broker;
 use crate::durable::rows::subscription_key;
 use crate::effects::Effects;
-use crate::group::{Group, Standing};
-use crate::letter::{GroupWhat, GroupWord, Letter, MemberWord, Reader};
+use crate::group::{MemberStanding, SharedGroup};
+use crate::peer_message::{GroupWhat, GroupWord, MemberWord, PeerMessage, RestrictedMember};
 use crate::session::record::Share;
 use base::hash::home;
 use base::slab::Key;
@@ -39,9 +39,9 @@ const LOOKS_MAX: u32 = 16_384;
 /// The groups that this shard owns.
 #[derive(Default)]
 pub(crate) struct Groups {
-    open: Vec<Option<(Arc<str>, Group)>>,
+    open: Vec<Option<(Arc<str>, SharedGroup)>>,
     /// Members that may not read all that their groups are sent.
-    readers: BTreeMap<(u32, SessionRef), Arc<Reader>>,
+    readers: BTreeMap<(u32, SessionRef), Arc<RestrictedMember>>,
     free: Vec<u32>,
     numbers: BTreeMap<Arc<str>, u32>,
 }
@@ -53,14 +53,19 @@ impl Groups {
     }
 
     /// What a member may read, if that is not everything.
-    fn set_reader(&mut self, number: u32, member: SessionRef, reader: Option<Arc<Reader>>) {
+    fn set_reader(
+        &mut self,
+        number: u32,
+        member: SessionRef,
+        reader: Option<Arc<RestrictedMember>>,
+    ) {
         match reader {
             Some(reader) => _ = self.readers.insert((number, member), reader),
             None => _ = self.readers.remove(&(number, member)),
         }
     }
 
-    fn at(&mut self, number: u32) -> Option<&mut (Arc<str>, Group)> {
+    fn at(&mut self, number: u32) -> Option<&mut (Arc<str>, SharedGroup)> {
         self.open.get_mut(number as usize)?.as_mut()
     }
 }
@@ -73,7 +78,7 @@ pub(crate) fn share_of(group: &str) -> u32 {
 
 /// Whether a member may read what is published to a topic.
 fn may_read(
-    readers: &BTreeMap<(u32, SessionRef), Arc<Reader>>,
+    readers: &BTreeMap<(u32, SessionRef), Arc<RestrictedMember>>,
     who: (u32, SessionRef),
     topic: &str,
 ) -> bool {
@@ -99,7 +104,7 @@ impl Broker {
         let owner = self.owner_of_group(group);
         let member = SessionRef::new(self.settings.shard, key);
         let word = GroupWord { group: group.into(), member, what };
-        self.tell(now, owner, Letter::Group(Box::new(word)), fx);
+        self.tell(now, owner, PeerMessage::Group(Box::new(word)), fx);
     }
 
     /// A session shares a subscription from now on, so. It is a member when the owner of the group
@@ -143,7 +148,7 @@ impl Broker {
         let share = shares.iter().find(|share| *share.filter == *filter);
         let reader = share.filter(|share| share.options & option::PARTLY != 0).map(|_| {
             let principal = self.principals.at(session.principal).clone();
-            Arc::new(Reader { client: session.id.clone(), principal })
+            Arc::new(RestrictedMember { client: session.id.clone(), principal })
         });
         let from = self.settings.shard;
         let what = GroupWhat::Join { online, durable, reader, from, receipt };
@@ -196,7 +201,7 @@ impl Broker {
             return;
         };
         let row = subscription_key(self.settings.home, &session.id, filter);
-        self.chore(Write::Delete { table: Table::Subscriptions, key: row }, fx);
+        self.retry_write(Write::Delete { table: Table::Subscriptions, key: row }, fx);
     }
 
     fn shares_of(&self, key: Key) -> Vec<Box<str>> {
@@ -260,9 +265,11 @@ impl Broker {
         let (group, what) = (Arc::from(&*share.filter), GroupWhat::Done(1));
         match owner == self.settings.shard {
             true => self.group_done(&group, member, 1),
-            false => {
-                self.post(owner, Letter::Group(Box::new(GroupWord { group, member, what })), fx)
-            }
+            false => self.post(
+                owner,
+                PeerMessage::Group(Box::new(GroupWord { group, member, what })),
+                fx,
+            ),
         }
     }
 
@@ -279,15 +286,15 @@ impl Broker {
         let number = self.groups.numbers.get(&group).copied();
         match what {
             GroupWhat::Join { online, durable, reader, from, receipt } => {
-                let standing = Standing { online, durable };
+                let standing = MemberStanding { online, durable };
                 let joined = self.member_joins((&group, number), (member, standing), reader);
                 if receipt != 0 {
                     let result = if joined { Ok(true) } else { Err(Denial::Quota) };
                     let number = receipt;
                     match from == self.settings.shard {
                         // Whoever asked is not done asking.
-                        true => self.refusals.push(Letter::Receipt { number, result }),
-                        false => self.post(from, Letter::Receipt { number, result }, fx),
+                        true => self.refusals.push(PeerMessage::Receipt { number, result }),
+                        false => self.post(from, PeerMessage::Receipt { number, result }, fx),
                     }
                 }
             }
@@ -307,15 +314,21 @@ impl Broker {
             GroupWhat::Back { message, from, receipt } => {
                 let origin =
                     if receipt == 0 { Origin::Server } else { Origin::Shard(from, receipt) };
-                let mut opening = Opening::of(origin);
+                let mut pending_answer = PendingAnswer::of(origin);
                 match number {
                     Some(number) => {
-                        self.share_out(now, number, (&message, Some(member)), &mut opening, fx);
+                        self.share_out(
+                            now,
+                            number,
+                            (&message, Some(member)),
+                            &mut pending_answer,
+                            fx,
+                        );
                     }
                     None => fx.counters.dropped(Drop::NoMember, 1),
                 }
-                self.write_appends(&message, &mut opening, fx);
-                self.close(now, opening, true, fx);
+                self.write_appends(&message, &mut pending_answer, fx);
+                self.close(now, pending_answer, true, fx);
             }
         }
     }
@@ -338,8 +351,8 @@ impl Broker {
     fn member_joins(
         &mut self,
         (group, number): (&Arc<str>, Option<u32>),
-        (member, standing): (SessionRef, Standing),
-        reader: Option<Arc<Reader>>,
+        (member, standing): (SessionRef, MemberStanding),
+        reader: Option<Arc<RestrictedMember>>,
     ) -> bool {
         let Some(number) = number.or_else(|| self.open_group(group)) else { return false };
         let Some((_, members)) = self.groups.at(number) else { return false };
@@ -360,7 +373,7 @@ impl Broker {
             self.groups.free.push(number);
             return None;
         }
-        self.groups.open[number as usize] = Some((group.clone(), Group::default()));
+        self.groups.open[number as usize] = Some((group.clone(), SharedGroup::default()));
         self.groups.numbers.insert(group.clone(), number);
         Some(number)
     }
@@ -380,7 +393,7 @@ impl Broker {
         now: Now,
         number: u32,
         (message, except): (&Arc<Publication>, Option<SessionRef>),
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
         let window = u32::from(self.settings.limits.topics.inflight_max);
@@ -400,12 +413,12 @@ impl Broker {
         let group = group.clone();
         let shard = pick.member.shard();
         if shard == self.settings.shard {
-            return self.hand_member(now, pick.member.key(), (&group, message), opening, fx);
+            return self.hand_member(now, pick.member.key(), (&group, message), pending_answer, fx);
         }
-        opening.mark_alone = true;
+        pending_answer.mark_alone = true;
         let receipt = match message.qos {
             Qos::AtMostOnce => 0,
-            _ => self.one_more(opening).map_or(0, receipt_of),
+            _ => self.one_more(pending_answer).map_or(0, receipt_of),
         };
         let word = MemberWord {
             group,
@@ -414,16 +427,16 @@ impl Broker {
             from: self.settings.shard,
             receipt,
             hops: 0,
-            offered: opening.offered.clone(),
+            offered: pending_answer.offered.clone(),
         };
-        self.send(shard, Letter::Member(Box::new(word)), fx);
+        self.send(shard, PeerMessage::Member(Box::new(word)), fx);
     }
 
     /// A member of this shard was picked by another one.
     pub(crate) fn member_word(&mut self, now: Now, word: MemberWord, fx: &mut Effects) {
         let MemberWord { group, member, message, from, receipt, hops, offered } = word;
         let origin = if receipt == 0 { Origin::Server } else { Origin::Shard(from, receipt) };
-        let mut opening = Opening::of(origin);
+        let mut pending_answer = PendingAnswer::of(origin);
         let key = member.key();
         let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
         let is_member = more.is_some_and(|more| more.share(&group).is_some());
@@ -435,13 +448,13 @@ impl Broker {
             }
             let what = GroupWhat::Back { message, from, receipt };
             let word = GroupWord { group, member, what };
-            self.tell(now, from, Letter::Group(Box::new(word)), fx);
+            self.tell(now, from, PeerMessage::Group(Box::new(word)), fx);
             return;
         }
-        opening.offered = offered;
-        self.hand_member(now, key, (&group, &message), &mut opening, fx);
-        self.write_appends(&message, &mut opening, fx);
-        self.close(now, opening, true, fx);
+        pending_answer.offered = offered;
+        self.hand_member(now, key, (&group, &message), &mut pending_answer, fx);
+        self.write_appends(&message, &mut pending_answer, fx);
+        self.close(now, pending_answer, true, fx);
     }
 
     /// A member gets a message.
@@ -450,7 +463,7 @@ impl Broker {
         now: Now,
         key: Key,
         (group, message): (&Arc<str>, &Arc<Publication>),
-        opening: &mut Opening,
+        pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
         let Some(session) = self.sessions.at(key) else {
@@ -468,8 +481,9 @@ impl Broker {
                 return self.dropped(now, key, (Drop::NotAuthorized, 1), fx);
             }
         }
-        if opening.offered.is_some() && !self.has_room_for_work(key, message.weight() as u32) {
-            opening.error = Some(Denial::Busy);
+        if pending_answer.offered.is_some() && !self.has_room_for_work(key, message.weight() as u32)
+        {
+            pending_answer.error = Some(Denial::Busy);
             return self.group_done_if(message.qos, group, key, fx);
         }
         let qos = qos_of(share.options).min(message.qos);
@@ -495,7 +509,7 @@ impl Broker {
             return;
         }
         let entry = Entry { share: share_of(group), ..Entry::of(message, (qos, retain), ids) };
-        self.hand_entry(now, key, entry, opening, fx);
+        self.hand_entry(now, key, entry, pending_answer, fx);
     }
 
     /// A message that was counted as on its way is not answered by a member of QoS 0.
@@ -510,7 +524,7 @@ impl Broker {
                 false => {
                     let (group, what) = (group.clone(), GroupWhat::Done(1));
                     let word = GroupWord { group, member, what };
-                    self.post(owner, Letter::Group(Box::new(word)), fx);
+                    self.post(owner, PeerMessage::Group(Box::new(word)), fx);
                 }
             }
         }

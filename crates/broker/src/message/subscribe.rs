@@ -9,7 +9,7 @@ use crate::Broker;
 use crate::durable::rows::{SubscriptionRow, subscription_key};
 use crate::effects::Effects;
 use crate::rewrite::Names;
-use crate::routes::Refused;
+use crate::routes::FilterRefused;
 use crate::session::record::Session;
 use base::slab::Key;
 use base::time::Now;
@@ -17,7 +17,7 @@ use model::event::{ClientWhat, Counter};
 use model::ports::access::Reach;
 use model::ports::log::{Table, Write};
 use model::session::Denial;
-use model::topic::{Qos, RetainHandling, Wish};
+use model::topic::{Qos, RetainHandling, SubscriptionOptions};
 
 /// In front of the filter of a shared subscription: group, and the filter.
 pub(crate) const SHARE: &str = "$share/";
@@ -42,16 +42,16 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        wish: Wish,
+        wish: SubscriptionOptions,
         fx: &mut Effects,
     ) -> bool {
         let Ok(granted) = self.grant(now, key, (wish, None), None, fx) else { return false };
         fx.counters.count(Counter::Subscribed);
         if let Some(row) = granted.row {
-            self.chore(row, fx);
+            self.retry_write(row, fx);
         }
         if let Some(wanted) = granted.wanted {
-            self.walk(now, key, [wanted], fx);
+            self.replay(now, key, [wanted], fx);
         }
         true
     }
@@ -66,7 +66,7 @@ impl Broker {
     ) -> bool {
         let (was_there, row) = self.withdraw(now, key, filter, fx);
         if let Some(row) = row {
-            self.chore(row, fx);
+            self.retry_write(row, fx);
         }
         was_there
     }
@@ -87,7 +87,7 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (wish, subscription_id): (Wish, Option<u32>),
+        (wish, subscription_id): (SubscriptionOptions, Option<u32>),
         joining: Option<(Key, u32)>,
         fx: &mut Effects,
     ) -> Result<Granted, Denial> {
@@ -126,8 +126,8 @@ impl Broker {
                 self.settings.exclusives.release(plain, &session.id);
             }
             match why {
-                Refused::TooLong => Denial::FilterInvalid,
-                Refused::Full => Denial::Quota,
+                FilterRefused::TooLong => Denial::FilterInvalid,
+                FilterRefused::Full => Denial::Quota,
             }
         })?;
         let session = self.sessions.at_mut(key).ok_or(Denial::Protocol)?;
@@ -159,7 +159,7 @@ impl Broker {
         &self,
         session: &Session,
         plain: &str,
-        (wish, subscription_id): (&Wish, Option<u32>),
+        (wish, subscription_id): (&SubscriptionOptions, Option<u32>),
     ) -> Result<u8, Denial> {
         let bit = |on: bool, bits: u8| if on { bits } else { 0 };
         let reach = match self.principals.at(session.principal).reach(&session.id, plain) {
@@ -176,7 +176,7 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (wish, filter, subscription_id): (Wish, Box<str>, Option<u32>),
+        (wish, filter, subscription_id): (SubscriptionOptions, Box<str>, Option<u32>),
         joining: Option<(Key, u32)>,
         fx: &mut Effects,
     ) -> Result<Granted, Denial> {
@@ -270,7 +270,7 @@ impl Broker {
         let text = self.filters.text(filter, &id);
         if self.forget_filter(key, filter, durable) && durable {
             let key = subscription_key(self.settings.home, &id, &text);
-            self.chore(Write::Delete { table: Table::Subscriptions, key }, fx);
+            self.retry_write(Write::Delete { table: Table::Subscriptions, key }, fx);
         }
     }
 
@@ -302,7 +302,7 @@ impl Broker {
             let row = SubscriptionRow { options, subscription_id, filter: text.as_str().into() };
             let key = subscription_key(self.settings.home, &id, &text);
             let value = row.encode();
-            self.chore(Write::Put { table: Table::Subscriptions, key, value }, fx);
+            self.retry_write(Write::Put { table: Table::Subscriptions, key, value }, fx);
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::Broker;
 use crate::effects::Effects;
-use crate::letter::Letter;
+use crate::peer_message::PeerMessage;
 use crate::session::record::{Inbound, InboundState, Pending, Stage};
 use base::never;
 use base::slab::Key;
@@ -112,7 +112,7 @@ impl Broker {
             }
             Origin::Shard(shard, number) => {
                 let result = result.map(|routed| routed == Routed::Matched);
-                self.tell(now, shard, Letter::Receipt { number, result }, fx);
+                self.tell(now, shard, PeerMessage::Receipt { number, result }, fx);
             }
         }
     }

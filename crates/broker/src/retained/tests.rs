@@ -18,8 +18,8 @@ fn message(topic: &str, expire_at: u32, payload: &[u8]) -> Arc<Publication> {
     Arc::new(message)
 }
 
-/// Every topic of a walk, by as many pages as it takes, none of which is too large.
-fn walk(store: &Retained, unix_s: u32, filter: &str, most: Most) -> Vec<String> {
+/// Every topic of a replay, by as many pages as it takes, none of which is too large.
+fn replay(store: &Retained, unix_s: u32, filter: &str, most: Most) -> Vec<String> {
     let (mut topics, mut after) = (Vec::new(), None::<Box<str>>);
     loop {
         let page = store.page(unix_s, filter, after.as_deref(), most);
@@ -107,7 +107,7 @@ fn it_keeps_and_gives_what_looking_at_every_topic_gives() {
             assert_eq!(found, all.get(&levels(&topic)).copied());
             let filter = random_filter(&mut rng);
             let most = Most { count: 1 + rng.below(5) as usize, ..MOST };
-            let found = walk(&store, unix_s, &filter, most);
+            let found = replay(&store, unix_s, &filter, most);
             assert_eq!(found, wanted(&all, unix_s, &filter), "seed {seed} {filter}");
         }
     }
@@ -132,7 +132,7 @@ fn the_order_is_that_of_levels_however_many_come_and_go() {
             if round % 2_000 == 1_999 {
                 let most = Most { count: 100, ..MOST };
                 for filter in ["#", "+/17/+", "5/#", "+/+/y"] {
-                    assert_eq!(walk(&store, 0, filter, most), wanted(&all, 0, filter));
+                    assert_eq!(replay(&store, 0, filter, most), wanted(&all, 0, filter));
                 }
             }
         }
@@ -145,9 +145,9 @@ fn limits_are_kept_and_a_replacement_counts_only_once() {
     let mut store = store(2, 2 * weight);
     assert_eq!(store.set(message("a", 0, b"12")), Ok(None));
     assert_eq!(store.set(message("b", 0, b"12")), Ok(None));
-    assert_eq!(store.set(message("c", 0, b"")), Err(Full), "the count");
+    assert_eq!(store.set(message("c", 0, b"")), Err(RetainedFull), "the count");
     assert!(store.set(message("a", 0, b"34")).is_ok_and(|was| was.is_some()));
-    assert_eq!(store.set(message("a", 0, b"345")), Err(Full), "the bytes");
+    assert_eq!(store.set(message("a", 0, b"345")), Err(RetainedFull), "the bytes");
     assert_eq!(store.get("a").map(|message| message.payload()), Some(&b"34"[..]));
     assert!(store.set(message("a", 0, b"1")).is_ok());
     assert_eq!((store.len(), store.bytes()), (2, 2 * weight - 1));
@@ -166,9 +166,9 @@ fn what_the_server_says_of_itself_takes_nobodys_room() {
         }
     }
     assert_eq!(store.set(message("a", 0, b"12")), Ok(None), "there is room for one");
-    assert_eq!(store.set(message("b", 0, b"")), Err(Full));
+    assert_eq!(store.set(message("b", 0, b"")), Err(RetainedFull));
     assert!(store.clear("$SYS/broker/3").is_some());
-    assert_eq!(store.set(message("b", 0, b"")), Err(Full), "that was no room of theirs");
+    assert_eq!(store.set(message("b", 0, b"")), Err(RetainedFull), "that was no room of theirs");
     assert_eq!(store.len(), 9);
     assert!(store.clear("a").is_some());
     assert_eq!(store.set(message("b", 0, b"12")), Ok(None));
@@ -189,7 +189,7 @@ fn a_page_is_limited_by_bytes_but_gives_one() {
 }
 
 #[test]
-fn a_walk_goes_on_where_its_last_topic_was_although_that_has_gone() {
+fn a_replay_goes_on_where_its_last_topic_was_although_that_has_gone() {
     let mut store = store(u32::MAX, u64::MAX);
     ["a", "a/b", "a/b/c", "a!", "b"]
         .iter()
@@ -217,11 +217,11 @@ fn a_page_looks_at_few_topics_and_says_where_it_stopped() {
     assert_eq!((page.messages.len(), page.next), (100, None));
     let page = store.page(0, "+/last", None, most);
     assert_eq!((page.messages.len(), page.next), (1, None));
-    // None at all, and each has to be looked at: the page ends early, the walk does not.
+    // None at all, and each has to be looked at: the page ends early, the replay does not.
     let page = store.page(0, "a/+/+/x", None, most);
     assert!(page.messages.is_empty() && page.next.is_some());
-    assert_eq!(walk(&store, 0, "a/+/+/x", most), [""; 0]);
-    assert_eq!(walk(&store, 0, "#", most).len(), 100_001);
+    assert_eq!(replay(&store, 0, "a/+/+/x", most), [""; 0]);
+    assert_eq!(replay(&store, 0, "#", most).len(), 100_001);
 }
 
 #[test]

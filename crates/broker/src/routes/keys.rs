@@ -2,7 +2,7 @@
 //!
 //! An entry is a hash of 31 bits and one that says "durable". They are kept in order, so that all
 //! entries of a block of the summary are neighbours, and a table of another size is filled in one
-//! walk. Two filters of one hash are one entry that is there twice. About five bytes a filter.
+//! replay. Two filters of one hash are one entry that is there twice. About five bytes a filter.
 
 use base::never;
 use std::collections::HashMap;

@@ -1,8 +1,9 @@
 //! What the shards know of each other's subscriptions: nearly, and without asking.
 //!
-//! A [`Summary`] is shared by all shards of a process. A filter is in it by a hash: an exact one of
-//! its whole text, one with wildcards of the levels before the first wildcard. A publisher's shard
-//! looks for the whole topic, and for its first levels at those depths that are in use anywhere.
+//! A [`RouteSummary`] is shared by all shards of a process. A filter is in it by a hash: an exact
+//! one of its whole text, one with wildcards of the levels before the first wildcard. A publisher's
+//! shard looks for the whole topic, and for its first levels at those depths that are in use
+//! anywhere.
 //!
 //! The table grows and shrinks: a new one is published under a new generation, each shard moves
 //! its entries over in slices, and while it does its entries are read in the old one. Nothing is
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Blocks of the first table, as a power of two: 4 KiB for eight shards.
 const BLOCKS_LOG_MIN: u32 = 6;
-/// Blocks of the largest: beyond, more filters make more needless letters.
+/// Blocks of the largest: beyond, more filters make more needless peer messages.
 const BLOCKS_LOG_MAX: u32 = 26;
 /// It grows when a shard has set one bit in so many.
 const FULL: usize = 4;
@@ -31,7 +32,7 @@ const SLICE: usize = 64;
 const EXACT: u32 = u32::MAX;
 
 /// Which shards hold what, nearly; shared by all shards of a process.
-pub struct Summary {
+pub struct RouteSummary {
     shards: u16,
     key: HashKey,
     /// Rises with every change of `state.view`.
@@ -61,7 +62,7 @@ struct View {
 
 /// One shard's side of the summary.
 pub(super) struct Part {
-    summary: Arc<Summary>,
+    summary: Arc<RouteSummary>,
     shard: ShardId,
     generation: u64,
     view: View,
@@ -78,12 +79,12 @@ pub(super) struct Part {
     until_look: u32,
 }
 
-impl Summary {
+impl RouteSummary {
     /// For so many shards, which hash with `key`. With one there is nothing to know.
-    pub fn new(shards: u16, key: HashKey) -> Arc<Summary> {
+    pub fn new(shards: u16, key: HashKey) -> Arc<RouteSummary> {
         assert!((1..=ShardId::MAX).contains(&shards), "a process has 1 to 1,024 shards");
         let view = View { bits: Arc::new(Bits::new(shards, BLOCKS_LOG_MIN)), old: None };
-        Arc::new(Summary {
+        Arc::new(RouteSummary {
             shards,
             key,
             generation: AtomicU64::new(0),
@@ -164,7 +165,7 @@ impl Summary {
 }
 
 impl Part {
-    pub fn new(summary: &Arc<Summary>, shard: ShardId) -> Part {
+    pub fn new(summary: &Arc<RouteSummary>, shard: ShardId) -> Part {
         assert!(shard.0 < summary.shards, "the shard is one of them");
         let generation = summary.generation.load(Ordering::Acquire);
         let view = summary.lock().view.clone();

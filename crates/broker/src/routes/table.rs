@@ -32,7 +32,7 @@ const ROOT: u32 = 0;
 
 /// Why a filter was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub enum FilterRefused {
     /// It has more than [`LEVELS_MAX`] levels, or more than 65,535 bytes.
     TooLong,
     /// The table holds as many as it can number.
@@ -84,17 +84,21 @@ impl FilterTable {
 
     /// Adds a subscription to a filter that was checked and is no shared one. Gives the filter's
     /// number, which it keeps while it has a subscription, and whether this one is new.
-    pub fn insert(&mut self, filter: &str, subscription: u64) -> Result<(u32, bool), Refused> {
+    pub fn insert(
+        &mut self,
+        filter: &str,
+        subscription: u64,
+    ) -> Result<(u32, bool), FilterRefused> {
         assert!(subscription <= SUBSCRIPTION_MAX, "a subscription has 63 bits");
         let number = self.place(filter)?;
         Ok((number, self.hold(number, subscription)))
     }
 
     /// The record of a filter, which is made if there is none.
-    fn place(&mut self, filter: &str) -> Result<u32, Refused> {
+    fn place(&mut self, filter: &str) -> Result<u32, FilterRefused> {
         let levels = 1 + filter.bytes().filter(|&byte| byte == b'/').count();
         if filter.len() > TEXT_BYTES_MAX || levels > LEVELS_MAX {
-            return Err(Refused::TooLong);
+            return Err(FilterRefused::TooLong);
         }
         if !has_wildcard(filter) {
             return match self.find(EXACT, filter.as_bytes()) {
@@ -299,15 +303,15 @@ impl FilterTable {
     }
 
     /// Makes a leaf for `filter`, whose level below `parent` begins at `at`.
-    fn add_leaf(&mut self, parent: u32, filter: &str, at: usize) -> Result<u32, Refused> {
+    fn add_leaf(&mut self, parent: u32, filter: &str, at: usize) -> Result<u32, FilterRefused> {
         if parent != EXACT && self.records.at(parent).count() == CHILDREN_MAX {
-            return Err(Refused::Full);
+            return Err(FilterRefused::Full);
         }
-        let text = self.texts.put(filter).ok_or(Refused::Full)?;
+        let text = self.texts.put(filter).ok_or(FilterRefused::Full)?;
         let record = Record::new(parent, text, filter.len(), at, 0);
         let Some(number) = self.records.add(record) else {
             self.texts.free(text, filter.len());
-            return Err(Refused::Full);
+            return Err(FilterRefused::Full);
         };
         self.attach(number);
         Ok(number)
@@ -334,12 +338,12 @@ impl FilterTable {
     }
 
     /// Makes a leaf a node, or puts a node above it; the leaf keeps its number. Gives the node's.
-    fn split(&mut self, number: u32) -> Result<u32, Refused> {
+    fn split(&mut self, number: u32) -> Result<u32, FilterRefused> {
         let leaf = *self.records.at(number);
         let (from, length) = (usize::from(leaf.level_at), usize::from(leaf.text_bytes));
         let end = level_end(self.text(&leaf), from);
         let level = String::from_utf8_lossy(&self.text(&leaf)[from..end]).into_owned();
-        let text = self.texts.put(&level).ok_or(Refused::Full)?;
+        let text = self.texts.put(&level).ok_or(FilterRefused::Full)?;
         let mut node = Record::new(leaf.parent, text, level.len(), 0, flag::NODE);
         if end == length {
             node.held = leaf.held;
@@ -349,7 +353,7 @@ impl FilterTable {
         }
         let Some(above) = self.records.add(node) else {
             self.texts.free(text, level.len());
-            return Err(Refused::Full);
+            return Err(FilterRefused::Full);
         };
         let was_in = self.index.remove(hash(&self.key, leaf.parent, level.as_bytes()), number);
         debug_assert!(was_in);

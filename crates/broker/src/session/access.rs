@@ -11,8 +11,8 @@ use model::close::CloseReason;
 use model::event::{ClientEvent, ClientWhat, Counter};
 use model::id::ConnRef;
 use model::ports::access::{Admission, Grant, Question};
-use model::presence::Version;
-use model::session::{Connect, Denial, Denied, Proceed, SessionDelivery};
+use model::presence::PresenceVersion;
+use model::session::{ConnectRequest, Denial, Denied, Proceed, SessionDelivery};
 use std::collections::BTreeMap;
 
 /// Questions that may be out, a shard. One more is refused as Busy.
@@ -24,7 +24,7 @@ const STEPS_MAX: u8 = 8;
 /// For whom a question is.
 enum For {
     /// Somebody who wants to come in.
-    Connect(Box<Connect>),
+    Connect(Box<ConnectRequest>),
     /// A client that proves itself again.
     Session(Key),
 }
@@ -84,7 +84,7 @@ impl Broker {
         &mut self,
         now: Now,
         from: ConnRef,
-        connect: Box<Connect>,
+        connect: Box<ConnectRequest>,
         fx: &mut Effects,
     ) {
         if self.askings.len() >= ASKING_MAX {
@@ -238,7 +238,7 @@ impl Broker {
         if fx.events_wanted {
             let what = ClientWhat::Refused { why };
             let client_id = client_id.into();
-            let (at_ms, user, version) = (now.wall_ms, None, Version::default());
+            let (at_ms, user, version) = (now.wall_ms, None, PresenceVersion::default());
             fx.events.push(ClientEvent { at_ms, client_id, user, version, what });
         }
         let reason = match why {
@@ -271,7 +271,7 @@ impl Broker {
     }
 }
 
-fn question_of(connect: &Connect) -> Question {
+fn question_of(connect: &ConnectRequest) -> Question {
     Question {
         client_id: connect.client_id.clone(),
         user: connect.user.clone(),

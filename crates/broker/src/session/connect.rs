@@ -9,7 +9,7 @@ use super::keep_alive;
 use super::record::{NEVER_S, Session};
 use crate::Broker;
 use crate::durable::rows;
-use crate::durable::tickets::Promise;
+use crate::durable::tickets::PendingCall;
 use crate::effects::Effects;
 use crate::rewrite::Names;
 use base::hash::home;
@@ -21,8 +21,8 @@ use model::event::{ClientWhat, Counter};
 use model::id::{ConnRef, SessionRef};
 use model::ports::access::{Act, Grant, Who};
 use model::ports::log::{Call, Table, Write};
-use model::presence::{State, Version};
-use model::session::{Connect, Connected, Denial, Denied, SessionDelivery};
+use model::presence::{OnlineState, PresenceVersion};
+use model::session::{ConnectRequest, Connected, Denial, Denied, SessionDelivery};
 use std::sync::Arc;
 
 /// Seconds over which the connections of a client are counted.
@@ -37,7 +37,7 @@ pub(crate) struct Welcome {
 
 /// Somebody who has shown who it is, and has to wait.
 pub(crate) struct Proven {
-    pub connect: Connect,
+    pub connect: ConnectRequest,
     method: LastWord,
     grant: Grant,
     /// Of the rules by which it was let in.
@@ -53,7 +53,7 @@ impl Broker {
         &mut self,
         now: Now,
         from: ConnRef,
-        mut connect: Box<Connect>,
+        mut connect: Box<ConnectRequest>,
         fx: &mut Effects,
     ) {
         let why = if self.draining {
@@ -79,7 +79,7 @@ impl Broker {
     }
 
     /// Gives an identifier that is new and at home on this shard.
-    fn assign(&mut self, connect: &mut Connect) {
+    fn assign(&mut self, connect: &mut ConnectRequest) {
         loop {
             let number = scramble(self.rng.draw());
             let id = format!("{ASSIGNED}{number:016x}");
@@ -114,7 +114,7 @@ impl Broker {
         &mut self,
         now: Now,
         from: ConnRef,
-        (mut connect, method): (Connect, LastWord),
+        (mut connect, method): (ConnectRequest, LastWord),
         grant: Grant,
         fx: &mut Effects,
     ) {
@@ -159,7 +159,7 @@ impl Broker {
         &mut self,
         now: Now,
         from: ConnRef,
-        (connect, method): (Connect, LastWord),
+        (connect, method): (ConnectRequest, LastWord),
         grant: Grant,
         fx: &mut Effects,
     ) {
@@ -205,9 +205,11 @@ impl Broker {
         self.welcomes.insert(welcome.conn, key);
         let welcome = Box::new(welcome);
         match will {
-            Some(row) if !durable => self.ask_log(Promise::Welcome(welcome), Call::Write(row), fx),
+            Some(row) if !durable => {
+                self.ask_log(PendingCall::Welcome(welcome), Call::Write(row), fx)
+            }
             will => {
-                will.into_iter().for_each(|row| self.chore(row, fx));
+                will.into_iter().for_each(|row| self.retry_write(row, fx));
                 self.put_session_row(key, Some(welcome), fx);
             }
         }
@@ -215,7 +217,7 @@ impl Broker {
 
     fn may_attach(
         &self,
-        connect: &mut Connect,
+        connect: &mut ConnectRequest,
         grant: &Grant,
         fx: &mut Effects,
     ) -> Result<(), Denial> {
@@ -272,7 +274,7 @@ impl Broker {
         &mut self,
         now: Now,
         (key, from): (Key, ConnRef),
-        connect: &Connect,
+        connect: &ConnectRequest,
         (grant, present): (&Grant, bool),
         fx: &mut Effects,
     ) -> bool {
@@ -291,7 +293,7 @@ impl Broker {
         let before = std::mem::replace(&mut session.principal, principal);
         session.set_conn(Some(from));
         session.since_s = now.unix_s();
-        if session.version == Version::default() {
+        if session.version == PresenceVersion::default() {
             session.version = self.versions.next(now.wall_ms, self.settings.shard);
         }
         session.set_expiry_s(expiry_s);
@@ -329,7 +331,7 @@ impl Broker {
     fn connected(
         &self,
         key: Key,
-        connect: &Connect,
+        connect: &ConnectRequest,
         (present, assigned): (bool, bool),
         method: LastWord,
     ) -> Connected {
@@ -388,7 +390,7 @@ impl Broker {
         let protocol = session.protocol;
         self.online += 1;
         let protocol = self.sessions.protocol_name(protocol);
-        self.transition(key, State::Online(protocol), fx);
+        self.transition(key, OnlineState::Online(protocol), fx);
         self.keep_work(key);
         if fx.events_wanted
             && let Some(session) = self.sessions.at(key)
@@ -418,8 +420,8 @@ impl Broker {
         let key = rows::session_key(&session.id);
         let write = Write::Put { table: Table::Sessions, key, value };
         match welcome {
-            Some(welcome) => self.ask_log(Promise::Welcome(welcome), Call::Write(write), fx),
-            None => self.chore(write, fx),
+            Some(welcome) => self.ask_log(PendingCall::Welcome(welcome), Call::Write(write), fx),
+            None => self.retry_write(write, fx),
         }
     }
 }

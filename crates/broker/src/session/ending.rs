@@ -145,7 +145,7 @@ impl Broker {
         self.filters.let_go((number, id), key.slot, durable);
         if durable {
             let key = subscription_key(self.settings.home, id, &text);
-            self.chore(Write::Delete { table: Table::Subscriptions, key }, fx);
+            self.retry_write(Write::Delete { table: Table::Subscriptions, key }, fx);
         }
     }
 }

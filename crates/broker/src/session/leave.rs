@@ -16,7 +16,7 @@ use model::close::CloseReason;
 use model::event::ClientWhat;
 use model::id::MessageId;
 use model::ports::log::{Table, Write};
-use model::presence::{State, Version};
+use model::presence::{OnlineState, PresenceVersion};
 use model::session::{Denial, Denied, Drop, SessionDelivery};
 use model::topic::Qos;
 
@@ -59,17 +59,17 @@ impl Broker {
         let Some(session) = self.sessions.at(key) else { return };
         let Some(conn) = session.online() else { return };
         let version = MessageId::after(session.version.0, 0, self.settings.shard);
-        self.versions.observe(Version(version.0));
+        self.versions.observe(PresenceVersion(version.0));
         let reason = CloseReason::Replaced;
         let text = Some("a connection to another server took over".into());
         let denied = Denied { text, ..Denied::of(Denial::TakenOver, reason) };
         fx.deliveries.push((conn, SessionDelivery::End(Box::new(denied))));
-        self.offline(now, key, (Version(version.0), reason), fx);
+        self.offline(now, key, (PresenceVersion(version.0), reason), fx);
         self.unbind(now, key, reason, fx);
     }
 
     /// A version of another clock was seen: those given here are above it from now on.
-    pub fn observe(&mut self, seen: Version) {
+    pub fn observe(&mut self, seen: PresenceVersion) {
         self.versions.observe(seen);
     }
 
@@ -78,14 +78,14 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (version, reason): (Version, CloseReason),
+        (version, reason): (PresenceVersion, CloseReason),
         fx: &mut Effects,
     ) {
         let Some(session) = self.sessions.at_mut(key) else { return };
         session.version = version;
         session.set_reason(Some(reason));
         self.online -= 1;
-        self.transition(key, State::Offline(reason), fx);
+        self.transition(key, OnlineState::Offline(reason), fx);
         self.event(now, key, || ClientWhat::Disconnected { reason }, fx);
     }
 
@@ -103,7 +103,7 @@ impl Broker {
                 }
             }
             more.dialogue = None;
-            more.walks.pause();
+            more.replays.pause();
             more.queue.rewind();
         }
         // One that was taken over is here again in a moment.
@@ -162,8 +162,8 @@ impl Broker {
         }
         if durable {
             let row = rows::session_key(&session.id);
-            self.chore(Write::Delete { table: Table::Sessions, key: row }, fx);
-            self.chore(Write::Forget(timeline_of(self.settings.home, &session.id)), fx);
+            self.retry_write(Write::Delete { table: Table::Sessions, key: row }, fx);
+            self.retry_write(Write::Forget(timeline_of(self.settings.home, &session.id)), fx);
         }
         // A subscription whose session is not there any more is taken away at a start, too.
         let ending = Ending { key, durable, filters, queue, coming: None };

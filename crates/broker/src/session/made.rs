@@ -6,8 +6,8 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
-use model::ports::access::Open;
-use model::session::{Connect, SessionDelivery, SessionRequest};
+use model::ports::access::AllowAll;
+use model::session::{ConnectRequest, SessionDelivery, SessionRequest};
 use std::sync::Arc;
 
 /// When it is.
@@ -25,8 +25,8 @@ pub(crate) fn broker(change: impl FnOnce(&mut Settings)) -> Broker {
         limits: Arc::new(Limits { binds_per_s: 10_000_000, ..Limits::default() }),
         hash_key,
         home: HOME,
-        access: Arc::new(Open),
-        summary: routes::Summary::new(1, hash_key),
+        access: Arc::new(AllowAll),
+        summary: routes::RouteSummary::new(1, hash_key),
         exclusives: Arc::default(),
         rewrites: None,
         auto_subscribes: None,
@@ -42,8 +42,8 @@ pub(crate) fn conn(slot: u32) -> ConnRef {
 }
 
 /// What a client of MQTT 5 says whose session ends with its connection.
-pub(crate) fn connect(id: &str) -> Box<Connect> {
-    Box::new(Connect {
+pub(crate) fn connect(id: &str) -> Box<ConnectRequest> {
+    Box::new(ConnectRequest {
         protocol: "mqtt5",
         client_id: id.into(),
         clean_start: true,

@@ -4,12 +4,12 @@
 //! when there is nothing in it. The record knows no other session and decides nothing.
 
 use crate::message::queue::Queue;
-use crate::message::walk::Walks;
+use crate::message::replay::RetainedReplays;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::id::ConnRef;
-use model::presence::{self, Version};
+use model::presence::{self, PresenceVersion};
 use model::session::{Denial, Routed, Will};
 use model::topic::Qos;
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ pub(crate) struct Session {
     /// Whose, as [`super::principals::Principals`] numbers them.
     pub principal: u32,
     /// Of its last transition; of one that has had none, of when it was made.
-    pub version: Version,
+    pub version: PresenceVersion,
     /// Unix second since when it has a connection or none, by the wall: what lasts for a time is
     /// measured from here, for versions may be ahead of the wall.
     pub since_s: u32,
@@ -86,7 +86,7 @@ pub(crate) struct More {
     /// Memberships of shared groups, in the order of their filters.
     pub shares: Vec<Share>,
     /// Retained messages on their way.
-    pub walks: Walks,
+    pub replays: RetainedReplays,
     /// What is published when it goes without farewell, with the moment (Unix s, 0: not yet).
     pub will: Option<Box<(Will, u32)>>,
     /// Its address, when that is not of IPv4.
@@ -164,7 +164,7 @@ impl Session {
             conn: NO_CONN,
             more: None,
             principal: 0,
-            version: Version::default(),
+            version: PresenceVersion::default(),
             since_s: 0,
             expiry_s: 0,
             filter: NO_FILTER,
@@ -369,7 +369,7 @@ impl Session {
     pub fn drop_filter(&mut self, filter: u32) {
         self.set_subscription_id(filter, None);
         if let Some(more) = &mut self.more {
-            more.walks.stop(filter);
+            more.replays.stop(filter);
             if let Ok(at) = more.filters.binary_search(&filter) {
                 more.filters.remove(at);
                 return;
@@ -461,7 +461,7 @@ impl More {
             && self.filters.is_empty()
             && self.ids.is_empty()
             && self.shares.is_empty()
-            && self.walks.is_empty()
+            && self.replays.is_empty()
             && self.will.is_none()
             && self.peer.is_none()
             && self.until_s == 0

@@ -61,7 +61,7 @@ impl Broker {
             && let Some(session) = self.sessions.at(key)
         {
             let row = rows::will_key(&session.id, will.message.id);
-            self.chore(Write::Delete { table: Table::Wills, key: row }, fx);
+            self.retry_write(Write::Delete { table: Table::Wills, key: row }, fx);
         }
     }
 
@@ -81,7 +81,7 @@ impl Broker {
             if will.delay_s > 0 {
                 let value = rows::will_row(will, *due_s);
                 let row = rows::will_key(&session.id, will.message.id);
-                self.chore(Write::Put { table: Table::Wills, key: row, value }, fx);
+                self.retry_write(Write::Put { table: Table::Wills, key: row, value }, fx);
             }
         }
         let Some(session) = self.sessions.at(key) else { return };
@@ -101,7 +101,7 @@ impl Broker {
         if !may.may(&id, Act::Publish, will.message.topic()) {
             fx.counters.count(Counter::PublishesRefused);
             let row = rows::will_key(&id, will.message.id);
-            return self.chore(Write::Delete { table: Table::Wills, key: row }, fx);
+            return self.retry_write(Write::Delete { table: Table::Wills, key: row }, fx);
         }
         let message = self.will_message(now, &id, &will);
         self.wills.push(id, message);

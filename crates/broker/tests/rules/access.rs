@@ -1,6 +1,6 @@
 //! Who may do what.
 
-use crate::world::{World, access, connect, durable, message, will, wish};
+use crate::harness::{BrokerHarness, access, connect, durable, message, will, wish};
 use model::ports::access::*;
 use model::session::*;
 use model::topic::Qos;
@@ -115,15 +115,15 @@ impl Access for Key {
     }
 }
 
-fn world(prefixes: &[&'static str]) -> (World, Arc<Door>) {
+fn world(prefixes: &[&'static str]) -> (BrokerHarness, Arc<Door>) {
     let door = Arc::new(Door::default());
     *door.prefixes.lock().expect("nobody panics") = prefixes.to_vec();
     let own = door.clone();
-    (World::with(1, move |settings| settings.access = access(Key(own.clone()))), door)
+    (BrokerHarness::with(1, move |settings| settings.access = access(Key(own.clone()))), door)
 }
 
-fn user(id: &str, name: &str) -> Connect {
-    Connect { user: Some(name.into()), ..durable(id) }
+fn user(id: &str, name: &str) -> ConnectRequest {
+    ConnectRequest { user: Some(name.into()), ..durable(id) }
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_refusal_says_why_and_a_slow_answer_comes_later() {
 fn an_exchange_goes_step_by_step_and_may_be_repeated() {
     let (mut world, _) = world(&[]);
     let method = |data: &[u8]| Some(("SCRAM".into(), data.into()));
-    let begin = Connect { method: method(b"first"), ..user("a", "ann") };
+    let begin = ConnectRequest { method: method(b"first"), ..user("a", "ann") };
     let (conn, heard) = world.try_connect(begin.clone());
     let challenge =
         || SessionDelivery::Challenge { method: "SCRAM".into(), data: Box::from(*b"nonce") };
@@ -177,7 +177,7 @@ fn an_exchange_goes_step_by_step_and_may_be_repeated() {
         [SessionDelivery::End(denied)] => assert_eq!(denied.why, Denial::BadCredentials),
         other => panic!("{other:?}"),
     }
-    let other = Connect { method: Some(("X".into(), Box::default())), ..begin.clone() };
+    let other = ConnectRequest { method: Some(("X".into(), Box::default())), ..begin.clone() };
     assert_eq!(world.refused(other), Denial::BadMethod);
     let (conn, _) = world.try_connect(begin);
     world.ask(conn, proceed(b"wrong", None));
@@ -190,7 +190,7 @@ fn a_session_belongs_to_its_user() {
     let (mut world, _) = world(&[]);
     let a = world.client(user("a", "ann"));
     assert_eq!(world.refused(user("a", "bob")), Denial::NotAuthorized);
-    let clean = Connect { clean_start: true, ..user("a", "bob") };
+    let clean = ConnectRequest { clean_start: true, ..user("a", "bob") };
     assert_eq!(world.refused(clean), Denial::NotAuthorized, "nobody else ends it either");
     assert_eq!(world.heard(a.conn), []);
     world.cut(&a);
@@ -218,7 +218,7 @@ fn rules_are_asked_at_publish_subscribe_and_where_a_filter_reaches_beyond() {
     world.publish(&free, "open/x", "yes");
     assert_eq!(world.payloads(&a), ["yes"]);
     door.prefixes.lock().expect("nobody panics").push("shut/");
-    let refused = Connect { will: Some(will("open/x", "w", 0)), ..user("w", "ann") };
+    let refused = ConnectRequest { will: Some(will("open/x", "w", 0)), ..user("w", "ann") };
     assert_eq!(world.refused(refused), Denial::NotAuthorized, "a will is a message");
     world.audit();
 }
@@ -281,7 +281,7 @@ fn what_a_token_brought_is_not_widened_and_ends_with_it() {
             matches!(&heard[..], [SessionDelivery::End(denied)] if denied.why == Denial::Expired)
         );
     }
-    let c = world.client(Connect { clean_start: true, ..user("c", "token") });
+    let c = world.client(ConnectRequest { clean_start: true, ..user("c", "token") });
     world.subscribe(&c, "#", Qos::AtLeastOnce);
     door.version.store(9, Ordering::Relaxed);
     world.crash();
@@ -297,11 +297,11 @@ fn what_a_token_brought_is_not_widened_and_ends_with_it() {
 }
 
 /// Two members of one group, on two shards: one may read `open/` alone, the other everything.
-fn group() -> (World, Arc<Door>, crate::world::Client, crate::world::Client) {
+fn group() -> (BrokerHarness, Arc<Door>, crate::harness::Client, crate::harness::Client) {
     let door = Arc::new(Door::default());
     let own = door.clone();
     let make = move |settings: &mut broker::Settings| settings.access = access(Key(own.clone()));
-    let mut world = World::with(2, make);
+    let mut world = BrokerHarness::with(2, make);
     let names = [world.name_on(0, "half"), world.name_on(1, "whole")];
     let half = world.client(user(&names[0], "token"));
     let whole = world.client(user(&names[1], "ann"));
@@ -387,7 +387,7 @@ struct Bound;
 
 impl Access for Bound {
     fn admit(&self, now_s: u32, question: &Question) -> Admission {
-        Open.admit(now_s, question)
+        AllowAll.admit(now_s, question)
     }
 
     fn renew(&self, _: &Who<'_>) -> Option<Grant> {
@@ -406,7 +406,7 @@ impl Access for Bound {
 #[test]
 fn an_identifier_of_another_user_is_refused_and_counted() {
     let refused = model::event::Counter::ClientIdsRefused;
-    let mut world = World::with(1, |settings| settings.access = access(Bound));
+    let mut world = BrokerHarness::with(1, |settings| settings.access = access(Bound));
     assert_eq!(world.refused(user("ann:1", "eve")), Denial::ClientIdInvalid);
     assert_eq!((world.count(refused), world.status().sessions), (1, 0));
     let ann = world.client(user("ann:1", "ann"));
@@ -428,7 +428,8 @@ fn an_exchange_has_so_many_steps() {
         let (method, data) = ("SCRAM".into(), (*b"first").into());
         SessionRequest::Proceed(Box::new(Proceed { session, method, data }))
     };
-    let begin = Connect { method: Some(("SCRAM".into(), (*b"first").into())), ..user("a", "ann") };
+    let begin =
+        ConnectRequest { method: Some(("SCRAM".into(), (*b"first").into())), ..user("a", "ann") };
     let (coming, heard) = world.try_connect(begin);
     assert!(matches!(&heard[..], [SessionDelivery::Challenge { .. }]));
     let here = world.client(user("b", "ann"));

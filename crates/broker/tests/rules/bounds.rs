@@ -1,15 +1,15 @@
 //! What others can make grow is counted as it is allocated, and stays below its limit.
 
-use crate::world::{Client, World, connect, durable, limits, message, wish};
+use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, wish};
 use model::session::*;
-use model::topic::{Qos, RetainHandling, Wish};
+use model::topic::{Qos, RetainHandling, SubscriptionOptions};
 use std::sync::Arc;
 
 /// Memory of an entry, bytes: `ENTRY_BYTES` of the broker.
 const ENTRY: u64 = 45;
 
-fn with(change: impl Fn(&mut model::limits::TopicLimits) + 'static) -> World {
-    World::with(1, move |settings| {
+fn with(change: impl Fn(&mut model::limits::TopicLimits) + 'static) -> BrokerHarness {
+    BrokerHarness::with(1, move |settings| {
         let mut limits = limits();
         change(&mut limits.topics);
         settings.limits = Arc::new(limits);
@@ -32,7 +32,7 @@ fn places_in_queues_are_counted_and_bounded() {
             world.subscribe(&away, "t", Qos::AtLeastOnce);
             world.cut(&away);
         }
-        let source = world.client(Connect { receive_max: u16::MAX, ..connect("source") });
+        let source = world.client(ConnectRequest { receive_max: u16::MAX, ..connect("source") });
         // A log that does not answer yet is no way around the limit.
         world.keeps = keeps;
         for id in 1..=900 {
@@ -70,18 +70,21 @@ fn a_session_has_its_places_within_its_own_limit() {
 }
 
 /// A client behind a page that it does not read, with many subscriptions behind it.
-fn walker(world: &mut World, id: &str, filters: usize) -> Client {
+fn walker(world: &mut BrokerHarness, id: &str, filters: usize) -> Client {
     let client = world.client(connect(id));
     world.subscribe_with(&client, vec![wish("p/#", Qos::AtMostOnce)], None);
     let wishes = (0..filters).map(|n| wish(&format!("t/{n}"), Qos::AtMostOnce)).collect();
     world.subscribe_with(&client, wishes, None);
-    let live = Wish { retain_handling: RetainHandling::DoNotSend, ..wish("l/#", Qos::AtMostOnce) };
+    let live = SubscriptionOptions {
+        retain_handling: RetainHandling::DoNotSend,
+        ..wish("l/#", Qos::AtMostOnce)
+    };
     world.subscribe_with(&client, vec![live], None);
     client
 }
 
 #[test]
-fn a_session_walks_once_at_a_time_and_notes_within_a_limit() {
+fn a_session_replays_once_at_a_time_and_notes_within_a_limit() {
     const FILTERS: usize = 3_000;
     const MOST: u64 = 65_536;
     let mut world = with(|limits| limits.retained_walks_bytes_max = MOST);
@@ -93,7 +96,7 @@ fn a_session_walks_once_at_a_time_and_notes_within_a_limit() {
     let walkers: Vec<_> = (0..4).map(|n| walker(&mut world, &n.to_string(), FILTERS)).collect();
     for n in 0..2_000 {
         world.send(&source, 0, retained(&format!("l/{n}"), "live"));
-        let bytes = world.nodes[0].broker.walks_bytes();
+        let bytes = world.nodes[0].broker.replays_bytes();
         assert!(bytes > 0 && bytes <= MOST, "{bytes} after {n}");
     }
     let mut kept = 0;
@@ -109,6 +112,6 @@ fn a_session_walks_once_at_a_time_and_notes_within_a_limit() {
     assert_eq!(kept, FILTERS, "what waited comes");
     walkers.iter().for_each(|walker| world.cut(walker));
     world.pass_s(60);
-    assert_eq!(world.nodes[0].broker.walks_bytes(), 0);
+    assert_eq!(world.nodes[0].broker.replays_bytes(), 0);
     world.audit();
 }

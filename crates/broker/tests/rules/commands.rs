@@ -1,6 +1,6 @@
 //! What the API asks.
 
-use crate::world::{World, connect, durable, message, wish};
+use crate::harness::{BrokerHarness, connect, durable, message, wish};
 use model::ports::topics::{TopicAnswer, TopicCommand};
 use model::session::{Denial, SessionDelivery};
 use model::topic::{Publication, Qos};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 #[test]
 fn clients_and_their_subscriptions_are_told() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
     world.subscribe_with(&a, vec![wish("t/#", Qos::AtLeastOnce)], Some(3));
     world.subscribe(&a, "$share/g/u", Qos::AtMostOnce);
@@ -51,7 +51,7 @@ fn clients_and_their_subscriptions_are_told() {
 
 #[test]
 fn an_operator_publishes_subscribes_kicks_and_drops() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
     let done = TopicAnswer::Done;
     let subscribe = |id: &str| TopicCommand::Subscribe(id.into(), wish("t", Qos::AtLeastOnce));
@@ -87,7 +87,7 @@ fn an_operator_publishes_subscribes_kicks_and_drops() {
 
 #[test]
 fn retained_messages_are_listed_and_cleared() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     for n in 0..5 {
         let mut message = message(&format!("t/{n}"), Qos::AtMostOnce, "x");

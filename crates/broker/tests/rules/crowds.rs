@@ -1,6 +1,6 @@
 //! Much of one thing.
 
-use crate::world::{World, connect, durable, limits, message};
+use crate::harness::{BrokerHarness, connect, durable, limits, message};
 use model::event::Counter;
 use model::session::*;
 use model::topic::Qos;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 #[test]
 fn ten_thousand_take_overs_of_one_identifier_leave_one_session() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         limits.topics.flaps_max = u16::MAX;
         settings.limits = Arc::new(limits);
@@ -36,7 +36,7 @@ fn ten_thousand_take_overs_of_one_identifier_leave_one_session() {
 fn a_subscriber_of_everything_gets_all_retained_messages_page_by_page() {
     const COUNT: usize = 100_000;
     for (shards, qos) in [(1, Qos::AtMostOnce), (3, Qos::AtMostOnce), (2, Qos::AtLeastOnce)] {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let source = world.client(connect("source"));
         for n in 0..COUNT {
             let mut message = message(&format!("t/{n}"), qos, "x");

@@ -1,6 +1,6 @@
 //! What outlives the process, and what is promised about it.
 
-use crate::world::{World, connect, durable, message, payload, wish};
+use crate::harness::{BrokerHarness, connect, durable, message, payload, wish};
 use broker::home_of;
 use model::event::Counter;
 use model::ports::log::{Restored, StoreError, Table};
@@ -10,7 +10,7 @@ use model::topic::Qos;
 #[test]
 fn what_was_taken_for_an_away_session_comes_after_a_crash() {
     for shards in [1, 3] {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let away = world.client(durable("away"));
         world.subscribe_with(&away, vec![wish("t/#", Qos::ExactlyOnce)], Some(9));
         world.cut(&away);
@@ -35,7 +35,7 @@ fn what_was_taken_for_an_away_session_comes_after_a_crash() {
 #[test]
 fn nothing_is_answered_before_it_is_on_stable_storage_and_clean_receivers_are_not_waited_for() {
     for shards in [1, 2] {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let name = world.name_on(usize::from(shards) - 1, "kept");
         let kept = world.client(durable(&name));
         world.subscribe(&kept, "kept", Qos::AtLeastOnce);
@@ -65,7 +65,7 @@ fn a_message_that_the_log_refuses_is_not_taken() {
         (StoreError::Failed, Denial::StoreFailed),
     ] {
         for qos in [Qos::AtLeastOnce, Qos::ExactlyOnce] {
-            let mut world = World::new(2);
+            let mut world = BrokerHarness::new(2);
             let kept = world.client(durable("kept"));
             world.subscribe(&kept, "t", Qos::ExactlyOnce);
             let source = world.client(connect("source"));
@@ -87,7 +87,7 @@ fn a_message_that_the_log_refuses_is_not_taken() {
 #[test]
 fn an_identifier_of_qos_2_is_remembered_over_a_crash() {
     for shards in [1, 3] {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let kept = world.client(durable("kept"));
         world.subscribe(&kept, "t", Qos::ExactlyOnce);
         let source = world.client(durable("source"));
@@ -114,7 +114,7 @@ fn an_identifier_of_qos_2_is_remembered_over_a_crash() {
 
 #[test]
 fn a_new_durable_session_is_told_when_its_row_is_written_or_refused() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     world.keeps = false;
     let (conn, heard) = world.try_connect(durable("a"));
     assert_eq!(heard, []);
@@ -132,8 +132,8 @@ fn a_new_durable_session_is_told_when_its_row_is_written_or_refused() {
 
 #[test]
 fn an_ended_session_leaves_nothing_behind() {
-    let mut world = World::new(1);
-    let a = world.client(Connect { expiry_s: 10, ..durable("a") });
+    let mut world = BrokerHarness::new(1);
+    let a = world.client(ConnectRequest { expiry_s: 10, ..durable("a") });
     world.subscribe(&a, "t", Qos::AtLeastOnce);
     world.subscribe(&a, "$share/g/u", Qos::AtLeastOnce);
     let source = world.client(connect("source"));
@@ -151,7 +151,7 @@ fn an_ended_session_leaves_nothing_behind() {
 
 #[test]
 fn delayed_messages_wait_over_a_crash() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let a = world.client(durable("a"));
     world.subscribe(&a, "t", Qos::AtLeastOnce);
     let answer = world.publish_at(&a, 1, message("$delayed/60/t", Qos::AtLeastOnce, "late"));
@@ -169,9 +169,9 @@ fn delayed_messages_wait_over_a_crash() {
 
 #[test]
 fn everything_of_a_client_has_one_home() {
-    let mut world = World::new(3);
+    let mut world = BrokerHarness::new(3);
     let mut wish = durable("a");
-    wish.will = Some(crate::world::will("gone", "x", 0));
+    wish.will = Some(crate::harness::will("gone", "x", 0));
     let a = world.client(wish);
     world.subscribe(&a, "t", Qos::AtLeastOnce);
     let source = world.client(connect("source"));
@@ -181,12 +181,12 @@ fn everything_of_a_client_has_one_home() {
     let mut seen = 0;
     for (at, node) in world.nodes.iter().enumerate() {
         node.log.restoration().each(|restored: Restored<'_>| {
-            let hash = home_of(crate::world::HOME, &restored).expect("it is the broker's");
+            let hash = home_of(crate::harness::HOME, &restored).expect("it is the broker's");
             assert_eq!(usize::from(base::hash::home(hash, 3)), at, "{restored:?}");
             seen += 1;
         });
     }
     assert_eq!(seen, 5, "session, subscription, will, retained message, entry");
     let other = Restored::Row { table: Table::Products, key: b"p", value: b"v" };
-    assert_eq!(home_of(crate::world::HOME, &other), None);
+    assert_eq!(home_of(crate::harness::HOME, &other), None);
 }

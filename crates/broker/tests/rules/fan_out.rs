@@ -1,6 +1,6 @@
 //! A message for very many goes in slices, and nothing else changes.
 
-use crate::world::{Client, World, connect, durable, limits, message, payload, wish};
+use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, payload, wish};
 use broker::UNITS_A_CALL_MAX;
 use model::ports::log::StoreError;
 use model::session::*;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// Clients with these subscriptions, a few hundred at a time.
 fn crowd(
-    world: &mut World,
-    make: impl Fn(&str) -> Connect,
+    world: &mut BrokerHarness,
+    make: impl Fn(&str) -> ConnectRequest,
     (count, filters, qos): (usize, &[&str], Qos),
 ) -> Vec<Client> {
     let mut conns = Vec::new();
@@ -31,7 +31,7 @@ fn crowd(
         };
         let (session, connected) = (connected.session, *connected);
         let wishes = filters.iter().map(|filter| wish(filter, qos)).collect();
-        let packet = Subscribe { session, id: 1, subscription_id: Some(7), wishes };
+        let packet = SubscribeRequest { session, id: 1, subscription_id: Some(7), wishes };
         world.tell(conn, SessionRequest::Subscribe(Box::new(packet)));
         clients.push(Client { conn, session, connected });
     }
@@ -40,12 +40,12 @@ fn crowd(
     clients
 }
 
-fn say(world: &mut World, client: &Client, id: u16, message: Publication) {
+fn say(world: &mut BrokerHarness, client: &Client, id: u16, message: Publication) {
     let (session, message) = (client.session, Arc::new(message));
     world.tell(client.conn, SessionRequest::Publish { session, id, again: false, message });
 }
 
-fn bounded(world: &World) {
+fn bounded(world: &BrokerHarness) {
     for node in &world.nodes {
         let most = node.broker.units_most();
         assert!(most <= UNITS_A_CALL_MAX, "{most} units in one call");
@@ -55,7 +55,7 @@ fn bounded(world: &World) {
 #[test]
 fn a_publish_to_ten_thousand_goes_in_slices_and_in_order() {
     const COUNT: usize = 10_000;
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let all = crowd(&mut world, connect, (COUNT, &["t"], Qos::AtMostOnce));
     let witness = world.client(connect("witness"));
     world.subscribe_with(&witness, vec![wish("u", Qos::AtMostOnce)], None);
@@ -84,7 +84,7 @@ fn a_publish_to_ten_thousand_goes_in_slices_and_in_order() {
 
 #[test]
 fn nothing_of_a_publisher_and_nothing_on_a_topic_overtakes_and_the_rest_does() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     crowd(&mut world, connect, (3_000, &["t"], Qos::AtMostOnce));
     let witness = world.client(connect("witness"));
     let wishes = ["t", "u", "v"].map(|filter| wish(filter, Qos::AtMostOnce)).to_vec();
@@ -104,7 +104,7 @@ fn nothing_of_a_publisher_and_nothing_on_a_topic_overtakes_and_the_rest_does() {
 
 #[test]
 fn overlapping_subscriptions_are_one_copy_in_whichever_slice() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let all = crowd(&mut world, connect, (2_500, &["t", "+", "#"], Qos::AtMostOnce));
     let one = world.client(connect("one"));
     world.subscribe_with(&one, vec![wish("t", Qos::AtLeastOnce)], None);
@@ -118,7 +118,7 @@ fn overlapping_subscriptions_are_one_copy_in_whichever_slice() {
 #[test]
 fn the_answer_comes_when_the_last_slice_is_stored() {
     for refused in [false, true] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let all = crowd(&mut world, durable, (3_000, &["t"], Qos::AtLeastOnce));
         let one = world.client(connect("one"));
         world.keeps = false;
@@ -140,7 +140,7 @@ fn the_answer_comes_when_the_last_slice_is_stored() {
 #[test]
 fn a_crash_between_slices_of_qos_2_doubles_nothing_and_loses_nothing() {
     for stored in [0, 1, 1_500, 2_999] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         crowd(&mut world, durable, (3_000, &["t"], Qos::ExactlyOnce));
         let one = world.client(durable("one"));
         world.keeps = false;
@@ -166,7 +166,7 @@ fn a_crash_between_slices_of_qos_2_doubles_nothing_and_loses_nothing() {
 
 #[test]
 fn a_mark_that_the_log_refuses_lets_nothing_go_and_holds_nothing_up() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let all = crowd(&mut world, connect, (1_500, &["t"], Qos::AtMostOnce));
     let one = world.client(durable("one"));
     world.keeps = false;
@@ -187,7 +187,7 @@ fn what_stands_in_line_has_a_limit_in_bytes() {
     let cost = 256 + message("t", Qos::AtLeastOnce, "x").weight() as u64;
     for (room, taken) in [(3 * cost, 3), (3 * cost - 1, 2)] {
         for qos in [Qos::AtMostOnce, Qos::AtLeastOnce] {
-            let mut world = World::with(1, move |settings| {
+            let mut world = BrokerHarness::with(1, move |settings| {
                 let mut limits = limits();
                 limits.topics.fan_outs_bytes_max = room;
                 settings.limits = Arc::new(limits);
@@ -216,7 +216,7 @@ fn what_stands_in_line_has_a_limit_in_bytes() {
 #[test]
 fn whoever_publishes_faster_than_it_goes_out_is_told_of_before_the_line_is_full() {
     let cost = 256 + message("t", Qos::AtMostOnce, "x").weight() as u64;
-    let mut world = World::with(1, move |settings| {
+    let mut world = BrokerHarness::with(1, move |settings| {
         let mut limits = limits();
         limits.topics.fan_outs_bytes_max = 32 * cost;
         settings.limits = Arc::new(limits);
@@ -235,7 +235,7 @@ fn whoever_publishes_faster_than_it_goes_out_is_told_of_before_the_line_is_full(
 #[test]
 fn up_to_so_many_are_served_at_once() {
     for (count, at_once) in [(1_024, true), (1_025, false)] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let all = crowd(&mut world, connect, (count, &["t"], Qos::AtMostOnce));
         let one = world.client(connect("one"));
         say(&mut world, &one, 0, message("t", Qos::AtMostOnce, "x"));
@@ -249,7 +249,7 @@ fn up_to_so_many_are_served_at_once() {
 
 #[test]
 fn who_comes_and_goes_between_slices_gets_it_once_at_most() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let all = crowd(&mut world, connect, (3_000, &["t"], Qos::AtMostOnce));
     let one = world.client(connect("one"));
     say(&mut world, &one, 0, message("t", Qos::AtMostOnce, "x"));

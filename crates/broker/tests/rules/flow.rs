@@ -1,12 +1,12 @@
 //! Packet identifiers, windows, and what is sent again.
 
-use crate::world::{World, connect, durable, limits, message};
+use crate::harness::{BrokerHarness, connect, durable, limits, message};
 use model::event::Counter;
 use model::session::*;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
 
-fn fill(world: &mut World, qos: Qos, count: u16) -> crate::world::Client {
+fn fill(world: &mut BrokerHarness, qos: Qos, count: u16) -> crate::harness::Client {
     let source = world.client(connect("source"));
     for n in 1..=count {
         world.send(&source, n, message("t", qos, &n.to_string()));
@@ -17,8 +17,8 @@ fn fill(world: &mut World, qos: Qos, count: u16) -> crate::world::Client {
 #[test]
 fn no_more_is_on_the_way_than_the_client_takes() {
     for make in [connect, durable] {
-        let mut world = World::new(1);
-        let a = world.client(Connect { receive_max: 2, ..make("a") });
+        let mut world = BrokerHarness::new(1);
+        let a = world.client(ConnectRequest { receive_max: 2, ..make("a") });
         world.subscribe(&a, "t", Qos::ExactlyOnce);
         let source = fill(&mut world, Qos::AtLeastOnce, 5);
         let first = world.messages(&a);
@@ -38,7 +38,7 @@ fn no_more_is_on_the_way_than_the_client_takes() {
 
 #[test]
 fn the_server_has_a_limit_of_its_own_and_one_in_bytes() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         limits.topics.inflight_max = 3;
         settings.limits = Arc::new(limits);
@@ -47,7 +47,7 @@ fn the_server_has_a_limit_of_its_own_and_one_in_bytes() {
     world.subscribe(&a, "t", Qos::AtLeastOnce);
     fill(&mut world, Qos::AtLeastOnce, 5);
     assert_eq!(world.messages(&a).len(), 3);
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     world.subscribe(&a, "t", Qos::AtLeastOnce);
     let source = world.client(connect("source"));
@@ -65,7 +65,7 @@ fn the_server_has_a_limit_of_its_own_and_one_in_bytes() {
 #[test]
 fn what_is_unacknowledged_is_sent_again_on_resume_and_only_then_in_order_with_dup() {
     for crash in [false, true] {
-        let mut world = World::new(2);
+        let mut world = BrokerHarness::new(2);
         let a = world.client(durable("a"));
         world.subscribe(&a, "t", Qos::ExactlyOnce);
         let source = fill(&mut world, Qos::AtLeastOnce, 3);
@@ -94,7 +94,7 @@ fn what_is_unacknowledged_is_sent_again_on_resume_and_only_then_in_order_with_du
 #[test]
 fn after_pubrec_a_message_is_released_and_never_sent_again() {
     for crash in [false, true] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let a = world.client(durable("a"));
         world.subscribe(&a, "t", Qos::ExactlyOnce);
         fill(&mut world, Qos::ExactlyOnce, 3);
@@ -132,8 +132,8 @@ fn after_pubrec_a_message_is_released_and_never_sent_again() {
 
 #[test]
 fn a_refusal_by_the_client_is_an_acknowledgement() {
-    let mut world = World::new(1);
-    let a = world.client(Connect { receive_max: 1, ..durable("a") });
+    let mut world = BrokerHarness::new(1);
+    let a = world.client(ConnectRequest { receive_max: 1, ..durable("a") });
     world.subscribe(&a, "t", Qos::ExactlyOnce);
     let source = world.client(connect("source"));
     world.send(&source, 1, message("t", Qos::AtLeastOnce, "1"));
@@ -141,7 +141,7 @@ fn a_refusal_by_the_client_is_an_acknowledgement() {
     world.send(&source, 3, message("t", Qos::ExactlyOnce, "3"));
     for (payload, step) in [("1", AckStep::Puback(true)), ("2", AckStep::Pubrec(true))] {
         let messages = world.messages(&a);
-        assert_eq!(crate::world::payload(&messages[0]), payload);
+        assert_eq!(crate::harness::payload(&messages[0]), payload);
         world.ack(&a, messages[0].id, step);
     }
     let third = world.messages(&a);
@@ -155,7 +155,7 @@ fn a_refusal_by_the_client_is_an_acknowledgement() {
 
 #[test]
 fn an_identifier_in_use_is_not_given_again_and_a_free_one_is() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     world.subscribe(&a, "t", Qos::AtLeastOnce);
     let source = world.client(connect("source"));
@@ -191,7 +191,7 @@ fn an_identifier_in_use_is_not_given_again_and_a_free_one_is() {
 
 #[test]
 fn answers_to_a_publisher_come_in_the_order_of_its_messages() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let away = world.client(durable("away"));
     world.subscribe(&away, "kept", Qos::AtLeastOnce);
     world.keeps = false;
@@ -216,7 +216,7 @@ fn answers_to_a_publisher_come_in_the_order_of_its_messages() {
 
 #[test]
 fn qos_0_is_sent_without_identifier_and_dup_and_is_lost_when_nobody_is_there() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
     world.subscribe(&a, "t", Qos::ExactlyOnce);
     let source = world.client(connect("source"));
@@ -226,7 +226,7 @@ fn qos_0_is_sent_without_identifier_and_dup_and_is_lost_when_nobody_is_there() {
     world.cut(&a);
     world.publish(&source, "t", "y");
     assert_eq!(world.dropped(Drop::Offline), 1);
-    let mut keeps = World::with(1, |settings| {
+    let mut keeps = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         limits.topics.queue_qos0 = true;
         settings.limits = Arc::new(limits);
@@ -244,7 +244,7 @@ fn qos_0_is_sent_without_identifier_and_dup_and_is_lost_when_nobody_is_there() {
 
 #[test]
 fn dup_of_what_goes_out_is_not_that_of_what_came_in() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     world.subscribe(&a, "t", Qos::AtLeastOnce);
     let message = Arc::new(message("t", Qos::AtLeastOnce, "x"));
@@ -261,8 +261,8 @@ fn dup_of_what_goes_out_is_not_that_of_what_came_in() {
 #[test]
 fn what_expired_is_not_sent_but_what_was_sent_does_not_expire() {
     for make in [connect, durable] {
-        let mut world = World::new(1);
-        let a = world.client(Connect { receive_max: 1, ..make("a") });
+        let mut world = BrokerHarness::new(1);
+        let a = world.client(ConnectRequest { receive_max: 1, ..make("a") });
         world.subscribe(&a, "t", Qos::ExactlyOnce);
         let source = world.client(connect("source"));
         let soon = world.now.unix_s() + 10;
@@ -287,7 +287,7 @@ fn what_expired_is_not_sent_but_what_was_sent_does_not_expire() {
 #[test]
 fn a_full_queue_drops_by_its_policy_and_counts() {
     for oldest in [false, true] {
-        let mut world = World::with(1, move |settings| {
+        let mut world = BrokerHarness::with(1, move |settings| {
             let mut limits = limits();
             (limits.topics.queue_count_max, limits.topics.queue_drops_oldest) = (3, oldest);
             settings.limits = Arc::new(limits);
@@ -308,7 +308,7 @@ fn a_full_queue_drops_by_its_policy_and_counts() {
 
 #[test]
 fn a_queue_has_a_limit_in_bytes() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         limits.topics.queue_bytes_max = 1_200;
         settings.limits = Arc::new(limits);
@@ -327,7 +327,7 @@ fn a_queue_has_a_limit_in_bytes() {
 
 #[test]
 fn what_the_machine_dropped_is_counted() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     let (session, count, why) = (a.session, 7, Drop::SlowReader);
     world.ask(a.conn, SessionRequest::Dropped { session, count, why });

@@ -1,6 +1,6 @@
 //! What the crash harness found: a kill, or a reconnect, between two writes that belong together.
 
-use crate::world::{World, connect, durable, limits, message, payload, will};
+use crate::harness::{BrokerHarness, connect, durable, limits, message, payload, will};
 use model::ports::log::{Call, StoreError, Write};
 use model::session::*;
 use model::topic::Qos;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 fn a_release_said_again_after_a_reconnect_is_completed_once() {
     let done = |unknown| SessionDelivery::Completed { id: 7, unknown };
     for answered_between in [false, true] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let a = world.client(durable("a"));
         world.send(&a, 7, message("t", Qos::ExactlyOnce, "x"));
         world.keeps = false;
@@ -32,7 +32,7 @@ fn a_release_said_again_after_a_reconnect_is_completed_once() {
 
 #[test]
 fn what_a_member_gives_back_stands_in_the_log_until_another_has_it() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let (a, b) = (world.name_on(0, "a"), world.name_on(1, "b"));
     let (a, b) = (world.client(durable(&a)), world.client(durable(&b)));
     for client in [&a, &b] {
@@ -62,8 +62,8 @@ fn what_a_member_gives_back_stands_in_the_log_until_another_has_it() {
 }
 
 #[test]
-fn a_message_of_qos_2_reaches_a_group_though_its_letter_was_lost() {
-    let mut world = World::new(2);
+fn a_message_of_qos_2_reaches_a_group_though_its_peer_message_was_lost() {
+    let mut world = BrokerHarness::new(2);
     // The publisher's shard owns the group and has a session of its own; the member is elsewhere.
     let names: Vec<_> = (0..2).map(|shard| world.name_on(shard, "own")).collect();
     let members: Vec<_> = (0..2).map(|shard| world.name_on(1 - shard, "member")).collect();
@@ -103,7 +103,7 @@ fn a_message_of_qos_2_reaches_a_group_though_its_letter_was_lost() {
 
 #[test]
 fn a_will_stands_in_the_log_until_every_shard_has_it_and_comes_once() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let names = [world.name_on(0, "near"), world.name_on(1, "far")];
     for name in &names {
         let client = world.client(durable(name));
@@ -111,7 +111,7 @@ fn a_will_stands_in_the_log_until_every_shard_has_it_and_comes_once() {
     }
     let mortal = world.name_on(0, "mortal");
     let will = Some(will("gone", "last words", 0));
-    let mortal = world.client(Connect { will, ..connect(&mortal) });
+    let mortal = world.client(ConnectRequest { will, ..connect(&mortal) });
     world.carries = false;
     world.cut(&mortal);
     world.crash();
@@ -130,13 +130,13 @@ fn a_will_stands_in_the_log_until_every_shard_has_it_and_comes_once() {
 
 #[test]
 fn a_client_with_a_will_is_connected_when_the_will_is_in_the_log() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     world.client(durable("kept"));
     for (id, expiry_s) in [("kept", 3_600), ("new", 3_600), ("clean", 0)] {
         world.keeps = false;
         let will = Some(will("gone", id, 0));
         let clean_start = expiry_s == 0;
-        let asked = Connect { will, expiry_s, clean_start, ..connect(id) };
+        let asked = ConnectRequest { will, expiry_s, clean_start, ..connect(id) };
         let (conn, heard) = world.try_connect(asked);
         assert_eq!(heard, [], "{id}");
         world.keeps = true;
@@ -157,12 +157,12 @@ fn a_client_with_a_will_is_connected_when_the_will_is_in_the_log() {
 
 #[test]
 fn a_will_that_cannot_be_kept_refuses_the_connection_and_not_the_session() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let kept = world.client(durable("kept"));
     world.subscribe(&kept, "t", Qos::AtLeastOnce);
     world.cut(&kept);
     world.keeps = false;
-    let asked = Connect { will: Some(will("gone", "x", 0)), ..durable("kept") };
+    let asked = ConnectRequest { will: Some(will("gone", "x", 0)), ..durable("kept") };
     let (conn, _) = world.try_connect(asked);
     world.complete(usize::MAX, |_| Err(StoreError::Full));
     let heard = world.heard(conn);
@@ -183,7 +183,7 @@ fn what_was_sent_at_qos_2_comes_with_dup_though_what_was_before_it_is_still_in_t
         limits.topics.inflight_max = 4;
         settings.limits = Arc::new(limits);
     };
-    let mut world = World::with(1, small);
+    let mut world = BrokerHarness::with(1, small);
     let a = world.client(durable("a"));
     world.subscribe(&a, "t", Qos::ExactlyOnce);
     let source = world.client(connect("source"));

@@ -1,19 +1,19 @@
 //! Each limit exactly, and one beyond.
 
-use crate::world::{Client, World, connect, durable, limits, message, wish};
-use broker::Letter;
+use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, wish};
+use broker::PeerMessage;
 use model::event::Counter;
 use model::id::ShardId;
 use model::limits::TopicLimits;
 use model::session::*;
-use model::topic::{Publication, Qos, Wish};
+use model::topic::{Publication, Qos, SubscriptionOptions};
 use std::sync::Arc;
 
 /// Memory of an entry, bytes: `ENTRY_BYTES` of the broker.
 const ENTRY: u64 = 45;
 
-fn with(shards: u16, change: impl Fn(&mut TopicLimits) + 'static) -> World {
-    World::with(shards, move |settings| {
+fn with(shards: u16, change: impl Fn(&mut TopicLimits) + 'static) -> BrokerHarness {
+    BrokerHarness::with(shards, move |settings| {
         let mut limits = limits();
         change(&mut limits.topics);
         settings.limits = Arc::new(limits);
@@ -25,7 +25,7 @@ fn heavy(topic: &str, payload: &str) -> Publication {
 }
 
 /// A publisher's answers to so many messages, one after the other.
-fn answers(world: &mut World, messages: Vec<Publication>) -> Vec<Option<Denial>> {
+fn answers(world: &mut BrokerHarness, messages: Vec<Publication>) -> Vec<Option<Denial>> {
     let source = world.client(connect("source"));
     let ids = 1..;
     let all = ids.zip(messages);
@@ -84,7 +84,7 @@ fn sessions_and_subscriptions_are_as_many_as_there_may_be() {
 }
 
 /// A durable client that is away, and is subscribed to `t`.
-fn away(world: &mut World) -> Client {
+fn away(world: &mut BrokerHarness) -> Client {
     let away = world.client(durable("away"));
     world.subscribe(&away, "t", Qos::AtLeastOnce);
     world.cut(&away);
@@ -113,7 +113,7 @@ fn a_queue_holds_as_many_and_as_much_as_it_may() {
 #[test]
 fn all_queues_hold_as_much_as_they_may() {
     // What the first message costs besides its body, which the log alone has afterwards.
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     away(&mut world);
     answers(&mut world, vec![heavy("t", "x")]);
     let place = world.status().queued_bytes;
@@ -183,12 +183,12 @@ fn a_client_may_come_so_often() {
 fn packets_that_wait_have_so_much_room() {
     // 128 filters are looked at when a packet comes, the last one waits.
     let filters = || (100..229).map(|n| wish(&format!("f{n}"), Qos::AtMostOnce)).collect();
-    let one = (2 * "f100".len() + size_of::<Wish>() + 48) as u64;
+    let one = (2 * "f100".len() + size_of::<SubscriptionOptions>() + 48) as u64;
     for (room, ends) in [(one, false), (one - 1, true)] {
         let mut world = with(1, move |limits| limits.subscribes_bytes_max = room);
         let a = world.client(connect("a"));
         let (session, subscription_id, wishes) = (a.session, None, filters());
-        let packet = Subscribe { session, id: 1, subscription_id, wishes };
+        let packet = SubscribeRequest { session, id: 1, subscription_id, wishes };
         world.ask(a.conn, SessionRequest::Subscribe(Box::new(packet)));
         let heard = world.heard(a.conn);
         let ended = heard.iter().any(|word| matches!(word, SessionDelivery::End(_)));
@@ -197,33 +197,33 @@ fn packets_that_wait_have_so_much_room() {
 }
 
 /// A message of QoS 1 on its way to the other shard, and a publisher who waits for it.
-fn on_its_way(world: &mut World, id: u16, source: &Client) -> Letter {
+fn on_its_way(world: &mut BrokerHarness, id: u16, source: &Client) -> PeerMessage {
     world.send(source, id, heavy("t", "x"));
     let from = source.session.shard().0;
-    let lane = world.letters.get_mut(&(from, 1 - from)).expect("letters");
-    let at = lane.iter().rposition(|it| matches!(it, Letter::Publish { .. })).expect("one");
+    let lane = world.peer_messages.get_mut(&(from, 1 - from)).expect("letters");
+    let at = lane.iter().rposition(|it| matches!(it, PeerMessage::Publish { .. })).expect("one");
     lane.remove(at)
 }
 
 #[test]
-fn letters_that_wait_for_a_full_mailbox_have_so_much_room() {
-    let letter = |receipt| Letter::Publish {
+fn peer_messages_that_wait_for_a_full_mailbox_have_so_much_room() {
+    let peer_message = |receipt| PeerMessage::Publish {
         message: Arc::new(heavy("t", "x")),
         from: ShardId(0),
         receipt,
         once: 0,
     };
-    let weight = letter(0).weight() as u64;
+    let weight = peer_message(0).weight() as u64;
     for (room, taken) in [(3 * weight, 3), (3 * weight - 1, 2)] {
         let mut world = with(2, move |limits| limits.letters_bytes_max = room);
         let node = &mut world.nodes[0];
         for _ in 0..4 {
-            node.broker.unsent(world.now, ShardId(1), letter(0), &mut node.fx);
+            node.broker.unsent(world.now, ShardId(1), peer_message(0), &mut node.fx);
         }
         assert_eq!(node.fx.counters.dropped_of(Drop::Busy), 4 - taken as u64);
         assert_eq!(node.broker.unsettled(), taken);
         // An answer is never dropped: somebody waits for it.
-        let receipt = Letter::Receipt { number: 7, result: Ok(true) };
+        let receipt = PeerMessage::Receipt { number: 7, result: Ok(true) };
         node.broker.unsent(world.now, ShardId(1), receipt, &mut node.fx);
         assert_eq!(node.broker.unsettled(), taken + 1);
         world.pass_ms(3);
@@ -232,7 +232,7 @@ fn letters_that_wait_for_a_full_mailbox_have_so_much_room() {
 }
 
 #[test]
-fn who_waits_for_a_letter_that_has_no_room_is_told() {
+fn who_waits_for_a_peer_message_that_has_no_room_is_told() {
     for has_room in [true, false] {
         let mut world = with(2, move |limits| {
             limits.letters_bytes_max = if has_room { 1 << 20 } else { 1 };
@@ -243,9 +243,9 @@ fn who_waits_for_a_letter_that_has_no_room_is_told() {
         let name = world.name_on(0, "source");
         let source = world.client(connect(&name));
         world.carries = false;
-        let letter = on_its_way(&mut world, 1, &source);
+        let peer_message = on_its_way(&mut world, 1, &source);
         let node = &mut world.nodes[0];
-        node.broker.unsent(world.now, ShardId(1), letter, &mut node.fx);
+        node.broker.unsent(world.now, ShardId(1), peer_message, &mut node.fx);
         world.carries = true;
         world.pass_ms(3);
         let answer = if has_room { Ok(Routed::Matched) } else { Err(Denial::Busy) };
@@ -256,7 +256,7 @@ fn who_waits_for_a_letter_that_has_no_room_is_told() {
 }
 
 #[test]
-fn so_many_letters_wait_for_a_full_mailbox() {
+fn so_many_peer_messages_wait_for_a_full_mailbox() {
     const MOST: usize = 262_144;
     let mut world = with(2, |limits| limits.letters_bytes_max = u64::MAX);
     let message = Arc::new(heavy("t", "x"));
@@ -264,8 +264,8 @@ fn so_many_letters_wait_for_a_full_mailbox() {
     let mut come_back = |count: usize| {
         for _ in 0..count {
             let (message, from) = (Arc::clone(&message), ShardId(0));
-            let letter = Letter::Publish { message, from, receipt: 0, once: 0 };
-            node.broker.unsent(world.now, ShardId(1), letter, &mut node.fx);
+            let peer_message = PeerMessage::Publish { message, from, receipt: 0, once: 0 };
+            node.broker.unsent(world.now, ShardId(1), peer_message, &mut node.fx);
         }
         (node.broker.unsettled(), node.fx.counters.dropped_of(Drop::Busy))
     };
@@ -298,7 +298,7 @@ fn so_many_bytes_are_on_their_way_to_a_client_and_one_message_at_least() {
     for (sizes, sent) in
         [(vec![half; 3], 2), (vec![half, half + 1, 1], 1), (vec![2 * MOST, 1], 1), (vec![1; 5], 5)]
     {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let a = world.client(connect("a"));
         world.subscribe(&a, "t", Qos::AtLeastOnce);
         answers(&mut world, sizes.iter().map(|bytes| heavy("t", &"x".repeat(*bytes))).collect());
@@ -318,11 +318,11 @@ fn so_many_bytes_are_on_their_way_to_a_client_and_one_message_at_least() {
 
 #[test]
 fn so_many_rows_of_a_packet_are_asked_for_at_a_time() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
     world.keeps = false;
     let wishes = (0..5_000).map(|n| wish(&format!("f{n}"), Qos::AtLeastOnce)).collect();
-    let packet = Subscribe { session: a.session, id: 1, subscription_id: None, wishes };
+    let packet = SubscribeRequest { session: a.session, id: 1, subscription_id: None, wishes };
     world.ask(a.conn, SessionRequest::Subscribe(Box::new(packet)));
     assert_eq!(world.nodes[0].fx.calls.len(), 2_048);
     world.keeps = true;

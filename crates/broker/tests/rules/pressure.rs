@@ -1,6 +1,6 @@
 //! What is given up when memory is short, a level after the other, and what never is.
 
-use crate::world::{World, connect, durable, message};
+use crate::harness::{BrokerHarness, connect, durable, message};
 use model::event::Counter;
 use model::pressure::Pressure;
 use model::session::*;
@@ -14,7 +14,7 @@ fn each_level_gives_up_more_and_what_is_answered_holds() {
         (Pressure::Qos0, false, true),
         (Pressure::Stores, false, false),
     ] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let publisher = world.client(connect("publisher"));
         let there = world.client(connect("there"));
         let away = world.client(durable("away"));

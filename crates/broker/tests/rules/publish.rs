@@ -1,12 +1,12 @@
 //! Messages find their receivers.
 
-use crate::world::{World, connect, message, payload, wish};
+use crate::harness::{BrokerHarness, connect, message, payload, wish};
 use model::session::{AckStep, Denial, Drop, Routed, SessionDelivery};
 use model::topic::Qos;
 
 #[test]
 fn a_message_reaches_subscribers_of_its_shard_and_of_others() {
-    let mut world = World::new(3);
+    let mut world = BrokerHarness::new(3);
     let names: Vec<_> = (0..3).map(|shard| world.name_on(shard, "s")).collect();
     let clients: Vec<_> = names.iter().map(|name| world.client(connect(name))).collect();
     for client in &clients {
@@ -22,7 +22,7 @@ fn a_message_reaches_subscribers_of_its_shard_and_of_others() {
 
 #[test]
 fn qos_1_is_acknowledged_on_both_sides() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let (a, b) = (world.name_on(0, "a"), world.name_on(1, "b"));
     let (a, b) = (world.client(connect(&a)), world.client(connect(&b)));
     world.subscribe(&b, "t", Qos::AtLeastOnce);
@@ -39,7 +39,7 @@ fn qos_1_is_acknowledged_on_both_sides() {
 
 #[test]
 fn qos_2_is_delivered_once() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let (a, b) = (world.client(connect("a")), world.client(connect("b")));
     world.subscribe(&b, "t", Qos::ExactlyOnce);
     for _ in 0..3 {
@@ -62,7 +62,7 @@ fn qos_2_is_delivered_once() {
 
 #[test]
 fn an_unknown_identifier_is_said_to_be_unknown() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     world.release(&a, 5);
     assert_eq!(world.heard(a.conn), [SessionDelivery::Completed { id: 5, unknown: true }]);
@@ -74,7 +74,7 @@ fn an_unknown_identifier_is_said_to_be_unknown() {
 
 #[test]
 fn overlapping_subscriptions_make_one_copy_with_the_highest_qos_and_all_identifiers() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     for (at, (filter, qos)) in [
         ("t/#", Qos::AtMostOnce),
@@ -101,7 +101,7 @@ fn overlapping_subscriptions_make_one_copy_with_the_highest_qos_and_all_identifi
 
 #[test]
 fn topics_of_the_servers_own_cannot_be_published_to() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     for topic in ["$SYS/x", "$share/g/t", "$delayed/5", "$delayed/5/", "$delayed/x/t"] {
         let answer = world.publish_at(&a, 1, message(topic, Qos::AtLeastOnce, "x"));
@@ -111,7 +111,7 @@ fn topics_of_the_servers_own_cannot_be_published_to() {
 
 #[test]
 fn a_full_mailbox_delays_what_was_promised_and_drops_what_was_not() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let (a, b) = (world.name_on(0, "a"), world.name_on(1, "b"));
     let (a, b) = (world.client(connect(&a)), world.client(connect(&b)));
     world.subscribe(&b, "t", Qos::AtLeastOnce);
@@ -120,11 +120,11 @@ fn a_full_mailbox_delays_what_was_promised_and_drops_what_was_not() {
         world.send(&a, n, message("t", Qos::AtLeastOnce, &n.to_string()));
     }
     world.publish(&a, "t", "zero");
-    for ((from, to), letters) in std::mem::take(&mut world.letters) {
+    for ((from, to), peer_messages) in std::mem::take(&mut world.peer_messages) {
         let node = &mut world.nodes[usize::from(from)];
-        for letter in letters {
+        for peer_message in peer_messages {
             let to = model::id::ShardId(to);
-            node.broker.unsent(world.now, to, letter, &mut node.fx);
+            node.broker.unsent(world.now, to, peer_message, &mut node.fx);
         }
     }
     world.carries = true;

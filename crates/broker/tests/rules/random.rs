@@ -6,7 +6,7 @@
 //! both sides has reached it once; messages of one publisher to one topic came in their order;
 //! nothing came that nobody asked for; and the logs are empty.
 
-use crate::world::{Client, World, connect, durable, message, payload, wish};
+use crate::harness::{BrokerHarness, Client, connect, durable, message, payload, wish};
 use base::prng::Prng;
 use broker::routes;
 use model::id::ConnRef;
@@ -60,7 +60,7 @@ struct Sent {
 }
 
 struct Run {
-    world: World,
+    world: BrokerHarness,
     rng: Prng,
     sims: Vec<Sim>,
     sent: Vec<Sent>,
@@ -72,7 +72,7 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Run {
         let mut rng = Prng::new(seed);
-        let world = World::new(1 + rng.below(3) as u16);
+        let world = BrokerHarness::new(1 + rng.below(3) as u16);
         let sim = |n: usize| Sim { name: format!("c{n}"), durable: n % 3 != 2, ..Sim::default() };
         let sims = (0..6).map(sim).collect();
         Run { world, rng, sims, sent: Vec::new(), owed: Vec::new(), step: 0 }
@@ -134,7 +134,7 @@ impl Run {
         sim.cleans |= clean;
         let clean = sim.cleans;
         let make = if sim.durable { durable(&sim.name) } else { connect(&sim.name) };
-        let make = Connect { clean_start: clean || !sim.durable, receive_max: 4, ..make };
+        let make = ConnectRequest { clean_start: clean || !sim.durable, receive_max: 4, ..make };
         // The client closes whatever it had before.
         let name = sim.name.clone();
         sim.client = None;
@@ -166,7 +166,7 @@ impl Run {
         sim.ever.insert(filter);
         let (session, id) = (client.session, 77);
         let wishes = vec![wish(filter, qos)];
-        let packet = Subscribe { session, id, subscription_id: None, wishes };
+        let packet = SubscribeRequest { session, id, subscription_id: None, wishes };
         let conn = client.conn;
         self.note(|| format!("{at} subscribes {filter} {qos:?}"));
         self.world.ask(conn, SessionRequest::Subscribe(Box::new(packet)));
@@ -180,7 +180,8 @@ impl Run {
             return;
         }
         sim.subs.remove(filter);
-        let packet = Unsubscribe { session: client.session, id: 78, filters: vec![filter.into()] };
+        let packet =
+            UnsubscribeRequest { session: client.session, id: 78, filters: vec![filter.into()] };
         let conn = client.conn;
         self.note(|| format!("{at} unsubscribes {filter}"));
         self.world.ask(conn, SessionRequest::Unsubscribe(Box::new(packet)));
@@ -341,7 +342,7 @@ impl Run {
             if self.sims[at].client.is_none() {
                 let sim = &mut self.sims[at];
                 let make = if sim.durable { durable(&sim.name) } else { connect(&sim.name) };
-                let make = Connect { clean_start: sim.cleans || !sim.durable, ..make };
+                let make = ConnectRequest { clean_start: sim.cleans || !sim.durable, ..make };
                 let conn = self.world.conn(&sim.name);
                 sim.connecting = Some(conn);
                 self.world.ask(conn, SessionRequest::Connect(Box::new(make)));

@@ -1,6 +1,6 @@
 //! Sessions with very many subscriptions come, go and get other rules, a slice a turn.
 
-use crate::world::{Client, World, access, connect, durable, message, wish};
+use crate::harness::{BrokerHarness, Client, access, connect, durable, message, wish};
 use broker::UNITS_A_CALL_MAX;
 use model::close::CloseReason;
 use model::event::Counter;
@@ -53,26 +53,27 @@ impl Access for Key {
     }
 }
 
-fn world(shards: u16) -> (World, Arc<Door>) {
+fn world(shards: u16) -> (BrokerHarness, Arc<Door>) {
     let door = Arc::new(Door::default());
     let key = Arc::clone(&door);
-    let world =
-        World::with(shards, move |settings| settings.access = access(Key(Arc::clone(&key))));
+    let world = BrokerHarness::with(shards, move |settings| {
+        settings.access = access(Key(Arc::clone(&key)))
+    });
     (world, door)
 }
 
-fn bounded(world: &World) {
+fn bounded(world: &BrokerHarness) {
     for node in &world.nodes {
         let most = node.broker.units_most();
         assert!(most <= UNITS_A_CALL_MAX, "{most} units in one call");
     }
 }
 
-fn spent(world: &World) -> u64 {
+fn spent(world: &BrokerHarness) -> u64 {
     world.nodes.iter().map(|node| node.broker.units_spent()).sum()
 }
 
-fn subscribe(world: &mut World, client: &Client, prefix: &str) {
+fn subscribe(world: &mut BrokerHarness, client: &Client, prefix: &str) {
     let filter = |n| format!("{prefix}t/{n}");
     let wishes = (0..MANY).map(|n| wish(&filter(n), Qos::AtLeastOnce)).collect();
     let results = world.subscribe_with(client, wishes, None);
@@ -80,7 +81,7 @@ fn subscribe(world: &mut World, client: &Client, prefix: &str) {
 }
 
 /// Comes again; what it is told stays in its inbox. Not a turn passes.
-fn come(world: &mut World, id: &str) -> Client {
+fn come(world: &mut BrokerHarness, id: &str) -> Client {
     let conn = world.conn(id);
     world.tell(conn, SessionRequest::Connect(Box::new(durable(id))));
     let shard = usize::from(conn.shard().0);
@@ -190,7 +191,7 @@ fn who_goes_while_its_groups_are_told_that_it_came_is_away_in_the_end() {
 #[test]
 fn the_work_of_a_long_queue_is_given_away_without_looking_at_it_again_and_again() {
     const COUNT: u16 = 20_000;
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
     let wishes = ["$share/g/t", "own"].map(|filter| wish(filter, Qos::AtLeastOnce)).to_vec();
     world.subscribe_with(&a, wishes, None);

@@ -1,6 +1,6 @@
 //! A log that takes some calls and refuses others: what is promised nevertheless.
 
-use crate::world::{Client, World, connect, durable, message};
+use crate::harness::{BrokerHarness, Client, connect, durable, message};
 use model::ports::log::{Call, StoreError, Write};
 use model::session::*;
 use model::topic::Qos;
@@ -13,7 +13,7 @@ fn released(id: u16) -> SessionDelivery {
 }
 
 /// A durable receiver that has a message of QoS 2, with its identifier.
-fn receiver(world: &mut World) -> (Client, u16) {
+fn receiver(world: &mut BrokerHarness) -> (Client, u16) {
     let a = world.client(durable("a"));
     world.subscribe(&a, "t", Qos::ExactlyOnce);
     let source = world.client(connect("source"));
@@ -24,7 +24,7 @@ fn receiver(world: &mut World) -> (Client, u16) {
 
 #[test]
 fn a_client_hears_of_its_release_when_the_mark_is_written_and_not_before() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let (a, id) = receiver(&mut world);
     world.keeps = false;
     world.ack(&a, id, AckStep::Pubrec(false));
@@ -46,7 +46,7 @@ fn a_client_hears_of_its_release_when_the_mark_is_written_and_not_before() {
 
 #[test]
 fn a_message_that_was_received_does_not_outlive_its_mark() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let (a, id) = receiver(&mut world);
     world.keeps = false;
     world.ack(&a, id, AckStep::Pubrec(false));
@@ -69,8 +69,8 @@ fn a_message_that_was_received_does_not_outlive_its_mark() {
 }
 
 /// A message of QoS 2 for two sessions, which one of them is refused. The publisher is told so.
-fn refused_to_one(world: &mut World, protocol: &'static str) -> [Client; 3] {
-    let source = world.client(Connect { protocol, ..durable("source") });
+fn refused_to_one(world: &mut BrokerHarness, protocol: &'static str) -> [Client; 3] {
+    let source = world.client(ConnectRequest { protocol, ..durable("source") });
     let [a, b] = ["a", "b"].map(|name| world.client(durable(name)));
     world.subscribe(&a, "t", Qos::ExactlyOnce);
     world.subscribe(&b, "t", Qos::AtLeastOnce);
@@ -92,11 +92,11 @@ fn refused_to_one(world: &mut World, protocol: &'static str) -> [Client; 3] {
 #[test]
 fn what_one_receiver_was_refused_is_said_again_and_the_others_have_it_once() {
     for protocol in ["mqtt311", "mqtt5"] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let [source, a, b] = refused_to_one(&mut world, protocol);
         // The connection broke, and perhaps the answer was lost with it.
         world.cut(&source);
-        let source = world.client(Connect { protocol, ..durable("source") });
+        let source = world.client(ConnectRequest { protocol, ..durable("source") });
         world.send_again(&source, 7, message("t", Qos::ExactlyOnce, "x"));
         assert_eq!(world.taken(&source), Some((7, Ok(Routed::Matched))));
         world.release(&source, 7);
@@ -109,7 +109,7 @@ fn what_one_receiver_was_refused_is_said_again_and_the_others_have_it_once() {
 
 #[test]
 fn after_a_refusal_its_identifier_may_be_another_messages() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let [source, a, b] = refused_to_one(&mut world, "mqtt5");
     world.send(&source, 7, message("t", Qos::ExactlyOnce, "y"));
     assert_eq!(world.taken(&source), Some((7, Ok(Routed::Matched))));

@@ -1,15 +1,15 @@
 //! Retained messages when several shards have to do with them.
 //!
 //! The publisher's shard, the owner's of the topic and the subscriber's: whatever the order in
-//! which their letters come and their logs answer, the message that was answered last is the one
-//! that is kept, and a subscriber ends with it, once.
+//! which their peer messages come and their logs answer, the message that was answered last is the
+//! one that is kept, and a subscriber ends with it, once.
 
-use crate::world::{Client, World, connect, durable, message, payload, wish};
+use crate::harness::{BrokerHarness, Client, connect, durable, message, payload, wish};
 use base::prng::Prng;
 use base::time::Now;
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::session::*;
-use model::topic::{Publication, Qos, RetainHandling, Wish};
+use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use std::sync::Arc;
 
 const QOS: [Qos; 3] = [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce];
@@ -21,7 +21,7 @@ fn retained(topic: &str, qos: Qos, payload: &str) -> Publication {
 }
 
 /// What somebody who comes now is given.
-fn kept(world: &mut World, topic: &str) -> Vec<String> {
+fn kept(world: &mut BrokerHarness, topic: &str) -> Vec<String> {
     let watch = world.client(connect("late"));
     world.subscribe(&watch, topic, Qos::AtMostOnce);
     let kept = world.payloads(&watch);
@@ -30,7 +30,7 @@ fn kept(world: &mut World, topic: &str) -> Vec<String> {
 }
 
 /// Publishes, and releases at QoS 2; it must be answered.
-fn publish(world: &mut World, client: &Client, message: Publication) {
+fn publish(world: &mut BrokerHarness, client: &Client, message: Publication) {
     let qos = message.qos;
     world.send(client, 9, message);
     if qos != Qos::AtMostOnce {
@@ -47,7 +47,7 @@ fn publish(world: &mut World, client: &Client, message: Publication) {
 fn the_message_that_was_answered_last_is_kept_wherever_it_was_published() {
     for qos in QOS {
         for (first, second) in [("one", "two"), ("one", "")] {
-            let mut world = World::new(3);
+            let mut world = BrokerHarness::new(3);
             let topic = world.topic_on(1, "t/");
             // Numbers of shard 2 are above those of shard 0 within a millisecond.
             let names = [world.name_on(2, "a"), world.name_on(0, "b")];
@@ -64,7 +64,7 @@ fn the_message_that_was_answered_last_is_kept_wherever_it_was_published() {
 
 #[test]
 fn a_clock_that_steps_back_keeps_no_old_message() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let topic = world.topic_on(0, "t/");
     let names = [world.name_on(0, "a"), world.name_on(1, "b")];
     let [a, b] = names.map(|name| world.client(connect(&name)));
@@ -76,7 +76,7 @@ fn a_clock_that_steps_back_keeps_no_old_message() {
 
 #[test]
 fn a_row_that_is_written_again_does_not_undo_a_newer_one() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     world.keeps = false;
     publish(&mut world, &a, retained("t", Qos::AtMostOnce, "one"));
@@ -98,7 +98,7 @@ type Told = (u16, Result<Routed, Denial>);
 
 /// A publish of one shard and a subscription of another, until the subscription is answered.
 struct Race {
-    world: World,
+    world: BrokerHarness,
     topic: String,
     source: Client,
     watch: Client,
@@ -106,8 +106,8 @@ struct Race {
 
 impl Race {
     /// The publisher's shard is 0, the owner's 1, the subscriber's 2.
-    fn new(qos: Qos, wish_of: impl Fn(&str) -> Wish) -> Race {
-        let mut world = World::new(3);
+    fn new(qos: Qos, wish_of: impl Fn(&str) -> SubscriptionOptions) -> Race {
+        let mut world = BrokerHarness::new(3);
         let topic = world.topic_on(1, "t/");
         let names = [world.name_on(0, "p"), world.name_on(2, "s")];
         let [source, watch] = names.map(|name| world.client(connect(&name)));
@@ -152,12 +152,12 @@ fn who_subscribes_between_the_look_and_the_keeping_gets_the_message() {
 #[test]
 fn who_wants_no_retained_messages_gets_none_behind_a_page() {
     let handling = RetainHandling::DoNotSend;
-    let race = Race::new(Qos::AtLeastOnce, |topic| Wish {
+    let race = Race::new(Qos::AtLeastOnce, |topic| SubscriptionOptions {
         retain_handling: handling,
         ..wish(topic, Qos::AtLeastOnce)
     });
     assert!(race.end().0.is_empty());
-    let race = Race::new(Qos::AtLeastOnce, |topic| Wish {
+    let race = Race::new(Qos::AtLeastOnce, |topic| SubscriptionOptions {
         retain_handling: RetainHandling::SendIfNew,
         ..wish(topic, Qos::AtLeastOnce)
     });
@@ -169,7 +169,7 @@ fn who_wants_no_retained_messages_gets_none_behind_a_page() {
 
 #[test]
 fn what_came_before_a_later_subscription_comes_again_for_it() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let topic = world.topic_on(1, "t/");
     let watch = world.client(connect("w"));
     let source = world.client(connect("s"));
@@ -189,17 +189,17 @@ struct Watch {
     got: Vec<String>,
 }
 
-/// A seeded run: shards act in any order, their letters come in the order in which they were
+/// A seeded run: shards act in any order, their peer messages come in the order in which they were
 /// given to a shard, logs answer when they like.
 struct Run {
-    world: World,
+    world: BrokerHarness,
     rng: Prng,
     topic: String,
     sources: Vec<Client>,
     watches: Vec<Watch>,
     filter: String,
     qos: Qos,
-    /// Letters on their way to each shard: who sent the next.
+    /// Peer messages on their way to each shard: who sent the next.
     lanes: Vec<Vec<u16>>,
     /// Who waits for an answer.
     open: Option<(usize, Qos)>,
@@ -211,9 +211,9 @@ impl Run {
     fn new(seed: u64) -> Run {
         let mut rng = Prng::new(seed);
         let shards = 2 + rng.below(3) as u16;
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let topic = world.topic_on(rng.below(shards.into()) as usize, "t/");
-        let client = |world: &mut World, rng: &mut Prng, prefix: &str, lasts: bool| {
+        let client = |world: &mut BrokerHarness, rng: &mut Prng, prefix: &str, lasts: bool| {
             let name = world.name_on(rng.below(shards.into()) as usize, prefix);
             world.client(if lasts { durable(&name) } else { connect(&name) })
         };
@@ -221,7 +221,7 @@ impl Run {
         let names = ["p", "q"];
         let sources: Vec<Client> =
             names.iter().map(|name| client(&mut world, &mut rng, name, lasts)).collect();
-        let watch = |world: &mut World, rng: &mut Prng, n: usize| Watch {
+        let watch = |world: &mut BrokerHarness, rng: &mut Prng, n: usize| Watch {
             client: client(world, rng, &format!("w{n}-"), false),
             asked: false,
             granted: false,
@@ -257,10 +257,10 @@ impl Run {
 
     /// What was said since the last look takes its place in the mailboxes.
     fn line_up(&mut self) {
-        for (&(from, to), letters) in &self.world.letters {
+        for (&(from, to), peer_messages) in &self.world.peer_messages {
             let lane = &mut self.lanes[usize::from(to)];
             let known = lane.iter().filter(|&&of| of == from).count();
-            lane.extend(std::iter::repeat_n(from, letters.len() - known));
+            lane.extend(std::iter::repeat_n(from, peer_messages.len() - known));
         }
     }
 
@@ -307,7 +307,7 @@ impl Run {
         }
         watch.asked = true;
         let (session, wishes) = (watch.client.session, vec![wish(&self.filter, self.qos)]);
-        let packet = Subscribe { session, id: 77, subscription_id: None, wishes };
+        let packet = SubscribeRequest { session, id: 77, subscription_id: None, wishes };
         self.world.tell(watch.client.conn, SessionRequest::Subscribe(Box::new(packet)));
     }
 
@@ -374,7 +374,7 @@ impl Run {
         let mut wrong = Vec::new();
         let last: Vec<String> =
             self.last.clone().into_iter().filter(|text| !text.is_empty()).collect();
-        let mut look = |world: &mut World, when: &str| {
+        let mut look = |world: &mut BrokerHarness, when: &str| {
             let kept = kept(world, &self.topic);
             if kept != last {
                 wrong.push(format!("kept {kept:?} {when}, answered last {last:?}"));
@@ -404,7 +404,7 @@ impl Run {
 }
 
 #[test]
-fn whatever_the_order_of_letters_every_subscriber_ends_with_what_is_kept() {
+fn whatever_the_order_of_peer_messages_every_subscriber_ends_with_what_is_kept() {
     let seeds = match std::env::var("BROKER_SEED") {
         Ok(seed) => seed.parse().map(|seed: u64| seed..seed + 1).expect("a number"),
         Err(_) => 0..1_000,
@@ -425,7 +425,7 @@ fn whatever_the_order_of_letters_every_subscriber_ends_with_what_is_kept() {
 }
 
 /// The calls of the only log are answered one by one, in this order, each so.
-fn answer(world: &mut World, order: &[(usize, bool)]) {
+fn answer(world: &mut BrokerHarness, order: &[(usize, bool)]) {
     let node = &mut world.nodes[0];
     let mut calls: Vec<_> = std::mem::take(&mut node.fx.calls).into_iter().map(Some).collect();
     assert_eq!(calls.len(), order.len());
@@ -440,7 +440,7 @@ fn answer(world: &mut World, order: &[(usize, bool)]) {
 fn what_the_log_refuses_is_not_retained() {
     for qos in [Qos::AtLeastOnce, Qos::ExactlyOnce] {
         for (payload, wanted) in [("second", "first"), ("", "first")] {
-            let mut world = World::new(1);
+            let mut world = BrokerHarness::new(1);
             let source = world.client(connect("source"));
             publish(&mut world, &source, retained("t", qos, "first"));
             world.keeps = false;
@@ -465,7 +465,7 @@ fn whichever_rows_the_log_refuses_the_last_it_took_is_retained() {
                 if second && order == [1, 0] {
                     continue; // what is taken is taken in order
                 }
-                let mut world = World::new(1);
+                let mut world = BrokerHarness::new(1);
                 let source = world.client(connect("source"));
                 publish(&mut world, &source, retained("t", Qos::AtLeastOnce, "old"));
                 world.keeps = false;
@@ -490,7 +490,7 @@ fn whichever_rows_the_log_refuses_the_last_it_took_is_retained() {
 
 #[test]
 fn what_nobody_is_told_of_stays_though_the_row_before_it_is_refused() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let source = world.client(connect("source"));
     world.keeps = false;
     world.send(&source, 2, retained("t", Qos::AtLeastOnce, "refused"));

@@ -1,6 +1,6 @@
 //! Clients come, go, and take over.
 
-use crate::world::{World, access, connect, durable, limits, message, wish};
+use crate::harness::{BrokerHarness, access, connect, durable, limits, message, wish};
 use model::close::CloseReason;
 use model::event::{ClientWhat, Counter};
 use model::limits::Limits;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 #[test]
 fn a_newer_connection_takes_over() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let old = world.client(durable("a"));
     world.subscribe(&old, "t", Qos::AtLeastOnce);
     let new = world.client(durable("a"));
@@ -33,7 +33,7 @@ fn a_newer_connection_takes_over() {
 
 #[test]
 fn clean_start_discards_the_session_and_no_other_does() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let first = world.client(durable("a"));
     assert!(!first.connected.present, "without a session a new one begins");
     world.subscribe(&first, "t", Qos::AtLeastOnce);
@@ -43,7 +43,7 @@ fn clean_start_discards_the_session_and_no_other_does() {
     world.cut(&second);
     let source = world.client(connect("source"));
     world.send(&source, 1, message("t", Qos::AtLeastOnce, "x"));
-    let third = world.client(Connect { clean_start: true, ..durable("a") });
+    let third = world.client(ConnectRequest { clean_start: true, ..durable("a") });
     assert!(!third.connected.present);
     assert_eq!(world.payloads(&third), [""; 0]);
     world.send(&source, 2, message("t", Qos::AtLeastOnce, "y"));
@@ -55,22 +55,22 @@ fn clean_start_discards_the_session_and_no_other_does() {
 
 #[test]
 fn a_session_without_expiry_ends_with_its_connection() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     world.subscribe(&a, "t", Qos::AtLeastOnce);
     world.cut(&a);
     assert_eq!((world.status().sessions, world.status().subscriptions), (0, 0));
-    let again = world.client(Connect { clean_start: false, ..connect("a") });
+    let again = world.client(ConnectRequest { clean_start: false, ..connect("a") });
     assert!(!again.connected.present);
-    let third = world.client(Connect { clean_start: false, ..connect("a") });
+    let third = world.client(ConnectRequest { clean_start: false, ..connect("a") });
     assert!(!third.connected.present, "nor does it survive a take-over");
     world.audit();
 }
 
 #[test]
 fn a_session_lasts_as_long_as_its_expiry_and_as_its_connection() {
-    let mut world = World::new(1);
-    let a = world.client(Connect { expiry_s: 10, ..durable("a") });
+    let mut world = BrokerHarness::new(1);
+    let a = world.client(ConnectRequest { expiry_s: 10, ..durable("a") });
     world.pass_s(100);
     assert_eq!(world.status().sessions, 1, "it is not discarded while it is connected");
     world.cut(&a);
@@ -86,10 +86,10 @@ fn a_session_lasts_as_long_as_its_expiry_and_as_its_connection() {
 
 #[test]
 fn a_farewell_may_change_the_expiry_but_not_give_one() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     for (expiry_s, change, lasts) in [(60, Some(0), false), (60, None, true), (0, Some(60), false)]
     {
-        let a = world.client(Connect { expiry_s, clean_start: true, ..durable("a") });
+        let a = world.client(ConnectRequest { expiry_s, clean_start: true, ..durable("a") });
         let (session, with_will) = (a.session, false);
         world.ask(a.conn, SessionRequest::Leave { session, with_will, expiry_s: change });
         assert_eq!(world.status().sessions, u64::from(lasts), "{expiry_s} {change:?}");
@@ -99,20 +99,20 @@ fn a_farewell_may_change_the_expiry_but_not_give_one() {
 
 #[test]
 fn the_expiry_and_the_keep_alive_are_cut_and_told() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         (limits.topics.session_expiry_s_max, limits.topics.keep_alive_s_max) = (100, 30);
         settings.limits = Arc::new(limits);
     });
-    let a = world.client(Connect { expiry_s: u32::MAX, keep_alive_s: 0, ..durable("a") });
+    let a = world.client(ConnectRequest { expiry_s: u32::MAX, keep_alive_s: 0, ..durable("a") });
     assert_eq!((a.connected.expiry_s, a.connected.keep_alive_s), (100, 30));
-    let b = world.client(Connect { keep_alive_s: 10, ..durable("b") });
+    let b = world.client(ConnectRequest { keep_alive_s: 10, ..durable("b") });
     assert_eq!(b.connected.keep_alive_s, 10);
 }
 
 #[test]
 fn an_empty_identifier_is_replaced_by_a_new_one_at_home_here() {
-    let mut world = World::new(3);
+    let mut world = BrokerHarness::new(3);
     let mut names = std::collections::BTreeSet::new();
     for _ in 0..20 {
         let client = world.client(connect(""));
@@ -121,7 +121,7 @@ fn an_empty_identifier_is_replaced_by_a_new_one_at_home_here() {
         assert_eq!(home, here);
         assert!(names.insert(name));
     }
-    let a = world.client(Connect { wants_response_information: true, ..connect("a") });
+    let a = world.client(ConnectRequest { wants_response_information: true, ..connect("a") });
     assert_eq!(a.connected.assigned, None);
     assert!(a.connected.response_information.is_some_and(|prefix| prefix.contains('a')));
     let b = world.client(connect("b"));
@@ -130,7 +130,7 @@ fn an_empty_identifier_is_replaced_by_a_new_one_at_home_here() {
 
 #[test]
 fn a_client_that_comes_too_often_is_answered_late_and_not_banned() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     for _ in 0..10 {
         let client = world.client(connect("a"));
         world.leave(&client);
@@ -151,27 +151,27 @@ fn a_client_that_comes_too_often_is_answered_late_and_not_banned() {
 
 #[test]
 fn a_client_of_mqtt_5_is_told_a_longer_keep_alive_and_another_is_held_to_its_own() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         (limits.topics.keep_alive_s_min, limits.topics.keep_alive_jitter_percent) = (100, 20);
         settings.limits = Arc::new(limits);
     });
     let mut told: Vec<u16> = (0..50)
-        .map(|n| world.client(Connect { keep_alive_s: 5, ..connect(&format!("c{n}")) }))
+        .map(|n| world.client(ConnectRequest { keep_alive_s: 5, ..connect(&format!("c{n}")) }))
         .map(|client| client.connected.keep_alive_s)
         .collect();
     assert!(told.iter().all(|told_s| (100..=120).contains(told_s)));
     told.sort_unstable();
     told.dedup();
     assert!(told.len() > 10, "they are spread: {told:?}");
-    let old = Connect { protocol: "mqtt311", keep_alive_s: 5, ..connect("old") };
+    let old = ConnectRequest { protocol: "mqtt311", keep_alive_s: 5, ..connect("old") };
     assert_eq!(world.client(old).connected.keep_alive_s, 5);
 }
 
 #[test]
 fn who_cannot_show_that_it_is_the_client_does_not_delay_it() {
-    let mut world = World::with(1, |settings| settings.access = access(Guarded));
-    let user = |name: &str| Connect { user: Some(name.into()), ..durable("victim") };
+    let mut world = BrokerHarness::with(1, |settings| settings.access = access(Guarded));
+    let user = |name: &str| ConnectRequest { user: Some(name.into()), ..durable("victim") };
     let victim = world.client(user("owner"));
     for _ in 0..50 {
         assert_eq!(world.refused(user("stranger")), Denial::BadCredentials);
@@ -189,8 +189,8 @@ fn who_cannot_show_that_it_is_the_client_does_not_delay_it() {
 
 #[test]
 fn one_that_had_to_wait_is_looked_at_again() {
-    let mut world = World::with(1, |settings| settings.access = access(Guarded));
-    let user = |name: &str| Connect { user: Some(name.into()), ..connect("a") };
+    let mut world = BrokerHarness::with(1, |settings| settings.access = access(Guarded));
+    let user = |name: &str| ConnectRequest { user: Some(name.into()), ..connect("a") };
     for _ in 0..10 {
         let client = world.client(user("owner"));
         world.leave(&client);
@@ -230,12 +230,12 @@ impl Access for Guarded {
 
 #[test]
 fn the_pace_the_crowd_the_drain_and_the_number_of_sessions_have_their_answers() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = Limits { binds_per_s: 3, ..limits() };
         limits.topics.sessions_max = 2;
         settings.limits = Arc::new(limits);
     });
-    assert_eq!(world.refused(Connect { crowded: true, ..connect("x") }), Denial::Full);
+    assert_eq!(world.refused(ConnectRequest { crowded: true, ..connect("x") }), Denial::Full);
     let a = world.client(durable("a"));
     world.client(connect("b"));
     assert_eq!(world.refused(connect("c")), Denial::Full);
@@ -247,7 +247,7 @@ fn the_pace_the_crowd_the_drain_and_the_number_of_sessions_have_their_answers() 
     world.nodes[0].broker.drain();
     assert_eq!(world.refused(connect("d")), Denial::ShuttingDown);
     let long = "x".repeat(257);
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     assert_eq!(world.refused(connect(&long)), Denial::ClientIdInvalid);
     assert_eq!(world.count(Counter::SessionsRefused), 1);
     assert_eq!(world.happened(&long).len(), 1);
@@ -255,7 +255,7 @@ fn the_pace_the_crowd_the_drain_and_the_number_of_sessions_have_their_answers() 
 
 #[test]
 fn a_connection_that_went_before_the_answer_leaves_no_session_bound() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     world.keeps = false;
     let (conn, heard) = world.try_connect(durable("a"));
     assert_eq!(heard, [], "the row has to be written first");
@@ -271,7 +271,7 @@ fn a_connection_that_went_before_the_answer_leaves_no_session_bound() {
 
 #[test]
 fn a_connection_that_cannot_be_told_that_it_is_connected_is_gone() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let conn = world.conn("a");
     world.tell(conn, SessionRequest::Connect(Box::new(connect("a"))));
     let node = &mut world.nodes[0];
@@ -283,12 +283,12 @@ fn a_connection_that_cannot_be_told_that_it_is_connected_is_gone() {
 
 #[test]
 fn a_session_may_begin_to_outlive_its_connections() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let name = world.name_on(1, "late");
     let a = world.client(durable(&name));
     world.subscribe_with(&a, vec![wish("t/#", Qos::AtLeastOnce)], Some(7));
     // It goes on without an expiry, and is as safe as it was until it ends.
-    let b = world.client(Connect { expiry_s: 0, clean_start: false, ..connect(&name) });
+    let b = world.client(ConnectRequest { expiry_s: 0, clean_start: false, ..connect(&name) });
     assert!(b.connected.present);
     let c = world.client(durable(&name));
     assert!(!c.connected.present, "the session without expiry ended with its connection");
@@ -301,7 +301,7 @@ fn a_session_may_begin_to_outlive_its_connections() {
 
 #[test]
 fn events_tell_what_happened_to_a_client() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     world.subscribe(&a, "t", Qos::AtMostOnce);
     assert_eq!(world.unsubscribe(&a, "t"), Ok(true));
@@ -322,10 +322,10 @@ fn events_tell_what_happened_to_a_client() {
 
 #[test]
 fn a_shorter_expiry_holds_though_a_longer_one_was_timed_before() {
-    let mut world = World::new(1);
-    let first = world.client(Connect { expiry_s: 50_000, ..durable("a") });
+    let mut world = BrokerHarness::new(1);
+    let first = world.client(ConnectRequest { expiry_s: 50_000, ..durable("a") });
     world.cut(&first);
-    let second = world.client(Connect { expiry_s: 60, ..durable("a") });
+    let second = world.client(ConnectRequest { expiry_s: 60, ..durable("a") });
     world.cut(&second);
     world.pass_s(61);
     assert_eq!(world.status().sessions, 0);

@@ -1,12 +1,17 @@
 //! Shared subscriptions.
 
-use crate::world::{Client, World, connect, durable, message, payload};
+use crate::harness::{BrokerHarness, Client, connect, durable, message, payload};
 use base::prng::Prng;
 use model::session::*;
 use model::topic::Qos;
 use std::collections::BTreeSet;
 
-fn member(world: &mut World, shard: usize, prefix: &str, make: fn(&str) -> Connect) -> Client {
+fn member(
+    world: &mut BrokerHarness,
+    shard: usize,
+    prefix: &str,
+    make: fn(&str) -> ConnectRequest,
+) -> Client {
     let name = world.name_on(shard, prefix);
     let client = world.client(make(&name));
     world.subscribe(&client, "$share/g/t/#", Qos::ExactlyOnce);
@@ -16,7 +21,7 @@ fn member(world: &mut World, shard: usize, prefix: &str, make: fn(&str) -> Conne
 #[test]
 fn each_message_goes_to_one_member_in_turn() {
     for shards in [1, 3] {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let last = usize::from(shards) - 1;
         let a = member(&mut world, 0, "a", connect);
         let b = member(&mut world, last, "b", connect);
@@ -39,7 +44,7 @@ fn each_message_goes_to_one_member_in_turn() {
 #[test]
 fn what_a_member_did_not_answer_goes_to_another_one() {
     for shards in [1, 3] {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let last = usize::from(shards) - 1;
         let a = member(&mut world, 0, "a", connect);
         let b = member(&mut world, last, "b", connect);
@@ -61,7 +66,7 @@ fn what_a_member_did_not_answer_goes_to_another_one() {
 
 #[test]
 fn a_qos_2_delivery_that_began_stays_with_its_member() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = member(&mut world, 0, "a", connect);
     let source = world.client(connect("source"));
     world.send(&source, 1, message("t/x", Qos::ExactlyOnce, "x"));
@@ -74,7 +79,7 @@ fn a_qos_2_delivery_that_began_stays_with_its_member() {
 
 #[test]
 fn a_refusal_ends_a_message_for_all() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = member(&mut world, 0, "a", connect);
     let source = world.client(connect("source"));
     world.send(&source, 1, message("t/x", Qos::AtLeastOnce, "x"));
@@ -88,10 +93,12 @@ fn a_refusal_ends_a_message_for_all() {
 #[test]
 fn the_work_of_a_member_with_a_long_name_is_neither_lost_nor_doubled() {
     for (bytes, qos) in [216, 217, 256].into_iter().flat_map(|n| BOTH.map(|qos| (n, qos))) {
-        let mut world = World::new(2);
+        let mut world = BrokerHarness::new(2);
         let names = (10..100).map(|n| format!("{}{n}", "a".repeat(bytes - 2)));
         let name = names.into_iter().find(|name| world.home(name) == 0).expect("some are");
-        let come = |world: &mut World| world.client(Connect { receive_max: 1, ..durable(&name) });
+        let come = |world: &mut BrokerHarness| {
+            world.client(ConnectRequest { receive_max: 1, ..durable(&name) })
+        };
         let a = come(&mut world);
         world.subscribe(&a, "$share/g/t/#", Qos::ExactlyOnce);
         let b = member(&mut world, 1, "b", durable);
@@ -121,7 +128,7 @@ fn the_work_of_a_member_with_a_long_name_is_neither_lost_nor_doubled() {
 #[test]
 fn members_that_are_online_come_first_and_durable_ones_keep_what_is_left() {
     for shards in [1, 3] {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let last = usize::from(shards) - 1;
         let away = member(&mut world, last, "away", durable);
         let here = member(&mut world, 0, "here", connect);
@@ -147,7 +154,7 @@ fn members_that_are_online_come_first_and_durable_ones_keep_what_is_left() {
 
 #[test]
 fn unsubscribing_leaves_the_group() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let a = member(&mut world, 1, "a", connect);
     assert_eq!(world.status().subscriptions, 1);
     assert_eq!(world.unsubscribe(&a, "$share/g/t/#"), Ok(true));
@@ -159,16 +166,16 @@ fn unsubscribing_leaves_the_group() {
 }
 
 /// A member that outlives its connections and is sent one message at a time.
-fn lasting(world: &mut World, shard: usize, prefix: &str) -> Client {
+fn lasting(world: &mut BrokerHarness, shard: usize, prefix: &str) -> Client {
     let name = world.name_on(shard, prefix);
-    let client = world.client(Connect { receive_max: 1, ..durable(&name) });
+    let client = world.client(ConnectRequest { receive_max: 1, ..durable(&name) });
     if !client.connected.present {
         world.subscribe(&client, "$share/g/t/#", Qos::ExactlyOnce);
     }
     client
 }
 
-fn send_many(world: &mut World, qos: Qos, count: u16) {
+fn send_many(world: &mut BrokerHarness, qos: Qos, count: u16) {
     let source = world.client(connect("source"));
     for n in 1..=count {
         world.send(&source, n, message("t/x", qos, &n.to_string()));
@@ -179,7 +186,7 @@ fn send_many(world: &mut World, qos: Qos, count: u16) {
 }
 
 /// What a client gets if it answers everything, in the order in which it comes.
-fn drain(world: &mut World, client: &Client) -> Vec<u32> {
+fn drain(world: &mut BrokerHarness, client: &Client) -> Vec<u32> {
     let mut got = Vec::new();
     loop {
         let heard = world.heard(client.conn);
@@ -217,7 +224,7 @@ fn the_work_of_a_durable_member_that_goes_away_goes_to_another_one() {
     for (shards, count, qos) in [1, 2, 3].into_iter().flat_map(|shards| {
         [10, 900].into_iter().flat_map(move |count| BOTH.map(|qos| (shards, count, qos)))
     }) {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let a = lasting(&mut world, 0, "a");
         let b = member(&mut world, usize::from(shards) - 1, "b", durable);
         send_many(&mut world, qos, count);
@@ -241,7 +248,7 @@ fn the_work_of_a_durable_member_that_goes_away_goes_to_another_one() {
 #[test]
 fn the_work_of_a_session_that_its_client_ends_goes_to_another_one() {
     for (shards, qos) in [1, 2].into_iter().flat_map(|shards| BOTH.map(|qos| (shards, qos))) {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let a = lasting(&mut world, 0, "a");
         let b = member(&mut world, usize::from(shards) - 1, "b", durable);
         send_many(&mut world, qos, 100);
@@ -257,7 +264,7 @@ fn the_work_of_a_session_that_its_client_ends_goes_to_another_one() {
 #[test]
 fn work_stays_with_a_member_that_goes_while_nobody_is_online() {
     for shards in [1, 2] {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let a = lasting(&mut world, 0, "a");
         let b = member(&mut world, usize::from(shards) - 1, "b", durable);
         world.cut(&b);
@@ -280,7 +287,7 @@ fn work_stays_with_a_member_that_goes_while_nobody_is_online() {
 #[test]
 fn what_was_not_given_back_stays_with_a_member_that_returns() {
     for qos in BOTH {
-        let mut world = World::new(2);
+        let mut world = BrokerHarness::new(2);
         let a = lasting(&mut world, 0, "a");
         let b = member(&mut world, 1, "b", durable);
         send_many(&mut world, qos, 900);
@@ -301,7 +308,7 @@ fn what_was_not_given_back_stays_with_a_member_that_returns() {
 fn a_kill_while_work_moves_loses_nothing() {
     for (shards, qos) in [1, 2].into_iter().flat_map(|shards| BOTH.map(|qos| (shards, qos))) {
         for count in [0, 1, 2, 3, 50, 129, 130, 131, 200, 400] {
-            let mut world = World::new(shards);
+            let mut world = BrokerHarness::new(shards);
             let a = lasting(&mut world, 0, "a");
             let b = member(&mut world, usize::from(shards) - 1, "b", durable);
             send_many(&mut world, qos, 600);
@@ -332,11 +339,11 @@ fn a_kill_while_work_moves_loses_nothing() {
 fn work_is_not_given_to_a_member_that_would_have_to_drop_it() {
     for shards in [1, 2] {
         let few = |settings: &mut broker::Settings| {
-            let mut limits = crate::world::limits();
+            let mut limits = crate::harness::limits();
             limits.topics.queue_count_max = 100;
             settings.limits = std::sync::Arc::new(limits);
         };
-        let mut world = World::with(shards, few);
+        let mut world = BrokerHarness::with(shards, few);
         let a = lasting(&mut world, 0, "a");
         let b = lasting(&mut world, usize::from(shards) - 1, "b");
         send_many(&mut world, Qos::AtLeastOnce, 180);
@@ -364,9 +371,9 @@ struct Sim {
 }
 
 impl Sim {
-    fn come(&mut self, world: &mut World) {
+    fn come(&mut self, world: &mut BrokerHarness) {
         self.todo.clear();
-        let make = Connect { receive_max: 3, ..durable(&self.name) };
+        let make = ConnectRequest { receive_max: 3, ..durable(&self.name) };
         let client = world.client(make);
         if !client.connected.present {
             world.subscribe(&client, "$share/g/t/#", Qos::ExactlyOnce);
@@ -374,7 +381,7 @@ impl Sim {
         self.client = Some(client);
     }
 
-    fn hear(&mut self, world: &mut World) {
+    fn hear(&mut self, world: &mut BrokerHarness) {
         let Some(client) = &self.client else { return };
         for word in world.heard(client.conn) {
             match word {
@@ -397,7 +404,7 @@ impl Sim {
         }
     }
 
-    fn answer(&mut self, world: &mut World, count: usize) {
+    fn answer(&mut self, world: &mut BrokerHarness, count: usize) {
         let Some(client) = self.client.clone() else { return };
         for (id, step) in self.todo.drain(..count.min(self.todo.len())) {
             world.ack(&client, id, step);
@@ -407,8 +414,8 @@ impl Sim {
 
 fn flapping(seed: u64) {
     let mut rng = Prng::new(seed);
-    let mut world = World::with(1 + rng.below(3) as u16, |settings| {
-        let mut limits = crate::world::limits();
+    let mut world = BrokerHarness::with(1 + rng.below(3) as u16, |settings| {
+        let mut limits = crate::harness::limits();
         limits.topics.flaps_max = u16::MAX;
         settings.limits = std::sync::Arc::new(limits);
     });
@@ -462,7 +469,7 @@ fn flapping(seed: u64) {
 }
 
 /// Everybody is there and takes what there is: nothing is lost, and QoS 2 came once.
-fn settle(seed: u64, mut world: World, mut sims: Vec<Sim>, sent: &[Qos]) {
+fn settle(seed: u64, mut world: BrokerHarness, mut sims: Vec<Sim>, sent: &[Qos]) {
     (world.keeps, world.carries) = (true, true);
     world.pass_s(5);
     for sim in &mut sims {
@@ -497,35 +504,35 @@ fn whatever_members_do_each_message_of_a_group_gets_through() {
 }
 
 /// The shard that owns a group.
-fn owner_of_group(world: &World, name: &str, filter: &str) -> usize {
-    let hash = crate::world::HOME.of(&[b"mqtt-share", name.as_bytes(), filter.as_bytes()]);
+fn owner_of_group(world: &BrokerHarness, name: &str, filter: &str) -> usize {
+    let hash = crate::harness::HOME.of(&[b"mqtt-share", name.as_bytes(), filter.as_bytes()]);
     usize::from(base::hash::home(hash, world.nodes.len() as u16))
 }
 
 #[test]
 fn a_member_hears_its_suback_when_its_group_knows_it() {
     for make in [connect, durable] {
-        let mut world = World::new(3);
+        let mut world = BrokerHarness::new(3);
         let owner = owner_of_group(&world, "g", "t");
         let name = world.name_on((owner + 1) % 3, "a");
         let a = world.client(make(&name));
         let name = world.name_on((owner + 2) % 3, "source");
         let source = world.client(connect(&name));
         world.carries = false;
-        let packet = Subscribe {
+        let packet = SubscribeRequest {
             session: a.session,
             id: 5,
             subscription_id: None,
             wishes: vec![
-                crate::world::wish("$share/g/t", Qos::AtLeastOnce),
-                crate::world::wish("plain", Qos::AtLeastOnce),
+                crate::harness::wish("$share/g/t", Qos::AtLeastOnce),
+                crate::harness::wish("plain", Qos::AtLeastOnce),
             ],
         };
         world.ask(a.conn, SessionRequest::Subscribe(Box::new(packet)));
         assert_eq!(world.heard(a.conn), [], "its group does not know it yet");
-        // Whoever publishes when it is told reaches it, however slow its letters are.
-        while world.letters.keys().next().is_some() {
-            let (from, to) = *world.letters.keys().next().expect("one");
+        // Whoever publishes when it is told reaches it, however slow its peer messages are.
+        while world.peer_messages.keys().next().is_some() {
+            let (from, to) = *world.peer_messages.keys().next().expect("one");
             world.post_one(from, to);
             world.run();
             if !world.heard(a.conn).is_empty() {
@@ -546,7 +553,7 @@ fn a_group_that_is_full_says_so() {
         [(broker::group::MEMBERS_MAX - 1, true), (broker::group::MEMBERS_MAX, false)]
     {
         for far in [0, 1] {
-            let mut world = World::new(2);
+            let mut world = BrokerHarness::new(2);
             let owner = owner_of_group(&world, "g", "t");
             let (from, group) = (model::id::ShardId(0), std::sync::Arc::from("$share/g/t"));
             for slot in 0..before as u32 {
@@ -556,12 +563,12 @@ fn a_group_that_is_full_says_so() {
                 let what = broker::GroupWhat::Join { online, durable, reader, from, receipt: 0 };
                 let word = broker::GroupWord { group: std::sync::Arc::clone(&group), member, what };
                 let node = &mut world.nodes[owner];
-                let letter = broker::Letter::Group(Box::new(word));
-                node.broker.letter(world.now, letter, &mut node.fx);
+                let peer_message = broker::PeerMessage::Group(Box::new(word));
+                node.broker.peer_message(world.now, peer_message, &mut node.fx);
             }
             let name = world.name_on((owner + far) % 2, "a");
             let a = world.client(durable(&name));
-            let wishes = vec![crate::world::wish("$share/g/t", Qos::AtLeastOnce)];
+            let wishes = vec![crate::harness::wish("$share/g/t", Qos::AtLeastOnce)];
             let result = if taken { Ok(Qos::AtLeastOnce) } else { Err(Denial::Quota) };
             assert_eq!(world.subscribe_with(&a, wishes, None), [result]);
             world.crash();

@@ -1,27 +1,27 @@
 //! No packet stalls a shard: units of work are counted, never time.
 
-use crate::world::{Client, World, connect, durable, limits, message, wish};
+use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, wish};
 use broker::UNITS_A_CALL_MAX;
 use model::session::*;
-use model::topic::{Qos, Wish};
+use model::topic::{Qos, SubscriptionOptions};
 use std::sync::Arc;
 
 const MANY: usize = 10_000;
 
-fn wishes(count: usize) -> Vec<Wish> {
+fn wishes(count: usize) -> Vec<SubscriptionOptions> {
     (0..count).map(|n| wish(&format!("dev/{n}/in"), Qos::AtLeastOnce)).collect()
 }
 
 /// No call was longer than one may be.
-fn bounded(world: &World, what: &str) {
+fn bounded(world: &BrokerHarness, what: &str) {
     for node in &world.nodes {
         let most = node.broker.units_most();
         assert!(most <= UNITS_A_CALL_MAX, "{what}: {most} units in one call");
     }
 }
 
-fn unsubscribe(world: &mut World, client: &Client, filters: Vec<Box<str>>) -> usize {
-    let packet = Unsubscribe { session: client.session, id: 5, filters };
+fn unsubscribe(world: &mut BrokerHarness, client: &Client, filters: Vec<Box<str>>) -> usize {
+    let packet = UnsubscribeRequest { session: client.session, id: 5, filters };
     world.ask(client.conn, SessionRequest::Unsubscribe(Box::new(packet)));
     match world.heard(client.conn).pop() {
         Some(SessionDelivery::Unsubscribed { results, .. }) => {
@@ -34,7 +34,7 @@ fn unsubscribe(world: &mut World, client: &Client, filters: Vec<Box<str>>) -> us
 #[test]
 fn ten_thousand_filters_come_and_go_in_slices() {
     for make in [connect, durable] {
-        let mut world = World::new(2);
+        let mut world = BrokerHarness::new(2);
         let a = world.client(make("a"));
         let results = world.subscribe_with(&a, wishes(MANY), Some(7));
         assert_eq!(results, vec![Ok(Qos::AtLeastOnce); MANY]);
@@ -55,7 +55,7 @@ fn ten_thousand_filters_come_and_go_in_slices() {
 
 #[test]
 fn equal_filters_in_one_packet_are_one_subscription() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
     let results = world.subscribe_with(&a, vec![wish("t", Qos::AtLeastOnce); 170_000], None);
     assert_eq!(results.len(), 170_000);
@@ -66,20 +66,20 @@ fn equal_filters_in_one_packet_are_one_subscription() {
 
 #[test]
 fn packets_of_a_session_are_answered_in_their_order() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     let session = a.session;
     let (subscription_id, filter) = (None, "dev/0/in".into());
-    let long = Subscribe { session, id: 1, subscription_id, wishes: wishes(MANY) };
+    let long = SubscribeRequest { session, id: 1, subscription_id, wishes: wishes(MANY) };
     world.tell(a.conn, SessionRequest::Subscribe(Box::new(long)));
     let filters = wishes(MANY).into_iter().map(|wish| wish.filter).collect();
-    let all = Unsubscribe { session, id: 2, filters };
+    let all = UnsubscribeRequest { session, id: 2, filters };
     world.tell(a.conn, SessionRequest::Unsubscribe(Box::new(all)));
-    let again = Subscribe {
+    let again = SubscribeRequest {
         session,
         id: 3,
         subscription_id,
-        wishes: vec![Wish { filter, ..wish("x", Qos::AtMostOnce) }],
+        wishes: vec![SubscriptionOptions { filter, ..wish("x", Qos::AtMostOnce) }],
     };
     world.ask(a.conn, SessionRequest::Subscribe(Box::new(again)));
     let ids: Vec<u16> = world
@@ -99,7 +99,7 @@ fn packets_of_a_session_are_answered_in_their_order() {
 #[test]
 fn packets_that_wait_have_a_limit_in_bytes() {
     for packets in [2, 80] {
-        let mut world = World::with(1, |settings| {
+        let mut world = BrokerHarness::with(1, |settings| {
             let mut limits = limits();
             limits.topics.subscribes_bytes_max = 1 << 22;
             settings.limits = Arc::new(limits);
@@ -107,7 +107,7 @@ fn packets_that_wait_have_a_limit_in_bytes() {
         let a = world.client(connect("a"));
         for id in 0..packets {
             let (session, subscription_id, wishes) = (a.session, None, wishes(1_000));
-            let packet = Subscribe { session, id, subscription_id, wishes };
+            let packet = SubscribeRequest { session, id, subscription_id, wishes };
             world.tell(a.conn, SessionRequest::Subscribe(Box::new(packet)));
         }
         world.run();
@@ -122,7 +122,7 @@ fn packets_that_wait_have_a_limit_in_bytes() {
 
 #[test]
 fn a_publish_looks_at_nothing_but_what_matches() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     world.subscribe_with(&a, wishes(MANY), Some(7));
     let source = world.client(connect("source"));
@@ -152,7 +152,7 @@ fn a_publish_looks_at_nothing_but_what_matches() {
 #[test]
 fn a_session_with_ten_thousand_filters_ends_in_slices() {
     for make in [connect, durable] {
-        let mut world = World::new(2);
+        let mut world = BrokerHarness::new(2);
         let a = world.client(make("a"));
         world.subscribe_with(&a, wishes(MANY), Some(1));
         world.cut(&a);
@@ -167,7 +167,7 @@ fn a_session_with_ten_thousand_filters_ends_in_slices() {
 #[test]
 fn an_expiring_queue_goes_in_slices() {
     const COUNT: u32 = 100_000;
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
     world.subscribe(&a, "t", Qos::AtLeastOnce);
     world.cut(&a);
@@ -193,10 +193,10 @@ fn an_expiring_queue_goes_in_slices() {
 #[test]
 fn many_sessions_that_expire_at_once_go_in_slices() {
     const COUNT: u32 = 20_000;
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     for n in 0..COUNT {
         let conn = world.conn("x");
-        let connect = Connect { expiry_s: 60, ..durable(&n.to_string()) };
+        let connect = ConnectRequest { expiry_s: 60, ..durable(&n.to_string()) };
         world.tell(conn, SessionRequest::Connect(Box::new(connect)));
         if n % 500 == 0 {
             world.run();
@@ -214,12 +214,12 @@ fn many_sessions_that_expire_at_once_go_in_slices() {
 
 #[test]
 fn who_comes_while_the_last_session_ends_waits_and_gets_none_of_it() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
     world.subscribe_with(&a, wishes(MANY), None);
     // Not a turn passes between: the old session goes, and the new one has to wait for it.
     let conn = world.conn("a");
-    let connect = Connect { clean_start: true, ..durable("a") };
+    let connect = ConnectRequest { clean_start: true, ..durable("a") };
     world.tell(conn, SessionRequest::Connect(Box::new(connect)));
     let node = &world.nodes[0];
     let is_welcome = |word: &SessionDelivery| matches!(word, SessionDelivery::Connected(_));
@@ -241,13 +241,13 @@ fn who_comes_while_the_last_session_ends_waits_and_gets_none_of_it() {
 #[test]
 fn a_crash_while_a_session_ends_leaves_nothing_of_it() {
     for calls in [1, 2, 3, 100, 500] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let a = world.client(durable("a"));
         world.subscribe_with(&a, wishes(1_000), None);
         world.keeps = false;
         world.leave(&a);
         let b = world.conn("a");
-        let connect = Connect { clean_start: true, ..durable("a") };
+        let connect = ConnectRequest { clean_start: true, ..durable("a") };
         world.tell(b, SessionRequest::Connect(Box::new(connect)));
         world.run();
         world.keeps = true;

@@ -1,7 +1,7 @@
 //! What a message costs, measured by hand:
 //! `cargo test -p broker --test rules speed -- --ignored --nocapture`.
 
-use crate::world::{World, connect, message};
+use crate::harness::{BrokerHarness, connect, message};
 use model::session::*;
 use model::topic::Qos;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[ignore = "a measurement"]
 fn what_a_message_costs() {
     for (fan, qos) in [(1, Qos::AtMostOnce), (1, Qos::AtLeastOnce), (1_000, Qos::AtMostOnce)] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let clients: Vec<_> = (0..fan).map(|n| world.client(connect(&n.to_string()))).collect();
         for client in &clients {
             world.subscribe(client, "a/b/c", qos);

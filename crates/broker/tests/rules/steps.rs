@@ -1,6 +1,6 @@
 //! Answers of another kind than their exchange awaits.
 
-use crate::world::{Client, World, connect, durable, message};
+use crate::harness::{BrokerHarness, Client, connect, durable, message};
 use model::close::CloseReason;
 use model::session::*;
 use model::topic::Qos;
@@ -11,10 +11,10 @@ const WRONG_FOR_QOS_2: [AckStep; 3] =
     [AckStep::Puback(false), AckStep::Puback(true), AckStep::Pubcomp];
 
 /// A receiver of one message, and its identifier.
-fn receiver(world: &mut World, connect: Connect, qos: Qos) -> (Client, u16) {
+fn receiver(world: &mut BrokerHarness, connect: ConnectRequest, qos: Qos) -> (Client, u16) {
     let a = world.client(connect);
     world.subscribe(&a, "t", Qos::ExactlyOnce);
-    let source = world.client(crate::world::connect("source"));
+    let source = world.client(crate::harness::connect("source"));
     world.send(&source, 1, message("t", qos, "x"));
     let messages = world.messages(&a);
     assert_eq!(messages.len(), 1);
@@ -22,7 +22,7 @@ fn receiver(world: &mut World, connect: Connect, qos: Qos) -> (Client, u16) {
 }
 
 /// The connection was ended for a protocol error, and nothing else was said.
-fn ended(world: &mut World, client: &Client) {
+fn ended(world: &mut BrokerHarness, client: &Client) {
     let heard = world.heard(client.conn);
     let [SessionDelivery::End(denied)] = &heard[..] else { panic!("{heard:?}") };
     assert_eq!((denied.why, denied.reason), (Denial::Protocol, CloseReason::OutOfOrder));
@@ -40,7 +40,7 @@ fn an_answer_of_another_kind_ends_the_connection_and_the_message_stays() {
     for (qos, wrong) in all {
         for step in wrong {
             for make in [connect, durable] {
-                let mut world = World::new(1);
+                let mut world = BrokerHarness::new(1);
                 let (a, id) = receiver(&mut world, make("a"), qos);
                 world.ack(&a, id, step);
                 ended(&mut world, &a);
@@ -61,7 +61,7 @@ fn what_the_client_said_it_has_awaits_pubcomp_and_nothing_else() {
     for (step, is_wrong) in
         [(AckStep::Puback(false), true), (AckStep::Pubrec(false), false), (AckStep::Pubcomp, false)]
     {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let (a, id) = receiver(&mut world, connect("a"), Qos::ExactlyOnce);
         world.ack(&a, id, AckStep::Pubrec(false));
         let release = SessionDelivery::Release { id, unknown: false };
@@ -77,7 +77,7 @@ fn what_the_client_said_it_has_awaits_pubcomp_and_nothing_else() {
 
 #[test]
 fn pubcomp_before_pubrel_ends_the_connection() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let (a, id) = receiver(&mut world, durable("a"), Qos::ExactlyOnce);
     world.keeps = false;
     world.ack(&a, id, AckStep::Pubrec(false));
@@ -91,15 +91,15 @@ fn pubcomp_before_pubrel_ends_the_connection() {
 fn a_late_answer_of_a_connection_before_is_no_fault() {
     for (qos, wrong) in [(Qos::AtLeastOnce, WRONG_FOR_QOS_1), (Qos::ExactlyOnce, WRONG_FOR_QOS_2)] {
         for step in wrong {
-            let mut world = World::new(1);
-            let first = Connect { receive_max: 2, ..durable("a") };
+            let mut world = BrokerHarness::new(1);
+            let first = ConnectRequest { receive_max: 2, ..durable("a") };
             let (a, _) = receiver(&mut world, first, qos);
             let source = world.client(connect("other"));
             world.send(&source, 1, message("t", qos, "y"));
             let second = world.messages(&a)[0].id;
             world.cut(&a);
             // The window is one: the second is not sent again yet.
-            let b = world.client(Connect { receive_max: 1, ..durable("a") });
+            let b = world.client(ConnectRequest { receive_max: 1, ..durable("a") });
             assert_eq!(world.messages(&b).len(), 1);
             world.ack(&b, second, step);
             let heard = world.heard(b.conn);
@@ -116,7 +116,7 @@ fn a_late_answer_of_a_connection_before_is_no_fault() {
 #[test]
 fn a_release_before_its_message_was_taken_ends_the_connection() {
     for qos in [Qos::AtLeastOnce, Qos::ExactlyOnce] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let away = world.client(durable("away"));
         world.subscribe(&away, "t", Qos::ExactlyOnce);
         let a = world.client(durable("a"));

@@ -1,7 +1,7 @@
 //! What a stranger may try: leaks from outside, answers that come too early or never, and ways
 //! around the rules.
 
-use crate::world::{HOME, World, access, connect, durable, limits, message, will, wish};
+use crate::harness::{BrokerHarness, HOME, access, connect, durable, limits, message, will, wish};
 use base::hash::home;
 use base::time::Now;
 use broker::rewrite::{RewriteRule, Rewrites};
@@ -9,7 +9,7 @@ use model::close::CloseReason;
 use model::ports::access::*;
 use model::ports::log::StoreError;
 use model::session::*;
-use model::topic::{Publication, Qos, Wish};
+use model::topic::{Publication, Qos, SubscriptionOptions};
 use std::sync::Arc;
 
 fn retained(topic: &str, payload: &str) -> Publication {
@@ -41,14 +41,14 @@ impl Access for Closed {
 
 #[test]
 fn whoever_is_refused_or_goes_leaves_nothing_behind() {
-    let mut world = World::with(1, |settings| settings.access = access(Closed));
+    let mut world = BrokerHarness::with(1, |settings| settings.access = access(Closed));
     assert_eq!(world.refused(connect("")), Denial::BadCredentials);
     world.audit();
     let method = || Some(("SCRAM".into(), Box::default()));
-    let (conn, _) = world.try_connect(Connect { method: method(), ..connect("") });
+    let (conn, _) = world.try_connect(ConnectRequest { method: method(), ..connect("") });
     world.ask(conn, SessionRequest::Gone);
     world.audit();
-    let (conn, _) = world.try_connect(Connect { method: method(), ..connect("a") });
+    let (conn, _) = world.try_connect(ConnectRequest { method: method(), ..connect("a") });
     let proceed = |session| {
         let (method, data) = ("SCRAM".into(), Box::default());
         SessionRequest::Proceed(Box::new(Proceed { session, method, data }))
@@ -65,8 +65,8 @@ fn whoever_is_refused_or_goes_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_page_of_another_walk_is_not_taken_for_this_ones() {
-    let mut world = World::new(2);
+fn a_page_of_another_replay_is_not_taken_for_this_ones() {
+    let mut world = BrokerHarness::new(2);
     let a = world.client(connect(&world.name_on(0, "a")));
     let b = world.client(connect("b"));
     // A topic that is at home on the other shard.
@@ -98,13 +98,13 @@ fn a_page_of_another_walk_is_not_taken_for_this_ones() {
 
 #[test]
 fn retained_messages_come_only_for_a_subscription_that_is_there() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let b = world.client(connect("b"));
     world.send(&b, 1, retained("t", "kept"));
     let a = world.client(durable("a"));
     world.keeps = false;
     let (session, wishes) = (a.session, vec![wish("t", Qos::AtMostOnce)]);
-    let packet = Subscribe { session, id: 1, subscription_id: None, wishes };
+    let packet = SubscribeRequest { session, id: 1, subscription_id: None, wishes };
     world.ask(a.conn, SessionRequest::Subscribe(Box::new(packet)));
     world.complete(1, |_| Err(StoreError::Busy));
     match &world.heard(a.conn)[..] {
@@ -115,19 +115,19 @@ fn retained_messages_come_only_for_a_subscription_that_is_there() {
 
 #[test]
 fn ones_own_retained_message_is_local_too() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let (a, b) = (world.client(connect("a")), world.client(connect("b")));
     world.send(&a, 1, retained("t/mine", "mine"));
     world.taken(&a);
     world.send(&b, 1, retained("t/yours", "yours"));
-    let own = Wish { no_local: true, ..wish("t/+", Qos::AtMostOnce) };
+    let own = SubscriptionOptions { no_local: true, ..wish("t/+", Qos::AtMostOnce) };
     world.subscribe_with(&a, vec![own], None);
     assert_eq!(world.payloads(&a), ["yours"]);
 }
 
 #[test]
 fn an_exclusive_filter_that_is_none_is_refused() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     let wishes = vec![wish("$exclusive/", Qos::AtMostOnce)];
     assert_eq!(world.subscribe_with(&a, wishes, None), [Err(Denial::FilterInvalid)]);
@@ -137,14 +137,14 @@ fn an_exclusive_filter_that_is_none_is_refused() {
 #[test]
 fn nobody_speaks_as_the_server() {
     for topic in ["$delayed/1/$SYS/x", "$delayed/1/$share/g/x", "$delayed/1/$delayed/1/x"] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let a = world.client(connect("a"));
         let answer = world.publish_at(&a, 1, message(topic, Qos::AtLeastOnce, "x"));
         assert_eq!(answer, Some(Err(Denial::TopicInvalid)), "{topic}");
     }
     for topic in ["$SYS/broker/uptime", "$share/g/x", "$delayed/1/x"] {
-        let mut world = World::new(1);
-        let refused = Connect { will: Some(will(topic, "w", 0)), ..connect("w") };
+        let mut world = BrokerHarness::new(1);
+        let refused = ConnectRequest { will: Some(will(topic, "w", 0)), ..connect("w") };
         assert_eq!(world.refused(refused), Denial::TopicInvalid, "{topic}");
         world.audit();
     }
@@ -152,11 +152,11 @@ fn nobody_speaks_as_the_server() {
 
 #[test]
 fn a_bridge_of_another_broker_says_whether_it_is_there() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(connect("a"));
     world.subscribe(&a, "$SYS/broker/connection/+/state", Qos::AtMostOnce);
     let state = will("$SYS/broker/connection/far/state", "0", 0);
-    let bridge = world.client(Connect { will: Some(state), ..connect("bridge") });
+    let bridge = world.client(ConnectRequest { will: Some(state), ..connect("bridge") });
     let here = message("$SYS/broker/connection/far/state", Qos::AtLeastOnce, "1");
     assert!(world.publish_at(&bridge, 1, here).is_some_and(|answer| answer.is_ok()));
     world.cut(&bridge);
@@ -166,7 +166,7 @@ fn a_bridge_of_another_broker_says_whether_it_is_there() {
 
 #[test]
 fn what_is_delayed_or_left_as_a_will_is_rewritten_like_everything_else() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let (filter, to) = ("old/+".into(), "new/$1".into());
         let rule = RewriteRule { filter, to, publish: true, subscribe: false };
         settings.rewrites = Some(Arc::new(Rewrites::new(vec![rule]).expect("a rule")));
@@ -176,14 +176,14 @@ fn what_is_delayed_or_left_as_a_will_is_rewritten_like_everything_else() {
     let b = world.client(connect("b"));
     world.publish(&b, "$delayed/1/old/x", "late");
     world.pass_s(2);
-    let c = world.client(Connect { will: Some(will("old/y", "will", 0)), ..connect("c") });
+    let c = world.client(ConnectRequest { will: Some(will("old/y", "will", 0)), ..connect("c") });
     world.cut(&c);
     assert_eq!(world.payloads(&a), ["late", "will"]);
 }
 
 #[test]
 fn bodies_that_come_for_one_who_went_again_do_not_fill_the_memory() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
     world.subscribe(&a, "t", Qos::AtLeastOnce);
     world.cut(&a);
@@ -206,7 +206,7 @@ fn bodies_that_come_for_one_who_went_again_do_not_fill_the_memory() {
 
 #[test]
 fn a_release_is_answered_though_the_log_was_busy() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
     world.send(&a, 7, message("t", Qos::ExactlyOnce, "x"));
     assert_eq!(world.taken(&a), Some((7, Ok(Routed::NoSubscriber))));
@@ -223,7 +223,7 @@ fn a_release_is_answered_though_the_log_was_busy() {
 
 #[test]
 fn what_was_on_its_way_to_a_member_that_left_the_group_goes_to_another() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let names = [world.name_on(0, "m"), world.name_on(1, "m")];
     let members: Vec<_> = names.iter().map(|name| world.client(connect(name))).collect();
     let source = world.client(connect("source"));
@@ -237,7 +237,7 @@ fn what_was_on_its_way_to_a_member_that_left_the_group_goes_to_another() {
     // Whoever is not at home where the group is has two of them on their way.
     for member in &members {
         let (session, filters) = (member.session, vec!["$share/g/t".into()]);
-        let packet = Unsubscribe { session, id: 78, filters };
+        let packet = UnsubscribeRequest { session, id: 78, filters };
         let here =
             world.heard(member.conn).iter().any(|w| matches!(w, SessionDelivery::Publish(_)));
         if !here {
@@ -251,7 +251,7 @@ fn what_was_on_its_way_to_a_member_that_left_the_group_goes_to_another() {
 
 #[test]
 fn a_retained_message_is_replaced_though_the_clock_went_back() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let b = world.client(connect("b"));
     // Kept by a shard that is not the publisher's.
     let owner = |topic: &str| usize::from(home(HOME.of(&[b"mqtt-topic", topic.as_bytes()]), 2));
@@ -312,12 +312,12 @@ impl Access for Half {
 
 #[test]
 fn what_a_member_was_not_given_does_not_fill_its_window() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         limits.topics.inflight_max = 2;
         (settings.access, settings.limits) = (access(Half), Arc::new(limits));
     });
-    let a = world.client(Connect { user: Some("half".into()), ..connect("a") });
+    let a = world.client(ConnectRequest { user: Some("half".into()), ..connect("a") });
     let b = world.client(connect("b"));
     let source = world.client(connect("source"));
     for member in [&a, &b] {

@@ -1,11 +1,11 @@
 //! Standing interests, and retained messages for them.
 
-use crate::world::{World, connect, durable, limits, message, payload, wish};
+use crate::harness::{BrokerHarness, connect, durable, limits, message, payload, wish};
 use broker::rewrite::{AutoSubscribe, AutoSubscribes, RewriteRule, Rewrites};
 use model::event::Counter;
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::session::*;
-use model::topic::{Publication, Qos, RetainHandling, Wish};
+use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use std::sync::Arc;
 
 fn retained(topic: &str, qos: Qos, payload: &str) -> Publication {
@@ -16,7 +16,7 @@ fn retained(topic: &str, qos: Qos, payload: &str) -> Publication {
 
 #[test]
 fn each_filter_of_a_packet_is_answered_alone() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         limits.topics.subscriptions_a_session_max = 2;
         settings.limits = Arc::new(limits);
@@ -35,7 +35,7 @@ fn each_filter_of_a_packet_is_answered_alone() {
 #[test]
 fn the_same_filter_replaces_the_subscription() {
     for make in [connect, durable] {
-        let mut world = World::new(1);
+        let mut world = BrokerHarness::new(1);
         let a = world.client(make("a"));
         world.send(&a, 0, retained("t", Qos::AtMostOnce, "kept"));
         world.subscribe_with(&a, vec![wish("t", Qos::ExactlyOnce)], Some(4));
@@ -57,7 +57,7 @@ fn the_same_filter_replaces_the_subscription() {
 
 #[test]
 fn a_delivery_has_the_lower_of_both_qos() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let all = [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce];
     for granted in all {
         for sent in all {
@@ -74,8 +74,8 @@ fn a_delivery_has_the_lower_of_both_qos() {
 #[test]
 fn filters_are_compared_character_by_character_and_nothing_new_comes_for_a_deleted_one() {
     for make in [connect, durable] {
-        let mut world = World::new(1);
-        let a = world.client(Connect { receive_max: 1, ..make("a") });
+        let mut world = BrokerHarness::new(1);
+        let a = world.client(ConnectRequest { receive_max: 1, ..make("a") });
         world.subscribe(&a, "t/+", Qos::AtLeastOnce);
         let b = world.client(connect("b"));
         world.send(&b, 1, message("t/1", Qos::AtLeastOnce, "1"));
@@ -94,14 +94,15 @@ fn filters_are_compared_character_by_character_and_nothing_new_comes_for_a_delet
 
 #[test]
 fn no_local_keeps_ones_own_messages_away() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let (a, b) = (world.client(connect("a")), world.client(connect("b")));
-    let own = Wish { no_local: true, ..wish("t", Qos::AtMostOnce) };
+    let own = SubscriptionOptions { no_local: true, ..wish("t", Qos::AtMostOnce) };
     world.subscribe_with(&a, vec![own], None);
     world.publish(&a, "t", "mine");
     world.publish(&b, "t", "yours");
     assert_eq!(world.payloads(&a), ["yours"]);
-    let bridge = world.client(Connect { is_bridge: true, protocol: "mqtt311", ..connect("br") });
+    let bridge =
+        world.client(ConnectRequest { is_bridge: true, protocol: "mqtt311", ..connect("br") });
     world.subscribe(&bridge, "t", Qos::AtMostOnce);
     world.publish(&bridge, "t", "mine");
     world.send(&b, 0, retained("t", Qos::AtMostOnce, "kept"));
@@ -112,7 +113,7 @@ fn no_local_keeps_ones_own_messages_away() {
 #[test]
 fn retain_handling_says_when_retained_messages_come() {
     for shards in [1, 3] {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let b = world.client(connect("b"));
         world.send(&b, 1, retained("t/1", Qos::AtLeastOnce, "kept"));
         let a = world.client(connect("a"));
@@ -122,15 +123,18 @@ fn retain_handling_says_when_retained_messages_come() {
             (RetainHandling::Send, 1),
             (RetainHandling::Send, 1),
         ] {
-            let wish = Wish { retain_handling: handling, ..wish("t/+", Qos::AtMostOnce) };
+            let wish =
+                SubscriptionOptions { retain_handling: handling, ..wish("t/+", Qos::AtMostOnce) };
             world.subscribe_with(&a, vec![wish], None);
             let messages = world.messages(&a);
             assert_eq!(messages.len(), times, "{handling:?}");
             assert!(messages.iter().all(|outgoing| outgoing.retain), "RETAIN is set");
         }
         world.unsubscribe(&a, "t/+").expect("done");
-        let new =
-            Wish { retain_handling: RetainHandling::SendIfNew, ..wish("t/+", Qos::AtMostOnce) };
+        let new = SubscriptionOptions {
+            retain_handling: RetainHandling::SendIfNew,
+            ..wish("t/+", Qos::AtMostOnce)
+        };
         world.subscribe_with(&a, vec![new], None);
         assert_eq!(world.payloads(&a), ["kept"], "it did not exist");
         let share = world.subscribe_with(&a, vec![wish("$share/g/t/+", Qos::AtMostOnce)], None);
@@ -140,9 +144,10 @@ fn retain_handling_says_when_retained_messages_come() {
 
 #[test]
 fn the_retain_flag_goes_unless_it_is_wanted() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let (a, b) = (world.client(connect("a")), world.client(connect("b")));
-    let as_published = Wish { retain_as_published: true, ..wish("t", Qos::AtMostOnce) };
+    let as_published =
+        SubscriptionOptions { retain_as_published: true, ..wish("t", Qos::AtMostOnce) };
     world.subscribe_with(&a, vec![as_published], None);
     world.subscribe(&b, "t", Qos::AtMostOnce);
     world.send(&b, 0, retained("t", Qos::AtMostOnce, "x"));
@@ -152,9 +157,9 @@ fn the_retain_flag_goes_unless_it_is_wanted() {
 
 #[test]
 fn the_last_retained_message_stands_until_an_empty_one_clears_it() {
-    let mut world = World::new(3);
+    let mut world = BrokerHarness::new(3);
     let (a, watch) = (world.client(connect("a")), world.client(connect("watch")));
-    let see = |world: &mut World| {
+    let see = |world: &mut BrokerHarness| {
         world.subscribe(&watch, "t", Qos::AtMostOnce);
         world.payloads(&watch)
     };
@@ -177,7 +182,7 @@ fn the_last_retained_message_stands_until_an_empty_one_clears_it() {
 
 #[test]
 fn retained_messages_expire_and_have_a_limit() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         (limits.topics.retained_max, limits.topics.retained_expiry_s_max) = (2, 50);
         settings.limits = Arc::new(limits);
@@ -200,9 +205,9 @@ fn retained_messages_expire_and_have_a_limit() {
 
 #[test]
 fn a_live_message_is_not_followed_by_an_older_retained_one() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let topic = "news";
-    let owner = base::hash::home(crate::world::HOME.of(&[b"mqtt-topic", topic.as_bytes()]), 2);
+    let owner = base::hash::home(crate::harness::HOME.of(&[b"mqtt-topic", topic.as_bytes()]), 2);
     let other = 1 - usize::from(owner);
     let (name, source) = (world.name_on(other, "w"), world.name_on(other, "s"));
     let (watch, source) = (world.client(connect(&name)), world.client(connect(&source)));
@@ -218,7 +223,7 @@ fn a_live_message_is_not_followed_by_an_older_retained_one() {
 
 #[test]
 fn exclusive_filters_have_one_holder() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let (a, b) = (world.client(connect("a")), world.client(durable("b")));
     let exclusive = || vec![wish("$exclusive/t", Qos::AtLeastOnce)];
     assert_eq!(world.subscribe_with(&b, exclusive(), None), [Ok(Qos::AtLeastOnce)]);
@@ -238,10 +243,10 @@ fn exclusive_filters_have_one_holder() {
 
 #[test]
 fn a_subscription_that_the_log_refuses_is_not_granted() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
     world.keeps = false;
-    let packet = Subscribe {
+    let packet = SubscribeRequest {
         session: a.session,
         id: 7,
         subscription_id: None,
@@ -269,7 +274,7 @@ fn a_subscription_that_the_log_refuses_is_not_granted() {
 
 #[test]
 fn topics_are_rewritten_and_new_sessions_subscribed() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let (filter, to) = ("old/+".into(), "new/$1".into());
         let rule = RewriteRule { filter, to, publish: true, subscribe: true };
         settings.rewrites = Some(Arc::new(Rewrites::new(vec![rule]).expect("a rule")));
@@ -297,7 +302,7 @@ fn topics_are_rewritten_and_new_sessions_subscribed() {
 #[test]
 fn filters_with_ones_own_name_are_held_once_for_all() {
     for shards in [1, 3] {
-        let mut world = World::new(shards);
+        let mut world = BrokerHarness::new(shards);
         let names: Vec<String> = (0..20).map(|n| format!("d{n}")).collect();
         let clients: Vec<_> = names.iter().map(|name| world.client(durable(name))).collect();
         for (name, client) in names.iter().zip(&clients) {
@@ -332,7 +337,7 @@ fn filters_with_ones_own_name_are_held_once_for_all() {
 
 #[test]
 fn the_name_of_a_shared_subscription_has_a_limit() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         limits.topics.share_name_bytes_max = 4;
         limits.topics.topic_bytes_max = 6;
@@ -348,7 +353,7 @@ fn the_name_of_a_shared_subscription_has_a_limit() {
 
 #[test]
 fn shared_subscriptions_count_as_others_do() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         limits.topics.subscriptions_max = 3;
         settings.limits = std::sync::Arc::new(limits);

@@ -1,22 +1,22 @@
 //! Wills.
 
-use crate::world::{World, connect, durable, limits, payload, will};
+use crate::harness::{BrokerHarness, connect, durable, limits, payload, will};
 use model::event::Counter;
 use model::session::*;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
 
-fn with_will(id: &str, delay_s: u32) -> Connect {
-    Connect { will: Some(will("gone", id, delay_s)), ..durable(id) }
+fn with_will(id: &str, delay_s: u32) -> ConnectRequest {
+    ConnectRequest { will: Some(will("gone", id, delay_s)), ..durable(id) }
 }
 
 #[test]
 fn a_will_is_published_unless_a_farewell_came() {
-    let mut world = World::new(2);
+    let mut world = BrokerHarness::new(2);
     let watch = world.client(connect("watch"));
     world.subscribe(&watch, "gone", Qos::AtLeastOnce);
     for (id, cut) in [("x", true), ("y", false)] {
-        let client = world.client(Connect { expiry_s: 0, ..with_will(id, 0) });
+        let client = world.client(ConnectRequest { expiry_s: 0, ..with_will(id, 0) });
         if cut { world.cut(&client) } else { world.leave(&client) }
     }
     let plain = world.client(connect("plain"));
@@ -39,7 +39,7 @@ fn a_will_is_published_unless_a_farewell_came() {
 
 #[test]
 fn a_will_waits_for_its_delay_or_the_end_of_the_session_and_a_return_discards_it() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let watch = world.client(connect("watch"));
     world.subscribe(&watch, "gone", Qos::AtMostOnce);
     let a = world.client(with_will("a", 100));
@@ -55,13 +55,13 @@ fn a_will_waits_for_its_delay_or_the_end_of_the_session_and_a_return_discards_it
     world.pass_s(200);
     assert_eq!(world.payloads(&watch), [""; 0], "it came back in time");
     world.leave(&back);
-    let c = world.client(Connect { expiry_s: 10, ..with_will("c", 100) });
+    let c = world.client(ConnectRequest { expiry_s: 10, ..with_will("c", 100) });
     world.cut(&c);
     world.pass_s(11);
     assert_eq!(world.payloads(&watch), ["c"], "its session ended first");
     let d = world.client(with_will("d", 100));
     world.cut(&d);
-    world.client(Connect { clean_start: true, ..durable("d") });
+    world.client(ConnectRequest { clean_start: true, ..durable("d") });
     assert_eq!(world.payloads(&watch), ["d"], "a clean start ends the session");
     let old = world.client(with_will("e", 0));
     let new = world.client(with_will("e", 0));
@@ -75,8 +75,8 @@ fn a_will_waits_for_its_delay_or_the_end_of_the_session_and_a_return_discards_it
 
 #[test]
 fn a_will_outlives_a_crash_with_its_delay() {
-    let mut world = World::new(2);
-    world.client(Connect { expiry_s: 0, ..with_will("clean", 0) });
+    let mut world = BrokerHarness::new(2);
+    world.client(ConnectRequest { expiry_s: 0, ..with_will("clean", 0) });
     world.client(with_will("kept", 100));
     let keeper = world.client(durable("keeper"));
     world.subscribe(&keeper, "gone", Qos::AtLeastOnce);
@@ -92,14 +92,14 @@ fn a_will_outlives_a_crash_with_its_delay() {
 
 #[test]
 fn a_will_is_retained_if_it_says_so_and_expires_from_its_publication() {
-    let mut world = World::new(1);
+    let mut world = BrokerHarness::new(1);
     let mut message = Publication::new("gone", &[38, 0, 1, b'k', 0, 1, b'v'], b"x");
     message.retain = true;
     let will = Will { message: Arc::new(message), delay_s: 0, expiry_s: 30 };
     for (id, retain) in [("a", true), ("b", false)] {
         let mut will = will.clone();
         Arc::make_mut(&mut will.message).retain = retain;
-        let client = world.client(Connect { will: Some(will), ..connect(id) });
+        let client = world.client(ConnectRequest { will: Some(will), ..connect(id) });
         world.pass_s(if retain { 100 } else { 1 });
         world.cut(&client);
         assert_eq!(world.status().retained, 1, "{id}");
@@ -114,7 +114,7 @@ fn a_will_is_retained_if_it_says_so_and_expires_from_its_publication() {
 
 #[test]
 fn a_storm_of_wills_is_spread_over_turns() {
-    let mut world = World::with(1, |settings| {
+    let mut world = BrokerHarness::with(1, |settings| {
         let mut limits = limits();
         limits.topics.wills_a_turn_max = 10;
         settings.limits = Arc::new(limits);

@@ -6,7 +6,7 @@
 //! Message boundaries mean nothing to MQTT, so payloads are handed on as they come, whole frame or
 //! not. What a caller sends is masked, what it receives is not (RFC 6455 5.1).
 
-use crate::Place;
+use crate::Endpoint;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::close::CloseReason;
@@ -41,11 +41,11 @@ pub(super) fn key() -> Result<String, String> {
 }
 
 /// The request; a client offers the subprotocol `mqtt` (MQTT5 6.0.0-3, MQTT3 6.0.0-3).
-pub(super) fn request(place: &Place, path: &str, key: &str) -> String {
+pub(super) fn request(place: &Endpoint, path: &str, key: &str) -> String {
     let host = match place {
-        Place::Host(host, port) if host.contains(':') => format!("[{host}]:{port}"),
-        Place::Host(host, port) => format!("{host}:{port}"),
-        Place::Unix(_) => "localhost".to_owned(),
+        Endpoint::Host(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+        Endpoint::Host(host, port) => format!("{host}:{port}"),
+        Endpoint::Unix(_) => "localhost".to_owned(),
     };
     format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -198,7 +198,7 @@ mod tests {
         assert!(check(head, "dGhlIHNhbXBsZSBub25jZR==").is_err());
         assert!(check(&head.replace("mqtt", "chat"), key).is_err());
         assert!(check("HTTP/1.1 404 Not Found\r\n\r\n", key).is_err());
-        let request = request(&Place::Host("h".into(), 80), "/mqtt", key);
+        let request = request(&Endpoint::Host("h".into(), 80), "/mqtt", key);
         assert!(request.contains("\r\nSec-WebSocket-Protocol: mqtt\r\n"));
     }
 

@@ -11,12 +11,12 @@ fn range(first: i64, last: i64, master: Value) -> Value {
     Value::Array(vec![Value::Int(first), Value::Int(last), master, node("replica", 1)])
 }
 
-fn asked() -> Place {
-    Place { host: "asked".into(), port: 6379 }
+fn asked() -> HostPort {
+    HostPort { host: "asked".into(), port: 6379 }
 }
 
-fn place(host: &str, port: u16) -> Place {
-    Place { host: host.into(), port }
+fn place(host: &str, port: u16) -> HostPort {
+    HostPort { host: host.into(), port }
 }
 
 #[test]
@@ -77,10 +77,10 @@ fn answers_that_make_no_sense_are_no_map() {
     for answer in nonsense {
         let told = format!("{answer:?}");
         let fault = SlotMap::read(answer, &asked()).err();
-        assert!(matches!(fault, Some(Fault::Nonsense(_))), "{told}: {fault:?}");
+        assert!(matches!(fault, Some(DirectoryError::Nonsense(_))), "{told}: {fault:?}");
     }
     let none = SlotMap::read(Value::Array(vec![range(0, 1, node("a", 0))]), &asked()).err();
-    assert!(matches!(none, Some(Fault::Refused(_))), "{none:?}");
+    assert!(matches!(none, Some(DirectoryError::Refused(_))), "{none:?}");
     for details in [None, Some(""), Some("1"), Some("1 a"), Some("16384 a:1"), Some("x a:1")] {
         assert!(redirection(details, &asked()).is_err(), "{details:?}");
     }

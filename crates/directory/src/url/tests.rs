@@ -2,16 +2,16 @@
 
 use super::*;
 
-fn place(host: &str, port: u16) -> Place {
-    Place { host: host.into(), port }
+fn place(host: &str, port: u16) -> HostPort {
+    HostPort { host: host.into(), port }
 }
 
 #[test]
 fn one_server_is_a_host_alone() {
     let target = parse("redis://localhost").expect("allowed");
-    assert_eq!((target.kind, target.tls, target.db), (Kind::Standalone, false, 0));
+    assert_eq!((target.kind, target.tls, target.db), (RedisKind::Standalone, false, 0));
     assert_eq!(target.places, [place("localhost", 6379)]);
-    assert_eq!(target.account, Account::default());
+    assert_eq!(target.account, Credentials::default());
     let target = parse("rediss://[::1]:7000/3").expect("allowed");
     assert_eq!((target.tls, target.db), (true, 3));
     assert_eq!(target.places, [place("::1", 7000)]);
@@ -21,7 +21,7 @@ fn one_server_is_a_host_alone() {
 #[test]
 fn users_and_passwords_are_decoded() {
     let account = |url: &str| parse(url).expect("allowed").account;
-    let of = |user: Option<&str>, password: &str| Account {
+    let of = |user: Option<&str>, password: &str| Credentials {
         user: user.map(Box::from),
         password: Some(password.into()),
     };

@@ -1,8 +1,8 @@
 //! What the tests of this room share.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
-use directory::{Redis, Settings, Tls};
-use model::ports::directory::{Directory, Fault};
+use directory::{Redis, RedisTls, Settings};
+use model::ports::directory::{Directory, DirectoryError};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use testkit::redis::Certificates;
@@ -14,13 +14,13 @@ pub const SHORT_MS: u32 = 200;
 
 /// Settings for this URL.
 pub fn settings(url: &str, timeout_ms: u32) -> Settings {
-    Settings { url: url.into(), prefix: "holdline:".into(), timeout_ms, tls: Tls::default() }
+    Settings { url: url.into(), prefix: "holdline:".into(), timeout_ms, tls: RedisTls::default() }
 }
 
 /// Settings that believe this authority.
 pub fn believing(url: &str, certificates: &Certificates) -> Settings {
     let ca = Some(certificates.authority.clone().into_bytes());
-    Settings { tls: Tls { ca, ..Tls::default() }, ..settings(url, PATIENT_MS) }
+    Settings { tls: RedisTls { ca, ..RedisTls::default() }, ..settings(url, PATIENT_MS) }
 }
 
 /// A directory there.
@@ -42,8 +42,10 @@ pub fn ends<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
 }
 
 /// Every call of the port, with what came of it.
-pub fn every_call(directory: &mut dyn Directory) -> Vec<(&'static str, Result<(), Fault>)> {
-    use model::presence::{Version, bucket};
+pub fn every_call(
+    directory: &mut dyn Directory,
+) -> Vec<(&'static str, Result<(), DirectoryError>)> {
+    use model::presence::{PresenceVersion, bucket};
     use testkit::directory::{lease, record};
     let (of, key) = (lease("n", 1), "p#1");
     let entries = vec![(key.into(), record(1, "n", 1))];
@@ -52,7 +54,7 @@ pub fn every_call(directory: &mut dyn Directory) -> Vec<(&'static str, Result<()
         ("lease", directory.lease(&of, 60_000).map(drop)),
         ("release", directory.release(&of)),
         ("put", directory.put(&[batch]).map(drop)),
-        ("remove", directory.remove(bucket(key), &[(key.into(), Version(1))]).map(drop)),
+        ("remove", directory.remove(bucket(key), &[(key.into(), PresenceVersion(1))]).map(drop)),
         ("digests", directory.digests(&of, 0..10).map(drop)),
         ("bucket", directory.bucket(1).map(drop)),
         ("find", directory.find(&[key.into()]).map(drop)),

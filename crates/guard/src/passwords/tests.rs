@@ -34,7 +34,7 @@ const FOREIGN: [(&str, &str); 5] = [
 #[test]
 fn what_others_have_hashed_is_checked() {
     for (password, text) in FOREIGN {
-        let hash = Hash::parse(text).expect("a hash");
+        let hash = StoredHash::parse(text).expect("a hash");
         assert!(hash.is_of(password.as_bytes()), "{text}");
         assert!(!hash.is_of(b"") && !hash.is_of(b"Secret"), "{text}");
         assert_eq!(hash.text(), text);
@@ -44,18 +44,18 @@ fn what_others_have_hashed_is_checked() {
 
 #[test]
 fn what_we_hash_is_checked_and_read_again() {
-    for scheme in Scheme::ALL {
+    for scheme in HashScheme::ALL {
         let hashing = Hashing { scheme, cost: Cost::Light, scram_iterations: ITERATIONS_MIN };
         let kept = hashing.hash("pä$$".as_bytes(), *b"0123456789abcdefghijklmnopqrstuv");
         let hash = kept.hash.expect("made");
-        assert_eq!(Hash::parse(&hash.text()).as_ref(), Ok(&hash), "{scheme:?}");
+        assert_eq!(StoredHash::parse(&hash.text()).as_ref(), Ok(&hash), "{scheme:?}");
         assert!(hash.is_of("pä$$".as_bytes()) && !hash.is_of(b"pa$$"));
-        let scram = Hash::Scram(kept.scram.expect("wanted"));
-        assert_eq!(Hash::parse(&scram.text()).as_ref(), Ok(&scram));
+        let scram = StoredHash::Scram(kept.scram.expect("wanted"));
+        assert_eq!(StoredHash::parse(&scram.text()).as_ref(), Ok(&scram));
         assert!(scram.is_of("pä$$".as_bytes()) && !scram.is_of(b"x"));
         assert!(!format!("{hash:?} {scram:?}").contains("pä"));
     }
-    let plain = Hash::parse("$plain$open:sesame").expect("a password");
+    let plain = StoredHash::parse("$plain$open:sesame").expect("a password");
     assert!(plain.is_of(b"open:sesame") && !plain.is_of(b"open") && !plain.is_slow());
     assert!(!format!("{plain:?}").contains("sesame"));
 }
@@ -90,7 +90,7 @@ fn what_is_no_hash_is_named() {
         "$scram-sha-256$x",
     ];
     for text in wrong {
-        assert!(Hash::parse(text).is_err(), "{text}");
+        assert!(StoredHash::parse(text).is_err(), "{text}");
     }
 }
 
@@ -99,7 +99,7 @@ fn a_line_is_made_for_a_file() {
     let hashing = Hashing { cost: Cost::Light, ..Hashing::default() };
     let made = line("ann", "secret", &hashing, [7; 32]).expect("a line");
     let (name, hash) = made.split_once(':').expect("two parts");
-    assert!(name == "ann" && Hash::parse(hash).expect("a hash").is_of(b"secret"));
+    assert!(name == "ann" && StoredHash::parse(hash).expect("a hash").is_of(b"secret"));
     assert_eq!(hash.split('$').nth(3).map(str::len), Some(16), "a salt as mosquitto reads it");
     let both = Hashing { scram_iterations: 1, ..hashing };
     let made = line("ann", "secret", &both, [7; 32]).expect("a line");
@@ -126,12 +126,12 @@ fn the_longest_names_and_passwords_make_lines() {
 #[test]
 fn rounds_and_costs_are_taken_up_to_their_limit() {
     let (_, seven) = FOREIGN[0];
-    let rounds = |rounds: u32| Hash::parse(&seven.replace("$101$", &format!("${rounds}$")));
+    let rounds = |rounds: u32| StoredHash::parse(&seven.replace("$101$", &format!("${rounds}$")));
     assert!(rounds(1).is_ok() && rounds(ITERATIONS_MAX).is_ok());
     assert!(rounds(0).is_err() && rounds(ITERATIONS_MAX + 1).is_err());
     let (_, argon) = FOREIGN[3];
     let cost = |kib: u32, passes: u32| {
-        Hash::parse(&argon.replace("m=4096,t=1", &format!("m={kib},t={passes}")))
+        StoredHash::parse(&argon.replace("m=4096,t=1", &format!("m={kib},t={passes}")))
     };
     assert!(cost(ARGON2_KIB_MAX, ARGON2_PASSES_MAX).is_ok());
     let most = Err("a check of this hash would take more than 1 GiB or 64 passes");
@@ -150,10 +150,10 @@ fn the_costs_of_scram_stay_within_the_limits() {
 
 #[test]
 fn a_hash_is_shown_by_its_kind_alone() {
-    let shown = FOREIGN.map(|(_, text)| format!("{:?}", Hash::parse(text).expect("a hash")));
+    let shown = FOREIGN.map(|(_, text)| format!("{:?}", StoredHash::parse(text).expect("a hash")));
     let kinds = ["$7$", "$7$", "$6$", "$argon2id$", "$argon2id$"];
     assert_eq!(shown, kinds.map(|kind| format!("Hash({kind}…)")));
-    assert_eq!(format!("{:?}", Hash::Plain("sesame".into())), "Hash($plain$…)");
+    assert_eq!(format!("{:?}", StoredHash::Plain("sesame".into())), "Hash($plain$…)");
     let keys = ScramKeys::derive(b"x", b"salt", 1);
-    assert_eq!(format!("{:?}", Hash::Scram(keys)), "Hash($scram-sha-256$…)");
+    assert_eq!(format!("{:?}", StoredHash::Scram(keys)), "Hash($scram-sha-256$…)");
 }

@@ -5,12 +5,12 @@ use base::prng::Prng;
 
 const WHO: Who<'_> = Who { client_id: "c1", user: Some("u1") };
 
-fn line(text: &str) -> Line {
+fn line(text: &str) -> RuleLine {
     let mut words = text.splitn(3, ' ');
     let allow = words.next() == Some("allow");
     let act = words.next().expect("an act");
     let pattern = Pattern::parse(words.next().expect("a pattern")).expect("a pattern");
-    Line { allow, publish: act != "read", read: act != "publish", pattern }
+    RuleLine { allow, publish: act != "read", read: act != "publish", pattern }
 }
 
 fn rules(lines: &[&str]) -> UserRules {
@@ -71,10 +71,16 @@ fn names_with_wildcards_have_no_part_in_patterns() {
 
 #[test]
 fn a_rule_about_nothing_is_refused() {
-    let rule =
-        |publish, filter: &str| Rule { allow: true, publish, read: false, filter: filter.into() };
-    assert!(Line::of(&rule(true, "a/%u/#")).is_ok());
-    assert!(Line::of(&rule(false, "a")).is_err() && Line::of(&rule(true, "a/#/b")).is_err());
+    let rule = |publish, filter: &str| UserRule {
+        allow: true,
+        publish,
+        read: false,
+        filter: filter.into(),
+    };
+    assert!(RuleLine::of(&rule(true, "a/%u/#")).is_ok());
+    assert!(
+        RuleLine::of(&rule(false, "a")).is_err() && RuleLine::of(&rule(true, "a/#/b")).is_err()
+    );
 }
 
 const LEVELS: [&str; 5] = ["a", "b", "c1", "", "$x"];
@@ -110,7 +116,7 @@ fn filter(rng: &mut Prng, names: bool) -> String {
 }
 
 /// The measure of every quicker way: the lines in order, and the standard's own words for a match.
-fn by_hand(lines: &[(Line, String)], act: Act, topic: &str) -> bool {
+fn by_hand(lines: &[(RuleLine, String)], act: Act, topic: &str) -> bool {
     let found = lines.iter().find(|(line, filter)| line.is_about(act) && is_match(filter, topic));
     found.is_some_and(|(line, _)| line.allow)
 }
@@ -143,7 +149,7 @@ fn rules_agree_with_a_look_at_every_topic() {
             let own = text.replace("%c", "c1").replace("%u", "b");
             (line(&format!("{allow} {act} {text}")), own)
         });
-        let lines: Vec<(Line, String)> = lines.collect();
+        let lines: Vec<(RuleLine, String)> = lines.collect();
         let list = List::new(lines.iter().map(|(line, _)| line.clone()).collect());
         let rules = UserRules::new(vec![Arc::new(list)], false);
         let who = Who { client_id: "c1", user: Some("b") };

@@ -17,10 +17,10 @@ const KEYS_MAX: usize = 64;
 
 /// Keys, in the order in which they are tried.
 #[derive(Debug, Default)]
-pub struct Keys(Vec<Key>);
+pub struct Keys(Vec<TokenKey>);
 
 /// A key.
-pub struct Key {
+pub struct TokenKey {
     kid: Option<Box<str>>,
     /// The only algorithm it is for.
     algorithm: Option<Algorithm>,
@@ -43,7 +43,7 @@ impl Keys {
         }
         let material = Material::secret(secret.into())
             .ok_or(format!("a secret has at least {SECRET_BYTES_MIN} bytes (RFC 7518 3.2)"))?;
-        self.0.push(Key { kid: None, algorithm: None, material });
+        self.0.push(TokenKey { kid: None, algorithm: None, material });
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl Keys {
             };
             let wrapped = wrapped.ok_or("it holds neither an RSA, P-256, P-384 nor Ed25519 key")?;
             let material = Material::of(wrapped)?;
-            self.0.push(Key { kid: None, algorithm: None, material });
+            self.0.push(TokenKey { kid: None, algorithm: None, material });
         }
         if self.0.len() == before { Err("it holds no PUBLIC KEY".into()) } else { Ok(()) }
     }
@@ -80,7 +80,8 @@ impl Keys {
             Some(keys) => keys.as_array().ok_or("keys is no list")?.iter().collect(),
             None => single.into(),
         };
-        let keys: Vec<Key> = keys.into_iter().filter_map(Key::of).take(KEYS_MAX).collect();
+        let keys: Vec<TokenKey> =
+            keys.into_iter().filter_map(TokenKey::of).take(KEYS_MAX).collect();
         if keys.is_empty() {
             return Err("it holds no key for signatures that is known here".into());
         }
@@ -98,14 +99,14 @@ impl Keys {
         self.0.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Key> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TokenKey> {
         self.0.iter()
     }
 }
 
-impl Key {
+impl TokenKey {
     /// The key that a JWK says (RFC 7517 4, RFC 7518 6, RFC 8037 2).
-    fn of(jwk: &Value) -> Option<Key> {
+    fn of(jwk: &Value) -> Option<TokenKey> {
         let text = |name| jwk.get(name).and_then(Value::as_str);
         let bytes = |name| BASE64_URL_SAFE_NO_PAD.decode(text(name)?).ok();
         if text("use").is_some_and(|wanted| wanted != "sig") {
@@ -135,7 +136,7 @@ impl Key {
             Some(name) => Some(Algorithm::of(name)?),
             None => None,
         };
-        Some(Key { kid: text("kid").map(Box::from), algorithm, material })
+        Some(TokenKey { kid: text("kid").map(Box::from), algorithm, material })
     }
 
     pub(super) fn has_kid(&self) -> bool {
@@ -229,7 +230,7 @@ impl Material {
     }
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for TokenKey {
     /// Without what it is.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Key {{ kid: {:?}, .. }}", self.kid)

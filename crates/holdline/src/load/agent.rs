@@ -1,10 +1,10 @@
 //! `holdline load agent`: this machine makes a part of another one's load, or watches a server.
 //!
 //! It runs until it is ended, and works for one coordinator at a time. What it does is the load
-//! room's; here are its words of the command line.
+//! crate's; here are its words of the command line.
 
 use clap::Args;
-use load::agent::{Own, Seat, serve};
+use load::agent::{AgentListener, OwnMachine, serve};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -53,12 +53,15 @@ fn start(arguments: Arguments) -> Result<(), String> {
             metrics: observe_metrics,
             ..Default::default()
         };
-        Own::observing(&target, |line| note!("{line}"))?
+        OwnMachine::observing(&target, |line| note!("{line}"))?
     } else {
-        Own::loading(|seed| Box::new(load::local::Local::new(seed)), |line| note!("{line}"))
+        OwnMachine::loading(
+            |seed| Box::new(load::local::LocalGenerator::new(seed)),
+            |line| note!("{line}"),
+        )
     };
     let name = name.unwrap_or_else(|| observe::environment().host);
-    let seat = Seat::take(at, &name, &token, own.loads())?;
+    let seat = AgentListener::take(at, &name, &token, own.loads())?;
     let addr = seat.listener.local_addr().map_err(|error| error.to_string())?;
     let work = if own.loads() { "makes load" } else { "only observes" };
     note!("agent {} listens on {addr} and {work}", seat.name);

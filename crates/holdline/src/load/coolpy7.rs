@@ -3,8 +3,8 @@
 use super::asked::Show;
 use super::{PASSED, made};
 use crate::out::Raw;
-use ::load::coolpy7::{self, Counter, USAGE};
-use ::load::scenario::Ready;
+use ::load::coolpy7::{self, ProgressPrinter, USAGE};
+use ::load::scenario::ReadyPlan;
 use std::path::PathBuf;
 
 /// Runs Coolpy7's line.
@@ -17,7 +17,7 @@ pub fn coolpy7(words: &[String]) -> Result<u8, String> {
     let arguments = coolpy7::parse(words).map_err(usage)?;
     let plan = arguments.plan().map_err(usage)?;
     let (skipped, notes) = (Vec::new(), Vec::new());
-    let ready = Ready { plan, skipped, notes, port_here: None, is_shipped: false };
+    let ready = ReadyPlan { plan, skipped, notes, port_here: None, is_shipped: false };
     let show = Show { out: PathBuf::from("runs"), ..Show::default() };
-    made::make(&ready, &show, vec![Box::new(Counter::new(Raw))])
+    made::make(&ready, &show, vec![Box::new(ProgressPrinter::new(Raw))])
 }

@@ -1,14 +1,15 @@
-//! Makes a run: the crew, whoever looks on, the run itself, its folder, what is printed of it.
+//! Makes a run: the load generator, whoever looks on, the run itself, its folder, what is printed
+//! of it.
 //!
 //! It does not know what a plan says. The invariant: a run that was made is written, whatever came
 //! of it, and the exit code says the same as its last line.
 
 use super::asked::{Asked, Show};
 use super::{FAILED, INVALID, PASSED, watch};
-use ::load::run::whole::{Setting, whole};
+use ::load::run::whole::{RunSetting, whole};
 use ::load::run::{Watch, folder};
-use ::load::scenario::{self, Ready};
-use lab::crew::Crew;
+use ::load::scenario::{self, ReadyPlan};
+use lab::generator::LoadGenerator;
 use lab::host::{Need, Role};
 use lab::run::{Gravity, Run};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -28,22 +29,22 @@ pub fn run(
 }
 
 /// Runs a plan that is ready; `more` look on, too.
-pub fn make(ready: &Ready, show: &Show, more: Vec<Box<dyn Watch>>) -> Result<u8, String> {
+pub fn make(ready: &ReadyPlan, show: &Show, more: Vec<Box<dyn Watch>>) -> Result<u8, String> {
     let seed = match ready.plan.seed {
         Some(seed) => seed,
         None => drawn()?,
     };
-    let mut setting = Setting {
+    let mut setting = RunSetting {
         command: std::env::args().collect::<Vec<_>>().join(" "),
         seed,
         interrupted: caught()?,
         elsewhere: !show.agents.is_empty(),
         go_on_without_agents: show.go_on_without_agents,
-        ..Setting::default()
+        ..RunSetting::default()
     };
     let most = ready.clients();
-    let mut crew: Box<dyn Crew> = if show.agents.is_empty() {
-        let mut local = ::load::local::Local::new(seed);
+    let mut generator: Box<dyn LoadGenerator> = if show.agents.is_empty() {
+        let mut local = ::load::local::LocalGenerator::new(seed);
         local.expect(most)?;
         Box::new(local)
     } else {
@@ -68,7 +69,7 @@ pub fn make(ready: &Ready, show: &Show, more: Vec<Box<dyn Watch>>) -> Result<u8,
         let exporter = ::load::exporter::Exporter::start(addr, show.agents_token.as_deref())?;
         watches.push(Box::new(exporter));
     }
-    let run = whole(ready, setting, &mut *crew, &mut watches)?;
+    let run = whole(ready, setting, &mut *generator, &mut watches)?;
     drop(watches);
     let kept = folder::write(&run, &show.out);
     print(&run, show);
@@ -87,7 +88,7 @@ pub fn make(ready: &Ready, show: &Show, more: Vec<Box<dyn Watch>>) -> Result<u8,
 }
 
 /// The first limit that link-limit met, in a line.
-fn limit(ready: &Ready, run: &Run) -> Option<String> {
+fn limit(ready: &ReadyPlan, run: &Run) -> Option<String> {
     let found = verdict::first_limit(run).filter(|_| ready.plan.name == "link-limit")?;
     let evidence = match found.evidence.as_str() {
         "" => String::new(),

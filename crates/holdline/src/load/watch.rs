@@ -5,13 +5,13 @@
 //! has to say in the end stands alone on the other. It knows neither plan nor clients. Invariant:
 //! nothing that happens to the terminal holds the run up or ends it.
 
-use lab::order::Wish;
-use load::run::{Tick, Watch};
+use lab::order::OnlookerRequest;
+use load::run::{RunTick, Watch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
-use view::{Frame, Press, Screen, State, lines};
+use view::{Press, RunFrame, RunState, Screen, lines};
 
 /// What is looked at, and how.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -48,9 +48,9 @@ pub fn quietly(title: &Title) -> Box<dyn Watch> {
     Box::new(Lines::new(title, true))
 }
 
-fn state(title: &Title) -> State {
+fn state(title: &Title) -> RunState {
     let (name, target) = (title.name.clone(), title.target.clone());
-    State::new(view::Title { name, target })
+    RunState::new(view::Title { name, target })
 }
 
 /// A run on the screen.
@@ -61,8 +61,8 @@ struct Live {
 
 /// What the run's thread and the screen's share.
 struct Shared {
-    state: Mutex<State>,
-    wishes: Mutex<Vec<Wish>>,
+    state: Mutex<RunState>,
+    wishes: Mutex<Vec<OnlookerRequest>>,
     /// Whether there is something that was not drawn yet.
     fresh: AtomicBool,
     over: AtomicBool,
@@ -94,7 +94,7 @@ impl Live {
 }
 
 impl Watch for Live {
-    fn tick(&mut self, tick: &Tick) {
+    fn tick(&mut self, tick: &RunTick) {
         let mut state = self.shared.state();
         see(&mut state, tick);
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -104,7 +104,7 @@ impl Watch for Live {
         self.shared.fresh.store(true, Ordering::Relaxed);
     }
 
-    fn wishes(&mut self) -> Vec<Wish> {
+    fn wishes(&mut self) -> Vec<OnlookerRequest> {
         std::mem::take(&mut *self.shared.wishes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -120,7 +120,7 @@ impl Drop for Live {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RunState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,7 +148,7 @@ impl Shared {
 
 /// A run in lines.
 struct Lines {
-    state: State,
+    state: RunState,
     quiet: bool,
     /// When the last line was printed, and the part of the run that it was about.
     said: Option<(u64, usize, &'static str)>,
@@ -160,7 +160,7 @@ impl Lines {
     }
 
     /// Whether this second is worth a line.
-    fn due(&self, tick: &Tick) -> bool {
+    fn due(&self, tick: &RunTick) -> bool {
         let Some((at_ms, stage, part)) = self.said else { return true };
         let news = (stage, part) != (tick.stage, tick.part.name());
         !self.quiet || news || tick.at_ms >= at_ms + QUIET_MS
@@ -168,7 +168,7 @@ impl Lines {
 }
 
 impl Watch for Lines {
-    fn tick(&mut self, tick: &Tick) {
+    fn tick(&mut self, tick: &RunTick) {
         see(&mut self.state, tick);
         lines::notes(&self.state, tick.notes.len()).iter().for_each(|note| say(note));
         if self.due(tick) {
@@ -183,8 +183,8 @@ fn say(line: &str) {
     note!("{line}");
 }
 
-fn see(state: &mut State, tick: &Tick) {
-    state.see(&Frame {
+fn see(state: &mut RunState, tick: &RunTick) {
+    state.see(&RunFrame {
         at_ms: tick.at_ms,
         stage: tick.stage,
         stages: &tick.stages,

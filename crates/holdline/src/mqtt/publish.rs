@@ -2,7 +2,7 @@
 
 use super::{Call, Common, Failure, end, unpublished};
 use clap::Args;
-use client::{Block, Event, Publication, ReasonCode, Session, publication};
+use client::{Block, MqttEvent, Publication, ReasonCode, Session, publication};
 use std::io::{BufRead, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -166,7 +166,7 @@ impl Sender {
         if let Some(text) = unpublished(&event) {
             self.failed.get_or_insert(text);
         }
-        if let Event::Published { token, result: Ok(reason) } = &event {
+        if let MqttEvent::Published { token, result: Ok(reason) } = &event {
             let nobody = match reason {
                 ReasonCode::NoMatchingSubscribers => "; nobody is subscribed to it",
                 _ => "",

@@ -4,7 +4,9 @@ use super::format::{Format, Shown};
 use super::{Call, Common, Failure, TIMED_OUT, end, say};
 use crate::out::Raw;
 use clap::Args;
-use client::{Event, Publication, Qos, ReasonCode, RetainHandling, Retry, Session, Wish};
+use client::{
+    Backoff, MqttEvent, Publication, Qos, ReasonCode, RetainHandling, Session, SubscriptionOptions,
+};
 use std::collections::HashMap;
 use std::io::Write;
 use std::process::ExitCode;
@@ -85,7 +87,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         let most = Duration::from_secs(seconds.max(1));
         call.settings.connect_timeout = call.settings.connect_timeout.min(most);
     }
-    call.settings.retry = Some(Retry { min, max });
+    call.settings.retry = Some(Backoff { min, max });
     let mut session = call.connect()?;
     let mut asked = HashMap::new();
     if !arguments.unsubscribe.is_empty() {
@@ -120,14 +122,18 @@ impl Arguments {
     }
 }
 
-fn wishes(arguments: &Arguments, filters: &[String], qos: Qos) -> Result<Vec<Wish>, String> {
+fn wishes(
+    arguments: &Arguments,
+    filters: &[String],
+    qos: Qos,
+) -> Result<Vec<SubscriptionOptions>, String> {
     let retain_handling = match arguments.retain_handling.as_str() {
         "always" => RetainHandling::Send,
         "new" => RetainHandling::SendIfNew,
         "never" => RetainHandling::DoNotSend,
         other => return Err(format!("--retain-handling {other}: always, new or never")),
     };
-    let wish = |filter: &String| Wish {
+    let wish = |filter: &String| SubscriptionOptions {
         filter: filter.as_str().into(),
         qos,
         no_local: arguments.no_local,
@@ -173,13 +179,13 @@ impl Reader<'_> {
             }
         };
         match event {
-            Some(Event::Message { qos, retain, ids, packet_id, message, .. }) => {
+            Some(MqttEvent::Message { qos, retain, ids, packet_id, message, .. }) => {
                 let at_ms = client::now().wall_ms;
                 let shown = Shown { message: &message, qos, retain, packet_id, ids: &ids, at_ms };
                 self.message(&shown);
             }
-            Some(Event::Subscribed { token, reasons }) => self.subscribed(token, &reasons)?,
-            Some(Event::Connected(_)) => self.call.note(|| "connected again".to_owned()),
+            Some(MqttEvent::Subscribed { token, reasons }) => self.subscribed(token, &reasons)?,
+            Some(MqttEvent::Connected(_)) => self.call.note(|| "connected again".to_owned()),
             _ => {}
         }
         Ok(())

@@ -8,7 +8,7 @@
 use crate::Hub;
 use crate::effects::Effects;
 use crate::log::durable::push;
-use crate::log::tickets::{Fetch, Promise};
+use crate::log::tickets::{Fetch, PendingCall};
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
@@ -107,7 +107,7 @@ impl Hub {
             count_max: fetch.count,
             bytes_max: PAGE_BYTES,
         };
-        self.enter(Promise::Pull(key, fetch), Call::Read(Read::Pull(pull)), fx);
+        self.enter(PendingCall::Pull(key, fetch), Call::Read(Read::Pull(pull)), fx);
     }
 
     fn attach_page(&mut self, now: Now, (key, fetch): (Key, Fetch), page: &Page, fx: &mut Effects) {

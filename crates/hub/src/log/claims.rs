@@ -10,7 +10,7 @@ use crate::Hub;
 use crate::effects::Effects;
 use crate::log::durable::push;
 use crate::log::keep::rejection;
-use crate::log::tickets::Promise;
+use crate::log::tickets::PendingCall;
 use crate::push::Sending;
 use crate::registry::item::{Kept, Watch};
 use base::hash::HashKey;
@@ -91,7 +91,7 @@ impl Hub {
         let timelines = claim.keys().filter_map(|key| self.registry.timeline(home, key));
         let append = Append { message: Arc::new(message), to: timelines.collect(), once };
         let call = Call::Write(Write::Append(append));
-        self.enter(Promise::Claim(Box::new(claim)), call, fx);
+        self.enter(PendingCall::Claim(Box::new(claim)), call, fx);
     }
 
     /// The log has answered.

@@ -13,11 +13,11 @@
 use crate::Hub;
 use crate::effects::Effects;
 use crate::log::durable::mark;
-use crate::log::tickets::Promise;
+use crate::log::tickets::PendingCall;
 use base::time::Now;
 use model::id::{MessageId, ShardId};
 use model::ports::log::{Call, StoreError, Table, Write};
-use model::presence::Version;
+use model::presence::PresenceVersion;
 
 /// So far ahead of the clock the bound is set, milliseconds.
 const RESERVE_MS: u64 = 120_000;
@@ -62,23 +62,23 @@ impl Epochs {
     }
 
     /// The version of the end of the session with this epoch.
-    pub fn end_of(&mut self, now: Now, shard: ShardId, epoch: u64) -> Version {
+    pub fn end_of(&mut self, now: Now, shard: ShardId, epoch: u64) -> PresenceVersion {
         match self.has_next() {
-            true => Version(self.next(now, shard)),
+            true => PresenceVersion(self.next(now, shard)),
             false => self.behind(shard, epoch),
         }
     }
 
     /// The version right behind an epoch. Numbers that are given later are above it.
-    pub fn behind(&mut self, shard: ShardId, epoch: u64) -> Version {
+    pub fn behind(&mut self, shard: ShardId, epoch: u64) -> PresenceVersion {
         let version = MessageId::after(epoch, 0, shard).0;
         self.last = self.last.max(version);
-        Version(version)
+        PresenceVersion(version)
     }
 
     /// A version of another clock was seen: epochs are above it from now on, once the bound is.
-    pub fn observe(&mut self, seen: Version) {
-        if seen <= Version::LAST {
+    pub fn observe(&mut self, seen: PresenceVersion) {
+        if seen <= PresenceVersion::LAST {
             self.last = self.last.max(seen.0);
         }
     }
@@ -108,7 +108,7 @@ impl Hub {
         self.epochs.asked = true;
         let (key, value) = (mark::key(self.settings.shard), mark::encode(bound));
         let write = Write::Put { table: Table::Marks, key, value };
-        self.enter(Promise::Mark(bound), Call::Write(write), fx);
+        self.enter(PendingCall::Mark(bound), Call::Write(write), fx);
     }
 }
 

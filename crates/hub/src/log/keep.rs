@@ -8,7 +8,7 @@
 use crate::Hub;
 use crate::effects::Effects;
 use crate::log::durable::push;
-use crate::log::tickets::Promise;
+use crate::log::tickets::PendingCall;
 use crate::registry::item::Kept;
 use base::slab::Key;
 use base::time::Now;
@@ -52,11 +52,11 @@ impl Keeping {
 
 impl Hub {
     /// Hands the log a call.
-    pub(crate) fn enter(&mut self, promise: Promise, call: Call, fx: &mut Effects) {
-        if !matches!(promise, Promise::Remove(..)) {
+    pub(crate) fn enter(&mut self, pending: PendingCall, call: Call, fx: &mut Effects) {
+        if !matches!(pending, PendingCall::Remove(..)) {
             self.keeping.last = None;
         }
-        let ticket = self.tickets.give(promise);
+        let ticket = self.tickets.give(pending);
         fx.calls.push((ticket, call));
     }
 
@@ -160,8 +160,8 @@ impl Hub {
             before.append(&mut seqs);
             return;
         }
-        let promise = Promise::Remove(timeline, seqs.clone());
-        self.enter(promise, Call::Write(Write::Remove { timeline, seqs }), fx);
+        let pending = PendingCall::Remove(timeline, seqs.clone());
+        self.enter(pending, Call::Write(Write::Remove { timeline, seqs }), fx);
     }
 
     /// Appends a message for a device, in one call with those before it if it can be.
@@ -177,9 +177,9 @@ impl Hub {
             append.to.push(timeline);
             return self.tickets.join(ticket, key);
         }
-        let promise = Promise::Keep(MessageId(message.id), vec![key]);
+        let pending = PendingCall::Keep(MessageId(message.id), vec![key]);
         let append = Append { message, to: vec![timeline], once: None };
-        self.enter(promise, Call::Write(Write::Append(append)), fx);
+        self.enter(pending, Call::Write(Write::Append(append)), fx);
         self.keeping.last = fx.calls.last().map(|(ticket, _)| (*ticket, fx.calls.len() - 1));
     }
 }

@@ -10,7 +10,7 @@
 use crate::Hub;
 use crate::effects::Effects;
 use crate::jobs::Job;
-use crate::log::chores::Chore;
+use crate::log::cleanup::CleanupTask;
 use crate::log::durable::order::{self, Kind};
 use crate::log::durable::{self, device, mark, product, push};
 use crate::registry::item::{Item, Kept};
@@ -20,7 +20,7 @@ use model::close::CloseReason;
 use model::id::{DeviceId, MessageId, ProductKey, ShardId};
 use model::ports::control::PushCounts;
 use model::ports::log::{REMOVE_SEQS_MAX, Restored, Table};
-use model::presence::Version;
+use model::presence::PresenceVersion;
 use model::push::{Outcome, Rejection};
 use model::timeline::{Seq, Space, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +104,7 @@ impl Hub {
     pub fn restored(&mut self, now: Now, fx: &mut Effects) {
         let Restoring { stray, over, dropped, orders, .. } = std::mem::take(&mut self.restoring);
         for key in orders.stray {
-            self.later_do(Chore::Unorder(key), fx);
+            self.later_do(CleanupTask::Unorder(key), fx);
         }
         for (id, through) in orders.through {
             if let Some(open) = self.jobs.at_mut(id).and_then(|job| job.open.as_mut()) {
@@ -113,16 +113,16 @@ impl Hub {
         }
         self.resume_orders(now, &orders.over, fx);
         for product in dropped.iter().filter(|of| stray.iter().all(|(product, _)| product != *of)) {
-            self.later_do(Chore::Undrop(product.clone()), fx);
+            self.later_do(CleanupTask::Undrop(product.clone()), fx);
         }
         for (timeline, seqs) in over {
             for seqs in seqs.chunks(REMOVE_SEQS_MAX) {
-                self.later_do(Chore::Remove(timeline, seqs.to_vec()), fx);
+                self.later_do(CleanupTask::Remove(timeline, seqs.to_vec()), fx);
             }
         }
         for (product, device) in stray {
-            self.later_do(Chore::Forget(product.clone(), device.clone()), fx);
-            self.later_do(Chore::Delete(product, device), fx);
+            self.later_do(CleanupTask::Forget(product.clone(), device.clone()), fx);
+            self.later_do(CleanupTask::Delete(product, device), fx);
         }
         if self.epochs.last() > 0 {
             // Others came before this start.
@@ -279,7 +279,7 @@ impl Hub {
                 if row.online { CloseReason::ServerStopped } else { CloseReason::Internal };
             // The version that it had was not kept: this one is as old, and below all to come.
             let version = MessageId::after(row.epoch, row.since_ms, self.settings.shard);
-            device.restore(row.epoch, Version(version.0), row.reason.unwrap_or(stopped));
+            device.restore(row.epoch, PresenceVersion(version.0), row.reason.unwrap_or(stopped));
             if row.barred || row.blocked {
                 device.bar();
             }

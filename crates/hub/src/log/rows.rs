@@ -8,10 +8,10 @@
 
 use crate::Hub;
 use crate::effects::Effects;
-use crate::log::chores::Chore;
+use crate::log::cleanup::CleanupTask;
 use crate::log::durable::device::{self, DeviceRow};
-use crate::log::tickets::{Order, Promise};
-use crate::registry::device::Presence;
+use crate::log::tickets::{Order, PendingCall};
+use crate::registry::device::BindState;
 use base::slab::Key;
 use model::id::Tag;
 use model::ports::log::{Call, Table, Write};
@@ -63,7 +63,7 @@ impl Hub {
 
     /// Writes a device's row; nobody waits for it.
     pub(crate) fn write_row(&mut self, key: Key, fx: &mut Effects) {
-        self.put_row(key, Promise::Row(key), fx);
+        self.put_row(key, PendingCall::Row(key), fx);
     }
 
     /// The log has answered a row, whoever waited for it.
@@ -93,7 +93,7 @@ impl Hub {
             Order::Tags(_, _, tags) => change.tags = Some(tags.clone()),
             Order::Put(..) | Order::Drop(..) => {}
         }
-        self.put_row(key, Promise::Order(Box::new(order)), fx);
+        self.put_row(key, PendingCall::Order(Box::new(order)), fx);
     }
 
     /// An order about a device was completed, one way or the other.
@@ -123,11 +123,11 @@ impl Hub {
         let names = self.registry.names(key).filter(|_| rowed);
         self.remove_record(key);
         if let Some((product, device)) = names {
-            self.run(Chore::Delete(product, device), fx);
+            self.run(CleanupTask::Delete(product, device), fx);
         }
     }
 
-    pub(crate) fn put_row(&mut self, key: Key, promise: Promise, fx: &mut Effects) {
+    pub(crate) fn put_row(&mut self, key: Key, pending: PendingCall, fx: &mut Effects) {
         let (Some(row_key), Some(row)) = (self.registry.row_key(key), self.row(key)) else {
             return;
         };
@@ -141,7 +141,7 @@ impl Hub {
         }
         let value = device::encode(&row);
         let write = Write::Put { table: Table::Devices, key: row_key, value };
-        self.enter(promise, Call::Write(write), fx);
+        self.enter(pending, Call::Write(write), fx);
     }
 
     fn row(&self, key: Key) -> Option<DeviceRow> {
@@ -150,7 +150,7 @@ impl Hub {
         let tags = device.tags().iter().map(|&tag| self.tags.tag(tag).clone());
         Some(DeviceRow {
             blocked: change.and_then(|change| change.blocked).unwrap_or(device.blocked()),
-            bound: device.presence() != Presence::Never,
+            bound: device.presence() != BindState::Never,
             online: device.conn().is_some(),
             barred: device.is_barred(),
             epoch: device.epoch,

@@ -1,6 +1,6 @@
 //! What was asked of the log, until it answers.
 //!
-//! Every call bears a ticket, every ticket holds a promise: what is to happen when the call is
+//! Every call bears a ticket, every ticket holds a pending call: what is to happen when the call is
 //! completed. The log completes every ticket once; the order does not matter here. A push whose
 //! append was refused is dropped, sent or not, and its outcome says so: the application was not
 //! promised anything, and a copy that reached the device meanwhile is one more than promised.
@@ -8,8 +8,8 @@
 use crate::Hub;
 use crate::effects::Effects;
 use crate::jobs::Settled;
-use crate::log::chores::Chore;
 use crate::log::claims::Claim;
+use crate::log::cleanup::CleanupTask;
 use crate::registry::queue::Queue;
 use crate::reports::Waiting;
 use base::never;
@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What a call was for.
-pub(crate) enum Promise {
+pub(crate) enum PendingCall {
     /// A push waits for devices.
     Keep(MessageId, Vec<Key>),
     /// An order with an idempotency key.
@@ -33,7 +33,7 @@ pub(crate) enum Promise {
     /// Pushes are over.
     Remove(TimelineId, Vec<Seq>),
     /// A row or a timeline has to go.
-    Chore(Box<Chore>),
+    Cleanup(Box<CleanupTask>),
     /// A device's row: nobody waits for it.
     Row(Key),
     /// The row of a device that was kicked, to be answered: whether it was online.
@@ -80,7 +80,7 @@ pub(crate) enum Order {
 pub(crate) struct Tickets {
     /// The ticket of the first of `open`.
     first: Ticket,
-    open: VecDeque<Option<Promise>>,
+    open: VecDeque<Option<PendingCall>>,
     waits: usize,
     pulls: usize,
     rows: usize,
@@ -133,30 +133,30 @@ impl Tickets {
         self.open.iter().flatten().count()
     }
 
-    /// A ticket for a promise.
-    pub fn give(&mut self, promise: Promise) -> Ticket {
-        let (count, size) = self.count(&promise);
+    /// A ticket for a pending call.
+    pub fn give(&mut self, pending: PendingCall) -> Ticket {
+        let (count, size) = self.count(&pending);
         *count += size;
-        self.open.push_back(Some(promise));
+        self.open.push_back(Some(pending));
         self.first + self.open.len() as Ticket - 1
     }
 
-    /// The promise of a ticket, which is completed by this.
-    fn take(&mut self, ticket: Ticket) -> Option<Promise> {
+    /// The pending call of a ticket, which is completed by this.
+    fn take(&mut self, ticket: Ticket) -> Option<PendingCall> {
         let at = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
-        let promise = self.open.get_mut(at)?.take()?;
-        let (count, size) = self.count(&promise);
+        let pending = self.open.get_mut(at)?.take()?;
+        let (count, size) = self.count(&pending);
         *count -= size;
         while matches!(self.open.front(), Some(None)) {
             self.open.pop_front();
             self.first += 1;
         }
-        Some(promise)
+        Some(pending)
     }
 
     /// Another device for a push that waits for others already.
     pub fn join(&mut self, ticket: Ticket, key: Key) {
-        if let Some(Promise::Keep(_, keys)) = self.promise_mut(ticket) {
+        if let Some(PendingCall::Keep(_, keys)) = self.pending_mut(ticket) {
             keys.push(key);
             self.waits += 1;
         }
@@ -164,36 +164,36 @@ impl Tickets {
 
     /// Another push that is over.
     pub fn join_remove(&mut self, ticket: Ticket, seq: Seq) {
-        if let Some(Promise::Remove(_, seqs)) = self.promise_mut(ticket) {
+        if let Some(PendingCall::Remove(_, seqs)) = self.pending_mut(ticket) {
             seqs.push(seq);
         }
     }
 
     /// Promises, for an audit.
-    pub fn iter(&self) -> impl Iterator<Item = &Promise> {
+    pub fn iter(&self) -> impl Iterator<Item = &PendingCall> {
         self.open.iter().flatten()
     }
 
-    fn promise_mut(&mut self, ticket: Ticket) -> Option<&mut Promise> {
+    fn pending_mut(&mut self, ticket: Ticket) -> Option<&mut PendingCall> {
         let at = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
         self.open.get_mut(at)?.as_mut()
     }
 
-    /// The count that a promise belongs to, and what it adds to it.
-    fn count(&mut self, promise: &Promise) -> (&mut usize, usize) {
-        match promise {
-            Promise::Keep(_, keys) => (&mut self.waits, keys.len()),
-            Promise::Claim(claim) => (&mut self.waits, claim.size()),
-            Promise::Pull(..) => (&mut self.pulls, 1),
-            Promise::Row(_) | Promise::Kicked(..) => (&mut self.rows, 1),
-            Promise::Report(_) => (&mut self.reports, 1),
-            Promise::Remove(..)
-            | Promise::Chore(_)
-            | Promise::Order(_)
-            | Promise::Mark(_)
-            | Promise::Take(_)
-            | Promise::Told(_)
-            | Promise::Close(_) => (&mut self.rows, 0),
+    /// The count that a pending call belongs to, and what it adds to it.
+    fn count(&mut self, pending: &PendingCall) -> (&mut usize, usize) {
+        match pending {
+            PendingCall::Keep(_, keys) => (&mut self.waits, keys.len()),
+            PendingCall::Claim(claim) => (&mut self.waits, claim.size()),
+            PendingCall::Pull(..) => (&mut self.pulls, 1),
+            PendingCall::Row(_) | PendingCall::Kicked(..) => (&mut self.rows, 1),
+            PendingCall::Report(_) => (&mut self.reports, 1),
+            PendingCall::Remove(..)
+            | PendingCall::Cleanup(_)
+            | PendingCall::Order(_)
+            | PendingCall::Mark(_)
+            | PendingCall::Take(_)
+            | PendingCall::Told(_)
+            | PendingCall::Close(_) => (&mut self.rows, 0),
         }
     }
 }
@@ -202,36 +202,36 @@ impl Hub {
     /// The log has answered a call.
     pub fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
         let (ticket, result) = completion;
-        let promise = self.tickets.take(ticket);
-        if never!(promise.is_none(), "ticket {ticket} was completed twice or never given") {
+        let pending = self.tickets.take(ticket);
+        if never!(pending.is_none(), "ticket {ticket} was completed twice or never given") {
             return;
         }
-        let Some(promise) = promise else { return };
-        let is_pull = matches!(promise, Promise::Pull(..));
+        let Some(pending) = pending else { return };
+        let is_pull = matches!(pending, PendingCall::Pull(..));
         if result.is_err() && result != Err(StoreError::Conflict) && !is_pull {
             fx.counters.count(Counter::StoreFailures);
         }
         self.log_failed |= result == Err(StoreError::Failed);
-        match promise {
-            Promise::Keep(id, keys) => self.kept(now, (id, keys), result, fx),
-            Promise::Claim(claim) => self.claimed(now, *claim, result, fx),
-            Promise::Remove(timeline, seqs) => {
-                self.retry(now, Chore::Remove(timeline, seqs), result, fx);
+        match pending {
+            PendingCall::Keep(id, keys) => self.kept(now, (id, keys), result, fx),
+            PendingCall::Claim(claim) => self.claimed(now, *claim, result, fx),
+            PendingCall::Remove(timeline, seqs) => {
+                self.retry(now, CleanupTask::Remove(timeline, seqs), result, fx);
             }
-            Promise::Chore(chore) => self.retry(now, *chore, result, fx),
-            Promise::Row(key) => self.row_answered(key, result.is_ok()),
+            PendingCall::Cleanup(task) => self.retry(now, *task, result, fx),
+            PendingCall::Row(key) => self.row_answered(key, result.is_ok()),
             // It was kicked, whether the log has it or not.
-            Promise::Kicked(reply, key, was_online) => {
+            PendingCall::Kicked(reply, key, was_online) => {
                 self.row_answered(key, result.is_ok());
                 fx.answers.push((reply, Answer::Done(was_online)));
             }
-            Promise::Pull(key, fetch) => self.pulled(now, (key, fetch), result, fx),
-            Promise::Order(order) => self.ordered(now, *order, result.is_ok(), fx),
-            Promise::Report(waiting) => self.report_kept(*waiting, result.is_ok(), fx),
-            Promise::Mark(bound) => self.epochs.marked(bound, result.map(|_| ())),
-            Promise::Take(id) => self.order_kept(now, id, result.map(|_| ()), fx),
-            Promise::Told(told) => self.ends_told(now, *told, result.map(|_| ())),
-            Promise::Close(id) => self.order_closed(now, id, result.map(|_| ()), fx),
+            PendingCall::Pull(key, fetch) => self.pulled(now, (key, fetch), result, fx),
+            PendingCall::Order(order) => self.ordered(now, *order, result.is_ok(), fx),
+            PendingCall::Report(waiting) => self.report_kept(*waiting, result.is_ok(), fx),
+            PendingCall::Mark(bound) => self.epochs.marked(bound, result.map(|_| ())),
+            PendingCall::Take(id) => self.order_kept(now, id, result.map(|_| ()), fx),
+            PendingCall::Told(told) => self.ends_told(now, *told, result.map(|_| ())),
+            PendingCall::Close(id) => self.order_closed(now, id, result.map(|_| ()), fx),
         }
     }
 
@@ -297,7 +297,7 @@ impl Order {
     }
 }
 
-const _: () = assert!(size_of::<Queue>() <= 80 && size_of::<Promise>() <= 64);
+const _: () = assert!(size_of::<Queue>() <= 80 && size_of::<PendingCall>() <= 64);
 
 #[cfg(test)]
 mod tests {

@@ -11,12 +11,12 @@ use crate::registry::queue::Queue;
 use base::time::Instant;
 use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
-use model::presence::Version;
+use model::presence::PresenceVersion;
 use std::num::NonZeroU64;
 
 /// Whether a device is bound, and whether it ever was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Presence {
+pub(crate) enum BindState {
     /// It has a record for another reason: a push, a tag, a block.
     Never,
     /// It was bound once.
@@ -108,7 +108,7 @@ pub(crate) struct Device {
     pub heartbeat_s: u16,
     /// Unacknowledged pushes it may have.
     pub window: u16,
-    presence: Presence,
+    presence: BindState,
     marks: u8,
 }
 
@@ -138,7 +138,7 @@ impl Device {
             product,
             heartbeat_s: 0,
             window: 0,
-            presence: Presence::Never,
+            presence: BindState::Never,
             marks: 0,
         }
     }
@@ -149,25 +149,25 @@ impl Device {
     }
 
     /// Whether it is bound, and whether it ever was.
-    pub fn presence(&self) -> Presence {
+    pub fn presence(&self) -> BindState {
         self.presence
     }
 
     /// The connection it is bound to.
     pub fn conn(&self) -> Option<ConnRef> {
-        (self.presence == Presence::Online).then(|| ConnRef::from_bits(self.place))
+        (self.presence == BindState::Online).then(|| ConnRef::from_bits(self.place))
     }
 
     /// It is bound to `conn` from now on.
     pub fn attach(&mut self, conn: ConnRef, epoch: u64) {
-        self.presence = Presence::Online;
+        self.presence = BindState::Online;
         self.place = conn.bits();
         self.epoch = epoch;
     }
 
     /// It is bound no more. The version is of this shard's clock.
-    pub fn detach(&mut self, version: Version, reason: CloseReason) {
-        self.presence = Presence::Offline;
+    pub fn detach(&mut self, version: PresenceVersion, reason: CloseReason) {
+        self.presence = BindState::Offline;
         let (ms, counter) = (version.0 >> 22, version.0 & 0xfff);
         self.place = (ms << 22) | (counter << 10) | reason as u64;
         self.set_term(0);
@@ -178,7 +178,7 @@ impl Device {
 
     /// Its last session is not gone on with; false when that is so already, or it is not away.
     pub fn bar(&mut self) -> bool {
-        let bars = self.presence == Presence::Offline && !self.is_barred();
+        let bars = self.presence == BindState::Offline && !self.is_barred();
         if bars {
             self.place |= BARRED;
         }
@@ -187,41 +187,41 @@ impl Device {
 
     /// Whether its last session is not gone on with.
     pub fn is_barred(&self) -> bool {
-        self.presence == Presence::Offline && self.place & BARRED != 0
+        self.presence == BindState::Offline && self.place & BARRED != 0
     }
 
     /// It was bound once, and is away, as a row says.
-    pub fn restore(&mut self, epoch: u64, version: Version, reason: CloseReason) {
+    pub fn restore(&mut self, epoch: u64, version: PresenceVersion, reason: CloseReason) {
         self.detach(version, reason);
         self.epoch = epoch;
     }
 
     /// Of its last transition, on this shard; zero if it never bound.
-    pub fn version(&self, shard: ShardId) -> Version {
+    pub fn version(&self, shard: ShardId) -> PresenceVersion {
         match self.presence {
-            Presence::Online => Version(self.epoch),
-            Presence::Offline => {
+            BindState::Online => PresenceVersion(self.epoch),
+            BindState::Offline => {
                 let (ms, counter) = (self.place >> 22, (self.place >> 10) & 0xfff);
-                Version((ms << 22) | (u64::from(shard.0) << 12) | counter)
+                PresenceVersion((ms << 22) | (u64::from(shard.0) << 12) | counter)
             }
-            Presence::Never => Version::default(),
+            BindState::Never => PresenceVersion::default(),
         }
     }
 
     /// Unix millisecond since when it is online, offline, or known.
     pub fn since_ms(&self) -> u64 {
         match self.presence {
-            Presence::Online => Version(self.epoch).unix_ms(),
-            Presence::Offline => Version(self.place).unix_ms(),
-            Presence::Never => self.place,
+            BindState::Online => PresenceVersion(self.epoch).unix_ms(),
+            BindState::Offline => PresenceVersion(self.place).unix_ms(),
+            BindState::Never => self.place,
         }
     }
 
     /// How its last connection ended.
     pub fn reason(&self) -> Option<CloseReason> {
         match self.presence {
-            Presence::Offline => CloseReason::ALL.get(self.place as u8 as usize).copied(),
-            Presence::Online | Presence::Never => None,
+            BindState::Offline => CloseReason::ALL.get(self.place as u8 as usize).copied(),
+            BindState::Online | BindState::Never => None,
         }
     }
 
@@ -349,13 +349,13 @@ mod tests {
         let mut device = Device::new(Name::long(1), 3, 1_700_000_000_123);
         assert_eq!((device.since_ms(), device.reason()), (1_700_000_000_123, None));
         let shard = ShardId(1023);
-        assert_eq!(device.version(shard), Version(0));
+        assert_eq!(device.version(shard), PresenceVersion(0));
         let epoch = MessageId::after(0, 1_800_000_000_456, shard).0;
         let conn = ConnRef::new(shard, Key { slot: u32::MAX, generation: 0x3f_ffff });
         device.attach(conn, epoch);
         assert_eq!((device.conn(), device.since_ms()), (Some(conn), 1_800_000_000_456));
-        assert_eq!(device.version(shard), Version(epoch));
-        let version = Version(MessageId::after(0, 1_900_000_000_789, shard).0 + 0xfff);
+        assert_eq!(device.version(shard), PresenceVersion(epoch));
+        let version = PresenceVersion(MessageId::after(0, 1_900_000_000_789, shard).0 + 0xfff);
         device.detach(version, CloseReason::Internal);
         assert_eq!((device.conn(), device.since_ms()), (None, 1_900_000_000_789));
         assert_eq!(device.version(shard), version);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Bounds of a device's queue.
 #[derive(Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct QueueLimits {
     /// Items.
     pub count_max: usize,
     /// Their weight, bytes.
@@ -152,7 +152,7 @@ impl Queue {
     }
 
     /// Whether `push` may come in: what is not more important gives way, and `without` goes.
-    pub fn admits(&self, room: Room, push: &Push, without: Option<&Item>) -> bool {
+    pub fn admits(&self, room: QueueLimits, push: &Push, without: Option<&Item>) -> bool {
         let stays = match push.priority {
             Priority::High => Load::default(),
             Priority::Normal => self.high,
@@ -167,7 +167,7 @@ impl Queue {
     /// Takes out what has to give way before `push` fits: the oldest Normal one not on the way,
     /// else the oldest Normal one, else the oldest. `None` once it fits. What it replaces and is
     /// still here does not count.
-    pub fn victim(&mut self, room: Room, push: &Push) -> Option<Item> {
+    pub fn victim(&mut self, room: QueueLimits, push: &Push) -> Option<Item> {
         let alike = self.collapsing(push).map(|item| (item.id, item.weight()));
         let (count, weight) = alike.map_or((0, 0), |(_, weight)| (1, weight));
         let bytes = self.bytes - weight + push.weight();

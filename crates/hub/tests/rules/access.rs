@@ -1,6 +1,6 @@
 //! Proofs: what is good enough, and what is not.
 
-use crate::world::{SECRET, Seat, WALL_MS, World, id, product, settings};
+use crate::harness::{HubHarness, SECRET, Seat, WALL_MS, id, product, settings};
 use hmac::{Hmac, KeyInit, Mac};
 use model::id::ProductKey;
 use model::ports::control::{Answer, Command};
@@ -15,20 +15,20 @@ fn signature(signed: &[u8]) -> [u8; 32] {
 }
 
 fn signed(name: &str, nonce: u8) -> Bind {
-    let mut bind = World::bind(name);
+    let mut bind = HubHarness::bind(name);
     let signed: Box<[u8]> = format!("{name} {nonce}").into_bytes().into();
     let (mac, nonce, device_ms) = (signature(&signed), [nonce; 16], WALL_MS);
     bind.proof = Proof::Hmac { key_id: 1, signed, mac, nonce, device_ms, challenged: false };
     bind
 }
 
-fn strict() -> World {
+fn strict() -> HubHarness {
     let mut product = product();
     product.proofs.anonymous = AnonymousFrom::Nowhere;
-    World::with(product, settings())
+    HubHarness::with(product, settings())
 }
 
-fn verdict(world: &mut World, bind: Bind) -> Result<(), Refusal> {
+fn verdict(world: &mut HubHarness, bind: Bind) -> Result<(), Refusal> {
     let conn = world.conn();
     match world.try_bind(conn, bind) {
         Delivery::Bound(_) => Ok(()),
@@ -46,8 +46,8 @@ fn anonymous_binds_are_taken_from_where_the_product_says() {
     ] {
         let mut product = product();
         product.proofs.anonymous = from;
-        let mut world = World::with(product, settings());
-        let mut bind = World::bind("d");
+        let mut world = HubHarness::with(product, settings());
+        let mut bind = HubHarness::bind("d");
         assert_eq!(verdict(&mut world, bind.clone()).is_ok(), near);
         bind.from_loopback = false;
         assert_eq!(verdict(&mut world, bind).is_ok(), far);
@@ -72,7 +72,7 @@ fn a_signed_bind_is_taken_and_a_wrong_mac_is_not() {
 
 #[test]
 fn a_wrong_proof_is_no_anonymous_bind() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let mut wrong = signed("d", 2);
     if let Proof::Hmac { mac, .. } = &mut wrong.proof {
         mac[0] ^= 1;
@@ -126,7 +126,7 @@ fn a_failed_proof_does_not_use_its_nonce_up() {
 fn a_product_may_demand_a_challenge() {
     let mut product = product();
     product.proofs.challenge = true;
-    let mut world = World::with(product, settings());
+    let mut world = HubHarness::with(product, settings());
     let mut nonces = Vec::new();
     for _ in 0..2 {
         let conn = world.conn();
@@ -141,14 +141,14 @@ fn a_product_may_demand_a_challenge() {
         *challenged = true;
     }
     assert_eq!(verdict(&mut world, bind), Ok(()));
-    let unchallenged = World::bind("d");
+    let unchallenged = HubHarness::bind("d");
     assert_eq!(verdict(&mut world, unchallenged), Err(Refusal::AuthFailed));
 }
 
 #[test]
 fn a_classic_sign_is_half_a_mac_and_good_once() {
     let mut world = strict();
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     let bytes: Box<[u8]> = Box::from(*b"u=d,ts=1,n=2");
     let mut sign: [u8; 16] = signature(&bytes)[..16].try_into().expect("16 bytes");
     bind.proof = Proof::Classic { signed: bytes.clone(), sign, device_ms: WALL_MS };
@@ -169,7 +169,7 @@ fn a_bearer_token_is_good_for_its_device_until_its_time() {
         other => panic!("no token: {other:?}"),
     };
     let with = |name: &str, token: &str| {
-        let mut bind = World::bind(name);
+        let mut bind = HubHarness::bind(name);
         bind.proof = Proof::Token(token.as_bytes().into());
         bind
     };
@@ -188,7 +188,7 @@ fn a_bearer_token_is_good_for_its_device_until_its_time() {
 fn a_certificate_must_name_the_device() {
     let mut world = strict();
     let with = |identity: &str| {
-        let mut bind = World::bind("d");
+        let mut bind = HubHarness::bind("d");
         bind.proof = Proof::Certificate(identity.into());
         bind
     };
@@ -201,9 +201,9 @@ fn a_kind_of_proof_that_the_product_does_not_take_is_refused() {
     let mut product = Product { proofs: product().proofs, ..product() };
     product.proofs.hmac = false;
     product.proofs.certificate = false;
-    let mut world = World::with(product, settings());
+    let mut world = HubHarness::with(product, settings());
     assert_eq!(verdict(&mut world, signed("d", 1)), Err(Refusal::AuthFailed));
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     bind.proof = Proof::Certificate("d".into());
     assert_eq!(verdict(&mut world, bind), Err(Refusal::AuthFailed));
 }
@@ -212,7 +212,7 @@ fn a_kind_of_proof_that_the_product_does_not_take_is_refused() {
 fn a_session_token_is_proof_enough() {
     let mut world = strict();
     let first = world.seat_with(signed("d", 1));
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     bind.resume = Some(Resume { token: first.bound.token, epoch: first.bound.epoch });
     assert!(world.seat_with(bind.clone()).bound.resumed);
     // Its session is over now, and so is what it proves.
@@ -221,7 +221,7 @@ fn a_session_token_is_proof_enough() {
 
 #[test]
 fn a_blocked_device_is_refused_until_it_is_unblocked() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     let block = |blocked| {
         let product = ProductKey::parse("p").expect("a name");
@@ -231,15 +231,15 @@ fn a_blocked_device_is_refused_until_it_is_unblocked() {
     let deliveries = world.deliveries();
     let [(conn, Delivery::Kick(kick))] = &deliveries[..] else { panic!("{deliveries:?}") };
     assert_eq!((*conn, kick.why), (seat.conn, Refusal::DeviceBlocked));
-    assert_eq!(verdict(&mut world, World::bind("d")), Err(Refusal::DeviceBlocked));
+    assert_eq!(verdict(&mut world, HubHarness::bind("d")), Err(Refusal::DeviceBlocked));
     assert_eq!(world.command(block(false)), Answer::Done(true));
-    assert_eq!(verdict(&mut world, World::bind("d")), Ok(()));
+    assert_eq!(verdict(&mut world, HubHarness::bind("d")), Ok(()));
     world.hub.audit();
 }
 
 /// Goes on with a session by its token alone.
 fn resuming(seat: &Seat) -> Bind {
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     bind.resume = Some(Resume { token: seat.bound.token, epoch: seat.bound.epoch });
     bind
 }
@@ -300,7 +300,7 @@ fn a_session_token_does_not_outlive_the_secrets_it_was_got_with() {
 #[test]
 fn a_session_token_does_not_outlive_what_proved_the_device_however_often_it_is_renewed() {
     let mut world = strict();
-    let token = |world: &mut World, seconds: u64| {
+    let token = |world: &mut HubHarness, seconds: u64| {
         let until = world.now.wall_ms / 1_000 + seconds;
         let product = ProductKey::parse("p").expect("a name");
         match world.command(Command::Token { product, device: id("d"), until }) {
@@ -308,7 +308,7 @@ fn a_session_token_does_not_outlive_what_proved_the_device_however_often_it_is_r
             other => panic!("no token: {other:?}"),
         }
     };
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     bind.proof = token(&mut world, 100);
     let mut seat = world.seat_with(bind);
     for _ in 0..9 {
@@ -319,14 +319,14 @@ fn a_session_token_does_not_outlive_what_proved_the_device_however_often_it_is_r
     world.pass_ms(11_000);
     assert_eq!(verdict(&mut world, resuming(&seat)), Err(Refusal::AuthFailed));
     // A signature is good for a day.
-    let mut bind = World::bind("e");
+    let mut bind = HubHarness::bind("e");
     bind.proof = signed_at("e", world.now.wall_ms);
     let seat = world.seat_with(bind);
     world.close(&seat);
     let again = Bind { device: id("e"), ..resuming(&seat) };
     world.pass_ms(24 * 3_600_000 + 999);
     assert_eq!(verdict(&mut world, again), Ok(()));
-    let mut bind = World::bind("e");
+    let mut bind = HubHarness::bind("e");
     bind.proof = signed_at("e", world.now.wall_ms);
     let seat = world.seat_with(bind);
     let again = Bind { device: id("e"), ..resuming(&seat) };
@@ -345,7 +345,7 @@ fn a_session_token_does_not_stand_for_the_answer_to_a_challenge() {
     let mut product = product();
     product.proofs.anonymous = AnonymousFrom::Nowhere;
     product.proofs.challenge = true;
-    let mut world = World::with(product, settings());
+    let mut world = HubHarness::with(product, settings());
     let challenged = |bind: Bind| {
         let Proof::Hmac { key_id, signed, mac, nonce, device_ms, .. } = bind.proof else {
             panic!()
@@ -372,12 +372,12 @@ fn a_signed_bind_is_not_taken_a_second_time_over_a_restart() {
         world.pass_ms(after_ms);
         let conn = world.conn();
         assert!(matches!(world.try_bind(conn, bind.clone()), Delivery::Challenge { .. }));
-        let mut fresh = World::bind("d");
+        let mut fresh = HubHarness::bind("d");
         fresh.proof = signed_at("d", world.now.wall_ms);
         assert!(matches!(world.try_bind(conn, fresh), Delivery::Challenge { .. }));
     }
     world.pass_ms(1);
-    let mut fresh = World::bind("d");
+    let mut fresh = HubHarness::bind("d");
     fresh.proof = signed_at("d", world.now.wall_ms);
     assert_eq!(verdict(&mut world, fresh), Ok(()));
     assert_eq!(verdict(&mut world, bind), Err(Refusal::ClockSkew));
@@ -389,7 +389,7 @@ fn a_classic_signature_of_before_a_restart_is_not_taken_after_it() {
     let classic = |device_ms: u64| {
         let signed: Box<[u8]> = format!("classic {device_ms}").into_bytes().into();
         let sign = signature(&signed)[..16].try_into().expect("sixteen");
-        Bind { proof: Proof::Classic { signed, sign, device_ms }, ..World::bind("d") }
+        Bind { proof: Proof::Classic { signed, sign, device_ms }, ..HubHarness::bind("d") }
     };
     let before = classic(world.now.wall_ms);
     assert_eq!(verdict(&mut world, before.clone()), Ok(()));

@@ -1,6 +1,6 @@
 //! Bodies of stored pushes are in the log, and come back when they can be sent.
 
-use crate::world::{Seat, World, product, settings};
+use crate::harness::{HubHarness, Seat, product, settings};
 use model::event::Counter;
 use model::id::MessageId;
 use model::ports::control::PushOrder;
@@ -11,8 +11,8 @@ use model::request::{Bind, Delivery, Request};
 use model::timeline::Space;
 
 /// A device that was bound, went away, and has pushes waiting.
-fn away(count: usize) -> (World, Vec<MessageId>) {
-    let mut world = World::with(Product { inflight_max: 200, ..product() }, settings());
+fn away(count: usize) -> (HubHarness, Vec<MessageId>) {
+    let mut world = HubHarness::with(Product { inflight_max: 200, ..product() }, settings());
     let seat = world.seat("d");
     world.close(&seat);
     let given = (0..count).map(|_| world.give("d")).collect();
@@ -20,7 +20,7 @@ fn away(count: usize) -> (World, Vec<MessageId>) {
     (world, given)
 }
 
-fn pulls(world: &World) -> Vec<Pull> {
+fn pulls(world: &HubHarness) -> Vec<Pull> {
     let calls = world.fx.calls.iter();
     let pulls = calls.filter_map(|(_, call)| match call {
         Call::Read(Read::Pull(pull)) => Some(*pull),
@@ -29,12 +29,12 @@ fn pulls(world: &World) -> Vec<Pull> {
     pulls.collect()
 }
 
-fn ids(world: &mut World) -> Vec<MessageId> {
+fn ids(world: &mut HubHarness) -> Vec<MessageId> {
     world.pushes().into_iter().map(|(id, _)| id).collect()
 }
 
 fn windowed(window: u16) -> Bind {
-    Bind { inflight_max: window, ..World::bind("d") }
+    Bind { inflight_max: window, ..HubHarness::bind("d") }
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn pull(seat: &Seat, after: u64, count: u16) -> Request {
     Request::Pull { term: 0, device: seat.device, after: MessageId(after), count }
 }
 
-fn remaining(world: &mut World) -> (Vec<MessageId>, Vec<u32>) {
+fn remaining(world: &mut HubHarness) -> (Vec<MessageId>, Vec<u32>) {
     let (mut ids, mut answers) = (Vec::new(), Vec::new());
     for (_, delivery) in world.deliveries() {
         match delivery {
@@ -255,7 +255,7 @@ fn remaining(world: &mut World) -> (Vec<MessageId>, Vec<u32>) {
 fn a_pull_is_answered_after_what_it_asked_for() {
     let (mut world, given) = away(6);
     world.keeps = false;
-    let seat = world.seat_with(Bind { pulls: true, ..World::bind("d") });
+    let seat = world.seat_with(Bind { pulls: true, ..HubHarness::bind("d") });
     assert_eq!((world.fx.calls.len(), remaining(&mut world).0.len()), (0, 0));
     world.ask(seat.conn, pull(&seat, given[0].0, 2));
     assert_eq!(remaining(&mut world), (vec![], vec![]), "its bodies are on their way");
@@ -273,7 +273,7 @@ fn a_pull_is_answered_after_what_it_asked_for() {
 fn a_pull_that_cannot_be_served_is_answered_and_may_be_repeated() {
     let (mut world, given) = away(3);
     world.keeps = false;
-    let seat = world.seat_with(Bind { pulls: true, ..World::bind("d") });
+    let seat = world.seat_with(Bind { pulls: true, ..HubHarness::bind("d") });
     world.ask(seat.conn, pull(&seat, 0, 2));
     world.complete(Err(StoreError::Busy));
     assert_eq!(remaining(&mut world), (vec![], vec![3]));
@@ -291,7 +291,7 @@ fn a_pull_that_cannot_be_served_is_answered_and_may_be_repeated() {
 
 #[test]
 fn bodies_are_let_go_when_the_device_leaves() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     let push = world.give("d");
     assert_eq!((world.log.read, ids(&mut world)), (0, vec![push]));

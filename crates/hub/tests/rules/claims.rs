@@ -1,10 +1,10 @@
 //! Orders with an idempotency key.
 
+use crate::harness::{HubHarness, id, product, settings};
 use crate::log::Did;
-use crate::world::{World, id, product, settings};
 use model::event::Counter;
 use model::id::MessageId;
-use model::ports::control::{Answer, Command, PushOrder, Target};
+use model::ports::control::{Answer, Command, PushOrder, PushTarget};
 use model::ports::log::StoreError;
 use model::product::Product;
 use model::push::{Outcome, Priority, Rejection};
@@ -12,13 +12,13 @@ use model::timeline::Space;
 
 /// Orders a push for these devices under a key; returns its id and the number of the command.
 fn order(
-    world: &mut World,
+    world: &mut HubHarness,
     names: &[&str],
     key: &str,
     change: impl FnOnce(&mut PushOrder),
 ) -> (MessageId, u64) {
     let message = world.real_id();
-    let target = Target::Devices(names.iter().map(|name| id(name)).collect());
+    let target = PushTarget::Devices(names.iter().map(|name| id(name)).collect());
     let reply = world.push_to(target, |order| {
         (order.id, order.wait_ms) = (message, 0);
         order.idempotency_key = Some(key.into());
@@ -27,7 +27,7 @@ fn order(
     (message, reply.1)
 }
 
-fn pushed(world: &mut World, reply: u64) -> (MessageId, Vec<(String, Outcome)>) {
+fn pushed(world: &mut HubHarness, reply: u64) -> (MessageId, Vec<(String, Outcome)>) {
     match world.answer(reply) {
         Some(Answer::Pushed { id, outcomes, .. }) => {
             let mut outcomes: Vec<_> =
@@ -45,7 +45,7 @@ fn all(names: &[&str], outcome: Outcome) -> Vec<(String, Outcome)> {
 
 #[test]
 fn an_order_is_stored_before_it_is_sent() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("there");
     world.keeps = false;
     world.settle();
@@ -63,7 +63,7 @@ fn an_order_is_stored_before_it_is_sent() {
 
 #[test]
 fn an_order_may_wait_for_acknowledgements() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("a");
     world.seat("b");
     let (push, reply) = order(&mut world, &["a", "b", "c"], "k", |order| order.wait_ms = 1_000);
@@ -78,7 +78,7 @@ fn an_order_may_wait_for_acknowledgements() {
 
 #[test]
 fn a_repeated_order_changes_nothing_also_later_and_after_a_restart() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let (first, reply) = order(&mut world, &["d"], "k", |_| {});
     assert_eq!(pushed(&mut world, reply), (first, all(&["d"], Outcome::Stored)));
     for round in 0..3 {
@@ -98,7 +98,7 @@ fn a_repeated_order_changes_nothing_also_later_and_after_a_restart() {
 
 #[test]
 fn an_order_lives_as_long_as_it_says() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     order(&mut world, &["d"], "k", |order| order.time_to_live_s = 100);
     world.pass_ms(95_000);
     assert_eq!(world.hub.status().waiting, 1);
@@ -111,13 +111,13 @@ fn an_order_lives_as_long_as_it_says() {
 
 #[test]
 fn another_order_under_the_same_key_is_a_conflict() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     order(&mut world, &["d"], "k", |_| {});
     let changes: [fn(&mut PushOrder); 4] = [
         |order| order.body = Box::from(*b"other"),
         |order| order.time_to_live_s = 60,
         |order| order.priority = Priority::High,
-        |order| order.target = Target::Devices(vec![id("e")]),
+        |order| order.target = PushTarget::Devices(vec![id("e")]),
     ];
     for change in changes {
         let (_, reply) = order(&mut world, &["d"], "k", change);
@@ -132,7 +132,7 @@ fn another_order_under_the_same_key_is_a_conflict() {
 
 #[test]
 fn devices_that_would_not_take_it_are_answered_so() {
-    let mut world = World::with(Product { store_for_unknown: false, ..product() }, settings());
+    let mut world = HubHarness::with(Product { store_for_unknown: false, ..product() }, settings());
     world.seat("d");
     let blocked = Command::Block { product: product().key, device: id("b"), blocked: true };
     world.tell(blocked);
@@ -153,7 +153,7 @@ fn devices_that_would_not_take_it_are_answered_so() {
 
 #[test]
 fn a_repeated_order_calls_nothing_stored_that_is_not() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let block = |blocked| Command::Block { product: product().key, device: id("b"), blocked };
     world.tell(block(true));
     let (push, _) = order(&mut world, &["a", "b"], "k", |_| {});
@@ -171,7 +171,7 @@ fn a_repeated_order_calls_nothing_stored_that_is_not() {
 
 #[test]
 fn now_or_never_is_sent_once() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     let now = |order: &mut PushOrder| order.time_to_live_s = 0;
     let (push, reply) = order(&mut world, &["away", "d"], "k", now);
@@ -188,7 +188,7 @@ fn now_or_never_is_sent_once() {
 
 #[test]
 fn collapse_and_eviction_hold() {
-    let mut world = World::with(Product { offline_count_max: 2, ..product() }, settings());
+    let mut world = HubHarness::with(Product { offline_count_max: 2, ..product() }, settings());
     let key = |order: &mut PushOrder| order.collapse = Some("c".into());
     let (old, _) = order(&mut world, &["d"], "1", key);
     let (new, _) = order(&mut world, &["d"], "2", key);
@@ -212,7 +212,7 @@ fn a_log_that_refuses_is_an_outcome_and_the_order_may_be_repeated() {
         (StoreError::Full, Rejection::StoreFull),
         (StoreError::Failed, Rejection::StoreFailed),
     ] {
-        let mut world = World::new();
+        let mut world = HubHarness::new();
         world.keeps = false;
         let (_, reply) = order(&mut world, &["a", "b"], "k", |_| {});
         world.complete(Err(error));
@@ -226,7 +226,7 @@ fn a_log_that_refuses_is_an_outcome_and_the_order_may_be_repeated() {
 
 #[test]
 fn a_device_that_changed_while_the_log_was_asked_is_judged_again() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let (push, reply) = order(&mut world, &["b", "d"], "k", |_| {});
     let calls = std::mem::take(&mut world.fx.calls);

@@ -1,6 +1,6 @@
 //! Pushes on their way: window, acknowledgement, resend, pull.
 
-use crate::world::{World, id, product, settings};
+use crate::harness::{HubHarness, id, product, settings};
 use model::event::Counter;
 use model::id::MessageId;
 use model::ports::control::PushOrder;
@@ -8,9 +8,9 @@ use model::product::Product;
 use model::push::{Outcome, Priority, Rejection};
 use model::request::{Delivery, Request};
 
-fn windowed(name: &str, window: u16) -> (World, crate::world::Seat) {
-    let mut world = World::new();
-    let mut bind = World::bind(name);
+fn windowed(name: &str, window: u16) -> (HubHarness, crate::harness::Seat) {
+    let mut world = HubHarness::new();
+    let mut bind = HubHarness::bind(name);
     bind.inflight_max = window;
     let seat = world.seat_with(bind);
     (world, seat)
@@ -127,9 +127,9 @@ fn nothing_is_sent_again_once_it_is_acknowledged() {
 
 #[test]
 fn a_device_that_pulls_gets_what_it_asks_for() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let given: Vec<_> = (0..6).map(|_| world.give("d")).collect();
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     (bind.pulls, bind.inflight_max) = (true, 4);
     let seat = world.seat_with(bind);
     assert_eq!((seat.bound.offline_count, world.pushes()), (6, vec![]));
@@ -185,7 +185,7 @@ fn what_expired_while_it_waited_is_not_sent() {
 
 #[test]
 fn the_sweep_ends_what_expired_in_a_queue() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     for name in ["a", "b"] {
         world.push(name, |order| order.time_to_live_s = 20);
     }
@@ -199,7 +199,7 @@ fn the_sweep_ends_what_expired_in_a_queue() {
 
 #[test]
 fn a_thousand_unacknowledged_devices_are_resent_in_slices() {
-    let mut world = World::with(product(), settings());
+    let mut world = HubHarness::with(product(), settings());
     for n in 0..1_000 {
         let name = format!("d{n}");
         world.seat(&name);
@@ -232,7 +232,7 @@ fn a_timer_that_found_nothing_to_do_is_set_again_for_the_next_push() {
 
 #[test]
 fn what_expired_is_not_announced_to_a_device_that_comes_back() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.push("d", |order| order.time_to_live_s = 5);
     let kept = world.give("d");
     world.now.wall_ms += 6_000;
@@ -243,10 +243,10 @@ fn what_expired_is_not_announced_to_a_device_that_comes_back() {
 
 #[test]
 fn an_urgent_push_does_not_free_what_waits_for_a_pull() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.give("d");
     world.give("d");
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     bind.pulls = true;
     world.seat_with(bind);
     let (high, _) = world.push("d", |order| order.priority = Priority::High);
@@ -261,7 +261,7 @@ fn nothing_is_sent_again_while_its_first_copy_has_not_left() {
     // Either it waits in the server, or the kernel takes it at once and only acknowledgements tell.
     for is_kernels in [false, true] {
         let product = Product { offline_bytes_max: 1 << 20, ..product() };
-        let mut world = World::with(product, settings());
+        let mut world = HubHarness::with(product, settings());
         let seat = world.seat("d");
         if !is_kernels {
             world.written = None;
@@ -340,7 +340,7 @@ fn what_a_device_that_reads_nothing_costs_is_its_window_once_and_a_little() {
     let big = |order: &mut PushOrder| (order.wait_ms, order.body) = (0, vec![7; 4_096].into());
     (0..100).for_each(|_| _ = world.push("d", big));
     let mut bytes = 0;
-    let mut look = |world: &mut World| {
+    let mut look = |world: &mut HubHarness| {
         let pushes = world.deliveries().into_iter().filter_map(|(_, delivery)| match delivery {
             Delivery::Push { push, .. } => Some(push.body.len()),
             _ => None,

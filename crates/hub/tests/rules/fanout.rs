@@ -1,10 +1,10 @@
-//! Pushes to tags and products, and other walks over many devices.
+//! Pushes to tags and products, and other scans over many devices.
 
-use crate::world::{World, id, product, settings, tag};
+use crate::harness::{HubHarness, id, product, settings, tag};
 use model::event::Counter;
 use model::id::ProductKey;
 use model::limits::Limits;
-use model::ports::control::{Answer, Command, Target};
+use model::ports::control::{Answer, Command, PushTarget};
 use model::product::Product;
 use model::push::{Outcome, Rejection};
 use model::request::{Delivery, Refusal};
@@ -14,8 +14,8 @@ fn key() -> ProductKey {
     ProductKey::parse("p").expect("a name")
 }
 
-fn crowd(count: usize) -> (World, Vec<crate::world::Seat>) {
-    let mut world = World::new();
+fn crowd(count: usize) -> (HubHarness, Vec<crate::harness::Seat>) {
+    let mut world = HubHarness::new();
     let seats = (0..count).map(|n| world.seat(&format!("d{n}"))).collect();
     world.deliveries();
     (world, seats)
@@ -24,7 +24,7 @@ fn crowd(count: usize) -> (World, Vec<crate::world::Seat>) {
 #[test]
 fn a_fan_out_goes_in_slices() {
     let (mut world, _) = crowd(1_000);
-    let (push, reply) = world.push_to(Target::Product, |_| {});
+    let (push, reply) = world.push_to(PushTarget::Product, |_| {});
     let Some(Answer::Pushed { id, outcomes, counts }) = world.answer(reply) else {
         panic!("answered at once");
     };
@@ -45,7 +45,7 @@ fn a_fan_out_goes_in_slices() {
 fn counts_follow_each_push_to_its_end() {
     let (mut world, seats) = crowd(4);
     world.close(&seats[3]);
-    let (push, _) = world.push_to(Target::Product, |_| {});
+    let (push, _) = world.push_to(PushTarget::Product, |_| {});
     world.turn();
     let counts = world.counts(push);
     assert_eq!((counts.matched, counts.pending, counts.stored), (4, 3, 1));
@@ -71,7 +71,7 @@ fn counts_follow_each_push_to_its_end() {
 fn a_fan_out_for_now_or_never_is_over_soon() {
     let (mut world, seats) = crowd(3);
     world.close(&seats[0]);
-    let (push, _) = world.push_to(Target::Product, |order| order.time_to_live_s = 0);
+    let (push, _) = world.push_to(PushTarget::Product, |order| order.time_to_live_s = 0);
     world.turn();
     world.ack(&seats[1], &[push]);
     world.pass_ms(11_000);
@@ -83,14 +83,14 @@ fn a_fan_out_for_now_or_never_is_over_soon() {
 
 #[test]
 fn a_tag_reaches_those_who_carry_it() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     for (name, tags) in [("a", vec!["x"]), ("b", vec!["x", "y"]), ("c", vec!["y"]), ("d", vec![])] {
-        let mut bind = World::bind(name);
+        let mut bind = HubHarness::bind(name);
         bind.tags = Some(tags.into_iter().map(tag).collect());
         world.seat_with(bind);
     }
-    let matched = |world: &mut World, name: &str| {
-        let (push, _) = world.push_to(Target::Tag(tag(name)), |_| {});
+    let matched = |world: &mut HubHarness, name: &str| {
+        let (push, _) = world.push_to(PushTarget::Tag(tag(name)), |_| {});
         world.turn();
         let counts = world.counts(push);
         assert!(!counts.running);
@@ -108,9 +108,9 @@ fn a_tag_reaches_those_who_carry_it() {
 }
 
 #[test]
-fn who_comes_and_goes_during_a_walk_is_matched_at_most_once() {
+fn who_comes_and_goes_during_a_scan_is_matched_at_most_once() {
     let (mut world, seats) = crowd(200);
-    let (push, _) = world.push_to(Target::Product, |_| {});
+    let (push, _) = world.push_to(PushTarget::Product, |_| {});
     world.hub.turn(world.now, &mut world.fx);
     for n in 0..100 {
         world.seat(&format!("new{n}"));
@@ -138,8 +138,8 @@ fn who_comes_and_goes_during_a_walk_is_matched_at_most_once() {
 #[test]
 fn two_fan_outs_take_turns() {
     let (mut world, _) = crowd(300);
-    let (first, _) = world.push_to(Target::Product, |_| {});
-    let (second, _) = world.push_to(Target::Product, |_| {});
+    let (first, _) = world.push_to(PushTarget::Product, |_| {});
+    let (second, _) = world.push_to(PushTarget::Product, |_| {});
     for _ in 0..4 {
         world.hub.turn(world.now, &mut world.fx);
     }
@@ -150,13 +150,13 @@ fn two_fan_outs_take_turns() {
 
 #[test]
 fn a_fan_out_waits_for_the_store_to_catch_up() {
-    let mut world = World::with(product(), settings());
+    let mut world = HubHarness::with(product(), settings());
     for n in 0..6_000 {
         let seat = world.seat(&format!("d{n}"));
         world.close(&seat);
     }
     world.keeps = false;
-    let (push, _) = world.push_to(Target::Product, |_| {});
+    let (push, _) = world.push_to(PushTarget::Product, |_| {});
     for _ in 0..200 {
         world.hub.turn(world.now, &mut world.fx);
     }
@@ -180,12 +180,12 @@ fn a_fan_out_waits_for_the_store_to_catch_up() {
 #[test]
 fn only_so_many_jobs_are_remembered() {
     let limits = Arc::new(Limits { jobs_max: 3, ..Limits::default() });
-    let mut world = World::with(product(), hub::Settings { limits, ..settings() });
-    let pushes: Vec<_> = (0..3).map(|_| world.push_to(Target::Product, |_| {}).0).collect();
-    let (_, reply) = world.push_to(Target::Product, |_| {});
+    let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
+    let pushes: Vec<_> = (0..3).map(|_| world.push_to(PushTarget::Product, |_| {}).0).collect();
+    let (_, reply) = world.push_to(PushTarget::Product, |_| {});
     assert_eq!(world.answer(reply), Some(Answer::Busy), "all three are running");
     world.turn();
-    let (last, _) = world.push_to(Target::Product, |_| {});
+    let (last, _) = world.push_to(PushTarget::Product, |_| {});
     world.turn();
     assert_eq!(world.command(Command::PushCounts(pushes[0])), Answer::Counts(None));
     assert_eq!(world.counts(pushes[1]).matched + world.counts(last).matched, 0);
@@ -194,7 +194,7 @@ fn only_so_many_jobs_are_remembered() {
 #[test]
 fn receipts_tell_each_end() {
     let (mut world, seats) = crowd(2);
-    let (push, _) = world.push_to(Target::Product, |order| {
+    let (push, _) = world.push_to(PushTarget::Product, |order| {
         (order.receipts, order.time_to_live_s) = (true, 0);
     });
     world.turn();
@@ -229,18 +229,18 @@ fn new_terms_reach_those_online() {
 fn a_dropped_product_takes_its_devices_along() {
     let (mut world, seats) = crowd(100);
     world.close(&seats[0]);
-    let mut bind = World::bind("tagged");
+    let mut bind = HubHarness::bind("tagged");
     bind.tags = Some(vec![tag("t")]);
     world.seat_with(bind);
     let (first, reply) = world.push("d0", |order| order.receipts = true);
     assert_eq!(world.outcome(reply), Some(Outcome::Stored));
     let (_, waits) = world.push("d1", |order| order.wait_ms = 30_000);
-    let (walk, _) = world.push_to(Target::Product, |_| {});
+    let (scan, _) = world.push_to(PushTarget::Product, |_| {});
     world.hub.turn(world.now, &mut world.fx);
     world.deliveries();
     assert_eq!(world.command(Command::DropProduct(key())), Answer::Done(true));
     let conn = world.conn();
-    let Delivery::Refused(refused) = world.try_bind(conn, World::bind("d1")) else { panic!() };
+    let Delivery::Refused(refused) = world.try_bind(conn, HubHarness::bind("d1")) else { panic!() };
     assert_eq!(refused.why, Refusal::UnknownProduct);
     world.turn();
     let kicked = world.deliveries().into_iter().filter(
@@ -250,7 +250,7 @@ fn a_dropped_product_takes_its_devices_along() {
     let given_up = Outcome::Rejected(Rejection::Evicted);
     assert_eq!(world.outcome(waits), Some(given_up));
     assert!(world.receipts().contains(&(first, given_up)));
-    let counts = world.counts(walk);
+    let counts = world.counts(scan);
     assert_eq!((counts.running, counts.rejected), (false, counts.matched));
     assert_eq!(world.hub.status().devices, 0);
     world.pass_ms(1_000);
@@ -268,12 +268,12 @@ fn a_dropped_product_takes_its_devices_along() {
 
 #[test]
 fn what_finds_a_full_window_is_stored_at_once() {
-    let mut world = World::new();
-    let mut bind = World::bind("d");
+    let mut world = HubHarness::new();
+    let mut bind = HubHarness::bind("d");
     bind.inflight_max = 1;
     world.seat_with(bind);
-    let (first, _) = world.push_to(Target::Product, |_| {});
-    let (second, _) = world.push_to(Target::Product, |_| {});
+    let (first, _) = world.push_to(PushTarget::Product, |_| {});
+    let (second, _) = world.push_to(PushTarget::Product, |_| {});
     world.turn();
     let stored = [first, second].map(|push| world.counts(push).stored);
     assert_eq!((stored, world.pushes()), ([0, 1], vec![(first, false)]));

@@ -1,10 +1,10 @@
 //! Orders to tags and products: kept before they are answered, and never half done.
 
-use crate::world::{Seat, World, id, product, settings, tag};
-use hub::{OrderLetter, Settings};
+use crate::harness::{HubHarness, Seat, id, product, settings, tag};
+use hub::{OrderMessage, Settings};
 use model::id::{MessageId, ProductKey, ShardId};
 use model::limits::Limits;
-use model::ports::control::{Answer, Command, PushCounts, PushOrder, Target};
+use model::ports::control::{Answer, Command, PushCounts, PushOrder, PushTarget};
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::request::Delivery;
 use model::timeline::Space;
@@ -16,9 +16,9 @@ fn key() -> ProductKey {
 }
 
 /// Devices with the tag `t`, all of them away.
-fn away(world: &mut World, names: std::ops::Range<u32>) {
+fn away(world: &mut HubHarness, names: std::ops::Range<u32>) {
     for n in names {
-        let mut bind = World::bind(&format!("d{n}"));
+        let mut bind = HubHarness::bind(&format!("d{n}"));
         bind.tags = Some(vec![tag("t")]);
         let seat = world.seat_with(bind);
         world.close(&seat);
@@ -27,13 +27,13 @@ fn away(world: &mut World, names: std::ops::Range<u32>) {
 }
 
 /// How often the devices have it waiting, in all.
-fn waiting(world: &mut World, names: std::ops::Range<u32>) -> Vec<u32> {
+fn waiting(world: &mut HubHarness, names: std::ops::Range<u32>) -> Vec<u32> {
     let waiting = |n: u32| world.state(&format!("d{n}")).map_or(0, |state| state.waiting);
     names.map(waiting).collect()
 }
 
 /// Lets everything come to rest.
-fn rest(world: &mut World) {
+fn rest(world: &mut HubHarness) {
     for _ in 0..4 {
         world.turn();
         world.settle();
@@ -43,10 +43,10 @@ fn rest(world: &mut World) {
 
 #[test]
 fn an_order_is_kept_before_it_is_answered_and_goes_on_after_a_kill() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     away(&mut world, 0..10);
     world.keeps = false;
-    let (push, reply) = world.push_to(Target::Tag(tag("t")), |_| {});
+    let (push, reply) = world.push_to(PushTarget::Tag(tag("t")), |_| {});
     world.turn();
     assert_eq!(world.answer(reply), None, "nothing is kept yet");
     world.complete(Ok(()));
@@ -60,8 +60,8 @@ fn an_order_is_kept_before_it_is_answered_and_goes_on_after_a_kill() {
     world.hub.audit();
 }
 
-/// What is done while an order walks: some take it, some leave, some are new.
-fn bustle(world: &mut World, push: MessageId, seats: &[Seat]) {
+/// What is done while an order scans: some take it, some leave, some are new.
+fn bustle(world: &mut HubHarness, push: MessageId, seats: &[Seat]) {
     for _ in 0..2 {
         world.hub.turn(world.now, &mut world.fx);
         world.store();
@@ -83,15 +83,15 @@ fn bustle(world: &mut World, push: MessageId, seats: &[Seat]) {
 #[test]
 fn wherever_the_kill_comes_each_device_has_it_once_and_only_those_it_was_for() {
     let small = || {
-        let limits = Arc::new(Limits { fan_out_slice: 3, ..crate::world::limits() });
+        let limits = Arc::new(Limits { fan_out_slice: 3, ..crate::harness::limits() });
         Settings { limits, ..settings() }
     };
     // Four online of which two take it, six away. The log dies after so many calls.
     for kept in 0.. {
-        let mut world = World::with(product(), small());
+        let mut world = HubHarness::with(product(), small());
         let seats: Vec<_> = (0..4)
             .map(|n| {
-                let mut bind = World::bind(&format!("d{n}"));
+                let mut bind = HubHarness::bind(&format!("d{n}"));
                 bind.tags = Some(vec![tag("t")]);
                 world.seat_with(bind)
             })
@@ -101,7 +101,7 @@ fn wherever_the_kill_comes_each_device_has_it_once_and_only_those_it_was_for() {
         world.close(&late);
         world.settle();
         world.log.die_after(Some(kept));
-        let (push, reply) = world.push_to(Target::Tag(tag("t")), |_| {});
+        let (push, reply) = world.push_to(PushTarget::Tag(tag("t")), |_| {});
         bustle(&mut world, push, &seats);
         let (is_all, answer) = (!world.log.is_dead(), world.answer(reply));
         world.log.die_after(None);
@@ -130,9 +130,9 @@ fn wherever_the_kill_comes_each_device_has_it_once_and_only_those_it_was_for() {
 
 #[test]
 fn what_an_order_has_come_to_is_known_after_restarts() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     away(&mut world, 0..5);
-    let (push, _) = world.push_to(Target::Tag(tag("t")), |_| {});
+    let (push, _) = world.push_to(PushTarget::Tag(tag("t")), |_| {});
     rest(&mut world);
     let seat = world.seat("d0");
     world.ack(&seat, &[push]);
@@ -157,9 +157,9 @@ fn what_an_order_has_come_to_is_known_after_restarts() {
 
 #[test]
 fn an_end_that_was_noted_and_not_removed_is_counted_once() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     away(&mut world, 0..3);
-    let (push, _) = world.push_to(Target::Tag(tag("t")), |_| {});
+    let (push, _) = world.push_to(PushTarget::Tag(tag("t")), |_| {});
     rest(&mut world);
     let seat = world.seat("d0");
     world.keeps = false;
@@ -180,27 +180,27 @@ fn an_end_that_was_noted_and_not_removed_is_counted_once() {
 
 #[test]
 fn a_repeated_order_to_many_is_the_first_one_also_after_a_restart() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     away(&mut world, 0..4);
     let first = world.real_id();
     let named = move |order: &mut PushOrder| {
         order.id = MessageId(first.0 + order.id.0 - 1); // rising, and telling the time
         order.idempotency_key = Some("k".into());
     };
-    world.push_to(Target::Tag(tag("t")), named);
+    world.push_to(PushTarget::Tag(tag("t")), named);
     for restarts in [false, true] {
         rest(&mut world);
         if restarts {
             world.restart();
             rest(&mut world);
         }
-        let (_, reply) = world.push_to(Target::Tag(tag("t")), named);
+        let (_, reply) = world.push_to(PushTarget::Tag(tag("t")), named);
         assert!(matches!(world.answer(reply), Some(Answer::Pushed { id, .. }) if id == first));
         let other = |order: &mut PushOrder| {
             named(order);
             order.body = Box::from(*b"another");
         };
-        for (target, change) in [(Target::Product, false), (Target::Tag(tag("t")), true)] {
+        for (target, change) in [(PushTarget::Product, false), (PushTarget::Tag(tag("t")), true)] {
             let (_, reply) = match change {
                 true => world.push_to(target, other),
                 false => world.push_to(target, named),
@@ -215,8 +215,8 @@ fn a_repeated_order_to_many_is_the_first_one_also_after_a_restart() {
     let named = move |order: &mut PushOrder| {
         (order.id, order.idempotency_key) = (late, Some("l".into()));
     };
-    let (_, one) = world.push_to(Target::Product, named);
-    let (_, other) = world.push_to(Target::Product, named);
+    let (_, one) = world.push_to(PushTarget::Product, named);
+    let (_, other) = world.push_to(PushTarget::Product, named);
     world.complete(Ok(()));
     for reply in [one, other] {
         assert!(matches!(world.answer(reply), Some(Answer::Pushed { id, .. }) if id == late));
@@ -225,13 +225,13 @@ fn a_repeated_order_to_many_is_the_first_one_also_after_a_restart() {
 
 #[test]
 fn an_order_that_is_not_kept_is_not_carried_out() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     away(&mut world, 0..4);
     world.keeps = false;
     for (error, answer) in
         [(StoreError::Full, Answer::StoreFailed), (StoreError::Busy, Answer::Busy)]
     {
-        let (push, reply) = world.push_to(Target::Product, |_| {});
+        let (push, reply) = world.push_to(PushTarget::Product, |_| {});
         world.complete(Err(error));
         world.turn();
         assert_eq!(world.answer(reply), Some(answer));
@@ -242,8 +242,8 @@ fn an_order_that_is_not_kept_is_not_carried_out() {
 
 /// Two shards, each with its log.
 struct Pair {
-    worlds: [World; 2],
-    /// Letters are lost while this is set.
+    worlds: [HubHarness; 2],
+    /// Messages are lost while this is set.
     loses: bool,
 }
 
@@ -251,7 +251,7 @@ impl Pair {
     fn new() -> Pair {
         let worlds = [0, 1].map(|shard| {
             let settings = Settings { shard: ShardId(shard), shards: 2, ..settings() };
-            World::with(product(), settings)
+            HubHarness::with(product(), settings)
         });
         Pair { worlds, loses: false }
     }
@@ -267,11 +267,11 @@ impl Pair {
     }
 
     fn post(&mut self, from: usize) {
-        let letters: Vec<(ShardId, OrderLetter)> =
-            std::mem::take(&mut self.worlds[from].fx.letters);
-        for (to, letter) in letters.into_iter().filter(|_| !self.loses) {
+        let order_messages: Vec<(ShardId, OrderMessage)> =
+            std::mem::take(&mut self.worlds[from].fx.order_messages);
+        for (to, order_message) in order_messages.into_iter().filter(|_| !self.loses) {
             let world = &mut self.worlds[usize::from(to.0)];
-            world.hub.letter(world.now, ShardId(from as u16), letter, &mut world.fx);
+            world.hub.order_message(world.now, ShardId(from as u16), order_message, &mut world.fx);
             world.store();
         }
     }
@@ -285,18 +285,18 @@ impl Pair {
     }
 
     fn restart(&mut self) {
-        self.worlds.iter_mut().for_each(World::restart);
+        self.worlds.iter_mut().for_each(HubHarness::restart);
     }
 
     fn stored(&mut self, push: MessageId) -> Vec<(u64, bool)> {
-        let counts = |world: &mut World| world.counts(push);
+        let counts = |world: &mut HubHarness| world.counts(push);
         self.worlds.iter_mut().map(counts).map(|it| (it.stored, it.running)).collect()
     }
 }
 
 /// The shard that owns the order with this id.
 fn owner(push: MessageId) -> usize {
-    let order = crate::world::order(push, Target::Product);
+    let order = crate::harness::order(push, PushTarget::Product);
     usize::from(base::hash::home(hub::order_home(settings().home, &order), 2))
 }
 
@@ -311,7 +311,7 @@ fn every_shard_gets_an_order_whatever_is_lost_between_them() {
             let push = MessageId(1_000 + number);
             let owner = owner(push);
             *owners.entry(owner).or_default() += 1;
-            let order = crate::world::order(push, Target::Tag(tag("t")));
+            let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
             let reply = pair.worlds[owner].tell(Command::Push(order));
             assert_eq!(pair.worlds[owner].answer(reply), None, "the other one has not spoken");
             for _ in 0..kill {
@@ -349,9 +349,10 @@ fn an_order_that_is_over_elsewhere_is_not_walked_again_after_a_kill() {
     away(&mut pair.worlds[1], 5..12);
     let push = MessageId(1_000);
     let (owner, other) = (owner(push), 1 - owner(push));
-    let order = crate::world::order(push, Target::Product);
+    let order = crate::harness::order(push, PushTarget::Product);
     pair.worlds[owner].tell(Command::Push(order));
-    while !matches!(pair.worlds[owner].fx.letters.last(), Some((_, OrderLetter::Close(_)))) {
+    while !matches!(pair.worlds[owner].fx.order_messages.last(), Some((_, OrderMessage::Close(_))))
+    {
         pair.post(owner);
         pair.worlds[other].turn();
         pair.post(other);
@@ -361,8 +362,8 @@ fn an_order_that_is_over_elsewhere_is_not_walked_again_after_a_kill() {
     pair.restart();
     // The owner's word comes again, before the other one has walked on.
     let world = &mut pair.worlds[other];
-    let close = OrderLetter::Close(push);
-    world.hub.letter(world.now, ShardId(owner as u16), close, &mut world.fx);
+    let close = OrderMessage::Close(push);
+    world.hub.order_message(world.now, ShardId(owner as u16), close, &mut world.fx);
     world.store();
     world.hub.audit();
     pair.rest();
@@ -380,7 +381,7 @@ fn a_shard_whose_log_is_full_gets_the_order_later() {
     let push = MessageId(1_000);
     let (owner, other) = (owner(push), 1 - owner(push));
     pair.worlds[other].keeps = false;
-    let order = crate::world::order(push, Target::Product);
+    let order = crate::harness::order(push, PushTarget::Product);
     let reply = pair.worlds[owner].tell(Command::Push(order));
     pair.post(owner);
     pair.worlds[other].complete(Err(StoreError::Full));
@@ -396,11 +397,11 @@ fn a_shard_whose_log_is_full_gets_the_order_later() {
 
 #[test]
 fn a_push_for_now_or_never_is_over_for_those_it_had_not_reached() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     away(&mut world, 0..3);
     let here = world.seat("here");
     world.keeps = false;
-    let (push, _) = world.push_to(Target::Product, |order| order.time_to_live_s = 0);
+    let (push, _) = world.push_to(PushTarget::Product, |order| order.time_to_live_s = 0);
     world.complete(Ok(()));
     world.restart();
     world.keeps = true;

@@ -1,18 +1,18 @@
 //! Pushes that are published on a topic too.
 
-use crate::world::{World, id, product, settings};
-use model::ports::control::{Command, Target};
+use crate::harness::{HubHarness, id, product, settings};
+use model::ports::control::{Command, PushTarget};
 use model::product::Product;
 
-fn world() -> World {
-    World::with(Product { topic: Some("push/%p/%d".into()), ..product() }, settings())
+fn world() -> HubHarness {
+    HubHarness::with(Product { topic: Some("push/%p/%d".into()), ..product() }, settings())
 }
 
 #[test]
 fn a_push_to_a_list_is_published_for_each_device_known_or_not() {
     let mut world = world();
     world.seat("d");
-    let (push, _) = world.push_to(Target::Devices(vec![id("d"), id("stranger")]), |_| {});
+    let (push, _) = world.push_to(PushTarget::Devices(vec![id("d"), id("stranger")]), |_| {});
     let key = product().key;
     let wanted = [(format!("push/{key}/d"), push), (format!("push/{key}/stranger"), push)];
     assert_eq!(world.mirrors(), wanted);
@@ -23,7 +23,7 @@ fn a_fan_out_is_published_for_each_device_it_visits() {
     let mut world = world();
     world.seat("d");
     world.seat("e");
-    let (push, _) = world.push_to(Target::Product, |_| {});
+    let (push, _) = world.push_to(PushTarget::Product, |_| {});
     world.turn();
     let key = product().key;
     let mut mirrors = world.mirrors();
@@ -57,7 +57,7 @@ fn a_blocked_device_is_told_nothing_anywhere() {
 
 #[test]
 fn without_a_topic_nothing_is_published() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.seat("d");
     world.push("d", |_| {});
     assert_eq!(world.mirrors(), []);

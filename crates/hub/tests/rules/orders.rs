@@ -1,16 +1,16 @@
 //! What an order for a list of devices is answered.
 
+use crate::harness::{HubHarness, id, product, settings};
 use crate::log::Did;
-use crate::world::{World, id, product, settings};
 use model::event::Counter;
 use model::id::ProductKey;
-use model::ports::control::{Answer, Command, Target};
+use model::ports::control::{Answer, Command, PushTarget};
 use model::product::Product;
 use model::push::{Outcome, Rejection};
 
 #[test]
 fn an_acknowledged_push_is_delivered() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     let (push, reply) = world.push("d", |_| {});
     assert_eq!(world.pushes(), [(push, false)]);
@@ -23,7 +23,7 @@ fn an_acknowledged_push_is_delivered() {
 
 #[test]
 fn an_unacknowledged_push_is_stored_when_the_wait_is_over() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.seat("d");
     world.keeps = false;
     let (_, reply) = world.push("d", |_| {});
@@ -39,7 +39,7 @@ fn an_unacknowledged_push_is_stored_when_the_wait_is_over() {
 
 #[test]
 fn a_push_for_a_device_that_is_away_is_stored() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let (_, reply) = world.push("stranger", |_| {});
     assert_eq!((world.asked(), world.outcome(reply)), (1, None));
@@ -52,7 +52,7 @@ fn a_push_for_a_device_that_is_away_is_stored() {
 
 #[test]
 fn now_or_never_needs_the_device_at_once() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let now = |order: &mut model::ports::control::PushOrder| order.time_to_live_s = 0;
     let (_, reply) = world.push("stranger", now);
     assert_eq!(world.outcome(reply), Some(Outcome::Expired));
@@ -73,8 +73,8 @@ fn now_or_never_needs_the_device_at_once() {
 
 #[test]
 fn now_or_never_finds_a_full_window_closed() {
-    let mut world = World::new();
-    let mut bind = World::bind("d");
+    let mut world = HubHarness::new();
+    let mut bind = HubHarness::bind("d");
     bind.inflight_max = 1;
     world.seat_with(bind);
     world.give("d");
@@ -84,7 +84,7 @@ fn now_or_never_finds_a_full_window_closed() {
 
 #[test]
 fn now_or_never_without_a_wait_is_given_a_second() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     let (push, reply) = world.push("d", |order| {
         (order.time_to_live_s, order.wait_ms) = (0, 0);
@@ -96,7 +96,7 @@ fn now_or_never_without_a_wait_is_given_a_second() {
 
 #[test]
 fn an_order_that_does_not_wait_is_stored_at_once_though_the_device_is_there() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     let (push, reply) = world.push("d", |order| order.wait_ms = 0);
     assert_eq!(world.outcome(reply), Some(Outcome::Stored));
@@ -109,7 +109,7 @@ fn an_order_that_does_not_wait_is_stored_at_once_though_the_device_is_there() {
 
 #[test]
 fn each_device_of_a_list_has_its_own_outcome_once() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let (there, slow) = (world.seat("there"), world.seat("slow"));
     world.tell(Command::Block {
         product: ProductKey::parse("p").expect("a name"),
@@ -117,7 +117,7 @@ fn each_device_of_a_list_has_its_own_outcome_once() {
         blocked: true,
     });
     let names = ["there", "slow", "away", "blocked", "there", "away"];
-    let (push, reply) = world.push_to(Target::Devices(names.map(id).to_vec()), |_| {});
+    let (push, reply) = world.push_to(PushTarget::Devices(names.map(id).to_vec()), |_| {});
     world.ack(&there, &[push]);
     assert_eq!(world.outcomes(reply), None);
     world.pass_ms(1_200);
@@ -140,7 +140,7 @@ fn each_device_of_a_list_has_its_own_outcome_once() {
 
 #[test]
 fn a_close_while_the_answer_waits_stores_the_push() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     let (push, reply) = world.push("d", |order| order.wait_ms = 30_000);
     world.close(&seat);
@@ -153,7 +153,7 @@ fn a_close_while_the_answer_waits_stores_the_push() {
 
 #[test]
 fn a_take_over_while_the_answer_waits_does_not_lose_it() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.seat("d");
     let (push, reply) = world.push("d", |order| order.wait_ms = 30_000);
     let new = world.seat("d");
@@ -166,7 +166,7 @@ fn a_take_over_while_the_answer_waits_does_not_lose_it() {
 #[test]
 fn a_product_may_refuse_devices_that_never_bound() {
     let product = Product { store_for_unknown: false, ..product() };
-    let mut world = World::with(product, settings());
+    let mut world = HubHarness::with(product, settings());
     let (_, reply) = world.push("stranger", |_| {});
     assert_eq!(world.outcome(reply), Some(Outcome::Rejected(Rejection::UnknownDevice)));
     assert_eq!(world.hub.status().devices, 0);
@@ -178,7 +178,7 @@ fn a_product_may_refuse_devices_that_never_bound() {
 
 #[test]
 fn an_unknown_product_and_a_repeated_id_are_answered() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.seat("d");
     let (_, reply) = world.push("d", |order| {
         order.product = ProductKey::parse("q").expect("a name");
@@ -193,7 +193,7 @@ fn an_unknown_product_and_a_repeated_id_are_answered() {
 #[test]
 fn a_time_to_live_is_cut_to_the_products_longest() {
     let product = Product { time_to_live_max_s: 10, ..product() };
-    let mut world = World::with(product, settings());
+    let mut world = HubHarness::with(product, settings());
     world.give("d");
     world.pass_ms(45_000);
     assert_eq!(world.count(Counter::PushesExpired), 1);

@@ -1,24 +1,24 @@
 //! Questions, Reports and their quota, gauges.
 
-use crate::world::{World, id, product, settings, tag};
-use model::event::{Counter, What};
+use crate::harness::{HubHarness, id, product, settings, tag};
+use model::event::{Counter, DeviceWhat};
 use model::id::ProductKey;
 use model::ports::control::{Answer, Command, DeviceState};
 use model::product::Product;
 use model::request::{Delivery, Refusal, Request};
 
-fn page(world: &mut World, command: Command) -> (Vec<DeviceState>, Option<u64>) {
+fn page(world: &mut HubHarness, command: Command) -> (Vec<DeviceState>, Option<u64>) {
     match world.command(command) {
         Answer::Page { devices, next } => (devices, next),
         other => panic!("no page: {other:?}"),
     }
 }
 
-fn all(world: &mut World, online: Option<bool>, tag: Option<&str>, count: u32) -> Vec<String> {
+fn all(world: &mut HubHarness, online: Option<bool>, tag: Option<&str>, count: u32) -> Vec<String> {
     let (mut names, mut after) = (Vec::new(), None);
     for _ in 0..100 {
         let product = Some(ProductKey::parse("p").expect("a name"));
-        let tag = tag.map(crate::world::tag);
+        let tag = tag.map(crate::harness::tag);
         let (devices, next) = page(world, Command::List { product, online, tag, after, count });
         assert!(devices.len() <= count as usize);
         names.extend(devices.into_iter().map(|state| state.device.to_string()));
@@ -33,10 +33,10 @@ fn all(world: &mut World, online: Option<bool>, tag: Option<&str>, count: u32) -
 
 #[test]
 fn pages_show_every_device_once() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seats: Vec<_> = (10..30).map(|n| world.seat(&format!("d{n}"))).collect();
     world.close(&seats[3]);
-    let mut tagged = World::bind("tagged-with-a-long-name");
+    let mut tagged = HubHarness::bind("tagged-with-a-long-name");
     tagged.tags = Some(vec![tag("t")]);
     world.seat_with(tagged);
     let names = all(&mut world, None, None, 7);
@@ -53,8 +53,8 @@ fn pages_show_every_device_once() {
 
 #[test]
 fn a_state_says_what_is_known() {
-    let mut world = World::new();
-    let mut bind = World::bind("d");
+    let mut world = HubHarness::new();
+    let mut bind = HubHarness::bind("d");
     (bind.inflight_max, bind.tags) = (1, Some(vec![tag("t")]));
     let seat = world.seat_with(bind);
     world.give("d");
@@ -69,7 +69,7 @@ fn a_state_says_what_is_known() {
 
 #[test]
 fn names_of_an_unknown_product_are_answered() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let product = ProductKey::parse("q").expect("a name");
     for command in [
         Command::States { product: product.clone(), devices: vec![id("d")] },
@@ -86,7 +86,7 @@ fn names_of_an_unknown_product_are_answered() {
 
 #[test]
 fn a_report_is_told_and_taken() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     world.events();
     let body: Box<[u8]> = Box::from(*b"21.5");
@@ -94,15 +94,15 @@ fn a_report_is_told_and_taken() {
     world.ask(seat.conn, Request::Report { term, device, seq, body: body.clone() });
     assert_eq!(world.deliveries(), [(seat.conn, Delivery::ReportTaken { term, seq })]);
     let events = world.events();
-    assert_eq!(events[0].what, What::Report { seq, body });
+    assert_eq!(events[0].what, DeviceWhat::Report { seq, body });
     assert_eq!((events[0].epoch, &events[0].device), (seat.bound.epoch, &id("d")));
 }
 
 #[test]
 fn reports_over_quota_are_refused_until_time_has_passed() {
-    let mut world = World::with(Product { reports_per_s: 2, ..product() }, settings());
+    let mut world = HubHarness::with(Product { reports_per_s: 2, ..product() }, settings());
     let seat = world.seat("d");
-    let taken = |world: &mut World, count: u32| {
+    let taken = |world: &mut HubHarness, count: u32| {
         for seq in 0..count {
             let (device, body) = (seat.device, Box::default());
             world.ask(seat.conn, Request::Report { term: 0, device, seq, body });
@@ -125,7 +125,7 @@ fn reports_over_quota_are_refused_until_time_has_passed() {
 
 #[test]
 fn reports_are_taken_when_nobody_listens() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.fx.events_wanted = false;
     let seat = world.seat("d");
     let (term, seq) = (0, 1);
@@ -137,7 +137,7 @@ fn reports_are_taken_when_nobody_listens() {
 
 #[test]
 fn gauges_count_devices_and_pushes() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("a");
     world.seat("b");
     world.give("c");

@@ -1,11 +1,11 @@
 //! The queue of a device: collapse, bounds, floods. And every limit exactly at it, and one beyond.
 
+use crate::harness::{HubHarness, SECRET, id, product, settings, tag};
 use crate::log::Did;
-use crate::world::{SECRET, World, id, product, settings, tag};
 use model::event::Counter;
 use model::id::{DeviceId, MessageId, ProductKey};
 use model::limits::Limits;
-use model::ports::control::{Answer, Command, PushOrder, Target};
+use model::ports::control::{Answer, Command, PushOrder, PushTarget};
 use model::ports::log::{APPEND_TIMELINES_MAX, Call, Write};
 use model::pressure::Pressure;
 use model::product::{Product, Secret};
@@ -13,16 +13,16 @@ use model::push::{Outcome, Priority, Rejection};
 use model::request::{Delivery, Refusal};
 use std::sync::Arc;
 
-fn bounded(count_max: u32, bytes_max: u32) -> World {
+fn bounded(count_max: u32, bytes_max: u32) -> HubHarness {
     let product =
         Product { offline_count_max: count_max, offline_bytes_max: bytes_max, ..product() };
     let product = Product { inflight_max: 1_000, ..product };
-    World::with(product, settings())
+    HubHarness::with(product, settings())
 }
 
-fn waiting(world: &mut World, name: &str) -> Vec<MessageId> {
+fn waiting(world: &mut HubHarness, name: &str) -> Vec<MessageId> {
     world.deliveries();
-    let mut bind = World::bind(name);
+    let mut bind = HubHarness::bind(name);
     bind.inflight_max = 1_000;
     let seat = world.seat_with(bind);
     let ids: Vec<_> = world.pushes().into_iter().map(|(id, _)| id).collect();
@@ -30,7 +30,7 @@ fn waiting(world: &mut World, name: &str) -> Vec<MessageId> {
     ids
 }
 
-fn collapse(world: &mut World, name: &str, key: &str) -> MessageId {
+fn collapse(world: &mut HubHarness, name: &str, key: &str) -> MessageId {
     let change = |order: &mut model::ports::control::PushOrder| {
         (order.collapse, order.receipts) = (Some(key.into()), true);
     };
@@ -39,7 +39,7 @@ fn collapse(world: &mut World, name: &str, key: &str) -> MessageId {
 
 #[test]
 fn a_collapse_key_replaces_what_waits() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let old = collapse(&mut world, "d", "k");
     let other = collapse(&mut world, "d", "l");
     let new = collapse(&mut world, "d", "k");
@@ -51,7 +51,7 @@ fn a_collapse_key_replaces_what_waits() {
 
 #[test]
 fn a_collapse_key_replaces_what_is_on_its_way() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     let old = collapse(&mut world, "d", "k");
     let new = collapse(&mut world, "d", "k");
@@ -112,7 +112,7 @@ fn what_is_refused_collapses_nothing() {
 #[test]
 fn all_devices_together_are_bounded() {
     let mut world =
-        World::with(product(), hub::Settings { offline_bytes_max: 1_000, ..settings() });
+        HubHarness::with(product(), hub::Settings { offline_bytes_max: 1_000, ..settings() });
     let outcomes: Vec<_> = (0..20)
         .map(|n| {
             let (_, reply) = world.push(&format!("d{n}"), |_| {});
@@ -158,7 +158,7 @@ fn a_hundred_thousand_pushes_to_one_device_that_is_away() {
 #[test]
 fn what_is_refused_for_want_of_memory_is_counted_as_that() {
     for (level, refused) in [(Pressure::Qos0, 0), (Pressure::Stores, 1)] {
-        let mut world = World::with(product(), settings());
+        let mut world = HubHarness::with(product(), settings());
         let seat = world.seat("here");
         world.hub.press(level);
         let (_, reply) = world.push("away", |_| {});
@@ -183,9 +183,9 @@ fn weighing(bytes: usize) -> impl Fn(&mut PushOrder) {
 fn tags_a_device() {
     let tags = |count: u16| (0..count).map(|n| tag(&format!("t{n}"))).collect::<Vec<_>>();
     let max = Limits::default().tags_a_device_max;
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     for (count, fits) in [(max, true), (max + 1, false)] {
-        let mut bind = World::bind("d");
+        let mut bind = HubHarness::bind("d");
         bind.tags = Some(tags(count));
         let conn = world.conn();
         match world.try_bind(conn, bind) {
@@ -202,12 +202,12 @@ fn tags_a_device() {
 
 #[test]
 fn bytes_that_wait_on_a_shard_and_for_a_device() {
-    let stored = |world: &mut World, name: &str, bytes: usize| {
+    let stored = |world: &mut HubHarness, name: &str, bytes: usize| {
         let (_, reply) = world.push(name, weighing(bytes));
         world.outcome(reply).expect("an answer at once")
     };
     let weight = {
-        let mut world = World::new();
+        let mut world = HubHarness::new();
         stored(&mut world, "d", 100);
         world.hub.status().waiting_bytes
     };
@@ -215,7 +215,7 @@ fn bytes_that_wait_on_a_shard_and_for_a_device() {
         [(2 * weight, Outcome::Stored), (2 * weight - 1, Outcome::Rejected(Rejection::StoreFull))]
     {
         let mut world =
-            World::with(product(), hub::Settings { offline_bytes_max: room, ..settings() });
+            HubHarness::with(product(), hub::Settings { offline_bytes_max: room, ..settings() });
         let both = ["d", "e"].map(|name| stored(&mut world, name, 100));
         assert_eq!(both, [Outcome::Stored, second], "{room}");
     }
@@ -226,7 +226,7 @@ fn bytes_that_wait_on_a_shard_and_for_a_device() {
         (2 * weight, Outcome::Stored, 2),
     ] {
         let product = Product { offline_bytes_max: room as u32, ..product() };
-        let mut world = World::with(product, settings());
+        let mut world = HubHarness::with(product, settings());
         let both = [0, 1].map(|_| stored(&mut world, "d", 100));
         assert_eq!((both, world.hub.status().waiting), ([first, first], left), "{room}");
     }
@@ -238,7 +238,7 @@ fn pushes_that_wait_for_a_device_whatever_its_product_says() {
     for (said, kept) in [(2, 2), (hard + 1, u64::from(hard))] {
         let product = Product { offline_count_max: said, offline_bytes_max: u32::MAX, ..product() };
         let mut world =
-            World::with(product, hub::Settings { offline_bytes_max: 1 << 40, ..settings() });
+            HubHarness::with(product, hub::Settings { offline_bytes_max: 1 << 40, ..settings() });
         (0..=kept).for_each(|_| _ = world.give("d"));
         assert_eq!(world.hub.status().waiting, kept);
     }
@@ -246,7 +246,7 @@ fn pushes_that_wait_for_a_device_whatever_its_product_says() {
 
 #[test]
 fn an_answer_waits_a_minute_at_most() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.seat("d");
     let (_, reply) = world.push("d", |order| order.wait_ms = u32::MAX);
     world.pass_ms(59_900);
@@ -257,7 +257,7 @@ fn an_answer_waits_a_minute_at_most() {
 
 #[test]
 fn products() {
-    let mut world = World::new(); // one is there
+    let mut world = HubHarness::new(); // one is there
     let product = |n: u32| Product::new(key(&format!("p{n}")), n);
     assert!((1..4_096).all(|n| world.hub.install(Arc::new(product(n)))));
     assert!(!world.hub.install(Arc::new(product(4_096))));
@@ -267,7 +267,7 @@ fn products() {
 
 #[test]
 fn secrets_of_a_product_come_back() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let secrets = (0..8).map(|key_id| Secret { key_id, bytes: SECRET.into() }).collect();
     let many = Product { secrets, ..Product::new(key("many"), 3) };
     world.tell(Command::PutProduct(Box::new(many.clone())));
@@ -277,8 +277,8 @@ fn secrets_of_a_product_come_back() {
 }
 
 #[test]
-fn walks_that_wait() {
-    let mut world = World::new();
+fn scans_that_wait() {
+    let mut world = HubHarness::new();
     let mut configure = || world.command(Command::Configure { product: key("p") });
     assert!((0..1_024).all(|_| configure() == Answer::Done(true)));
     assert_eq!(configure(), Answer::Busy);
@@ -286,7 +286,7 @@ fn walks_that_wait() {
 
 #[test]
 fn a_page_of_devices() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     (0..1_001).for_each(|n| _ = world.give(&format!("d{n}")));
     for (count, came) in [(0, 1), (1_000, 1_000), (1_001, 1_000), (u32::MAX, 1_000)] {
         let (product, online, tag, after) = (Some(key("p")), None, None, None);
@@ -300,7 +300,7 @@ fn a_page_of_devices() {
 
 #[test]
 fn a_window_is_no_larger_than_the_hub_can_bear() {
-    let mut world = World::with(Product { inflight_max: 5_000, ..product() }, settings());
+    let mut world = HubHarness::with(Product { inflight_max: 5_000, ..product() }, settings());
     assert_eq!(world.seat("d").bound.inflight_max, 1_024);
 }
 
@@ -308,17 +308,17 @@ fn a_window_is_no_larger_than_the_hub_can_bear() {
 fn devices_of_one_call_to_the_log_and_of_an_order_with_a_key() {
     let devices =
         |count: usize| (0..count).map(|n| id(&format!("d{n}"))).collect::<Vec<DeviceId>>();
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     // The row of a device that is not known would come between.
     (0..=APPEND_TIMELINES_MAX).for_each(|n| _ = world.give(&format!("d{n}")));
     world.keeps = false;
-    world.push_to(Target::Devices(devices(APPEND_TIMELINES_MAX + 1)), |_| {});
+    world.push_to(PushTarget::Devices(devices(APPEND_TIMELINES_MAX + 1)), |_| {});
     let calls = world.fx.calls.iter().filter_map(|(_, call)| match call {
         Call::Write(Write::Append(append)) => Some(append.to.len()),
         _ => None,
     });
     assert_eq!(calls.collect::<Vec<_>>(), [APPEND_TIMELINES_MAX, 1]);
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     for (count, outcome) in [
         (APPEND_TIMELINES_MAX, Outcome::Stored),
         (APPEND_TIMELINES_MAX + 1, Outcome::Rejected(Rejection::TooLarge)),
@@ -327,7 +327,7 @@ fn devices_of_one_call_to_the_log_and_of_an_order_with_a_key() {
         let key = |order: &mut PushOrder| {
             (order.id, order.idempotency_key) = (real, Some(count.to_string().into()));
         };
-        let (_, reply) = world.push_to(Target::Devices(devices(count)), key);
+        let (_, reply) = world.push_to(PushTarget::Devices(devices(count)), key);
         let outcomes = world.outcomes(reply).expect("an answer at once");
         assert_eq!(
             (outcomes.len(), outcomes[0].1, outcomes[count - 1].1),
@@ -338,11 +338,11 @@ fn devices_of_one_call_to_the_log_and_of_an_order_with_a_key() {
 
 #[test]
 fn orders_that_are_over_are_remembered_so_long() {
-    let limits = Arc::new(Limits { job_age_s_max: 100, ..crate::world::limits() });
-    let mut world = World::with(product(), hub::Settings { limits, ..settings() });
-    let (push, _) = world.push_to(Target::Product, |_| {});
+    let limits = Arc::new(Limits { job_age_s_max: 100, ..crate::harness::limits() });
+    let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
+    let (push, _) = world.push_to(PushTarget::Product, |_| {});
     world.turn();
-    let counts = |world: &mut World| match world.command(Command::PushCounts(push)) {
+    let counts = |world: &mut HubHarness| match world.command(Command::PushCounts(push)) {
         Answer::Counts(counts) => counts,
         other => panic!("{other:?}"),
     };

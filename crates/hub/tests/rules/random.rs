@@ -1,11 +1,11 @@
 //! Thousands of operations in any order: the invariants hold after each of them, every order is
 //! answered once with one outcome a device, and nothing is left when all is over.
 
-use crate::world::{Seat, World, id, product, settings, tag};
+use crate::harness::{HubHarness, Seat, id, product, settings, tag};
 use base::prng::Prng;
-use model::event::{Counter, Counters, What};
+use model::event::{Counter, Counters, DeviceWhat};
 use model::id::{DeviceId, MessageId, ProductKey};
-use model::ports::control::{Answer, Command, PushOrder, Target};
+use model::ports::control::{Answer, Command, PushOrder, PushTarget};
 use model::ports::log::{StoreError, Table};
 use model::product::Product;
 use model::push::{Outcome, Priority};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const DEVICES: u64 = 12;
 
 struct Play {
-    world: World,
+    world: HubHarness,
     rng: Prng,
     /// Devices by name: the seat they had last.
     seats: BTreeMap<String, Seat>,
@@ -42,7 +42,7 @@ struct Play {
 impl Play {
     fn new(seed: u64) -> Play {
         let product = Product { offline_count_max: 6, inflight_max: 3, ..product() };
-        let mut world = World::with(product, settings());
+        let mut world = HubHarness::with(product, settings());
         world.keeps = false;
         Play {
             world,
@@ -104,7 +104,7 @@ impl Play {
 
     fn bind(&mut self) {
         let name = self.name();
-        let mut bind = World::bind(&name);
+        let mut bind = HubHarness::bind(&name);
         bind.inflight_max = self.rng.below(5) as u16;
         bind.pulls = self.rng.one_in(3);
         bind.tags = self.rng.one_in(3).then(|| vec![tag("t1")]);
@@ -144,18 +144,18 @@ impl Play {
         };
         match self.rng.below(6) {
             0 => {
-                let (push, reply) = self.world.push_to(Target::Product, change);
+                let (push, reply) = self.world.push_to(PushTarget::Product, change);
                 self.many.insert(reply, push);
             }
             1 => {
-                let (push, reply) = self.world.push_to(Target::Tag(tag("t1")), change);
+                let (push, reply) = self.world.push_to(PushTarget::Tag(tag("t1")), change);
                 self.many.insert(reply, push);
             }
             _ => {
                 let count = 1 + self.rng.below(4);
                 let devices: Vec<_> = (0..count).map(|_| id(&self.name())).collect();
                 let open = devices.iter().cloned().collect();
-                let (push, reply) = self.world.push_to(Target::Devices(devices), change);
+                let (push, reply) = self.world.push_to(PushTarget::Devices(devices), change);
                 self.ends.insert(reply, (push, self.world.now.unix_s() + time_to_live_s));
                 self.lists.insert(reply, open);
             }
@@ -171,7 +171,7 @@ impl Play {
             (order.id, order.time_to_live_s, order.receipts) = (message, time_to_live_s, true);
             order.idempotency_key = Some(format!("order-{key}").into());
         };
-        let target = Target::Devices(devices.iter().cloned().collect());
+        let target = PushTarget::Devices(devices.iter().cloned().collect());
         let reply = self.world.push_to(target, change).1;
         self.ends.insert(reply, (message, self.world.now.unix_s() + time_to_live_s));
         self.lists.insert(reply, devices);
@@ -280,7 +280,7 @@ impl Play {
             assert!(open.is_empty(), "no outcome for {open:?}");
         }
         for event in self.world.events() {
-            if let What::Pushed { id, .. } = event.what {
+            if let DeviceWhat::Pushed { id, .. } = event.what {
                 self.over.insert((event.device, id));
             }
         }

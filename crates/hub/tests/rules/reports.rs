@@ -1,8 +1,8 @@
 //! Reports that webhooks want are on stable storage before they are taken.
 
-use crate::world::{Seat, World, product, settings};
+use crate::harness::{HubHarness, Seat, product, settings};
 use hub::{ReportHook, decode_event};
-use model::event::{Counter, What};
+use model::event::{Counter, DeviceWhat};
 use model::id::ProductKey;
 use model::ports::log::StoreError;
 use model::product::Product;
@@ -13,7 +13,7 @@ fn hook(name: &str) -> TimelineId {
     TimelineId::of(Space::Reports, settings().home, &[name.as_bytes()])
 }
 
-fn hooked() -> World {
+fn hooked() -> HubHarness {
     let other = ProductKey::parse("q").expect("a name");
     let report_hooks = vec![
         ReportHook { product: None, timeline: hook("all") },
@@ -21,12 +21,12 @@ fn hooked() -> World {
         ReportHook { product: Some(other), timeline: hook("q") },
     ];
     let product = Product { reports_per_s: 1_000, ..product() };
-    let mut world = World::with(product, hub::Settings { report_hooks, ..settings() });
+    let mut world = HubHarness::with(product, hub::Settings { report_hooks, ..settings() });
     world.keeps = false;
     world
 }
 
-fn report(world: &mut World, seat: &Seat, seq: u32) {
+fn report(world: &mut HubHarness, seat: &Seat, seq: u32) {
     let body = Box::from(*b"21.5");
     world.ask(seat.conn, Request::Report { term: 0, device: seat.device, seq, body });
 }
@@ -45,7 +45,7 @@ fn a_report_is_taken_when_it_is_stored_for_those_who_want_it() {
     assert_eq!(world.deliveries(), [(seat.conn, Delivery::ReportTaken { term: 0, seq: 5 })]);
     let events = world.events();
     assert_eq!(events.len(), 1, "whoever listens hears of it too");
-    assert_eq!(events[0].what, What::Report { seq: 5, body: Box::from(*b"21.5") });
+    assert_eq!(events[0].what, DeviceWhat::Report { seq: 5, body: Box::from(*b"21.5") });
     assert_eq!(world.log.messages(hook("q")).len(), 0);
     for name in ["all", "p"] {
         let messages = world.log.messages(hook(name));

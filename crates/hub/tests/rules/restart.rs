@@ -1,6 +1,6 @@
 //! What the log kept becomes the hub's memory again.
 
-use crate::world::{World, id, product, settings, tag};
+use crate::harness::{HubHarness, id, product, settings, tag};
 use base::hash::HashKey;
 use hub::{home_of, home_parts, timeline_of};
 use model::close::CloseReason;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 #[test]
 fn what_waits_waits_again_in_its_order() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let (a, b) = (world.give("d"), world.give("d"));
     let (high, _) = world.push("d", |order| order.priority = Priority::High);
     let before = world.hub.status();
@@ -35,7 +35,7 @@ fn what_waits_waits_again_in_its_order() {
 
 #[test]
 fn rules_hold_for_what_was_restored() {
-    let mut world = World::with(Product { offline_count_max: 2, ..product() }, settings());
+    let mut world = HubHarness::with(Product { offline_count_max: 2, ..product() }, settings());
     let key = |order: &mut PushOrder| order.collapse = Some("k".into());
     world.push("d", key);
     world.restart();
@@ -55,7 +55,7 @@ fn rules_hold_for_what_was_restored() {
 
 #[test]
 fn what_replaces_a_stored_push_is_stored_itself_whoever_waits_for_its_acknowledgement() {
-    let mut world = World::with(Product { offline_count_max: 1, ..product() }, settings());
+    let mut world = HubHarness::with(Product { offline_count_max: 1, ..product() }, settings());
     let key = |order: &mut PushOrder| order.collapse = Some("k".into());
     world.push("d", key);
     world.seat("d");
@@ -70,7 +70,7 @@ fn what_replaces_a_stored_push_is_stored_itself_whoever_waits_for_its_acknowledg
 
 #[test]
 fn what_was_replaced_stays_replaced_when_a_kill_comes_between() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let key = |order: &mut PushOrder| order.collapse = Some("k".into());
     world.push("d", key);
     world.keeps = false;
@@ -91,7 +91,7 @@ fn what_was_replaced_stays_replaced_when_a_kill_comes_between() {
 
 #[test]
 fn what_expired_meanwhile_is_cleaned_up() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.push("d", |order| order.time_to_live_s = 5);
     let kept = world.give("d");
     world.now.wall_ms += 10_000;
@@ -103,7 +103,7 @@ fn what_expired_meanwhile_is_cleaned_up() {
 
 #[test]
 fn a_push_without_its_completion_is_there_once_or_not_at_all() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     world.give("d");
     world.restart();
@@ -118,7 +118,7 @@ fn a_push_without_its_completion_is_there_once_or_not_at_all() {
 
 #[test]
 fn a_push_that_stands_in_the_log_twice_waits_once() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let (push, next) = (world.give("d"), world.give("d"));
     let timeline = timeline_of(settings().home, "p", "d");
     let message = world.log.messages(timeline).swap_remove(0);
@@ -134,7 +134,7 @@ fn a_push_that_stands_in_the_log_twice_waits_once() {
 
 #[test]
 fn an_end_that_was_not_told_is_a_push_sent_again() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let push = world.give("d");
     let seat = world.seat("d");
@@ -148,8 +148,8 @@ fn an_end_that_was_not_told_is_a_push_sent_again() {
 
 #[test]
 fn tags_blocks_and_the_last_session_are_remembered() {
-    let mut world = World::new();
-    let mut bind = World::bind("d");
+    let mut world = HubHarness::new();
+    let mut bind = HubHarness::bind("d");
     bind.tags = Some(vec![tag("a"), tag("b")]);
     let seat = world.seat_with(bind);
     world.seat("online");
@@ -171,9 +171,11 @@ fn tags_blocks_and_the_last_session_are_remembered() {
     assert_eq!((online.protocol, online.epoch > 0), ("miop7", true));
     assert_eq!((before[1].blocked, before[2].tags.clone()), (true, tags));
     let conn = world.conn();
-    let Delivery::Refused(refused) = world.try_bind(conn, World::bind("bad")) else { panic!() };
+    let Delivery::Refused(refused) = world.try_bind(conn, HubHarness::bind("bad")) else {
+        panic!()
+    };
     assert_eq!(refused.why, Refusal::DeviceBlocked);
-    let (push, _) = world.push_to(model::ports::control::Target::Tag(tag("a")), |_| {});
+    let (push, _) = world.push_to(model::ports::control::PushTarget::Tag(tag("a")), |_| {});
     world.turn();
     assert_eq!(world.counts(push).matched, 1);
     world.hub.audit();
@@ -182,7 +184,7 @@ fn tags_blocks_and_the_last_session_are_remembered() {
 #[test]
 fn a_device_that_was_bound_once_is_known_for_good() {
     let unknown = Outcome::Rejected(Rejection::UnknownDevice);
-    let mut world = World::with(Product { store_for_unknown: false, ..product() }, settings());
+    let mut world = HubHarness::with(Product { store_for_unknown: false, ..product() }, settings());
     world.seat("d");
     world.restart();
     let (_, reply) = world.push("d", |_| {});
@@ -193,17 +195,17 @@ fn a_device_that_was_bound_once_is_known_for_good() {
 
 #[test]
 fn a_session_goes_on_over_a_restart() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     world.restart();
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     bind.resume = Some(Resume { token: seat.bound.token, epoch: seat.bound.epoch });
     assert!(world.seat_with(bind).bound.resumed);
 }
 
 #[test]
 fn epochs_rise_over_a_restart_though_the_clock_went_back() {
-    let (mut world, mut last) = (World::new(), 0);
+    let (mut world, mut last) = (HubHarness::new(), 0);
     for round in 0..20 {
         let epoch = world.seat("d").bound.epoch;
         assert!(epoch > last, "round {round}");
@@ -221,11 +223,11 @@ fn epochs_rise_over_a_restart_though_the_clock_went_back() {
 
 #[test]
 fn no_epoch_is_given_above_the_stored_bound() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.crash();
     let conn = world.conn();
     world.keeps = false;
-    let Delivery::Refused(refused) = world.try_bind(conn, World::bind("d")) else { panic!() };
+    let Delivery::Refused(refused) = world.try_bind(conn, HubHarness::bind("d")) else { panic!() };
     assert_eq!(refused.why, Refusal::Busy);
     assert!((200..=1_200).contains(&refused.retry_after_ms));
     world.complete(Ok(()));
@@ -250,7 +252,7 @@ fn no_epoch_is_given_above_the_stored_bound() {
 
 #[test]
 fn what_belongs_to_a_product_that_was_dropped_is_cleaned_up() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let q = ProductKey::parse("q").expect("a name");
     let other = Product { key: q.clone(), ..product() };
     world.tell(Command::PutProduct(Box::new(other)));
@@ -260,7 +262,7 @@ fn what_belongs_to_a_product_that_was_dropped_is_cleaned_up() {
     world.keeps = false;
     world.tell(Command::DropProduct(q));
     world.complete(Ok(()));
-    world.restart(); // before the walk over its devices began
+    world.restart(); // before the scan over its devices began
     assert_eq!((world.log.rows(Table::Devices), world.hub.status().devices), (2, 1));
     world.turn();
     world.settle();
@@ -276,7 +278,7 @@ fn what_belongs_to_a_product_that_was_dropped_is_cleaned_up() {
 
 #[test]
 fn a_product_that_is_not_configured_this_time_finds_its_pushes_the_next() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let kept = world.give("d");
     let usual = product();
     world.change(|_, product| product.key = ProductKey::parse("typo").expect("a name"));
@@ -293,7 +295,7 @@ fn a_product_that_is_not_configured_this_time_finds_its_pushes_the_next() {
 
 #[test]
 fn of_the_api_and_the_configuration_the_one_holds_that_spoke_last() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let made = Product::new(ProductKey::parse("q").expect("a name"), 9);
     world.tell(Command::PutProduct(Box::new(made.clone())));
     world.tell(Command::PutProduct(Box::new(Product { app_id: 99, ..product() })));
@@ -321,7 +323,7 @@ fn of_the_api_and_the_configuration_the_one_holds_that_spoke_last() {
 
 #[test]
 fn what_cannot_be_taken_in_stays_in_the_log() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let kept = [world.give("a"), world.give("b")];
     world.change(|settings, _| settings.devices_max = 1);
     assert_eq!(world.crash(), 2, "a row and a push");
@@ -337,11 +339,11 @@ fn what_cannot_be_taken_in_stays_in_the_log() {
 
 #[test]
 fn pushes_of_nobody_are_removed_unless_a_row_could_not_be_read() {
-    let put = |world: &mut World, key: &[u8], value: &[u8]| {
+    let put = |world: &mut HubHarness, key: &[u8], value: &[u8]| {
         let (table, key, value) = (Table::Devices, key.into(), value.into());
         assert!(world.log.answer(&Call::Write(Write::Put { table, key, value })).is_ok());
     };
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.give("d");
     put(&mut world, b"not a name", b"");
     let key = b"p\xffd".to_vec().into();
@@ -368,7 +370,7 @@ fn pushes_of_nobody_are_removed_unless_a_row_could_not_be_read() {
 #[test]
 fn everything_restored_has_a_home() {
     let home = HashKey::new(21, 22);
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.tell(Command::PutProduct(Box::new(Product { app_id: 99, ..product() })));
     world.give("d");
     let expected = Some(home_parts(home, &product().key, &id("d")));

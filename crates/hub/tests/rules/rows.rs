@@ -1,9 +1,9 @@
 //! Which changes of a device are written when, and who waits for it.
 
+use crate::harness::{HubHarness, id, product, settings, tag};
 use crate::log::Did;
-use crate::world::{World, id, product, settings, tag};
 use model::limits::Limits;
-use model::ports::control::{Answer, Command, Target};
+use model::ports::control::{Answer, Command, PushTarget};
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::push::{Outcome, Rejection};
 use model::timeline::Space;
@@ -18,20 +18,20 @@ fn block(name: &str, blocked: bool) -> Command {
     Command::Block { product: product().key, device: id(name), blocked }
 }
 
-fn rows_asked(world: &World) -> usize {
+fn rows_asked(world: &HubHarness) -> usize {
     let is_row =
         |call: &Call| matches!(call, Call::Write(Write::Put { table: Table::Devices, .. }));
     world.fx.calls.iter().filter(|(_, call)| is_row(call)).count()
 }
 
-fn tags(world: &mut World, name: &str) -> Vec<String> {
+fn tags(world: &mut HubHarness, name: &str) -> Vec<String> {
     let state = world.state(name);
     state.map_or(Vec::new(), |state| state.tags.iter().map(ToString::to_string).collect())
 }
 
 #[test]
 fn a_first_bind_is_written_at_once_and_later_ones_by_the_sweep() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     world.settle();
     let seat = world.seat("d");
@@ -54,10 +54,10 @@ fn a_first_bind_is_written_at_once_and_later_ones_by_the_sweep() {
 
 #[test]
 fn tags_of_a_bind_are_written_at_once() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.seat("d");
     world.keeps = false;
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     bind.tags = Some(vec![tag("t")]);
     world.seat_with(bind.clone());
     assert_eq!(rows_asked(&world), 1);
@@ -70,7 +70,7 @@ fn tags_of_a_bind_are_written_at_once() {
 
 #[test]
 fn tags_of_the_api_are_answered_when_they_are_stored() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let reply = world.tell(set_tags("d", &["a"]));
     assert_eq!((world.answer(reply), tags(&mut world, "d")), (None, vec![]));
@@ -94,7 +94,7 @@ fn tags_of_the_api_are_answered_when_they_are_stored() {
 
 #[test]
 fn orders_that_overlap_do_not_undo_each_other() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     world.tell(block("d", true));
     world.tell(set_tags("d", &["a"]));
@@ -118,7 +118,7 @@ fn orders_that_overlap_do_not_undo_each_other() {
 
 #[test]
 fn a_refused_order_does_not_stay_in_a_later_row() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let blocked = world.tell(block("d", true));
     world.tell(set_tags("d", &["a"]));
@@ -139,7 +139,7 @@ fn a_refused_order_does_not_stay_in_a_later_row() {
 
 #[test]
 fn a_push_for_a_device_that_never_bound_makes_its_row_first() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     world.give("d");
     let calls: Vec<_> = world.fx.calls.iter().map(|(_, call)| call).collect();
@@ -154,7 +154,7 @@ fn a_push_for_a_device_that_never_bound_makes_its_row_first() {
 #[test]
 fn a_forgotten_device_loses_its_row() {
     let limits = Arc::new(Limits { forget_after_s: 100, ..Limits::default() });
-    let mut world = World::with(product(), hub::Settings { limits, ..settings() });
+    let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
     let seat = world.seat("d");
     world.seat("online");
     world.close(&seat);
@@ -170,7 +170,7 @@ fn a_forgotten_device_loses_its_row() {
 fn a_row_that_could_not_be_deleted_is_deleted_later_unless_its_device_is_back() {
     for back in [false, true] {
         let limits = Arc::new(Limits { forget_after_s: 100, ..Limits::default() });
-        let mut world = World::with(product(), hub::Settings { limits, ..settings() });
+        let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
         let seat = world.seat("d");
         world.close(&seat);
         world.keeps = false;
@@ -193,7 +193,7 @@ fn a_row_that_could_not_be_deleted_is_deleted_later_unless_its_device_is_back() 
 
 #[test]
 fn a_drain_writes_all_rows_in_slices() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seats: Vec<_> = (0..6_000).map(|n| world.seat(&format!("d{n}"))).collect();
     world.pass_ms(31_000);
     for _ in 0..100 {
@@ -223,7 +223,7 @@ fn a_drain_writes_all_rows_in_slices() {
 
 #[test]
 fn a_log_that_has_failed_is_not_asked_for_rows() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     world.keeps = false;
     world.give("d");
@@ -242,7 +242,7 @@ fn a_log_that_has_failed_is_not_asked_for_rows() {
 
 #[test]
 fn a_dropped_product_takes_rows_and_pushes_along() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     for n in 0..100 {
         world.give(&format!("d{n}"));
     }
@@ -253,10 +253,10 @@ fn a_dropped_product_takes_rows_and_pushes_along() {
     world.complete(Ok(()));
     assert_eq!(world.answer(reply), Some(Answer::Done(true)));
     assert!(world.outcome(late).is_some());
-    let (_, last) = world.push_to(Target::Product, |_| {});
+    let (_, last) = world.push_to(PushTarget::Product, |_| {});
     assert_eq!(world.answer(last), Some(Answer::UnknownProduct));
     world.hub.turn(world.now, &mut world.fx);
-    let forgets = |world: &World| {
+    let forgets = |world: &HubHarness| {
         let calls = world.fx.calls.iter();
         calls.filter(|(_, call)| matches!(call, Call::Write(Write::Forget(_)))).count()
     };
@@ -277,7 +277,7 @@ fn a_dropped_product_takes_rows_and_pushes_along() {
 
 #[test]
 fn nothing_is_stored_for_a_device_whose_first_row_was_refused() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let (push, reply) = world.push("d", |_| {});
     world.complete_as(|call| match call {

@@ -1,8 +1,8 @@
 //! A device comes, is taken over, goes.
 
-use crate::world::{World, id, product, settings, tag};
+use crate::harness::{HubHarness, id, product, settings, tag};
 use model::close::CloseReason;
-use model::event::{Counter, What};
+use model::event::{Counter, DeviceWhat};
 use model::id::{MessageId, ProductKey};
 use model::limits::Limits;
 use model::ports::control::Command;
@@ -18,8 +18,8 @@ fn refusal(delivery: Delivery) -> (Refusal, u32) {
 
 #[test]
 fn a_bind_is_answered_with_the_terms() {
-    let mut world = World::new();
-    let mut bind = World::bind("d");
+    let mut world = HubHarness::new();
+    let mut bind = HubHarness::bind("d");
     bind.heartbeat = HeartbeatWish { want_s: 100, min_s: 0, max_s: 105 };
     bind.inflight_max = 8;
     let bound = world.seat_with(bind).bound;
@@ -28,14 +28,14 @@ fn a_bind_is_answered_with_the_terms() {
     assert_eq!((bound.resumed, bound.offline_count), (false, 0));
     assert_eq!(world.count(Counter::Binds), 1);
     let events = world.events();
-    assert_eq!(events[0].what, What::Online { protocol: "miop7", resumed: false });
+    assert_eq!(events[0].what, DeviceWhat::Online { protocol: "miop7", resumed: false });
     assert_eq!((events[0].epoch, events.len()), (bound.epoch, 1));
     world.hub.audit();
 }
 
 #[test]
 fn a_newer_bind_takes_over_and_the_older_is_told() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let old = world.seat("d");
     let new = world.seat("d");
     assert!(new.bound.epoch > old.bound.epoch);
@@ -44,7 +44,7 @@ fn a_newer_bind_takes_over_and_the_older_is_told() {
     let [(conn, Delivery::Kick(kick))] = &deliveries[..] else { panic!("{deliveries:?}") };
     assert_eq!((*conn, kick.why, kick.epoch), (old.conn, Refusal::Replaced, new.bound.epoch));
     let events = world.events();
-    assert_eq!(events[1].what, What::Offline { reason: CloseReason::Replaced });
+    assert_eq!(events[1].what, DeviceWhat::Offline { reason: CloseReason::Replaced });
     assert_eq!((events[1].epoch, events[2].epoch), (old.bound.epoch, new.bound.epoch));
     assert_eq!(world.hub.status().online, 1);
     world.hub.audit();
@@ -52,7 +52,7 @@ fn a_newer_bind_takes_over_and_the_older_is_told() {
 
 #[test]
 fn an_older_connection_can_never_mark_the_device_offline() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let old = world.seat("d");
     let new = world.seat("d");
     let (push, _) = world.push("d", |_| {});
@@ -73,9 +73,9 @@ fn an_older_connection_can_never_mark_the_device_offline() {
 
 #[test]
 fn a_second_bind_on_the_same_connection_replaces_the_term() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     bind.term = 4;
     let Delivery::Bound(bound) = world.try_bind(seat.conn, bind) else { panic!("not bound") };
     assert_eq!((bound.term, bound.device), (4, seat.device));
@@ -89,9 +89,9 @@ fn a_second_bind_on_the_same_connection_replaces_the_term() {
 
 #[test]
 fn several_devices_share_a_connection_under_their_terms() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let first = world.seat("a");
-    let mut bind = World::bind("b");
+    let mut bind = HubHarness::bind("b");
     bind.term = 1;
     assert!(matches!(world.try_bind(first.conn, bind), Delivery::Bound(_)));
     world.close(&first);
@@ -102,7 +102,7 @@ fn several_devices_share_a_connection_under_their_terms() {
 
 #[test]
 fn epochs_rise_even_if_the_clock_steps_back() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let mut last = 0;
     for step in 0..50 {
         world.now.wall_ms -= step % 3 * 1_000;
@@ -114,11 +114,11 @@ fn epochs_rise_even_if_the_clock_steps_back() {
 
 #[test]
 fn a_session_is_resumed_with_its_token_only() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let first = world.seat("d");
     world.close(&first);
     let resume = |epoch, token| {
-        let mut bind = World::bind("d");
+        let mut bind = HubHarness::bind("d");
         bind.resume = Some(Resume { token, epoch });
         bind
     };
@@ -135,7 +135,7 @@ fn a_session_is_resumed_with_its_token_only() {
 
 #[test]
 fn what_was_on_the_way_is_sent_again_at_once_after_a_bind() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let first = world.seat("d");
     let push = world.give("d");
     assert_eq!(world.pushes(), [(push, false)]);
@@ -148,13 +148,13 @@ fn what_was_on_the_way_is_sent_again_at_once_after_a_bind() {
 
 #[test]
 fn the_last_id_of_a_bind_acknowledges() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let first = world.seat("d");
     let (a, b) = (world.give("d"), world.give("d"));
     world.close(&first);
     let c = world.give("d");
     world.pushes();
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     bind.last_id = Some(c); // the device cannot have c, which was never sent
     let second = world.seat_with(bind);
     assert_eq!((second.bound.offline_count, world.pushes()), (1, vec![(c, false)]));
@@ -164,13 +164,13 @@ fn the_last_id_of_a_bind_acknowledges() {
 
 #[test]
 fn an_unbind_is_answered_and_told() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     world.events();
     world.ask(seat.conn, Request::Unbind { term: 0, device: seat.device });
     assert_eq!(world.deliveries(), [(seat.conn, Delivery::Unbound { term: 0 })]);
     let events = world.events();
-    assert_eq!(events[0].what, What::Offline { reason: CloseReason::Unbound });
+    assert_eq!(events[0].what, DeviceWhat::Offline { reason: CloseReason::Unbound });
     assert_eq!(world.state("d").expect("known").reason, Some(CloseReason::Unbound));
     world.close(&seat);
     assert_eq!(world.events(), [], "the close that follows is no second offline");
@@ -178,12 +178,12 @@ fn an_unbind_is_answered_and_told() {
 
 #[test]
 fn binds_beyond_the_pace_are_told_when_to_come_back() {
-    let mut world = World::with(product(), hub::Settings { binds_per_s: 5, ..settings() });
+    let mut world = HubHarness::with(product(), hub::Settings { binds_per_s: 5, ..settings() });
     for n in 0..5 {
         world.seat(&format!("d{n}"));
     }
     let conn = world.conn();
-    let (why, retry_ms) = refusal(world.try_bind(conn, World::bind("late")));
+    let (why, retry_ms) = refusal(world.try_bind(conn, HubHarness::bind("late")));
     assert_eq!(why, Refusal::Busy);
     assert!((200..=1_200).contains(&retry_ms), "{retry_ms}");
     assert_eq!((world.count(Counter::BindsRefused), world.state("late")), (1, None));
@@ -193,17 +193,17 @@ fn binds_beyond_the_pace_are_told_when_to_come_back() {
 
 #[test]
 fn a_crowded_connection_a_full_table_and_a_drain_are_refused_with_a_hint() {
-    let mut world = World::with(product(), hub::Settings { devices_max: 1, ..settings() });
+    let mut world = HubHarness::with(product(), hub::Settings { devices_max: 1, ..settings() });
     let conn = world.conn();
-    let mut crowded = World::bind("d");
+    let mut crowded = HubHarness::bind("d");
     crowded.crowded = true;
     let (why, retry_ms) = refusal(world.try_bind(conn, crowded));
     assert!(why == Refusal::Full && retry_ms >= 10_000);
     world.seat("d");
-    let (why, retry_ms) = refusal(world.try_bind(conn, World::bind("e")));
+    let (why, retry_ms) = refusal(world.try_bind(conn, HubHarness::bind("e")));
     assert!(why == Refusal::Full && retry_ms >= 10_000);
     world.hub.drain();
-    let (why, retry_ms) = refusal(world.try_bind(conn, World::bind("d")));
+    let (why, retry_ms) = refusal(world.try_bind(conn, HubHarness::bind("d")));
     let drain_ms = Limits::default().drain_ms;
     assert!(why == Refusal::Draining && (drain_ms..=drain_ms + 1_000).contains(&retry_ms));
     world.hub.audit();
@@ -211,8 +211,8 @@ fn a_crowded_connection_a_full_table_and_a_drain_are_refused_with_a_hint() {
 
 #[test]
 fn an_unknown_product_is_refused_for_good() {
-    let mut world = World::new();
-    let mut bind = World::bind("d");
+    let mut world = HubHarness::new();
+    let mut bind = HubHarness::bind("d");
     bind.product = ProductKey::parse("stranger").expect("a name");
     let conn = world.conn();
     assert_eq!(refusal(world.try_bind(conn, bind)), (Refusal::UnknownProduct, 0));
@@ -220,8 +220,8 @@ fn an_unknown_product_is_refused_for_good() {
 
 #[test]
 fn a_bind_sets_tags_or_is_refused_for_too_many() {
-    let mut world = World::new();
-    let mut bind = World::bind("d");
+    let mut world = HubHarness::new();
+    let mut bind = HubHarness::bind("d");
     bind.tags = Some((0..32).map(|n| tag(&format!("t{n}"))).collect());
     world.seat_with(bind.clone());
     assert_eq!(world.state("d").expect("known").tags.len(), 32);
@@ -235,7 +235,7 @@ fn a_bind_sets_tags_or_is_refused_for_too_many() {
 
 #[test]
 fn a_kick_ends_the_session_and_may_point_elsewhere() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let (a, b) = (world.seat("a"), world.seat("b"));
     let product = ProductKey::parse("p").expect("a name");
     let addrs = vec!["127.0.0.1:9".to_owned()];
@@ -257,10 +257,10 @@ fn a_kick_ends_the_session_and_may_point_elsewhere() {
 #[test]
 fn a_device_that_is_away_and_idle_is_forgotten_in_time() {
     let limits = Arc::new(Limits { forget_after_s: 100, ..Limits::default() });
-    let mut world = World::with(product(), hub::Settings { limits, ..settings() });
+    let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
     let away = world.seat("away");
     let waiting = world.seat("waiting");
-    let mut tagged = World::bind("tagged");
+    let mut tagged = HubHarness::bind("tagged");
     tagged.tags = Some(vec![tag("t")]);
     let tagged = world.seat_with(tagged);
     world.seat("online");
@@ -278,7 +278,7 @@ fn a_device_that_is_away_and_idle_is_forgotten_in_time() {
 
 #[test]
 fn an_epoch_tells_since_when_a_device_is_online() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     assert_eq!(world.state("d").expect("known").since_ms, world.now.wall_ms);
     world.pass_ms(5_000);

@@ -1,7 +1,7 @@
 //! The log answers late, or no.
 
+use crate::harness::{HubHarness, id, product, settings};
 use crate::log::Did;
-use crate::world::{World, id, product, settings};
 use model::event::Counter;
 use model::id::ProductKey;
 use model::ports::control::{Answer, Command, PushOrder};
@@ -23,7 +23,7 @@ fn a_push_the_store_refuses_is_rejected_and_dropped() {
     for (error, outcome) in
         [(StoreError::Full, full), (StoreError::Failed, failed), (StoreError::Busy, busy)]
     {
-        let mut world = World::new();
+        let mut world = HubHarness::new();
         let seat = world.seat("d");
         world.close(&seat);
         world.keeps = false;
@@ -40,7 +40,7 @@ fn a_push_the_store_refuses_is_rejected_and_dropped() {
 
 #[test]
 fn an_acknowledgement_that_beats_the_store_wins() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let (push, reply) = world.push("d", |_| {});
     let seat = world.seat("d");
@@ -55,7 +55,7 @@ fn an_acknowledgement_that_beats_the_store_wins() {
 
 #[test]
 fn a_refusal_that_comes_after_the_acknowledgement_changes_nothing() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let (push, reply) = world.push("d", |_| {});
     let seat = world.seat("d");
@@ -68,7 +68,7 @@ fn a_refusal_that_comes_after_the_acknowledgement_changes_nothing() {
 
 #[test]
 fn every_end_of_a_stored_push_is_told_to_the_store() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let product = Product { offline_count_max: 2, ..product() };
     world.hub.install(Arc::new(product));
     world.keeps = false;
@@ -92,7 +92,7 @@ fn every_end_of_a_stored_push_is_told_to_the_store() {
 
 #[test]
 fn a_product_is_there_once_it_is_stored() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let other = Product::new(ProductKey::parse("q").expect("a name"), 9);
     let reply = world.tell(Command::PutProduct(Box::new(other.clone())));
@@ -110,7 +110,7 @@ fn a_product_is_there_once_it_is_stored() {
 
 #[test]
 fn a_block_is_in_force_once_it_is_stored() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let reply = world.tell(Command::Block { product: key(), device: id("d"), blocked: true });
     world.seat("d");
@@ -125,7 +125,7 @@ fn a_block_is_in_force_once_it_is_stored() {
 
 #[test]
 fn completions_may_come_in_any_order() {
-    let mut world = World::with(product(), settings());
+    let mut world = HubHarness::with(product(), settings());
     world.keeps = false;
     let orders: Vec<_> = (0..5).map(|n| world.push(&format!("d{n}"), |_| {}).1).collect();
     let calls = std::mem::take(&mut world.fx.calls);
@@ -141,7 +141,7 @@ fn completions_may_come_in_any_order() {
 
 #[test]
 fn the_store_hears_of_a_new_push_before_the_end_of_the_one_it_replaces() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let key = |order: &mut model::ports::control::PushOrder| order.collapse = Some("k".into());
     let (old, _) = world.push("d", key);
@@ -153,7 +153,7 @@ fn the_store_hears_of_a_new_push_before_the_end_of_the_one_it_replaces() {
 
 #[test]
 fn a_store_that_does_not_answer_makes_pushes_busy() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     world.keeps = false;
     let mut refused = 0;
     for n in 0..65_536 + 10 {
@@ -178,7 +178,7 @@ fn a_store_that_does_not_answer_makes_pushes_busy() {
 #[test]
 fn a_refused_removal_is_asked_for_again() {
     for error in [StoreError::Busy, StoreError::Full] {
-        let mut world = World::new();
+        let mut world = HubHarness::new();
         let pushes = [world.give("d"), world.give("d")];
         let seat = world.seat("d");
         world.keeps = false;
@@ -205,7 +205,7 @@ fn a_refused_removal_is_asked_for_again() {
 
 #[test]
 fn removals_that_find_no_room_are_counted_and_found_at_the_next_start() {
-    let mut world = World::with(Product { inflight_max: 1_000, ..product() }, settings());
+    let mut world = HubHarness::with(Product { inflight_max: 1_000, ..product() }, settings());
     world.keeps = false;
     for n in 0..66_000 {
         world.push(&format!("d{n}"), |order| order.time_to_live_s = 5);
@@ -233,7 +233,7 @@ fn removals_that_find_no_room_are_counted_and_found_at_the_next_start() {
 
 #[test]
 fn a_push_for_many_is_one_call() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     for n in 0..100 {
         let seat = world.seat(&format!("d{n}"));
         world.close(&seat);
@@ -241,9 +241,9 @@ fn a_push_for_many_is_one_call() {
     world.keeps = false;
     let key = |order: &mut model::ports::control::PushOrder| order.collapse = Some("k".into());
     let devices: Vec<_> = (0..100).map(|n| id(&format!("d{n}"))).collect();
-    let target = model::ports::control::Target::Devices(devices);
+    let target = model::ports::control::PushTarget::Devices(devices);
     world.push_to(target.clone(), key);
-    let appends = |world: &World| {
+    let appends = |world: &HubHarness| {
         let calls = world.fx.calls.iter();
         calls.filter(|(_, call)| matches!(call, Call::Write(Write::Append(_)))).count()
     };
@@ -255,7 +255,7 @@ fn a_push_for_many_is_one_call() {
     let outcomes = world.outcomes(reply).expect("stored");
     assert!(outcomes.len() == 100 && outcomes.iter().all(|(_, is)| *is == Outcome::Stored));
     assert_eq!(world.log.kept(Space::Pushes).len(), 100);
-    let (fan_out, _) = world.push_to(model::ports::control::Target::Product, |_| {});
+    let (fan_out, _) = world.push_to(model::ports::control::PushTarget::Product, |_| {});
     world.complete(Ok(())); // the order itself
     world.hub.turn(world.now, &mut world.fx);
     assert_eq!((appends(&world), world.asked()), (1, 64), "one call a slice");
@@ -268,7 +268,7 @@ fn a_push_for_many_is_one_call() {
 
 #[test]
 fn an_acknowledged_push_never_touches_the_log() {
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let seat = world.seat("d");
     world.keeps = false;
     world.settle();
@@ -284,7 +284,7 @@ fn an_acknowledged_push_never_touches_the_log() {
 fn what_a_refused_push_was_to_replace_stays() {
     let key = |order: &mut PushOrder| order.collapse = Some("k".into());
     for error in [StoreError::Full, StoreError::TooLarge, StoreError::Busy, StoreError::Failed] {
-        let mut world = World::with(Product { offline_count_max: 1, ..product() }, settings());
+        let mut world = HubHarness::with(Product { offline_count_max: 1, ..product() }, settings());
         let (old, _) = world.push("d", key);
         world.keeps = false;
         let (_, refused) = world.push("d", key);
@@ -304,13 +304,13 @@ fn what_a_refused_push_was_to_replace_stays() {
 #[test]
 fn what_is_replaced_goes_when_the_log_or_the_device_has_the_new_one() {
     let key = |order: &mut PushOrder| order.collapse = Some("k".into());
-    let mut world = World::new();
+    let mut world = HubHarness::new();
     let (old, _) = world.push("d", key);
     let (new, _) = world.push("d", key);
     assert_eq!((world.hub.status().waiting, world.log.kept(Space::Pushes)), (1, vec![new.0]));
     assert_eq!(world.count(Counter::PushesCollapsed), 1);
     // It is there when the next comes, and the device has that before the log does.
-    let mut bind = World::bind("d");
+    let mut bind = HubHarness::bind("d");
     bind.pulls = true;
     let seat = world.seat_with(bind);
     world.keeps = false;

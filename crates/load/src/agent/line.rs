@@ -13,8 +13,8 @@ use super::words::{Call, Reply, VERSION};
 use super::{PROOF_WAIT, SILENCE, now};
 use crate::stamp;
 use lab::cause::{Cause, Phase};
-use lab::crew::Look;
-use lab::host::{Environment, Row};
+use lab::generator::Look;
+use lab::host::{Environment, HostRow};
 use lab::run::{Agent, Counts};
 use lab::series::{Column, Reading, Unit};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub(super) struct Known {
     pub(super) offset: Offset,
     /// Answers to orders that somebody waits for.
     pub(super) done: BTreeMap<u64, Result<(), String>>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<HostRow>,
     /// Number of the last look that was answered.
     pub(super) seen: u64,
     /// When that was.

@@ -1,4 +1,5 @@
-//! What an agent's roof gives it in earnest: this machine's clock, its counters, and a crew.
+//! What an agent's roof gives it in earnest: this machine's clock, its counters, and a load
+//! generator.
 //!
 //! It does not know coordinators. What cannot be read is said once and absent from then on.
 
@@ -6,58 +7,58 @@ use super::Hands;
 use crate::run::parts::Eyes;
 use crate::run::real::Observers;
 use crate::stamp;
-use lab::crew::Crew;
-use lab::host::{Environment, Need, Row};
+use lab::generator::LoadGenerator;
+use lab::host::{Environment, HostRow, Need};
 use lab::plan::Target;
 use lab::series::Reading;
 use std::sync::{Mutex, PoisonError};
 
 /// This machine as an agent.
-pub struct Own {
+pub struct OwnMachine {
     eyes: Mutex<Observers>,
-    crew: Option<fn(u64) -> Box<dyn Crew>>,
+    generator: Option<fn(u64) -> Box<dyn LoadGenerator>>,
     target_pid: Option<u32>,
     /// Who hears what there is to say; it never fails.
     tell: fn(&str),
 }
 
-impl Own {
-    /// An agent whose clients are of this crew, made from a seed, and that says what there is to
-    /// say to `tell`.
-    pub fn loading(crew: fn(u64) -> Box<dyn Crew>, tell: fn(&str)) -> Own {
+impl OwnMachine {
+    /// An agent whose clients are of this load generator, made from a seed, and that says what
+    /// there is to say to `tell`.
+    pub fn loading(generator: fn(u64) -> Box<dyn LoadGenerator>, tell: fn(&str)) -> OwnMachine {
         let (eyes, _) = Observers::of(&Target::default(), None, true);
-        Own { eyes: Mutex::new(eyes), crew: Some(crew), target_pid: None, tell }
+        OwnMachine { eyes: Mutex::new(eyes), generator: Some(generator), target_pid: None, tell }
     }
 
     /// An agent that only watches the target's process, host and metrics; an error says what
     /// cannot be watched.
-    pub fn observing(target: &Target, tell: fn(&str)) -> Result<Own, String> {
+    pub fn observing(target: &Target, tell: fn(&str)) -> Result<OwnMachine, String> {
         let (eyes, wrong) = Observers::of(target, None, false);
         let target_pid = eyes.target_pid();
         match wrong.first() {
             Some(why) => Err(why.clone()),
-            None => Ok(Own { eyes: Mutex::new(eyes), crew: None, target_pid, tell }),
+            None => Ok(OwnMachine { eyes: Mutex::new(eyes), generator: None, target_pid, tell }),
         }
     }
 
     /// Whether it makes load.
     pub fn loads(&self) -> bool {
-        self.crew.is_some()
+        self.generator.is_some()
     }
 }
 
-impl Hands for Own {
+impl Hands for OwnMachine {
     fn environment(&self) -> Environment {
         observe::environment()
     }
 
-    fn examine(&self, need: &Need) -> Vec<Row> {
+    fn examine(&self, need: &Need) -> Vec<HostRow> {
         let pid = need.pid.or(self.target_pid);
         observe::doctor::examine(&Need { pid, ..need.clone() })
     }
 
-    fn crew(&self, seed: u64) -> Option<Box<dyn Crew>> {
-        self.crew.map(|crew| crew(seed))
+    fn generator(&self, seed: u64) -> Option<Box<dyn LoadGenerator>> {
+        self.generator.map(|generator| generator(seed))
     }
 
     fn figures(&self) -> Reading {

@@ -1,4 +1,4 @@
-//! All agents together as one crew: what the coordinator holds in its hands.
+//! All agents together as one load generator: what the coordinator holds in its hands.
 //!
 //! Each agent has a connection with two threads: one hears, one pings twice a second, which keeps
 //! the offset of its clock known and notices when it is gone. Orders go to all at once with a
@@ -13,8 +13,8 @@ use super::words::Call;
 use super::{LEAD, now};
 use crate::stamp;
 use lab::cause::Cause;
-use lab::crew::{Crew, Look};
-use lab::host::{self, Need, Row};
+use lab::generator::{LoadGenerator, Look};
+use lab::host::{self, HostRow, Need};
 use lab::order::Order;
 use lab::run::Agent;
 use lab::series::{Column, Unit};
@@ -74,7 +74,7 @@ impl Remote {
     }
 
     /// Whether the agents' machines are fit for what is asked: each row with its agent's name.
-    pub fn examine(&mut self, need: &Need) -> Vec<(String, Row)> {
+    pub fn examine(&mut self, need: &Need) -> Vec<(String, HostRow)> {
         self.number += 1;
         let number = self.number;
         let loading = self.lines.iter().filter(|line| line.place.is_some()).count() as u64;
@@ -157,7 +157,7 @@ impl Remote {
     }
 }
 
-impl Crew for Remote {
+impl LoadGenerator for Remote {
     fn order(&mut self, order: &Order) -> Result<(), String> {
         self.began.get_or_insert_with(now);
         // An error is half a way there and back: all have heard it by then.

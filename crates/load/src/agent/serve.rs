@@ -9,8 +9,8 @@ use super::proof::{self, Role};
 use super::session;
 use super::wire::{self, CALL_LINE_BYTES_MAX, Receiver, STRANGER_LINE_BYTES_MAX, Sender};
 use super::words::{Call, Reply, VERSION};
-use lab::crew::Crew;
-use lab::host::{Environment, Need, Row};
+use lab::generator::LoadGenerator;
+use lab::host::{Environment, HostRow, Need};
 use lab::series::Reading;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,10 +26,11 @@ pub trait Hands: Send + Sync {
     fn environment(&self) -> Environment;
 
     /// Whether this machine is fit for it.
-    fn examine(&self, need: &Need) -> Vec<Row>;
+    fn examine(&self, need: &Need) -> Vec<HostRow>;
 
-    /// A crew for a coordinator; `None`: this agent only observes. Called and used on one thread.
-    fn crew(&self, seed: u64) -> Option<Box<dyn Crew>>;
+    /// A load generator for a coordinator; `None`: this agent only observes. Called and used on one
+    /// thread.
+    fn generator(&self, seed: u64) -> Option<Box<dyn LoadGenerator>>;
 
     /// Figures of this machine by full names (`tester.`, `target.`), read once a second.
     fn figures(&self) -> Reading;
@@ -46,7 +47,7 @@ pub trait Hands: Send + Sync {
 }
 
 /// Where an agent listens, and for whom.
-pub struct Seat {
+pub struct AgentListener {
     /// The listener.
     pub listener: TcpListener,
     /// The agent's name.
@@ -57,10 +58,15 @@ pub struct Seat {
     pub loads: bool,
 }
 
-impl Seat {
+impl AgentListener {
     /// Listens. Without a token only on loopback: whoever may give orders here can send load to
     /// anybody.
-    pub fn take(at: SocketAddr, name: &str, token: &str, loads: bool) -> Result<Seat, String> {
+    pub fn take(
+        at: SocketAddr,
+        name: &str,
+        token: &str,
+        loads: bool,
+    ) -> Result<AgentListener, String> {
         let loopback = match at.ip() {
             IpAddr::V4(ip) => ip.is_loopback(),
             IpAddr::V6(ip) => ip.is_loopback(),
@@ -69,7 +75,7 @@ impl Seat {
             return Err(format!("{at} is not loopback: an agent there wants a --token"));
         }
         let listener = TcpListener::bind(at).map_err(|error| format!("{at}: {error}"))?;
-        Ok(Seat { listener, name: proper(name), token: token.to_owned(), loads })
+        Ok(AgentListener { listener, name: proper(name), token: token.to_owned(), loads })
     }
 }
 
@@ -83,29 +89,30 @@ pub(super) fn proper(name: &str) -> String {
 }
 
 /// Who is at work for whom: the coordinator's address while there is one.
-struct Desk {
+struct AgentState {
     seat: Mutex<()>,
     whom: Mutex<Option<SocketAddr>>,
     strangers: AtomicUsize,
 }
 
 /// Serves coordinators, one after the other, until the listener fails.
-pub fn serve(seat: Seat, hands: Arc<dyn Hands>) -> Result<(), String> {
-    let desk =
-        Desk { seat: Mutex::new(()), whom: Mutex::new(None), strangers: AtomicUsize::new(0) };
-    let (seat, desk) = (Arc::new(seat), Arc::new(desk));
+pub fn serve(seat: AgentListener, hands: Arc<dyn Hands>) -> Result<(), String> {
+    let agent_state =
+        AgentState { seat: Mutex::new(()), whom: Mutex::new(None), strangers: AtomicUsize::new(0) };
+    let (seat, agent_state) = (Arc::new(seat), Arc::new(agent_state));
     loop {
         let (stream, peer) = match seat.listener.accept() {
             Ok(accepted) => accepted,
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
             Err(error) => return Err(format!("nobody can call any more: {error}")),
         };
-        if desk.strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS_MAX {
-            desk.strangers.fetch_sub(1, Ordering::Relaxed);
+        if agent_state.strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS_MAX {
+            agent_state.strangers.fetch_sub(1, Ordering::Relaxed);
             continue;
         }
-        let (seat, desk, hands) = (Arc::clone(&seat), Arc::clone(&desk), Arc::clone(&hands));
-        let call = move || call(&seat, &desk, &hands, stream, peer);
+        let (seat, agent_state, hands) =
+            (Arc::clone(&seat), Arc::clone(&agent_state), Arc::clone(&hands));
+        let call = move || call(&seat, &agent_state, &hands, stream, peer);
         thread::Builder::new()
             .name("agent-call".to_owned())
             .spawn(call)
@@ -114,7 +121,13 @@ pub fn serve(seat: Seat, hands: Arc<dyn Hands>) -> Result<(), String> {
 }
 
 /// One caller, from the first byte to the last.
-fn call(seat: &Seat, desk: &Desk, hands: &Arc<dyn Hands>, stream: TcpStream, peer: SocketAddr) {
+fn call(
+    seat: &AgentListener,
+    agent_state: &AgentState,
+    hands: &Arc<dyn Hands>,
+    stream: TcpStream,
+    peer: SocketAddr,
+) {
     let opened = wire::open(stream, STRANGER_LINE_BYTES_MAX).map_err(|error| error.to_string());
     let proved = opened.and_then(|(sender, mut receiver)| {
         let proved = welcome(seat, hands, &sender, &mut receiver);
@@ -124,16 +137,16 @@ fn call(seat: &Seat, desk: &Desk, hands: &Arc<dyn Hands>, stream: TcpStream, pee
         }
         proved.map(|proved| (sender, receiver, proved))
     });
-    desk.strangers.fetch_sub(1, Ordering::Relaxed);
+    agent_state.strangers.fetch_sub(1, Ordering::Relaxed);
     let (sender, mut receiver, (seed, welcome)) = match proved {
         Ok(proved) => proved,
         Err(why) => return hands.tell(&format!("{peer} was not let in: {why}")),
     };
-    let _busy = match desk.seat.try_lock() {
+    let _busy = match agent_state.seat.try_lock() {
         Ok(free) => free,
         Err(TryLockError::Poisoned(free)) => free.into_inner(),
         Err(TryLockError::WouldBlock) => {
-            let whom = *desk.whom.lock().unwrap_or_else(PoisonError::into_inner);
+            let whom = *agent_state.whom.lock().unwrap_or_else(PoisonError::into_inner);
             let whom = whom.map_or("another coordinator".to_owned(), |whom| whom.to_string());
             let why = format!("{} is at work for {whom}", seat.name);
             hands.tell(&format!("{peer} was sent away: {why}"));
@@ -142,20 +155,20 @@ fn call(seat: &Seat, desk: &Desk, hands: &Arc<dyn Hands>, stream: TcpStream, pee
             return;
         }
     };
-    *desk.whom.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer);
+    *agent_state.whom.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer);
     hands.tell(&format!("at work for {peer}"));
     receiver.allow(CALL_LINE_BYTES_MAX);
     let end = match sender.send(&welcome) {
         Ok(()) => session::work(hands, seed, Arc::new(sender), &mut receiver),
         Err(why) => why,
     };
-    *desk.whom.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    *agent_state.whom.lock().unwrap_or_else(PoisonError::into_inner) = None;
     hands.tell(&format!("no longer at work for {peer}: {end}"));
 }
 
 /// Both prove that they know the token: the seed that the coordinator brought, and the welcome.
 fn welcome(
-    seat: &Seat,
+    seat: &AgentListener,
     hands: &Arc<dyn Hands>,
     sender: &Sender,
     receiver: &mut Receiver,

@@ -8,7 +8,7 @@ use super::SILENCE;
 use super::serve::Hands;
 use super::wire::{Receiver, Sender};
 use super::words::{Call, Reply};
-use lab::crew::{Crew, Look};
+use lab::generator::{LoadGenerator, Look};
 use lab::order::Order;
 use lab::run::Counts;
 use lab::series::Reading;
@@ -103,19 +103,19 @@ impl Work {
     }
 
     fn run(mut self, seed: u64, waiting: mpsc::Receiver<Call>) {
-        let mut crew = self.hands.crew(seed);
+        let mut generator = self.hands.generator(seed);
         for call in waiting {
             let answer = match call {
                 Call::Order { number, due_us, order } => {
                     self.wait_until(due_us);
-                    let done = match &mut crew {
-                        Some(crew) => crew.order(&order),
+                    let done = match &mut generator {
+                        Some(generator) => generator.order(&order),
                         None => Err("it only observes".to_owned()),
                     };
                     Reply::Done { number, error: done.err() }
                 }
                 Call::Look { number } => {
-                    Reply::Seen { number, look: Box::new(self.look(crew.as_mut())) }
+                    Reply::Seen { number, look: Box::new(self.look(generator.as_mut())) }
                 }
                 Call::Examine { number, need } => {
                     Reply::Fitness { number, rows: self.hands.examine(&need) }
@@ -133,9 +133,9 @@ impl Work {
                 break;
             }
         }
-        if let Some(crew) = &mut crew {
+        if let Some(generator) = &mut generator {
             // Nobody is there any more to hear why it could not stop; dropping it ends all.
-            let _ = crew.order(&Order::Stop);
+            let _ = generator.order(&Order::Stop);
         }
     }
 
@@ -148,8 +148,8 @@ impl Work {
         }
     }
 
-    fn look(&mut self, crew: Option<&mut Box<dyn Crew>>) -> Look {
-        let mut look = crew.map_or(Look::default(), |crew| crew.look());
+    fn look(&mut self, generator: Option<&mut Box<dyn LoadGenerator>>) -> Look {
+        let mut look = generator.map_or(Look::default(), |generator| generator.look());
         look.reading.extend(self.figures());
         look.reading = finite(&look.reading);
         for (name, counts) in &mut look.groups {

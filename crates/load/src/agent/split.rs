@@ -1,4 +1,4 @@
-//! One order for all, made one for each agent: together they do what a single crew would.
+//! One order for all, made one for each agent: together they do what a single load generator would.
 //!
 //! Clients are dealt out like cards: of `n` clients agent `k` of `K` has those with the places `k`,
 //! `k + K`, `k + 2K` ..., and their numbers are interleaved likewise, so that all numbers are

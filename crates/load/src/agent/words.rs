@@ -11,8 +11,8 @@
 //! A version is one number: both must have the same. It knows no socket and no clock.
 
 use super::proof::{Hex, Nonce};
-use lab::crew::Look;
-use lab::host::{Environment, Need, Row};
+use lab::generator::Look;
+use lab::host::{Environment, HostRow, Need};
 use lab::order::Order;
 use serde::{Deserialize, Serialize};
 
@@ -56,5 +56,5 @@ pub(super) enum Reply {
     /// What it has seen; timings are those since the last look.
     Seen { number: u64, look: Box<Look> },
     /// Answer to Examine.
-    Fitness { number: u64, rows: Vec<Row> },
+    Fitness { number: u64, rows: Vec<HostRow> },
 }

@@ -5,7 +5,7 @@
 //! that within its next second, and writes it down.
 
 use super::{Shared, WISHES_MAX};
-use crate::run::Tick;
+use crate::run::RunTick;
 use axum::Json;
 use axum::Router;
 use axum::extract::rejection::JsonRejection;
@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use hmac::{Hmac, KeyInit, Mac};
 use lab::order::Cut;
-use lab::order::Wish;
+use lab::order::OnlookerRequest;
 use lab::timing::Timing;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -63,7 +63,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Json<Value> {
 }
 
 /// How a run stands, for programs.
-fn told(tick: &Tick) -> Map<String, Value> {
+fn told(tick: &RunTick) -> Map<String, Value> {
     let counts = &tick.counts;
     let groups = tick.groups.iter().map(|(name, counts)| {
         (name.clone(), json!({ "planned": counts.planned, "online": counts.online }))
@@ -111,7 +111,7 @@ struct Add {
 async fn add(state: State<Arc<Shared>>, headers: HeaderMap, body: Body<Add>) -> Response {
     wish(&state, &headers, body, |Add { group, clients }| match clients {
         0 => Err("clients must be at least 1".to_owned()),
-        clients => Ok(Wish::Add { group, clients }),
+        clients => Ok(OnlookerRequest::Add { group, clients }),
     })
 }
 
@@ -125,7 +125,7 @@ struct Rate {
 
 async fn rate(state: State<Arc<Shared>>, headers: HeaderMap, body: Body<Rate>) -> Response {
     wish(&state, &headers, body, |Rate { group, factor }| {
-        let wish = FACTORS.contains(&factor).then_some(Wish::Rate { group, factor });
+        let wish = FACTORS.contains(&factor).then_some(OnlookerRequest::Rate { group, factor });
         wish.ok_or("factor must be between 0.01 and 100".to_owned())
     })
 }
@@ -140,7 +140,7 @@ struct CutWish {
 async fn cut(state: State<Arc<Shared>>, headers: HeaderMap, body: Body<CutWish>) -> Response {
     wish(&state, &headers, body, |CutWish { share, how }| {
         let right = share > 0.0 && share <= 1.0;
-        let wish = right.then(|| Wish::Cut { share, how: how.unwrap_or(Cut::Close) });
+        let wish = right.then(|| OnlookerRequest::Cut { share, how: how.unwrap_or(Cut::Close) });
         wish.ok_or("share must be above 0 and at most 1".to_owned())
     })
 }
@@ -150,7 +150,7 @@ async fn cut(state: State<Arc<Shared>>, headers: HeaderMap, body: Body<CutWish>)
 struct Nothing {}
 
 async fn pause(state: State<Arc<Shared>>, headers: HeaderMap, body: Body<Nothing>) -> Response {
-    wish(&state, &headers, body, |Nothing {}| Ok(Wish::Pause))
+    wish(&state, &headers, body, |Nothing {}| Ok(OnlookerRequest::Pause))
 }
 
 #[derive(Deserialize)]
@@ -161,7 +161,7 @@ struct Stop {
 }
 
 async fn stop(state: State<Arc<Shared>>, headers: HeaderMap, body: Body<Stop>) -> Response {
-    wish(&state, &headers, body, |Stop { now }| Ok(Wish::Quit { now }))
+    wish(&state, &headers, body, |Stop { now }| Ok(OnlookerRequest::Quit { now }))
 }
 
 /// Takes a wish in, if it may be made and means something.
@@ -169,7 +169,7 @@ fn wish<B>(
     shared: &Shared,
     headers: &HeaderMap,
     body: Body<B>,
-    make: impl FnOnce(B) -> Result<Wish, String>,
+    make: impl FnOnce(B) -> Result<OnlookerRequest, String>,
 ) -> Response {
     let refuse =
         |status: StatusCode, why: &str| (status, Json(json!({ "error": why }))).into_response();

@@ -1,7 +1,7 @@
 //! Requests over a real socket on loopback.
 
 use super::*;
-use crate::run::Part;
+use crate::run::StagePart;
 use lab::cause::{Cause, Phase};
 use lab::order::Cut;
 use lab::run::Counts;
@@ -32,17 +32,17 @@ fn post(exporter: &Exporter, path: &str, body: &str, more: &str) -> u16 {
     ask(exporter, &request).0
 }
 
-fn tick() -> Tick {
+fn tick() -> RunTick {
     let mut counts = Counts { attempts: 3, online: 2, planned: 4, ..Counts::default() };
     counts.causes.count(Phase::Connect, Cause::Refused);
     let mut reading = Reading::default();
     reading.set(Column::peak("clients.bind.p50", Unit::Micros), 900.0);
     reading.set(Column::peak("clients.bind.p99", Unit::Micros), 2_500.0);
-    Tick {
+    RunTick {
         at_ms: 1_000,
         stage: 0,
         stages: vec!["one".to_owned()],
-        part: Part::Arriving,
+        part: StagePart::Arriving,
         clients: 4,
         until_ms: 60_000,
         groups: [("a".to_owned(), counts.clone())].into(),
@@ -96,10 +96,10 @@ fn wishes_reach_the_run_once_and_nonsense_does_not() {
     assert_eq!(post(&exporter, "/stop", "{", ""), 400);
     let group = String::new();
     let expected = [
-        Wish::Add { group: "a".to_owned(), clients: 50 },
-        Wish::Rate { group, factor: 2.0 },
-        Wish::Cut { share: 0.1, how: Cut::Reset },
-        Wish::Quit { now: false },
+        OnlookerRequest::Add { group: "a".to_owned(), clients: 50 },
+        OnlookerRequest::Rate { group, factor: 2.0 },
+        OnlookerRequest::Cut { share: 0.1, how: Cut::Reset },
+        OnlookerRequest::Quit { now: false },
     ];
     assert_eq!(exporter.wishes(), expected);
     assert!(exporter.wishes().is_empty());

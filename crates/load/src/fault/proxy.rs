@@ -43,7 +43,7 @@ pub struct Proxy {
 
 /// What it has counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
+pub struct ProxyCounts {
     /// Connections taken in.
     pub accepted: u64,
     /// Of them, those that are open.
@@ -68,7 +68,7 @@ pub struct Counts {
 /// What the thread is told, and where it answers: how many connections are meant, what it counted.
 enum Order {
     Set(Option<Network>, f64, SyncSender<Result<u64, String>>),
-    Show(SyncSender<Counts>),
+    Show(SyncSender<ProxyCounts>),
     End,
 }
 
@@ -104,7 +104,7 @@ impl Proxy {
     }
 
     /// What it has counted so far.
-    pub fn counts(&self) -> Result<Counts, String> {
+    pub fn counts(&self) -> Result<ProxyCounts, String> {
         let (to, answer) = sync_channel(1);
         self.tell(Order::Show(to))?;
         answer.recv().map_err(|_| GONE.to_owned())

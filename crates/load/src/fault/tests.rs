@@ -4,7 +4,7 @@ use super::*;
 use lab::plan::Network;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use testkit::faulty::{Answer, Fate, Faulty, Gate, Step};
+use testkit::faulty::{ConnectionFate, FateStep, Faulty, FaultyAnswer, HeldPort};
 
 /// Longest wait for what must happen.
 const PATIENCE: u32 = 2_000;
@@ -56,7 +56,7 @@ fn of_target(pid: u32) -> Target {
 #[test]
 fn a_paused_process_goes_on_however_the_fault_ends() {
     let child = Sleeper::new();
-    let mut faults = Faults::new(&of_target(child.pid()), None);
+    let mut faults = FaultRunner::new(&of_target(child.pid()), None);
     let (standing, words) = faults.begin(&FaultKind::TargetPaused).expect("it is ours");
     assert!(words.contains(&child.pid().to_string()), "{words}");
     becomes("stopped", || is_stopped(child.pid()));
@@ -73,7 +73,7 @@ fn a_paused_process_goes_on_however_the_fault_ends() {
 #[test]
 fn a_tester_that_is_killed() {
     let Ok(pid) = std::env::var("FAULT_TEST_PID") else { return };
-    let mut faults = Faults::new(&of_target(pid.parse().expect("a number")), None);
+    let mut faults = FaultRunner::new(&of_target(pid.parse().expect("a number")), None);
     faults.begin(&FaultKind::TargetPaused).expect("it is the test's");
     loop {
         std::thread::park();
@@ -101,7 +101,7 @@ fn a_paused_process_goes_on_when_its_tester_is_killed() {
 fn a_killed_process_is_started_again() {
     let mut child = Sleeper::new();
     let start = ["sleep", "601"].map(str::to_owned).to_vec();
-    let mut faults = Faults::new(&Target { start, ..of_target(child.pid()) }, None);
+    let mut faults = FaultRunner::new(&Target { start, ..of_target(child.pid()) }, None);
     let (standing, _) = faults.begin(&FaultKind::TargetKilled).expect("it is ours");
     assert!(child.0.wait().is_ok_and(|status| !status.success()));
     assert_eq!(faults.target_pid(), None);
@@ -120,7 +120,7 @@ fn a_killed_process_is_started_again() {
 #[test]
 fn what_cannot_be_started_is_told_before_or_after() {
     let child = Sleeper::new();
-    let mut faults = Faults::new(&of_target(child.pid()), None);
+    let mut faults = FaultRunner::new(&of_target(child.pid()), None);
     let error = faults.begin(&FaultKind::TargetKilled).expect_err("there is no command");
     assert!(error.contains("target.start"), "{error}");
     becomes("at rest, for nothing was done", || state_of(child.pid()) == Some('S'));
@@ -131,7 +131,7 @@ fn what_cannot_be_started_is_told_before_or_after() {
 #[test]
 fn descriptors_are_starved_and_given_back() {
     let child = Sleeper::new();
-    let mut faults = Faults::new(&of_target(child.pid()), None);
+    let mut faults = FaultRunner::new(&of_target(child.pid()), None);
     let limits = || {
         let text = std::fs::read_to_string(format!("/proc/{}/limits", child.pid()));
         process::nofile_in(&text.expect("it lives")).expect("a line of it")
@@ -164,23 +164,23 @@ fn redis_forgets_or_its_answer_is_told() {
         redis if redis == b"*1\r\n$8\r\nFLUSHALL\r\n" => answer.to_vec(),
         _ => b"-ERR unknown command\r\n".to_vec(),
     };
-    let well: Answer = std::sync::Arc::new(move |heard| said(heard, b"+OK\r\n"));
-    let no: Answer = std::sync::Arc::new(move |heard| said(heard, b"-NOAUTH needed\r\n"));
+    let well: FaultyAnswer = std::sync::Arc::new(move |heard| said(heard, b"+OK\r\n"));
+    let no: FaultyAnswer = std::sync::Arc::new(move |heard| said(heard, b"-NOAUTH needed\r\n"));
     let server = Faulty::start(vec![
-        Fate::new("well", [Step::Reply(well), Step::Close]),
-        Fate::new("no", [Step::Reply(no), Step::Close]),
-        Fate::new("gone", [Step::Hear, Step::Close]),
+        ConnectionFate::new("well", [FateStep::Reply(well), FateStep::Close]),
+        ConnectionFate::new("no", [FateStep::Reply(no), FateStep::Close]),
+        ConnectionFate::new("gone", [FateStep::Hear, FateStep::Close]),
     ]);
     let redis = Some(server.address().to_string());
-    let mut faults = Faults::new(&Target { redis, ..Target::default() }, None);
+    let mut faults = FaultRunner::new(&Target { redis, ..Target::default() }, None);
     let (standing, _) = faults.begin(&FaultKind::RedisFlushed).expect("it says OK");
     assert_eq!(faults.end(standing), Ok(String::new()));
     for word in ["NOAUTH", "answered ``"] {
         let error = faults.begin(&FaultKind::RedisFlushed).expect_err("it does not say OK");
         assert!(error.contains(word), "{error}");
     }
-    let gate = Gate::closed();
-    assert!(redis::flush(&gate.address().to_string()).is_err());
+    let port = HeldPort::closed();
+    assert!(redis::flush(&port.address().to_string()).is_err());
 }
 
 /// A real Redis on a free port with nothing on disk; `None`, and said so, where there is none.
@@ -223,7 +223,7 @@ fn a_real_redis_is_paused_flushed_killed_and_comes_back_empty() {
     let Some((_redis, target)) = real_redis() else { return };
     let value = || asked(&target, "EXISTS it");
     let set = || assert_eq!(asked(&target, "SET it 1").as_deref(), Some("+OK"));
-    let mut faults = Faults::new(&target, None);
+    let mut faults = FaultRunner::new(&target, None);
     set();
     let (standing, _) = faults.begin(&FaultKind::RedisPaused).expect("it is ours");
     assert_eq!(value(), None, "it stands still");
@@ -242,27 +242,27 @@ fn a_real_redis_is_paused_flushed_killed_and_comes_back_empty() {
 
 #[test]
 fn the_network_is_broken_and_mended() {
-    let server = Faulty::start(vec![Fate::new("held", [Step::Hold])]);
+    let server = Faulty::start(vec![ConnectionFate::new("held", [FateStep::Hold])]);
     let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     let proxy = Proxy::start(any, vec![server.address()]).expect("a free port");
     let address = proxy.address();
-    let mut faults = Faults::new(&Target::default(), Some(proxy));
+    let mut faults = FaultRunner::new(&Target::default(), Some(proxy));
     let refuse = FaultKind::Network { how: Network::Refuse, share: 1.0 };
     let (standing, _) = faults.begin(&refuse).expect("there is a proxy");
     assert!(std::net::TcpStream::connect(address).is_err());
     faults.end(standing).expect("its thread turns");
     assert!(std::net::TcpStream::connect(address).is_ok());
-    let none = Faults::new(&Target::default(), None);
+    let none = FaultRunner::new(&Target::default(), None);
     assert!(none.check(&refuse).is_err_and(|words| words.contains("proxy")));
 }
 
 #[test]
 fn nobody_is_touched_whom_the_plan_does_not_name() {
     for pid in [0, 1, std::process::id(), u32::MAX] {
-        let mut faults = Faults::new(&of_target(pid), None);
+        let mut faults = FaultRunner::new(&of_target(pid), None);
         assert!(faults.begin(&FaultKind::TargetPaused).is_err(), "{pid}");
     }
-    let faults = Faults::new(&Target::default(), None);
+    let faults = FaultRunner::new(&Target::default(), None);
     let flap = FaultKind::Flap { share_per_s: 0.1 };
     for what in [FaultKind::TargetPaused, FaultKind::RedisKilled, FaultKind::RedisFlushed, flap] {
         assert!(faults.check(&what).is_err(), "{what:?}");

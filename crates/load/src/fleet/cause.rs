@@ -2,7 +2,7 @@
 //!
 //! `net` counts by [`CloseReason`], which is the server's list; the kernel's answer, the class of a
 //! TLS failure and the status of a refused upgrade lie beside it as a [`Detail`]. Here both become
-//! one [`Cause`], for the phase in which it happened. What only the house can know it counts
+//! one [`Cause`], for the phase in which it happened. What only the logic can know it counts
 //! itself: refusals and kicks in the protocol's words, cuts by plan, names without address.
 //!
 //! The invariant: every reason with every detail has exactly one cause, so sums agree.
@@ -94,7 +94,7 @@ fn of_reason(phase: Phase, reason: CloseReason) -> Cause {
         | R::UnknownProtocol => Cause::ProtocolViolation,
         R::TlsFailed => Cause::TlsFailed,
         R::WebSocketFailed => Cause::WebSocketRefused,
-        // A client machine that was told so says it first, and the house counts it then.
+        // A client machine that was told so says it first, and the logic counts it then.
         R::ConnectRefused if phase == Phase::Connect => Cause::Refused,
         R::ConnectRefused
         | R::AuthFailed
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_houses_own_business_can_be_told_from_here() {
+    fn what_is_not_the_logics_own_business_can_be_told_from_here() {
         let errnos = (1..134).map(|raw| Detail::Errno(Errno::from_raw_os_error(raw)));
         let others = [
             NOTHING,

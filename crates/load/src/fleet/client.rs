@@ -1,7 +1,8 @@
 //! The client machines of all protocols in one type, and what they are told.
 //!
-//! A [`Profile`] says what the clients of a fleet have in common; a [`Client`] is one of them. What
-//! a client needs besides its seat is boxed, so that one of MIOP or MQTT costs what it alone needs.
+//! A [`FleetProfile`] says what the clients of a fleet have in common; a [`Client`] is one of them.
+//! What a client needs besides its seat is boxed, so that one of MIOP or MQTT costs what it alone
+//! needs.
 
 pub mod http;
 pub mod tcp;
@@ -10,64 +11,68 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
 use model::machine::{Input, Machine, Outbox};
-use model::pilot::{Action, Observation};
+use model::virtual_client::{Action, Observation};
 use proto_miop::client as miop;
 use proto_mqtt::client as mqtt;
 use std::sync::Arc;
 
-/// What the clients of a fleet have in common. Heartbeats (`beats`) must be off: the house says
+/// What the clients of a fleet have in common. Heartbeats (`beats`) must be off: the logic says
 /// when.
 #[derive(Clone)]
-pub enum Profile {
+pub enum FleetProfile {
     /// Devices that speak MIOP.
     Miop(Arc<miop::Profile>),
     /// Clients of an MQTT broker.
     Mqtt(Arc<mqtt::Profile>),
     /// Callers of an HTTP server.
-    Http(Arc<http::Profile>),
+    Http(Arc<http::HttpProfile>),
     /// Connections that are held, or whose bytes are echoed.
     Tcp,
 }
 
-impl From<Arc<miop::Profile>> for Profile {
-    fn from(profile: Arc<miop::Profile>) -> Profile {
-        Profile::Miop(profile)
+impl From<Arc<miop::Profile>> for FleetProfile {
+    fn from(profile: Arc<miop::Profile>) -> FleetProfile {
+        FleetProfile::Miop(profile)
     }
 }
 
-impl From<Arc<mqtt::Profile>> for Profile {
-    fn from(profile: Arc<mqtt::Profile>) -> Profile {
-        Profile::Mqtt(profile)
+impl From<Arc<mqtt::Profile>> for FleetProfile {
+    fn from(profile: Arc<mqtt::Profile>) -> FleetProfile {
+        FleetProfile::Mqtt(profile)
     }
 }
 
-impl Profile {
+impl FleetProfile {
     /// What `net` goes by. It knows no HTTP without an upgrade and no bare TCP: both are bytes to
     /// it, like MIOP.
     pub fn protocol(&self) -> Protocol {
         match self {
-            Profile::Mqtt(_) => Protocol::Mqtt,
-            Profile::Http(_) => Protocol::Http,
-            Profile::Miop(_) | Profile::Tcp => Protocol::Miop,
+            FleetProfile::Mqtt(_) => Protocol::Mqtt,
+            FleetProfile::Http(_) => Protocol::Http,
+            FleetProfile::Miop(_) | FleetProfile::Tcp => Protocol::Miop,
         }
     }
 
     /// Whether its clients would beat by themselves.
     pub(crate) fn beats(&self) -> bool {
         match self {
-            Profile::Miop(profile) => profile.beats,
-            Profile::Mqtt(profile) => profile.beats,
-            Profile::Http(_) | Profile::Tcp => false,
+            FleetProfile::Miop(profile) => profile.beats,
+            FleetProfile::Mqtt(profile) => profile.beats,
+            FleetProfile::Http(_) | FleetProfile::Tcp => false,
         }
     }
 
     /// Client `number`.
     pub(crate) fn client(&self, number: u32) -> Client {
         match self {
-            Profile::Miop(profile) => Client::Miop(miop::Client::new(profile.clone(), number)),
-            Profile::Mqtt(profile) => Client::Mqtt(mqtt::Pilot::new(profile.clone(), number)),
-            Profile::Http(profile) => Client::Http(Box::new(http::Client::new(profile.clone()))),
-            Profile::Tcp => Client::Tcp(tcp::Client::default()),
+            FleetProfile::Miop(profile) => Client::Miop(miop::Client::new(profile.clone(), number)),
+            FleetProfile::Mqtt(profile) => {
+                Client::Mqtt(mqtt::VirtualClient::new(profile.clone(), number))
+            }
+            FleetProfile::Http(profile) => {
+                Client::Http(Box::new(http::Client::new(profile.clone())))
+            }
+            FleetProfile::Tcp => Client::Tcp(tcp::Client::default()),
         }
     }
 }
@@ -75,18 +80,18 @@ impl Profile {
 /// One simulated client's machine.
 pub(crate) enum Client {
     Miop(miop::Client),
-    Mqtt(mqtt::Pilot),
+    Mqtt(mqtt::VirtualClient),
     Http(Box<http::Client>),
     Tcp(tcp::Client),
 }
 
 /// What a simulated client is told.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum ClientAct {
     /// What every protocol knows.
     Do(Action),
     /// Publish to a topic (MQTT).
-    Publish(Box<Letter>),
+    Publish(Box<TopicMessage>),
     /// Send these bytes and wait for their answer; none: the profile's (HTTP, TCP).
     Ask(Arc<[u8]>),
     /// Read nothing more, or read again.
@@ -95,7 +100,7 @@ pub enum Act {
 
 /// A message to a topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Letter {
+pub struct TopicMessage {
     /// Where to.
     pub topic: Box<str>,
     /// 0, 1 or 2.
@@ -129,21 +134,25 @@ impl Client {
     }
 
     /// What it is told; what its protocol does not know is nothing.
-    pub(super) fn command(&mut self, now: Now, act: Act, out: &mut Out) -> Told {
+    pub(super) fn command(&mut self, now: Now, act: ClientAct, out: &mut Out) -> Told {
         match (self, act) {
-            (_, Act::Hold(hold)) => out.hold(hold),
-            (Client::Miop(client), Act::Do(action)) => return client.command(now, action, out),
-            (Client::Mqtt(client), Act::Do(action)) => return client.command(now, action, out),
-            (Client::Mqtt(client), Act::Publish(letter)) => {
-                let Letter { topic, qos, retain, body } = &*letter;
+            (_, ClientAct::Hold(hold)) => out.hold(hold),
+            (Client::Miop(client), ClientAct::Do(action)) => {
+                return client.command(now, action, out);
+            }
+            (Client::Mqtt(client), ClientAct::Do(action)) => {
+                return client.command(now, action, out);
+            }
+            (Client::Mqtt(client), ClientAct::Publish(topic_message)) => {
+                let TopicMessage { topic, qos, retain, body } = &*topic_message;
                 client.publish_to(now, topic, (*qos, *retain), body, out);
             }
             // Neither has a word for it.
-            (Client::Http(_) | Client::Tcp(_), Act::Do(Action::Unbind)) => {
+            (Client::Http(_) | Client::Tcp(_), ClientAct::Do(Action::Unbind)) => {
                 return Err(CloseReason::OwnStop);
             }
-            (Client::Http(client), Act::Ask(bytes)) => client.ask(&bytes, out),
-            (Client::Tcp(client), Act::Ask(bytes)) => client.ask(&bytes, out),
+            (Client::Http(client), ClientAct::Ask(bytes)) => client.ask(&bytes, out),
+            (Client::Tcp(client), ClientAct::Ask(bytes)) => client.ask(&bytes, out),
             _ => {}
         }
         Ok(())

@@ -1,9 +1,9 @@
-//! What a fleet shall do: who its pilots are, how they come, what each of them does then.
+//! What a fleet shall do: who its virtual clients are, how they come, what each of them does then.
 //!
-//! A plan says nothing of threads' shares or of time that has passed; the house works it off. Every
+//! A plan says nothing of threads' shares or of time that has passed; the logic works it off. Every
 //! rate is for the whole fleet, a second.
 
-use super::client::Profile;
+use super::client::FleetProfile;
 use lab::plan::{Arrival, Pace, Traffic, What};
 use net::layer::ClientLayers;
 use std::net::{IpAddr, SocketAddr};
@@ -12,16 +12,16 @@ use std::time::Duration;
 /// What a fleet shall do.
 #[derive(Clone)]
 pub struct FleetPlan {
-    /// Whom to call; pilots take the addresses in turn.
+    /// Whom to call; virtual clients take the addresses in turn.
     pub to: Vec<SocketAddr>,
-    /// Pilots at the beginning; more may be called up later.
+    /// Virtual clients at the beginning; more may be called up later.
     pub count: u32,
     /// How they come.
     pub arrival: Arrival,
-    /// Threads, each with its share of the pilots.
+    /// Threads, each with its share of the virtual clients.
     pub threads: u16,
     /// What the clients have in common.
-    pub profile: Profile,
+    pub profile: FleetProfile,
     /// What goes around the protocol.
     pub layers: ClientLayers,
     /// Source addresses, taken in turn. Empty: the kernel's choice.
@@ -31,12 +31,12 @@ pub struct FleetPlan {
     /// From one client's number to the next one's.
     pub number_step: u32,
     /// When heartbeats are sent that keep the connection alive.
-    pub heartbeat: Heartbeat,
+    pub heartbeat: HeartbeatMode,
     /// What is sent besides.
     pub traffic: Vec<Traffic>,
     /// What becomes of messages that arrive.
     pub hearing: Hearing,
-    /// What becomes of a pilot whose connection has ended.
+    /// What becomes of a virtual client whose connection has ended.
     pub reconnect: Reconnect,
     /// Time for a call, for the answer to a Bind, and for the answer to a heartbeat. A call or Bind
     /// without answer is given up; a heartbeat is counted and its answer counts as late.
@@ -50,7 +50,8 @@ pub struct FleetPlan {
     pub seed: u64,
 }
 
-/// Pilots that share one source address: as many ports as Linux's default range is sure to have.
+/// Virtual clients that share one source address: as many ports as Linux's default range is sure to
+/// have.
 pub const PILOTS_A_SOURCE: u32 = 25_000;
 
 /// What becomes of messages that arrive.
@@ -72,9 +73,9 @@ pub struct Hearing {
 }
 
 impl FleetPlan {
-    /// `count` pilots on one thread, 256 Binds at a time, that beat as agreed, send nothing else,
-    /// wait 15 seconds for any answer and do not come back.
-    pub fn new(to: SocketAddr, count: u32, profile: impl Into<Profile>) -> FleetPlan {
+    /// `count` virtual clients on one thread, 256 Binds at a time, that beat as agreed, send
+    /// nothing else, wait 15 seconds for any answer and do not come back.
+    pub fn new(to: SocketAddr, count: u32, profile: impl Into<FleetProfile>) -> FleetPlan {
         let profile = profile.into();
         FleetPlan {
             to: vec![to],
@@ -86,7 +87,7 @@ impl FleetPlan {
             sources: Vec::new(),
             first_number: 0,
             number_step: 1,
-            heartbeat: Heartbeat::Agreed,
+            heartbeat: HeartbeatMode::Agreed,
             traffic: Vec::new(),
             hearing: Hearing::default(),
             reconnect: Reconnect::Never,
@@ -100,7 +101,7 @@ impl FleetPlan {
     /// What is wrong with it, in words.
     pub fn check(&self) -> Result<(), String> {
         let beats = match self.heartbeat {
-            Heartbeat::Every(span) => !span.is_zero(),
+            HeartbeatMode::Every(span) => !span.is_zero(),
             _ => true,
         };
         let rules = [
@@ -145,7 +146,7 @@ pub(crate) fn check_arrival(arrival: &Arrival) -> Result<(), String> {
 pub const STREAMS_MAX: usize = 16;
 
 /// What is wrong with what shall be sent, in words.
-pub(crate) fn check_traffic(traffic: &[Traffic], profile: &Profile) -> Result<(), String> {
+pub(crate) fn check_traffic(traffic: &[Traffic], profile: &FleetProfile) -> Result<(), String> {
     if traffic.len() > STREAMS_MAX {
         return Err(format!("a group sends at most {STREAMS_MAX} kinds of messages at once"));
     }
@@ -161,7 +162,7 @@ pub(crate) fn check_traffic(traffic: &[Traffic], profile: &Profile) -> Result<()
                 low.is_finite() && low >= 0.0 && positive(high) && high >= low && !period.is_zero()
             }
         };
-        let sends_requests = matches!(profile, Profile::Http(_) | Profile::Tcp);
+        let sends_requests = matches!(profile, FleetProfile::Http(_) | FleetProfile::Tcp);
         let rules = [
             (paced, "its rate, window or time must be above zero"),
             (one.among != Some(0), "`among` must be at least 1"),
@@ -169,7 +170,7 @@ pub(crate) fn check_traffic(traffic: &[Traffic], profile: &Profile) -> Result<()
             (
                 one.what != What::Publish
                     || one.topic.is_some()
-                    || !matches!(profile, Profile::Mqtt(_)),
+                    || !matches!(profile, FleetProfile::Mqtt(_)),
                 "what is published over MQTT needs a topic",
             ),
             (
@@ -193,9 +194,10 @@ pub(crate) fn check_traffic(traffic: &[Traffic], profile: &Profile) -> Result<()
     Ok(())
 }
 
-/// When heartbeats are sent that keep a connection alive. A pilot has one under way at a time.
+/// When heartbeats are sent that keep a connection alive. A virtual client has one under way at a
+/// time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Heartbeat {
+pub enum HeartbeatMode {
     /// After the time that the server and the client agreed on, from the Bind on.
     Agreed,
     /// At this interval; first beats are spread over it by the clients' numbers.
@@ -204,7 +206,7 @@ pub enum Heartbeat {
     Never,
 }
 
-/// What becomes of a pilot whose connection has ended.
+/// What becomes of a virtual client whose connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconnect {
     /// It stays away.

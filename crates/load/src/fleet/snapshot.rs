@@ -1,13 +1,14 @@
 //! What a fleet has seen so far: counts, times, and the proof that nothing was lost.
 //!
-//! Each thread keeps one of these for its pilots; they are merged when asked, distributions
-//! included. Times are microseconds. A shard reads its clock once a turn, so a time is the
-//! difference of two turns: the sending turn's time (raw) or the planned time (corrected), and the
-//! receiving turn's. What a turn takes is its error; `turn_us_max` of the threads bounds it.
+//! Each thread keeps one of these for its virtual clients; they are merged when asked,
+//! distributions included. Times are microseconds. A shard reads its clock once a turn, so a time
+//! is the difference of two turns: the sending turn's time (raw) or the planned time (corrected),
+//! and the receiving turn's. What a turn takes is its error; `turn_us_max` of the threads bounds
+//! it.
 
 use super::effort::ThreadUse;
 use lab::cause::{Causes, Phase};
-use lab::run::{Account, Counts};
+use lab::run::{Balance, Counts};
 use lab::timing::Timings;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -96,11 +97,11 @@ impl Snapshot {
     /// Whether every attempt, Bind, heartbeat, message and request has exactly one outcome or is
     /// open.
     pub fn conserved(&self) -> bool {
-        self.lost_threads == 0 && self.accounts().iter().all(Account::agrees)
+        self.lost_threads == 0 && self.accounts().iter().all(Balance::agrees)
     }
 
     /// The sums behind [`conserved`](Self::conserved).
-    pub fn accounts(&self) -> [Account; 5] {
+    pub fn accounts(&self) -> [Balance; 5] {
         let in_phase = |wanted: Phase| {
             let ends = self.causes.iter().filter(|(phase, _, _)| *phase == wanted);
             ends.map(|(_, _, count)| count).sum::<u64>()
@@ -163,7 +164,7 @@ impl Snapshot {
         self.threads.iter().any(ThreadUse::is_saturated)
     }
 
-    /// Whether no pilot is connected or will be.
+    /// Whether no virtual client is connected or will be.
     pub fn is_over(&self) -> bool {
         self.planned > 0 && self.over >= self.planned
     }
@@ -236,9 +237,9 @@ impl Snapshot {
     }
 }
 
-fn account(what: &str, total: u64, parts: &[(&str, u64)]) -> Account {
+fn account(what: &str, total: u64, parts: &[(&str, u64)]) -> Balance {
     let parts = parts.iter().map(|(part, count)| ((*part).to_owned(), *count)).collect();
-    Account { what: what.to_owned(), total, parts }
+    Balance { what: what.to_owned(), total, parts }
 }
 
 /// Counts by word and code.

@@ -14,7 +14,7 @@
 
 mod host;
 
-pub use host::Host;
+pub use host::SourceHost;
 
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeSet;
@@ -34,12 +34,12 @@ const PORTS_QUICK_PERCENT: u64 = 45;
 /// chooses. `sources` are addresses, ranges (`10.0.0.5-10.0.0.9`), networks (`127.0.1.0/24`) or
 /// `auto`; none: `auto`. Of ranges and networks those are taken that this machine has.
 pub fn spread(sources: &[String], to: &[SocketAddr], clients: u32) -> Result<Vec<IpAddr>, String> {
-    spread_on(&Host::read(), sources, to, clients)
+    spread_on(&SourceHost::read(), sources, to, clients)
 }
 
 /// The same on a machine that was looked at before.
 pub fn spread_on(
-    host: &Host,
+    host: &SourceHost,
     sources: &[String],
     to: &[SocketAddr],
     clients: u32,
@@ -164,7 +164,7 @@ const OWN: u64 = net::descriptors::OWN;
 
 impl Needs {
     /// What so many connections need, called so.
-    pub fn of(host: &Host, connections: u64, sources: &[IpAddr], to: &[SocketAddr]) -> Needs {
+    pub fn of(host: &SourceHost, connections: u64, sources: &[IpAddr], to: &[SocketAddr]) -> Needs {
         let (sources, targets) = (sources.len().max(1) as u64, to.len().max(1) as u64);
         Needs {
             connections,

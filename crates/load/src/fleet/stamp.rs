@@ -13,7 +13,7 @@
 //! message's, and its checksum is over the whole body but itself. A bare [`stamp`] is the first
 //! eight bytes with a mark of its own: any process of the same machine can write it.
 
-use model::pilot::HEAD_BYTES as FRONT_BYTES;
+use model::virtual_client::HEAD_BYTES as FRONT_BYTES;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -92,7 +92,7 @@ pub const ROW_END: u32 = 1 << 24;
 
 /// The front of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Head {
+pub struct StampHead {
     /// Microseconds since it was planned to be sent.
     pub corrected_us: u64,
     /// Microseconds since it was sent.
@@ -181,7 +181,7 @@ fn checksum(front: &[u8; PROOF_BYTES], rest: u32) -> u32 {
 
 /// What a body says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Proof {
+pub enum StampProof {
     /// It is as it was sent.
     Whole(Sign),
     /// It is not.
@@ -193,31 +193,32 @@ pub enum Proof {
 }
 
 /// Reads the proof of a body of so many bytes with this front and this [`rest_of`].
-pub fn proof(front: &[u8], bytes: u32, rest: u32) -> Proof {
+pub fn proof(front: &[u8], bytes: u32, rest: u32) -> StampProof {
     let mark = front.first_chunk::<2>().map(|mark| u64::from(u16::from_be_bytes(*mark)));
     match mark {
         Some(MARK_PROOF | MARK_PROOF_ANSWER) => {}
-        Some(MARK | MARK_HEAD | MARK_ANSWER) => return Proof::Short,
-        _ => return Proof::Foreign,
+        Some(MARK | MARK_HEAD | MARK_ANSWER) => return StampProof::Short,
+        _ => return StampProof::Foreign,
     }
     let Some(front) = front.first_chunk::<PROOF_BYTES>().filter(|_| bytes as usize >= PROOF_BYTES)
     else {
-        return Proof::Changed;
+        return StampProof::Changed;
     };
     let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|n| front[at + n]));
     if word(CHECK_AT) != checksum(front, rest) {
-        return Proof::Changed;
+        return StampProof::Changed;
     }
     let number = front[26..CHECK_AT].iter().fold(0, |all, &byte| (all << 8) | u64::from(byte));
     let (publisher, topic) = (word(16), word(20));
-    Proof::Whole(Sign { publisher, topic, tag: front[24], stream: front[25], number })
+    StampProof::Whole(Sign { publisher, topic, tag: front[24], stream: front[25], number })
 }
 
 /// Reads what is in front of `body`: a head, or a bare stamp.
-pub fn read(body: &[u8], wall_us: u64) -> Option<Head> {
+pub fn read(body: &[u8], wall_us: u64) -> Option<StampHead> {
     let corrected_us = since_stamp(body, wall_us)?;
     let mark = u64::from(u16::from_be_bytes([body[0], body[1]]));
-    let bare = Head { corrected_us, raw_us: corrected_us, from: From::Nobody, is_answer: false };
+    let bare =
+        StampHead { corrected_us, raw_us: corrected_us, from: From::Nobody, is_answer: false };
     let (Some(front), true) = (body.first_chunk::<HEAD_BYTES>(), mark != MARK) else {
         return Some(bare);
     };
@@ -229,7 +230,7 @@ pub fn read(body: &[u8], wall_us: u64) -> Option<Head> {
     };
     let raw_us = corrected_us.saturating_sub(u64::from(word(8)));
     let is_answer = [MARK_ANSWER, MARK_PROOF_ANSWER].contains(&mark);
-    Some(Head { raw_us, from, is_answer, ..bare })
+    Some(StampHead { raw_us, from, is_answer, ..bare })
 }
 
 /// How far this machine's wall clock is ahead of that of the run, microseconds.
@@ -303,7 +304,7 @@ mod tests {
         let front = prove(&head, &sign, rest_of(&body));
         body[..PROOF_BYTES].copy_from_slice(&front);
         let of = |body: &[u8]| proof(&body[..body.len().min(36)], body.len() as u32, rest_of(body));
-        assert_eq!(of(&body), Proof::Whole(sign));
+        assert_eq!(of(&body), StampProof::Whole(sign));
         let seen = read(&body, AT + 1_000).expect("its own");
         assert_eq!((seen.raw_us, seen.from, seen.is_answer), (700, From::Sender(7), false));
         for at in 0..body.len() {
@@ -312,20 +313,20 @@ mod tests {
                 other[at] ^= 1 << bit;
                 let seen = of(&other);
                 let is_told = match at {
-                    0 | 1 => !matches!(seen, Proof::Whole(_)),
-                    _ => seen == Proof::Changed,
+                    0 | 1 => !matches!(seen, StampProof::Whole(_)),
+                    _ => seen == StampProof::Changed,
                 };
                 assert!(is_told, "byte {at} bit {bit}: {seen:?}");
             }
         }
         for bytes in 0..body.len() {
-            assert!(!matches!(of(&body[..bytes]), Proof::Whole(_)), "cut at {bytes}");
+            assert!(!matches!(of(&body[..bytes]), StampProof::Whole(_)), "cut at {bytes}");
         }
         let longer = [&body[..], b"r"].concat();
-        assert_eq!(of(&longer), Proof::Changed);
-        assert_eq!((of(&head), of(b"hello, world")), (Proof::Short, Proof::Foreign));
+        assert_eq!(of(&longer), StampProof::Changed);
+        assert_eq!((of(&head), of(b"hello, world")), (StampProof::Short, StampProof::Foreign));
         let back = prove(&answer(&body).expect("a head"), &sign, rest_of(&[]));
         assert!(read(&back, AT).is_some_and(|head| head.is_answer));
-        assert_eq!((of(&back), answer(&back)), (Proof::Whole(sign), None));
+        assert_eq!((of(&back), answer(&back)), (StampProof::Whole(sign), None));
     }
 }

@@ -1,9 +1,10 @@
 //! Whom clients call: the URL of a target, and the one table of schemes.
 //!
 //! `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH][?KEY=VALUE&…]`. A protocol joins the laboratory
-//! by its line in [`SCHEMES`] and its arm in [`Profile`](crate::client::Profile). What is inside a
-//! WebSocket is said by the key `protocol` (`miop` or `mqtt`); without it the group's other keys
-//! decide (`product` means MIOP, else MQTT). The key `ca` names a file of authorities to trust.
+//! by its line in [`SCHEMES`] and its arm in [`Profile`](crate::client::FleetProfile). What is
+//! inside a WebSocket is said by the key `protocol` (`miop` or `mqtt`); without it the group's
+//! other keys decide (`product` means MIOP, else MQTT). The key `ca` names a file of authorities to
+//! trust.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -22,7 +23,7 @@ pub enum Speech {
 
 /// A scheme of URLs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Scheme {
+pub struct UrlScheme {
     /// Its name.
     pub name: &'static str,
     /// What is spoken; `None`: WebSocket, which carries MIOP or MQTT.
@@ -33,7 +34,7 @@ pub struct Scheme {
     pub port: Option<u16>,
 }
 
-impl Scheme {
+impl UrlScheme {
     /// Whether WebSocket is around what is spoken.
     pub const fn is_web_socket(&self) -> bool {
         self.speech.is_none()
@@ -41,7 +42,7 @@ impl Scheme {
 }
 
 /// The schemes.
-pub const SCHEMES: &[Scheme] = &[
+pub const SCHEMES: &[UrlScheme] = &[
     scheme("miop", Some(Speech::Miop), false, None),
     scheme("miops", Some(Speech::Miop), true, None),
     scheme("mqtt", Some(Speech::Mqtt), false, Some(1883)),
@@ -58,15 +59,15 @@ const fn scheme(
     speech: Option<Speech>,
     is_encrypted: bool,
     port: Option<u16>,
-) -> Scheme {
-    Scheme { name, speech, is_encrypted, port }
+) -> UrlScheme {
+    UrlScheme { name, speech, is_encrypted, port }
 }
 
 /// Whom to call.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     /// How.
-    pub scheme: &'static Scheme,
+    pub scheme: &'static UrlScheme,
     /// What stands in front of the address: a user, for MIOP the prefix of device ids.
     pub user: Option<String>,
     /// What stands behind the user: a password, for MIOP the product.

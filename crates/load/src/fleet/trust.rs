@@ -4,7 +4,7 @@
 //! making. Anybody is therefore allowed, as wrk allows it, but only by that name: a wrong signature
 //! is not believed, so that the handshake's cost stays the real one.
 
-use client::{Check, Trust};
+use client::{CertificateCheck, Trust};
 use net::layer::tls::ClientTls;
 use rustls::pki_types::ServerName;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub fn authority(name: &str, authority: &Path) -> Result<Arc<ClientTls>, String>
 
 /// TLS towards `name`, whatever certificate it shows.
 pub fn anybody(name: &str) -> Result<Arc<ClientTls>, String> {
-    tls(name, &Trust { check: Check::Nothing, ..Trust::default() })
+    tls(name, &Trust { check: CertificateCheck::Nothing, ..Trust::default() })
 }
 
 fn tls(name: &str, trust: &Trust) -> Result<Arc<ClientTls>, String> {

@@ -6,7 +6,7 @@
 
 use super::here::Here;
 use lab::cause::{Cause, Phase};
-use lab::crew::Look;
+use lab::generator::Look;
 use lab::order::Order;
 use lab::run::Counts;
 use serde::{Deserialize, Serialize};

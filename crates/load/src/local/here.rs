@@ -4,7 +4,7 @@ use super::recruit;
 use crate::fleet::effort::{self, SATURATED, ThreadUse};
 use crate::fleet::snapshot::Snapshot;
 use crate::{Fleet, source};
-use lab::crew::Look;
+use lab::generator::Look;
 use lab::order::Order;
 use lab::plan::Group;
 use lab::run::{Agent, Counts};
@@ -30,7 +30,7 @@ const REASONS_MAX: usize = 8;
 /// The groups of this process.
 pub(super) struct Here {
     seed: u64,
-    /// Processes of the crew: all of them call from this machine's addresses.
+    /// Processes of the load generator: all of them call from this machine's addresses.
     processes: u32,
     teams: BTreeMap<String, Team>,
     turn_us_max: u64,
@@ -207,7 +207,7 @@ fn counts(seen: &Snapshot) -> Counts {
     let mut counts = seen.counts();
     if seen.lost_threads > 0 {
         let what = "threads of the tester that broke off".to_owned();
-        counts.accounts.push(lab::run::Account { what, total: seen.lost_threads, parts: vec![] });
+        counts.accounts.push(lab::run::Balance { what, total: seen.lost_threads, parts: vec![] });
     }
     counts
 }

@@ -1,7 +1,7 @@
 //! What a group of a plan is as a fleet: whom it calls, what it speaks, what its clients are.
 
-use crate::fleet::client::{Profile, http};
-use crate::fleet::plan::{FleetPlan, Hearing, Heartbeat, Reconnect};
+use crate::fleet::client::{FleetProfile, http};
+use crate::fleet::plan::{FleetPlan, Hearing, HeartbeatMode, Reconnect};
 use crate::target::{Speech, Url};
 use crate::trust;
 use lab::plan::Group;
@@ -26,12 +26,12 @@ pub(super) fn plan(group: &Group, seed: u64) -> Result<FleetPlan, String> {
     }
     let speech = speech(group, first);
     let profile = match speech {
-        Speech::Miop => Profile::Miop(Arc::new(miop_profile(group, first)?)),
-        Speech::Mqtt => Profile::Mqtt(Arc::new(mqtt_profile(group, first)?)),
+        Speech::Miop => FleetProfile::Miop(Arc::new(miop_profile(group, first)?)),
+        Speech::Mqtt => FleetProfile::Mqtt(Arc::new(mqtt_profile(group, first)?)),
         Speech::Http => {
-            Profile::Http(Arc::new(http::Profile::get(&first.authority(), &first.path)))
+            FleetProfile::Http(Arc::new(http::HttpProfile::get(&first.authority(), &first.path)))
         }
-        Speech::Tcp => Profile::Tcp,
+        Speech::Tcp => FleetProfile::Tcp,
     };
     let to = urls.iter().map(Url::resolve).collect::<Result<Vec<_>, _>>()?;
     let beats = group.beats && !group.keep_alive.is_zero();
@@ -41,7 +41,7 @@ pub(super) fn plan(group: &Group, seed: u64) -> Result<FleetPlan, String> {
         layers: layers(group, first, &profile)?,
         first_number: group.first,
         number_step: group.step.max(1),
-        heartbeat: if beats { Heartbeat::Agreed } else { Heartbeat::Never },
+        heartbeat: if beats { HeartbeatMode::Agreed } else { HeartbeatMode::Never },
         hearing: hearing(group)?,
         reconnect: match group.back_after.is_zero() {
             true => Reconnect::Never,
@@ -81,7 +81,7 @@ fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-fn layers(group: &Group, url: &Url, profile: &Profile) -> Result<ClientLayers, String> {
+fn layers(group: &Group, url: &Url, profile: &FleetProfile) -> Result<ClientLayers, String> {
     let authority = group.authority.as_ref().or(url.authority.as_ref());
     let tls = match (authority, url.scheme.is_encrypted) {
         (_, false) => None,

@@ -1,6 +1,6 @@
 //! What a plan must be before anything is started: names, sizes, rates and rules.
 //!
-//! A [`Problem`] says which key, what stands there, what is allowed and what to do. Nothing is
+//! A [`PlanProblem`] says which key, what stands there, what is allowed and what to do. Nothing is
 //! mended silently. The invariant: a plan that passes here is bounded: in clients, in stages, in
 //! time and in what it sends.
 
@@ -39,7 +39,7 @@ pub const SCHEMES_TO_COME: [&str; 2] = ["im", "xmpp"];
 
 /// A step on the way to a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum KeyStep {
     /// A key of a table.
     Key(String),
     /// An entry of a list, by number, with its name (or its number).
@@ -48,27 +48,27 @@ pub enum Step {
 
 /// What is wrong with a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Problem {
+pub struct PlanProblem {
     /// The key.
-    pub place: Vec<Step>,
+    pub place: Vec<KeyStep>,
     /// What stands there; empty: nothing.
     pub value: String,
     /// What is allowed, and what to do.
     pub need: String,
 }
 
-impl Problem {
+impl PlanProblem {
     /// The key as one word, as `--set` takes it: `stage.hold.arrive.per_s`.
     pub fn key(&self) -> String {
         let words = self.place.iter().map(|step| match step {
-            Step::Key(key) => key.as_str(),
-            Step::At(_, name) => name.as_str(),
+            KeyStep::Key(key) => key.as_str(),
+            KeyStep::At(_, name) => name.as_str(),
         });
         words.collect::<Vec<_>>().join(".")
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for PlanProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value.as_str() {
             "" => write!(f, "{}: {}", self.key(), self.need),
@@ -79,32 +79,32 @@ impl fmt::Display for Problem {
 
 /// A place in the plan while it is walked through.
 #[derive(Clone)]
-struct At(Vec<Step>);
+struct At(Vec<KeyStep>);
 
 impl At {
     fn key(&self, key: &str) -> At {
         let mut steps = self.0.clone();
-        steps.push(Step::Key(key.to_owned()));
+        steps.push(KeyStep::Key(key.to_owned()));
         At(steps)
     }
 
     fn entry(&self, number: usize, name: &str) -> At {
         let mut steps = self.0.clone();
-        steps.push(Step::At(number, name.to_owned()));
+        steps.push(KeyStep::At(number, name.to_owned()));
         At(steps)
     }
 
-    fn wrong(&self, value: impl fmt::Display, need: impl Into<String>) -> Problem {
-        Problem { place: self.0.clone(), value: value.to_string(), need: need.into() }
+    fn wrong(&self, value: impl fmt::Display, need: impl Into<String>) -> PlanProblem {
+        PlanProblem { place: self.0.clone(), value: value.to_string(), need: need.into() }
     }
 
-    fn must(&self, holds: bool, value: impl fmt::Display, need: &str) -> Result<(), Problem> {
+    fn must(&self, holds: bool, value: impl fmt::Display, need: &str) -> Result<(), PlanProblem> {
         if holds { Ok(()) } else { Err(self.wrong(value, need)) }
     }
 }
 
 /// What is wrong with a plan, the first thing only.
-pub fn check(plan: &Plan) -> Result<(), Problem> {
+pub fn check(plan: &Plan) -> Result<(), PlanProblem> {
     let root = At(Vec::new());
     name(&root.key("name"), &plan.name)?;
     target(&root.key("target"), &plan.target)?;
@@ -135,13 +135,13 @@ pub fn check(plan: &Plan) -> Result<(), Problem> {
     rules(&root.key("pass"), &plan.pass)
 }
 
-fn name(at: &At, name: &str) -> Result<(), Problem> {
+fn name(at: &At, name: &str) -> Result<(), PlanProblem> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let fits = !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(word);
     at.must(fits, format!("`{name}`"), "a name is 1 to 64 letters, digits, `-` and `_`")
 }
 
-fn target(at: &At, target: &Target) -> Result<(), Problem> {
+fn target(at: &At, target: &Target) -> Result<(), PlanProblem> {
     urls(&at.key("url"), &target.url)?;
     for (key, url) in [("metrics", &target.metrics), ("api", &target.api)] {
         if let Some(url) = url {
@@ -158,7 +158,7 @@ fn target(at: &At, target: &Target) -> Result<(), Problem> {
     Ok(())
 }
 
-fn urls(at: &At, urls: &[String]) -> Result<(), Problem> {
+fn urls(at: &At, urls: &[String]) -> Result<(), PlanProblem> {
     for (number, url) in urls.iter().enumerate() {
         let is_to_come = SCHEMES_TO_COME.contains(&scheme(url));
         if let (false, Err(why)) = (is_to_come, Url::parse(url)) {
@@ -173,7 +173,7 @@ fn scheme(url: &str) -> &str {
     url.split_once("://").map_or("", |(scheme, _)| scheme)
 }
 
-fn rules(at: &At, rules: &[String]) -> Result<(), Problem> {
+fn rules(at: &At, rules: &[String]) -> Result<(), PlanProblem> {
     at.must(rules.len() <= RULES_MAX, rules.len(), "at most 64 rules; put some in stages")?;
     for (number, rule) in rules.iter().enumerate() {
         if let Err(why) = verdict::Rule::parse(rule) {

@@ -4,7 +4,7 @@
 //! place of every key, by which [`check`](super::check)'s problems find their line. What the
 //! command line changes (`--set stage.hold.hold=10s`) is checked like the file itself.
 
-use super::check::{self, Problem, Step};
+use super::check::{self, KeyStep, PlanProblem};
 use lab::plan::Plan;
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
@@ -45,7 +45,7 @@ pub fn parse(name: &str, text: &str, sets: &[String]) -> Result<Plan, String> {
 }
 
 /// A problem of a plan, with its place in the file or the word of the command line that made it.
-fn placed(name: &str, text: &str, sets: &[String], problem: &Problem) -> String {
+fn placed(name: &str, text: &str, sets: &[String], problem: &PlanProblem) -> String {
     let key = problem.key();
     let by_set = sets.iter().find(|set| {
         set.split_once('=').is_some_and(|(path, _)| {
@@ -62,18 +62,18 @@ fn placed(name: &str, text: &str, sets: &[String], problem: &Problem) -> String 
 }
 
 /// The line on which a key stands; where it does not, the line of what it should stand in.
-fn line_of(text: &str, place: &[Step]) -> Option<usize> {
+fn line_of(text: &str, place: &[KeyStep]) -> Option<usize> {
     let root = DeTable::parse(text).ok()?;
     let mut at: Option<std::ops::Range<usize>> = None;
     let mut table = Some(root.get_ref());
     let mut array: Option<&[Spanned<DeValue<'_>>]> = None;
     for step in place {
         let found = match step {
-            Step::Key(key) => table.and_then(|table| {
+            KeyStep::Key(key) => table.and_then(|table| {
                 let (key, value) = table.get_key_value(key.as_str())?;
                 Some((key.span(), value))
             }),
-            Step::At(number, _) => {
+            KeyStep::At(number, _) => {
                 let value = array.and_then(|array| array.get(*number));
                 value.map(|value| (value.span(), value))
             }

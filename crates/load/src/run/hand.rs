@@ -3,22 +3,22 @@
 //! It knows which fault stands and ends it when it is told. The invariant: it touches only what the
 //! plan names.
 
-use super::parts::{Breaker, Broken};
-use crate::fault::{Faults, Standing};
+use super::parts::{Broken, FaultInjector};
+use crate::fault::{ActiveFault, FaultRunner};
 use crate::proxy::Proxy;
 use lab::plan::{FaultKind, Target};
 use std::net::SocketAddr;
 
 /// The hand.
 pub struct Hand {
-    faults: Faults,
-    standing: Vec<(FaultKind, Standing)>,
+    faults: FaultRunner,
+    standing: Vec<(FaultKind, ActiveFault)>,
 }
 
 impl Hand {
     /// For what `target` names, and this proxy if there is one.
     pub fn new(target: &Target, proxy: Option<Proxy>) -> Hand {
-        Hand { faults: Faults::new(target, proxy), standing: Vec::new() }
+        Hand { faults: FaultRunner::new(target, proxy), standing: Vec::new() }
     }
 }
 
@@ -28,7 +28,7 @@ pub fn proxy(to: &[SocketAddr]) -> Result<Proxy, String> {
     Proxy::start(listen, to.to_vec()).map_err(|error| format!("the fault proxy: {error}"))
 }
 
-impl Breaker for Hand {
+impl FaultInjector for Hand {
     fn begin(&mut self, what: &FaultKind) -> Result<String, String> {
         let (standing, words) = self.faults.begin(what)?;
         self.standing.push((what.clone(), standing));

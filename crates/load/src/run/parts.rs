@@ -1,19 +1,19 @@
 //! What a run is made with: the clock, the eyes, the hand that breaks things, the pushes, and who
 //! has presence audited.
 //!
-//! The runner knows these only as traits, so that a test gives it a told clock and a crew that
-//! exists on paper. Nothing here knows a plan's stages.
+//! The runner knows these only as traits, so that a test gives it a told clock and a load generator
+//! that exists on paper. Nothing here knows a plan's stages.
 
-use lab::crew::Crew;
-use lab::host::{Environment, Row};
+use lab::generator::LoadGenerator;
+use lab::host::{Environment, HostRow};
 use lab::plan::{FaultKind, Traffic};
 use lab::run::Counts;
 use lab::series::Reading;
 use std::collections::BTreeMap;
 
 /// Time, and whether somebody wants the run to end.
-pub trait World {
-    /// Milliseconds since the world began; it never goes back.
+pub trait RunClock {
+    /// Milliseconds since the clock began; it never goes back.
     fn now_ms(&mut self) -> u64;
 
     /// Unix time, milliseconds.
@@ -33,8 +33,8 @@ pub trait Eyes {
     fn read(&mut self) -> (Reading, Vec<String>);
 }
 
-/// Who breaks what a crew cannot: processes, descriptors, the network, Redis.
-pub trait Breaker {
+/// Who breaks what a load generator cannot: processes, descriptors, the network, Redis.
+pub trait FaultInjector {
     /// Breaks it and says what was done; or why it cannot be, which is noted as skipped.
     fn begin(&mut self, what: &FaultKind) -> Result<String, String>;
 
@@ -95,13 +95,13 @@ pub struct Audited {
 /// Everything that a run is made with.
 pub struct Parts<'a> {
     /// Who makes the load.
-    pub crew: &'a mut dyn Crew,
+    pub generator: &'a mut dyn LoadGenerator,
     /// The clock.
-    pub world: &'a mut dyn World,
+    pub clock: &'a mut dyn RunClock,
     /// The counters.
     pub eyes: &'a mut dyn Eyes,
     /// The faults.
-    pub breaker: &'a mut dyn Breaker,
+    pub breaker: &'a mut dyn FaultInjector,
     /// The pushes.
     pub pushes: &'a mut dyn Pushes,
     /// The audits.
@@ -118,7 +118,7 @@ pub struct Before {
     /// The tester's machine.
     pub environment: Environment,
     /// Settings of the machines, by whose they are: `tester`, `target`, an agent's name.
-    pub doctor: Vec<(String, Row)>,
+    pub doctor: Vec<(String, HostRow)>,
     /// What seeds all that is random.
     pub seed: u64,
     /// Whether the run goes on when an agent is lost.
@@ -143,7 +143,7 @@ impl Eyes for Blind {
 /// Breaks nothing.
 pub struct Harmless;
 
-impl Breaker for Harmless {
+impl FaultInjector for Harmless {
     fn begin(&mut self, _what: &FaultKind) -> Result<String, String> {
         Err("nothing can be broken from here".to_owned())
     }

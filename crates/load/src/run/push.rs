@@ -10,7 +10,7 @@ use crate::{fleet, stamp};
 use base::prng::Prng;
 use base64::Engine;
 use lab::plan::{Group, Pace, Traffic};
-use lab::run::{Account, Counts};
+use lab::run::{Balance, Counts};
 use lab::timing::Timing;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const LATE_MAX: Duration = Duration::from_secs(5);
 const REST: Duration = Duration::from_millis(50);
 
 /// Pushes by the API.
-pub struct Api {
+pub struct PushApi {
     base: String,
     token: Option<String>,
     /// Product and client id (with `%i`) of each group.
@@ -45,16 +45,21 @@ struct Sending {
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Api {
+impl PushApi {
     /// The API at this URL, for these groups of devices. `product` is the target's, for groups that
     /// name none.
-    pub fn new(base: &str, token: Option<String>, groups: &[Group], product: Option<&str>) -> Api {
+    pub fn new(
+        base: &str,
+        token: Option<String>,
+        groups: &[Group],
+        product: Option<&str>,
+    ) -> PushApi {
         let devices = groups.iter().filter_map(|group| {
             let product = group.product.as_deref().or(product)?.to_owned();
             let id = group.id.clone().unwrap_or_else(|| format!("{}-%i", group.name));
             Some((group.name.clone(), (product, id)))
         });
-        Api {
+        PushApi {
             base: base.trim_end_matches('/').to_owned(),
             token,
             devices: devices.collect(),
@@ -65,7 +70,7 @@ impl Api {
     }
 }
 
-impl Pushes for Api {
+impl Pushes for PushApi {
     fn push(&mut self, group: &str, traffic: &[Traffic]) -> Result<(), String> {
         if let Some(running) = self.running.remove(group) {
             running.iter().for_each(|sending| sending.over.store(true, Ordering::Relaxed));
@@ -109,7 +114,7 @@ impl Pushes for Api {
     }
 }
 
-impl Drop for Api {
+impl Drop for PushApi {
     fn drop(&mut self) {
         let running = self.running.values().flatten();
         running.for_each(|sending| sending.over.store(true, Ordering::Relaxed));
@@ -268,7 +273,7 @@ impl Ordered {
         let open = sent - parts.iter().map(|(_, count)| count).sum::<u64>();
         let parts = parts.into_iter().chain([("under way", open)]);
         let parts = parts.map(|(name, count)| (name.to_owned(), count)).collect();
-        counts.accounts = vec![Account { what: "pushes".to_owned(), total: sent, parts }];
+        counts.accounts = vec![Balance { what: "pushes".to_owned(), total: sent, parts }];
     }
 }
 

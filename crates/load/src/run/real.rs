@@ -2,11 +2,11 @@
 //!
 //! What cannot be observed is absent and said once. It knows no plan: whom to observe is told.
 
-use super::parts::{Eyes, World};
+use super::parts::{Eyes, RunClock};
 use crate::{fleet, stamp};
 use lab::plan::Target;
 use lab::series::Reading;
-use observe::{Host, Process, Scrape};
+use observe::{ObservedHost, Process, Scrape};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ impl Clock {
 /// Longest time without a look whether somebody has interrupted.
 const REST: Duration = Duration::from_millis(100);
 
-impl World for Clock {
+impl RunClock for Clock {
     fn now_ms(&mut self) -> u64 {
         u64::try_from((fleet::instant() - self.began).as_millis()).unwrap_or(u64::MAX)
     }
@@ -56,7 +56,7 @@ impl World for Clock {
 
 /// Eyes on this machine, on the target's process if it runs here, and on its metrics.
 pub struct Observers {
-    host: Option<Host>,
+    host: Option<ObservedHost>,
     /// This process, and those that it begins to have more descriptors.
     own: Option<Process>,
     target: Option<Watched>,
@@ -111,7 +111,7 @@ const PAGE_EVERY: Duration = Duration::from_millis(900);
 
 /// The target on this machine.
 struct Watched {
-    host: Host,
+    host: ObservedHost,
     process: Process,
     /// The process that was seen last, so that its going is noted.
     pid: Option<u32>,
@@ -143,7 +143,7 @@ impl Observers {
         });
         let target_host = process.map(|process| {
             let pid = process.pid();
-            let host = pid.map_or_else(Host::of_this_machine, Host::around);
+            let host = pid.map_or_else(ObservedHost::of_this_machine, ObservedHost::around);
             Watched { host, process, pid }
         });
         let redis = target.redis_pid.and_then(|pid| match Process::of_pid(pid) {
@@ -157,7 +157,7 @@ impl Observers {
             let page = Page::of(Scrape::new(url).bearer(target.token.clone()));
             page.inspect_err(|why| notes.push(format!("the metrics are not read: {why}"))).ok()
         });
-        let host = own.then(Host::of_this_machine);
+        let host = own.then(ObservedHost::of_this_machine);
         let this = Process::of_pid(std::process::id()).ok().filter(|_| own);
         let own = this.map(|process| process.with_children(true));
         (Observers { host, own, target: target_host, scrape, redis }, notes)

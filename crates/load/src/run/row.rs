@@ -1,4 +1,4 @@
-//! A second of a crew's clients as a row of the series.
+//! A second of a load generator's clients as a row of the series.
 //!
 //! It makes figures of counts and knows nothing of when or why they are looked at. The names are
 //! those that rules, charts and the judge use: `clients.online`, `clients.ended.refused`,
@@ -6,7 +6,7 @@
 
 use lab::cause::Cause;
 use lab::run::{Counts, FIGURES};
-use lab::series::{Column, Kind, Reading, Unit};
+use lab::series::{Column, FigureKind, Reading, Unit};
 use lab::timing::Timing;
 use std::borrow::Cow;
 
@@ -29,11 +29,12 @@ pub(super) fn of(counts: &Counts, earlier: &Counts) -> Reading {
     }
     for &cause in Cause::ALL {
         let name = format!("clients.ended.{}", cause.name());
-        reading.set(column(name, Unit::Count, Kind::Total), counts.causes.all_of(cause) as f64);
+        reading
+            .set(column(name, Unit::Count, FigureKind::Total), counts.causes.all_of(cause) as f64);
     }
     for (name, _) in FIGURES {
         let unit = if name.contains("bytes") { Unit::Bytes } else { Unit::Count };
-        let column = column(format!("clients.{name}"), unit, Kind::Total);
+        let column = column(format!("clients.{name}"), unit, FigureKind::Total);
         reading.set(column, counts.figure(name));
     }
     for &timing in Timing::ALL {
@@ -50,13 +51,13 @@ pub(super) fn of(counts: &Counts, earlier: &Counts) -> Reading {
             ("raw_p99", raw.at(99.0)),
         ] {
             let name = format!("clients.{}.{point}", timing.name());
-            reading.set(column(name, Unit::Micros, Kind::Peak), us as f64);
+            reading.set(column(name, Unit::Micros, FigureKind::Peak), us as f64);
         }
     }
     reading
 }
 
-fn column(name: String, unit: Unit, kind: Kind) -> Column {
+fn column(name: String, unit: Unit, kind: FigureKind) -> Column {
     Column { name: Cow::Owned(name), unit, kind }
 }
 

@@ -1,7 +1,7 @@
 //! The runner: a plan's stages in order, each of them arrive, hold, settle and judge.
 //!
-//! It waits only by its [`World`](super::parts::World) and never longer than to the next look. What
-//! happens within a stage stands in `stage`, what somebody wishes in `wishes`.
+//! It waits only by its [`RunClock`](super::parts::RunClock) and never longer than to the next
+//! look. What happens within a stage stands in `stage`, what somebody wishes in `wishes`.
 //!
 //! ```text
 //! stage: [leave] → arrive (all there, all had a turn, or arrive_max) → hold (faults, traffic)
@@ -18,7 +18,7 @@ mod wishes;
 use super::parts::{Before, Parts};
 use super::redact;
 use lab::order::Order;
-use lab::plan::{Plan, Stage as Planned, Traffic};
+use lab::plan::{Plan, Stage, Traffic};
 use lab::run::{Agent, Counts, FORMAT, NOTES_MAX, Note, Run};
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ enum End {
     Interrupted,
     /// An agent was lost.
     AgentLost(String),
-    /// The crew could not carry an order out.
+    /// The load generator could not carry an order out.
     Refused(String),
     /// No call came through.
     NobodyAnswers,
@@ -88,7 +88,7 @@ struct Runner<'a> {
     began_ms: u64,
     /// When the next row is due, milliseconds since the run began.
     row_due_ms: u64,
-    /// When the crew was looked at last.
+    /// When the load generator was looked at last.
     looked_ms: Option<u64>,
     /// What it said of its machines since the last row.
     readings: Vec<lab::series::Reading>,
@@ -112,7 +112,7 @@ struct Runner<'a> {
     /// Clients that each group shall have.
     wanted: BTreeMap<String, u32>,
     place: usize,
-    part: super::Part,
+    part: super::StagePart,
     until_ms: u64,
     paused: bool,
     /// Milliseconds of pauses, so far.
@@ -131,7 +131,7 @@ struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     fn new(plan: &'a Plan, before: Before, parts: Parts<'a>) -> Runner<'a> {
-        let began_ms = parts.world.now_ms();
+        let began_ms = parts.clock.now_ms();
         let shown = before.shown.as_ref().unwrap_or(plan);
         let run = Run {
             format: FORMAT,
@@ -140,7 +140,7 @@ impl<'a> Runner<'a> {
             command: redact::command(&before.command),
             plan: redact::plan(shown),
             target: redact::targets(shown),
-            began_unix_ms: parts.world.unix_ms(),
+            began_unix_ms: parts.clock.unix_ms(),
             seed: before.seed,
             environment: before.environment,
             doctor: before.doctor,
@@ -167,7 +167,7 @@ impl<'a> Runner<'a> {
             audited: Counts::default(),
             wanted: BTreeMap::new(),
             place: 0,
-            part: super::Part::Arriving,
+            part: super::StagePart::Arriving,
             until_ms: 0,
             paused: false,
             paused_ms: 0,
@@ -200,14 +200,14 @@ impl<'a> Runner<'a> {
             let planned = self.plan.stages.iter().filter_map(|stage| stage.clients.get(&name));
             let clients_max = planned.copied().max().unwrap_or(0);
             let order = Order::Found { group: Box::new(group), clients_max };
-            self.parts.crew.order(&order).map_err(|why| format!("group {name}: {why}"))?;
+            self.parts.generator.order(&order).map_err(|why| format!("group {name}: {why}"))?;
         }
         Ok(())
     }
 
     /// Milliseconds since the run began.
     fn now_ms(&mut self) -> u64 {
-        self.parts.world.now_ms().saturating_sub(self.began_ms)
+        self.parts.clock.now_ms().saturating_sub(self.began_ms)
     }
 
     fn note(&mut self, text: impl Into<String>) {
@@ -220,7 +220,7 @@ impl<'a> Runner<'a> {
 
     /// Gives an order whose failure ends the run.
     fn order(&mut self, order: &Order) -> bool {
-        match self.parts.crew.order(order) {
+        match self.parts.generator.order(order) {
             Ok(()) => true,
             Err(why) => {
                 self.note(format!("the crew refused an order: {why}"));
@@ -230,7 +230,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Has a group send this from now on, by the crew and by the API.
+    /// Has a group send this from now on, by the load generator and by the API.
     fn send(&mut self, group: &str, traffic: &[Traffic]) {
         let (pushes, own): (Vec<_>, Vec<_>) =
             traffic.iter().cloned().partition(|sent| sent.what == lab::plan::What::Push);
@@ -264,7 +264,7 @@ impl<'a> Runner<'a> {
                 false
             }
         };
-        if let Err(why) = self.parts.crew.order(&Order::Stop) {
+        if let Err(why) = self.parts.generator.order(&Order::Stop) {
             self.note(format!("the crew could not be stopped: {why}"));
         }
         self.judge();
@@ -297,7 +297,7 @@ impl<'a> Runner<'a> {
         self.run.agents = agents;
     }
 
-    fn planned(&self) -> &'a Planned {
+    fn planned(&self) -> &'a Stage {
         &self.plan.stages[self.place]
     }
 }

@@ -1,10 +1,10 @@
 //! Who looks on while a plan is worked off: a terminal, an exporter, a test.
 //!
-//! Once a second a [`Watch`] is shown a [`Tick`] and asked for its [`Wish`]es, which the runner
-//! carries out before the next second and writes down as notes. A watch never waits: it is called
-//! from the thread that gives the orders.
+//! Once a second a [`Watch`] is shown a [`RunTick`] and asked for its [`OnlookerRequest`]es, which
+//! the runner carries out before the next second and writes down as notes. A watch never waits: it
+//! is called from the thread that gives the orders.
 
-use lab::order::Wish;
+use lab::order::OnlookerRequest;
 use lab::run::{Counts, Finding, Note, Run};
 use lab::series::Reading;
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ pub const WISHES_MAX: usize = 64;
 /// Somebody who looks on.
 pub trait Watch {
     /// A second has passed.
-    fn tick(&mut self, tick: &Tick);
+    fn tick(&mut self, tick: &RunTick);
 
     /// What is wished since the last call.
-    fn wishes(&mut self) -> Vec<Wish> {
+    fn wishes(&mut self) -> Vec<OnlookerRequest> {
         Vec::new()
     }
 
@@ -32,16 +32,16 @@ pub trait Watch {
 pub struct Nobody;
 
 impl Watch for Nobody {
-    fn tick(&mut self, _tick: &Tick) {}
+    fn tick(&mut self, _tick: &RunTick) {}
 }
 
 /// Several look on; the wishes of all are carried out.
 impl Watch for Vec<Box<dyn Watch>> {
-    fn tick(&mut self, tick: &Tick) {
+    fn tick(&mut self, tick: &RunTick) {
         self.iter_mut().for_each(|watch| watch.tick(tick));
     }
 
-    fn wishes(&mut self) -> Vec<Wish> {
+    fn wishes(&mut self) -> Vec<OnlookerRequest> {
         self.iter_mut().flat_map(|watch| watch.wishes()).collect()
     }
 
@@ -52,7 +52,7 @@ impl Watch for Vec<Box<dyn Watch>> {
 
 /// What part of a stage is going on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum StagePart {
     /// Clients leave, because the stage wants all of them anew.
     Leaving,
     /// Clients come.
@@ -65,22 +65,22 @@ pub enum Part {
     Paused,
 }
 
-impl Part {
+impl StagePart {
     /// The word on a screen.
     pub const fn name(self) -> &'static str {
         match self {
-            Part::Leaving => "leaving",
-            Part::Arriving => "arriving",
-            Part::Holding => "holding",
-            Part::Settling => "settling",
-            Part::Paused => "paused",
+            StagePart::Leaving => "leaving",
+            StagePart::Arriving => "arriving",
+            StagePart::Holding => "holding",
+            StagePart::Settling => "settling",
+            StagePart::Paused => "paused",
         }
     }
 }
 
 /// How a run stands at the end of a second.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Tick {
+pub struct RunTick {
     /// Milliseconds since the run began.
     pub at_ms: u64,
     /// Place of the stage, from 0.
@@ -88,7 +88,7 @@ pub struct Tick {
     /// Names of all planned stages, in order.
     pub stages: Vec<String>,
     /// What part of the stage it is.
-    pub part: Part,
+    pub part: StagePart,
     /// Clients that shall be there in this stage, of all groups.
     pub clients: u64,
     /// Milliseconds since the run began when the part ends by itself at the latest.
@@ -113,12 +113,12 @@ pub(crate) mod tests {
     use super::*;
 
     /// A tick with these counts and nothing else.
-    pub(crate) fn tick(counts: Counts) -> Tick {
-        Tick {
+    pub(crate) fn tick(counts: Counts) -> RunTick {
+        RunTick {
             at_ms: 1_000,
             stage: 0,
             stages: vec!["one".to_owned()],
-            part: Part::Arriving,
+            part: StagePart::Arriving,
             clients: 0,
             until_ms: 0,
             counts,
@@ -132,20 +132,20 @@ pub(crate) mod tests {
 
     #[test]
     fn several_look_on_and_all_wishes_are_heard() {
-        struct Wishful(Vec<Wish>);
+        struct Wishful(Vec<OnlookerRequest>);
         impl Watch for Wishful {
-            fn tick(&mut self, _tick: &Tick) {
-                self.0.push(Wish::Pause);
+            fn tick(&mut self, _tick: &RunTick) {
+                self.0.push(OnlookerRequest::Pause);
             }
 
-            fn wishes(&mut self) -> Vec<Wish> {
+            fn wishes(&mut self) -> Vec<OnlookerRequest> {
                 std::mem::take(&mut self.0)
             }
         }
         let mut all: Vec<Box<dyn Watch>> =
             vec![Box::new(Wishful(Vec::new())), Box::new(Nobody), Box::new(Wishful(Vec::new()))];
         all.tick(&tick(Counts::default()));
-        assert_eq!(all.wishes(), [Wish::Pause, Wish::Pause]);
+        assert_eq!(all.wishes(), [OnlookerRequest::Pause, OnlookerRequest::Pause]);
         assert!(all.wishes().is_empty());
     }
 }

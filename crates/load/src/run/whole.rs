@@ -1,19 +1,19 @@
 //! A whole run with real parts: what is examined before it, who looks on the machines, who breaks
 //! things, who pushes and audits; then the runner, which knows none of this.
 //!
-//! It does not know the command line, nor where the crew is. The invariant: what cannot be observed
-//! or examined is a note of the run, and never a reason not to run.
+//! It does not know the command line, nor where the load generator is. The invariant: what cannot
+//! be observed or examined is a note of the run, and never a reason not to run.
 
 use super::hand::{self, Hand};
-use super::office::{Audits, Office};
 use super::parts::{Auditor, Before, Parts, Pushes, Pushless, Unaudited};
-use super::push::Api;
+use super::presence_api::{Audits, PresenceApi};
+use super::push::PushApi;
 use super::real::{Clock, Observers};
 use super::{Watch, runner};
-use crate::scenario::Ready;
+use crate::scenario::ReadyPlan;
 use crate::target::{Speech, Url};
-use lab::crew::Crew;
-use lab::host::{Need, Role, Row};
+use lab::generator::LoadGenerator;
+use lab::host::{HostRow, Need, Role};
 use lab::plan::{FaultKind, Plan};
 use lab::run::Run;
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicBool;
 
 /// What a run needs beside its plan.
 #[derive(Clone, Default)]
-pub struct Setting {
+pub struct RunSetting {
     /// The command that made it.
     pub command: String,
     /// What seeds all that is random.
@@ -31,7 +31,7 @@ pub struct Setting {
     /// Set by whoever catches signals.
     pub interrupted: Arc<AtomicBool>,
     /// Settings of the agents' machines; empty: the load is made here.
-    pub agents: Vec<(String, Row)>,
+    pub agents: Vec<(String, HostRow)>,
     /// Whether the load is made elsewhere, by agents.
     pub elsewhere: bool,
     /// Whether the run goes on when an agent is lost.
@@ -40,14 +40,14 @@ pub struct Setting {
 
 /// Runs a plan to its end, whatever ends it.
 pub fn whole(
-    ready: &Ready,
-    setting: Setting,
-    crew: &mut dyn Crew,
+    ready: &ReadyPlan,
+    setting: RunSetting,
+    generator: &mut dyn LoadGenerator,
     watch: &mut dyn Watch,
 ) -> Result<Run, String> {
     let target = &ready.plan.target;
-    let office = target.api.as_ref().map(|base| Office::new(base, target.token.clone()));
-    let ready = &*auditable(ready, office.as_ref());
+    let presence_api = target.api.as_ref().map(|base| PresenceApi::new(base, target.token.clone()));
+    let ready = &*auditable(ready, presence_api.as_ref());
     let mut plan = ready.plan.clone();
     let mut notes = ready.notes.clone();
     let addresses = addresses(&plan)?;
@@ -75,9 +75,9 @@ pub fn whole(
         setting.elsewhere,
     ));
     let mut pushes = pushes(&plan);
-    let mut auditor: Box<dyn Auditor> = match office {
+    let mut auditor: Box<dyn Auditor> = match presence_api {
         None => Box::new(Unaudited),
-        Some(office) => Box::new(Audits::of(office)),
+        Some(presence_api) => Box::new(Audits::of(presence_api)),
     };
     let before = Before {
         command: setting.command,
@@ -93,8 +93,8 @@ pub fn whole(
         &plan,
         before,
         Parts {
-            crew,
-            world: &mut Clock::new(setting.interrupted),
+            generator,
+            clock: &mut Clock::new(setting.interrupted),
             eyes: &mut eyes,
             breaker: &mut hand,
             pushes: &mut *pushes,
@@ -110,13 +110,13 @@ fn pushes(plan: &Plan) -> Box<dyn Pushes> {
     let url = plan.target.url.first().and_then(|url| Url::parse(url).ok());
     let url = url.filter(|url| url.scheme.speech == Some(Speech::Miop));
     let product = url.and_then(|url| url.password);
-    Box::new(Api::new(base, plan.target.token.clone(), &plan.groups, product.as_deref()))
+    Box::new(PushApi::new(base, plan.target.token.clone(), &plan.groups, product.as_deref()))
 }
 
 /// The plan without rules about presence, where it came along and the server cannot be audited.
-fn auditable<'a>(ready: &'a Ready, office: Option<&Office>) -> Cow<'a, Ready> {
-    let why = office.filter(|_| ready.is_shipped && ready.is_about_presence());
-    match why.and_then(Office::why_not) {
+fn auditable<'a>(ready: &'a ReadyPlan, presence_api: Option<&PresenceApi>) -> Cow<'a, ReadyPlan> {
+    let why = presence_api.filter(|_| ready.is_shipped && ready.is_about_presence());
+    match why.and_then(PresenceApi::why_not) {
         None => Cow::Borrowed(ready),
         Some(why) => Cow::Owned(ready.clone().unaudited(&why)),
     }
@@ -167,7 +167,7 @@ fn examine(
     addresses: &[SocketAddr],
     target: Option<u32>,
     elsewhere: bool,
-) -> Vec<(String, Row)> {
+) -> Vec<(String, HostRow)> {
     let mut rows = Vec::new();
     let mut add = |whose: &str, need: &Need| {
         let examined = observe::doctor::examine(need);

@@ -34,7 +34,7 @@ pub struct Asked {
 
 /// A plan that can be run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Ready {
+pub struct ReadyPlan {
     /// It.
     pub plan: Plan,
     /// Stages that were left out, and why.
@@ -48,7 +48,7 @@ pub struct Ready {
     pub is_shipped: bool,
 }
 
-impl Ready {
+impl ReadyPlan {
     /// The most clients that are wanted at once, of all groups.
     pub fn clients(&self) -> u64 {
         let mut wanted = std::collections::BTreeMap::new();
@@ -67,7 +67,7 @@ impl Ready {
     }
 
     /// Without rules about presence, and why.
-    pub fn unaudited(mut self, why: &str) -> Ready {
+    pub fn unaudited(mut self, why: &str) -> ReadyPlan {
         fit::unaudited(&mut self, why);
         self
     }
@@ -75,12 +75,12 @@ impl Ready {
 
 /// Makes a plan of a file's text and what is asked. Of a plan that is `shipped` stages and rules
 /// are left out that need what was not named; of one's own plan nothing is: there they fail.
-pub fn ready(name: &str, text: &str, asked: &Asked, shipped: bool) -> Result<Ready, String> {
+pub fn ready(name: &str, text: &str, asked: &Asked, shipped: bool) -> Result<ReadyPlan, String> {
     let mut plan = file::parse(name, text, &asked.sets)?;
     whom(&mut plan, asked);
     let port_here = port_here(&plan.target.url);
     let mut ready =
-        Ready { plan, skipped: Vec::new(), notes: Vec::new(), port_here, is_shipped: shipped };
+        ReadyPlan { plan, skipped: Vec::new(), notes: Vec::new(), port_here, is_shipped: shipped };
     size(&mut ready, asked)?;
     if let Some(hold) = asked.hold {
         if hold.is_zero() {
@@ -204,7 +204,7 @@ fn pushes(plan: &Plan) -> Result<(), String> {
 }
 
 /// Counts and rates.
-fn size(ready: &mut Ready, asked: &Asked) -> Result<(), String> {
+fn size(ready: &mut ReadyPlan, asked: &Asked) -> Result<(), String> {
     let plan = &mut ready.plan;
     let steps = plan.name == "link-limit" && (asked.step.is_some() || asked.clients.is_some());
     if asked.step.is_some() && plan.name != "link-limit" {

@@ -1,20 +1,21 @@
-//! An agent whose crew only pretends: every client is online at once and noted by its number.
+//! An agent whose load generator only pretends: every client is online at once and noted by its
+//! number.
 
 use crate::relay::start;
-use lab::crew::{Crew, Look};
-use lab::host::{Environment, Need, Row};
+use lab::generator::{LoadGenerator, Look};
+use lab::host::{Environment, HostRow, Need};
 use lab::order::Order;
-use lab::run::{Account, Counts};
+use lab::run::{Balance, Counts};
 use lab::series::{Column, Reading, Unit};
 use lab::timing::Timing;
-use load::agent::{Hands, Own, Seat, serve};
+use load::agent::{AgentListener, Hands, OwnMachine, serve};
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex};
 
 /// What an agent's roof gives it, and what it was asked for.
 pub struct Fake {
     /// This machine, for its clock.
-    real: Own,
+    real: OwnMachine,
     /// How far its clock is ahead, microseconds.
     skew_us: i64,
     kept: Arc<Kept>,
@@ -42,7 +43,7 @@ pub fn agent(name: &str, token: &str, fake: &Arc<Fake>) -> SocketAddr {
 
 /// Likewise; it may only observe.
 pub fn agent_with(name: &str, token: &str, fake: &Arc<Fake>, loads: bool) -> SocketAddr {
-    let seat = Seat::take(([127, 0, 0, 1], 0).into(), name, token, loads).expect("a port");
+    let seat = AgentListener::take(([127, 0, 0, 1], 0).into(), name, token, loads).expect("a port");
     let addr = seat.listener.local_addr().expect("an address");
     *fake.observes.lock().expect("nobody panicked") = !loads;
     let hands = Arc::clone(fake);
@@ -53,7 +54,7 @@ pub fn agent_with(name: &str, token: &str, fake: &Arc<Fake>, loads: bool) -> Soc
 impl Fake {
     /// One whose clock is so far ahead.
     pub fn new(skew_us: i64) -> Arc<Fake> {
-        let real = Own::loading(|_| panic!("only the clock is used"), |_| {});
+        let real = OwnMachine::loading(|_| panic!("only the clock is used"), |_| {});
         let (kept, observes) = (Arc::default(), Mutex::new(false));
         Arc::new(Fake { real, skew_us, kept, observes })
     }
@@ -68,12 +69,12 @@ impl Fake {
         self.kept.state.lock().expect("nobody panicked").ahead
     }
 
-    /// From now on its crew refuses everything.
+    /// From now on its load generator refuses everything.
     pub fn refuse(&self, why: &str) {
         self.kept.state.lock().expect("nobody panicked").refuses = Some(why.to_owned());
     }
 
-    /// Waits until its crew was stopped.
+    /// Waits until its load generator was stopped.
     pub fn wait_for_stop(&self) {
         let state = self.kept.state.lock().expect("nobody panicked");
         drop(self.kept.news.wait_while(state, |state| !state.stopped));
@@ -85,15 +86,15 @@ impl Hands for Fake {
         Environment { host: "fake".to_owned(), ..Environment::default() }
     }
 
-    fn examine(&self, _need: &Need) -> Vec<Row> {
+    fn examine(&self, _need: &Need) -> Vec<HostRow> {
         Vec::new()
     }
 
-    fn crew(&self, _seed: u64) -> Option<Box<dyn Crew>> {
+    fn generator(&self, _seed: u64) -> Option<Box<dyn LoadGenerator>> {
         let observes = *self.observes.lock().expect("nobody panicked");
-        let crew =
+        let generator =
             Pretence { kept: Arc::clone(&self.kept), group: None, counts: Counts::default() };
-        (!observes).then_some(Box::new(crew))
+        (!observes).then_some(Box::new(generator))
     }
 
     fn figures(&self) -> Reading {
@@ -116,14 +117,14 @@ impl Hands for Fake {
     fn tell(&self, _line: &str) {}
 }
 
-/// The crew of one group.
+/// The load generator of one group.
 struct Pretence {
     kept: Arc<Kept>,
     group: Option<lab::plan::Group>,
     counts: Counts,
 }
 
-impl Crew for Pretence {
+impl LoadGenerator for Pretence {
     fn order(&mut self, order: &Order) -> Result<(), String> {
         let mut state = self.kept.state.lock().expect("nobody panicked");
         if let Some(why) = &state.refuses {
@@ -144,7 +145,7 @@ impl Crew for Pretence {
                 (counts.planned, counts.bound) = (clients, clients);
                 let parts = vec![("open".to_owned(), clients)];
                 let what = "attempts".to_owned();
-                counts.accounts = vec![Account { what, total: clients, parts }];
+                counts.accounts = vec![Balance { what, total: clients, parts }];
             }
             Order::Stop => {
                 state.stopped = true;

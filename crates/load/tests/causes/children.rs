@@ -1,17 +1,17 @@
 //! What needs limits of its own: this test's program again, with fewer descriptors or in a network
 //! namespace, where it runs one test that is told by the environment to do something.
 
-use crate::crew::Crew;
+use crate::one_group::OneGroup;
 use lab::cause::{Cause, Phase};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::File;
 use std::process::{Command, Output};
-use testkit::faulty::{Answer, Fate, Faulty, Step};
+use testkit::faulty::{ConnectionFate, FateStep, Faulty, FaultyAnswer};
 
 /// Tells a child what it is for.
 const PART: &str = "LOAD_CAUSES_PART";
 
-fn still() -> Answer {
+fn still() -> FaultyAnswer {
     std::sync::Arc::new(|heard: &mut Vec<u8>| {
         heard.clear();
         Vec::new()
@@ -41,7 +41,7 @@ fn passed(output: &Output) {
 
 #[test]
 fn descriptors_run_out() {
-    let server = Faulty::start(vec![Fate::new("served", [Step::Serve(still())])]);
+    let server = Faulty::start(vec![ConnectionFate::new("served", [FateStep::Serve(still())])]);
     passed(&run(&[], "children::a_child_with_few_descriptors", &server.address().to_string()));
     assert_eq!(server.accepted(), 60);
 }
@@ -51,16 +51,17 @@ fn a_child_with_few_descriptors() {
     let Ok(address) = std::env::var(PART) else { return };
     let limit = Some(400);
     setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit }).expect("it is lower");
-    let mut crew = Crew::found(&format!("tcp://{address}"), "").expect("a good group");
+    let mut generator = OneGroup::found(&format!("tcp://{address}"), "").expect("a good group");
     // All are taken, and sixty given back.
     let mut taken: Vec<File> = Vec::new();
     while let Ok(file) = File::open("/dev/null") {
         taken.push(file);
     }
     taken.truncate(taken.len() - 60);
-    crew.arrive(100);
-    crew.wait("all have called", |seen| seen.online == 60 && seen.causes.sum() == 40);
-    crew.stop()
+    generator.arrive(100);
+    generator.wait("all have called", |seen| seen.online == 60 && seen.causes.sum() == 40);
+    generator
+        .stop()
         .are(&[(Phase::Connect, Cause::NoDescriptors, 40), (Phase::Online, Cause::RunOver, 60)]);
 }
 
@@ -86,25 +87,25 @@ fn a_child_with_few_ports() {
     if std::env::var(PART).is_err() {
         return;
     }
-    let fate = vec![Fate::new("served", [Step::Serve(still())])];
+    let fate = vec![ConnectionFate::new("served", [FateStep::Serve(still())])];
     let server = Faulty::at(([127, 0, 0, 1], 1_000).into(), fate.clone());
     let url = format!("tcp://{}", server.address());
     let source = r#", "sources": ["127.0.0.5"]"#;
-    let mut crew = Crew::call(&url, source, 15);
-    crew.wait("all have called", |seen| seen.online == 10 && seen.causes.sum() == 5);
+    let mut generator = OneGroup::call(&url, source, 15);
+    generator.wait("all have called", |seen| seen.online == 10 && seen.causes.sum() == 5);
     assert_eq!(server.accepted(), 10);
     // The ports of another address of the target, and of the source, are others, though all are
     // taken: binding a source takes none.
     let second = Faulty::at(([127, 0, 0, 2], 1_000).into(), fate);
-    let mut other = Crew::call(&format!("tcp://{}", second.address()), source, 10);
+    let mut other = OneGroup::call(&format!("tcp://{}", second.address()), source, 10);
     other.wait("all online", |seen| seen.online == 10);
     let sources = r#", "sources": ["127.0.0.6-127.0.0.7"]"#;
-    let mut more = Crew::call(&url, sources, 20);
+    let mut more = OneGroup::call(&url, sources, 20);
     more.wait("all online", |seen| seen.online == 20);
     let ends: &[_] = &[(Phase::Connect, Cause::NoPorts, 5), (Phase::Online, Cause::RunOver, 10)];
-    crew.stop().are(ends);
+    generator.stop().are(ends);
     for (address, cause) in [("10.9.9.1", Cause::Forbidden), ("10.9.9.2", Cause::NoRoute)] {
-        let seen = Crew::call(&format!("tcp://{address}:9"), "", 4).ends(4);
+        let seen = OneGroup::call(&format!("tcp://{address}:9"), "", 4).ends(4);
         seen.are(&[(Phase::Connect, cause, 4)]);
     }
 }

@@ -1,12 +1,12 @@
 //! TLS and WebSocket that do not open, in classes, and that end without a farewell.
 
-use crate::crew::{Crew, Seen};
+use crate::one_group::{OneGroup, Seen};
 use crate::sessions::GROUP;
 use lab::cause::{Cause, Phase};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::net::TcpStream;
 use std::sync::Arc;
-use testkit::faulty::{Fate, Faulty, Step, Wire, Wrapper};
+use testkit::faulty::{ConnectionFate, FateStep, Faulty, FaultyWire, Wrapper};
 
 struct Encrypted(StreamOwned<ServerConnection, TcpStream>);
 
@@ -26,7 +26,7 @@ impl std::io::Write for Encrypted {
     }
 }
 
-impl Wire for Encrypted {
+impl FaultyWire for Encrypted {
     fn socket(&self) -> &TcpStream {
         &self.0.sock
     }
@@ -56,17 +56,17 @@ fn encryption() -> Wrapper {
     })
 }
 
-fn say(bytes: &[u8]) -> Step {
-    Step::Say(bytes.to_vec())
+fn say(bytes: &[u8]) -> FateStep {
+    FateStep::Say(bytes.to_vec())
 }
 
 /// Has two clients meet each fate.
-fn meet(fates: Vec<(Fate, Phase, Cause)>, scheme: &str) -> Seen {
+fn meet(fates: Vec<(ConnectionFate, Phase, Cause)>, scheme: &str) -> Seen {
     let clients = 2 * fates.len() as u64;
     let want: Vec<_> = fates.iter().map(|(_, phase, cause)| (*phase, *cause, 2)).collect();
     let server = Faulty::start(fates.iter().map(|(fate, ..)| fate.clone()).collect());
     let url = format!("{scheme}://{}", server.address());
-    let seen = Crew::call(&url, GROUP, clients as u32).ends(clients);
+    let seen = OneGroup::call(&url, GROUP, clients as u32).ends(clients);
     seen.are(&want);
     for (fate, ..) in fates {
         assert!(crate::until(|| server.count(fate.name) == 2), "{}", fate.name);
@@ -77,19 +77,24 @@ fn meet(fates: Vec<(Fate, Phase, Cause)>, scheme: &str) -> Seen {
 #[test]
 fn tls_fails_in_classes() {
     use Phase::{Layers, Online};
-    let heard = |name, steps: &[Step]| Fate::new(name, [&[Step::Hear], steps].concat());
-    let wrap = Step::Wrap(encryption());
-    let bound = [wrap, Step::Hear, say(&[0x20, 3, 0, 0, 0]), Step::Hear];
-    let ends = |name, steps: &[Step]| Fate::new(name, [&bound[..], steps].concat());
+    let heard =
+        |name, steps: &[FateStep]| ConnectionFate::new(name, [&[FateStep::Hear], steps].concat());
+    let wrap = FateStep::Wrap(encryption());
+    let bound = [wrap, FateStep::Hear, say(&[0x20, 3, 0, 0, 0]), FateStep::Hear];
+    let ends = |name, steps: &[FateStep]| ConnectionFate::new(name, [&bound[..], steps].concat());
     let alert = say(&[21, 3, 3, 0, 2, 2, 70]);
     let fates = vec![
-        (heard("no TLS", &[say(b"220 mail.example\r\n"), Step::Close]), Layers, Cause::TlsFailed),
-        (heard("alert", &[alert, Step::Close]), Layers, Cause::TlsAlert),
-        (heard("mute", &[Step::Hold]), Layers, Cause::LayersTimedOut),
-        (heard("clean", &[Step::Close]), Layers, Cause::ClosedClean),
-        (heard("reset", &[Step::Reset]), Layers, Cause::Reset),
-        (ends("farewell", &[Step::Farewell, Step::Close]), Online, Cause::ClosedClean),
-        (ends("none", &[Step::Close]), Online, Cause::ClosedMidFrame),
+        (
+            heard("no TLS", &[say(b"220 mail.example\r\n"), FateStep::Close]),
+            Layers,
+            Cause::TlsFailed,
+        ),
+        (heard("alert", &[alert, FateStep::Close]), Layers, Cause::TlsAlert),
+        (heard("mute", &[FateStep::Hold]), Layers, Cause::LayersTimedOut),
+        (heard("clean", &[FateStep::Close]), Layers, Cause::ClosedClean),
+        (heard("reset", &[FateStep::Reset]), Layers, Cause::Reset),
+        (ends("farewell", &[FateStep::Farewell, FateStep::Close]), Online, Cause::ClosedClean),
+        (ends("none", &[FateStep::Close]), Online, Cause::ClosedMidFrame),
     ];
     let seen = meet(fates, "mqtts");
     assert_eq!((seen.code("alert 70"), seen.code("tls not TLS")), (2, 2), "{:?}", seen.0.codes);
@@ -101,11 +106,14 @@ fn a_certificate_is_not_believed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("other.pem");
     std::fs::write(&path, other.cert.pem()).expect("written");
-    let fate = Fate::new("shown", [Step::Wrap(encryption()), Step::Hear, Step::Close]);
+    let fate = ConnectionFate::new(
+        "shown",
+        [FateStep::Wrap(encryption()), FateStep::Hear, FateStep::Close],
+    );
     let server = Faulty::start(vec![fate]);
     let rest = format!(r#", "authority": "{}""#, path.display());
     let url = format!("mqtts://{}", server.address());
-    let seen = Crew::call(&url, &rest, 4).ends(4);
+    let seen = OneGroup::call(&url, &rest, 4).ends(4);
     seen.are(&[(Phase::Layers, Cause::TlsCertificate, 4)]);
     let codes: u64 = seen
         .0
@@ -120,16 +128,17 @@ fn a_certificate_is_not_believed() {
 #[test]
 fn upgrades_fail_with_their_status() {
     use Phase::Layers;
-    let heard = |name, steps: &[Step]| Fate::new(name, [&[Step::Hear], steps].concat());
+    let heard =
+        |name, steps: &[FateStep]| ConnectionFate::new(name, [&[FateStep::Hear], steps].concat());
     let refused = |name, head: &[u8]| {
-        (heard(name, &[say(head), Step::Close]), Layers, Cause::WebSocketRefused)
+        (heard(name, &[say(head), FateStep::Close]), Layers, Cause::WebSocketRefused)
     };
     let fates = vec![
         refused("forbidden", b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"),
         refused("broken", b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"),
         refused("no HTTP", b"\x20\x02\x00\x00\r\n\r\n"),
-        (heard("half", &[say(b"HTTP/1.1 10"), Step::Close]), Layers, Cause::ClosedMidFrame),
-        (heard("mute", &[Step::Hold]), Layers, Cause::LayersTimedOut),
+        (heard("half", &[say(b"HTTP/1.1 10"), FateStep::Close]), Layers, Cause::ClosedMidFrame),
+        (heard("mute", &[FateStep::Hold]), Layers, Cause::LayersTimedOut),
     ];
     let clients = fates.len() as u32 * 2;
     let merged = [
@@ -139,7 +148,7 @@ fn upgrades_fail_with_their_status() {
     ];
     let server = Faulty::start(fates.into_iter().map(|(fate, ..)| fate).collect());
     let url = format!("ws://{}/mqtt", server.address());
-    let seen = Crew::call(&url, GROUP, clients).ends(u64::from(clients));
+    let seen = OneGroup::call(&url, GROUP, clients).ends(u64::from(clients));
     seen.are(&merged);
     let codes = ["upgrade 403", "upgrade 500", "upgrade without HTTP"].map(|code| seen.code(code));
     assert_eq!(codes, [2, 2, 2], "{:?}", seen.0.codes);

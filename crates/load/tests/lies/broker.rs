@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use testkit::faulty::{Fate, Faulty, Mediator, Step};
+use testkit::faulty::{ConnectionFate, FateStep, Faulty, Mediator};
 
 /// How it lies. Every [`EACH`]th message is concerned where nothing else is said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,11 +108,11 @@ impl Broker {
             }
             out
         });
-        let serves = || Step::Mediate(mediator.clone());
-        let mut fates = vec![Fate::new("serves", [serves()])];
+        let serves = || FateStep::Mediate(mediator.clone());
+        let mut fates = vec![ConnectionFate::new("serves", [serves()])];
         if !stall.is_zero() {
-            fates = vec![Fate::new("stalls", [Step::Stall(stall), serves()])];
-            fates.extend((1..20).map(|_| Fate::new("serves", [serves()])));
+            fates = vec![ConnectionFate::new("stalls", [FateStep::Stall(stall), serves()])];
+            fates.extend((1..20).map(|_| ConnectionFate::new("serves", [serves()])));
         }
         Broker { server: Faulty::start(fates), state }
     }

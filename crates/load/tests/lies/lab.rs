@@ -3,14 +3,14 @@
 
 use crate::broker::{Broker, Truth};
 use lab::cause::Cause;
-use lab::crew::{Crew, Look};
+use lab::generator::{LoadGenerator, Look};
 use lab::order::Order;
 use lab::plan::Plan;
 use lab::run::{Counts, Run};
 use lab::series::{Column, Reading, Unit};
 use lab::timing::Timings;
-use load::Local;
-use load::run::parts::{Breaker, Eyes, Harmless, Pushless, Unaudited, World};
+use load::LocalGenerator;
+use load::run::parts::{Eyes, FaultInjector, Harmless, Pushless, RunClock, Unaudited};
 use load::run::{Before, Nobody, Parts};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use std::time::Duration;
 const LOOKS: u32 = 120_000;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What is put on top of what the crew counted, by the run's milliseconds.
+/// What is put on top of what the load generator counted, by the run's milliseconds.
 pub type Touch = fn(u64, &mut Counts);
 /// What the target's machine shows, by the run's milliseconds.
 pub type Shown = fn(u64) -> Vec<(&'static str, f64)>;
@@ -36,7 +36,7 @@ pub struct Around<'a> {
     pub ends: u64,
     pub touch: Touch,
     pub shown: Shown,
-    pub breaker: Option<Box<dyn Breaker>>,
+    pub breaker: Option<Box<dyn FaultInjector>>,
     /// Whether that is broken which makes the ends.
     pub is_broken: Arc<AtomicBool>,
 }
@@ -57,21 +57,21 @@ pub fn untimed(_: u64, counts: &mut Counts) {
 }
 
 struct Shared {
-    crew: Local,
+    generator: LocalGenerator,
     now_ms: u64,
 }
 
 struct Hands(Rc<RefCell<Shared>>, Touch);
 
-impl Crew for Hands {
+impl LoadGenerator for Hands {
     fn order(&mut self, order: &Order) -> Result<(), String> {
-        self.0.borrow_mut().crew.order(order)
+        self.0.borrow_mut().generator.order(order)
     }
 
     fn look(&mut self) -> Look {
         let mut shared = self.0.borrow_mut();
         let now = shared.now_ms;
-        let mut look = shared.crew.look();
+        let mut look = shared.generator.look();
         // How busy this machine is says nothing about a lie.
         look.saturation.clear();
         look.reading = Reading::default();
@@ -93,7 +93,7 @@ struct Clock<'a> {
     is_broken: Arc<AtomicBool>,
 }
 
-impl World for Clock<'_> {
+impl RunClock for Clock<'_> {
     fn now_ms(&mut self) -> u64 {
         self.shared.borrow().now_ms
     }
@@ -104,7 +104,7 @@ impl World for Clock<'_> {
 
     fn rest_until(&mut self, at_ms: u64) {
         for _ in 0..LOOKS {
-            let total = self.shared.borrow_mut().crew.look().total();
+            let total = self.shared.borrow_mut().generator.look().total();
             let sent = total.figure("messages.sent") as u64;
             let truth = self.broker.map(Broker::truth).unwrap_or_default();
             let waits = self.is_broken.load(Ordering::SeqCst) && total.causes.sum() < self.ends;
@@ -123,7 +123,7 @@ impl World for Clock<'_> {
             std::thread::park_timeout(LOOK_EVERY);
         }
         let truth = self.broker.map(Broker::truth);
-        panic!("never settled: {truth:?}: {:?}", self.shared.borrow_mut().crew.look().total());
+        panic!("never settled: {truth:?}: {:?}", self.shared.borrow_mut().generator.look().total());
     }
 
     fn is_interrupted(&mut self) -> bool {
@@ -171,8 +171,8 @@ pub fn run(plan: &str, url: &str, around: Around<'_>) -> Run {
     let plan: Plan = load::run::file::read("lie", &text, &[]).expect("a good plan");
     let clients = plan.stages.iter().flat_map(|stage| stage.clients.values());
     let clients = clients.map(|count| u64::from(*count)).sum();
-    let crew = Local::new(7).crewed_by(Vec::new(), 100_000);
-    let shared = Rc::new(RefCell::new(Shared { crew, now_ms: 0 }));
+    let generator = LocalGenerator::new(7).run_by(Vec::new(), 100_000);
+    let shared = Rc::new(RefCell::new(Shared { generator, now_ms: 0 }));
     let mut breaker = around.breaker.unwrap_or_else(|| Box::new(Harmless));
     let clock = Clock {
         shared: shared.clone(),
@@ -187,8 +187,8 @@ pub fn run(plan: &str, url: &str, around: Around<'_>) -> Run {
         &plan,
         Before { seed: 7, ..Before::default() },
         Parts {
-            crew: &mut Hands(shared.clone(), around.touch),
-            world: &mut { clock },
+            generator: &mut Hands(shared.clone(), around.touch),
+            clock: &mut { clock },
             eyes: &mut Shows(shared, around.shown),
             breaker: &mut *breaker,
             pushes: &mut Pushless,

@@ -6,13 +6,13 @@ use lab::cause::Cause;
 use lab::plan::{FaultKind, Target};
 use lab::run::{Counts, Run};
 use lab::timing::Timing;
-use load::fault::{Faults, Standing};
+use load::fault::{ActiveFault, FaultRunner};
 use load::proxy::Proxy;
-use load::run::parts::{Breaker, Broken};
+use load::run::parts::{Broken, FaultInjector};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use testkit::faulty::{Answer, Fate, Faulty, Gate, Step};
+use testkit::faulty::{ConnectionFate, FateStep, Faulty, FaultyAnswer, HeldPort};
 
 /// A lie.
 pub struct Lie {
@@ -159,14 +159,14 @@ fn called(told: Told, keys: &str, ends: u64) -> Run {
 }
 
 /// Four clients call a server whose connections all go through these steps, and end.
-fn fated(keys: &str, steps: impl Into<Vec<Step>>) -> Run {
-    let server = Faulty::start(vec![Fate::new("lies", steps)]);
+fn fated(keys: &str, steps: impl Into<Vec<FateStep>>) -> Run {
+    let server = Faulty::start(vec![ConnectionFate::new("lies", steps)]);
     let around = Around { ends: 4, ..Around::of(None, 0) };
     run(&held(keys), &format!("mqtt://{}", server.address()), around)
 }
 
-fn say(bytes: &[u8]) -> Step {
-    Step::Say(bytes.to_vec())
+fn say(bytes: &[u8]) -> FateStep {
+    FateStep::Say(bytes.to_vec())
 }
 
 const HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
@@ -174,16 +174,16 @@ const HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; char
 const CONNACK: [u8; 4] = [0x20, 2, 0, 0];
 
 fn dead() -> Run {
-    let gate = Gate::closed();
+    let port = HeldPort::closed();
     // They would come again and again.
     let plan = held("back_after = \"10ms\"");
-    run(&plan, &format!("mqtt://{}", gate.address()), Around::of(None, 0))
+    run(&plan, &format!("mqtt://{}", port.address()), Around::of(None, 0))
 }
 
 fn full() -> Run {
-    let gate = Gate::full(0);
+    let port = HeldPort::full(0);
     let around = Around { ends: 4, ..Around::of(None, 0) };
-    run(&held(TIMES_OUT), &format!("mqtt://{}", gate.address()), around)
+    run(&held(TIMES_OUT), &format!("mqtt://{}", port.address()), around)
 }
 
 const LATE: Duration = Duration::from_secs(3);
@@ -228,9 +228,9 @@ fn stalls(ms: u64, counts: &mut Counts) {
 }
 
 /// Breaks the network by a real proxy, and waits until it has.
-struct Hand(Faults, Option<Standing>, Arc<AtomicBool>);
+struct Hand(FaultRunner, Option<ActiveFault>, Arc<AtomicBool>);
 
-impl Breaker for Hand {
+impl FaultInjector for Hand {
     fn begin(&mut self, what: &FaultKind) -> Result<String, String> {
         let (standing, words) = self.0.begin(what)?;
         self.1 = Some(standing);
@@ -250,21 +250,22 @@ impl Breaker for Hand {
 
 /// The plan's own proxy does this to all connections of an honest server.
 fn broken_by_us(how: &str, ends: u64) -> Run {
-    let still: Answer = Arc::new(|heard: &mut Vec<u8>| {
+    let still: FaultyAnswer = Arc::new(|heard: &mut Vec<u8>| {
         heard.clear();
         Vec::new()
     });
-    let serves = [Step::Hear, say(&CONNACK), Step::Serve(still)];
-    let server = Faulty::start(vec![Fate::new("serves", serves)]);
+    let serves = [FateStep::Hear, say(&CONNACK), FateStep::Serve(still)];
+    let server = Faulty::start(vec![ConnectionFate::new("serves", serves)]);
     let any = ([127, 0, 0, 1], 0).into();
     let proxy = Proxy::start(any, vec![server.address()]).expect("a free port");
     let url = format!("mqtt://{}", proxy.address());
-    let faults = Faults::new(&Target::default(), Some(proxy));
+    let faults = FaultRunner::new(&Target::default(), Some(proxy));
     let held = held("");
     let fault = format!("network = {{ how = \"{how}\", share = 1.0 }}");
     let plan = format!("{held}\n[[stage.fault]]\nat = \"0s\"\nwhat = {{ {fault} }}\n");
     let is_broken = Arc::new(AtomicBool::new(false));
-    let breaker: Option<Box<dyn Breaker>> = Some(Box::new(Hand(faults, None, is_broken.clone())));
+    let breaker: Option<Box<dyn FaultInjector>> =
+        Some(Box::new(Hand(faults, None, is_broken.clone())));
     run(&plan, &url, Around { ends, breaker, is_broken, ..Around::of(None, 0) })
 }
 
@@ -407,11 +408,11 @@ fn of_answers() -> Vec<Lie> {
 }
 
 fn of_sessions() -> Vec<Lie> {
-    let hears = |then: &[Step]| [&[Step::Hear, say(&CONNACK)], then].concat();
+    let hears = |then: &[FateStep]| [&[FateStep::Hear, say(&CONNACK)], then].concat();
     let (clean, half, reset) = (
-        hears(&[Step::Close]),
-        hears(&[say(&[0x30, 10, 0, 1, b't']), Step::Close]),
-        hears(&[Step::Reset]),
+        hears(&[FateStep::Close]),
+        hears(&[say(&[0x30, 10, 0, 1, b't']), FateStep::Close]),
+        hears(&[FateStep::Reset]),
     );
     vec![
         Lie::of("refuses every second login (CONNACK 5 of MQTT 3.1.1)", || {
@@ -428,7 +429,7 @@ fn of_sessions() -> Vec<Lie> {
             "The server said itself that it is full",
             "2 x refused 137 (server busy)",
         ),
-        Lie::of("answers no CONNECT", || fated(TIMES_OUT, [Step::Hear, Step::Hold]))
+        Lie::of("answers no CONNECT", || fated(TIMES_OUT, [FateStep::Hear, FateStep::Hold]))
             .ends(&[(Cause::BindTimedOut, 4)])
             .says("target", "4 x bind_timed_out", "4 in phase bind"),
         Lie::of("answers one CONNECT late", late_connack).says(
@@ -437,16 +438,16 @@ fn of_sessions() -> Vec<Lie> {
             "1 of 4 (25 %)",
         ),
         Lie::of("answers a CONNECT with a PINGRESP", || {
-            fated("", [Step::Hear, say(&[0xd0, 0]), Step::Hold])
+            fated("", [FateStep::Hear, say(&[0xd0, 0]), FateStep::Hold])
         })
         .ends(&[(Cause::ProtocolViolation, 4)])
         .says("target", "4 x protocol_violation", "4 in phase bind"),
         Lie::of("speaks HTTP on the port of MQTT", || {
-            fated("", [Step::Hear, say(HTTP), Step::Close])
+            fated("", [FateStep::Hear, say(HTTP), FateStep::Close])
         })
         .ends(&[(Cause::ProtocolViolation, 4)])
         .says("target", "4 x protocol_violation", "4 in phase bind"),
-        Lie::of("closes before it answers", || fated("", [Step::Hear, Step::Close]))
+        Lie::of("closes before it answers", || fated("", [FateStep::Hear, FateStep::Close]))
             .ends(&[(Cause::ClosedClean, 4)])
             .says("target", "4 x closed_clean", "4 in phase bind"),
         Lie::of("closes sessions without a word", move || fated("", clean.clone()))

@@ -135,9 +135,9 @@ pub trait Rules: Send + Sync + std::fmt::Debug {
 
 /// Everybody is let in and may do everything: for tests, and for a server whose operator chose so.
 #[derive(Clone, Copy, Debug)]
-pub struct Open;
+pub struct AllowAll;
 
-impl Access for Open {
+impl Access for AllowAll {
     fn admit(&self, _: u32, question: &Question) -> Admission {
         let user = question.user.as_deref().map(Arc::from);
         Admission::Granted(Grant { user, ..Grant::OPEN }, None)
@@ -185,12 +185,12 @@ mod tests {
             tls: false,
             protocol: "mqtt5",
         };
-        let Admission::Granted(grant, None) = Open.admit(0, &question) else {
+        let Admission::Granted(grant, None) = AllowAll.admit(0, &question) else {
             panic!("it was not let in");
         };
         assert_eq!((grant.user.as_deref(), grant.until_s), (Some("ann"), 0));
-        assert!(grant.rules.is_none() && Open.renew(&who).is_none() && Open.may_be(&who));
-        assert_eq!(Open.version(), 0);
+        assert!(grant.rules.is_none() && AllowAll.renew(&who).is_none() && AllowAll.may_be(&who));
+        assert_eq!(AllowAll.version(), 0);
         assert!(!Everything.fixed(), "rules that say nothing of it are asked each time");
     }
 }

@@ -6,9 +6,9 @@
 use crate::close::CloseReason;
 use crate::event::Counters;
 use crate::id::{DeviceId, MessageId, ProductKey, Tag};
-use crate::ports::presence::{PresenceAnswer, PresenceCommand};
+use crate::ports::presence_queries::{PresenceAnswer, PresenceCommand};
 use crate::ports::topics::{TopicAnswer, TopicCommand};
-use crate::presence::Version;
+use crate::presence::PresenceVersion;
 use crate::pressure::Pressure;
 use crate::product::Product;
 use crate::push::{Outcome, Priority};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub enum Command {
     /// Send a push. Answer: `Pushed`.
     Push(PushOrder),
-    /// How far a push has come. Answer: `Counts`.
+    /// How far a push has come. Answer: `PresenceCounts`.
     PushCounts(MessageId),
     /// The state of these devices. Answer: `Devices`, those known.
     States {
@@ -92,7 +92,7 @@ pub enum Command {
     Status,
     /// About topics and sessions. Answer: `Topics`.
     Topics(TopicCommand),
-    /// About who is online. Answer: `Presence`.
+    /// About who is online. Answer: `PresenceStatus`.
     Presence(PresenceCommand),
 }
 
@@ -104,7 +104,7 @@ pub struct PushOrder {
     /// Whose devices.
     pub product: ProductKey,
     /// Which of them.
-    pub target: Target,
+    pub target: PushTarget,
     /// Opaque bytes, at most `push_bytes_max`.
     pub body: Box<[u8]>,
     /// Replaces stored pushes with the same key.
@@ -132,7 +132,7 @@ impl PushOrder {
 
 /// Which devices of a product.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Target {
+pub enum PushTarget {
     /// These. Each has its outcome in the answer.
     Devices(Vec<DeviceId>),
     /// Those with this tag. The answer counts.
@@ -182,7 +182,7 @@ pub enum Answer {
     Conflict,
     /// To `Topics`.
     Topics(TopicAnswer),
-    /// To `Presence`.
+    /// To `PresenceStatus`.
     Presence(PresenceAnswer),
 }
 
@@ -236,7 +236,7 @@ pub struct DeviceState {
     /// Unix millisecond at which it was certainly there for the last time; 0 if it never bound.
     pub seen_ms: u64,
     /// Of its last transition; zero if it never bound.
-    pub version: Version,
+    pub version: PresenceVersion,
     /// How its last connection ended, when offline.
     pub reason: Option<CloseReason>,
     /// Agreed heartbeat in seconds, when online.

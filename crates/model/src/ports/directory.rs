@@ -6,7 +6,7 @@
 //! limit of the implementation's, and are made by a thread of their own: none is on a connection's
 //! way. Two things live behind it: a table in the process, and Redis.
 
-use crate::presence::{Digest, NodeName, Record, Version};
+use crate::presence::{Digest, NodeName, PresenceRecord, PresenceVersion};
 use std::fmt;
 use std::ops::Range;
 
@@ -15,31 +15,35 @@ pub trait Directory: Send {
     /// Renews this node's lease for so many milliseconds, and says which life of the directory's
     /// data it is in. Another number than before, or a refusal on the way, means that anything
     /// written before may be gone.
-    fn lease(&mut self, lease: &Lease, ms: u64) -> Result<History, Fault>;
+    fn lease(&mut self, lease: &Lease, ms: u64) -> Result<History, DirectoryError>;
 
     /// Ends this node's lease: all its records count as offline from now on. A lease of another
     /// boot is left alone.
-    fn release(&mut self, lease: &Lease) -> Result<(), Fault>;
+    fn release(&mut self, lease: &Lease) -> Result<(), DirectoryError>;
 
     /// Puts records that are newer than those kept. An offline record never replaces another node's
     /// online one, however new it is: the end of an old connection says nothing of a newer one
     /// elsewhere. Answers for each, in order.
-    fn put(&mut self, batches: &[Batch]) -> Result<Vec<Put>, Fault>;
+    fn put(&mut self, batches: &[Batch]) -> Result<Vec<Put>, DirectoryError>;
 
     /// Takes records away unless they are newer than said. How many were.
-    fn remove(&mut self, bucket: u16, keys: &[(Box<str>, Version)]) -> Result<u64, Fault>;
+    fn remove(
+        &mut self,
+        bucket: u16,
+        keys: &[(Box<str>, PresenceVersion)],
+    ) -> Result<u64, DirectoryError>;
 
     /// The digests of these buckets over the records that this boot of this node says are online.
-    fn digests(&mut self, of: &Lease, buckets: Range<u16>) -> Result<Vec<Digest>, Fault>;
+    fn digests(&mut self, of: &Lease, buckets: Range<u16>) -> Result<Vec<Digest>, DirectoryError>;
 
     /// All records of a bucket.
-    fn bucket(&mut self, bucket: u16) -> Result<Vec<Entry>, Fault>;
+    fn bucket(&mut self, bucket: u16) -> Result<Vec<DirectoryEntry>, DirectoryError>;
 
     /// The records with these keys.
-    fn find(&mut self, keys: &[Box<str>]) -> Result<Vec<Option<Record>>, Fault>;
+    fn find(&mut self, keys: &[Box<str>]) -> Result<Vec<Option<PresenceRecord>>, DirectoryError>;
 
     /// The leases that are in force.
-    fn nodes(&mut self) -> Result<Vec<Lease>, Fault>;
+    fn nodes(&mut self) -> Result<Vec<Lease>, DirectoryError>;
 
     /// Bytes sent to it and received from it since it was made.
     fn traffic(&self) -> (u64, u64);
@@ -64,11 +68,11 @@ pub struct Batch {
     /// Which.
     pub bucket: u16,
     /// The records.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DirectoryEntry>,
 }
 
 /// A principal's key and its record.
-pub type Entry = (Box<str>, Record);
+pub type DirectoryEntry = (Box<str>, PresenceRecord);
 
 /// What became of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,7 +80,7 @@ pub enum Put {
     /// It is there now, or was already.
     Taken,
     /// A newer one is kept.
-    Kept(Record),
+    Kept(PresenceRecord),
     /// Nothing is known of this one, for its part of the directory does not answer: it is to be
     /// offered again, later.
     Untaken,
@@ -84,7 +88,7 @@ pub enum Put {
 
 /// Why a directory did not do it. It may have done it all the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub enum DirectoryError {
     /// It cannot be reached, or the connection broke.
     Unreachable(String),
     /// It did not answer in time.
@@ -95,13 +99,13 @@ pub enum Fault {
     Nonsense(String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for DirectoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Unreachable(why) => write!(f, "the directory cannot be reached: {why}"),
-            Fault::Slow => write!(f, "the directory did not answer in time"),
-            Fault::Refused(why) => write!(f, "the directory refused: {why}"),
-            Fault::Nonsense(why) => write!(f, "the directory has nonsense: {why}"),
+            DirectoryError::Unreachable(why) => write!(f, "the directory cannot be reached: {why}"),
+            DirectoryError::Slow => write!(f, "the directory did not answer in time"),
+            DirectoryError::Refused(why) => write!(f, "the directory refused: {why}"),
+            DirectoryError::Nonsense(why) => write!(f, "the directory has nonsense: {why}"),
         }
     }
 }
@@ -110,7 +114,7 @@ impl fmt::Display for Fault {
 pub trait EventStream: Send {
     /// Appends events, each a list of field and value, in order. After an error none, some or all
     /// of them may be there.
-    fn append(&mut self, events: &[Vec<(&'static str, String)>]) -> Result<(), Fault>;
+    fn append(&mut self, events: &[Vec<(&'static str, String)>]) -> Result<(), DirectoryError>;
 }
 
 #[cfg(test)]
@@ -120,10 +124,13 @@ mod tests {
     #[test]
     fn a_fault_says_what_it_is_and_why() {
         for (fault, told) in [
-            (Fault::Unreachable("no route".into()), "the directory cannot be reached: no route"),
-            (Fault::Slow, "the directory did not answer in time"),
-            (Fault::Refused("NOAUTH".into()), "the directory refused: NOAUTH"),
-            (Fault::Nonsense("12 o".into()), "the directory has nonsense: 12 o"),
+            (
+                DirectoryError::Unreachable("no route".into()),
+                "the directory cannot be reached: no route",
+            ),
+            (DirectoryError::Slow, "the directory did not answer in time"),
+            (DirectoryError::Refused("NOAUTH".into()), "the directory refused: NOAUTH"),
+            (DirectoryError::Nonsense("12 o".into()), "the directory has nonsense: 12 o"),
         ] {
             assert_eq!(fault.to_string(), told);
         }

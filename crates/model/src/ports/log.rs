@@ -224,7 +224,7 @@ pub enum Done {
     /// Messages.
     Page(Page),
     /// A standing.
-    Standing(Standing),
+    Standing(TimelineStatus),
     /// The row's value, if there is one.
     Row(Option<Box<[u8]>>),
     /// Rows, keys and values.
@@ -253,7 +253,7 @@ pub struct Page {
 
 /// Where a timeline and one of its readers stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Standing {
+pub struct TimelineStatus {
     /// The last number given, zero if none.
     pub last: Seq,
     /// Messages in the timeline.

@@ -5,8 +5,8 @@
 //! answers are merged, as with every command of [`super::control`].
 
 use crate::close::CloseReason;
-use crate::presence::Version;
-use crate::topic::{Publication, Qos, Wish};
+use crate::presence::PresenceVersion;
+use crate::topic::{Publication, Qos, SubscriptionOptions};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub enum TopicCommand {
     /// The subscriptions of a client. Answer: `Subscriptions`.
     Subscriptions(Box<str>),
     /// Subscribe a client. Answer: `Done`: false when there is no such session.
-    Subscribe(Box<str>, Wish),
+    Subscribe(Box<str>, SubscriptionOptions),
     /// Unsubscribe a client. Answer: `Done`.
     Unsubscribe(Box<str>, Box<str>),
     /// End a client's connection. Answer: `Done`: whether there was one.
@@ -108,7 +108,7 @@ pub struct ClientState {
     /// Unix millisecond at which it was certainly there for the last time.
     pub seen_ms: u64,
     /// Of its last transition; one that has had none has the one it was made with.
-    pub version: Version,
+    pub version: PresenceVersion,
     /// How its last connection ended, when it is away; absent if it never was online.
     pub reason: Option<CloseReason>,
     /// Longest silence agreed, seconds.
@@ -133,7 +133,7 @@ pub struct ClientState {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubscriptionState {
     /// What was wished for.
-    pub wish: Wish,
+    pub wish: SubscriptionOptions,
     /// The QoS that was granted.
     pub granted: Qos,
     /// The number that deliveries name.

@@ -31,7 +31,7 @@ pub struct UserOrder {
     pub is_disabled: bool,
     /// What it may do, the first that matches holds; at most [`UserOrder::RULES_MAX`]. Absent:
     /// those before stay.
-    pub rules: Option<Vec<Rule>>,
+    pub rules: Option<Vec<UserRule>>,
 }
 
 impl UserOrder {
@@ -55,12 +55,12 @@ pub struct UserState {
     /// It is refused.
     pub is_disabled: bool,
     /// What it may do.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<UserRule>,
 }
 
 /// One line of what a user may do.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rule {
+pub struct UserRule {
     /// Allowed, or forbidden.
     pub allow: bool,
     /// It is about publishing.

@@ -1,12 +1,12 @@
-//! Calls to a server that fails on purpose: what the desk tells of each end.
+//! Calls to a server that fails on purpose: what the shard's handle tells of each end.
 
 use super::*;
-use crate::desk::{Desk, Dial, House, Opened};
 use crate::epoll::{self, Epoll};
 use crate::layer::ClientLayers;
 use crate::layer::tls::ClientTls;
+use crate::logic::{ConnectionOrigin, Dial, ShardHandle, ShardLogic};
 use crate::mailbox::Mailbox;
-use crate::shard::{LetterOf, Settings, Shard};
+use crate::shard::{Settings, Shard, ShardMessageOf};
 use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::close::CloseReason as R;
@@ -20,7 +20,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
-use testkit::faulty::{Fate, Faulty, Gate, Step, Wire, Wrapper};
+use testkit::faulty::{ConnectionFate, FateStep, Faulty, FaultyWire, HeldPort, Wrapper};
 
 /// Says `hello`; frames are four bytes, and must not begin with `!`.
 struct Talker(u64);
@@ -73,45 +73,45 @@ struct Caller {
 }
 
 impl Caller {
-    fn note(&mut self, tag: u64, reason: R, desk: &mut Desk<Caller>) {
-        let told = self.ends.insert(tag, (reason, desk.detail(), desk.reached()));
+    fn note(&mut self, tag: u64, reason: R, handle: &mut ShardHandle<Caller>) {
+        let told = self.ends.insert(tag, (reason, handle.detail(), handle.reached()));
         assert!(told.is_none(), "call {tag} ended twice");
         self.left -= 1;
         if self.left == 0 {
-            desk.stop();
+            handle.stop();
         }
     }
 }
 
-impl House for Caller {
+impl ShardLogic for Caller {
     type Machine = Talker;
     type Mail = ();
 
-    fn machine(&mut self, _: Now, _: &Link, how: Opened) -> Option<Talker> {
-        let Opened::Dialled(tag) = how else { return None };
+    fn machine(&mut self, _: Now, _: &Link, how: ConnectionOrigin) -> Option<Talker> {
+        let ConnectionOrigin::Dialled(tag) = how else { return None };
         assert!(self.connected.contains(&tag), "TCP stands before the protocol begins");
         Some(Talker(tag))
     }
 
-    fn word(&mut self, _: Now, _: ConnRef, (): (), _: &mut Desk<Self>) {}
+    fn word(&mut self, _: Now, _: ConnRef, (): (), _: &mut ShardHandle<Self>) {}
 
-    fn mail(&mut self, _: Now, (): (), _: &mut Desk<Self>) {}
+    fn mail(&mut self, _: Now, (): (), _: &mut ShardHandle<Self>) {}
 
-    fn turn(&mut self, now: Now, desk: &mut Desk<Self>) -> Option<Instant> {
-        std::mem::take(&mut self.calls).into_iter().for_each(|call| desk.dial(call));
+    fn turn(&mut self, now: Now, handle: &mut ShardHandle<Self>) -> Option<Instant> {
+        std::mem::take(&mut self.calls).into_iter().for_each(|call| handle.dial(call));
         let deadline = Instant::default() + self.patience;
         if now.mono >= deadline {
             let late = std::mem::take(&mut self.under_way);
-            late.into_iter().for_each(|conn| desk.close(conn, R::TimedOut));
+            late.into_iter().for_each(|conn| handle.close(conn, R::TimedOut));
             return None;
         }
         Some(deadline)
     }
 
-    fn undelivered(&mut self, _: Now, _: ConnRef, (): (), _: &mut Desk<Self>) {}
+    fn undelivered(&mut self, _: Now, _: ConnRef, (): (), _: &mut ShardHandle<Self>) {}
 
-    fn ended(&mut self, _: Now, machine: &Talker, reason: R, desk: &mut Desk<Self>) {
-        self.note(machine.0, reason, desk);
+    fn ended(&mut self, _: Now, machine: &Talker, reason: R, handle: &mut ShardHandle<Self>) {
+        self.note(machine.0, reason, handle);
     }
 
     fn dialling(&mut self, _: Now, _: u64, conn: ConnRef) {
@@ -122,14 +122,14 @@ impl House for Caller {
         self.connected.push(tag);
     }
 
-    fn dial_failed(&mut self, _: Now, tag: u64, reason: R, desk: &mut Desk<Self>) {
-        self.note(tag, reason, desk);
+    fn dial_failed(&mut self, _: Now, tag: u64, reason: R, handle: &mut ShardHandle<Self>) {
+        self.note(tag, reason, handle);
     }
 }
 
 /// Makes the calls and waits for all their ends, in their order.
 fn ends_of(calls: Vec<Dial>, patience: Duration) -> Vec<End> {
-    let mailbox = Mailbox::<LetterOf<Caller, OwnedFd>>::new(4).expect("an eventfd");
+    let mailbox = Mailbox::<ShardMessageOf<Caller, OwnedFd>>::new(4).expect("an eventfd");
     let mailboxes = Arc::new([mailbox]);
     let net = Epoll::new(ShardId(0), Vec::new(), mailboxes, epoll::began()).expect("a poller");
     let settings = Settings {
@@ -146,7 +146,7 @@ fn ends_of(calls: Vec<Dial>, patience: Duration) -> Vec<End> {
     let caller = Caller { calls, left, under_way, patience, connected, ends };
     let mut shard = Shard::new(settings, net, caller);
     shard.run();
-    shard.house().ends.values().copied().collect()
+    shard.logic().ends.values().copied().collect()
 }
 
 const LONG: Duration = Duration::from_secs(20);
@@ -162,9 +162,9 @@ fn call(to: SocketAddr, layers: &ClientLayers, tag: u64) -> Dial {
 
 /// The ends of calls that meet these fates, in their order: one at a time, for it is the order of
 /// coming that gives a fate.
-fn meet(fates: Vec<Vec<Step>>, layers: &ClientLayers, patience: Duration) -> Vec<End> {
+fn meet(fates: Vec<Vec<FateStep>>, layers: &ClientLayers, patience: Duration) -> Vec<End> {
     let fates = fates.into_iter().map(|steps| {
-        let server = Faulty::start(vec![Fate::new("it", steps)]);
+        let server = Faulty::start(vec![ConnectionFate::new("it", steps)]);
         let end = ends_of(vec![call(server.address(), layers, 7)], patience);
         assert!(server.wait("it", 1, LONG) && server.accepted() == 1);
         end[0]
@@ -172,13 +172,13 @@ fn meet(fates: Vec<Vec<Step>>, layers: &ClientLayers, patience: Duration) -> Vec
     fates.collect()
 }
 
-fn say(bytes: &[u8]) -> Step {
-    Step::Say(bytes.to_vec())
+fn say(bytes: &[u8]) -> FateStep {
+    FateStep::Say(bytes.to_vec())
 }
 
 #[test]
 fn calls_that_do_not_come_through_say_why() {
-    let (closed, full) = (Gate::closed(), Gate::full(0));
+    let (closed, full) = (HeldPort::closed(), HeldPort::full(0));
     let stranger: IpAddr = [203, 0, 113, 9].into();
     let calls = vec![
         call(closed.address(), &plain(), 0),
@@ -202,11 +202,11 @@ fn calls_that_do_not_come_through_say_why() {
 #[test]
 fn plain_connections_end_clean_inside_a_frame_or_reset() {
     let fates = vec![
-        vec![Step::Hear, Step::Close],
-        vec![Step::Hear, say(b"whole!"), Step::Close],
-        vec![Step::Hear, Step::Reset],
-        vec![Step::Reset],
-        vec![Step::Hear, say(b"!lie"), Step::Close],
+        vec![FateStep::Hear, FateStep::Close],
+        vec![FateStep::Hear, say(b"whole!"), FateStep::Close],
+        vec![FateStep::Hear, FateStep::Reset],
+        vec![FateStep::Reset],
+        vec![FateStep::Hear, say(b"!lie"), FateStep::Close],
     ];
     let reset = (R::PeerReset, Detail::Errno(Errno::CONNRESET), Reached::Protocol);
     let want = [
@@ -224,11 +224,11 @@ fn an_upgrade_is_refused_with_a_status() {
     let web_socket = Some(Arc::new(("localhost".to_owned(), "/miop".to_owned())));
     let layers = ClientLayers { web_socket, ..plain() };
     let fates = vec![
-        vec![Step::Hear, say(b"HTTP/1.1 403 Forbidden\r\n\r\n"), Step::Close],
-        vec![Step::Hear, say(b"HTTP/1.1 101 Of course\r\n\r\n"), Step::Close],
-        vec![Step::Hear, say(b"\0\x07\x01\x02 no HTTP"), Step::Close],
-        vec![Step::Hear, say(b"HTTP/1.1 10"), Step::Close],
-        vec![Step::Hear, Step::Close],
+        vec![FateStep::Hear, say(b"HTTP/1.1 403 Forbidden\r\n\r\n"), FateStep::Close],
+        vec![FateStep::Hear, say(b"HTTP/1.1 101 Of course\r\n\r\n"), FateStep::Close],
+        vec![FateStep::Hear, say(b"\0\x07\x01\x02 no HTTP"), FateStep::Close],
+        vec![FateStep::Hear, say(b"HTTP/1.1 10"), FateStep::Close],
+        vec![FateStep::Hear, FateStep::Close],
     ];
     let refused = |status| (R::WebSocketFailed, Detail::Upgrade(status), Reached::Layers);
     let want = [
@@ -239,7 +239,7 @@ fn an_upgrade_is_refused_with_a_status() {
         (R::PeerClosed, Detail::Nothing, Reached::Layers),
     ];
     assert_eq!(meet(fates, &layers, LONG), want);
-    let silent = vec![vec![Step::Hear, Step::Hold]];
+    let silent = vec![vec![FateStep::Hear, FateStep::Hold]];
     let late = (R::TimedOut, Detail::Nothing, Reached::Layers);
     assert_eq!(meet(silent, &layers, SHORT), [late]);
 }
@@ -262,7 +262,7 @@ impl std::io::Write for Encrypted {
     }
 }
 
-impl Wire for Encrypted {
+impl FaultyWire for Encrypted {
     fn socket(&self) -> &TcpStream {
         &self.0.sock
     }
@@ -290,7 +290,7 @@ fn encryption() -> (Wrapper, [ClientLayers; 2]) {
         .with_single_cert(vec![made.cert.der().clone()], key.expect("a key"))
         .expect("they fit");
     let config = Arc::new(config);
-    let wrap = move |stream: TcpStream| -> Box<dyn Wire> {
+    let wrap = move |stream: TcpStream| -> Box<dyn FaultyWire> {
         let session = ServerConnection::new(config.clone()).expect("a good configuration");
         Box::new(Encrypted(StreamOwned::new(session, stream)))
     };
@@ -314,11 +314,11 @@ fn tls_fails_in_classes() {
     let (wrap, [believer, doubter]) = encryption();
     let alert = [21, 3, 3, 0, 2, 2, 40];
     let fates = vec![
-        vec![Step::Hear, say(b"220 mail.example ESMTP\r\n"), Step::Close],
-        vec![Step::Hear, say(&alert), Step::Close],
-        vec![Step::Hear, say(&alert[..4]), Step::Close],
-        vec![Step::Hear, Step::Close],
-        vec![Step::Hear, Step::Reset],
+        vec![FateStep::Hear, say(b"220 mail.example ESMTP\r\n"), FateStep::Close],
+        vec![FateStep::Hear, say(&alert), FateStep::Close],
+        vec![FateStep::Hear, say(&alert[..4]), FateStep::Close],
+        vec![FateStep::Hear, FateStep::Close],
+        vec![FateStep::Hear, FateStep::Reset],
     ];
     let want = [
         (R::TlsFailed, Detail::Tls("not TLS"), Reached::Layers),
@@ -328,13 +328,19 @@ fn tls_fails_in_classes() {
         (R::PeerReset, Detail::Errno(Errno::CONNRESET), Reached::Layers),
     ];
     assert_eq!(meet(fates, &believer, LONG), want);
-    let serve = vec![vec![Step::Wrap(wrap.clone()), Step::Hear]];
+    let serve = vec![vec![FateStep::Wrap(wrap.clone()), FateStep::Hear]];
     let unknown = (R::TlsFailed, Detail::Certificate("unknown issuer"), Reached::Layers);
     assert_eq!(meet(serve, &doubter, LONG), [unknown]);
     let fates = vec![
-        vec![Step::Wrap(wrap.clone()), Step::Hear, Step::Farewell, Step::Close],
-        vec![Step::Wrap(wrap.clone()), Step::Hear, Step::Close],
-        vec![Step::Wrap(wrap), Step::Hear, say(b"whole!"), Step::Farewell, Step::Close],
+        vec![FateStep::Wrap(wrap.clone()), FateStep::Hear, FateStep::Farewell, FateStep::Close],
+        vec![FateStep::Wrap(wrap.clone()), FateStep::Hear, FateStep::Close],
+        vec![
+            FateStep::Wrap(wrap),
+            FateStep::Hear,
+            say(b"whole!"),
+            FateStep::Farewell,
+            FateStep::Close,
+        ],
     ];
     let ended = |detail| (R::PeerClosed, detail, Reached::Protocol);
     let want = [ended(Detail::Nothing), ended(Detail::Truncated), ended(Detail::Truncated)];

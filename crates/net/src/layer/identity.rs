@@ -12,7 +12,7 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 /// Which name of a client's certificate is its identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Identity {
+pub enum CertificateIdentity {
     /// The first DNS name or URI among its alternative names; without either, the common name.
     #[default]
     Alternative,
@@ -29,27 +29,31 @@ pub enum Identity {
 }
 
 /// The name in a verified certificate.
-pub(super) fn of(certificate: &CertificateDer<'_>, which: Identity) -> Option<Box<str>> {
+pub(super) fn of(certificate: &CertificateDer<'_>, which: CertificateIdentity) -> Option<Box<str>> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let name = match which {
-        Identity::CommonName => common_name(parsed.subject()),
-        Identity::Subject => subject(parsed.subject()),
+        CertificateIdentity::CommonName => common_name(parsed.subject()),
+        CertificateIdentity::Subject => subject(parsed.subject()),
         kind => alternative(&parsed, kind),
     }?;
     Some(name.into())
 }
 
 /// The first alternative name of the kind.
-fn alternative(certificate: &X509Certificate<'_>, kind: Identity) -> Option<String> {
+fn alternative(certificate: &X509Certificate<'_>, kind: CertificateIdentity) -> Option<String> {
     let names = certificate.subject_alternative_name().ok()?;
     let names = names.map_or(&[][..], |names| &names.value.general_names);
-    let either = kind == Identity::Alternative;
+    let either = kind == CertificateIdentity::Alternative;
     let first = names.iter().find_map(|name| match name {
-        GeneralName::DNSName(name) if either || kind == Identity::Dns => {
+        GeneralName::DNSName(name) if either || kind == CertificateIdentity::Dns => {
             Some((*name, is_dns(name)))
         }
-        GeneralName::URI(name) if either || kind == Identity::Uri => Some((*name, is_uri(name))),
-        GeneralName::RFC822Name(name) if kind == Identity::Email => Some((*name, is_email(name))),
+        GeneralName::URI(name) if either || kind == CertificateIdentity::Uri => {
+            Some((*name, is_uri(name)))
+        }
+        GeneralName::RFC822Name(name) if kind == CertificateIdentity::Email => {
+            Some((*name, is_email(name)))
+        }
         _ => None,
     });
     match first {
@@ -158,13 +162,13 @@ mod tests {
     use super::*;
     use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};
 
-    const KINDS: [Identity; 6] = [
-        Identity::Alternative,
-        Identity::Dns,
-        Identity::Uri,
-        Identity::Email,
-        Identity::CommonName,
-        Identity::Subject,
+    const KINDS: [CertificateIdentity; 6] = [
+        CertificateIdentity::Alternative,
+        CertificateIdentity::Dns,
+        CertificateIdentity::Uri,
+        CertificateIdentity::Email,
+        CertificateIdentity::CommonName,
+        CertificateIdentity::Subject,
     ];
 
     /// What each kind finds in a certificate with these names.

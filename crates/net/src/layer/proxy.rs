@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What the first bytes are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Header {
+pub enum ProxyPrefix {
     /// Not whole yet.
     More,
     /// Not a PROXY header, or a broken one.
@@ -29,49 +29,49 @@ const LINE_MAX: usize = 107;
 const REST_MAX: usize = 536;
 
 /// Reads the header at the front of `bytes`.
-pub fn parse(bytes: &[u8]) -> Header {
+pub fn parse(bytes: &[u8]) -> ProxyPrefix {
     if bytes.starts_with(b"PROXY ") {
         return version_1(bytes);
     }
     if bytes.len() < SIGNATURE.len() {
         let begins = b"PROXY ".starts_with(bytes) || SIGNATURE.starts_with(bytes);
-        return if begins { Header::More } else { Header::Bad };
+        return if begins { ProxyPrefix::More } else { ProxyPrefix::Bad };
     }
-    if bytes.starts_with(&SIGNATURE) { version_2(bytes) } else { Header::Bad }
+    if bytes.starts_with(&SIGNATURE) { version_2(bytes) } else { ProxyPrefix::Bad }
 }
 
-fn version_1(bytes: &[u8]) -> Header {
+fn version_1(bytes: &[u8]) -> ProxyPrefix {
     let window = &bytes[..bytes.len().min(LINE_MAX)];
     let Some(end) = window.windows(2).position(|pair| pair == b"\r\n") else {
-        return if bytes.len() < LINE_MAX { Header::More } else { Header::Bad };
+        return if bytes.len() < LINE_MAX { ProxyPrefix::More } else { ProxyPrefix::Bad };
     };
-    let Ok(line) = std::str::from_utf8(&bytes[..end]) else { return Header::Bad };
+    let Ok(line) = std::str::from_utf8(&bytes[..end]) else { return ProxyPrefix::Bad };
     let words: Vec<&str> = line.split(' ').collect();
     let peer = match words[..] {
         ["PROXY", "UNKNOWN", ..] => None,
         ["PROXY", family @ ("TCP4" | "TCP6"), source, destination, from, to] => {
             let parsed = (source.parse::<IpAddr>(), destination.parse::<IpAddr>());
-            let (Ok(source), Ok(destination)) = parsed else { return Header::Bad };
+            let (Ok(source), Ok(destination)) = parsed else { return ProxyPrefix::Bad };
             let (Ok(from), Ok(_)) = (from.parse::<u16>(), to.parse::<u16>()) else {
-                return Header::Bad;
+                return ProxyPrefix::Bad;
             };
             if source.is_ipv4() != (family == "TCP4") || destination.is_ipv4() != source.is_ipv4() {
-                return Header::Bad;
+                return ProxyPrefix::Bad;
             }
             Some(SocketAddr::new(source, from))
         }
-        _ => return Header::Bad,
+        _ => return ProxyPrefix::Bad,
     };
-    Header::Whole { length: end + 2, peer }
+    ProxyPrefix::Whole { length: end + 2, peer }
 }
 
-fn version_2(bytes: &[u8]) -> Header {
-    let Some(head) = bytes.get(12..16) else { return Header::More };
+fn version_2(bytes: &[u8]) -> ProxyPrefix {
+    let Some(head) = bytes.get(12..16) else { return ProxyPrefix::More };
     let rest = usize::from(u16::from_be_bytes([head[2], head[3]]));
     if head[0] >> 4 != 2 || rest > REST_MAX {
-        return Header::Bad;
+        return ProxyPrefix::Bad;
     }
-    let Some(body) = bytes.get(16..16 + rest) else { return Header::More };
+    let Some(body) = bytes.get(16..16 + rest) else { return ProxyPrefix::More };
     let port = |at: usize| u16::from_be_bytes([body[at], body[at + 1]]);
     let peer = match (head[0] & 0xf, head[1]) {
         (0, _) => None,
@@ -84,9 +84,9 @@ fn version_2(bytes: &[u8]) -> Header {
             Some(SocketAddr::new(Ipv6Addr::from(address).into(), port(32)))
         }
         (1, 0x00 | 0x31) => None,
-        _ => return Header::Bad,
+        _ => return ProxyPrefix::Bad,
     };
-    Header::Whole { length: 16 + rest, peer }
+    ProxyPrefix::Whole { length: 16 + rest, peer }
 }
 
 #[cfg(test)]
@@ -100,39 +100,39 @@ mod tests {
     #[test]
     fn lines_of_version_1() {
         let line = b"PROXY TCP4 192.0.2.7 198.51.100.1 56324 443\r\nrest";
-        let whole = Header::Whole { length: line.len() - 4, peer: peer("192.0.2.7:56324") };
+        let whole = ProxyPrefix::Whole { length: line.len() - 4, peer: peer("192.0.2.7:56324") };
         assert_eq!(parse(line), whole);
         for cut in 0..line.len() - 5 {
-            assert_eq!(parse(&line[..cut]), Header::More, "{cut}");
+            assert_eq!(parse(&line[..cut]), ProxyPrefix::More, "{cut}");
         }
         let unknown = b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n";
-        assert_eq!(parse(unknown), Header::Whole { length: unknown.len(), peer: None });
+        assert_eq!(parse(unknown), ProxyPrefix::Whole { length: unknown.len(), peer: None });
         for bad in
             ["PROXY TCP4 ::1 ::2 1 2\r\n", "PROXY TCP6 ::1 ::2 1\r\n", "PROXY TCP4 a b 1 2\r\n"]
         {
-            assert_eq!(parse(bad.as_bytes()), Header::Bad, "{bad}");
+            assert_eq!(parse(bad.as_bytes()), ProxyPrefix::Bad, "{bad}");
         }
-        assert_eq!(parse(&[&b"PROXY TCP4 "[..], &[b'1'; 120]].concat()), Header::Bad);
-        assert_eq!(parse(b"\x00\x07"), Header::Bad);
+        assert_eq!(parse(&[&b"PROXY TCP4 "[..], &[b'1'; 120]].concat()), ProxyPrefix::Bad);
+        assert_eq!(parse(b"\x00\x07"), ProxyPrefix::Bad);
     }
 
     #[test]
     fn frames_of_version_2() {
         let mut frame = SIGNATURE.to_vec();
         frame.extend_from_slice(&[0x21, 0x11, 0, 12, 192, 0, 2, 9, 10, 0, 0, 1, 0x1f, 0x90, 0, 80]);
-        let whole = Header::Whole { length: 28, peer: peer("192.0.2.9:8080") };
+        let whole = ProxyPrefix::Whole { length: 28, peer: peer("192.0.2.9:8080") };
         assert_eq!(parse(&frame), whole);
         for cut in 0..frame.len() {
-            assert_eq!(parse(&frame[..cut]), Header::More, "{cut}");
+            assert_eq!(parse(&frame[..cut]), ProxyPrefix::More, "{cut}");
         }
         let mut local = SIGNATURE.to_vec();
         local.extend_from_slice(&[0x20, 0, 0, 0]);
-        assert_eq!(parse(&local), Header::Whole { length: 16, peer: None });
+        assert_eq!(parse(&local), ProxyPrefix::Whole { length: 16, peer: None });
         let mut version_3 = frame.clone();
         version_3[12] = 0x31;
-        assert_eq!(parse(&version_3), Header::Bad);
+        assert_eq!(parse(&version_3), ProxyPrefix::Bad);
         let mut short = frame.clone();
         short[15] = 4;
-        assert_eq!(parse(&short), Header::Bad);
+        assert_eq!(parse(&short), ProxyPrefix::Bad);
     }
 }

@@ -8,17 +8,17 @@ fn here() -> SocketAddr {
 
 const CONNECT: &[u8] = &[0x10, 0x0d, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 60, 0, 1, b'x'];
 
-fn door(protocol: Option<Protocol>, paths: &[&str]) -> Arc<Door> {
-    Arc::new(Door {
+fn door(protocol: Option<Protocol>, paths: &[&str]) -> Arc<ListenerSetup> {
+    Arc::new(ListenerSetup {
         protocol,
         paths: paths.iter().map(|&path| path.to_owned()).collect(),
-        ..Door::plain("test", Address::Tcp(here()))
+        ..ListenerSetup::plain("test", ListenEndpoint::Tcp(here()))
     })
 }
 
 /// What comes out of `door` when `bytes` come in, so many at a time.
 fn through(
-    door: &Arc<Door>,
+    door: &Arc<ListenerSetup>,
     bytes: &[u8],
     step: usize,
 ) -> Result<(Protocol, Vec<u8>), CloseReason> {
@@ -67,7 +67,7 @@ fn a_connect_is_told_from_what_it_comes_in() {
 #[test]
 fn a_listener_of_one_protocol_takes_no_other() {
     let mqtt = door(Some(Protocol::Mqtt), &["/mqtt"]);
-    let refused = |door: &Arc<Door>, bytes: &[u8]| through(door, bytes, 1).err();
+    let refused = |door: &Arc<ListenerSetup>, bytes: &[u8]| through(door, bytes, 1).err();
     assert_eq!(refused(&mqtt, &[0, 7, 0, 2]), Some(CloseReason::ProtocolNotServed));
     let miop = [upgrade("/mqtt", None), in_frames(&[0, 7, 0, 2], 9)].concat();
     assert_eq!(refused(&mqtt, &miop), Some(CloseReason::ProtocolNotServed));
@@ -81,7 +81,7 @@ fn a_listener_of_one_protocol_takes_no_other() {
     assert_eq!(refused(&mqtt, &[0x20, 0]), Some(CloseReason::UnknownProtocol));
 }
 
-fn miop_door() -> Arc<Door> {
+fn miop_door() -> Arc<ListenerSetup> {
     door(Some(Protocol::Miop), &[])
 }
 
@@ -97,9 +97,9 @@ fn a_proxy_header_gives_the_address_of_a_client_of_mqtt() {
 }
 
 /// A listener of MQTT that believes these.
-fn behind(proxies: &[&str]) -> Arc<Door> {
+fn behind(proxies: &[&str]) -> Arc<ListenerSetup> {
     let proxies = proxies.iter().map(|text| text.parse().expect("a network")).collect();
-    Arc::new(Door { proxy: true, proxies, ..(*door(Some(Protocol::Mqtt), &[])).clone() })
+    Arc::new(ListenerSetup { proxy: true, proxies, ..(*door(Some(Protocol::Mqtt), &[])).clone() })
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn a_header_from_elsewhere_is_not_even_read() {
         let begun = layers.receive(b"P", &mut Vec::new(), &mut Vec::new());
         assert_eq!(begun, Err(CloseReason::ProxyRefused));
     }
-    let file = Door {
-        address: Address::Unix("/run/x".into(), 0o600),
+    let file = ListenerSetup {
+        address: ListenEndpoint::Unix("/run/x".into(), 0o600),
         proxies: Vec::new(),
         ..(*behind(&[])).clone()
     };
@@ -140,7 +140,7 @@ fn a_header_from_elsewhere_is_not_even_read() {
 fn nothing_comes_plain_where_all_must_come_in_tls() {
     let paths = ["/mqtt"];
     for protocol in [None, Some(Protocol::Mqtt), Some(Protocol::Miop), Some(Protocol::Http)] {
-        let door = Arc::new(Door { tls_only: true, ..(*door(protocol, &paths)).clone() });
+        let door = Arc::new(ListenerSetup { tls_only: true, ..(*door(protocol, &paths)).clone() });
         let plain = [CONNECT.to_vec(), vec![0, 7, 0, 2], upgrade("/mqtt", Some("mqtt"))];
         for bytes in plain {
             let refused = through(&door, &bytes, 1).err();

@@ -8,7 +8,7 @@
 use crate::detail::Detail;
 use crate::layer::Flow;
 use crate::layer::identity;
-pub use crate::layer::identity::Identity;
+pub use crate::layer::identity::CertificateIdentity;
 use arc_swap::ArcSwap;
 use model::close::CloseReason;
 use model::link::TlsFacts;
@@ -44,7 +44,7 @@ pub enum ClientCertificates {
 
 /// What a listener's TLS is made of.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Files {
+pub struct TlsFiles {
     /// PEM file of the certificate and its chain.
     pub certificate: PathBuf,
     /// PEM file of its private key.
@@ -60,9 +60,9 @@ pub struct Files {
 /// A server's side: certificates and what is asked of clients.
 pub struct TlsServer {
     config: ArcSwap<ServerConfig>,
-    files: Files,
+    files: TlsFiles,
     clients: ClientCertificates,
-    identity: Identity,
+    identity: CertificateIdentity,
 }
 
 /// A calling side.
@@ -96,7 +96,7 @@ impl TlsServer {
         client_ca: Option<&Path>,
         clients: ClientCertificates,
     ) -> Result<TlsServer, TlsError> {
-        let files = Files {
+        let files = TlsFiles {
             certificate: certificate.into(),
             key: key.into(),
             client_ca: client_ca.map(Path::to_path_buf),
@@ -107,13 +107,13 @@ impl TlsServer {
     }
 
     /// Reads these files.
-    pub fn of(files: Files, clients: ClientCertificates) -> Result<TlsServer, TlsError> {
+    pub fn of(files: TlsFiles, clients: ClientCertificates) -> Result<TlsServer, TlsError> {
         let config = ArcSwap::from_pointee(read(&files, clients)?);
-        Ok(TlsServer { config, files, clients, identity: Identity::default() })
+        Ok(TlsServer { config, files, clients, identity: CertificateIdentity::default() })
     }
 
     /// The same with another name of a client's certificate as its identity.
-    pub fn identity(self, identity: Identity) -> TlsServer {
+    pub fn identity(self, identity: CertificateIdentity) -> TlsServer {
         TlsServer { identity, ..self }
     }
 
@@ -124,7 +124,7 @@ impl TlsServer {
     }
 }
 
-fn read(files: &Files, clients: ClientCertificates) -> Result<ServerConfig, TlsError> {
+fn read(files: &TlsFiles, clients: ClientCertificates) -> Result<ServerConfig, TlsError> {
     let (certificate, key) = (&files.certificate, &files.key);
     let chain = certificates(certificate)?;
     let secret = PrivateKeyDer::from_pem_file(key)
@@ -155,7 +155,7 @@ fn read(files: &Files, clients: ClientCertificates) -> Result<ServerConfig, TlsE
 
 /// Who looks at the certificates of clients.
 fn verifier(
-    files: &Files,
+    files: &TlsFiles,
     clients: ClientCertificates,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
@@ -195,7 +195,7 @@ fn wrong(path: &Path, what: String) -> TlsError {
 }
 
 /// One connection's session.
-pub struct Tls {
+pub struct TlsSession {
     session: Session,
     /// A record that is not whole.
     pending: Vec<u8>,
@@ -203,7 +203,7 @@ pub struct Tls {
     /// Why it failed.
     failed: Detail,
     /// Which name is the identity, until there is one.
-    names: Identity,
+    names: CertificateIdentity,
     identity: Option<Box<str>>,
 }
 
@@ -212,23 +212,26 @@ enum Session {
     Client(UnbufferedClientConnection),
 }
 
-impl Tls {
+impl TlsSession {
     /// The accepting side.
-    pub fn server(server: &TlsServer) -> Result<Tls, CloseReason> {
+    pub fn server(server: &TlsServer) -> Result<TlsSession, CloseReason> {
         let session = UnbufferedServerConnection::new(server.config.load_full());
         Self::begin(session.map(Session::Server), server.identity)
     }
 
     /// The calling side.
-    pub fn client(client: &ClientTls) -> Result<Tls, CloseReason> {
+    pub fn client(client: &ClientTls) -> Result<TlsSession, CloseReason> {
         let session = UnbufferedClientConnection::new(client.config.clone(), client.name.clone());
-        Self::begin(session.map(Session::Client), Identity::default())
+        Self::begin(session.map(Session::Client), CertificateIdentity::default())
     }
 
-    fn begin(session: Result<Session, rustls::Error>, names: Identity) -> Result<Tls, CloseReason> {
+    fn begin(
+        session: Result<Session, rustls::Error>,
+        names: CertificateIdentity,
+    ) -> Result<TlsSession, CloseReason> {
         let session = session.map_err(|_| CloseReason::TlsFailed)?;
         let failed = Detail::Nothing;
-        Ok(Tls { session, pending: Vec::new(), open: false, failed, names, identity: None })
+        Ok(TlsSession { session, pending: Vec::new(), open: false, failed, names, identity: None })
     }
 
     /// Whether the handshake is not finished.

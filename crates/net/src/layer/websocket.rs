@@ -240,7 +240,7 @@ fn unmask(payload: &[u8], mask: [u8; 4], into: &mut Vec<u8>) {
 }
 
 /// What upgrades are taken.
-pub struct Offer<'a> {
+pub struct UpgradeOffer<'a> {
     /// To these paths; `*`: to any.
     pub paths: &'a [String],
     /// From these origins besides the host's own, if the caller names one; `*`: from any.
@@ -251,7 +251,7 @@ pub struct Offer<'a> {
 
 /// Looks at a request head: is it an upgrade that is taken? Of the subprotocols that the caller
 /// offers, the first one that is served is chosen; one that offers none is told by what it sends.
-pub fn answer(bytes: &[u8], offer: &Offer<'_>) -> Upgrade {
+pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
     let head = match request.parse(bytes) {
@@ -483,7 +483,7 @@ mod tests {
     fn an_upgrade_is_answered_or_refused_with_a_reason() {
         let good = request("h", "/miop", Protocol::Miop);
         let paths = ["/miop".to_owned(), "/mqtt".to_owned()];
-        let offer = Offer { paths: &paths, origins: &[], serves: &|_| true };
+        let offer = UpgradeOffer { paths: &paths, origins: &[], serves: &|_| true };
         let answered = |bytes: &[u8]| answer(bytes, &offer);
         let Upgrade::Accept { head, answer: text, protocol, renamed: false } =
             answered(good.as_bytes())
@@ -510,7 +510,7 @@ mod tests {
         let good = request("h", "/mqtt", Protocol::Mqtt);
         let paths = ["/mqtt".to_owned()];
         let mqtt = |protocol| protocol == Protocol::Mqtt;
-        let offer = Offer { paths: &paths, origins: &[], serves: &mqtt };
+        let offer = UpgradeOffer { paths: &paths, origins: &[], serves: &mqtt };
         let chosen = |names: &str| {
             let request = good.replace("Protocol: mqtt", &format!("Protocol: {names}"));
             match answer(request.as_bytes(), &offer) {
@@ -536,7 +536,7 @@ mod tests {
     #[test]
     fn a_browser_comes_from_an_origin_that_is_known() {
         let (paths, origins) = (["*".to_owned()], ["https://app.example".to_owned()]);
-        let offer = Offer { paths: &paths, origins: &origins, serves: &|_| true };
+        let offer = UpgradeOffer { paths: &paths, origins: &origins, serves: &|_| true };
         let request = request("h", "/any/where", Protocol::Mqtt);
         let from = |origin: &str| {
             let line = format!("Host: h\r\nOrigin: {origin}\r\n");
@@ -551,7 +551,7 @@ mod tests {
     /// Whether an upgrade is taken; and whether it is of this machine then, if its socket is.
     fn of_page(origin: &str, host: &str, origins: &[&str]) -> Option<bool> {
         let origins: Vec<String> = origins.iter().map(|&origin| origin.to_owned()).collect();
-        let offer = Offer { paths: &["*".to_owned()], origins: &origins, serves: &|_| true };
+        let offer = UpgradeOffer { paths: &["*".to_owned()], origins: &origins, serves: &|_| true };
         let line = format!("Host: {host}\r\nOrigin: {origin}\r\n");
         let request = request("h", "/mqtt", Protocol::Mqtt).replace("Host: h\r\n", &line);
         match answer(request.as_bytes(), &offer) {

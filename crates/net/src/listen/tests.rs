@@ -21,8 +21,8 @@ impl Drop for Folder {
     }
 }
 
-fn door(path: &Path) -> Door {
-    Door::plain("local", Address::Unix(path.to_path_buf(), 0o620))
+fn door(path: &Path) -> ListenerSetup {
+    ListenerSetup::plain("local", ListenEndpoint::Unix(path.to_path_buf(), 0o620))
 }
 
 #[test]

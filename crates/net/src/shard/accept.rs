@@ -3,12 +3,12 @@
 //! Accepting never stops, however full it is: a connection beyond the limit is let in to be told
 //! BUSY in its protocol's words, one beyond that is reset. A caller always gets an answer.
 
-use super::{Conn, LetterOf, Shard};
+use super::{Conn, Shard, ShardMessageOf};
 use crate::census::{Census, NO_BUCKET};
-use crate::connection::Record;
-use crate::desk::{Dial, House, Opened};
+use crate::connection::ConnectionRecord;
 use crate::detail::{Detail, Reached};
 use crate::layer::Layers;
+use crate::logic::{ConnectionOrigin, Dial, ShardLogic};
 use crate::transport::{Accepted, Net};
 use base::slab::Key;
 use model::close::CloseReason;
@@ -20,8 +20,8 @@ use std::net::SocketAddr;
 
 impl<N, S, H> Shard<N, H>
 where
-    H: House,
-    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    H: ShardLogic,
+    N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
     S: Send,
 {
     /// Takes in what waits at a listener, up to a turn's share.
@@ -29,14 +29,14 @@ where
         for _ in 0..self.settings.limits.accepts_per_turn {
             match self.net.accept(door) {
                 Accepted::Socket(socket, peer) => {
-                    self.desk.counters.count(Counter::Accepted);
+                    self.handle.counters.count(Counter::Accepted);
                     self.take_in(door, socket, peer);
                 }
                 Accepted::Nobody => break,
                 Accepted::NoDescriptor => {
-                    self.desk.counters.count(Counter::Accepted);
-                    self.desk.counters.count(Counter::AcceptFailed);
-                    self.desk.counters.closed(CloseReason::NoDescriptor);
+                    self.handle.counters.count(Counter::Accepted);
+                    self.handle.counters.count(Counter::AcceptFailed);
+                    self.handle.counters.closed(CloseReason::NoDescriptor);
                     self.notice(CloseReason::NoDescriptor.name(), None, None);
                 }
             }
@@ -62,20 +62,20 @@ where
         let beyond = open.saturating_sub(most).max(through.saturating_sub(most_through));
         let beyond = beyond.max(pressed).max(self.beyond_source(bucket));
         if pressed > 0 {
-            self.desk.counters.count(Counter::PressedConnections);
+            self.handle.counters.count(Counter::PressedConnections);
         }
         if beyond > crowd {
             self.settings.census.leave();
             self.settings.census.leave_source(bucket);
             listener.open.leave();
-            self.desk.counters.closed(CloseReason::Full);
+            self.handle.counters.closed(CloseReason::Full);
             self.notice(CloseReason::Full.name(), Some(peer), None);
             return self.net.close(socket, true);
         }
         let layers = Layers::accepted(listener, peer, beyond > 0);
         let mut extra = self.new_extra();
         extra.layers = Some(Box::new(layers));
-        let record = Record::new(socket, self.now.ms_wrapping(), 0, door, extra);
+        let record = ConnectionRecord::new(socket, self.now.ms_wrapping(), 0, door, extra);
         let Ok(key) = self.watch(record) else {
             return self.settings.census.leave_source(bucket);
         };
@@ -98,7 +98,7 @@ where
         let many = self.settings.census.enter_source(bucket);
         let beyond = many.saturating_sub(self.settings.limits.source_max());
         if beyond > 0 {
-            self.desk.counters.count(Counter::SourceFull);
+            self.handle.counters.count(Counter::SourceFull);
         }
         beyond
     }
@@ -127,16 +127,16 @@ where
         self.wheel.insert(deadline, key.pack());
     }
 
-    /// Makes the calls that the house ordered.
+    /// Makes the calls that the logic ordered.
     pub(super) fn dial_all(&mut self) {
-        for dial in std::mem::take(&mut self.desk.dials) {
+        for dial in std::mem::take(&mut self.handle.dials) {
             let Dial { to, from, layers, tag } = dial;
             let socket = match self.net.dial(to, from) {
                 Ok(socket) => socket,
                 Err(reason) => {
                     let (detail, reached) = (self.net.detail(), Reached::Connect);
-                    (self.desk.detail, self.desk.reached) = (detail, reached);
-                    self.house.dial_failed(self.now, tag, reason, &mut self.desk);
+                    (self.handle.detail, self.handle.reached) = (detail, reached);
+                    self.logic.dial_failed(self.now, tag, reason, &mut self.handle);
                     continue;
                 }
             };
@@ -144,11 +144,11 @@ where
             let mut extra = self.new_extra();
             extra.call = Some(Box::new((tag, layers)));
             let flags = Conn::<N, H>::DIALLED | Conn::<N, H>::CONNECTING;
-            // A failure has been told to the house by then.
+            // A failure has been told to the logic by then.
             if let Ok(key) =
-                self.watch(Record::new(socket, self.now.ms_wrapping(), flags, 0, extra))
+                self.watch(ConnectionRecord::new(socket, self.now.ms_wrapping(), flags, 0, extra))
             {
-                self.house.dialling(self.now, tag, self.conn_ref(key));
+                self.logic.dialling(self.now, tag, self.conn_ref(key));
             }
         }
     }
@@ -164,7 +164,7 @@ where
             conn.flags &= !Conn::<N, H>::CONNECTING;
             let call = conn.extra.as_ref().and_then(|extra| extra.call.as_deref());
             if let Some((tag, _)) = call {
-                self.house.connected(self.now, *tag);
+                self.logic.connected(self.now, *tag);
             }
         }
         if let Err(reason) = came {
@@ -177,7 +177,7 @@ where
         let link = Link::loopback(client.protocol);
         if plain {
             extra.call = None;
-            return self.begin(key, &link, Opened::Dialled(tag));
+            return self.begin(key, &link, ConnectionOrigin::Dialled(tag));
         }
         let mut outer = Vec::new();
         match Layers::dialled(client, link.peer, &mut outer) {
@@ -192,13 +192,13 @@ where
     }
 
     /// The layers are open: the protocol begins.
-    pub(super) fn begin(&mut self, key: Key, link: &Link, how: Opened) {
+    pub(super) fn begin(&mut self, key: Key, link: &Link, how: ConnectionOrigin) {
         let mut link = link.clone();
         if let Err(reason) = self.count_told(key, &mut link) {
             return self.end(key, reason);
         }
         let link = &link;
-        let Some(machine) = self.house.machine(self.now, link, how) else {
+        let Some(machine) = self.logic.machine(self.now, link, how) else {
             return self.end(key, CloseReason::ProtocolNotServed);
         };
         self.tell_begun(key, link);
@@ -224,12 +224,12 @@ where
             }
             Err(record) => {
                 self.leave_census(&record, NO_BUCKET);
-                self.desk.counters.closed(CloseReason::Full);
+                self.handle.counters.closed(CloseReason::Full);
                 let call = record.extra.as_ref().and_then(|extra| extra.call.as_deref());
                 if let Some((tag, _)) = call {
                     let (detail, reached) = (Detail::Nothing, Reached::Connect);
-                    (self.desk.detail, self.desk.reached) = (detail, reached);
-                    self.house.dial_failed(self.now, *tag, CloseReason::Full, &mut self.desk);
+                    (self.handle.detail, self.handle.reached) = (detail, reached);
+                    self.logic.dial_failed(self.now, *tag, CloseReason::Full, &mut self.handle);
                 }
                 self.net.close(record.socket, true);
                 Err(())

@@ -6,8 +6,8 @@
 //! does not know what a frame is. Invariant: every byte that is counted is counted off once, when
 //! the frame is whole, the connection ends, or it moves.
 
-use super::{Conn, LetterOf, Shard};
-use crate::desk::House;
+use super::{Conn, Shard, ShardMessageOf};
+use crate::logic::ShardLogic;
 use crate::transport::Net;
 use base::slab::Key;
 use model::close::CloseReason;
@@ -19,8 +19,8 @@ const PROGRESS_BYTES: u32 = 4_096;
 
 impl<N, S, H> Shard<N, H>
 where
-    H: House,
-    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    H: ShardLogic,
+    N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
     S: Send,
 {
     /// Bytes came: what does the connection hold now?

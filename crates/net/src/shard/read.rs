@@ -4,11 +4,11 @@
 //! the machine. What it leaves is kept until more comes, or until the inside has answered what the
 //! machine asked.
 
-use super::{Conn, LetterOf, READ_BYTES, Shard};
-use crate::desk::{House, Opened};
+use super::{Conn, READ_BYTES, Shard, ShardMessageOf};
 use crate::detail::Detail;
 use crate::layer::websocket::WebSocket;
 use crate::layer::{Flow, Layers};
+use crate::logic::{ConnectionOrigin, ShardLogic};
 use crate::transport::{Got, Net};
 use base::hash;
 use base::slab::Key;
@@ -24,8 +24,8 @@ const READS_PER_TURN: usize = 4;
 
 impl<N, S, H> Shard<N, H>
 where
-    H: House,
-    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    H: ShardLogic,
+    N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
     S: Send,
 {
     pub(super) fn on_socket(&mut self, key: Key, readable: bool, writable: bool, ended: bool) {
@@ -84,7 +84,7 @@ where
                     let silent_ms = now_ms.wrapping_sub(conn.last_ms);
                     self.outbox.set_silent(silent_ms, conn.silence_ms);
                     conn.last_ms = now_ms;
-                    self.desk.counters.count_by(Counter::BytesIn, count as u64);
+                    self.handle.counters.count_by(Counter::BytesIn, count as u64);
                     self.received(key, &buffer[..count]);
                     self.weigh(key);
                     self.outbox.set_silent(0, 0);
@@ -177,14 +177,14 @@ where
         let mut layers = self.take_layers(key);
         let payload_max = self.payload_max(key);
         layers.web_socket.iter_mut().for_each(|framing| framing.payload_max = payload_max);
-        let opening = layers.opening.is_some();
+        let handshake = layers.handshake.is_some();
         let (mut inner, mut outer) = (Vec::new(), Vec::new());
         let mut flow = layers.receive(bytes, &mut inner, &mut outer);
         if self.conns.at(key).is_some_and(|conn| conn.backlog() == 0) {
             flow = flow.and_then(|flow| layers.pong(&mut outer).map(|()| flow));
         }
         let link = match flow {
-            Ok(Flow::Open) if opening => layers.take_link(),
+            Ok(Flow::Open) if handshake => layers.take_link(),
             _ => None,
         };
         let detail = layers.detail();
@@ -198,8 +198,8 @@ where
             let Some(conn) = self.conns.at_mut(key) else { return };
             let call = conn.extra.as_mut().and_then(|extra| extra.call.take());
             let how = match call {
-                Some(call) => Opened::Dialled(call.0),
-                None => Opened::Accepted(conn.door),
+                Some(call) => ConnectionOrigin::Dialled(call.0),
+                None => ConnectionOrigin::Accepted(conn.door),
             };
             self.begin(key, &link, how);
         }
@@ -275,7 +275,7 @@ where
             conn.flags |= Conn::<N, H>::WEB_SOCKET;
         }
         let framing_idle = layers.web_socket.as_ref().is_none_or(WebSocket::is_idle);
-        let keep = layers.tls.is_some() || layers.opening.is_some() || !framing_idle;
+        let keep = layers.tls.is_some() || layers.handshake.is_some() || !framing_idle;
         if keep {
             conn.extra_from(&mut self.pool).layers = Some(layers);
         }

@@ -1,8 +1,8 @@
 //! Keep-alive over a network without sockets, whose clock goes as far as the shard waits.
 
 use super::*;
-use crate::desk::Opened;
-use crate::layer::Address;
+use crate::layer::ListenEndpoint;
+use crate::logic::ConnectionOrigin;
 use crate::transport::{Accepted, Got};
 use model::link::{Link, Protocol};
 use model::machine::Input;
@@ -59,23 +59,23 @@ impl Machine for Quiet {
 
 struct Nobody;
 
-impl House for Nobody {
+impl ShardLogic for Nobody {
     type Machine = Quiet;
     type Mail = ();
 
-    fn machine(&mut self, _: Now, _: &Link, _: Opened) -> Option<Quiet> {
+    fn machine(&mut self, _: Now, _: &Link, _: ConnectionOrigin) -> Option<Quiet> {
         Some(Quiet::default())
     }
 
-    fn word(&mut self, _: Now, _: ConnRef, (): (), _: &mut Desk<Self>) {}
+    fn word(&mut self, _: Now, _: ConnRef, (): (), _: &mut ShardHandle<Self>) {}
 
-    fn mail(&mut self, _: Now, (): (), _: &mut Desk<Self>) {}
+    fn mail(&mut self, _: Now, (): (), _: &mut ShardHandle<Self>) {}
 
-    fn turn(&mut self, _: Now, _: &mut Desk<Self>) -> Option<Instant> {
+    fn turn(&mut self, _: Now, _: &mut ShardHandle<Self>) -> Option<Instant> {
         None
     }
 
-    fn undelivered(&mut self, _: Now, _: ConnRef, (): (), _: &mut Desk<Self>) {}
+    fn undelivered(&mut self, _: Now, _: ConnRef, (): (), _: &mut ShardHandle<Self>) {}
 }
 
 /// What a client does, and when: nanoseconds, its number, what it says. Its first word is its call.
@@ -96,13 +96,13 @@ struct Told {
 
 impl Net for Told {
     type Socket = u32;
-    type Letter = LetterOf<Nobody, u32>;
+    type Message = ShardMessageOf<Nobody, u32>;
 
     fn now(&mut self) -> Now {
         Now::new(Instant::from_nanos(self.now), 0)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) {
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
         self.waits += 1;
         let next = self.script.first().map(|(at, ..)| *at);
         let until = timeout.map(|timeout| self.now + timeout.as_nanos() as u64);
@@ -116,7 +116,7 @@ impl Net for Told {
             self.last.insert(who, at);
             self.inbox.entry(who).or_default().extend(bytes);
             match self.tokens.get(&who) {
-                Some(&token) => ready.push(Ready::Socket {
+                Some(&token) => ready.push(ReadyEvent::Socket {
                     token,
                     readable: true,
                     writable: false,
@@ -125,7 +125,7 @@ impl Net for Told {
                 None if self.calls.contains(&who) => {}
                 None => {
                     self.calls.push_back(who);
-                    ready.push(Ready::Door(0));
+                    ready.push(ReadyEvent::Door(0));
                 }
             }
         }
@@ -176,19 +176,19 @@ impl Net for Told {
         self.tokens.remove(&socket);
     }
 
-    fn post(&mut self, _: ShardId, letter: Self::Letter) -> Result<(), Self::Letter> {
-        Err(letter)
+    fn post(&mut self, _: ShardId, shard_message: Self::Message) -> Result<(), Self::Message> {
+        Err(shard_message)
     }
 
     fn wake_posted(&mut self) {}
 
-    fn letters(&mut self, _: &mut Vec<Self::Letter>) {}
+    fn shard_messages(&mut self, _: &mut Vec<Self::Message>) {}
 }
 
 fn shard(script: Script) -> Shard<Told, Nobody> {
-    let door = Door {
+    let door = ListenerSetup {
         protocol: Some(Protocol::Mqtt),
-        ..Door::plain("test", Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))))
+        ..ListenerSetup::plain("test", ListenEndpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))))
     };
     let settings = Settings {
         shard: ShardId(0),

@@ -1,10 +1,10 @@
-//! A shard over real sockets, with a machine whose letters are orders.
+//! A shard over real sockets, with a machine whose shard messages are orders.
 
 use super::*;
-use crate::desk::Opened;
 use crate::epoll::Epoll;
-use crate::layer::Address;
+use crate::layer::ListenEndpoint;
 use crate::listen;
+use crate::logic::ConnectionOrigin;
 use crate::mailbox::Mailbox;
 use crate::transport::{Accepted, Got};
 use model::limits::TopicLimits;
@@ -20,12 +20,12 @@ const MUCH: usize = 8 * 1024 * 1024;
 /// Bytes that may wait before a machine drops what it may drop: not the default.
 const BACKLOG_MAX: u32 = 77_777;
 
-/// Takes letters: `h` holds, `s` agrees on a silence and `l`
+/// Takes shard messages: `h` holds, `s` agrees on a silence and `l`
 /// on a long one, `d` wants to know when all is written, `m`
 /// sends much, `e` echoes, `c` counts, `p` counts packets, `x` tells how much may wait; a number of
 /// `.` is one frame that ends with `!`.
 #[derive(Default)]
-struct Letters {
+struct TestMessages {
     _room: u64,
     dropped: bool,
 }
@@ -41,7 +41,7 @@ enum Said {
     Silent,
 }
 
-impl Machine for Letters {
+impl Machine for TestMessages {
     type Up = Said;
     type Down = bool;
 
@@ -56,16 +56,16 @@ impl Machine for Letters {
         input: &mut Input<'_>,
         out: &mut Outbox<Said>,
     ) -> Result<(), CloseReason> {
-        while let Some(&letter) = input.rest().first() {
-            match letter {
+        while let Some(&shard_message) = input.rest().first() {
+            match shard_message {
                 b'.' => match input.rest().iter().position(|&byte| byte == b'!') {
                     Some(at) => out.say(Said::Frame(input.take(at + 1).len())),
                     None => return Ok(()),
                 },
-                letter => {
+                shard_message => {
                     input.take(1);
-                    out.say(Said::Took(letter));
-                    match letter {
+                    out.say(Said::Took(shard_message));
+                    match shard_message {
                         b'h' => {
                             out.hold(true);
                             return Ok(());
@@ -124,27 +124,27 @@ struct Notes {
     congested: bool,
 }
 
-impl House for Notes {
-    type Machine = Letters;
+impl ShardLogic for Notes {
+    type Machine = TestMessages;
     type Mail = ();
 
-    fn machine(&mut self, _: Now, _: &Link, _: Opened) -> Option<Letters> {
-        Some(Letters::default())
+    fn machine(&mut self, _: Now, _: &Link, _: ConnectionOrigin) -> Option<TestMessages> {
+        Some(TestMessages::default())
     }
 
-    fn word(&mut self, _: Now, from: ConnRef, word: Said, _: &mut Desk<Self>) {
+    fn word(&mut self, _: Now, from: ConnRef, word: Said, _: &mut ShardHandle<Self>) {
         self.conn = Some(from);
         self.said.push(word);
     }
 
-    fn mail(&mut self, _: Now, (): (), _: &mut Desk<Self>) {}
+    fn mail(&mut self, _: Now, (): (), _: &mut ShardHandle<Self>) {}
 
-    fn turn(&mut self, now: Now, _: &mut Desk<Self>) -> Option<Instant> {
+    fn turn(&mut self, now: Now, _: &mut ShardHandle<Self>) -> Option<Instant> {
         // Turns go on, so that a test that waits for nothing ends.
         Some(now.after(Duration::from_millis(1)))
     }
 
-    fn turned(&mut self, _: Now, _: &mut Desk<Self>) {
+    fn turned(&mut self, _: Now, _: &mut ShardHandle<Self>) {
         self.turned += 1;
     }
 
@@ -152,27 +152,27 @@ impl House for Notes {
         self.congested
     }
 
-    fn undelivered(&mut self, _: Now, _: ConnRef, _: bool, _: &mut Desk<Self>) {}
+    fn undelivered(&mut self, _: Now, _: ConnRef, _: bool, _: &mut ShardHandle<Self>) {}
 }
 
-type TheLetter = LetterOf<Notes, OwnedFd>;
+type TestMessage = ShardMessageOf<Notes, OwnedFd>;
 
 /// The real network with a clock that can be put forward.
 struct Ahead {
-    net: Epoll<TheLetter>,
+    net: Epoll<TestMessage>,
     by: Duration,
 }
 
 impl Net for Ahead {
     type Socket = OwnedFd;
-    type Letter = TheLetter;
+    type Message = TestMessage;
 
     fn now(&mut self) -> Now {
         let now = self.net.now();
         Now::new(now.mono + self.by, now.wall_ms)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) {
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
         self.net.wait(timeout, ready);
     }
 
@@ -212,20 +212,20 @@ impl Net for Ahead {
         self.net.close(socket, abort);
     }
 
-    fn post(&mut self, to: ShardId, letter: TheLetter) -> Result<(), TheLetter> {
-        self.net.post(to, letter)
+    fn post(&mut self, to: ShardId, shard_message: TestMessage) -> Result<(), TestMessage> {
+        self.net.post(to, shard_message)
     }
 
     fn wake_posted(&mut self) {
         self.net.wake_posted();
     }
 
-    fn letters(&mut self, into: &mut Vec<TheLetter>) {
-        self.net.letters(into);
+    fn shard_messages(&mut self, into: &mut Vec<TestMessage>) {
+        self.net.shard_messages(into);
     }
 }
 
-struct World {
+struct ShardHarness {
     shard: Shard<Ahead, Notes>,
     at: SocketAddr,
 }
@@ -233,16 +233,19 @@ struct World {
 /// Turns after which what has not come does not come.
 const TURNS_MAX: usize = 50_000;
 
-impl World {
-    fn new(protocol: Protocol) -> World {
-        let door = Door {
+impl ShardHarness {
+    fn new(protocol: Protocol) -> ShardHarness {
+        let door = ListenerSetup {
             protocol: Some(protocol),
             paths: vec!["/".to_owned()],
-            ..Door::plain("test", Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))))
+            ..ListenerSetup::plain(
+                "test",
+                ListenEndpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))),
+            )
         };
         let mut open = listen::open(std::slice::from_ref(&door), 1, 10_000).expect("port 0");
-        let Address::Tcp(at) = open.addresses[0] else { panic!("it has a port") };
-        let mailboxes: Arc<[Arc<Mailbox<TheLetter>>]> =
+        let ListenEndpoint::Tcp(at) = open.addresses[0] else { panic!("it has a port") };
+        let mailboxes: Arc<[Arc<Mailbox<TestMessage>>]> =
             vec![Mailbox::new(16).expect("an eventfd")].into();
         let net = Epoll::new(ShardId(0), open.shards.remove(0), mailboxes, crate::epoll::began());
         let net = Ahead { net: net.expect("a poller"), by: Duration::ZERO };
@@ -261,24 +264,24 @@ impl World {
             census: Arc::default(),
             seed: 1,
         };
-        World { shard: Shard::new(settings, net, Notes::default()), at }
+        ShardHarness { shard: Shard::new(settings, net, Notes::default()), at }
     }
 
     /// Turns until `done`, or fails.
     fn until(&mut self, done: impl Fn(&Notes) -> bool) {
-        while !done(self.shard.house()) {
-            assert!(self.shard.house().turned < TURNS_MAX, "{:?}", self.said());
+        while !done(self.shard.logic()) {
+            assert!(self.shard.logic().turned < TURNS_MAX, "{:?}", self.said());
             self.shard.turn();
         }
     }
 
     fn turns(&mut self, count: usize) {
-        let until = self.shard.house().turned + count;
+        let until = self.shard.logic().turned + count;
         self.until(|notes| notes.turned >= until);
     }
 
     fn said(&self) -> &[Said] {
-        &self.shard.house().said
+        &self.shard.logic().said
     }
 
     fn call(&mut self, first: &[u8]) -> TcpStream {
@@ -287,13 +290,13 @@ impl World {
         client
     }
 
-    fn took(&self, letter: u8) -> usize {
-        self.said().iter().filter(|said| **said == Said::Took(letter)).count()
+    fn took(&self, shard_message: u8) -> usize {
+        self.said().iter().filter(|said| **said == Said::Took(shard_message)).count()
     }
 
     fn release(&mut self) {
-        let conn = self.shard.house().conn.expect("a machine said something");
-        self.shard.desk_mut().deliver(conn, true);
+        let conn = self.shard.logic().conn.expect("a machine said something");
+        self.shard.handle_mut().deliver(conn, true);
     }
 }
 
@@ -302,7 +305,7 @@ const FIRST: u8 = 0x10;
 
 #[test]
 fn a_machine_sees_the_true_peer_when_it_is_opened() {
-    let mut world = World::new(Protocol::Mqtt);
+    let mut world = ShardHarness::new(Protocol::Mqtt);
     let client = world.call(&[FIRST]);
     world.until(|notes| notes.said.len() >= 2);
     assert_eq!(world.said()[0], Said::Opened(client.local_addr().expect("bound")));
@@ -310,7 +313,7 @@ fn a_machine_sees_the_true_peer_when_it_is_opened() {
 
 #[test]
 fn what_comes_while_a_connection_is_held_is_shown_when_it_is_released() {
-    let mut world = World::new(Protocol::Mqtt);
+    let mut world = ShardHarness::new(Protocol::Mqtt);
     let mut client = world.call(&[FIRST, b'h', b'1', b'2']);
     world.until(|notes| notes.said.contains(&Said::Took(b'h')));
     client.write_all(b"34").expect("the socket takes it");
@@ -333,7 +336,7 @@ fn what_comes_while_a_connection_is_held_is_shown_when_it_is_released() {
 
 #[test]
 fn silence_by_our_own_will_is_not_held_against_the_peer() {
-    let mut world = World::new(Protocol::Mqtt);
+    let mut world = ShardHarness::new(Protocol::Mqtt);
     let _client = world.call(&[FIRST, b's', b'h']);
     world.until(|notes| notes.said.contains(&Said::Took(b'h')));
     world.shard.net.by = Duration::from_secs(60);
@@ -350,7 +353,7 @@ fn silence_by_our_own_will_is_not_held_against_the_peer() {
 
 #[test]
 fn a_machine_is_told_once_when_all_is_written() {
-    let mut world = World::new(Protocol::Mqtt);
+    let mut world = ShardHarness::new(Protocol::Mqtt);
     let mut client = world.call(&[FIRST, b'm', b'd', b'b']);
     world.until(|notes| notes.said.iter().any(|said| matches!(said, Said::Backlog(_))));
     world.turns(10);
@@ -379,7 +382,7 @@ fn packets_are_bounded_by_their_own_protocol() {
     for (first, protocol, bound) in
         [(0x10, Protocol::Mqtt, true), (0x10, Protocol::Mqtt, false), (0, Protocol::Miop, true)]
     {
-        let mut world = World::new(protocol);
+        let mut world = ShardHarness::new(protocol);
         let mut client = world.call(&[first]);
         if bound {
             client.write_all(b"s").expect("the socket takes it");
@@ -393,8 +396,9 @@ fn packets_are_bounded_by_their_own_protocol() {
         if bound && protocol == Protocol::Mqtt {
             world.until(|notes| notes.said.contains(&Said::Frame(large)));
         } else {
-            let ended =
-                |world: &World| world.shard.desk().counters.closed_of(CloseReason::TooLarge);
+            let ended = |world: &ShardHarness| {
+                world.shard.handle().counters.closed_of(CloseReason::TooLarge)
+            };
             while ended(&world) == 0 {
                 world.turns(1);
             }
@@ -404,32 +408,32 @@ fn packets_are_bounded_by_their_own_protocol() {
 
 #[test]
 fn what_machines_count_is_counted() {
-    let mut world = World::new(Protocol::Mqtt);
+    let mut world = ShardHarness::new(Protocol::Mqtt);
     let _client = world.call(&[FIRST, b'c', b'c']);
     world.until(|notes| notes.said.len() >= 4);
-    assert_eq!(world.shard.desk().counters.of(Counter::PacketsIn), 2);
+    assert_eq!(world.shard.handle().counters.of(Counter::PacketsIn), 2);
 }
 
 #[test]
 fn packets_are_counted_and_a_machine_knows_how_much_may_wait() {
-    let mut world = World::new(Protocol::Mqtt);
+    let mut world = ShardHarness::new(Protocol::Mqtt);
     let _client = world.call(&[FIRST, b'p', b'x']);
     world.until(|notes| notes.said.len() >= 4);
-    let counters = &world.shard.desk().counters;
+    let counters = &world.shard.handle().counters;
     assert_eq!((counters.of(Counter::PacketsIn), counters.of(Counter::PacketsOut)), (3, 2));
     assert!(world.said().contains(&Said::BacklogMax(BACKLOG_MAX as usize)));
 }
 
 #[test]
-fn a_congested_house_lets_nobody_say_more() {
-    let mut world = World::new(Protocol::Mqtt);
+fn a_congested_logic_lets_nobody_say_more() {
+    let mut world = ShardHarness::new(Protocol::Mqtt);
     let mut client = world.call(&[FIRST]);
     world.until(|notes| notes.said.contains(&Said::Took(FIRST)));
-    world.shard.house_mut().congested = true;
+    world.shard.logic_mut().congested = true;
     client.write_all(b"1").expect("the socket takes it");
     world.turns(20);
     assert_eq!(world.took(b'1'), 0);
-    world.shard.house_mut().congested = false;
+    world.shard.logic_mut().congested = false;
     world.until(|notes| notes.said.contains(&Said::Took(b'1')));
 }
 
@@ -444,7 +448,7 @@ fn pings(count: usize) -> Vec<u8> {
 
 #[test]
 fn who_pings_in_a_web_socket_and_does_not_read_is_owed_one_pong() {
-    let mut world = World::new(Protocol::Mqtt);
+    let mut world = ShardHarness::new(Protocol::Mqtt);
     let request = crate::layer::websocket::request("h", "/", Protocol::Mqtt);
     let mut client = world.call(request.as_bytes());
     let mut head = [0; 4_096];
@@ -479,17 +483,17 @@ fn who_pings_in_a_web_socket_and_does_not_read_is_owed_one_pong() {
 }
 
 /// A world whose limits are others.
-fn world_with(protocol: Protocol, change: impl FnOnce(&mut Limits)) -> World {
-    let mut world = World::new(protocol);
+fn world_with(protocol: Protocol, change: impl FnOnce(&mut Limits)) -> ShardHarness {
+    let mut world = ShardHarness::new(protocol);
     let mut limits = (*world.shard.settings.limits).clone();
     change(&mut limits);
     world.shard.settings.limits = Arc::new(limits);
     world
 }
 
-impl World {
+impl ShardHarness {
     fn closed(&self, reason: CloseReason) -> u64 {
-        self.shard.desk().counters.closed_of(reason)
+        self.shard.handle().counters.closed_of(reason)
     }
 
     fn held(&self) -> u64 {
@@ -516,7 +520,7 @@ impl World {
 
 #[test]
 fn frames_in_pieces_are_counted_until_they_are_whole_or_gone() {
-    let mut world = World::new(Protocol::Mqtt);
+    let mut world = ShardHarness::new(Protocol::Mqtt);
     let mut whole = world.part(20_000);
     let gone = world.part(10_000);
     assert!((30_000..70_000).contains(&world.held()), "{}", world.held());
@@ -591,7 +595,7 @@ fn one_source_has_a_part_of_the_connections_and_this_machine_is_none() {
     });
     let near: Vec<TcpStream> = (0..6).map(|_| world.call(&[FIRST])).collect();
     world.until(|notes| notes.said.len() >= 12);
-    assert_eq!(world.shard.desk().counters.of(Counter::SourceFull), 0);
+    assert_eq!(world.shard.handle().counters.of(Counter::SourceFull), 0);
     drop(near);
     // Behind a proxy the address counts that it tells.
     let mut door = (*world.shard.settings.doors[0]).clone();
@@ -608,7 +612,7 @@ fn one_source_has_a_part_of_the_connections_and_this_machine_is_none() {
             notes.said.iter().filter(|said| matches!(said, Said::Opened(_))).count() == 7 + number
         });
     }
-    assert_eq!(world.shard.desk().counters.of(Counter::SourceFull), 1);
+    assert_eq!(world.shard.handle().counters.of(Counter::SourceFull), 1);
     clients.push(world.call(&come("10.1.1.1")));
     while world.closed(CloseReason::Full) == 0 {
         world.turns(1);
@@ -623,5 +627,5 @@ fn one_source_has_a_part_of_the_connections_and_this_machine_is_none() {
     world.until(|notes| {
         notes.said.iter().filter(|said| matches!(said, Said::Opened(_))).count() == 11
     });
-    assert_eq!(world.shard.desk().counters.of(Counter::SourceFull), 2);
+    assert_eq!(world.shard.handle().counters.of(Counter::SourceFull), 2);
 }

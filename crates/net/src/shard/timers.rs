@@ -7,8 +7,8 @@
 //! nothing meanwhile. Nothing is armed again when something is received. Short deadlines of
 //! machines are in a wheel of their own.
 
-use super::{Conn, LetterOf, Shard};
-use crate::desk::House;
+use super::{Conn, Shard, ShardMessageOf};
+use crate::logic::ShardLogic;
 use crate::transport::Net;
 use base::slab::Key;
 use base::time::Instant;
@@ -61,8 +61,8 @@ pub(super) struct Drain {
 
 impl<N, S, H> Shard<N, H>
 where
-    H: House,
-    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    H: ShardLogic,
+    N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
     S: Send,
 {
     pub(super) fn fire_timers(&mut self) {

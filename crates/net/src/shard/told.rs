@@ -4,8 +4,8 @@
 //! Nothing of it is kept with a connection: its address is asked of the kernel when a line is due.
 //! Below `debug` a life costs a comparison.
 
-use super::{Conn, LetterOf, Shard};
-use crate::desk::House;
+use super::{Conn, Shard, ShardMessageOf};
+use crate::logic::ShardLogic;
 use crate::transport::Net;
 use base::slab::Key;
 use base::text::escaped;
@@ -14,7 +14,7 @@ use model::link::Link;
 use std::net::SocketAddr;
 use tracing::Level;
 
-/// Ends that tell the operator of a limit that was reached. Of a login that is refused the house
+/// Ends that tell the operator of a limit that was reached. Of a login that is refused the logic
 /// tells, which knows whose it was.
 const TOLD: [CloseReason; 5] = [
     CloseReason::Full,
@@ -26,8 +26,8 @@ const TOLD: [CloseReason; 5] = [
 
 impl<N, S, H> Shard<N, H>
 where
-    H: House,
-    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    H: ShardLogic,
+    N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
     S: Send,
 {
     /// A connection came.
@@ -90,9 +90,9 @@ where
         }
     }
 
-    /// What the house said of its own.
+    /// What the logic said of its own.
     pub(super) fn tell_turned_away(&mut self) {
-        for (conn, reason, who) in std::mem::take(&mut self.desk.turned_away) {
+        for (conn, reason, who) in std::mem::take(&mut self.handle.turned_away) {
             let here = (conn.shard() == self.settings.shard).then(|| conn.key());
             let found = here.and_then(|key| self.conns.at(key));
             let peer = found.and_then(|found| self.net.peer(&found.socket));

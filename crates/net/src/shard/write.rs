@@ -4,9 +4,9 @@
 //! end of the turn. What the socket does not take waits for its edge; a queue over its limit ends
 //! the connection.
 
-use super::{Conn, LetterOf, Shard};
-use crate::desk::House;
+use super::{Conn, Shard, ShardMessageOf};
 use crate::layer::websocket::WebSocket;
+use crate::logic::ShardLogic;
 use crate::transport::{Got, Net};
 use base::slab::Key;
 use model::close::CloseReason;
@@ -21,8 +21,8 @@ const ANSWERS_BYTES: usize = 64 * 1024;
 
 impl<N, S, H> Shard<N, H>
 where
-    H: House,
-    N: Net<Socket = S, Letter = LetterOf<H, S>>,
+    H: ShardLogic,
+    N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
     S: Send,
 {
     /// Moves the outbox's wire lane to the connection's out-queue.
@@ -139,7 +139,7 @@ where
     /// Writes what was gathered in this turn.
     pub(super) fn flush_dirty(&mut self) {
         let mut at = 0;
-        // Ending a connection may make the house say something to others.
+        // Ending a connection may make the logic say something to others.
         while at < self.dirty.len() {
             let key = self.dirty[at];
             at += 1;
@@ -187,7 +187,7 @@ where
         while !extra.out.is_empty() {
             let waiting = extra.out.bytes();
             let (net, socket) = (&mut self.net, &conn.socket);
-            let counters = &mut self.desk.counters;
+            let counters = &mut self.handle.counters;
             let taken = extra.out.write(|pieces| {
                 counters.count(Counter::Writes);
                 match net.send(socket, pieces) {
@@ -252,7 +252,7 @@ where
         }
         let Some(conn) = self.conns.at_mut(key) else { return };
         let Some(extra) = conn.extra.as_mut() else { return };
-        let (net, socket, counters) = (&mut self.net, &conn.socket, &mut self.desk.counters);
+        let (net, socket, counters) = (&mut self.net, &conn.socket, &mut self.handle.counters);
         while !extra.out.is_empty() {
             let taken = extra.out.write(|pieces| match net.send(socket, pieces) {
                 Got::Bytes(count) => count,

@@ -4,8 +4,8 @@
 //! else is told as what cannot be done from here. A kernel setting holds until the machine starts
 //! again.
 
-use crate::place::Place;
-use lab::host::{Fitness, Row};
+use crate::place::KernelFiles;
+use lab::host::{Fitness, HostRow};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 /// What became of a remedy.
@@ -18,19 +18,19 @@ pub struct Applied {
 }
 
 /// Carries out the remedies of bad and weak rows, where that is possible from here.
-pub fn apply(rows: &[Row]) -> Vec<Applied> {
-    apply_at(&Place::real(), rows)
+pub fn apply(rows: &[HostRow]) -> Vec<Applied> {
+    apply_at(&KernelFiles::real(), rows)
 }
 
 /// The same on the machine whose files are there.
-pub fn apply_at(place: &Place, rows: &[Row]) -> Vec<Applied> {
+pub fn apply_at(place: &KernelFiles, rows: &[HostRow]) -> Vec<Applied> {
     let wanted = rows.iter().filter(|row| row.fitness >= Fitness::Weak && !row.remedy.is_empty());
     wanted
         .map(|row| Applied { item: row.item.clone(), outcome: carry_out(place, &row.remedy) })
         .collect()
 }
 
-fn carry_out(place: &Place, remedy: &str) -> Result<String, String> {
+fn carry_out(place: &KernelFiles, remedy: &str) -> Result<String, String> {
     // What stands behind a # is for people.
     let remedy = remedy.split('#').next().unwrap_or_default().trim();
     if let Some(setting) = remedy.strip_prefix("sysctl -w ") {
@@ -53,7 +53,7 @@ fn carry_out(place: &Place, remedy: &str) -> Result<String, String> {
 }
 
 /// `name=value`, or `name="several values"`.
-fn set(place: &Place, setting: &str) -> Result<String, String> {
+fn set(place: &KernelFiles, setting: &str) -> Result<String, String> {
     let (name, value) = setting.split_once('=').ok_or_else(|| format!("no setting: {setting}"))?;
     let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if !name.chars().all(legal) || name.contains("..") {

@@ -4,7 +4,7 @@ use super::Look;
 use super::row::{Say, at_least, grouped, row, unknown};
 use crate::lines;
 use crate::process::open_files_max;
-use lab::host::{Fitness, Row};
+use lab::host::{Fitness, HostRow};
 
 /// Descriptors that a process has for other things: logs, listeners, pollers, a store's files.
 const OTHERS: u64 = 256;
@@ -17,7 +17,7 @@ const SERVICES: &str = "   # a service: LimitNOFILE=; a container: --ulimit nofi
 const EMFILE: &str = "accept and socket fail with EMFILE; the kernel still completes connections, \
                       which nobody serves, so that clients see bind_timed_out; ListenOverflows";
 
-pub(super) fn rows(look: &Look) -> Vec<Row> {
+pub(super) fn rows(look: &Look) -> Vec<HostRow> {
     let need = with_tenth(look.each()).saturating_add(OTHERS);
     let processes = u64::from(look.need.processes.max(1));
     let through = |limit: u64| (limit.saturating_sub(OTHERS) / 11 * 10).saturating_mul(processes);
@@ -36,7 +36,7 @@ fn with_tenth(connections: u64) -> u64 {
     connections.saturating_add(connections / 10)
 }
 
-fn limits(look: &Look, need: u64, through: &dyn Fn(u64) -> u64) -> Vec<Row> {
+fn limits(look: &Look, need: u64, through: &dyn Fn(u64) -> u64) -> Vec<HostRow> {
     let who = look.need.pid.map_or("self".to_owned(), |pid| pid.to_string());
     let wanted = format!("at least {} in each process", grouped(need));
     let soft_item = "RLIMIT_NOFILE (soft)";
@@ -65,7 +65,7 @@ fn limits(look: &Look, need: u64, through: &dyn Fn(u64) -> u64) -> Vec<Row> {
     vec![soft_row, hard_row.bounds(through(hard)).by_root(raise)]
 }
 
-fn file_max(look: &Look) -> Row {
+fn file_max(look: &Look) -> HostRow {
     let name = "fs.file-max";
     let files = look.setting("fs.file-nr").unwrap_or_default();
     let Some((open, max)) = lines::nth(&files, 0).zip(lines::nth(&files, 2)) else {
@@ -83,7 +83,7 @@ fn file_max(look: &Look) -> Row {
         .bounds(max.saturating_sub(rest) / 11 * 10)
 }
 
-fn watches(look: &Look) -> Row {
+fn watches(look: &Look) -> HostRow {
     let name = "fs.epoll.max_user_watches";
     let mut row = at_least(look, name, look.need.connections + OTHERS, Fitness::Bad)
         .symptom("adding a socket to epoll fails with ENOSPC (no_watches); a bound for each user");

@@ -3,19 +3,19 @@
 use super::Look;
 use super::row::{Say, at_least, grouped, row, unknown};
 use crate::lines;
-use lab::host::{Fitness, Row};
+use lab::host::{Fitness, HostRow};
 
 const MAX: &str = "net.netfilter.nf_conntrack_max";
 const FULL: &str = "SYNs vanish, sends fail with EPERM (forbidden), clients see syn_timed_out; \
                     kernel log: table full, dropping packet; conntrack.drops";
 
-pub(super) fn rows(look: &Look) -> Vec<Row> {
+pub(super) fn rows(look: &Look) -> Vec<HostRow> {
     let mut rows = conntrack(look);
     rows.push(hash(look));
     rows
 }
 
-fn conntrack(look: &Look) -> Vec<Row> {
+fn conntrack(look: &Look) -> Vec<HostRow> {
     let need = look.need.connections.saturating_mul(2);
     let wanted = format!("at least {}, or nothing is followed", grouped(need));
     let Some(max) = look.number(MAX) else {
@@ -52,7 +52,7 @@ fn conntrack(look: &Look) -> Vec<Row> {
 }
 
 /// The kernel's own table of connections; it has no counter that shows when it is too small.
-fn hash(look: &Look) -> Row {
+fn hash(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_ehash_entries";
     let need = (look.need.connections / 2).next_power_of_two();
     let wanted = format!("at least {}", grouped(need));

@@ -5,9 +5,9 @@ use super::Look;
 use super::row::{Say, at_least, grouped, one_of, row, unknown};
 use crate::host::{Group, Stat};
 use crate::process::open_files_max;
-use lab::host::{Fitness, Row};
+use lab::host::{Fitness, HostRow};
 
-pub(super) fn rows(look: &Look) -> Vec<Row> {
+pub(super) fn rows(look: &Look) -> Vec<HostRow> {
     let mut rows = vec![keep_alive(look), retries(look)];
     let (name, symptom) = if look.is_server() {
         ("net.ipv4.tcp_synack_retries", "half-open connections stay long; tcp.syn_received")
@@ -36,7 +36,7 @@ pub(super) fn rows(look: &Look) -> Vec<Row> {
 
 const NO_THREADS: &str = "threads and processes cannot start (EAGAIN)";
 
-fn keep_alive(look: &Look) -> Row {
+fn keep_alive(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_keepalive_time";
     let wanted = "heartbeats of the protocol; this only helps sockets that ask for it";
     let Some(value) = look.number(name) else { return unknown(name, "not there", wanted) };
@@ -45,7 +45,7 @@ fn keep_alive(look: &Look) -> Row {
 }
 
 /// 15 doublings, from 0.2 to 120 seconds, are about 15 minutes.
-fn retries(look: &Look) -> Row {
+fn retries(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_retries2";
     let wanted = "at most 15 (about 15 minutes), with TCP_USER_TIMEOUT of 30 to 60 s in the server";
     let Some(value) = look.number(name) else { return unknown(name, "not there", wanted) };
@@ -56,7 +56,7 @@ fn retries(look: &Look) -> Row {
         .by_root(format!("sysctl -w {name}=15"))
 }
 
-fn low_water(look: &Look) -> Row {
+fn low_water(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_notsent_lowat";
     let wanted = "the program's matter: TCP_NODELAY, TCP_NOTSENT_LOWAT, one timer wheel a core";
     let Some(value) = look.number(name) else { return unknown(name, "not there", wanted) };
@@ -65,7 +65,7 @@ fn low_water(look: &Look) -> Row {
         .symptom("a slow reader keeps a whole send buffer; memory, and the lag of the loop")
 }
 
-fn huge_pages(look: &Look) -> Row {
+fn huge_pages(look: &Look) -> HostRow {
     let file = "sys/kernel/mm/transparent_hugepage/enabled";
     let (item, wanted) = ("transparent huge pages", "madvise or never");
     let Some(text) = look.place.text(file) else { return unknown(item, "not told", wanted) };
@@ -77,7 +77,7 @@ fn huge_pages(look: &Look) -> Row {
         .by_root(format!("echo madvise > /{file}"))
 }
 
-fn nodes(look: &Look) -> Row {
+fn nodes(look: &Look) -> HostRow {
     let (item, wanted) = ("NUMA nodes", "one, or processes bound to nodes");
     let Some(text) = look.place.text("sys/devices/system/node/online") else {
         return unknown(item, "not told", wanted);
@@ -89,7 +89,7 @@ fn nodes(look: &Look) -> Row {
         .by_anyone("numactl --cpunodebind=0 --membind=0 COMMAND, a process for each node")
 }
 
-fn locked(look: &Look) -> Row {
+fn locked(look: &Look) -> HostRow {
     let (item, wanted) = ("RLIMIT_MEMLOCK", "matters for io_uring's buffers and eBPF only");
     let who = look.need.pid.map_or("self".to_owned(), |pid| pid.to_string());
     let text = look.place.text(&format!("proc/{who}/limits")).unwrap_or_default();
@@ -101,7 +101,7 @@ fn locked(look: &Look) -> Row {
 }
 
 /// A thread a core is what servers of this kind have; some have one a connection.
-fn threads(look: &Look) -> Row {
+fn threads(look: &Look) -> HostRow {
     let item = "pids.max (TasksMax)";
     let cores = look.place.text("proc/stat").map_or(1, |text| Stat::of(&text).cores() as u64);
     let need = (cores * 4 + 64) * u64::from(look.need.processes.max(1));
@@ -116,7 +116,7 @@ fn threads(look: &Look) -> Row {
         .by_root("TasksMax=infinity in the unit, or --pids-limit of the container")
 }
 
-fn governor(look: &Look) -> Row {
+fn governor(look: &Look) -> HostRow {
     let (item, wanted) = ("CPU governor", "performance");
     let file = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     let Some(text) = look.place.text(file) else {
@@ -129,7 +129,7 @@ fn governor(look: &Look) -> Row {
         .by_root("cpupower frequency-set -g performance")
 }
 
-fn idle(look: &Look) -> Row {
+fn idle(look: &Look) -> HostRow {
     let (item, wanted) = ("CPU idle states", "shallow ones in measurements of latency");
     match look.place.text("sys/devices/system/cpu/cpuidle/current_driver") {
         Some(driver) => row(item, driver.trim(), wanted)
@@ -138,7 +138,7 @@ fn idle(look: &Look) -> Row {
     }
 }
 
-fn interrupts(look: &Look) -> Row {
+fn interrupts(look: &Look) -> HostRow {
     let (item, wanted) = ("interrupt affinity", "all cores");
     let Some(text) = look.place.text("proc/irq/default_smp_affinity") else {
         return unknown(item, "not told", wanted);
@@ -153,7 +153,7 @@ fn interrupts(look: &Look) -> Row {
         .by_root("systemctl start irqbalance")
 }
 
-fn clock(look: &Look) -> Row {
+fn clock(look: &Look) -> HostRow {
     let file = "sys/devices/system/clocksource/clocksource0/current_clocksource";
     let (item, wanted) = ("clocksource", "tsc, or the hypervisor's own");
     let Some(text) = look.place.text(file) else { return unknown(item, "not told", wanted) };
@@ -165,7 +165,7 @@ fn clock(look: &Look) -> Row {
         .by_root(format!("echo tsc > /{file}"))
 }
 
-fn synchrony(look: &Look) -> Row {
+fn synchrony(look: &Look) -> HostRow {
     let (item, wanted) = ("clock synchrony", "within 1 ms of the other machines");
     let symptom = "one-way times come out negative; agents estimate their offset all the same";
     let known = [
@@ -181,7 +181,7 @@ fn synchrony(look: &Look) -> Row {
 }
 
 /// Its settings are its own to tell; its descriptors are seen from here.
-fn redis(look: &Look) -> Row {
+fn redis(look: &Look) -> HostRow {
     let (item, wanted) = ("Redis", "maxclients above its callers, tcp-backlog 65535, timeout 0");
     let symptom = "rejected_connections, client_output_buffer_limit_disconnections in its INFO";
     let ask = "redis-cli config get maxclients tcp-backlog timeout client-output-buffer-limit";

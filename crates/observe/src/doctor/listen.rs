@@ -3,8 +3,8 @@
 
 use super::Look;
 use super::row::{Say, at_least, grouped, one_of, row, unknown};
-use crate::listeners::{self, Listener, fullest};
-use lab::host::{Fitness, Row};
+use crate::listeners::{self, ListeningSocket, fullest};
+use lab::host::{Fitness, HostRow};
 use std::collections::BTreeMap;
 
 /// The longest queue of half-open or waiting connections that is ever asked for.
@@ -16,7 +16,7 @@ const PORTS_SHOWN_MAX: usize = 6;
 const OVERFLOW: &str = "connects hang without an error and come back after seconds, all at once; \
                         ListenOverflows, ListenDrops; `ss -lt`: Recv-Q at Send-Q";
 
-pub(super) fn rows(look: &Look) -> Vec<Row> {
+pub(super) fn rows(look: &Look) -> Vec<HostRow> {
     if !look.is_server() {
         return Vec::new();
     }
@@ -43,7 +43,7 @@ pub(super) fn rows(look: &Look) -> Vec<Row> {
 }
 
 /// The listeners of the process that is looked at.
-fn own(look: &Look) -> Option<Vec<Listener>> {
+fn own(look: &Look) -> Option<Vec<ListeningSocket>> {
     let pid = look.need.pid?;
     let net = crate::network_of(look.place, Some(pid));
     let inodes: Vec<u64> = crate::process::sockets(look.place, pid).collect();
@@ -52,7 +52,7 @@ fn own(look: &Look) -> Option<Vec<Listener>> {
 }
 
 /// The kernel clips what a program asks for to somaxconn, without a word.
-fn backlog(look: &Look, own: &Option<Vec<Listener>>, need: u64) -> Row {
+fn backlog(look: &Look, own: &Option<Vec<ListeningSocket>>, need: u64) -> HostRow {
     let item = "listen() backlog";
     let wanted = format!("at least {} where devices come in", grouped(need));
     let Some(own) = own else {
@@ -77,7 +77,7 @@ fn backlog(look: &Look, own: &Option<Vec<Listener>>, need: u64) -> Row {
 }
 
 /// One listening socket for each core spreads the work of accepting; fewer is a choice.
-fn shards(own: &Option<Vec<Listener>>) -> Row {
+fn shards(own: &Option<Vec<ListeningSocket>>) -> HostRow {
     let item = "SO_REUSEPORT";
     let wanted = "one listener a core, or an accepting thread that keeps up";
     let symptom = "one thread that is stuck overflows alone: Recv-Q of each listener; cpu.busiest";
@@ -92,7 +92,7 @@ fn shards(own: &Option<Vec<Listener>>) -> Row {
     row(item, value, wanted).symptom(symptom)
 }
 
-fn migration(look: &Look, own: &Option<Vec<Listener>>) -> Row {
+fn migration(look: &Look, own: &Option<Vec<ListeningSocket>>) -> HostRow {
     let name = "net.ipv4.tcp_migrate_req";
     let shared = own.as_ref().is_some_and(|own| {
         own.iter().enumerate().any(|(at, one)| own[..at].iter().any(|had| had.port == one.port))

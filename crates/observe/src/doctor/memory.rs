@@ -4,7 +4,7 @@ use super::Look;
 use super::row::{Say, at_least, bytes, grouped, row, unknown};
 use crate::host::{Group, kib};
 use crate::lines;
-use lab::host::{Fitness, Row};
+use lab::host::{Fitness, HostRow};
 
 /// Bytes of kernel memory that an idle connection's end costs: measured, 304,000 pairs on Linux
 /// 6.18 (research, push-and-load 5.1): socket, inode, file, dentry, epoll item.
@@ -15,7 +15,7 @@ const CHARGED_BYTES: u64 = 2_304;
 const OUT_OF_MEMORY: &str = "the kernel kills a process although its own memory is small: slab and \
                              sock in meminfo and memory.stat; PSI memory; oom_kills";
 
-pub(super) fn rows(look: &Look) -> Vec<Row> {
+pub(super) fn rows(look: &Look) -> Vec<HostRow> {
     vec![
         available(look),
         group(look),
@@ -44,7 +44,7 @@ fn wanted(need: u64) -> String {
     format!("{} for the kernel's sockets, and the program's own", bytes(need))
 }
 
-fn available(look: &Look) -> Row {
+fn available(look: &Look) -> HostRow {
     let (item, need) = ("memory available", kernel_bytes(look));
     let info = look.place.text("proc/meminfo").unwrap_or_default();
     let Some(free) = kib(&info, "MemAvailable") else {
@@ -57,7 +57,7 @@ fn available(look: &Look) -> Row {
         .bounds(free / KERNEL_BYTES)
 }
 
-fn group(look: &Look) -> Row {
+fn group(look: &Look) -> HostRow {
     let (item, need) = ("memory.max (control group)", kernel_bytes(look));
     let group = Group::find(look.place, look.need.pid);
     let (Some(has), Some(file)) = (group.memory(look.place), group.memory_file()) else {
@@ -75,7 +75,7 @@ fn group(look: &Look) -> Row {
         .bounds(free / KERNEL_BYTES)
 }
 
-fn tcp_mem(look: &Look) -> Row {
+fn tcp_mem(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_mem";
     let page = rustix::param::page_size() as u64;
     let need = (look.need.connections.saturating_mul(CHARGED_BYTES) / page).max(1_024);
@@ -95,7 +95,7 @@ fn tcp_mem(look: &Look) -> Row {
 
 /// What full buffers of all connections would take, if nobody sets his own: what is not read
 /// stands in the receive buffer, what is not acknowledged in the send buffer.
-fn buffers(which: &str, look: &Look) -> Row {
+fn buffers(which: &str, look: &Look) -> HostRow {
     let name = format!("net.ipv4.tcp_{which}");
     let wanted = "all buffers full fit into half the memory, or the program sets its own";
     let info = look.place.text("proc/meminfo").unwrap_or_default();
@@ -122,7 +122,7 @@ fn smaller(name: &str, room: u64) -> String {
     }
 }
 
-fn core(which: &str, look: &Look) -> Row {
+fn core(which: &str, look: &Look) -> HostRow {
     at_least(look, &format!("net.core.{which}_max"), 65_536, Fitness::Weak)
         .symptom("SO_RCVBUF and SO_SNDBUF are clipped without a word; slow over long ways")
 }

@@ -3,12 +3,12 @@
 use super::Look;
 use super::row::{Say, at_least, grouped, row, unknown};
 use crate::host::Stat;
-use lab::host::{Fitness, Row};
+use lab::host::{Fitness, HostRow};
 
 /// Real interfaces that are looked at, at most.
 const INTERFACES_MAX: usize = 8;
 
-pub(super) fn rows(look: &Look) -> Vec<Row> {
+pub(super) fn rows(look: &Look) -> Vec<HostRow> {
     let queue = (look.need.connections / 4).clamp(1_000, 250_000);
     let dropped = "packets are dropped before TCP sees them; softnet.dropped, retransmits";
     let mut rows = vec![
@@ -31,7 +31,7 @@ pub(super) fn rows(look: &Look) -> Vec<Row> {
 }
 
 /// The rings' sizes are not in /sys; packets that found none free are.
-fn rings(look: &Look, name: &str) -> Row {
+fn rings(look: &Look, name: &str) -> HostRow {
     let item = format!("{name} rings");
     let wanted = "4,096, and nothing missed";
     let symptom = "packets are missed on the card; rx_missed_errors, retransmits, syn_timed_out";
@@ -48,7 +48,7 @@ fn rings(look: &Look, name: &str) -> Row {
 }
 
 /// One queue means one core for all packets, unless RPS spreads them.
-fn queues(look: &Look, name: &str) -> Row {
+fn queues(look: &Look, name: &str) -> HostRow {
     let item = format!("{name} receive queues");
     let folder = format!("sys/class/net/{name}/queues");
     let rx: Vec<String> =

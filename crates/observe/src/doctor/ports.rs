@@ -3,7 +3,7 @@
 use super::Look;
 use super::row::{Say, at_least, grouped, one_of, row, unknown};
 use crate::host::ports;
-use lab::host::{Fitness, Row};
+use lab::host::{Fitness, HostRow};
 use std::collections::BTreeSet;
 
 const RANGE: &str = "net.ipv4.ip_local_port_range";
@@ -11,7 +11,7 @@ const RESERVED: &str = "net.ipv4.ip_local_reserved_ports";
 /// Ports of the widest range.
 const WIDEST: u64 = 64_512;
 
-pub(super) fn rows(look: &Look) -> Vec<Row> {
+pub(super) fn rows(look: &Look) -> Vec<HostRow> {
     let mut rows = Vec::new();
     if look.is_server() {
         rows.push(reserved(look));
@@ -60,7 +60,7 @@ fn ways(look: &Look) -> u64 {
     u64::from(look.need.sources.max(1)) * u64::from(look.need.targets.max(1))
 }
 
-fn range(look: &Look) -> Row {
+fn range(look: &Look) -> HostRow {
     let need = look.need.connections.div_ceil(ways(look));
     let wanted = format!("at least {} ports for each source and target", grouped(need));
     let Some(usable) = usable(look) else { return unknown(RANGE, "not there", wanted) };
@@ -88,7 +88,7 @@ fn enough_sources(look: &Look) -> u64 {
     look.need.connections.div_ceil(60_000).div_ceil(targets).max(1)
 }
 
-fn sources(look: &Look) -> Row {
+fn sources(look: &Look) -> HostRow {
     let need = enough_sources(look);
     let fitness = if u64::from(look.need.sources) >= need { Fitness::Good } else { Fitness::Bad };
     let value = format!("{} for {} target ports", look.need.sources, look.need.targets);
@@ -102,7 +102,7 @@ fn sources(look: &Look) -> Row {
 }
 
 /// Without IP_BIND_ADDRESS_NO_PORT a port belongs to one connection whatever its target.
-fn late_ports(look: &Look) -> Row {
+fn late_ports(look: &Look) -> HostRow {
     let item = "IP_BIND_ADDRESS_NO_PORT";
     let release = look.setting("kernel.osrelease").unwrap_or_default();
     let wanted = "Linux 4.2; IP_LOCAL_PORT_RANGE Linux 6.3";
@@ -118,7 +118,7 @@ fn late_ports(look: &Look) -> Row {
         .by_root("a newer kernel")
 }
 
-fn reserved(look: &Look) -> Row {
+fn reserved(look: &Look) -> HostRow {
     let wanted = "the server's ports, where they lie in the range of clients";
     let Some(text) = look.setting(RESERVED) else { return unknown(RESERVED, "not there", wanted) };
     let shown = if text.is_empty() { "none" } else { &text };
@@ -153,14 +153,14 @@ fn reserved(look: &Look) -> Row {
         .by_root(format!("sysctl -w {RESERVED}={}", list.trim_end_matches(',')))
 }
 
-fn reuse(look: &Look) -> Row {
+fn reuse(look: &Look) -> HostRow {
     one_of(look, "net.ipv4.tcp_tw_reuse", &["1", "2"], Fitness::Weak).symptom(
         "clients that come and go use up ports in TIME-WAIT for a minute each (2: on the loopback \
          they need not); no_ports, tcp.time_wait",
     )
 }
 
-fn fin_timeout(look: &Look) -> Row {
+fn fin_timeout(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_fin_timeout";
     let wanted = "at most 60 s";
     let Some(value) = look.number(name) else { return unknown(name, "not there", wanted) };
@@ -172,7 +172,7 @@ fn fin_timeout(look: &Look) -> Row {
 }
 
 /// Old guides still ask for it; it has been gone since Linux 4.12.
-fn recycle(look: &Look) -> Row {
+fn recycle(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_tw_recycle";
     let wanted = "0, or gone";
     let fitness = match look.number(name) {
@@ -186,7 +186,7 @@ fn recycle(look: &Look) -> Row {
         .by_root(format!("sysctl -w {name}=0"))
 }
 
-fn neighbours(look: &Look) -> Row {
+fn neighbours(look: &Look) -> HostRow {
     let name = "net.ipv4.neigh.default.gc_thresh3";
     let need = u64::from(look.need.sources.max(look.need.targets)) + 512;
     at_least(look, name, need, Fitness::Bad).symptom(

@@ -1,7 +1,7 @@
 //! How a row of the list is made.
 
 use super::Look;
-use lab::host::{Fitness, Row};
+use lab::host::{Fitness, HostRow};
 
 /// A number as people read it: `1,048,576`.
 pub fn grouped(number: u64) -> String {
@@ -27,8 +27,8 @@ pub(super) fn bytes(number: u64) -> String {
 }
 
 /// A row that is good until it is said otherwise.
-pub(super) fn row(item: &str, value: impl Into<String>, need: impl Into<String>) -> Row {
-    Row {
+pub(super) fn row(item: &str, value: impl Into<String>, need: impl Into<String>) -> HostRow {
+    HostRow {
         item: item.to_owned(),
         value: value.into(),
         need: need.into(),
@@ -41,51 +41,51 @@ pub(super) fn row(item: &str, value: impl Into<String>, need: impl Into<String>)
 }
 
 /// A row about something that cannot be read here, and where it could be.
-pub(super) fn unknown(item: &str, why: &str, need: impl Into<String>) -> Row {
-    Row { fitness: Fitness::Unknown, ..row(item, why, need) }
+pub(super) fn unknown(item: &str, why: &str, need: impl Into<String>) -> HostRow {
+    HostRow { fitness: Fitness::Unknown, ..row(item, why, need) }
 }
 
 /// What makes a row say more.
 pub(super) trait Say {
     /// What goes wrong otherwise, and which counter shows it.
-    fn symptom(self, text: &str) -> Row;
+    fn symptom(self, text: &str) -> HostRow;
     /// So fit, unless it cannot be known.
-    fn judged(self, fitness: Fitness) -> Row;
+    fn judged(self, fitness: Fitness) -> HostRow;
     /// What root does about it, if anything is to be done.
-    fn by_root(self, command: impl Into<String>) -> Row;
+    fn by_root(self, command: impl Into<String>) -> HostRow;
     /// What anybody does about it, if anything is to be done.
-    fn by_anyone(self, command: impl Into<String>) -> Row;
+    fn by_anyone(self, command: impl Into<String>) -> HostRow;
     /// So many connections get through.
-    fn bounds(self, connections: u64) -> Row;
+    fn bounds(self, connections: u64) -> HostRow;
 }
 
-impl Say for Row {
-    fn symptom(self, text: &str) -> Row {
-        Row { symptom: text.to_owned(), ..self }
+impl Say for HostRow {
+    fn symptom(self, text: &str) -> HostRow {
+        HostRow { symptom: text.to_owned(), ..self }
     }
 
-    fn judged(self, fitness: Fitness) -> Row {
+    fn judged(self, fitness: Fitness) -> HostRow {
         let known = self.fitness != Fitness::Unknown;
-        Row { fitness: if known { fitness } else { Fitness::Unknown }, ..self }
+        HostRow { fitness: if known { fitness } else { Fitness::Unknown }, ..self }
     }
 
-    fn by_root(self, command: impl Into<String>) -> Row {
+    fn by_root(self, command: impl Into<String>) -> HostRow {
         let wanted = self.fitness >= Fitness::Weak;
         let remedy = if wanted { command.into() } else { String::new() };
-        Row { remedy, root: wanted, ..self }
+        HostRow { remedy, root: wanted, ..self }
     }
 
-    fn by_anyone(self, command: impl Into<String>) -> Row {
-        Row { root: false, ..self.by_root(command) }
+    fn by_anyone(self, command: impl Into<String>) -> HostRow {
+        HostRow { root: false, ..self.by_root(command) }
     }
 
-    fn bounds(self, connections: u64) -> Row {
-        Row { connections_max: Some(connections), ..self }
+    fn bounds(self, connections: u64) -> HostRow {
+        HostRow { connections_max: Some(connections), ..self }
     }
 }
 
 /// A setting of the kernel that must not be less than a number; otherwise it is so unfit.
-pub(super) fn at_least(look: &Look, name: &str, need: u64, otherwise: Fitness) -> Row {
+pub(super) fn at_least(look: &Look, name: &str, need: u64, otherwise: Fitness) -> HostRow {
     let wanted = format!("at least {}", grouped(need));
     let Some(value) = look.number(name) else {
         return unknown(name, "not there", wanted);
@@ -95,7 +95,7 @@ pub(super) fn at_least(look: &Look, name: &str, need: u64, otherwise: Fitness) -
 }
 
 /// A setting of the kernel that should be one of some; the first one is the remedy's.
-pub(super) fn one_of(look: &Look, name: &str, good: &[&str], otherwise: Fitness) -> Row {
+pub(super) fn one_of(look: &Look, name: &str, good: &[&str], otherwise: Fitness) -> HostRow {
     let wanted = good.join(" or ");
     let Some(value) = look.setting(name) else {
         return unknown(name, "not there", wanted);

@@ -3,18 +3,18 @@
 use super::*;
 use crate::folder::{Folder, golden};
 
-fn rows(folder: &Folder, need: &Need) -> Vec<Row> {
+fn rows(folder: &Folder, need: &Need) -> Vec<HostRow> {
     examine_at(&folder.place(), need)
 }
 
-fn of<'a>(rows: &'a [Row], item: &str) -> &'a Row {
+fn of<'a>(rows: &'a [HostRow], item: &str) -> &'a HostRow {
     rows.iter().find(|row| row.item == item).unwrap_or_else(|| panic!("no row {item}"))
 }
 
-fn shown(rows: &[Row]) -> String {
-    let line = |row: &Row| {
+fn shown(rows: &[HostRow]) -> String {
+    let line = |row: &HostRow| {
         let max = row.connections_max.map_or("-".to_owned(), grouped);
-        let Row { fitness, item, value, need, remedy, root, .. } = row;
+        let HostRow { fitness, item, value, need, remedy, root, .. } = row;
         format!("{fitness:?} | {item} | {value} | {need} | {max} | {remedy} | {root}\n")
     };
     rows.iter().map(line).collect()
@@ -221,13 +221,13 @@ fn what_is_a_setting_of_the_kernel_is_applied_and_good_afterwards() {
     let folder = Folder::machine();
     let need = Need::of(1_500_000, Role::Server);
     let before = rows(&folder, &need);
-    let settings = |rows: &[Row]| {
+    let settings = |rows: &[HostRow]| {
         let wrong = rows.iter().filter(|row| row.remedy.starts_with("sysctl"));
         wrong.map(|row| row.item.clone()).collect::<Vec<_>>()
     };
     assert!(settings(&before).len() > 6);
     // The limits of this very process are left alone.
-    let kernel: Vec<Row> =
+    let kernel: Vec<HostRow> =
         before.iter().filter(|row| !row.remedy.starts_with("ulimit")).cloned().collect();
     let applied = apply_at(&folder.place(), &kernel);
     for item in settings(&before) {
@@ -244,7 +244,7 @@ fn what_is_a_setting_of_the_kernel_is_applied_and_good_afterwards() {
 fn a_remedy_that_leads_elsewhere_is_refused() {
     let folder = Folder::machine();
     folder.put("secret", "kept");
-    let of = |remedy: &str| Row {
+    let of = |remedy: &str| HostRow {
         fitness: Fitness::Bad,
         remedy: remedy.to_owned(),
         ..row::row("a", "1", "2")
@@ -264,6 +264,6 @@ fn a_remedy_that_leads_elsewhere_is_refused() {
         assert!(applied[0].outcome.is_err(), "{remedy}: {applied:?}");
     }
     assert_eq!(folder.text("secret"), "kept");
-    let good = Row { fitness: Fitness::Good, ..of("sysctl -w net.core.somaxconn=1") };
+    let good = HostRow { fitness: Fitness::Good, ..of("sysctl -w net.core.somaxconn=1") };
     assert_eq!(apply_at(&folder.place(), &[good]), []);
 }

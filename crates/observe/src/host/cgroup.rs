@@ -6,7 +6,7 @@
 
 use crate::columns as at;
 use crate::lines;
-use crate::place::Place;
+use crate::place::KernelFiles;
 use lab::series::Reading;
 
 /// Limits as large as this are none: the older hierarchy writes the largest number of pages.
@@ -32,7 +32,7 @@ struct Folder {
 
 impl Group {
     /// The groups of a process, or of this one.
-    pub(crate) fn find(place: &Place, pid: Option<u32>) -> Group {
+    pub(crate) fn find(place: &KernelFiles, pid: Option<u32>) -> Group {
         let who = pid.map_or("self".to_owned(), |pid| pid.to_string());
         let text = place.text(&format!("proc/{who}/cgroup")).unwrap_or_default();
         let of = |controller| {
@@ -42,17 +42,17 @@ impl Group {
     }
 
     /// Bytes of memory it may have; `None`: no limit.
-    pub(crate) fn memory_max(&self, place: &Place) -> Option<u64> {
+    pub(crate) fn memory_max(&self, place: &KernelFiles) -> Option<u64> {
         self.memory.as_ref()?.limit(place, "memory")
     }
 
     /// Bytes of memory it has.
-    pub(crate) fn memory(&self, place: &Place) -> Option<u64> {
+    pub(crate) fn memory(&self, place: &KernelFiles) -> Option<u64> {
         self.memory.as_ref()?.number(place, "memory.current", "memory.usage_in_bytes")
     }
 
     /// Threads it may have; `None`: no limit.
-    pub(crate) fn pids_max(&self, place: &Place) -> Option<u64> {
+    pub(crate) fn pids_max(&self, place: &KernelFiles) -> Option<u64> {
         self.pids.as_ref()?.limit(place, "pids")
     }
 
@@ -64,7 +64,7 @@ impl Group {
     }
 
     /// Adds what it has and may have.
-    pub(super) fn read(&self, place: &Place, out: &mut Reading) {
+    pub(super) fn read(&self, place: &KernelFiles, out: &mut Reading) {
         let mut set = |column, value: Option<f64>| {
             value.inspect(|value| out.set(column, *value));
         };
@@ -99,7 +99,7 @@ impl Group {
 
 impl Folder {
     /// The folder of a controller: `text` is /proc/PID/cgroup.
-    fn find(place: &Place, text: &str, controller: &str) -> Option<Folder> {
+    fn find(place: &KernelFiles, text: &str, controller: &str) -> Option<Folder> {
         let mounted = |mount: &str, path: &str, unified| {
             let path = path.trim_end_matches('/');
             // Without a namespace of its own, a container sees its host's path and not its folder.
@@ -120,7 +120,7 @@ impl Folder {
     }
 
     /// This group, or the one above it whose limit is the lowest.
-    fn limiting(self, place: &Place, controller: &str) -> Folder {
+    fn limiting(self, place: &KernelFiles, controller: &str) -> Folder {
         let mut limiting = (self.limit(place, controller), self.clone());
         let mut above = self;
         while let Some((path, _)) = above.path.rsplit_once('/') {
@@ -135,7 +135,7 @@ impl Folder {
     }
 
     /// What the group itself may have; `None`: no limit. Of processor time, microcores.
-    fn limit(&self, place: &Place, controller: &str) -> Option<u64> {
+    fn limit(&self, place: &KernelFiles, controller: &str) -> Option<u64> {
         let limit = match controller {
             "memory" => self.number(place, "memory.max", "memory.limit_in_bytes"),
             "pids" => self.number(place, "pids.max", "pids.max"),
@@ -144,7 +144,7 @@ impl Folder {
         limit.filter(|limit| *limit < UNLIMITED)
     }
 
-    fn cores_max(&self, place: &Place) -> Option<f64> {
+    fn cores_max(&self, place: &KernelFiles) -> Option<f64> {
         let (quota, period) = if self.unified {
             let text = self.text(place, "cpu.max")?;
             lines::nth(&text, 0).zip(lines::nth(&text, 1))?
@@ -157,12 +157,12 @@ impl Folder {
     }
 
     /// A number in the unified or in the older hierarchy's file; no name: it has none.
-    fn number(&self, place: &Place, unified: &str, older: &str) -> Option<u64> {
+    fn number(&self, place: &KernelFiles, unified: &str, older: &str) -> Option<u64> {
         let file = if self.unified { unified } else { older };
         if file.is_empty() { None } else { self.text(place, file)?.trim().parse().ok() }
     }
 
-    fn text(&self, place: &Place, file: &str) -> Option<String> {
+    fn text(&self, place: &KernelFiles, file: &str) -> Option<String> {
         place.text(&format!("{}/{file}", self.name()))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::columns as at;
 use crate::lines;
-use crate::place::Place;
+use crate::place::KernelFiles;
 use lab::series::Reading;
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ struct Disk {
 }
 
 /// Adds them; `took_s` is the time since the last look.
-pub(super) fn read(place: &Place, took_s: f64, busy: &mut Busy, out: &mut Reading) {
+pub(super) fn read(place: &KernelFiles, took_s: f64, busy: &mut Busy, out: &mut Reading) {
     let Some(text) = place.text("proc/diskstats") else { return };
     let all = text.lines().filter_map(disk);
     // A partition has no folder of its own there, and a loop device, RAID or mapping no device.

@@ -2,11 +2,11 @@
 
 use crate::columns as at;
 use crate::lines;
-use crate::place::Place;
+use crate::place::KernelFiles;
 use lab::series::Reading;
 
 /// Adds them.
-pub(super) fn read(place: &Place, out: &mut Reading) {
+pub(super) fn read(place: &KernelFiles, out: &mut Reading) {
     let info = place.text("proc/meminfo").unwrap_or_default();
     let mut set = |column, value: Option<u64>| {
         value.inspect(|value| out.set(column, *value as f64));

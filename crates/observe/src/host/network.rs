@@ -2,7 +2,7 @@
 
 use crate::columns as at;
 use crate::lines;
-use crate::place::Place;
+use crate::place::KernelFiles;
 use lab::series::Reading;
 
 /// What an interface counted: /proc/net/dev.
@@ -19,7 +19,7 @@ struct Traffic {
 }
 
 /// Adds them; `net` is the folder of the network's counters.
-pub(super) fn read(place: &Place, net: &str, out: &mut Reading) {
+pub(super) fn read(place: &KernelFiles, net: &str, out: &mut Reading) {
     if let Some(text) = place.text(&format!("{net}/dev")) {
         interfaces(place, &text, out);
     }
@@ -44,7 +44,7 @@ pub(super) fn read(place: &Place, net: &str, out: &mut Reading) {
 
 /// Sums over real devices where there are any, else (in a container) over all but the loopback:
 /// what goes over a bridge and then a device would count twice.
-fn interfaces(place: &Place, text: &str, out: &mut Reading) {
+fn interfaces(place: &KernelFiles, text: &str, out: &mut Reading) {
     let all: Vec<(&str, Traffic)> = text.lines().filter_map(interface).collect();
     let real = |name: &str| place.has(&format!("sys/class/net/{name}/device"));
     let some_real = all.iter().any(|(name, _)| real(name));

@@ -1,11 +1,11 @@
 //! Pressure stall information: how long threads had to wait for what (/proc/pressure).
 
 use crate::columns as at;
-use crate::place::Place;
+use crate::place::KernelFiles;
 use lab::series::{Column, Reading};
 
 /// Adds it, where the kernel keeps it.
-pub(super) fn read(place: &Place, out: &mut Reading) {
+pub(super) fn read(place: &KernelFiles, out: &mut Reading) {
     let some = [
         ("cpu", at::PSI_CPU, at::PSI_CPU_S),
         ("memory", at::PSI_MEMORY, at::PSI_MEMORY_S),

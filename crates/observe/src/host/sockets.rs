@@ -2,7 +2,7 @@
 
 use crate::columns::{self as at, COUNTERS};
 use crate::lines;
-use crate::place::Place;
+use crate::place::KernelFiles;
 use lab::series::Reading;
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 const STATES_MAX: u64 = 4_096;
 
 /// Adds them; `net` is the folder of the network's counters.
-pub(super) fn read(place: &Place, net: &str, out: &mut Reading) {
+pub(super) fn read(place: &KernelFiles, net: &str, out: &mut Reading) {
     let four = place.text(&format!("{net}/sockstat")).unwrap_or_default();
     let six = place.text(&format!("{net}/sockstat6")).unwrap_or_default();
     let page = rustix::param::page_size() as u64;
@@ -62,7 +62,7 @@ fn counted(snmp: &str, stat: &str, out: &mut Reading) {
     }
 }
 
-fn states(place: &Place, net: &str, out: &mut Reading) {
+fn states(place: &KernelFiles, net: &str, out: &mut Reading) {
     let mut by_state = [0_u32; 16];
     for file in ["tcp", "tcp6"] {
         let text = place.text(&format!("{net}/{file}")).unwrap_or_default();

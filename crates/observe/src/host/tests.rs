@@ -11,7 +11,7 @@ fn shown(reading: &Reading) -> String {
 #[test]
 fn every_figure_of_a_real_machine_is_read() {
     let folder = Folder::machine();
-    let mut host = Host::at(folder.place());
+    let mut host = ObservedHost::at(folder.place());
     // Two seconds later core 0 was busy for half of them, a quarter of all in soft interrupts.
     let stat = folder.text("proc/stat");
     let later = stat
@@ -39,13 +39,13 @@ fn every_figure_of_a_real_machine_is_read() {
 #[test]
 fn what_a_kernel_does_not_have_is_absent_and_never_zero() {
     let folder = Folder::empty();
-    assert_eq!(shown(&Host::at(folder.place()).read()), "host.uptime_s 0\n");
+    assert_eq!(shown(&ObservedHost::at(folder.place()).read()), "host.uptime_s 0\n");
     let folder = Folder::machine();
     folder.drop("proc/pressure");
     folder.drop("proc/net/netstat");
     folder.drop("proc/sys/net/netfilter");
     folder.drop("proc/net/stat");
-    let reading = Host::at(folder.place()).read();
+    let reading = ObservedHost::at(folder.place()).read();
     for name in ["psi.cpu", "tcp.listen_drops", "conntrack.max", "conntrack.drops"] {
         assert_eq!(reading.of(name), None, "{name}");
     }
@@ -56,9 +56,9 @@ fn what_a_kernel_does_not_have_is_absent_and_never_zero() {
 fn states_are_counted_only_while_there_are_few() {
     let folder = Folder::machine();
     folder.put("proc/net/sockstat", "sockets: used 9\nTCP: inuse 4000 orphan 0 tw 96 mem 1\n");
-    assert_eq!(Host::at(folder.place()).read().of("tcp.closing"), Some(0.0));
+    assert_eq!(ObservedHost::at(folder.place()).read().of("tcp.closing"), Some(0.0));
     folder.put("proc/net/sockstat", "sockets: used 9\nTCP: inuse 4000 orphan 0 tw 97 mem 1\n");
-    assert_eq!(Host::at(folder.place()).read().of("tcp.closing"), None);
+    assert_eq!(ObservedHost::at(folder.place()).read().of("tcp.closing"), None);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn the_lowest_limit_above_a_group_holds_in_the_unified_hierarchy() {
     folder.put(&format!("{group}/a.service/cpu.stat"), "nr_throttled 3\nthrottled_usec 40\n");
     folder.put(&format!("{group}/a.service/pids.max"), "max\n");
     folder.put(&format!("{group}/a.service/pids.current"), "12\n");
-    let reading = Host::at(folder.place()).read();
+    let reading = ObservedHost::at(folder.place()).read();
     let of = |name: &str| reading.of(&format!("cgroup.{name}"));
     assert_eq!((of("memory"), of("memory_max")), (Some(1_024_000.0), Some(4_096_000.0)));
     assert_eq!((of("memory_sockets"), of("memory_kernel")), (Some(4_096.0), Some(8_192.0)));
@@ -91,7 +91,7 @@ fn the_lowest_limit_above_a_group_holds_in_the_unified_hierarchy() {
 
 #[test]
 fn this_machine_tells_of_itself() {
-    let mut host = Host::of_this_machine();
+    let mut host = ObservedHost::of_this_machine();
     let reading = host.read();
     for name in ["memory.available", "host.files_open", "cpu.cores"] {
         assert!(reading.of(name).is_some_and(|value| value > 0.0), "{name}");

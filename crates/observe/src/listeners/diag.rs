@@ -3,7 +3,7 @@
 //! Two questions, one a family, each answered by messages until one says that it is done. Anything
 //! that is not such an answer ends the reading with `None`; nobody has to be root for it.
 
-use super::Listener;
+use super::ListeningSocket;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
     sockopt,
@@ -32,7 +32,7 @@ const REQUEST: usize = 56;
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// All listeners of this network namespace, up to a number; `None`: it does not say.
-pub(super) fn listeners(max: usize) -> Option<Vec<Listener>> {
+pub(super) fn listeners(max: usize) -> Option<Vec<ListeningSocket>> {
     let protocol = Some(netlink::SOCK_DIAG);
     let kind = (AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC);
     let socket = socket_with(kind.0, kind.1, kind.2, protocol).ok()?;
@@ -67,7 +67,7 @@ fn question(family: u8) -> Vec<u8> {
 }
 
 /// Takes the messages of one datagram; whether more will come. `None`: it is no answer.
-fn answer(mut bytes: &[u8], found: &mut Vec<Listener>) -> Option<bool> {
+fn answer(mut bytes: &[u8], found: &mut Vec<ListeningSocket>) -> Option<bool> {
     while bytes.len() >= HEAD {
         let length = u32::from_ne_bytes(bytes[..4].try_into().ok()?) as usize;
         let kind = u16::from_ne_bytes(bytes[4..6].try_into().ok()?);
@@ -85,14 +85,14 @@ fn answer(mut bytes: &[u8], found: &mut Vec<Listener>) -> Option<bool> {
 }
 
 /// `inet_diag_msg`: four bytes, the address of 48, time-out, Recv-Q, Send-Q, user and inode.
-fn listener(body: &[u8]) -> Option<Listener> {
+fn listener(body: &[u8]) -> Option<ListeningSocket> {
     let word = |at: usize| Some(u32::from_ne_bytes(body.get(at..at + 4)?.try_into().ok()?));
     let port = u16::from_be_bytes(body.get(4..6)?.try_into().ok()?);
     let (waiting, backlog, inode) = (word(56)?, word(60)?, word(68)?);
     let memory = attribute(&body[TOLD..], MEMORY);
     let drops = memory.and_then(|memory| memory.get(DROPS_AT..DROPS_AT + 4)?.try_into().ok());
     let drops = drops.map(u32::from_ne_bytes);
-    Some(Listener { port, inode: inode.into(), waiting, backlog: Some(backlog), drops })
+    Some(ListeningSocket { port, inode: inode.into(), waiting, backlog: Some(backlog), drops })
 }
 
 /// The attribute of this kind: each has a length, its own four bytes included, and a kind.
@@ -134,8 +134,13 @@ mod tests {
         let mut found = Vec::new();
         assert_eq!(answer(&one, &mut found), Some(true));
         assert_eq!(answer(&[one.clone(), end, one.clone()].concat(), &mut found), Some(false));
-        let listener =
-            Listener { port: 1_883, inode: 4_711, waiting: 7, backlog: Some(128), drops: Some(9) };
+        let listener = ListeningSocket {
+            port: 1_883,
+            inode: 4_711,
+            waiting: 7,
+            backlog: Some(128),
+            drops: Some(9),
+        };
         assert_eq!(found, [listener.clone(), listener]);
         assert_eq!(answer(&message(ERROR, &[0; 20]), &mut found), None);
         for cut in HEAD..one.len() {

@@ -3,7 +3,7 @@
 use super::Identity;
 use crate::host::kib;
 use crate::lines;
-use crate::place::Place;
+use crate::place::KernelFiles;
 
 /// Threads that are looked at one by one, at most.
 const THREADS_MAX: usize = 256;
@@ -83,7 +83,7 @@ impl Stat {
 impl Member {
     /// What is known of a process; `None`: it is gone. Where counting descriptors is dear it is
     /// done when `thoroughly` is wanted.
-    pub(super) fn of(place: &Place, pid: u32, thoroughly: bool) -> Option<Member> {
+    pub(super) fn of(place: &KernelFiles, pid: u32, thoroughly: bool) -> Option<Member> {
         let folder = format!("proc/{pid}");
         let stat = Stat::of(&place.text(&format!("{folder}/stat"))?)?;
         let status = place.text(&format!("{folder}/status")).unwrap_or_default();
@@ -131,7 +131,7 @@ impl Member {
 }
 
 /// Descriptors open: since Linux 6.2 the size of their folder, else as many as there are names.
-fn fds(place: &Place, folder: &str, count: bool) -> Option<u64> {
+fn fds(place: &KernelFiles, folder: &str, count: bool) -> Option<u64> {
     let told = std::fs::metadata(place.path(folder)).ok()?.len();
     if place.is_real() && told > 0 {
         return Some(told);

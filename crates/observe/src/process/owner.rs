@@ -2,7 +2,7 @@
 
 use super::{Identity, identity};
 use crate::listeners;
-use crate::place::Place;
+use crate::place::KernelFiles;
 use std::collections::HashSet;
 
 /// Descriptors of a process that are looked at first: listeners are opened early.
@@ -11,7 +11,7 @@ const EARLY: usize = 1_024;
 const LATE: usize = 65_536;
 
 /// The oldest process that listens on a port.
-pub(super) fn of_port(place: &Place, port: u16) -> Result<Identity, String> {
+pub(super) fn of_port(place: &KernelFiles, port: u16) -> Result<Identity, String> {
     let listeners = listeners::read(place, "proc/net");
     let inodes = listeners.iter().filter(|one| one.port == port).map(|one| one.inode);
     let inodes: HashSet<u64> = inodes.collect();
@@ -30,11 +30,11 @@ pub(super) fn of_port(place: &Place, port: u16) -> Result<Identity, String> {
 }
 
 /// The sockets of a process, by number.
-pub(crate) fn sockets(place: &Place, pid: u32) -> impl Iterator<Item = u64> + use<> {
+pub(crate) fn sockets(place: &KernelFiles, pid: u32) -> impl Iterator<Item = u64> + use<> {
     sockets_of(place, pid, LATE)
 }
 
-fn sockets_of(place: &Place, pid: u32, most: usize) -> impl Iterator<Item = u64> + use<> {
+fn sockets_of(place: &KernelFiles, pid: u32, most: usize) -> impl Iterator<Item = u64> + use<> {
     let folder = format!("proc/{pid}/fd");
     let (links, place) = (place.numbers(&folder).take(most), place.clone());
     links.filter_map(move |fd| socket(&place.link(&format!("{folder}/{fd}"))?))

@@ -32,12 +32,12 @@ over +Inf
 fn samples_are_summed_and_important_labels_kept_apart() {
     let (reading, refused) = figures(PAGE);
     assert!(!refused);
-    let all: Vec<(String, Kind, Unit, f64)> = reading
+    let all: Vec<(String, FigureKind, Unit, f64)> = reading
         .iter()
         .map(|(column, value)| (column.name.to_string(), column.kind, column.unit, *value))
         .collect();
     let of = |name: &str, kind, unit, value| (name.to_owned(), kind, unit, value);
-    let (total, gauge) = (Kind::Total, Kind::Gauge);
+    let (total, gauge) = (FigureKind::Total, FigureKind::Gauge);
     let closed = "holdline_connections_closed_total";
     assert_eq!(
         all,

@@ -4,49 +4,50 @@
 //! records that claim to be of this very boot. Other nodes' records are theirs.
 
 use crate::digests::sum;
-use model::ports::directory::{Entry, Lease};
-use model::ports::presence::{Difference, DifferenceKind, MemoryEntry};
-use model::presence::{Record, Version, bucket};
+use model::ports::directory::{DirectoryEntry, Lease};
+use model::ports::presence_queries::{Difference, DifferenceKind, MemoryEntry};
+use model::presence::{PresenceRecord, PresenceVersion, bucket};
 use std::collections::BTreeMap;
 
 /// A difference in one reading.
-pub struct Found {
+pub struct FoundDifference {
     pub kind: DifferenceKind,
     key: Box<str>,
-    memory: Option<Record>,
-    stored: Option<Record>,
+    memory: Option<PresenceRecord>,
+    stored: Option<PresenceRecord>,
 }
 
 /// What is kept of it until the second reading.
 #[derive(Clone, Copy)]
-pub struct First {
+pub struct FirstReading {
     pub bucket: u16,
-    memory: Version,
-    stored: Version,
+    memory: PresenceVersion,
+    stored: PresenceVersion,
 }
 
-impl First {
+impl FirstReading {
     /// Whether it is still the same difference. Of one that comes and goes both sides have moved
     /// on: that is the time a copy takes, and no difference. That memory twice knew nobody proves
     /// nothing, for it is read a moment before the directory.
-    pub fn lasts(&self, found: &Found) -> bool {
+    pub fn lasts(&self, found: &FoundDifference) -> bool {
         let now = found.first();
-        let same = now.memory == self.memory && now.memory != Version(0);
+        let same = now.memory == self.memory && now.memory != PresenceVersion(0);
         same || now.stored == self.stored
     }
 }
 
-impl Found {
+impl FoundDifference {
     /// By what it is known in the second reading: the chance that two keys have the same is one in
     /// 2^64.
     pub fn hash(&self) -> u64 {
         sum(&self.key, "")
     }
 
-    pub fn first(&self) -> First {
-        let version =
-            |record: &Option<Record>| record.as_ref().map_or(Version(0), |record| record.version);
-        First {
+    pub fn first(&self) -> FirstReading {
+        let version = |record: &Option<PresenceRecord>| {
+            record.as_ref().map_or(PresenceVersion(0), |record| record.version)
+        };
+        FirstReading {
             bucket: bucket(&self.key),
             memory: version(&self.memory),
             stored: version(&self.stored),
@@ -55,25 +56,29 @@ impl Found {
 
     /// The difference as it is told, without a history yet.
     pub fn tell(self) -> Difference {
-        let Found { kind, key, memory, stored } = self;
+        let FoundDifference { kind, key, memory, stored } = self;
         Difference { key, kind, memory, stored, history: Vec::new() }
     }
 }
 
 /// What differs between a bucket in memory and in the directory.
-pub fn differ(lease: &Lease, memory: Vec<MemoryEntry>, stored: Vec<Entry>) -> Vec<Found> {
-    let mut stored: BTreeMap<Box<str>, Record> = stored.into_iter().collect();
+pub fn differ(
+    lease: &Lease,
+    memory: Vec<MemoryEntry>,
+    stored: Vec<DirectoryEntry>,
+) -> Vec<FoundDifference> {
+    let mut stored: BTreeMap<Box<str>, PresenceRecord> = stored.into_iter().collect();
     let mut found = Vec::new();
     for MemoryEntry { entry: (key, memory), .. } in memory {
         let stored = stored.remove(&key);
         if let Some(kind) = kind(lease, &memory, stored.as_ref()) {
-            found.push(Found { kind, key, memory: Some(memory), stored });
+            found.push(FoundDifference { kind, key, memory: Some(memory), stored });
         }
     }
     // What is left is not in memory.
     for (key, record) in stored {
         if record.online && record.node == lease.node && record.boot == lease.boot {
-            found.push(Found {
+            found.push(FoundDifference {
                 kind: DifferenceKind::Extra,
                 key,
                 memory: None,
@@ -85,7 +90,11 @@ pub fn differ(lease: &Lease, memory: Vec<MemoryEntry>, stored: Vec<Entry>) -> Ve
 }
 
 /// How memory's record and the directory's differ, if they do. Two that say offline agree.
-fn kind(lease: &Lease, memory: &Record, stored: Option<&Record>) -> Option<DifferenceKind> {
+fn kind(
+    lease: &Lease,
+    memory: &PresenceRecord,
+    stored: Option<&PresenceRecord>,
+) -> Option<DifferenceKind> {
     let Some(stored) = stored else {
         return memory.online.then_some(DifferenceKind::Missing);
     };

@@ -1,18 +1,18 @@
 //! What counts as a difference, and what only takes its time.
 
 use super::*;
-use crate::{Done, Table};
+use crate::{FailedCall, MemoryDirectory};
 use model::ports::directory::Batch;
-use model::presence::{NodeName, Record, Version, bucket};
+use model::presence::{NodeName, PresenceRecord, PresenceVersion, bucket};
 use std::cell::RefCell;
 
 fn lease() -> Lease {
     Lease { node: NodeName::parse("a").expect("a name"), boot: 7 }
 }
 
-fn record(version: u64, online: bool) -> Record {
-    Record {
-        version: Version(version),
+fn record(version: u64, online: bool) -> PresenceRecord {
+    PresenceRecord {
+        version: PresenceVersion(version),
         online,
         node: lease().node,
         boot: 7,
@@ -24,24 +24,27 @@ fn record(version: u64, online: bool) -> Record {
 /// A memory that is told what it has.
 #[derive(Default)]
 struct Told {
-    entries: RefCell<Vec<Entry>>,
+    entries: RefCell<Vec<DirectoryEntry>>,
     compared: RefCell<Vec<u16>>,
 }
 
-impl Memory for Told {
-    fn entries(&self, buckets: Vec<u16>) -> Result<Vec<MemoryEntry>, Fault> {
+impl MemoryReader for Told {
+    fn entries(&self, buckets: Vec<u16>) -> Result<Vec<MemoryEntry>, DirectoryError> {
         let entries = self.entries.borrow();
         let asked = entries.iter().filter(|(key, _)| buckets.contains(&bucket(key)));
         Ok(asked.map(|entry| MemoryEntry { entry: entry.clone(), settled: true }).collect())
     }
 
-    fn histories(&self, who: Vec<Principal>) -> Result<Vec<(Principal, Vec<Remembered>)>, Fault> {
-        let state = model::presence::State::Online("mqtt5");
-        let of = |who| (who, vec![Remembered { version: Version(1), state }]);
+    fn histories(
+        &self,
+        who: Vec<Principal>,
+    ) -> Result<Vec<(Principal, Vec<Remembered>)>, DirectoryError> {
+        let state = model::presence::OnlineState::Online("mqtt5");
+        let of = |who| (who, vec![Remembered { version: PresenceVersion(1), state }]);
         Ok(who.into_iter().map(of).collect())
     }
 
-    fn compare(&self, bucket: u16, _: Arc<Vec<Entry>>) -> Result<(), Fault> {
+    fn compare(&self, bucket: u16, _: Arc<Vec<DirectoryEntry>>) -> Result<(), DirectoryError> {
         self.compared.borrow_mut().push(bucket);
         Ok(())
     }
@@ -50,31 +53,31 @@ impl Memory for Told {
 struct Both {
     memory: Told,
     digests: Arc<Digests>,
-    table: Table,
+    table: MemoryDirectory,
 }
 
 impl Both {
     fn new() -> Both {
-        Both { memory: Told::default(), digests: Digests::new(), table: Table::new() }
+        Both { memory: Told::default(), digests: Digests::new(), table: MemoryDirectory::new() }
     }
 
-    fn in_memory(&self, key: &str, record: Record) {
+    fn in_memory(&self, key: &str, record: PresenceRecord) {
         if record.online {
             self.digests.add(bucket(key), crate::sum(key, &record.encode()));
         }
         self.memory.entries.borrow_mut().push((key.into(), record));
     }
 
-    fn stored(&self, key: &str, record: Record) {
+    fn stored(&self, key: &str, record: PresenceRecord) {
         let batch = Batch { bucket: bucket(key), entries: vec![(key.into(), record)] };
         self.table.another().put(&[batch]).expect("it works");
     }
 
-    fn audit(&self, repair: bool, wait: &mut dyn FnMut(u64)) -> Result<Audit, Fault> {
+    fn audit(&self, repair: bool, wait: &mut dyn FnMut(u64)) -> Result<Audit, DirectoryError> {
         let mut directory = self.table.clone();
         let (lease, memory) = (lease(), &self.memory);
         let sides =
-            Sides { lease: &lease, digests: &self.digests, memory, directory: &mut directory };
+            AuditSides { lease: &lease, digests: &self.digests, memory, directory: &mut directory };
         audit(AuditOrder { settle_ms: 300, repair, told_max: 2 }, sides, wait)
     }
 }
@@ -100,9 +103,10 @@ fn each_kind_is_told_with_its_history_and_repaired_on_request() {
     both.stored("demo#stale", record(1, false));
     both.stored("demo#extra", record(3, true));
     both.in_memory("demo#elsewhere", record(4, true));
-    let elsewhere = Record { node: NodeName::parse("b").expect("a name"), ..record(5, true) };
+    let elsewhere =
+        PresenceRecord { node: NodeName::parse("b").expect("a name"), ..record(5, true) };
     both.stored("demo#elsewhere", elsewhere);
-    both.stored("demo#another-boot", Record { boot: 6, ..record(6, true) });
+    both.stored("demo#another-boot", PresenceRecord { boot: 6, ..record(6, true) });
     both.stored("demo#away", record(7, false));
     let mut waited = 0;
     let audit = both.audit(false, &mut |ms| waited += ms).expect("it works");
@@ -146,6 +150,6 @@ fn one_that_flaps_and_is_never_written_is_one() {
 #[test]
 fn a_directory_that_fails_is_a_fault_and_no_agreement() {
     let both = Both::new();
-    both.table.fail(1, Fault::Slow, Done::Before);
-    assert_eq!(both.audit(false, &mut |_| {}), Err(Fault::Slow));
+    both.table.fail(1, DirectoryError::Slow, FailedCall::Before);
+    assert_eq!(both.audit(false, &mut |_| {}), Err(DirectoryError::Slow));
 }

@@ -1,7 +1,7 @@
 //! A state in one byte: protocols by their number, ends by their reason's.
 
 use model::close::CloseReason;
-use model::presence::State;
+use model::presence::OnlineState;
 
 const OFFLINE: u8 = 0x80;
 
@@ -18,10 +18,10 @@ pub(crate) struct Codes {
 
 impl Codes {
     /// The byte of a state.
-    pub(crate) fn encode(&mut self, state: State) -> u8 {
+    pub(crate) fn encode(&mut self, state: OnlineState) -> u8 {
         let protocol = match state {
-            State::Offline(reason) => return OFFLINE + reason as u8,
-            State::Online(protocol) => protocol,
+            OnlineState::Offline(reason) => return OFFLINE + reason as u8,
+            OnlineState::Online(protocol) => protocol,
         };
         if let Some(number) = self.protocols.iter().position(|&known| known == protocol) {
             return number as u8;
@@ -34,11 +34,11 @@ impl Codes {
     }
 
     /// The state of a byte that was made here.
-    pub(crate) fn decode(&self, code: u8) -> State {
+    pub(crate) fn decode(&self, code: u8) -> OnlineState {
         if !is_online(code) {
-            return State::Offline(CloseReason::ALL[usize::from(code - OFFLINE)]);
+            return OnlineState::Offline(CloseReason::ALL[usize::from(code - OFFLINE)]);
         }
-        State::Online(self.protocols.get(usize::from(code)).copied().unwrap_or("other"))
+        OnlineState::Online(self.protocols.get(usize::from(code)).copied().unwrap_or("other"))
     }
 }
 
@@ -54,8 +54,8 @@ mod tests {
     #[test]
     fn a_state_is_its_byte() {
         let mut codes = Codes::default();
-        let online = ["miop7", "mqtt5"].map(State::Online);
-        let offline = CloseReason::ALL.iter().map(|&reason| State::Offline(reason));
+        let online = ["miop7", "mqtt5"].map(OnlineState::Online);
+        let offline = CloseReason::ALL.iter().map(|&reason| OnlineState::Offline(reason));
         for state in online.into_iter().chain(offline) {
             let code = codes.encode(state);
             assert_eq!((codes.decode(code), is_online(code)), (state, state.is_online()));
@@ -67,9 +67,9 @@ mod tests {
         let mut codes = Codes::default();
         for n in 0..200 {
             let name: &'static str = Box::leak(format!("p{n}").into_boxed_str());
-            let code = codes.encode(State::Online(name));
+            let code = codes.encode(OnlineState::Online(name));
             let known = if n < 127 { name } else { "other" };
-            assert_eq!(codes.decode(code), State::Online(known));
+            assert_eq!(codes.decode(code), OnlineState::Online(known));
         }
     }
 }

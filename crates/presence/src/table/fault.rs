@@ -1,18 +1,18 @@
-//! Faults on order: what a connection to a [`Table`] does to the calls over it.
+//! Faults on order: what a connection to a [`MemoryDirectory`] does to the calls over it.
 //!
 //! For tests and simulation. Knows calls and not records. A paused directory does later what it
 //! was told meanwhile, as a stopped process does with what its socket holds; calls that were held
 //! back are done in the reverse of their order, as over several connections of a pool.
 
-use super::Table;
-use super::store::Store;
-use model::ports::directory::Fault;
+use super::MemoryDirectory;
+use super::store::TableStore;
+use model::ports::directory::DirectoryError;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// Whether a call that fails is done all the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Done {
+pub enum FailedCall {
     /// It failed before anything was done.
     Before,
     /// It was done, and the answer was lost.
@@ -36,11 +36,11 @@ pub struct Calls {
     pub buckets: u64,
 }
 
-type Held = Box<dyn FnOnce(&mut Store) + Send>;
+type Held = Box<dyn FnOnce(&mut TableStore) + Send>;
 
 /// A connection.
-pub struct Link {
-    failing: VecDeque<(Fault, Done)>,
+pub struct TableLink {
+    failing: VecDeque<(DirectoryError, FailedCall)>,
     pub refused: BTreeSet<u16>,
     paused: bool,
     holding: bool,
@@ -51,9 +51,9 @@ pub struct Link {
     pub calls: Calls,
 }
 
-impl Default for Link {
-    fn default() -> Link {
-        Link {
+impl Default for TableLink {
+    fn default() -> TableLink {
+        TableLink {
             failing: VecDeque::new(),
             refused: BTreeSet::new(),
             paused: false,
@@ -67,16 +67,16 @@ impl Default for Link {
     }
 }
 
-impl Link {
+impl TableLink {
     /// What happens to the next call, if anything does.
-    pub fn strike(&mut self) -> Option<(Fault, Done)> {
+    pub fn strike(&mut self) -> Option<(DirectoryError, FailedCall)> {
         if self.paused {
             self.took_ms += self.timeout_ms;
-            return Some((Fault::Slow, Done::Before));
+            return Some((DirectoryError::Slow, FailedCall::Before));
         }
         self.took_ms += self.delay_ms.min(self.timeout_ms);
         if self.delay_ms >= self.timeout_ms {
-            return Some((Fault::Slow, Done::After));
+            return Some((DirectoryError::Slow, FailedCall::After));
         }
         self.failing.pop_front()
     }
@@ -87,7 +87,7 @@ impl Link {
     }
 
     /// Keeps `work` for later if changes are.
-    pub fn holds(&mut self, work: impl FnOnce(&mut Store) + Send + 'static) -> bool {
+    pub fn holds(&mut self, work: impl FnOnce(&mut TableStore) + Send + 'static) -> bool {
         if self.holds_any() {
             self.took_ms += self.timeout_ms;
             self.held.push(Box::new(work));
@@ -96,19 +96,19 @@ impl Link {
     }
 
     /// Whether all these buckets answer.
-    pub fn reaches(&self, buckets: Range<u16>) -> Result<(), Fault> {
+    pub fn reaches(&self, buckets: Range<u16>) -> Result<(), DirectoryError> {
         if self.refused.range(buckets).next().is_some() { Err(moved()) } else { Ok(()) }
     }
 }
 
 /// What a bucket answers that is on its way to another place.
-pub fn moved() -> Fault {
-    Fault::Refused("TRYAGAIN the bucket moves".into())
+pub fn moved() -> DirectoryError {
+    DirectoryError::Refused("TRYAGAIN the bucket moves".into())
 }
 
-impl Table {
+impl MemoryDirectory {
     /// The next `calls` over this connection fail so.
-    pub fn fail(&self, calls: u32, fault: Fault, done: Done) {
+    pub fn fail(&self, calls: u32, fault: DirectoryError, done: FailedCall) {
         self.link().failing.extend((0..calls).map(|_| (fault.clone(), done)));
     }
 
@@ -139,7 +139,7 @@ impl Table {
         held.into_iter().for_each(|work| work(&mut self.store()));
     }
 
-    /// Whether changes are slow, and done when they are [delivered](Table::deliver).
+    /// Whether changes are slow, and done when they are [delivered](MemoryDirectory::deliver).
     pub fn hold_back(&self, holding: bool) {
         self.link().holding = holding;
     }
@@ -150,8 +150,8 @@ impl Table {
         held.into_iter().rev().for_each(|work| work(&mut self.store()));
     }
 
-    /// Every call takes so long; one that takes as long as the [limit](Table::timeout) is done and
-    /// its answer lost.
+    /// Every call takes so long; one that takes as long as the [limit](MemoryDirectory::timeout) is
+    /// done and its answer lost.
     pub fn slow(&self, ms: u64) {
         self.link().delay_ms = ms;
     }

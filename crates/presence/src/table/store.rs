@@ -1,27 +1,28 @@
-//! The records of a [`Table`](super::Table): buckets, leases, and which life of them it is.
+//! The records of a [`MemoryDirectory`](super::MemoryDirectory): buckets, leases, and which life of
+//! them it is.
 //!
 //! Knows no faults. A journal of what was there before each change is kept only when a test asks
 //! for it, and no longer back than it says.
 
 use crate::digests::sum;
-use model::ports::directory::{Batch, Entry, History, Lease, Put};
-use model::presence::{BUCKETS, Digest, NodeName, Record, Version, bucket};
+use model::ports::directory::{Batch, DirectoryEntry, History, Lease, Put};
+use model::presence::{BUCKETS, Digest, NodeName, PresenceRecord, PresenceVersion, bucket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Everything that is kept.
-pub struct Store {
+pub struct TableStore {
     now_ms: u64,
-    buckets: Vec<BTreeMap<Box<str>, Record>>,
+    buckets: Vec<BTreeMap<Box<str>, PresenceRecord>>,
     leases: BTreeMap<NodeName, (u64, u64)>,
     /// Which life of the records it is.
     life: u64,
-    journal: VecDeque<(u64, Box<str>, Option<Record>)>,
+    journal: VecDeque<(u64, Box<str>, Option<PresenceRecord>)>,
     journal_ms: u64,
 }
 
-impl Store {
-    pub fn new() -> Store {
-        Store {
+impl TableStore {
+    pub fn new() -> TableStore {
+        TableStore {
             now_ms: 0,
             buckets: vec![BTreeMap::new(); usize::from(BUCKETS)],
             leases: BTreeMap::new(),
@@ -35,7 +36,9 @@ impl Store {
         self.now_ms = self.now_ms.max(ms);
         let now_ms = self.now_ms;
         self.leases.retain(|_, (_, until_ms)| *until_ms > now_ms);
-        let old = |(at_ms, ..): &(u64, Box<str>, Option<Record>)| at_ms + self.journal_ms < now_ms;
+        let old = |(at_ms, ..): &(u64, Box<str>, Option<PresenceRecord>)| {
+            at_ms + self.journal_ms < now_ms
+        };
         while self.journal.front().is_some_and(old) {
             self.journal.pop_front();
         }
@@ -72,7 +75,7 @@ impl Store {
         answers
     }
 
-    fn put_one(&mut self, bucket: u16, key: &str, record: &Record) -> Put {
+    fn put_one(&mut self, bucket: u16, key: &str, record: &PresenceRecord) -> Put {
         if let Some(kept) = self.buckets[usize::from(bucket)].get(key) {
             if kept == record {
                 return Put::Taken;
@@ -87,7 +90,7 @@ impl Store {
         Put::Taken
     }
 
-    pub fn remove(&mut self, bucket: u16, keys: &[(Box<str>, Version)]) -> u64 {
+    pub fn remove(&mut self, bucket: u16, keys: &[(Box<str>, PresenceVersion)]) -> u64 {
         let mut removed = 0;
         for (key, version) in keys {
             let kept = self.buckets[usize::from(bucket)].get(key);
@@ -110,16 +113,16 @@ impl Store {
         digest
     }
 
-    pub fn bucket(&self, bucket: u16) -> Vec<Entry> {
+    pub fn bucket(&self, bucket: u16) -> Vec<DirectoryEntry> {
         let entries = self.buckets[usize::from(bucket)].iter();
         entries.map(|(key, record)| (key.clone(), record.clone())).collect()
     }
 
-    pub fn find(&self, key: &str) -> Option<&Record> {
+    pub fn find(&self, key: &str) -> Option<&PresenceRecord> {
         self.buckets[usize::from(bucket(key))].get(key)
     }
 
-    pub fn all(&self) -> Vec<Entry> {
+    pub fn all(&self) -> Vec<DirectoryEntry> {
         (0..BUCKETS).flat_map(|bucket| self.bucket(bucket)).collect()
     }
 
@@ -146,18 +149,23 @@ impl Store {
         self.life += 1;
     }
 
-    pub fn tamper(&mut self, key: &str, record: Option<Record>) {
+    pub fn tamper(&mut self, key: &str, record: Option<PresenceRecord>) {
         self.set(bucket(key), key, record);
     }
 
-    fn change(&mut self, bucket: u16, key: &str, record: Option<Record>) {
+    fn change(&mut self, bucket: u16, key: &str, record: Option<PresenceRecord>) {
         let before = self.set(bucket, key, record);
         if self.journal_ms > 0 {
             self.journal.push_back((self.now_ms, key.into(), before));
         }
     }
 
-    fn set(&mut self, bucket: u16, key: &str, record: Option<Record>) -> Option<Record> {
+    fn set(
+        &mut self,
+        bucket: u16,
+        key: &str,
+        record: Option<PresenceRecord>,
+    ) -> Option<PresenceRecord> {
         let records = &mut self.buckets[usize::from(bucket)];
         match record {
             Some(record) => records.insert(key.into(), record),

@@ -1,11 +1,11 @@
 //! Several nodes over one directory.
 
-use crate::world::{World, device, devices};
-use model::ports::directory::{Directory, Fault};
-use presence::{CopyistSettings, Done};
+use crate::harness::{PresenceHarness, device, devices};
+use model::ports::directory::{Directory, DirectoryError};
+use presence::{FailedCall, ReplicatorSettings};
 
 /// A background round of ten seconds instead of a minute, and a quick sweep.
-fn brisk(settings: &mut CopyistSettings) {
+fn brisk(settings: &mut ReplicatorSettings) {
     settings.background_s = 10;
     settings.sweep_s = 60;
 }
@@ -13,7 +13,7 @@ fn brisk(settings: &mut CopyistSettings) {
 #[test]
 fn late_offline_after_online_elsewhere() {
     // No round finds it before.
-    let mut world = World::with(&["a", "b"], 21, &|settings| settings.background_s = 600);
+    let mut world = PresenceHarness::with(&["a", "b"], 21, &|settings| settings.background_s = 600);
     let who = device(0);
     world.connect(0, &who);
     world.settle(1_000);
@@ -30,7 +30,7 @@ fn late_offline_after_online_elsewhere() {
 
 #[test]
 fn two_claims_to_one_device() {
-    let mut world = World::with(&["a", "b"], 22, &brisk);
+    let mut world = PresenceHarness::with(&["a", "b"], 22, &brisk);
     let all = devices(200);
     for who in &all {
         world.connect(0, who);
@@ -48,7 +48,7 @@ fn two_claims_to_one_device() {
 
 #[test]
 fn a_claim_of_the_dead_ends_no_connection() {
-    let mut world = World::with(&["a", "b"], 26, &brisk);
+    let mut world = PresenceHarness::with(&["a", "b"], 26, &brisk);
     let all = devices(50);
     all.iter().for_each(|who| world.connect(0, who));
     // Longer than a lease: who has none by now is dead.
@@ -56,7 +56,7 @@ fn a_claim_of_the_dead_ends_no_connection() {
     for who in &all {
         let mut record = world.record(who).expect("it is there");
         record.node = model::presence::NodeName::parse("ghost").expect("a name");
-        record.version = model::presence::Version(record.version.0 + (1_000 << 22));
+        record.version = model::presence::PresenceVersion(record.version.0 + (1_000 << 22));
         world.table.tamper(&who.key(), Some(record));
     }
     world.run(25_000);
@@ -68,10 +68,10 @@ fn a_claim_of_the_dead_ends_no_connection() {
 
 #[test]
 fn a_claim_that_waited_out_an_outage_does_not_beat_a_newer_one_elsewhere() {
-    let mut world = World::with(&["a", "b"], 23, &brisk);
+    let mut world = PresenceHarness::with(&["a", "b"], 23, &brisk);
     let all = devices(100);
     for node in &world.nodes {
-        node.link.fail(1_000_000, Fault::Unreachable("gone".into()), Done::Before);
+        node.link.fail(1_000_000, DirectoryError::Unreachable("gone".into()), FailedCall::Before);
     }
     all.iter().for_each(|who| world.connect(0, who));
     world.run(30_000);
@@ -90,7 +90,7 @@ fn a_claim_that_waited_out_an_outage_does_not_beat_a_newer_one_elsewhere() {
 
 #[test]
 fn a_node_whose_clock_is_behind_still_gets_whom_it_has() {
-    let mut world = World::with(&["a", "b"], 24, &brisk);
+    let mut world = PresenceHarness::with(&["a", "b"], 24, &brisk);
     world.nodes[1].ahead_ms = -3_600_000;
     let all = devices(100);
     all.iter().for_each(|who| world.connect(0, who));
@@ -111,7 +111,7 @@ fn a_node_whose_clock_is_behind_still_gets_whom_it_has() {
 
 #[test]
 fn node_killed_and_another_takes_over() {
-    let mut world = World::with(&["a", "b"], 25, &brisk);
+    let mut world = PresenceHarness::with(&["a", "b"], 25, &brisk);
     let all = devices(600);
     all.iter().for_each(|who| world.connect(0, who));
     world.settle(2_000);
@@ -142,7 +142,7 @@ fn node_killed_and_another_takes_over() {
 
 #[test]
 fn a_process_that_stood_still_for_minutes_comes_back_whole() {
-    let mut world = World::with(&["a", "b"], 28, &brisk);
+    let mut world = PresenceHarness::with(&["a", "b"], 28, &brisk);
     let all = devices(300);
     all.iter().for_each(|who| world.connect(1, who));
     world.settle(1_000);
@@ -160,7 +160,7 @@ fn a_process_that_stood_still_for_minutes_comes_back_whole() {
 
 #[test]
 fn a_farewell_ends_the_lease_at_once_and_no_other() {
-    let mut world = World::new(&["a", "b"], 26);
+    let mut world = PresenceHarness::new(&["a", "b"], 26);
     world.connect(0, &device(0));
     world.settle(1_000);
     let mut table = world.table.another();
@@ -176,8 +176,8 @@ fn a_farewell_ends_the_lease_at_once_and_no_other() {
 fn resync_storm() {
     const RATE: u32 = 500;
     let names = ["a", "b", "c", "d", "e", "f"];
-    let slow = |settings: &mut CopyistSettings| settings.resync_per_s = RATE;
-    let mut world = World::with(&names, 27, &slow);
+    let slow = |settings: &mut ReplicatorSettings| settings.resync_per_s = RATE;
+    let mut world = PresenceHarness::with(&names, 27, &slow);
     let all = devices(1_800);
     for (at, who) in all.iter().enumerate() {
         world.connect(at % names.len(), who);
@@ -185,12 +185,12 @@ fn resync_storm() {
     world.settle(2_000);
     // All come back at once from an outage in which everything was lost.
     for node in &world.nodes {
-        node.link.fail(1_000_000, Fault::Unreachable("gone".into()), Done::Before);
+        node.link.fail(1_000_000, DirectoryError::Unreachable("gone".into()), FailedCall::Before);
     }
     world.run(10_000);
     world.table.flush();
     world.nodes.iter().for_each(|node| node.link.heal());
-    let asked = |world: &World| -> Vec<u64> {
+    let asked = |world: &PresenceHarness| -> Vec<u64> {
         let calls = world.nodes.iter().map(|node| node.link.calls());
         calls.map(|calls| calls.digests + calls.buckets).collect()
     };

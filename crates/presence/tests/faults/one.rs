@@ -1,10 +1,10 @@
 //! One node, and a directory that fails it.
 
-use crate::world::{World, device, device_in, devices};
-use model::ports::directory::Fault;
-use model::ports::presence::{AuditOrder, Circuit};
+use crate::harness::{PresenceHarness, device, device_in, devices};
+use model::ports::directory::DirectoryError;
+use model::ports::presence_queries::{AuditOrder, Circuit};
 use model::presence::{Principal, bucket};
-use presence::Done;
+use presence::FailedCall;
 
 /// A renewal of the lease finds a loss, and all buckets are compared: with nothing else to do.
 const RESYNC_MS_MAX: u64 = 5_000 + 9_000;
@@ -12,8 +12,8 @@ const RESYNC_MS_MAX: u64 = 5_000 + 9_000;
 const RETURN_MS_MAX: u64 = 5_000 + RESYNC_MS_MAX;
 
 /// A node with so many devices, two thirds of them connected, and all written.
-fn settled(count: usize, seed: u64) -> (World, Vec<Principal>) {
-    let mut world = World::new(&["a"], seed);
+fn settled(count: usize, seed: u64) -> (PresenceHarness, Vec<Principal>) {
+    let mut world = PresenceHarness::new(&["a"], seed);
     let all = devices(count);
     for (at, who) in all.iter().enumerate() {
         world.connect(0, who);
@@ -28,7 +28,7 @@ fn settled(count: usize, seed: u64) -> (World, Vec<Principal>) {
 }
 
 /// So many come and go, spread over the time.
-fn flap(world: &mut World, all: &[Principal], count: u64, ms: u64) {
+fn flap(world: &mut PresenceHarness, all: &[Principal], count: u64, ms: u64) {
     for at in 0..count {
         let who = &all[world.prng.below(all.len() as u64) as usize];
         world.flap(0, who);
@@ -47,7 +47,7 @@ fn late_offline_after_online() {
     assert!(second > first);
     // The end of the first connection is told when the second one's beginning is written.
     world.run(1_000);
-    world.tell_late(0, who, model::presence::Version(first.0 + 1));
+    world.tell_late(0, who, model::presence::PresenceVersion(first.0 + 1));
     world.settle(1_000);
     assert_eq!(world.stored(who), Some(world.nodes[0].lease.clone()));
     assert_eq!(world.record(who).map(|record| record.version), Some(second));
@@ -77,7 +77,7 @@ fn reordering_over_pooled_connections() {
 #[test]
 fn time_out_then_duplicate() {
     let (mut world, all) = settled(100, 3);
-    world.nodes[0].link.fail(3, Fault::Slow, Done::After);
+    world.nodes[0].link.fail(3, DirectoryError::Slow, FailedCall::After);
     let calls = world.nodes[0].link.calls();
     all.iter().for_each(|who| world.flap(0, who));
     world.run(50);
@@ -212,7 +212,11 @@ fn memory_bound_while_the_directory_is_away_for_an_hour_of_flapping() {
     const DEVICES: usize = 500;
     let (mut world, all) = settled(DEVICES, 10);
     let before = world.nodes[0].link.calls();
-    world.nodes[0].link.fail(1_000_000, Fault::Unreachable("refused".into()), Done::Before);
+    world.nodes[0].link.fail(
+        1_000_000,
+        DirectoryError::Unreachable("refused".into()),
+        FailedCall::Before,
+    );
     // Ten percent of them a second, for an hour.
     for _ in 0..3_600 {
         flap(&mut world, &all, DEVICES as u64 / 10, 1_000);
@@ -239,8 +243,8 @@ fn a_lie_is_found_by_the_background_round() {
     let (lost, aged, risen) = (&all[1], &all[2], &all[3]);
     let record = world.record(aged).expect("it is there");
     world.table.tamper(&lost.key(), None);
-    let old = model::presence::Version(record.version.0 - (60_000 << 22));
-    let aged_record = model::presence::Record { version: old, online: false, ..record };
+    let old = model::presence::PresenceVersion(record.version.0 - (60_000 << 22));
+    let aged_record = model::presence::PresenceRecord { version: old, online: false, ..record };
     world.table.tamper(&aged.key(), Some(aged_record));
     let mut false_one = world.record(risen).expect("it is there");
     assert!(!false_one.online);

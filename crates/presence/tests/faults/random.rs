@@ -4,18 +4,18 @@
 //! and everything that can happen to a directory and to nodes. At the end all is well again, and
 //! whoever is connected is where the directory says.
 
-use crate::world::{World, devices};
+use crate::harness::{PresenceHarness, devices};
 use base::prng::Prng;
-use model::ports::directory::Fault;
+use model::ports::directory::DirectoryError;
 use model::presence::{BUCKETS, Principal, bucket};
-use presence::{CopyistSettings, Done};
+use presence::{FailedCall, ReplicatorSettings};
 use std::collections::BTreeSet;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const DEVICES: usize = 150;
 const STEPS: u32 = 600;
 
-fn brisk(settings: &mut CopyistSettings) {
+fn brisk(settings: &mut ReplicatorSettings) {
     settings.background_s = 15;
     settings.sweep_s = 120;
 }
@@ -31,22 +31,22 @@ impl Weather {
         self.prng.below(bound as u64) as usize
     }
 
-    fn fault(&mut self) -> Fault {
+    fn fault(&mut self) -> DirectoryError {
         match self.below(4) {
-            0 => Fault::Unreachable("reset".into()),
-            1 => Fault::Refused("LOADING".into()),
-            2 => Fault::Nonsense("half an answer".into()),
-            _ => Fault::Slow,
+            0 => DirectoryError::Unreachable("reset".into()),
+            1 => DirectoryError::Refused("LOADING".into()),
+            2 => DirectoryError::Nonsense("half an answer".into()),
+            _ => DirectoryError::Slow,
         }
     }
 
     /// Something happens to the directory or to a node.
-    fn strike(&mut self, world: &mut World, all: &[Principal]) {
+    fn strike(&mut self, world: &mut PresenceHarness, all: &[Principal]) {
         let node = self.below(world.nodes.len());
         let link = world.nodes[node].link.clone();
         match self.below(13) {
             0 => {
-                let done = if self.below(2) == 0 { Done::Before } else { Done::After };
+                let done = if self.below(2) == 0 { FailedCall::Before } else { FailedCall::After };
                 link.fail(1 + self.below(20) as u32, self.fault(), done);
             }
             1 => link.pause(true),
@@ -90,7 +90,7 @@ impl Weather {
 
 /// One world.
 fn run(seed: u64) {
-    let mut world = World::with(&NAMES, seed, &brisk);
+    let mut world = PresenceHarness::with(&NAMES, seed, &brisk);
     world.table.remember(5_000);
     let all = devices(DEVICES);
     let mut weather = Weather { prng: Prng::new(seed ^ 0xface), starts: 0 };

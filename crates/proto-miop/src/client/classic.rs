@@ -2,16 +2,16 @@
 //!
 //! Classic devices have no Report and no Pull: a Report is not taken, a Pull is nothing.
 
-use super::{Acks, Client, End, Out, Prove, State};
-use crate::codec::classic::{self, Frame, Opcode};
+use super::{Client, End, Out, Prove, PushAckMode, State};
+use crate::codec::classic::{self, ClassicFrame, ClassicOpcode};
 use crate::codec::record::ClassicRecord;
 use crate::codec::result::ResultCode;
-use crate::codec::{Fault, Version};
+use crate::codec::{FrameFault, Version};
 use crate::sign;
 use base::time::Now;
 use model::id::MessageId;
 use model::machine::Input;
-use model::pilot::{Action, Observation};
+use model::virtual_client::{Action, Observation};
 
 /// Heartbeat of a classic device that has no wish, seconds.
 const HEARTBEAT_S: u16 = 300;
@@ -40,7 +40,7 @@ impl Client {
             let authtype = sign::CLASSIC_AUTHTYPE;
             props.push_str(&format!("\nauthtype:{authtype}\nsign:{}", sign::hex(&sign)));
         }
-        classic::write_props(version, Opcode::Bind, props.as_bytes(), out.bytes());
+        classic::write_props(version, ClassicOpcode::Bind, props.as_bytes(), out.bytes());
     }
 
     pub(super) fn receive_classic(
@@ -53,7 +53,7 @@ impl Client {
         let bytes_max = input.limits.frame_bytes_max as usize;
         while let Some(seen) = Version::sniff(input.rest())? {
             if seen != version {
-                return Err(Fault::VersionChanged.into());
+                return Err(FrameFault::VersionChanged.into());
             }
             let Some((frame, length)) = classic::parse(version, input.rest(), bytes_max)? else {
                 break;
@@ -68,21 +68,26 @@ impl Client {
         &mut self,
         version: Version,
         now: Now,
-        frame: &Frame<'_>,
+        frame: &ClassicFrame<'_>,
         out: &mut Out,
     ) -> Result<(), End> {
         match frame.opcode {
-            Opcode::Pong => out.say(Observation::Pong),
-            Opcode::BindAck => self.take_bind_ack(now, frame, out)?,
-            Opcode::Msg => self.take_classic_msg(version, frame, out)?,
-            Opcode::UnbindAck => return Err(End::Unbound),
-            _ => return Err(Fault::OutOfOrder.into()),
+            ClassicOpcode::Pong => out.say(Observation::Pong),
+            ClassicOpcode::BindAck => self.take_bind_ack(now, frame, out)?,
+            ClassicOpcode::Msg => self.take_classic_msg(version, frame, out)?,
+            ClassicOpcode::UnbindAck => return Err(End::Unbound),
+            _ => return Err(FrameFault::OutOfOrder.into()),
         }
         Ok(())
     }
 
-    fn take_bind_ack(&mut self, now: Now, frame: &Frame<'_>, out: &mut Out) -> Result<(), Fault> {
-        let code = frame.props.number("r")?.ok_or(Fault::MissingProperty)?;
+    fn take_bind_ack(
+        &mut self,
+        now: Now,
+        frame: &ClassicFrame<'_>,
+        out: &mut Out,
+    ) -> Result<(), FrameFault> {
+        let code = frame.props.number("r")?.ok_or(FrameFault::MissingProperty)?;
         if code == 0 {
             let heartbeat_s = self.classic_heartbeat_s();
             self.bound(now, heartbeat_s, out);
@@ -100,9 +105,9 @@ impl Client {
     fn take_classic_msg(
         &mut self,
         version: Version,
-        frame: &Frame<'_>,
+        frame: &ClassicFrame<'_>,
         out: &mut Out,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), FrameFault> {
         let mut rest = frame.data;
         while !rest.is_empty() {
             let record = ClassicRecord::read(&mut rest)?;
@@ -110,10 +115,10 @@ impl Client {
             let id = MessageId(record.id);
             out.say(Observation::Message { id, body: record.body.into(), again });
         }
-        if self.profile.acks != Acks::Never {
-            let ack = frame.props.number("ack")?.ok_or(Fault::MissingProperty)?;
+        if self.profile.acks != PushAckMode::Never {
+            let ack = frame.props.number("ack")?.ok_or(FrameFault::MissingProperty)?;
             let props = format!("ack:{ack}");
-            classic::write_props(version, Opcode::MsgAck, props.as_bytes(), out.bytes());
+            classic::write_props(version, ClassicOpcode::MsgAck, props.as_bytes(), out.bytes());
         }
         Ok(())
     }
@@ -121,10 +126,10 @@ impl Client {
     pub(super) fn act_classic(&mut self, version: Version, action: Action, out: &mut Out) {
         debug_assert_eq!(self.state, State::Bound);
         match action {
-            Action::Ping => classic::write_header(version, Opcode::Ping, out.bytes()),
+            Action::Ping => classic::write_header(version, ClassicOpcode::Ping, out.bytes()),
             Action::Unbind => {
                 let props = format!("u:{}", self.u());
-                classic::write_props(version, Opcode::Unbind, props.as_bytes(), out.bytes());
+                classic::write_props(version, ClassicOpcode::Unbind, props.as_bytes(), out.bytes());
             }
             Action::Report(_) => {
                 self.report_seq += 1;

@@ -1,19 +1,19 @@
 //! A device of version 7 (MIOP 5 and 6).
 //!
 //! Acknowledgements of one turn travel in one frame. A cumulative one covers whatever the server
-//! has sent by then, so `Acks::Each` is the exact kind and the default.
+//! has sent by then, so `PushAckMode::Each` is the exact kind and the default.
 
-use super::{Acks, Client, End, Out, Prove, Session, State};
+use super::{Client, End, Out, Prove, PushAckMode, Session, State};
 use crate::codec::frame::{self, Frame, Opcode, flag};
 use crate::codec::property::{Props, cap};
-use crate::codec::record::Record;
+use crate::codec::record::PushRecord;
 use crate::codec::result::ResultCode;
-use crate::codec::{Fault, Version};
+use crate::codec::{FrameFault, Version};
 use crate::sign::{self, Claim};
 use base::time::Now;
 use model::id::MessageId;
 use model::machine::Input;
-use model::pilot::{Action, Observation};
+use model::virtual_client::{Action, Observation};
 
 impl Client {
     pub(super) fn bind_newest(&self, out: &mut Out) {
@@ -22,7 +22,7 @@ impl Client {
         let nonce = self.nonce();
         let caps = self.caps();
         let wish = profile.heartbeat;
-        let cumulative = matches!(profile.acks, Acks::UpTo | Acks::OnPing);
+        let cumulative = matches!(profile.acks, PushAckMode::UpTo | PushAckMode::OnPing);
         let mut props = Props {
             device_id: Some(device.as_bytes()),
             product_key: Some(profile.product.as_str().as_bytes()),
@@ -83,7 +83,7 @@ impl Client {
         let mut taken = Ok(());
         while let Some(version) = Version::sniff(input.rest())? {
             if version != Version::V7 {
-                return Err(Fault::VersionChanged.into());
+                return Err(FrameFault::VersionChanged.into());
             }
             let Some((frame, length)) = frame::parse(input.rest(), bytes_max)? else { break };
             input.take(length);
@@ -105,13 +105,13 @@ impl Client {
         frame: &Frame<'_>,
         ids: &mut Vec<u64>,
         out: &mut Out,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), FrameFault> {
         let mut rest = frame.payload;
         if rest.is_empty() {
-            return Err(Fault::EmptyBlock);
+            return Err(FrameFault::EmptyBlock);
         }
         while !rest.is_empty() {
-            let record = Record::read(&mut rest)?;
+            let record = PushRecord::read(&mut rest)?;
             let again = self.seen(record.id) || frame.flags & flag::DUP != 0;
             let id = MessageId(record.id);
             out.say(Observation::Message { id, body: record.body.into(), again });
@@ -124,11 +124,11 @@ impl Client {
         let Some(highest) = ids.iter().max() else { return };
         let mut ack = Frame::new(Opcode::MsgAck, Props::default());
         match self.profile.acks {
-            Acks::Never | Acks::OnPing => return,
-            Acks::UpTo => ack.props.last_msg_id = Some(*highest),
-            Acks::Each => {}
+            PushAckMode::Never | PushAckMode::OnPing => return,
+            PushAckMode::UpTo => ack.props.last_msg_id = Some(*highest),
+            PushAckMode::Each => {}
         }
-        let single = if self.profile.acks == Acks::Each { ids } else { &[] };
+        let single = if self.profile.acks == PushAckMode::Each { ids } else { &[] };
         let payload = |out: &mut Vec<u8>| {
             single.iter().for_each(|id| out.extend_from_slice(&id.to_be_bytes()));
         };
@@ -136,10 +136,10 @@ impl Client {
     }
 
     /// Signs both nonces.
-    fn answer(&self, frame: &Frame<'_>, out: &mut Out) -> Result<(), Fault> {
-        let server_nonce = frame.props.server_nonce.ok_or(Fault::MissingProperty)?;
+    fn answer(&self, frame: &Frame<'_>, out: &mut Out) -> Result<(), FrameFault> {
+        let server_nonce = frame.props.server_nonce.ok_or(FrameFault::MissingProperty)?;
         let (State::Asking, Prove::Secret { bytes, .. }) = (self.state, &self.profile.prove) else {
-            return Err(Fault::OutOfOrder);
+            return Err(FrameFault::OutOfOrder);
         };
         let bind = self.signed(&self.profile.device(self.number), &self.nonce());
         let mac = sign::mac(bytes, &sign::challenged(&bind, &server_nonce));
@@ -156,7 +156,7 @@ impl Client {
             Opcode::BindAck => self.take_answer(now, props, out)?,
             Opcode::UnbindAck => return Err(End::Unbound),
             Opcode::ReportAck => {
-                let seq = props.report_seq.ok_or(Fault::MissingProperty)?;
+                let seq = props.report_seq.ok_or(FrameFault::MissingProperty)?;
                 out.say(Observation::Taken { seq });
             }
             Opcode::Error => match props.report_seq {
@@ -175,13 +175,18 @@ impl Client {
                 out.say(Observation::Pulled { remaining });
             }
             Opcode::Unknown(_) => {}
-            _ => return Err(Fault::OutOfOrder.into()),
+            _ => return Err(FrameFault::OutOfOrder.into()),
         }
         Ok(())
     }
 
-    fn take_answer(&mut self, now: Now, props: &Props<'_>, out: &mut Out) -> Result<(), Fault> {
-        let code = props.result.ok_or(Fault::MissingProperty)?;
+    fn take_answer(
+        &mut self,
+        now: Now,
+        props: &Props<'_>,
+        out: &mut Out,
+    ) -> Result<(), FrameFault> {
+        let code = props.result.ok_or(FrameFault::MissingProperty)?;
         let resumed = code == ResultCode::Resumed.number();
         if code != ResultCode::Ok.number() && !resumed {
             self.ended(u32::from(code), props.retry_after_ms.unwrap_or(0), out);
@@ -192,7 +197,7 @@ impl Client {
         {
             self.session = Some(Box::new(Session { token, epoch }));
         }
-        let heartbeat_s = props.heartbeat.ok_or(Fault::MissingProperty)?;
+        let heartbeat_s = props.heartbeat.ok_or(FrameFault::MissingProperty)?;
         self.bound(now, heartbeat_s, out);
         let offline_count = props.offline_count.unwrap_or(0);
         out.say(Observation::Bound { resumed, heartbeat_s, offline_count });
@@ -202,7 +207,7 @@ impl Client {
     pub(super) fn act_newest(&mut self, action: Action, out: &mut Out) {
         let mut frame = Frame::new(Opcode::Ping, Props::default());
         match action {
-            Action::Ping if self.profile.acks == Acks::OnPing && self.last_id != 0 => {
+            Action::Ping if self.profile.acks == PushAckMode::OnPing && self.last_id != 0 => {
                 frame.props.last_msg_id = Some(self.last_id);
             }
             Action::Ping => {}
@@ -216,7 +221,7 @@ impl Client {
                 frame.opcode = Opcode::Pull;
                 frame.props.count = Some(count.max(1));
                 // A place in the queue, which only a client that acknowledges in order has.
-                let in_order = matches!(self.profile.acks, Acks::UpTo | Acks::OnPing);
+                let in_order = matches!(self.profile.acks, PushAckMode::UpTo | PushAckMode::OnPing);
                 frame.props.last_msg_id = (in_order && self.last_id != 0).then_some(self.last_id);
             }
             Action::Unbind => frame.opcode = Opcode::Unbind,

@@ -16,7 +16,7 @@ pub struct Profile {
     /// Their product.
     pub product: ProductKey,
     /// Their names.
-    pub name: Name,
+    pub name: DeviceNames,
     /// What they bring to prove them.
     pub prove: Prove,
     /// Heartbeat they wish; classic versions say `want_s` only.
@@ -24,12 +24,12 @@ pub struct Profile {
     /// Unacknowledged pushes they can hold; zero: no wish. Version 7.
     pub inflight_max: u16,
     /// How they acknowledge.
-    pub acks: Acks,
+    pub acks: PushAckMode,
     /// They fetch stored pushes themselves. Version 7.
     pub pulls: bool,
     /// They go on with their session when they come back. Version 7.
     pub resumes: bool,
-    /// They ask to be woken for heartbeats; else the pilot says when.
+    /// They ask to be woken for heartbeats; else the virtual client says when.
     pub beats: bool,
     /// Tags they set; none leave them as they are. Version 7.
     pub tags: Vec<Tag>,
@@ -39,7 +39,7 @@ pub struct Profile {
 
 /// Names of devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Name {
+pub enum DeviceNames {
     /// This one.
     Exactly(DeviceId),
     /// This, a hyphen, and the device's number.
@@ -66,7 +66,7 @@ pub enum Prove {
 
 /// How a device acknowledges pushes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Acks {
+pub enum PushAckMode {
     /// Not at all: it is sent everything again.
     Never,
     /// Each by its id, in one frame for all that came at once.
@@ -83,11 +83,11 @@ impl Profile {
         Profile {
             version,
             product,
-            name: Name::Numbered(prefix.to_owned()),
+            name: DeviceNames::Numbered(prefix.to_owned()),
             prove: Prove::Nothing,
             heartbeat: HeartbeatWish::default(),
             inflight_max: 0,
-            acks: Acks::Each,
+            acks: PushAckMode::Each,
             pulls: false,
             resumes: false,
             beats: false,
@@ -99,8 +99,8 @@ impl Profile {
     /// The id of device `number`.
     pub fn device(&self, number: u32) -> String {
         match &self.name {
-            Name::Exactly(id) => id.as_str().to_owned(),
-            Name::Numbered(prefix) => format!("{prefix}-{number}"),
+            DeviceNames::Exactly(id) => id.as_str().to_owned(),
+            DeviceNames::Numbered(prefix) => format!("{prefix}-{number}"),
         }
     }
 

@@ -47,7 +47,7 @@ fn what_a_server_must_not_send_ends_the_connection() {
             limits.frame_bytes_max = limit.parse().expect("a number");
         }
         let seen = hear_under(&limits, &mut client(version), &bytes, &mut out);
-        let fault = Fault::ALL.iter().find(|f| f.name() == fault).expect("a fault's name");
+        let fault = FrameFault::ALL.iter().find(|f| f.name() == fault).expect("a fault's name");
         assert_eq!(seen, Err(fault.close_reason()), "{}", vector.name);
         tried += 1;
     }

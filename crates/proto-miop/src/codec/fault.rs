@@ -11,25 +11,25 @@ macro_rules! faults {
     ($($variant:ident $name:literal $reason:ident $code:ident $meaning:literal;)+) => {
         /// Why bytes were not taken.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        pub enum Fault { $(#[doc = $meaning] $variant,)+ }
+        pub enum FrameFault { $(#[doc = $meaning] $variant,)+ }
 
-        impl Fault {
+        impl FrameFault {
             /// All faults.
-            pub const ALL: &'static [Fault] = &[$(Fault::$variant,)+];
+            pub const ALL: &'static [FrameFault] = &[$(FrameFault::$variant,)+];
 
             /// The name in vectors and in the `reason` of an ERROR.
             pub const fn name(self) -> &'static str {
-                match self { $(Fault::$variant => $name,)+ }
+                match self { $(FrameFault::$variant => $name,)+ }
             }
 
             /// How the connection ends.
             pub const fn close_reason(self) -> CloseReason {
-                match self { $(Fault::$variant => CloseReason::$reason,)+ }
+                match self { $(FrameFault::$variant => CloseReason::$reason,)+ }
             }
 
             /// What a version 7 peer is told.
             pub const fn result(self) -> ResultCode {
-                match self { $(Fault::$variant => ResultCode::$code,)+ }
+                match self { $(FrameFault::$variant => ResultCode::$code,)+ }
             }
         }
     };

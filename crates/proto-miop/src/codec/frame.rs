@@ -8,7 +8,7 @@
 //! The length does not depend on the opcode, so an unknown one can be skipped.
 
 use super::property::Props;
-use super::{Fault, PROPERTIES_BYTES_MAX, varint};
+use super::{FrameFault, PROPERTIES_BYTES_MAX, varint};
 
 /// Flags of the third byte (MIOP 5.1).
 pub mod flag {
@@ -139,15 +139,15 @@ fn write_props(props: &Props<'_>, out: &mut Vec<u8>) {
 
 /// The frame at the front of `bytes` and its length; `None` when more bytes are needed. Its
 /// version must have been sniffed. A frame above `bytes_max` is a fault as soon as that shows.
-pub fn parse(bytes: &[u8], bytes_max: usize) -> Result<Option<(Frame<'_>, usize)>, Fault> {
+pub fn parse(bytes: &[u8], bytes_max: usize) -> Result<Option<(Frame<'_>, usize)>, FrameFault> {
     let Some(&[_, _, flags, opcode]) = bytes.first_chunk() else { return Ok(None) };
     let opcode = Opcode::of(opcode);
     if flags & flag::MUST_UNDERSTAND != 0 {
-        return Err(Fault::MustUnderstand);
+        return Err(FrameFault::MustUnderstand);
     }
     let lone_seq = flags & (flag::SEQ | flag::BODY) == flag::SEQ;
     if flags & (flag::COMPRESSED | flag::MORE) != 0 || lone_seq {
-        return Err(Fault::BadFlags);
+        return Err(FrameFault::BadFlags);
     }
     let kept = flags & (flag::ACK_REQ | flag::DUP);
     let mut frame = Frame { opcode, flags: kept, seq: None, props: Props::default(), payload: &[] };
@@ -157,20 +157,20 @@ pub fn parse(bytes: &[u8], bytes_max: usize) -> Result<Option<(Frame<'_>, usize)
     let Some(&length) = bytes[4..].first_chunk() else { return Ok(None) };
     let end = 8usize.saturating_add(u32::from_be_bytes(length) as usize);
     if end > bytes_max {
-        return Err(Fault::TooLarge);
+        return Err(FrameFault::TooLarge);
     }
     let Some(mut body) = bytes.get(8..end) else { return Ok(None) };
     if matches!(opcode, Opcode::Unknown(_)) {
         return Ok(Some((frame, end)));
     }
     if flags & flag::SEQ != 0 {
-        let (seq, rest) = body.split_first_chunk().ok_or(Fault::BadLength)?;
+        let (seq, rest) = body.split_first_chunk().ok_or(FrameFault::BadLength)?;
         frame.seq = Some(u32::from_be_bytes(*seq));
         body = rest;
     }
     let props = varint::read_block(&mut body)?;
     if props.len() > PROPERTIES_BYTES_MAX {
-        return Err(Fault::TooLarge);
+        return Err(FrameFault::TooLarge);
     }
     frame.props = Props::read(props)?;
     frame.payload = body;

@@ -4,7 +4,7 @@
 //! is skipped, one from 128 on is a fault, and a known key stands at most once, `addr` and `tag`
 //! excepted.
 
-use super::{ADDRESS_BYTES_MAX, ADDRESSES_MAX, Fault, varint};
+use super::{ADDRESS_BYTES_MAX, ADDRESSES_MAX, FrameFault, varint};
 
 /// Longest value, bytes (MIOP 8).
 pub const VALUE_BYTES_MAX: usize = 512;
@@ -104,12 +104,12 @@ macro_rules! properties {
             /// Keys and names, in the order in which they are written.
             pub const KEYS: &'static [(u8, &'static str)] = &[$(($key, stringify!($name)),)+];
 
-            fn set(&mut self, key: u8, value: &'a [u8]) -> Result<(), Fault> {
+            fn set(&mut self, key: u8, value: &'a [u8]) -> Result<(), FrameFault> {
                 match key {
                     $($key => set(&mut self.$name, value),)+
                     ADDR => self.add_addr(value),
                     TAG => self.add_tag(value),
-                    128.. => Err(Fault::CriticalProperty),
+                    128.. => Err(FrameFault::CriticalProperty),
                     _ => Ok(()),
                 }
             }
@@ -160,13 +160,13 @@ properties! {
 
 impl<'a> Props<'a> {
     /// Reads a whole property block.
-    pub fn read(mut block: &'a [u8]) -> Result<Props<'a>, Fault> {
+    pub fn read(mut block: &'a [u8]) -> Result<Props<'a>, FrameFault> {
         let mut props = Props::default();
         while let Some((&key, rest)) = block.split_first() {
             block = rest;
             let value = varint::read_block(&mut block)?;
             if value.len() > VALUE_BYTES_MAX {
-                return Err(Fault::BadProperty);
+                return Err(FrameFault::BadProperty);
             }
             props.set(key, value)?;
         }
@@ -185,28 +185,28 @@ impl<'a> Props<'a> {
         *self == Props::default()
     }
 
-    fn add_addr(&mut self, value: &'a [u8]) -> Result<(), Fault> {
+    fn add_addr(&mut self, value: &'a [u8]) -> Result<(), FrameFault> {
         if self.addrs.len() == ADDRESSES_MAX || !(1..=ADDRESS_BYTES_MAX).contains(&value.len()) {
-            return Err(Fault::BadProperty);
+            return Err(FrameFault::BadProperty);
         }
-        self.addrs.push(std::str::from_utf8(value).map_err(|_| Fault::BadProperty)?);
+        self.addrs.push(std::str::from_utf8(value).map_err(|_| FrameFault::BadProperty)?);
         Ok(())
     }
 
-    fn add_tag(&mut self, value: &'a [u8]) -> Result<(), Fault> {
+    fn add_tag(&mut self, value: &'a [u8]) -> Result<(), FrameFault> {
         if self.tags.len() == TAGS_MAX {
-            return Err(Fault::TooLarge);
+            return Err(FrameFault::TooLarge);
         }
         self.tags.push(value);
         Ok(())
     }
 }
 
-fn set<'a, T: Value<'a>>(slot: &mut Option<T>, value: &'a [u8]) -> Result<(), Fault> {
+fn set<'a, T: Value<'a>>(slot: &mut Option<T>, value: &'a [u8]) -> Result<(), FrameFault> {
     if slot.is_some() {
-        return Err(Fault::BadProperty);
+        return Err(FrameFault::BadProperty);
     }
-    *slot = Some(T::read(value).ok_or(Fault::BadProperty)?);
+    *slot = Some(T::read(value).ok_or(FrameFault::BadProperty)?);
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! version 7  | u64 id | u32 app_id | u8 rflags | u32 expire_at | varint, collapse | varint, body |
 //! ```
 
-use super::{Fault, varint};
+use super::{FrameFault, varint};
 
 /// One push in a classic Msg.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,13 +34,13 @@ impl<'a> ClassicRecord<'a> {
     }
 
     /// Takes one off the front of a data block.
-    pub fn read(bytes: &mut &'a [u8]) -> Result<Self, Fault> {
+    pub fn read(bytes: &mut &'a [u8]) -> Result<Self, FrameFault> {
         let id = u64::from_be_bytes(fixed(bytes)?);
         let app_id = u32::from_be_bytes(fixed(bytes)?);
         let length = u32::from_be_bytes(fixed(bytes)?) as usize;
-        let (body, rest) = bytes.split_at_checked(length).ok_or(Fault::BadRecord)?;
+        let (body, rest) = bytes.split_at_checked(length).ok_or(FrameFault::BadRecord)?;
         if body.is_empty() {
-            return Err(Fault::BadRecord);
+            return Err(FrameFault::BadRecord);
         }
         *bytes = rest;
         Ok(ClassicRecord { id, app_id, body })
@@ -49,12 +49,12 @@ impl<'a> ClassicRecord<'a> {
 
 /// One push in a version 7 MSG.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Record<'a> {
+pub struct PushRecord<'a> {
     /// The push's id.
     pub id: u64,
     /// The product's number.
     pub app_id: u32,
-    /// [`Record::SILENT`] and [`Record::HIGH`]; other bits are written as zero and ignored.
+    /// [`PushRecord::SILENT`] and [`PushRecord::HIGH`]; other bits are written as zero and ignored.
     pub flags: u8,
     /// Unix second after which it means nothing; 0: now or never.
     pub expire_at: u32,
@@ -64,7 +64,7 @@ pub struct Record<'a> {
     pub body: &'a [u8],
 }
 
-impl<'a> Record<'a> {
+impl<'a> PushRecord<'a> {
     /// The application on the device should show nothing.
     pub const SILENT: u8 = 0x02;
     /// It was sent before normal pushes that may have lower ids.
@@ -85,22 +85,22 @@ impl<'a> Record<'a> {
     }
 
     /// Takes one off the front of a payload.
-    pub fn read(bytes: &mut &'a [u8]) -> Result<Self, Fault> {
+    pub fn read(bytes: &mut &'a [u8]) -> Result<Self, FrameFault> {
         let id = u64::from_be_bytes(fixed(bytes)?);
         let app_id = u32::from_be_bytes(fixed(bytes)?);
         let [flags] = fixed(bytes)?;
         let expire_at = u32::from_be_bytes(fixed(bytes)?);
-        let collapse = varint::read_block(bytes).map_err(|_| Fault::BadRecord)?;
-        let body = varint::read_block(bytes).map_err(|_| Fault::BadRecord)?;
-        if flags & Record::COMPRESSED != 0 {
-            return Err(Fault::BadRecord);
+        let collapse = varint::read_block(bytes).map_err(|_| FrameFault::BadRecord)?;
+        let body = varint::read_block(bytes).map_err(|_| FrameFault::BadRecord)?;
+        if flags & PushRecord::COMPRESSED != 0 {
+            return Err(FrameFault::BadRecord);
         }
-        Ok(Record { id, app_id, flags, expire_at, collapse, body })
+        Ok(PushRecord { id, app_id, flags, expire_at, collapse, body })
     }
 }
 
-fn fixed<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Fault> {
-    let (front, rest) = bytes.split_first_chunk().ok_or(Fault::BadRecord)?;
+fn fixed<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], FrameFault> {
+    let (front, rest) = bytes.split_first_chunk().ok_or(FrameFault::BadRecord)?;
     *bytes = rest;
     Ok(*front)
 }

@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, Opcode, flag};
 use super::property::Props;
-use super::record::{ClassicRecord, Record};
+use super::record::{ClassicRecord, PushRecord};
 use super::result::ResultCode;
 use super::*;
 use base::prng::Prng;
@@ -32,7 +32,7 @@ fn newest_name(opcode: Opcode) -> String {
 }
 
 /// The name and length of the frame at the front.
-fn front(bytes: &[u8], bytes_max: usize) -> Result<Option<(String, usize)>, Fault> {
+fn front(bytes: &[u8], bytes_max: usize) -> Result<Option<(String, usize)>, FrameFault> {
     Ok(match Version::sniff(bytes)? {
         None => None,
         Some(Version::V7) => {
@@ -130,12 +130,12 @@ fn every_classic_frame_survives() {
     for version in [Version::V5, Version::V6] {
         let mut bytes = Vec::new();
         let record = ClassicRecord { id: u64::MAX, app_id: 3, body: b"body" };
-        classic::write_header(version, classic::Opcode::Ping, &mut bytes);
-        classic::write_header(version, classic::Opcode::Pong, &mut bytes);
-        classic::write_props(version, classic::Opcode::Bind, b"u:a@1\nt:5", &mut bytes);
+        classic::write_header(version, classic::ClassicOpcode::Ping, &mut bytes);
+        classic::write_header(version, classic::ClassicOpcode::Pong, &mut bytes);
+        classic::write_props(version, classic::ClassicOpcode::Bind, b"u:a@1\nt:5", &mut bytes);
         classic::write_msg(version, &record, &mut bytes);
-        classic::write_props(version, classic::Opcode::MsgAck, b"ack:1", &mut bytes);
-        classic::write_props(version, classic::Opcode::Unbind, b"u:a@1", &mut bytes);
+        classic::write_props(version, classic::ClassicOpcode::MsgAck, b"ack:1", &mut bytes);
+        classic::write_props(version, classic::ClassicOpcode::Unbind, b"u:a@1", &mut bytes);
         let addrs = vec!["10.0.0.1:80".to_owned(); 6];
         classic::write_bind_ack(version, Some("1"), 33, &addrs, &mut bytes);
         classic::write_unbind_ack(version, 1, &mut bytes);
@@ -143,12 +143,12 @@ fn every_classic_frame_survives() {
         while let Some((frame, length)) = classic::parse(version, rest, 1 << 20).expect("ours") {
             seen.push(frame.opcode as u16);
             match frame.opcode {
-                classic::Opcode::Msg => {
+                classic::ClassicOpcode::Msg => {
                     let mut data = frame.data;
                     assert_eq!(ClassicRecord::read(&mut data), Ok(record));
                     assert_eq!(frame.props.value("ack"), Some("18446744073709551615"));
                 }
-                classic::Opcode::BindAck => {
+                classic::ClassicOpcode::BindAck => {
                     assert_eq!(frame.props.number("r"), Ok(Some(33)));
                     assert_eq!(frame.props.addrs().len(), ADDRESSES_MAX);
                 }
@@ -163,19 +163,19 @@ fn every_classic_frame_survives() {
 
 #[test]
 fn records_survive_and_cut_ones_are_faults() {
-    let record = Record {
+    let record = PushRecord {
         id: 1 << 60,
         app_id: 9,
-        flags: Record::SILENT | Record::HIGH,
+        flags: PushRecord::SILENT | PushRecord::HIGH,
         expire_at: 1_700_000_000,
         collapse: b"key",
         body: b"",
     };
     let mut bytes = Vec::new();
     record.write(&mut bytes);
-    assert_eq!(Record::read(&mut bytes.as_slice()), Ok(record));
+    assert_eq!(PushRecord::read(&mut bytes.as_slice()), Ok(record));
     for cut in 0..bytes.len() {
-        assert_eq!(Record::read(&mut &bytes[..cut]), Err(Fault::BadRecord), "{cut}");
+        assert_eq!(PushRecord::read(&mut &bytes[..cut]), Err(FrameFault::BadRecord), "{cut}");
     }
 }
 
@@ -220,7 +220,7 @@ fn an_announced_length_allocates_nothing() {
     let mut payload = 0xffff_ffffu32.to_be_bytes().to_vec();
     payload.splice(0..0, *b"\x00\x06\x00\x03\x00\x05ack:1");
     let parsed = classic::parse(Version::V6, &payload, usize::MAX);
-    assert_eq!(parsed, Err(Fault::TooLarge));
+    assert_eq!(parsed, Err(FrameFault::TooLarge));
 }
 
 /// The fenced blocks of the document that are dumps, with the line that names each.
@@ -299,7 +299,7 @@ fn the_tables_of_the_document_are_the_code() {
     for (code, meaning) in ResultCode::ALL {
         rows.push(format!("| {} | {meaning} |", code.number()));
     }
-    for fault in Fault::ALL {
+    for fault in FrameFault::ALL {
         let (reason, code) = (fault.close_reason().name(), fault.result().number());
         rows.push(format!("| {} | {reason} | {code} |", fault.name()));
     }
@@ -339,13 +339,13 @@ fn limits_of_version_7_are_where_they_are_said_to_be() {
     };
     for (props, fault) in [
         (property(OTHER, property::VALUE_BYTES_MAX), None),
-        (property(OTHER, property::VALUE_BYTES_MAX + 1), Some(Fault::BadProperty)),
+        (property(OTHER, property::VALUE_BYTES_MAX + 1), Some(FrameFault::BadProperty)),
         (many(property::TAG, 3, property::TAGS_MAX), None),
-        (many(property::TAG, 3, property::TAGS_MAX + 1), Some(Fault::TooLarge)),
+        (many(property::TAG, 3, property::TAGS_MAX + 1), Some(FrameFault::TooLarge)),
         (many(property::ADDR, ADDRESS_BYTES_MAX, ADDRESSES_MAX), None),
-        (many(property::ADDR, 1, ADDRESSES_MAX + 1), Some(Fault::BadProperty)),
-        (property(property::ADDR, ADDRESS_BYTES_MAX + 1), Some(Fault::BadProperty)),
-        (property(property::ADDR, 0), Some(Fault::BadProperty)),
+        (many(property::ADDR, 1, ADDRESSES_MAX + 1), Some(FrameFault::BadProperty)),
+        (property(property::ADDR, ADDRESS_BYTES_MAX + 1), Some(FrameFault::BadProperty)),
+        (property(property::ADDR, 0), Some(FrameFault::BadProperty)),
         (filled(PROPERTIES_BYTES_MAX - 512 + 100), None),
     ] {
         let frame = newest(&props);
@@ -357,14 +357,14 @@ fn limits_of_version_7_are_where_they_are_said_to_be() {
             props.len(),
             props[0]
         );
-        assert_eq!(frame::parse(&frame, frame.len() - 1).err(), Some(Fault::TooLarge));
+        assert_eq!(frame::parse(&frame, frame.len() - 1).err(), Some(FrameFault::TooLarge));
     }
     for (bytes, fits) in [(PROPERTIES_BYTES_MAX, true), (PROPERTIES_BYTES_MAX + 1, false)] {
         let props = [many(OTHER, 500, 16), property(OTHER, bytes - 16 * 503 - 3)].concat();
         assert_eq!(props.len(), bytes);
         let frame = newest(&props);
         let fault = frame::parse(&frame, usize::MAX).err();
-        assert_eq!(fault, (!fits).then_some(Fault::TooLarge), "{bytes}");
+        assert_eq!(fault, (!fits).then_some(FrameFault::TooLarge), "{bytes}");
     }
 }
 
@@ -379,21 +379,21 @@ fn limits_of_the_classic_versions_are_where_they_are_said_to_be() {
         frame
     };
     for (bytes, fault) in
-        [(PROPERTIES_BYTES_MAX, None), (PROPERTIES_BYTES_MAX + 1, Some(Fault::TooLarge))]
+        [(PROPERTIES_BYTES_MAX, None), (PROPERTIES_BYTES_MAX + 1, Some(FrameFault::TooLarge))]
     {
         assert_eq!(classic::parse(Version::V5, &with(2, bytes, None), usize::MAX).err(), fault);
     }
     let bind = with(2, 20, None);
-    for (bytes_max, fault) in [(bind.len(), None), (bind.len() - 1, Some(Fault::TooLarge))] {
+    for (bytes_max, fault) in [(bind.len(), None), (bind.len() - 1, Some(FrameFault::TooLarge))] {
         assert_eq!(classic::parse(Version::V5, &bind, bytes_max).err(), fault);
     }
     let msg = |length: usize| with(3, 20, Some(length as u32));
     let header = msg(1).len();
     for (length, bytes_max, fault) in [
         (classic::DATA_BYTES_MAX, usize::MAX, None),
-        (classic::DATA_BYTES_MAX + 1, usize::MAX, Some(Fault::TooLarge)),
+        (classic::DATA_BYTES_MAX + 1, usize::MAX, Some(FrameFault::TooLarge)),
         (100, header + 100, None),
-        (100, header + 99, Some(Fault::TooLarge)),
+        (100, header + 99, Some(FrameFault::TooLarge)),
     ] {
         let msg = msg(length);
         let read = classic::parse(Version::V5, &msg, bytes_max);

@@ -3,7 +3,7 @@
 //! What classic readers do is what this one does: a value with a further colon is dropped, unless
 //! its key begins with `addr`; of two lines with one key the first counts.
 
-use super::{ADDRESSES_MAX, Fault};
+use super::{ADDRESSES_MAX, FrameFault};
 
 /// A property block that was checked once: UTF-8, every line has a key and a colon.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,10 +21,10 @@ impl<'a> Text<'a> {
     pub const NONE: Text<'static> = Text("");
 
     /// Checks a block off the wire.
-    pub fn read(bytes: &'a [u8]) -> Result<Text<'a>, Fault> {
-        let text = std::str::from_utf8(bytes).map_err(|_| Fault::BadProperty)?;
+    pub fn read(bytes: &'a [u8]) -> Result<Text<'a>, FrameFault> {
+        let text = std::str::from_utf8(bytes).map_err(|_| FrameFault::BadProperty)?;
         let has_key = |line: &str| line.find(':').is_some_and(|at| at > 0);
-        if text.split('\n').all(has_key) { Ok(Text(text)) } else { Err(Fault::BadProperty) }
+        if text.split('\n').all(has_key) { Ok(Text(text)) } else { Err(FrameFault::BadProperty) }
     }
 
     fn lines(self) -> impl Iterator<Item = (&'a str, &'a str)> {
@@ -38,12 +38,12 @@ impl<'a> Text<'a> {
     }
 
     /// The value of `key` as a decimal number, digits only.
-    pub fn number(self, key: &str) -> Result<Option<u64>, Fault> {
+    pub fn number(self, key: &str) -> Result<Option<u64>, FrameFault> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
         match value.parse() {
             Ok(number) if digits => Ok(Some(number)),
-            _ => Err(Fault::BadProperty),
+            _ => Err(FrameFault::BadProperty),
         }
     }
 
@@ -71,11 +71,11 @@ mod tests {
     fn what_is_no_line_is_a_fault() {
         let bad: [&[u8]; 6] = [b"", b"u", b":v", b"u:a\n", b"u:a\n\nt:1", b"u:\xff"];
         for block in bad {
-            assert_eq!(Text::read(block), Err(Fault::BadProperty), "{block:?}");
+            assert_eq!(Text::read(block), Err(FrameFault::BadProperty), "{block:?}");
         }
         let text = Text::read(b"a:+5\nb:\nc:99999999999999999999").expect("well formed");
         for key in ["a", "b", "c"] {
-            assert_eq!(text.number(key), Err(Fault::BadProperty), "{key}");
+            assert_eq!(text.number(key), Err(FrameFault::BadProperty), "{key}");
         }
     }
 }

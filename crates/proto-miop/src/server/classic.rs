@@ -6,10 +6,10 @@
 
 use super::many::{Many, name_hash};
 use super::{Asked, Out, Server, State, bind};
-use crate::codec::classic::{self as wire, Frame, Opcode};
+use crate::codec::classic::{self as wire, ClassicFrame, ClassicOpcode};
 use crate::codec::result::ResultCode;
 use crate::codec::text::Text;
-use crate::codec::{Fault, Version};
+use crate::codec::{FrameFault, Version};
 use model::id::MessageId;
 use model::machine::Input;
 use model::request::Request;
@@ -21,19 +21,19 @@ impl Server {
         bytes_max: usize,
         input: &mut Input<'_>,
         out: &mut Out,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, FrameFault> {
         let Some((frame, length)) = wire::parse(version, input.rest(), bytes_max)? else {
             return Ok(false);
         };
         let done = match (&self.0, frame.opcode) {
-            (State::Fresh { .. }, Opcode::Bind) => {
+            (State::Fresh { .. }, ClassicOpcode::Bind) => {
                 self.bind_first(version, frame.props, input, out)?
             }
             (State::Bound { .. } | State::Many(_), _) => {
                 self.step_bound(version, &frame, input, out)?;
                 true
             }
-            _ => return Err(Fault::OutOfOrder),
+            _ => return Err(FrameFault::OutOfOrder),
         };
         if done {
             input.take(length);
@@ -47,9 +47,11 @@ impl Server {
         props: Text<'_>,
         input: &Input<'_>,
         out: &mut Out,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, FrameFault> {
         let (bind, u) = bind::classic(version, props, input.link)?;
-        let State::Fresh { homed, due, .. } = &mut self.0 else { return Err(Fault::OutOfOrder) };
+        let State::Fresh { homed, due, .. } = &mut self.0 else {
+            return Err(FrameFault::OutOfOrder);
+        };
         if !*homed {
             *homed = true;
             out.home(&[bind.product.as_str().as_bytes(), bind.device.as_str().as_bytes()]);
@@ -65,26 +67,26 @@ impl Server {
     fn step_bound(
         &mut self,
         version: Version,
-        frame: &Frame<'_>,
+        frame: &ClassicFrame<'_>,
         input: &Input<'_>,
         out: &mut Out,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), FrameFault> {
         match frame.opcode {
-            Opcode::Ping => {
+            ClassicOpcode::Ping => {
                 out.beat();
-                wire::write_header(version, Opcode::Pong, out.bytes());
+                wire::write_header(version, ClassicOpcode::Pong, out.bytes());
             }
-            Opcode::MsgAck => {
-                let id = frame.props.number("ack")?.ok_or(Fault::MissingProperty)?;
+            ClassicOpcode::MsgAck => {
+                let id = frame.props.number("ack")?.ok_or(FrameFault::MissingProperty)?;
                 self.acknowledge(MessageId(id), out);
             }
-            Opcode::Bind if version == Version::V5 => {
+            ClassicOpcode::Bind if version == Version::V5 => {
                 let (bind, u) = bind::classic(version, frame.props, input.link)?;
                 let terms_max = usize::from(input.limits.binds_a_connection_max);
                 self.many().bind(bind, u, terms_max, out);
             }
-            Opcode::Unbind => self.unbind(version, frame.props.value("u"), out)?,
-            _ => return Err(Fault::OutOfOrder),
+            ClassicOpcode::Unbind => self.unbind(version, frame.props.value("u"), out)?,
+            _ => return Err(FrameFault::OutOfOrder),
         }
         Ok(())
     }
@@ -99,7 +101,12 @@ impl Server {
         }
     }
 
-    fn unbind(&mut self, version: Version, u: Option<&str>, out: &mut Out) -> Result<(), Fault> {
+    fn unbind(
+        &mut self,
+        version: Version,
+        u: Option<&str>,
+        out: &mut Out,
+    ) -> Result<(), FrameFault> {
         match &mut self.0 {
             State::Bound { device, app_id, name, .. } => {
                 if u.is_some_and(|u| name_hash(u) != *name) {
@@ -111,7 +118,7 @@ impl Server {
                 self.detach(0);
                 out.say(Request::Unbind { term: 0, device });
             }
-            State::Many(many) => many.unbind(u.ok_or(Fault::MissingProperty)?, out),
+            State::Many(many) => many.unbind(u.ok_or(FrameFault::MissingProperty)?, out),
             _ => {}
         }
         Ok(())
@@ -130,14 +137,14 @@ impl Server {
 }
 
 /// Takes the empty data length that some classic devices end a Bind with.
-pub(super) fn take_zeros(input: &mut Input<'_>) -> Result<bool, Fault> {
+pub(super) fn take_zeros(input: &mut Input<'_>) -> Result<bool, FrameFault> {
     match input.rest() {
         [0, 0, 0, 0, ..] => {
             input.take(4);
             Ok(true)
         }
         [0, 0] | [0, 0, 0] => Ok(false),
-        _ => Err(Fault::BadLength),
+        _ => Err(FrameFault::BadLength),
     }
 }
 

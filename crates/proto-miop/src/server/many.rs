@@ -138,7 +138,7 @@ impl Many {
             let props = format!("id:{}\nr:0", app_id(u));
             return wire::write_props(
                 VERSION,
-                wire::Opcode::UnbindAck,
+                wire::ClassicOpcode::UnbindAck,
                 props.as_bytes(),
                 out.bytes(),
             );

@@ -7,7 +7,7 @@ use super::{Asked, Out, Server, State, bind, error};
 use crate::codec::frame::{self, Frame, Opcode};
 use crate::codec::property::Props;
 use crate::codec::result::ResultCode;
-use crate::codec::{Fault, Version, carried};
+use crate::codec::{FrameFault, Version, carried};
 use crate::sign;
 use base::time::Instant;
 use model::id::{DeviceRef, MessageId};
@@ -23,20 +23,20 @@ impl Server {
         bytes_max: usize,
         input: &mut Input<'_>,
         out: &mut Out,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, FrameFault> {
         let Some((frame, length)) = frame::parse(input.rest(), bytes_max)? else {
             return Ok(false);
         };
         if let Opcode::Unknown(_) = frame.opcode {
             input.take(length);
-            error(ResultCode::BadFrame, Fault::UnknownOpcode.name(), out.bytes());
+            error(ResultCode::BadFrame, FrameFault::UnknownOpcode.name(), out.bytes());
             return Ok(true);
         }
         match &mut self.0 {
             State::Fresh { homed, due, .. } if frame.opcode == Opcode::Bind => {
                 if !*homed {
-                    let product = frame.props.product_key.ok_or(Fault::MissingProperty)?;
-                    let device = frame.props.device_id.ok_or(Fault::MissingProperty)?;
+                    let product = frame.props.product_key.ok_or(FrameFault::MissingProperty)?;
+                    let device = frame.props.device_id.ok_or(FrameFault::MissingProperty)?;
                     *homed = true;
                     out.home(&[product, device]);
                     return Ok(false);
@@ -56,14 +56,19 @@ impl Server {
                     ask_bound(device, &frame, out)?;
                 }
             }
-            _ => return Err(Fault::OutOfOrder),
+            _ => return Err(FrameFault::OutOfOrder),
         }
         input.take(length);
         Ok(true)
     }
 }
 
-fn ask(due: Instant, frame: &Frame<'_>, input: &Input<'_>, out: &mut Out) -> Result<Asked, Fault> {
+fn ask(
+    due: Instant,
+    frame: &Frame<'_>,
+    input: &Input<'_>,
+    out: &mut Out,
+) -> Result<Asked, FrameFault> {
     let bind = Box::new(bind::newest(frame, input)?);
     let kept = matches!(bind.proof, Proof::Hmac { .. }).then(|| bind.clone());
     let product = bind.product.clone();
@@ -72,10 +77,10 @@ fn ask(due: Instant, frame: &Frame<'_>, input: &Input<'_>, out: &mut Out) -> Res
 }
 
 /// Asks the hub again, with the device's signature over both nonces.
-fn answer_challenge(asked: &mut Asked, frame: &Frame<'_>, out: &mut Out) -> Result<(), Fault> {
-    let answer = frame.props.mac.ok_or(Fault::MissingProperty)?;
-    let server_nonce = asked.nonce.take().ok_or(Fault::OutOfOrder)?;
-    let mut again = asked.bind.take().ok_or(Fault::OutOfOrder)?;
+fn answer_challenge(asked: &mut Asked, frame: &Frame<'_>, out: &mut Out) -> Result<(), FrameFault> {
+    let answer = frame.props.mac.ok_or(FrameFault::MissingProperty)?;
+    let server_nonce = asked.nonce.take().ok_or(FrameFault::OutOfOrder)?;
+    let mut again = asked.bind.take().ok_or(FrameFault::OutOfOrder)?;
     if let Proof::Hmac { signed, mac, challenged, .. } = &mut again.proof {
         *signed = sign::challenged(signed, &server_nonce).into();
         *mac = answer;
@@ -85,7 +90,7 @@ fn answer_challenge(asked: &mut Asked, frame: &Frame<'_>, out: &mut Out) -> Resu
     Ok(())
 }
 
-fn ask_bound(device: DeviceRef, frame: &Frame<'_>, out: &mut Out) -> Result<(), Fault> {
+fn ask_bound(device: DeviceRef, frame: &Frame<'_>, out: &mut Out) -> Result<(), FrameFault> {
     let term = 0;
     match frame.opcode {
         Opcode::Ping => {
@@ -97,31 +102,31 @@ fn ask_bound(device: DeviceRef, frame: &Frame<'_>, out: &mut Out) -> Result<(), 
         }
         Opcode::MsgAck => out.say(acknowledgement(device, frame)?),
         Opcode::Report => {
-            let seq = frame.seq.ok_or(Fault::MissingSeq)?;
+            let seq = frame.seq.ok_or(FrameFault::MissingSeq)?;
             out.say(Request::Report { term, device, seq, body: frame.payload.into() });
         }
         Opcode::Pull => {
             let after = MessageId(frame.props.last_msg_id.unwrap_or(0));
             let count = frame.props.count.unwrap_or(PULL_COUNT_DEFAULT);
             if count == 0 {
-                return Err(Fault::BadProperty);
+                return Err(FrameFault::BadProperty);
             }
             out.say(Request::Pull { term, device, after, count });
         }
-        _ => return Err(Fault::OutOfOrder),
+        _ => return Err(FrameFault::OutOfOrder),
     }
     Ok(())
 }
 
 /// A cumulative id, a payload of single ids, or both.
-fn acknowledgement(device: DeviceRef, frame: &Frame<'_>) -> Result<Request, Fault> {
+fn acknowledgement(device: DeviceRef, frame: &Frame<'_>) -> Result<Request, FrameFault> {
     let upto = frame.props.last_msg_id.map(MessageId);
     let (ids, rest) = frame.payload.as_chunks();
     if !rest.is_empty() {
-        return Err(Fault::BadRecord);
+        return Err(FrameFault::BadRecord);
     }
     if upto.is_none() && ids.is_empty() {
-        return Err(Fault::EmptyBlock);
+        return Err(FrameFault::EmptyBlock);
     }
     let ids = ids.iter().map(|id| MessageId(u64::from_be_bytes(*id))).collect();
     Ok(Request::Ack { device, upto, ids })

@@ -8,7 +8,7 @@ use model::link::{Protocol, TlsFacts};
 use model::machine::TurnAway;
 use model::push::Priority;
 use model::request::Proof;
-use testkit::pair::{Side, WALL_MS};
+use testkit::pair::{PairSide, WALL_MS};
 use testkit::vector;
 
 const BAD: &str = include_str!("../../vectors/1-malformed.txt");
@@ -23,8 +23,8 @@ fn device(n: u32) -> DeviceRef {
     DeviceRef::new(ShardId(n as u16), base::slab::Key { slot: n, generation: 1 })
 }
 
-fn fresh() -> Side<Server> {
-    let mut side = Side::new(Server::new(BIND_MS_MAX), Link::loopback(Protocol::Miop));
+fn fresh() -> PairSide<Server> {
+    let mut side = PairSide::new(Server::new(BIND_MS_MAX), Link::loopback(Protocol::Miop));
     assert!(side.open(now()).is_empty(), "the device speaks first");
     side
 }
@@ -69,7 +69,7 @@ fn bind_bytes(version: u8) -> Vec<u8> {
 }
 
 /// A side whose only device is bound.
-fn bound(version: u8) -> Side<Server> {
+fn bound(version: u8) -> PairSide<Server> {
     let mut side = fresh();
     side.hear(now(), &bind_bytes(version));
     assert!(matches!(side.take_words().as_slice(), [Request::Bind(_)]));
@@ -78,7 +78,7 @@ fn bound(version: u8) -> Side<Server> {
     side
 }
 
-fn in_state(state: Option<&str>) -> Side<Server> {
+fn in_state(state: Option<&str>) -> PairSide<Server> {
     match state {
         Some("bound5") => bound(5),
         Some("bound6") => bound(6),
@@ -408,9 +408,9 @@ fn a_push_is_encoded_for_its_version_and_shared_when_many_have_it() {
         assert_eq!(shared, if again { 0 } else { 1 }, "a resend is for one device");
         let (frame, _) = frame::parse(&sent, 4_096).expect("ours").expect("whole");
         assert_eq!(frame.flags & frame::flag::DUP != 0, again);
-        let record = Record::read(&mut { frame.payload }).expect("a record");
+        let record = PushRecord::read(&mut { frame.payload }).expect("a record");
         assert_eq!((record.id, record.expire_at, record.collapse), (7, 77, b"key".as_slice()));
-        assert_eq!(record.flags, Record::SILENT | Record::HIGH);
+        assert_eq!(record.flags, PushRecord::SILENT | PushRecord::HIGH);
     }
 }
 
@@ -575,7 +575,7 @@ fn names_are_what_the_model_says_they_are() {
 #[test]
 fn a_heartbeat_after_too_long_a_silence_is_answered_and_counted_as_late() {
     for (version, ping) in [(7, &[0, 7, 0, 0][..]), (6, &[0, 6, 0, 0]), (5, &[0, 5, 0, 0])] {
-        let Side { mut machine, link, .. } = bound(version);
+        let PairSide { mut machine, link, .. } = bound(version);
         for (silent_ms, late) in [(300_000, 0), (330_000, 0), (330_001, 1), (0, 0)] {
             let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
             let limits = model::limits::Limits::default();

@@ -3,15 +3,15 @@
 use model::id::{DeviceRef, MessageId, ProductKey, ShardId};
 use model::link::{Link, Protocol};
 use model::machine::Machine;
-use model::pilot::Observation;
 use model::push::{Priority, Push};
 use model::request::{Bind, Bound, Delivery, Proof, Refusal, Refused, Request};
+use model::virtual_client::Observation;
 use proto_miop::client::{Client, Profile, Prove};
 use proto_miop::codec::Version;
 use proto_miop::server::Server;
 use proto_miop::sign;
 use std::sync::Arc;
-use testkit::pair::{Pair, Side, WALL_MS};
+use testkit::pair::{Pair, PairSide, WALL_MS};
 
 /// The product's secret.
 pub const SECRET: &[u8] = b"sixteen byte key";
@@ -162,7 +162,7 @@ pub fn profile(version: Version) -> Profile {
 pub fn conversation(profile: Profile, seed: u64) -> Conversation {
     let client = Client::new(Arc::new(profile), 7);
     let link = Link::loopback(Protocol::Miop);
-    Pair::new(Side::new(client, link.clone()), Side::new(Server::new(10_000), link), seed)
+    Pair::new(PairSide::new(client, link.clone()), PairSide::new(Server::new(10_000), link), seed)
 }
 
 /// Moves bytes and words until there are none.
@@ -188,7 +188,7 @@ pub fn reconnect(pair: &mut Conversation, hub: &mut Hub) {
     let reason = model::close::CloseReason::PeerReset;
     let mut out = model::machine::Outbox::new(base::hash::HashKey::new(1, 2));
     pair.a.machine.closed(now, reason, &mut out);
-    pair.b = Side::new(Server::new(10_000), Link::loopback(Protocol::Miop));
+    pair.b = PairSide::new(Server::new(10_000), Link::loopback(Protocol::Miop));
     pair.open();
     talk(pair, hub);
 }

@@ -1,10 +1,12 @@
 //! What a client asks: to connect, to subscribe, to be proved, to go.
 
 use super::send::Asked;
-use super::{Acks, Clean, Client, End, Heard, Order, State, Told, Word, say};
+use super::{
+    Clean, Client, ClientOrder, End, EventTranslator, Heard, PublishAckMode, State, Told, say,
+};
 use crate::codec::auth::{Auth, Disconnect};
 use crate::codec::block::Block;
-use crate::codec::connect::{Connect, Will};
+use crate::codec::connect::{Connect, WillFields};
 use crate::codec::property::{Property, absent};
 use crate::codec::subscribe::{
     Filters, RetainHandling, Subscribe, SubscribeOptions, Subscriptions, Unsubscribe, push_filter,
@@ -14,7 +16,7 @@ use crate::codec::{PACKET_BYTES_MAX, PacketKind, ReasonCode, Sender, Terms, Unse
 use base::time::Now;
 use model::close::CloseReason;
 use model::machine::Outbox;
-use model::topic::Wish;
+use model::topic::SubscriptionOptions;
 
 impl Client {
     /// Whether this connection begins with a new session.
@@ -27,7 +29,7 @@ impl Client {
     }
 
     /// CONNECT, the first packet (MQTT5 3.1.0-1).
-    pub(super) fn connect<U: Word>(&mut self, out: &mut Outbox<U>) -> Told {
+    pub(super) fn connect<U: EventTranslator>(&mut self, out: &mut Outbox<U>) -> Told {
         self.state = State::Asking;
         self.pinging = false;
         self.server = super::Server::default();
@@ -46,7 +48,7 @@ impl Client {
             clean_start: self.starts_clean(),
             keep_alive_s: profile.keep_alive_s,
             properties: block.properties(),
-            will: will.as_ref().map(|(will, topic)| Will {
+            will: will.as_ref().map(|(will, topic)| WillFields {
                 qos: will.qos,
                 retain: will.retain,
                 properties: will.properties.properties(),
@@ -88,33 +90,38 @@ impl Client {
 
     /// What it is told. Before the server has accepted it, only what waits or answers may be
     /// (MQTT5 3.1.2-30).
-    pub(super) fn order<U: Word>(&mut self, now: Now, order: Order, out: &mut Outbox<U>) -> Told {
+    pub(super) fn order<U: EventTranslator>(
+        &mut self,
+        now: Now,
+        order: ClientOrder,
+        out: &mut Outbox<U>,
+    ) -> Told {
         let is_online = self.state == State::Online;
         match order {
-            Order::Publish { token, message } => self.publish(now, token, message, out)?,
-            Order::Ack { token, reason } if self.profile.acks == Acks::Told => {
+            ClientOrder::Publish { token, message } => self.publish(now, token, message, out)?,
+            ClientOrder::Ack { token, reason } if self.profile.acks == PublishAckMode::Told => {
                 self.acknowledge(token, reason, out);
             }
-            Order::Prove(data) if self.state == State::Asking || is_online => {
+            ClientOrder::Prove(data) if self.state == State::Asking || is_online => {
                 self.prove(ReasonCode::ContinueAuthentication, &data, out)?;
             }
-            Order::Disconnect { reason, properties } if self.state != State::Idle => {
+            ClientOrder::Disconnect { reason, properties } if self.state != State::Idle => {
                 return self.leave(reason, &properties, out);
             }
-            Order::Reauthenticate(data) if is_online => {
+            ClientOrder::Reauthenticate(data) if is_online => {
                 self.prove(ReasonCode::ReAuthenticate, &data, out)?;
             }
-            Order::Subscribe { token, wishes, properties } if is_online => {
+            ClientOrder::Subscribe { token, wishes, properties } if is_online => {
                 let mut list = Vec::new();
                 wishes.iter().try_for_each(|wish| {
                     push_subscription(&wish.filter, options(wish), &mut list)
                 })?;
                 self.subscribe(token, wishes.len(), &list, &properties, out)?;
             }
-            Order::Unsubscribe { token, filters, properties } if is_online => {
+            ClientOrder::Unsubscribe { token, filters, properties } if is_online => {
                 self.unsubscribe(token, &filters, &properties, out)?;
             }
-            Order::Ping if is_online => self.ping(out),
+            ClientOrder::Ping if is_online => self.ping(out),
             _ => {}
         }
         Ok(())
@@ -147,7 +154,7 @@ impl Client {
     }
 
     /// SUBSCRIBE with `count` filters in `list`. A server that takes no such packet answers none.
-    fn subscribe<U: Word>(
+    fn subscribe<U: EventTranslator>(
         &mut self,
         token: u32,
         count: usize,
@@ -164,7 +171,7 @@ impl Client {
         Ok(())
     }
 
-    fn unsubscribe<U: Word>(
+    fn unsubscribe<U: EventTranslator>(
         &mut self,
         token: u32,
         filters: &[Box<str>],
@@ -183,7 +190,7 @@ impl Client {
     }
 
     /// Makes the subscriptions of the profile, or ends them.
-    pub(super) fn want<U: Word>(&mut self, begin: bool, out: &mut Outbox<U>) -> Told {
+    pub(super) fn want<U: EventTranslator>(&mut self, begin: bool, out: &mut Outbox<U>) -> Told {
         let profile = self.profile.clone();
         if profile.wanted.is_empty() || self.state != State::Online {
             return Ok(());
@@ -201,7 +208,7 @@ impl Client {
     }
 
     /// SUBACK or UNSUBACK: for what was asked, with a reason for each filter (MQTT5 3.8.4-6).
-    pub(super) fn answered<U: Word>(
+    pub(super) fn answered<U: EventTranslator>(
         &mut self,
         now: Now,
         kind: PacketKind,
@@ -236,7 +243,7 @@ impl Client {
 }
 
 /// What is wished, on the wire.
-fn options(wish: &Wish) -> SubscribeOptions {
+fn options(wish: &SubscriptionOptions) -> SubscribeOptions {
     SubscribeOptions {
         qos: wish.qos,
         no_local: wish.no_local,

@@ -1,27 +1,27 @@
 //! What a client receives.
 
 use super::send::{Incoming, acknowledge};
-use super::{Acks, Client, End, Heard, Server, State, Told, Word, say};
+use super::{Client, End, EventTranslator, Heard, PublishAckMode, Server, State, Told, say};
 use crate::codec::connack::Connack;
-use crate::codec::fault::Fault;
+use crate::codec::fault::PacketFault;
 use crate::codec::publish::Publish;
 use crate::codec::{
-    FaultSet, Packet, PacketKind, Qos, ReasonCode, Rules, Sender, Step, Version, decode,
+    DecodeRules, DecodeStep, FaultSet, Packet, PacketKind, Qos, ReasonCode, Sender, Version, decode,
 };
 use base::time::Now;
 use model::close::CloseReason;
 use model::machine::{Input, Outbox};
 
 impl Client {
-    fn rules(&self) -> Rules {
-        let rules = Rules::strict(Sender::Server, self.profile.version);
+    fn rules(&self) -> DecodeRules {
+        let rules = DecodeRules::strict(Sender::Server, self.profile.version);
         // A client has no use for a quarrel over trailing bytes or needlessly long lengths.
-        let tolerate = FaultSet::of(&[Fault::Trailing, Fault::LengthNotShortest]);
-        Rules { packet_bytes_max: self.profile.packet_bytes_max, tolerate, ..rules }
+        let tolerate = FaultSet::of(&[PacketFault::Trailing, PacketFault::LengthNotShortest]);
+        DecodeRules { packet_bytes_max: self.profile.packet_bytes_max, tolerate, ..rules }
     }
 
     /// Takes every whole packet.
-    pub(super) fn packets<U: Word>(
+    pub(super) fn packets<U: EventTranslator>(
         &mut self,
         now: Now,
         input: &mut Input<'_>,
@@ -30,8 +30,8 @@ impl Client {
         let rules = self.rules();
         loop {
             match decode(input.rest(), &rules)? {
-                Step::More(_) => return Ok(()),
-                Step::Packet { packet, bytes, .. } => {
+                DecodeStep::More(_) => return Ok(()),
+                DecodeStep::Packet { packet, bytes, .. } => {
                     input.take(bytes);
                     self.packet(now, &packet, out)?;
                 }
@@ -39,7 +39,12 @@ impl Client {
         }
     }
 
-    fn packet<U: Word>(&mut self, now: Now, packet: &Packet<'_>, out: &mut Outbox<U>) -> Told {
+    fn packet<U: EventTranslator>(
+        &mut self,
+        now: Now,
+        packet: &Packet<'_>,
+        out: &mut Outbox<U>,
+    ) -> Told {
         match (self.state, packet) {
             (State::Asking, Packet::Connack(connack)) => return self.connack(now, connack, out),
             (State::Asking | State::Online, Packet::Auth(auth)) => {
@@ -68,7 +73,7 @@ impl Client {
         Ok(())
     }
 
-    fn packet_online<U: Word>(
+    fn packet_online<U: EventTranslator>(
         &mut self,
         now: Now,
         packet: &Packet<'_>,
@@ -93,7 +98,12 @@ impl Client {
         Ok(())
     }
 
-    fn connack<U: Word>(&mut self, now: Now, connack: &Connack<'_>, out: &mut Outbox<U>) -> Told {
+    fn connack<U: EventTranslator>(
+        &mut self,
+        now: Now,
+        connack: &Connack<'_>,
+        out: &mut Outbox<U>,
+    ) -> Told {
         let (reason, properties) = (connack.reason, connack.properties);
         if reason.is_failure() {
             let is_new = self.profile.version.has_properties();
@@ -145,7 +155,12 @@ impl Client {
     }
 
     /// A message (MQTT5 4.3). What has come before at QoS 2 is only acknowledged again.
-    fn message<U: Word>(&mut self, now: Now, publish: &Publish<'_>, out: &mut Outbox<U>) -> Told {
+    fn message<U: EventTranslator>(
+        &mut self,
+        now: Now,
+        publish: &Publish<'_>,
+        out: &mut Outbox<U>,
+    ) -> Told {
         let topic = self.topic_of(publish)?;
         let topic = topic.as_deref().unwrap_or(publish.topic);
         let (id, version) = (publish.id, self.profile.version);
@@ -172,25 +187,25 @@ impl Client {
             let open = work.incoming.len() + work.releasing.len() - work.releasing_before;
             let is_strict = version == Version::V5 && !self.profile.bears_more;
             if is_strict && open >= usize::from(self.profile.receive_max) {
-                return Err(Fault::ReceiveMaximum.into());
+                return Err(PacketFault::ReceiveMaximum.into());
             }
         }
         self.token = self.token.wrapping_add(1);
         let (token, qos) = (self.token, publish.qos);
         say(now, Heard::Message { token, topic, publish }, out);
         match (self.profile.acks, qos) {
-            (Acks::AtOnce, Qos::AtLeastOnce) => {
+            (PublishAckMode::AtOnce, Qos::AtLeastOnce) => {
                 acknowledge(PacketKind::Puback, id, ReasonCode::Success, version, out);
             }
-            (Acks::AtOnce, _) => {
+            (PublishAckMode::AtOnce, _) => {
                 self.work().releasing.push(id);
                 acknowledge(PacketKind::Pubrec, id, ReasonCode::Success, version, out);
             }
-            (Acks::Told, _) => {
+            (PublishAckMode::Told, _) => {
                 let incoming = Incoming { id, qos, token, is_here: true, answer: None };
                 self.work().incoming.push_back(incoming);
             }
-            (Acks::Never, _) => {}
+            (PublishAckMode::Never, _) => {}
         }
         Ok(())
     }
@@ -208,7 +223,7 @@ impl Client {
         let aliases = &mut self.work().aliases_in;
         if publish.topic.is_empty() {
             let known = aliases.get(at).filter(|topic| !topic.is_empty());
-            return known.cloned().map(Some).ok_or(Fault::AliasUnknown.into());
+            return known.cloned().map(Some).ok_or(PacketFault::AliasUnknown.into());
         }
         if aliases.len() <= at {
             aliases.resize(at + 1, Box::default());
@@ -218,7 +233,7 @@ impl Client {
     }
 
     /// PUBREL: the identifier is free (MQTT5 4.3.3-11).
-    fn release<U: Word>(&mut self, id: u16, out: &mut Outbox<U>) {
+    fn release<U: EventTranslator>(&mut self, id: u16, out: &mut Outbox<U>) {
         let found = self.work.as_mut().and_then(|work| {
             let at = work.releasing.iter().position(|&known| known == id)?;
             work.releasing_before -= usize::from(at < work.releasing_before);
@@ -232,7 +247,7 @@ impl Client {
     }
 
     /// A message that was received is done with.
-    pub(super) fn acknowledge<U: Word>(
+    pub(super) fn acknowledge<U: EventTranslator>(
         &mut self,
         token: u32,
         reason: ReasonCode,
@@ -248,7 +263,7 @@ impl Client {
     }
 
     /// Says what can be said, in the order of the messages (MQTT5 4.6.0-2, 4.6.0-3).
-    fn flush<U: Word>(&mut self, out: &mut Outbox<U>) {
+    fn flush<U: EventTranslator>(&mut self, out: &mut Outbox<U>) {
         let version = self.profile.version;
         let Some(work) = &mut self.work else { return };
         while let Some(front) = work.incoming.front()

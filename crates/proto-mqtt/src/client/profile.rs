@@ -61,11 +61,11 @@ pub enum Clean {
 
 /// How messages of QoS 1 and 2 are acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Acks {
+pub enum PublishAckMode {
     /// As they come (MQTT5 4.5.0-2).
     #[default]
     AtOnce,
-    /// When whoever drives the client says so: [`super::Order::Ack`].
+    /// When whoever drives the client says so: [`super::ClientOrder::Ack`].
     Told,
     /// Never: a client that tests what a server does about it.
     Never,
@@ -73,7 +73,7 @@ pub enum Acks {
 
 /// A message for the time after (MQTT5 3.1.2.5).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Will {
+pub struct WillProfile {
     /// Where it is published.
     pub topic: Formula,
     /// What it says.
@@ -139,19 +139,19 @@ pub struct Profile {
     /// It wants Reason Strings.
     pub wants_problems: bool,
     /// Its will.
-    pub will: Option<Will>,
+    pub will: Option<WillProfile>,
     /// More properties of its CONNECT: its own user properties.
     pub properties: Block,
     /// How it acknowledges.
-    pub acks: Acks,
+    pub acks: PublishAckMode,
     /// At the first connection with a session that the server kept, it releases every identifier:
     /// one of QoS 2 that an earlier process left there would swallow the message that has it next.
     pub clears_ids: bool,
     /// What it subscribes to by itself.
     pub wanted: Vec<Wanted>,
-    /// Where a pilot publishes, by number; the first is where it reports.
+    /// Where a virtual client publishes, by number; the first is where it reports.
     pub topics: Vec<Formula>,
-    /// QoS of a pilot's reports.
+    /// QoS of a virtual client's reports.
     pub qos: Qos,
 }
 
@@ -182,7 +182,7 @@ impl Profile {
             wants_problems: true,
             will: None,
             properties: Block::default(),
-            acks: Acks::AtOnce,
+            acks: PublishAckMode::AtOnce,
             clears_ids: false,
             wanted: Vec::new(),
             topics: Vec::new(),

@@ -4,7 +4,7 @@
 //! sent on this connection stand last. An identifier is in use as long as its message stands there,
 //! so the next one is free unless it is that of the oldest.
 
-use super::{Client, Heard, State, Told, Unpublished, Word, say};
+use super::{Client, EventTranslator, Heard, State, Told, Unpublished, say};
 use crate::codec::header::{varint_bytes, write_varint};
 use crate::codec::publish::{first_byte, write_header};
 use crate::codec::writer::write_binary;
@@ -98,7 +98,7 @@ impl Client {
     }
 
     /// Publishes a message, or has it wait.
-    pub(super) fn publish<U: Word>(
+    pub(super) fn publish<U: EventTranslator>(
         &mut self,
         now: Now,
         token: u32,
@@ -138,7 +138,7 @@ impl Client {
         })
     }
 
-    fn send_kept<U: Word>(
+    fn send_kept<U: EventTranslator>(
         &mut self,
         now: Now,
         token: u32,
@@ -152,7 +152,7 @@ impl Client {
     }
 
     /// Sends a message for the first time.
-    pub(super) fn send<U: Word>(
+    pub(super) fn send<U: EventTranslator>(
         &mut self,
         now: Now,
         token: u32,
@@ -257,7 +257,7 @@ impl Client {
 
     /// Sends what there is room for: first what is to be sent again (MQTT5 4.4.0-1, MQTT3 4.4.0-1),
     /// in the order in which it was sent (MQTT5 4.6.0-1), then what waits.
-    pub(super) fn pump<U: Word>(&mut self, now: Now, out: &mut Outbox<U>) {
+    pub(super) fn pump<U: EventTranslator>(&mut self, now: Now, out: &mut Outbox<U>) {
         let window = self.window();
         while let Some(work) = &mut self.work {
             let on_wire = work.outgoing.len() - work.unsent;
@@ -278,7 +278,7 @@ impl Client {
         }
     }
 
-    fn send_again<U: Word>(&mut self, now: Now, at: usize, out: &mut Outbox<U>) {
+    fn send_again<U: EventTranslator>(&mut self, now: Now, at: usize, out: &mut Outbox<U>) {
         let Some(work) = &self.work else { return };
         let outgoing = &work.outgoing[at];
         let (id, token) = (outgoing.id, outgoing.token);
@@ -295,7 +295,7 @@ impl Client {
     }
 
     /// PUBACK, PUBREC or PUBCOMP of a message that was sent.
-    pub(super) fn settled<U: Word>(
+    pub(super) fn settled<U: EventTranslator>(
         &mut self,
         now: Now,
         kind: PacketKind,
@@ -340,7 +340,7 @@ impl Client {
 
     /// The session is over: nothing of it is known any more (MQTT5 3.2.2-5). What was not sent
     /// goes on waiting.
-    pub(super) fn discard_session<U: Word>(&mut self, now: Now, out: &mut Outbox<U>) {
+    pub(super) fn discard_session<U: EventTranslator>(&mut self, now: Now, out: &mut Outbox<U>) {
         let Some(work) = &mut self.work else { return };
         work.unsent = 0;
         work.releasing.clear();

@@ -11,15 +11,15 @@ use crate::codec::connack::Connack;
 use crate::codec::connect::Connect;
 use crate::codec::property::{Property, VarInt};
 use crate::codec::publish::Publish;
-use crate::codec::{Packet, Rules, Sender, Step, Version, decode};
+use crate::codec::{DecodeRules, DecodeStep, Packet, Sender, Version, decode};
 use model::link::Protocol;
-use model::pilot::{Action, Observation};
-use model::topic::{Publication, Wish};
-use testkit::pair::Side;
+use model::topic::{Publication, SubscriptionOptions};
+use model::virtual_client::{Action, Observation};
+use testkit::pair::PairSide;
 
 /// A client and the clock, with a server played by the test.
 struct Play<M: Machine> {
-    side: Side<M>,
+    side: PairSide<M>,
     now: Now,
     version: Version,
 }
@@ -35,21 +35,22 @@ fn profile(version: Version) -> Profile {
 
 fn play(profile: Profile) -> Play<Client> {
     let version = profile.version;
-    let side = Side::new(Client::new(Arc::new(profile), 7), Link::loopback(Protocol::Mqtt));
+    let side = PairSide::new(Client::new(Arc::new(profile), 7), Link::loopback(Protocol::Mqtt));
     Play { side, now: BEGAN, version }
 }
 
-fn pilot(profile: Profile) -> Play<Pilot> {
+fn virtual_client(profile: Profile) -> Play<VirtualClient> {
     let version = profile.version;
-    let side = Side::new(Pilot::new(Arc::new(profile), 7), Link::loopback(Protocol::Mqtt));
+    let side =
+        PairSide::new(VirtualClient::new(Arc::new(profile), 7), Link::loopback(Protocol::Mqtt));
     Play { side, now: BEGAN, version }
 }
 
 impl<M: Machine> Play<M> {
     fn read(&self, bytes: &[u8]) -> Sent {
-        let rules = Rules::strict(Sender::Client, self.version);
+        let rules = DecodeRules::strict(Sender::Client, self.version);
         let (mut sent, mut rest) = (Vec::new(), bytes);
-        while let Ok(Step::Packet { packet, bytes, .. }) = decode(rest, &rules) {
+        while let Ok(DecodeStep::Packet { packet, bytes, .. }) = decode(rest, &rules) {
             sent.push(line(&packet));
             rest = &rest[bytes..];
         }
@@ -134,10 +135,10 @@ fn ack(id: u16) -> Ack<'static> {
     Ack::of(id)
 }
 
-fn publish(token: u32, topic: &str, qos: u8) -> Order {
+fn publish(token: u32, topic: &str, qos: u8) -> ClientOrder {
     let mut message = Publication::new(topic, &[], format!("m{token}").as_bytes());
     message.qos = model::topic::Qos::of(qos).expect("a QoS");
-    Order::Publish { token, message: Arc::new(message) }
+    ClientOrder::Publish { token, message: Arc::new(message) }
 }
 
 fn message(id: u16, qos: Qos, dup: bool) -> Packet<'static> {
@@ -145,8 +146,8 @@ fn message(id: u16, qos: Qos, dup: bool) -> Packet<'static> {
     Packet::Publish(Publish { dup, qos, retain: false, topic: "t", id, properties, payload: b"x" })
 }
 
-fn done(token: u32) -> Event {
-    Event::Published { token, result: Ok(ReasonCode::Success) }
+fn done(token: u32) -> MqttEvent {
+    MqttEvent::Published { token, result: Ok(ReasonCode::Success) }
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn a_client_connects_with_what_its_profile_says() {
         let mut play = play(Profile {
             user: Some(Formula::new("u%i")),
             password: Some((*b"secret").into()),
-            will: Some(Will {
+            will: Some(WillProfile {
                 topic: Formula::new("gone/%i"),
                 payload: (*b"w").into(),
                 qos: Qos::AtLeastOnce,
@@ -166,8 +167,9 @@ fn a_client_connects_with_what_its_profile_says() {
             ..profile(version)
         });
         let bytes = play.side.open(play.now);
-        let rules = Rules::strict(Sender::Client, version);
-        let Ok(Step::Packet { packet: Packet::Connect(connect), .. }) = decode(&bytes, &rules)
+        let rules = DecodeRules::strict(Sender::Client, version);
+        let Ok(DecodeStep::Packet { packet: Packet::Connect(connect), .. }) =
+            decode(&bytes, &rules)
         else {
             panic!("{bytes:?}");
         };
@@ -179,7 +181,7 @@ fn a_client_connects_with_what_its_profile_says() {
         assert_eq!(expiry_s, (version == Version::V5).then_some(9));
         play.connack(false, &[]);
         let words = play.side.take_words();
-        assert!(matches!(&words[..], [Event::Connected(yes)] if yes.keep_alive_s == 60));
+        assert!(matches!(&words[..], [MqttEvent::Connected(yes)] if yes.keep_alive_s == 60));
     }
 }
 
@@ -215,7 +217,7 @@ fn the_servers_keep_alive_is_used() {
     play.online(false, &[Property::ServerKeepAlive(100)]);
     assert_eq!(play.side.silence_ms, 150_000);
     let words = play.side.take_words();
-    assert!(matches!(&words[..], [Event::Connected(yes)] if yes.keep_alive_s == 100));
+    assert!(matches!(&words[..], [MqttEvent::Connected(yes)] if yes.keep_alive_s == 100));
 }
 
 #[test]
@@ -246,7 +248,7 @@ fn no_more_is_under_way_than_the_server_takes_and_nothing_else_waits_for_that() 
     assert_eq!(play.tell(publish(2, "a", 2)), ["publish 2 a=m2"]);
     assert_eq!(play.tell(publish(3, "a", 1)), Sent::new());
     assert_eq!(play.tell(publish(4, "a", 0)), ["publish 0 a=m4"]);
-    assert_eq!(play.tell(Order::Ping), ["pingreq"]);
+    assert_eq!(play.tell(ClientOrder::Ping), ["pingreq"]);
     assert_eq!(play.hear(Packet::Pubrec(ack(2))), ["pubrel 2"]);
     assert_eq!(play.hear(Packet::Pubcomp(ack(2))), ["publish 3 a=m3"]);
     assert_eq!(play.side.take_words(), [done(4), done(2)]);
@@ -259,7 +261,7 @@ fn a_message_beyond_the_queue_is_refused() {
     play.side.take_words();
     (1..=3).for_each(|token| drop(play.tell(publish(token, "a", 1))));
     let result = Err(Unpublished::QueueFull);
-    assert_eq!(play.side.take_words(), [Event::Published { token: 3, result }]);
+    assert_eq!(play.side.take_words(), [MqttEvent::Published { token: 3, result }]);
 }
 
 #[test]
@@ -272,13 +274,13 @@ fn what_the_server_does_not_serve_is_not_sent() {
     assert_eq!(play.tell(publish(1, "a", 2)), Sent::new());
     let mut kept = Publication::new("a", &[], b"");
     kept.retain = true;
-    assert_eq!(play.tell(Order::Publish { token: 2, message: Arc::new(kept) }), Sent::new());
+    assert_eq!(play.tell(ClientOrder::Publish { token: 2, message: Arc::new(kept) }), Sent::new());
     assert_eq!(play.tell(publish(3, "a-very-long-topic", 1)), Sent::new());
     let mut late = Publication::new("a", &[], b"");
     late.expire_at = 1;
-    assert_eq!(play.tell(Order::Publish { token: 4, message: Arc::new(late) }), Sent::new());
+    assert_eq!(play.tell(ClientOrder::Publish { token: 4, message: Arc::new(late) }), Sent::new());
     let whys = play.side.take_words().into_iter().map(|word| match word {
-        Event::Published { result: Err(why), .. } => why,
+        MqttEvent::Published { result: Err(why), .. } => why,
         word => panic!("{word:?}"),
     });
     assert_eq!(
@@ -321,7 +323,7 @@ fn what_was_sent_once_is_sent_again_though_it_has_expired() {
     play.online(false, &[]);
     let mut message = Publication::new("a", &[], b"x");
     (message.qos, message.expire_at) = (Qos::ExactlyOnce, 1_700_000_005);
-    play.tell(Order::Publish { token: 1, message: Arc::new(message) });
+    play.tell(ClientOrder::Publish { token: 1, message: Arc::new(message) });
     play.lose();
     play.now = Now::new(play.now.after(Duration::from_secs(9)), play.now.wall_ms + 9_000);
     assert_eq!(play.online(true, &[]), ["publish 1 a=x dup"]);
@@ -352,7 +354,7 @@ fn a_client_discards_its_session_when_the_server_has_none() {
     play.side.take_words();
     assert_eq!(play.online(false, &[]), Sent::new());
     let words = play.side.take_words();
-    let [Event::Connected(_), Event::Lost { token: 1, message }, taken] = &words[..] else {
+    let [MqttEvent::Connected(_), MqttEvent::Lost { token: 1, message }, taken] = &words[..] else {
         panic!("{words:?}");
     };
     assert_eq!(message.as_ref().expect("kept").payload(), b"m1");
@@ -396,36 +398,40 @@ fn received_messages_are_acknowledged_each_in_its_way() {
     }
 }
 
-fn token_of(words: &[Event]) -> u32 {
+fn token_of(words: &[MqttEvent]) -> u32 {
     match words {
-        [Event::Message { token, .. }] => *token,
+        [MqttEvent::Message { token, .. }] => *token,
         words => panic!("{words:?}"),
     }
 }
 
 #[test]
 fn acknowledgements_that_are_told_go_out_in_order() {
-    let mut play = play(Profile { acks: Acks::Told, ..profile(Version::V5) });
+    let mut play = play(Profile { acks: PublishAckMode::Told, ..profile(Version::V5) });
     play.online(false, &[]);
     play.side.take_words();
     assert_eq!(play.hear(message(1, Qos::AtLeastOnce, false)), Sent::new());
     let first = token_of(&play.side.take_words());
     play.hear(message(2, Qos::ExactlyOnce, false));
     let second = token_of(&play.side.take_words());
-    let yes = |token| Order::Ack { token, reason: ReasonCode::Success };
+    let yes = |token| ClientOrder::Ack { token, reason: ReasonCode::Success };
     assert_eq!(play.tell(yes(second)), Sent::new());
     assert_eq!(play.tell(yes(first)), ["puback 1", "pubrec 2"]);
     assert_eq!(play.hear(Packet::Pubrel(ack(2))), ["pubcomp 2"]);
     play.hear(message(3, Qos::ExactlyOnce, false));
     let third = token_of(&play.side.take_words());
-    let no = Order::Ack { token: third, reason: ReasonCode::NotAuthorized };
+    let no = ClientOrder::Ack { token: third, reason: ReasonCode::NotAuthorized };
     assert_eq!(play.tell(no), ["pubrec 3 87"]);
 }
 
 #[test]
 fn a_message_whose_acknowledgement_was_not_told_yet_is_not_shown_twice() {
-    let told =
-        Profile { acks: Acks::Told, clean: Clean::Never, expiry_s: 9, ..profile(Version::V5) };
+    let told = Profile {
+        acks: PublishAckMode::Told,
+        clean: Clean::Never,
+        expiry_s: 9,
+        ..profile(Version::V5)
+    };
     let mut play = play(told);
     play.online(false, &[]);
     play.side.take_words();
@@ -434,20 +440,24 @@ fn a_message_whose_acknowledgement_was_not_told_yet_is_not_shown_twice() {
     play.lose();
     play.online(true, &[]);
     play.side.take_words();
-    assert_eq!(play.tell(Order::Ack { token, reason: ReasonCode::Success }), Sent::new());
+    assert_eq!(play.tell(ClientOrder::Ack { token, reason: ReasonCode::Success }), Sent::new());
     assert_eq!(play.hear(message(1, Qos::AtLeastOnce, true)), ["puback 1"]);
     assert_eq!(play.side.take_words(), []);
 }
 
 #[test]
 fn a_server_that_sends_more_than_the_client_takes_is_told_so() {
-    let told = Profile { acks: Acks::Told, receive_max: 1, ..profile(Version::V5) };
+    let told = Profile { acks: PublishAckMode::Told, receive_max: 1, ..profile(Version::V5) };
     let mut play = play(told);
     play.online(false, &[]);
     play.hear(message(1, Qos::AtLeastOnce, false));
     assert_eq!(play.hear(message(2, Qos::AtLeastOnce, false)), ["disconnect 93"]);
-    let bears =
-        Profile { acks: Acks::Told, receive_max: 1, bears_more: true, ..profile(Version::V5) };
+    let bears = Profile {
+        acks: PublishAckMode::Told,
+        receive_max: 1,
+        bears_more: true,
+        ..profile(Version::V5)
+    };
     let mut bears = self::play(bears);
     bears.online(false, &[]);
     bears.hear(message(1, Qos::AtLeastOnce, false));
@@ -472,7 +482,7 @@ fn subscriptions_are_answered_by_token() {
         let mut play = play(profile(version));
         play.online(false, &[]);
         play.side.take_words();
-        let wish = |filter: &str| Wish {
+        let wish = |filter: &str| SubscriptionOptions {
             filter: filter.into(),
             qos: model::topic::Qos::AtLeastOnce,
             no_local: true,
@@ -480,19 +490,19 @@ fn subscriptions_are_answered_by_token() {
             retain_handling: Default::default(),
         };
         let wishes = vec![wish("a/+"), wish("b/#")];
-        let order = Order::Subscribe { token: 4, wishes, properties: Block::default() };
+        let order = ClientOrder::Subscribe { token: 4, wishes, properties: Block::default() };
         assert_eq!(play.tell(order), ["subscribe 1 a/+,b/#"]);
         let reasons = Reasons::over(&[1, 0]);
         let suback = Suback { id: 1, properties: Default::default(), reasons };
         play.hear(Packet::Suback(suback));
         let granted = vec![ReasonCode::GrantedQos1, ReasonCode::Success];
-        assert_eq!(play.side.take_words(), [Event::Subscribed { token: 4, reasons: granted }]);
+        assert_eq!(play.side.take_words(), [MqttEvent::Subscribed { token: 4, reasons: granted }]);
         let filters = vec!["a/+".into()];
-        let order = Order::Unsubscribe { token: 5, filters, properties: Block::default() };
+        let order = ClientOrder::Unsubscribe { token: 5, filters, properties: Block::default() };
         assert_eq!(play.tell(order), ["unsubscribe 2"]);
         let reasons = Reasons::over(&[0]);
         play.hear(Packet::Unsuback(Suback { id: 2, properties: Default::default(), reasons }));
-        assert!(matches!(&play.side.take_words()[..], [Event::Unsubscribed { token: 5, .. }]));
+        assert!(matches!(&play.side.take_words()[..], [MqttEvent::Unsubscribed { token: 5, .. }]));
     }
 }
 
@@ -540,7 +550,7 @@ fn every_alias_up_to_its_own_maximum_is_taken_and_none_above() {
     let words = play.side.take_words();
     assert_eq!(words.len(), 6);
     assert!(words.iter().all(|word| {
-        let Event::Message { message, .. } = word else { return false };
+        let MqttEvent::Message { message, .. } = word else { return false };
         message.topic() == "t/x" && message.properties().is_empty()
     }));
     let block = Block::of(&[Property::TopicAlias(4)]).expect("a block");
@@ -570,7 +580,7 @@ fn what_belongs_to_a_delivery_is_not_part_of_the_message() {
     ]);
     play.side.hear(play.now, &aliased("t", &block.expect("a block")));
     let words = play.side.take_words();
-    let [Event::Message { ids, message, .. }] = &words[..] else { panic!("{words:?}") };
+    let [MqttEvent::Message { ids, message, .. }] = &words[..] else { panic!("{words:?}") };
     assert_eq!((ids, message.expire_at), (&vec![7], 1_700_000_010));
     let kept = Block::of(&[Property::ContentType("text")]).expect("a block");
     assert_eq!(message.properties(), kept.properties().block());
@@ -582,9 +592,11 @@ fn an_expiry_is_sent_as_the_time_that_is_left() {
     play.online(false, &[]);
     let mut message = Publication::new("a", &[], b"x");
     message.expire_at = 1_700_000_060;
-    let sent = play.side.tell(play.now, Order::Publish { token: 1, message: Arc::new(message) });
-    let rules = Rules::strict(Sender::Client, Version::V5);
-    let Ok(Step::Packet { packet: Packet::Publish(publish), .. }) = decode(&sent, &rules) else {
+    let sent =
+        play.side.tell(play.now, ClientOrder::Publish { token: 1, message: Arc::new(message) });
+    let rules = DecodeRules::strict(Sender::Client, Version::V5);
+    let Ok(DecodeStep::Packet { packet: Packet::Publish(publish), .. }) = decode(&sent, &rules)
+    else {
         panic!("{sent:?}");
     };
     assert_eq!(publish.properties.message_expiry(), Some(60));
@@ -604,25 +616,25 @@ fn an_authentication_goes_by_steps_and_can_be_done_again() {
     let mut play = play(by_method());
     play.open();
     assert_eq!(play.tell(publish(1, "a", 1)), Sent::new(), "nothing but AUTH before CONNACK");
-    assert_eq!(play.tell(Order::Ping), Sent::new());
+    assert_eq!(play.tell(ClientOrder::Ping), Sent::new());
     let block = challenge(ReasonCode::ContinueAuthentication, "M");
     let (reason, properties) = (ReasonCode::ContinueAuthentication, block.properties());
     play.hear(Packet::Auth(Auth { reason, properties }));
-    assert_eq!(play.side.take_words(), [Event::Challenge((*b"data").into())]);
-    assert_eq!(play.tell(Order::Prove((*b"proof").into())), ["auth 18 M proof"]);
+    assert_eq!(play.side.take_words(), [MqttEvent::Challenge((*b"data").into())]);
+    assert_eq!(play.tell(ClientOrder::Prove((*b"proof").into())), ["auth 18 M proof"]);
     assert_eq!(play.connack(false, &[Property::AuthMethod("M")]), ["publish 1 a=m1"]);
     play.side.take_words();
-    assert_eq!(play.tell(Order::Reauthenticate((*b"anew").into())), ["auth 19 M anew"]);
+    assert_eq!(play.tell(ClientOrder::Reauthenticate((*b"anew").into())), ["auth 19 M anew"]);
     let reason = ReasonCode::Success;
     play.hear(Packet::Auth(Auth { reason, properties }));
-    assert_eq!(play.side.take_words(), [Event::Authenticated((*b"data").into())]);
+    assert_eq!(play.side.take_words(), [MqttEvent::Authenticated((*b"data").into())]);
 }
 
 #[test]
 fn without_a_method_there_is_no_auth() {
     let mut play = play(profile(Version::V5));
     play.online(false, &[]);
-    assert_eq!(play.tell(Order::Reauthenticate((*b"x").into())), Sent::new());
+    assert_eq!(play.tell(ClientOrder::Reauthenticate((*b"x").into())), Sent::new());
     let block = challenge(ReasonCode::ContinueAuthentication, "M");
     let (reason, properties) = (ReasonCode::ContinueAuthentication, block.properties());
     assert_eq!(play.hear(Packet::Auth(Auth { reason, properties })), ["disconnect 82"]);
@@ -635,7 +647,7 @@ fn after_its_farewell_a_client_closes_and_sends_nothing() {
         play.online(false, &[]);
         let (reason, properties) = (ReasonCode::DisconnectWithWill, Block::default());
         let reason = if version == Version::V5 { reason } else { ReasonCode::Success };
-        let sent = play.tell(Order::Disconnect { reason, properties });
+        let sent = play.tell(ClientOrder::Disconnect { reason, properties });
         assert_eq!(sent, [format!("disconnect {:02x}", reason.number())]);
         assert_eq!(play.side.ended, Some(CloseReason::OwnStop));
         let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
@@ -653,7 +665,7 @@ fn a_refusal_and_a_farewell_name_their_reasons() {
     let (reason, properties) = (ReasonCode::UseAnotherServer, block.properties());
     play.hear(Packet::Connack(Connack { session_present: false, reason, properties }));
     let words = play.side.take_words();
-    let [Event::Refused(refused)] = &words[..] else { panic!("{words:?}") };
+    let [MqttEvent::Refused(refused)] = &words[..] else { panic!("{words:?}") };
     let texts = (refused.text.as_deref(), refused.elsewhere.as_deref());
     assert_eq!(texts, (Some("no"), Some("other")));
     assert_eq!(play.side.ended, Some(CloseReason::Redirected));
@@ -661,7 +673,7 @@ fn a_refusal_and_a_farewell_name_their_reasons() {
     play.side.take_words();
     let farewell = Disconnect::of(ReasonCode::SessionTakenOver);
     assert_eq!(play.hear(Packet::Disconnect(farewell)), Sent::new());
-    assert!(matches!(&play.side.take_words()[..], [Event::Disconnected(_)]));
+    assert!(matches!(&play.side.take_words()[..], [MqttEvent::Disconnected(_)]));
     assert_eq!(play.side.ended, Some(CloseReason::Replaced));
 }
 
@@ -706,11 +718,12 @@ fn identifiers_are_never_zero_and_never_in_use() {
 }
 
 #[test]
-fn a_pilot_publishes_by_formula_and_counts_what_was_taken() {
+fn a_virtual_client_publishes_by_formula_and_counts_what_was_taken() {
     let wanted = Wanted { filter: Formula::new("in/%i"), options: Default::default() };
     let topics = vec![Formula::new("out/%i")];
     let qos = Qos::AtLeastOnce;
-    let mut play = pilot(Profile { wanted: vec![wanted], topics, qos, ..profile(Version::V311) });
+    let mut play =
+        virtual_client(Profile { wanted: vec![wanted], topics, qos, ..profile(Version::V311) });
     assert_eq!(play.online(false, &[]), ["subscribe 1 in/7"]);
     let reasons = Reasons::over(&[0]);
     play.hear(Packet::Suback(Suback { id: 1, properties: Default::default(), reasons }));
@@ -723,7 +736,7 @@ fn a_pilot_publishes_by_formula_and_counts_what_was_taken() {
         |number, qos| Action::Publish { topic: 0, number, qos, retain: false, body: body.clone() };
     assert_eq!(play.tell(to(Some(9), 1)), ["publish 3 out/9=hey"]);
     assert_eq!(play.tell(to(None, 0)), ["publish 0 out/7=hey"]);
-    let drained = |play: &mut Play<Pilot>| {
+    let drained = |play: &mut Play<VirtualClient>| {
         let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
         play.side.machine.drained(play.now, &mut out).expect("it goes on");
         out.words().collect::<Vec<_>>()
@@ -744,9 +757,9 @@ fn a_pilot_publishes_by_formula_and_counts_what_was_taken() {
 }
 
 #[test]
-fn an_idle_pilot_owns_nothing() {
-    let mut play = pilot(Profile { qos: Qos::AtLeastOnce, ..profile(Version::V5) });
+fn an_idle_virtual_client_owns_nothing() {
+    let mut play = virtual_client(Profile { qos: Qos::AtLeastOnce, ..profile(Version::V5) });
     play.online(false, &[Property::ReceiveMaximum(10), Property::TopicAliasMaximum(10)]);
     assert!(play.side.machine.client.work.is_none());
-    assert!(size_of::<Pilot>() <= 64);
+    assert!(size_of::<VirtualClient>() <= 64);
 }

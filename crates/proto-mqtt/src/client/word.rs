@@ -1,9 +1,9 @@
 //! What a client says to whoever drives it, and what it is told.
 //!
-//! The machine says [`Heard`], which borrows from the packet; a [`Word`] is what its driver makes
-//! of that: an [`Event`] that owns everything, or the laboratory's `Observation`, which keeps
-//! next to nothing. Messages that were sent and received are known by tokens of the driver's or of
-//! the machine's, never by packet identifiers.
+//! The machine says [`Heard`], which borrows from the packet; a [`EventTranslator`] is what its
+//! driver makes of that: an [`MqttEvent`] that owns everything, or the laboratory's `Observation`,
+//! which keeps next to nothing. Messages that were sent and received are known by tokens of the
+//! driver's or of the machine's, never by packet identifiers.
 
 use crate::codec::ReasonCode;
 use crate::codec::ack::Reasons;
@@ -11,7 +11,7 @@ use crate::codec::block::{Block, Properties};
 use crate::codec::property::Property;
 use crate::codec::publish::Publish;
 use base::time::Now;
-use model::topic::{Publication, Qos, Wish};
+use model::topic::{Publication, Qos, SubscriptionOptions};
 use std::sync::Arc;
 
 /// Something that a client has seen, as it was read.
@@ -95,7 +95,7 @@ pub enum Heard<'a> {
 }
 
 /// What a driver makes of what a client has seen.
-pub trait Word: Sized {
+pub trait EventTranslator: Sized {
     /// The word for it; `None`: of no interest.
     fn of(now: Now, heard: Heard<'_>) -> Option<Self>;
 }
@@ -121,9 +121,9 @@ pub enum Unpublished {
 
 /// Something that a client has seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum MqttEvent {
     /// The server accepted it.
-    Connected(Box<Accepted>),
+    Connected(Box<ConnectAccepted>),
     /// The server refused it.
     Refused(Box<Farewell>),
     /// A message.
@@ -183,7 +183,7 @@ pub enum Event {
 
 /// The server's yes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Accepted {
+pub struct ConnectAccepted {
     /// It goes on with an earlier session.
     pub session_present: bool,
     /// The keep-alive that holds, seconds; 0: none.
@@ -219,11 +219,11 @@ impl Farewell {
     }
 }
 
-impl Word for Event {
-    fn of(now: Now, heard: Heard<'_>) -> Option<Event> {
+impl EventTranslator for MqttEvent {
+    fn of(now: Now, heard: Heard<'_>) -> Option<MqttEvent> {
         Some(match heard {
             Heard::Connected { session_present, keep_alive_s, properties } => {
-                Event::Connected(Box::new(Accepted {
+                MqttEvent::Connected(Box::new(ConnectAccepted {
                     session_present,
                     keep_alive_s,
                     client_id: properties.assigned_client_id().map(Box::from),
@@ -233,22 +233,22 @@ impl Word for Event {
                 }))
             }
             Heard::Refused { reason, properties, .. } => {
-                Event::Refused(Farewell::of(reason, properties))
+                MqttEvent::Refused(Farewell::of(reason, properties))
             }
             Heard::Message { token, topic, publish } => message(now, token, topic, publish),
-            Heard::Published { token, result, .. } => Event::Published { token, result },
-            Heard::Lost { token, message } => Event::Lost { token, message },
+            Heard::Published { token, result, .. } => MqttEvent::Published { token, result },
+            Heard::Lost { token, message } => MqttEvent::Lost { token, message },
             Heard::Subscribed { token, reasons } => {
-                Event::Subscribed { token, reasons: reasons.iter().collect() }
+                MqttEvent::Subscribed { token, reasons: reasons.iter().collect() }
             }
             Heard::Unsubscribed { token, reasons } => {
-                Event::Unsubscribed { token, reasons: reasons.iter().collect() }
+                MqttEvent::Unsubscribed { token, reasons: reasons.iter().collect() }
             }
-            Heard::Challenge { data } => Event::Challenge(data.into()),
-            Heard::Authenticated { data } => Event::Authenticated(data.into()),
-            Heard::Pong => Event::Pong,
+            Heard::Challenge { data } => MqttEvent::Challenge(data.into()),
+            Heard::Authenticated { data } => MqttEvent::Authenticated(data.into()),
+            Heard::Pong => MqttEvent::Pong,
             Heard::Disconnected { reason, properties } => {
-                Event::Disconnected(Farewell::of(reason, properties))
+                MqttEvent::Disconnected(Farewell::of(reason, properties))
             }
         })
     }
@@ -281,12 +281,12 @@ pub fn publication(
     made
 }
 
-fn message(now: Now, token: u32, topic: &str, publish: &Publish<'_>) -> Event {
+fn message(now: Now, token: u32, topic: &str, publish: &Publish<'_>) -> MqttEvent {
     let (properties, qos) = (publish.properties, publish.qos);
     let unix_s = u32::try_from(now.wall_ms / 1_000).unwrap_or(u32::MAX);
     let mut made = publication(unix_s, topic, properties, publish.payload);
     (made.qos, made.retain) = (qos, publish.retain);
-    Event::Message {
+    MqttEvent::Message {
         token,
         qos,
         retain: publish.retain,
@@ -299,25 +299,25 @@ fn message(now: Now, token: u32, topic: &str, publish: &Publish<'_>) -> Event {
 
 /// What a client is told.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Order {
-    /// Publish this, at its own QoS. Answered by [`Event::Published`], at QoS 0 when it has been
-    /// handed to the link.
+pub enum ClientOrder {
+    /// Publish this, at its own QoS. Answered by [`MqttEvent::Published`], at QoS 0 when it has
+    /// been handed to the link.
     Publish {
         /// By which it is known.
         token: u32,
         /// The message.
         message: Arc<Publication>,
     },
-    /// Answered by [`Event::Subscribed`].
+    /// Answered by [`MqttEvent::Subscribed`].
     Subscribe {
         /// By which it is known.
         token: u32,
         /// At least one.
-        wishes: Vec<Wish>,
+        wishes: Vec<SubscriptionOptions>,
         /// The subscription identifier and user properties, for 5.0.
         properties: Block,
     },
-    /// Answered by [`Event::Unsubscribed`].
+    /// Answered by [`MqttEvent::Unsubscribed`].
     Unsubscribe {
         /// By which it is known.
         token: u32,
@@ -333,7 +333,7 @@ pub enum Order {
         /// Success, or why it was not taken.
         reason: ReasonCode,
     },
-    /// The answer to a [`Event::Challenge`].
+    /// The answer to a [`MqttEvent::Challenge`].
     Prove(Box<[u8]>),
     /// Begins the exchange again on a connection that is up, by the same method (MQTT5 4.12.1-1).
     Reauthenticate(Box<[u8]>),

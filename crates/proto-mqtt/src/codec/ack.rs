@@ -10,10 +10,10 @@
 
 use super::block::Properties;
 use super::property::place;
-use super::reader::Reader;
+use super::reader::FieldReader;
 use super::subscribe::write_start;
 use super::writer::{framed, framed_with_texts};
-use super::{Fault, PacketKind, ReasonCode, Rules, Terms, Unsent};
+use super::{DecodeRules, PacketFault, PacketKind, ReasonCode, Terms, Unsent};
 
 /// An acknowledgement. Which of the four it is stands in [`super::Packet`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,9 +36,9 @@ impl<'a> Ack<'a> {
     #[inline]
     pub(crate) fn read(
         kind: PacketKind,
-        reader: &mut Reader<'a>,
-        rules: &Rules,
-    ) -> Result<Ack<'a>, Fault> {
+        reader: &mut FieldReader<'a>,
+        rules: &DecodeRules,
+    ) -> Result<Ack<'a>, PacketFault> {
         let mut ack = Ack::of(reader.packet_id()?);
         if reader.is_empty() || !rules.version.has_properties() {
             return Ok(ack);
@@ -109,9 +109,9 @@ impl<'a> Suback<'a> {
     /// Reads the body of one of the two.
     pub(crate) fn read(
         kind: PacketKind,
-        reader: &mut Reader<'a>,
-        rules: &Rules,
-    ) -> Result<Suback<'a>, Fault> {
+        reader: &mut FieldReader<'a>,
+        rules: &DecodeRules,
+    ) -> Result<Suback<'a>, PacketFault> {
         let id = reader.packet_id()?;
         let is_new = rules.version.has_properties();
         let mut properties = Properties::default();
@@ -122,7 +122,7 @@ impl<'a> Suback<'a> {
         }
         let numbers = reader.take_rest();
         if numbers.is_empty() {
-            return Err(Fault::NoReason);
+            return Err(PacketFault::NoReason);
         }
         let fits = |&number: &u8| {
             ReasonCode::of(number).is_some_and(|reason| match is_new {
@@ -131,7 +131,7 @@ impl<'a> Suback<'a> {
             })
         };
         if !numbers.iter().all(fits) {
-            return Err(Fault::BadReason);
+            return Err(PacketFault::BadReason);
         }
         Ok(Suback { id, properties, reasons: Reasons(numbers) })
     }
@@ -162,11 +162,11 @@ impl<'a> Suback<'a> {
 /// A reason code that this packet may carry (MQTT5 2.4).
 pub(crate) fn read_reason(
     kind: PacketKind,
-    reader: &mut Reader<'_>,
-    rules: &Rules,
-) -> Result<ReasonCode, Fault> {
-    let reason = ReasonCode::of(reader.u8()?).ok_or(Fault::BadReason)?;
-    if reason.fits(kind, rules.sender) { Ok(reason) } else { Err(Fault::BadReason) }
+    reader: &mut FieldReader<'_>,
+    rules: &DecodeRules,
+) -> Result<ReasonCode, PacketFault> {
+    let reason = ReasonCode::of(reader.u8()?).ok_or(PacketFault::BadReason)?;
+    if reason.fits(kind, rules.sender) { Ok(reason) } else { Err(PacketFault::BadReason) }
 }
 
 /// Reason and properties at the end of a packet, in the shortest form.

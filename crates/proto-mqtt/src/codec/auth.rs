@@ -7,9 +7,9 @@
 use super::ack::{read_reason, write_reason};
 use super::block::Properties;
 use super::property::place;
-use super::reader::Reader;
+use super::reader::FieldReader;
 use super::writer::{framed, framed_with_texts};
-use super::{Fault, PacketKind, ReasonCode, Rules, Sender, Terms, Unsent};
+use super::{DecodeRules, PacketFault, PacketKind, ReasonCode, Sender, Terms, Unsent};
 
 /// A farewell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,10 @@ impl<'a> Disconnect<'a> {
         Disconnect { reason, properties: Properties::default() }
     }
 
-    pub(crate) fn read(reader: &mut Reader<'a>, rules: &Rules) -> Result<Disconnect<'a>, Fault> {
+    pub(crate) fn read(
+        reader: &mut FieldReader<'a>,
+        rules: &DecodeRules,
+    ) -> Result<Disconnect<'a>, PacketFault> {
         let mut disconnect = Disconnect::of(ReasonCode::Success);
         if reader.is_empty() || !rules.version.has_properties() {
             return Ok(disconnect);
@@ -65,7 +68,10 @@ pub struct Auth<'a> {
 }
 
 impl<'a> Auth<'a> {
-    pub(crate) fn read(reader: &mut Reader<'a>, rules: &Rules) -> Result<Auth<'a>, Fault> {
+    pub(crate) fn read(
+        reader: &mut FieldReader<'a>,
+        rules: &DecodeRules,
+    ) -> Result<Auth<'a>, PacketFault> {
         let properties = Properties::default();
         if reader.is_empty() {
             let success = ReasonCode::Success;
@@ -73,13 +79,13 @@ impl<'a> Auth<'a> {
             return if fits {
                 Ok(Auth { reason: success, properties })
             } else {
-                Err(Fault::BadReason)
+                Err(PacketFault::BadReason)
             };
         }
         let reason = read_reason(PacketKind::Auth, reader, rules)?;
         let properties = Properties::read(reader, place::of(PacketKind::Auth), rules.sender)?;
         if properties.auth_method().is_none() {
-            return Err(Fault::NoAuthMethod);
+            return Err(PacketFault::NoAuthMethod);
         }
         Ok(Auth { reason, properties })
     }

@@ -6,9 +6,9 @@
 
 use super::header::{varint_bytes, write_varint};
 use super::property::{Property, VarInt};
-use super::reader::Reader;
+use super::reader::FieldReader;
 use super::writer::Unsent;
-use super::{Fault, Sender};
+use super::{PacketFault, Sender};
 
 /// A checked block of properties, as it came.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -20,7 +20,11 @@ pub struct Properties<'a> {
 
 impl<'a> Properties<'a> {
     /// Reads length and block, and checks everything that does not depend on other fields.
-    pub(crate) fn read(reader: &mut Reader<'a>, at: u16, sender: Sender) -> Result<Self, Fault> {
+    pub(crate) fn read(
+        reader: &mut FieldReader<'a>,
+        at: u16,
+        sender: Sender,
+    ) -> Result<Self, PacketFault> {
         let length = reader.varint()? as usize;
         if length == 0 {
             return Ok(Properties::default());
@@ -32,11 +36,11 @@ impl<'a> Properties<'a> {
         while !reader.is_empty() {
             let property = Property::read(reader)?;
             if property.places() & at == 0 {
-                return Err(Fault::MisplacedProperty);
+                return Err(PacketFault::MisplacedProperty);
             }
             let bit = 1 << property.id();
             if held & bit != 0 && !property.may_repeat(at) {
-                return Err(Fault::PropertyTwice);
+                return Err(PacketFault::PropertyTwice);
             }
             held |= bit;
             property.check(at, sender)?;
@@ -44,7 +48,7 @@ impl<'a> Properties<'a> {
         reader.go_on(after);
         let properties = Properties { block, held };
         let lone_data = properties.has(AUTH_DATA) && !properties.has(AUTH_METHOD);
-        if lone_data { Err(Fault::NoAuthMethod) } else { Ok(properties) }
+        if lone_data { Err(PacketFault::NoAuthMethod) } else { Ok(properties) }
     }
 
     /// Properties that a message brought and that go on unaltered to every receiver: a block that
@@ -65,7 +69,7 @@ impl<'a> Properties<'a> {
 
     /// All of them, in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = Property<'a>> + use<'a> {
-        let mut reader = Reader::again(self.block);
+        let mut reader = FieldReader::again(self.block);
         std::iter::from_fn(move || {
             if reader.is_empty() {
                 return None;

@@ -9,9 +9,9 @@
 use super::ack::read_reason;
 use super::block::Properties;
 use super::property::place;
-use super::reader::Reader;
+use super::reader::FieldReader;
 use super::writer::{framed, framed_with_texts};
-use super::{Fault, PacketKind, ReasonCode, Rules, Terms, Unsent, Version};
+use super::{DecodeRules, PacketFault, PacketKind, ReasonCode, Terms, Unsent, Version};
 
 /// Whether a connection was accepted, and on which terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,22 +25,25 @@ pub struct Connack<'a> {
 }
 
 impl<'a> Connack<'a> {
-    pub(crate) fn read(reader: &mut Reader<'a>, rules: &Rules) -> Result<Connack<'a>, Fault> {
+    pub(crate) fn read(
+        reader: &mut FieldReader<'a>,
+        rules: &DecodeRules,
+    ) -> Result<Connack<'a>, PacketFault> {
         let flags = reader.u8()?;
         let unused = rules.version == Version::V31;
         if flags > 1 && !unused {
-            return Err(Fault::ConnackFlags);
+            return Err(PacketFault::ConnackFlags);
         }
         let session_present = flags == 1 && !unused;
         let (reason, properties) = if rules.version.has_properties() {
             let reason = read_reason(PacketKind::Connack, reader, rules)?;
             (reason, Properties::read(reader, place::of(PacketKind::Connack), rules.sender)?)
         } else {
-            let reason = ReasonCode::of_return_code(reader.u8()?).ok_or(Fault::BadReason)?;
+            let reason = ReasonCode::of_return_code(reader.u8()?).ok_or(PacketFault::BadReason)?;
             (reason, Properties::default())
         };
         if session_present && reason != ReasonCode::Success {
-            return Err(Fault::SessionRefused);
+            return Err(PacketFault::SessionRefused);
         }
         Ok(Connack { session_present, reason, properties })
     }

@@ -10,14 +10,14 @@
 //! session that is kept.
 
 use super::block::Properties;
-use super::header::Header;
+use super::header::FixedHeader;
 use super::name::check_name;
 use super::property::{absent, place};
-use super::reader::Reader;
+use super::reader::FieldReader;
 use super::writer::{framed, write_binary};
 use super::{
-    CLIENT_ID_BYTES_V31, Fault, PACKET_BYTES_MAX, PacketKind, Qos, Rules, Sender, Terms, Unsent,
-    Version,
+    CLIENT_ID_BYTES_V31, DecodeRules, PACKET_BYTES_MAX, PacketFault, PacketKind, Qos, Sender,
+    Terms, Unsent, Version,
 };
 
 /// A wish to connect.
@@ -36,7 +36,7 @@ pub struct Connect<'a> {
     /// The client identifier; empty: the server chooses one.
     pub client_id: &'a str,
     /// What is published if the connection ends without farewell.
-    pub will: Option<Will<'a>>,
+    pub will: Option<WillFields<'a>>,
     /// The user name.
     pub user_name: Option<&'a str>,
     /// The password.
@@ -45,7 +45,7 @@ pub struct Connect<'a> {
 
 /// A message for the time after (MQTT5 3.1.2.5).
 #[derive(Clone, PartialEq, Eq)]
-pub struct Will<'a> {
+pub struct WillFields<'a> {
     /// Its QoS.
     pub qos: Qos,
     /// Whether it is retained.
@@ -101,12 +101,12 @@ impl<'a> Connect<'a> {
 
     /// Reads the body. `rules.version` is not looked at.
     pub(crate) fn read(
-        header: &Header,
-        reader: &mut Reader<'a>,
-        rules: &Rules,
-    ) -> Result<Connect<'a>, Fault> {
+        header: &FixedHeader,
+        reader: &mut FieldReader<'a>,
+        rules: &DecodeRules,
+    ) -> Result<Connect<'a>, PacketFault> {
         let (version, is_bridge) = read_version(reader)?;
-        let rules = &Rules { version, ..*rules };
+        let rules = &DecodeRules { version, ..*rules };
         reader.faults(header.faults(version))?;
         let flags = reader.u8()?;
         check_flags(flags, version, reader)?;
@@ -121,10 +121,10 @@ impl<'a> Connect<'a> {
         let clean_start = flags & flag::CLEAN != 0;
         check_client_id(client_id, clean_start, reader, rules)?;
         let will = match flags & flag::WILL != 0 {
-            true => Some(Will::read(flags, reader, rules)?),
+            true => Some(WillFields::read(flags, reader, rules)?),
             false => None,
         };
-        let is_there = |bit, reader: &Reader<'_>| {
+        let is_there = |bit, reader: &FieldReader<'_>| {
             flags & bit != 0 && !(version == Version::V31 && reader.is_empty())
         };
         let has_user = is_there(flag::USER, reader);
@@ -177,9 +177,13 @@ impl<'a> Connect<'a> {
     }
 }
 
-impl<'a> Will<'a> {
-    fn read(flags: u8, reader: &mut Reader<'a>, rules: &Rules) -> Result<Will<'a>, Fault> {
-        let qos = Qos::of((flags & flag::WILL_QOS) >> 3).ok_or(Fault::WillQos3)?;
+impl<'a> WillFields<'a> {
+    fn read(
+        flags: u8,
+        reader: &mut FieldReader<'a>,
+        rules: &DecodeRules,
+    ) -> Result<WillFields<'a>, PacketFault> {
+        let qos = Qos::of((flags & flag::WILL_QOS) >> 3).ok_or(PacketFault::WillQos3)?;
         let properties = match rules.version {
             Version::V5 => Properties::read(reader, place::WILL, Sender::Client)?,
             Version::V31 | Version::V311 => Properties::default(),
@@ -187,7 +191,7 @@ impl<'a> Will<'a> {
         let topic = reader.text()?;
         check_name(topic, rules)?;
         let payload = reader.binary()?;
-        Ok(Will { qos, retain: flags & flag::WILL_RETAIN != 0, properties, topic, payload })
+        Ok(WillFields { qos, retain: flags & flag::WILL_RETAIN != 0, properties, topic, payload })
     }
 
     fn write(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Unsent> {
@@ -200,20 +204,24 @@ impl<'a> Will<'a> {
 }
 
 /// Protocol name and level (MQTT5 3.1.2-1, 3.1.2-2; MQTT3 3.1.2-1, 3.1.2-2).
-fn read_version(reader: &mut Reader<'_>) -> Result<(Version, bool), Fault> {
+fn read_version(reader: &mut FieldReader<'_>) -> Result<(Version, bool), PacketFault> {
     let name = reader.binary()?;
     let is_known = Version::ALL.iter().any(|version| version.protocol_name().as_bytes() == name);
     if !is_known {
-        return Err(Fault::ProtocolName);
+        return Err(PacketFault::ProtocolName);
     }
     let level = reader.u8()?;
     let (plain, is_bridge) = (level & !BRIDGE, level & BRIDGE != 0);
     let fits =
         |version: &&Version| version.level() == plain && version.protocol_name().as_bytes() == name;
-    let version = *Version::ALL.iter().find(fits).ok_or(Fault::ProtocolLevel)?;
+    let version = *Version::ALL.iter().find(fits).ok_or(PacketFault::ProtocolLevel)?;
     if is_bridge {
         // No bridge of 5.0 has ever marked itself so.
-        let fault = if version == Version::V5 { Fault::ProtocolLevel } else { Fault::BridgeBit };
+        let fault = if version == Version::V5 {
+            PacketFault::ProtocolLevel
+        } else {
+            PacketFault::BridgeBit
+        };
         reader.fault(fault)?;
     }
     Ok((version, is_bridge))
@@ -222,17 +230,21 @@ fn read_version(reader: &mut Reader<'_>) -> Result<(Version, bool), Fault> {
 /// The connect flags, as far as they depend on nothing else (MQTT5 3.1.2-3, 3.1.2-11 to 3.1.2-13;
 /// MQTT3 3.1.2-3, 3.1.2-11, 3.1.2-13 to 3.1.2-15, 3.1.2-22). 3.1 calls the reserved one unused, and
 /// disregards those of a will that is not there.
-fn check_flags(flags: u8, version: Version, reader: &mut Reader<'_>) -> Result<(), Fault> {
+fn check_flags(
+    flags: u8,
+    version: Version,
+    reader: &mut FieldReader<'_>,
+) -> Result<(), PacketFault> {
     if flags & flag::RESERVED != 0 && version != Version::V31 {
-        reader.fault(Fault::ConnectFlag)?;
+        reader.fault(PacketFault::ConnectFlag)?;
     }
     let is_idle = flags & flag::WILL == 0 && flags & (flag::WILL_QOS | flag::WILL_RETAIN) != 0;
     if is_idle && version != Version::V31 {
-        reader.fault(Fault::WillFlags)?;
+        reader.fault(PacketFault::WillFlags)?;
     }
     let is_alone = flags & (flag::USER | flag::PASSWORD) == flag::PASSWORD;
     if is_alone && version != Version::V5 {
-        reader.fault(Fault::PasswordAlone)?;
+        reader.fault(PacketFault::PasswordAlone)?;
     }
     Ok(())
 }
@@ -241,16 +253,16 @@ fn check_flags(flags: u8, version: Version, reader: &mut Reader<'_>) -> Result<(
 fn check_client_id(
     id: &str,
     clean: bool,
-    reader: &mut Reader<'_>,
-    rules: &Rules,
-) -> Result<(), Fault> {
+    reader: &mut FieldReader<'_>,
+    rules: &DecodeRules,
+) -> Result<(), PacketFault> {
     if id.len() > usize::from(rules.client_id_bytes_max) {
-        return Err(Fault::ClientIdLimit);
+        return Err(PacketFault::ClientIdLimit);
     }
     match rules.version {
-        Version::V31 if id.is_empty() => reader.fault(Fault::ClientIdEmpty),
-        Version::V31 if id.len() > CLIENT_ID_BYTES_V31 => reader.fault(Fault::ClientIdLong),
-        Version::V311 if id.is_empty() && !clean => reader.fault(Fault::ClientIdEmpty),
+        Version::V31 if id.is_empty() => reader.fault(PacketFault::ClientIdEmpty),
+        Version::V31 if id.len() > CLIENT_ID_BYTES_V31 => reader.fault(PacketFault::ClientIdLong),
+        Version::V311 if id.is_empty() && !clean => reader.fault(PacketFault::ClientIdEmpty),
         _ => Ok(()),
     }
 }
@@ -271,7 +283,7 @@ impl std::fmt::Debug for Connect<'_> {
     }
 }
 
-impl std::fmt::Debug for Will<'_> {
+impl std::fmt::Debug for WillFields<'_> {
     /// Without the payload.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Will")

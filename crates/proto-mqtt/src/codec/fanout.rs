@@ -4,9 +4,10 @@
 //!  head, of one receiver                                              | tail, of all
 //!  | first | length | topic | [id] | [properties' length | own ones]  | shared ones | payload |
 //! ```
-//! Receivers of one [`Shape`] that need nothing of their own share a whole [`Message::frame`]: at
-//! QoS 0 as it is, at QoS 1 and 2 with the packet identifier patched in. A receiver with
-//! subscription identifiers or a topic alias gets a head of its own and the shared tail.
+//! Receivers of one [`Shape`] that need nothing of their own share a whole
+//! [`FanoutMessage::frame`]: at QoS 0 as it is, at QoS 1 and 2 with the packet identifier patched
+//! in. A receiver with subscription identifiers or a topic alias gets a head of its own and the
+//! shared tail.
 
 use super::block::Properties;
 use super::header::{varint_bytes, write_varint};
@@ -17,7 +18,7 @@ use std::borrow::Cow;
 
 /// A message on its way to receivers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Message<'a> {
+pub struct FanoutMessage<'a> {
     /// Where it was published.
     pub topic: &'a str,
     /// Properties as its publisher sent them, or those of a will; what does not go on is left out
@@ -49,7 +50,7 @@ impl Shape {
 
 /// What one receiver gets of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Own<'a> {
+pub struct ReceiverFields<'a> {
     /// The packet identifier; not looked at, at QoS 0.
     pub id: u16,
     /// Whether it may have been sent before.
@@ -86,12 +87,12 @@ impl Tail {
     }
 }
 
-impl Message<'_> {
+impl FanoutMessage<'_> {
     /// Appends a whole packet for receivers of this shape that have nothing of their own, and says
     /// where in it the packet identifier stands, for [`patch`]; `None` at QoS 0.
     pub fn frame(&self, shape: Shape, out: &mut Vec<u8>) -> Result<Option<usize>, Unsent> {
         let start = out.len();
-        self.write(shape, &Own::default(), &Terms::of(shape.version), out)?;
+        self.write(shape, &ReceiverFields::default(), &Terms::of(shape.version), out)?;
         Ok((shape.qos != Qos::AtMostOnce).then(|| id_at(&out[start..])))
     }
 
@@ -99,7 +100,7 @@ impl Message<'_> {
     pub fn write(
         &self,
         shape: Shape,
-        own: &Own<'_>,
+        own: &ReceiverFields<'_>,
         terms: &Terms,
         out: &mut Vec<u8>,
     ) -> Result<(), Unsent> {
@@ -142,7 +143,7 @@ impl Message<'_> {
     pub fn head(
         &self,
         shape: Shape,
-        own: &Own<'_>,
+        own: &ReceiverFields<'_>,
         tail: Tail,
         terms: &Terms,
         out: &mut Vec<u8>,
@@ -196,7 +197,7 @@ const SUBSCRIPTION_ID: u8 = 0x0b;
 const WILL_DELAY: u8 = 0x18;
 const TOPIC_ALIAS: u8 = 0x23;
 
-impl Own<'_> {
+impl ReceiverFields<'_> {
     fn topic<'t>(&self, name: &'t str) -> &'t str {
         if matches!(self.alias, Alias::Known(_)) { "" } else { name }
     }
@@ -224,8 +225,8 @@ pub fn id_at(frame: &[u8]) -> usize {
     topic_at + 2 + usize::from(u16::from_be_bytes([frame[topic_at], frame[topic_at + 1]]))
 }
 
-/// Makes a copy of a [`Message::frame`] one receiver's own: its packet identifier at `id_at`, and
-/// whether it may have been sent before.
+/// Makes a copy of a [`FanoutMessage::frame`] one receiver's own: its packet identifier at `id_at`,
+/// and whether it may have been sent before.
 pub fn patch(frame: &mut [u8], id_at: usize, id: u16, dup: bool) {
     frame[0] = with_dup(frame[0], dup);
     frame[id_at..id_at + 2].copy_from_slice(&id.to_be_bytes());

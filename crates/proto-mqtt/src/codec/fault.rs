@@ -16,41 +16,41 @@ macro_rules! faults {
         /// Why bytes were not taken.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u8)]
-        pub enum Fault { $(#[doc = $meaning] $variant,)+ }
+        pub enum PacketFault { $(#[doc = $meaning] $variant,)+ }
 
-        impl Fault {
+        impl PacketFault {
             /// All faults.
-            pub const ALL: &'static [Fault] = &[$(Fault::$variant,)+];
+            pub const ALL: &'static [PacketFault] = &[$(PacketFault::$variant,)+];
 
             /// The name in vectors, counters and logs.
             pub const fn name(self) -> &'static str {
-                match self { $(Fault::$variant => $name,)+ }
+                match self { $(PacketFault::$variant => $name,)+ }
             }
 
             /// What it means, for people and for Reason Strings.
             pub const fn meaning(self) -> &'static str {
-                match self { $(Fault::$variant => $meaning,)+ }
+                match self { $(PacketFault::$variant => $meaning,)+ }
             }
 
             /// The clause it breaks; the text is empty where a version has no such rule.
             pub const fn clause(self, version: Version) -> &'static str {
-                let (v5, v3) = match self { $(Fault::$variant => ($v5, $v3),)+ };
+                let (v5, v3) = match self { $(PacketFault::$variant => ($v5, $v3),)+ };
                 if version.has_properties() { v5 } else { v3 }
             }
 
             /// What a 5.0 peer is told.
             pub const fn code(self) -> ReasonCode {
-                match self { $(Fault::$variant => ReasonCode::$code,)+ }
+                match self { $(PacketFault::$variant => ReasonCode::$code,)+ }
             }
 
             /// Return code of the CONNACK for an older CONNECT with this fault; 0: no CONNACK.
             const fn return_code(self) -> u8 {
-                match self { $(Fault::$variant => $connack,)+ }
+                match self { $(PacketFault::$variant => $connack,)+ }
             }
 
             /// How the connection ends.
             pub const fn close_reason(self) -> CloseReason {
-                match self { $(Fault::$variant => CloseReason::$reason,)+ }
+                match self { $(PacketFault::$variant => CloseReason::$reason,)+ }
             }
         }
     };
@@ -181,7 +181,7 @@ faults! {
 
 /// What the standard demands to be sent before the connection is closed for a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum FaultAnswer {
     /// Nothing.
     Close,
     /// A CONNACK of 3.1 or 3.1.1 with this return code.
@@ -192,39 +192,39 @@ pub enum Answer {
     Disconnect(ReasonCode),
 }
 
-impl Answer {
+impl FaultAnswer {
     /// Appends the packet, if there is one.
     pub fn write(self, out: &mut Vec<u8>) {
         match self {
-            Answer::Close => {}
-            Answer::OldConnack(code) => out.extend_from_slice(&[0x20, 2, 0, code]),
-            Answer::Connack(code) => out.extend_from_slice(&[0x20, 3, 0, code.number(), 0]),
-            Answer::Disconnect(code) => out.extend_from_slice(&[0xe0, 1, code.number()]),
+            FaultAnswer::Close => {}
+            FaultAnswer::OldConnack(code) => out.extend_from_slice(&[0x20, 2, 0, code]),
+            FaultAnswer::Connack(code) => out.extend_from_slice(&[0x20, 3, 0, code.number(), 0]),
+            FaultAnswer::Disconnect(code) => out.extend_from_slice(&[0xe0, 1, code.number()]),
         }
     }
 }
 
-impl Fault {
+impl PacketFault {
     /// The answer on a connection whose CONNECT was taken: only 5.0 has words for it
     /// (MQTT5 4.13.1, MQTT3 4.8.0-1).
-    pub const fn answer(self, version: Version) -> Answer {
+    pub const fn answer(self, version: Version) -> FaultAnswer {
         match version {
-            Version::V5 => Answer::Disconnect(self.code()),
-            Version::V31 | Version::V311 => Answer::Close,
+            Version::V5 => FaultAnswer::Disconnect(self.code()),
+            Version::V31 | Version::V311 => FaultAnswer::Close,
         }
     }
 
     /// The answer to a first packet that has this fault, in the words of the version that its
     /// bytes, as far as they have come, ask for. What is no CONNECT hears nothing.
-    pub fn answer_to_first(self, bytes: &[u8]) -> Answer {
+    pub fn answer_to_first(self, bytes: &[u8]) -> FaultAnswer {
         let first = bytes.first().and_then(|byte| PacketKind::of(byte >> 4));
         let Some(level) = peek_version(bytes).filter(|_| first == Some(PacketKind::Connect)) else {
-            return Answer::Close;
+            return FaultAnswer::Close;
         };
         match level {
-            5.. if level & 0x80 == 0 => Answer::Connack(self.code()),
-            _ if self.return_code() != 0 => Answer::OldConnack(self.return_code()),
-            _ => Answer::Close,
+            5.. if level & 0x80 == 0 => FaultAnswer::Connack(self.code()),
+            _ if self.return_code() != 0 => FaultAnswer::OldConnack(self.return_code()),
+            _ => FaultAnswer::Close,
         }
     }
 
@@ -237,7 +237,7 @@ impl Fault {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FaultSet(u64);
 
-const _: () = assert!(Fault::ALL.len() <= 64, "a set of faults is one word");
+const _: () = assert!(PacketFault::ALL.len() <= 64, "a set of faults is one word");
 
 impl FaultSet {
     /// None.
@@ -246,23 +246,23 @@ impl FaultSet {
     /// The faults that can be let pass, because what was meant is clear and nobody else is
     /// harmed: they never reach another client.
     pub const TOLERABLE: FaultSet = FaultSet::of(&[
-        Fault::HeaderFlags,
-        Fault::LengthNotShortest,
-        Fault::Trailing,
-        Fault::Nul,
-        Fault::PacketIdZero,
-        Fault::DupAtQos0,
-        Fault::SubscribeBits,
-        Fault::BridgeBit,
-        Fault::ConnectFlag,
-        Fault::WillFlags,
-        Fault::PasswordAlone,
-        Fault::ClientIdEmpty,
-        Fault::ClientIdLong,
+        PacketFault::HeaderFlags,
+        PacketFault::LengthNotShortest,
+        PacketFault::Trailing,
+        PacketFault::Nul,
+        PacketFault::PacketIdZero,
+        PacketFault::DupAtQos0,
+        PacketFault::SubscribeBits,
+        PacketFault::BridgeBit,
+        PacketFault::ConnectFlag,
+        PacketFault::WillFlags,
+        PacketFault::PasswordAlone,
+        PacketFault::ClientIdEmpty,
+        PacketFault::ClientIdLong,
     ]);
 
     /// The set of these.
-    pub const fn of(faults: &[Fault]) -> FaultSet {
+    pub const fn of(faults: &[PacketFault]) -> FaultSet {
         let (mut bits, mut at) = (0, 0);
         while at < faults.len() {
             bits |= faults[at].bit();
@@ -272,12 +272,12 @@ impl FaultSet {
     }
 
     /// Whether it holds `fault`.
-    pub const fn contains(self, fault: Fault) -> bool {
+    pub const fn contains(self, fault: PacketFault) -> bool {
         self.0 & fault.bit() != 0
     }
 
     /// Adds `fault`.
-    pub const fn insert(&mut self, fault: Fault) {
+    pub const fn insert(&mut self, fault: PacketFault) {
         self.0 |= fault.bit();
     }
 
@@ -287,7 +287,7 @@ impl FaultSet {
     }
 
     /// What it holds, in the order of the table.
-    pub fn iter(self) -> impl Iterator<Item = Fault> {
-        Fault::ALL.iter().copied().filter(move |&fault| self.contains(fault))
+    pub fn iter(self) -> impl Iterator<Item = PacketFault> {
+        PacketFault::ALL.iter().copied().filter(move |&fault| self.contains(fault))
     }
 }

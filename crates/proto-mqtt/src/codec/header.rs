@@ -7,11 +7,11 @@
 //! ```
 //! The size is held against the limit here, when one byte of the packet's body has yet to come.
 
-use super::{Fault, FaultSet, PacketKind, Rules, Version};
+use super::{DecodeRules, FaultSet, PacketFault, PacketKind, Version};
 
 /// A fixed header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header {
+pub struct FixedHeader {
     /// What the packet is.
     pub kind: PacketKind,
     /// The lower four bits of the first byte.
@@ -30,10 +30,10 @@ pub enum Front {
     /// At least so many more bytes are needed before the header can be read.
     More(usize),
     /// The header.
-    Header(Header),
+    Header(FixedHeader),
 }
 
-impl Header {
+impl FixedHeader {
     /// Bytes of the whole packet.
     pub const fn packet_bytes(&self) -> usize {
         self.header_bytes + self.remaining_bytes
@@ -42,19 +42,19 @@ impl Header {
     /// Reads the header at the front of `bytes`, and says what is wrong with it that can be known
     /// without the rest. Flags and length of a CONNECT are judged when its version is known.
     #[inline]
-    pub fn read(bytes: &[u8], rules: &Rules) -> Result<Front, Fault> {
+    pub fn read(bytes: &[u8], rules: &DecodeRules) -> Result<Front, PacketFault> {
         let Some((&first, rest)) = bytes.split_first() else { return Ok(Front::More(2)) };
-        let kind = PacketKind::of(first >> 4).ok_or(Fault::ReservedType)?;
+        let kind = PacketKind::of(first >> 4).ok_or(PacketFault::ReservedType)?;
         if kind == PacketKind::Auth && !rules.version.has_properties() {
-            return Err(Fault::ReservedType);
+            return Err(PacketFault::ReservedType);
         }
         if !kind.may_come_from(rules.sender, rules.version) {
-            return Err(Fault::WrongDirection);
+            return Err(PacketFault::WrongDirection);
         }
         let Some((remaining, length_bytes)) = read_varint(rest)? else {
             return Ok(Front::More(1));
         };
-        let header = Header {
+        let header = FixedHeader {
             kind,
             flags: first & 0x0f,
             header_bytes: 1 + length_bytes,
@@ -62,7 +62,7 @@ impl Header {
             is_padded: length_bytes > varint_bytes(remaining),
         };
         if header.packet_bytes() > rules.packet_bytes_max as usize {
-            return Err(Fault::TooLarge);
+            return Err(PacketFault::TooLarge);
         }
         Ok(Front::Header(header))
     }
@@ -72,10 +72,10 @@ impl Header {
     pub fn faults(&self, version: Version) -> FaultSet {
         let mut faults = FaultSet::NONE;
         if !self.kind.flags_fit(self.flags, version) {
-            faults.insert(Fault::HeaderFlags);
+            faults.insert(PacketFault::HeaderFlags);
         }
         if self.is_padded && version == Version::V5 {
-            faults.insert(Fault::LengthNotShortest);
+            faults.insert(PacketFault::LengthNotShortest);
         }
         faults
     }
@@ -84,7 +84,7 @@ impl Header {
 /// The variable byte integer at the front of `bytes` and its length; `None` when it is cut off
 /// (MQTT5 1.5.5).
 #[inline]
-pub fn read_varint(bytes: &[u8]) -> Result<Option<(u32, usize)>, Fault> {
+pub fn read_varint(bytes: &[u8]) -> Result<Option<(u32, usize)>, PacketFault> {
     let mut value = 0;
     for (at, &byte) in bytes.iter().take(4).enumerate() {
         value |= u32::from(byte & 0x7f) << (7 * at);
@@ -92,7 +92,7 @@ pub fn read_varint(bytes: &[u8]) -> Result<Option<(u32, usize)>, Fault> {
             return Ok(Some((value, at + 1)));
         }
     }
-    if bytes.len() >= 4 { Err(Fault::LengthTooLong) } else { Ok(None) }
+    if bytes.len() >= 4 { Err(PacketFault::LengthTooLong) } else { Ok(None) }
 }
 
 /// Bytes that a variable byte integer needs.

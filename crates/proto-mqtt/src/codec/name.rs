@@ -4,47 +4,47 @@
 //! follow, the level in front of it included; both only as levels of their own, and only in
 //! filters. Nothing is normalised: two names are the same if their bytes are (MQTT5 4.7.3-4).
 
-use super::{Fault, Rules, scan};
+use super::{DecodeRules, PacketFault, scan};
 
 /// How a shared subscription's filter begins (MQTT5 4.8.2-1).
 pub const SHARE_PREFIX: &str = "$share/";
 
 /// Checks a topic name that is not empty (MQTT5 3.3.2-2, 4.7.0-1, 4.7.3-1).
-pub fn check_name(name: &str, rules: &Rules) -> Result<(), Fault> {
+pub fn check_name(name: &str, rules: &DecodeRules) -> Result<(), PacketFault> {
     let bytes = name.as_bytes();
     if bytes.is_empty() {
-        return Err(Fault::NoTopic);
+        return Err(PacketFault::NoTopic);
     }
     if has_wildcard(name) {
-        return Err(Fault::WildcardInTopic);
+        return Err(PacketFault::WildcardInTopic);
     }
-    if is_above(bytes, rules) { Err(Fault::TopicLimit) } else { Ok(()) }
+    if is_above(bytes, rules) { Err(PacketFault::TopicLimit) } else { Ok(()) }
 }
 
 /// Checks a topic filter, that of a shared subscription included. Before 5.0 one that does not
 /// have the form of a shared one is a plain filter whose first level happens to be `$share`.
-pub fn check_filter(filter: &str, rules: &Rules) -> Result<(), Fault> {
+pub fn check_filter(filter: &str, rules: &DecodeRules) -> Result<(), PacketFault> {
     let plain = match split_share(filter) {
         Ok(Some((_, plain))) => plain,
         Err(fault) if rules.version.has_properties() => return Err(fault),
         Ok(None) | Err(_) => filter,
     };
     if plain.is_empty() {
-        return Err(Fault::NoFilter);
+        return Err(PacketFault::NoFilter);
     }
     check_wildcards(plain)?;
-    if is_above(plain.as_bytes(), rules) { Err(Fault::FilterLimit) } else { Ok(()) }
+    if is_above(plain.as_bytes(), rules) { Err(PacketFault::FilterLimit) } else { Ok(()) }
 }
 
 /// Share name and filter of a shared subscription; `None` for another one (MQTT5 4.8.2-1,
 /// 4.8.2-2).
-pub fn split_share(filter: &str) -> Result<Option<(&str, &str)>, Fault> {
+pub fn split_share(filter: &str) -> Result<Option<(&str, &str)>, PacketFault> {
     let Some(shared) = filter.strip_prefix(SHARE_PREFIX) else { return Ok(None) };
     let (name, plain) = shared.split_once('/').unwrap_or((shared, ""));
     if name.is_empty() || name.contains(['+', '#']) {
-        return Err(Fault::ShareName);
+        return Err(PacketFault::ShareName);
     }
-    if plain.is_empty() { Err(Fault::ShareFilter) } else { Ok(Some((name, plain))) }
+    if plain.is_empty() { Err(PacketFault::ShareFilter) } else { Ok(Some((name, plain))) }
 }
 
 /// Whether a filter has a wildcard, so that it can match more than one name.
@@ -75,7 +75,7 @@ pub fn matches(filter: &str, name: &str) -> bool {
 }
 
 /// MQTT5 4.7.1-1 and 4.7.1-2.
-fn check_wildcards(filter: &str) -> Result<(), Fault> {
+fn check_wildcards(filter: &str) -> Result<(), PacketFault> {
     if !has_wildcard(filter) {
         return Ok(());
     }
@@ -83,16 +83,16 @@ fn check_wildcards(filter: &str) -> Result<(), Fault> {
     while let Some(level) = levels.next() {
         let is_last = levels.peek().is_none();
         if level.contains('#') && (level != "#" || !is_last) {
-            return Err(Fault::MultiLevelWildcard);
+            return Err(PacketFault::MultiLevelWildcard);
         }
         if level.contains('+') && level != "+" {
-            return Err(Fault::SingleLevelWildcard);
+            return Err(PacketFault::SingleLevelWildcard);
         }
     }
     Ok(())
 }
 
-fn is_above(bytes: &[u8], rules: &Rules) -> bool {
+fn is_above(bytes: &[u8], rules: &DecodeRules) -> bool {
     let most = usize::try_from(rules.topic_levels_max).unwrap_or(usize::MAX);
     let levels = || 1 + bytes.iter().filter(|&&byte| byte == b'/').count();
     // A name of n bytes has n + 1 levels at most: only long ones are counted.

@@ -7,12 +7,12 @@ use super::ack::{Ack, Suback};
 use super::auth::{Auth, Disconnect};
 use super::connack::Connack;
 use super::connect::Connect;
-use super::header::{Front, Header};
+use super::header::{FixedHeader, Front};
 use super::publish::Publish;
-use super::reader::Reader;
+use super::reader::FieldReader;
 use super::subscribe::{Subscribe, Unsubscribe};
 use super::writer::framed;
-use super::{Fault, FaultSet, PacketKind, Rules, Sender, Terms, Unsent};
+use super::{DecodeRules, FaultSet, PacketFault, PacketKind, Sender, Terms, Unsent};
 
 /// A packet that borrows from the bytes it was read from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ const _: () = assert!(size_of::<Packet>() <= 72, "a packet is handed on by value
 
 /// What the front of a byte string is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step<'a> {
+pub enum DecodeStep<'a> {
     /// Not a whole packet yet: at least so many more bytes are needed.
     More(usize),
     /// A packet.
@@ -69,39 +69,42 @@ pub enum Step<'a> {
 
 /// Reads the packet at the front of `bytes`, sent by `rules.sender`. The rules' version is that of
 /// the connection; a CONNECT brings its own. Nothing of `bytes` is copied.
-pub fn decode<'a>(bytes: &'a [u8], rules: &Rules) -> Result<Step<'a>, Fault> {
-    let header = match Header::read(bytes, rules)? {
-        Front::More(more) => return Ok(Step::More(more)),
+pub fn decode<'a>(bytes: &'a [u8], rules: &DecodeRules) -> Result<DecodeStep<'a>, PacketFault> {
+    let header = match FixedHeader::read(bytes, rules)? {
+        Front::More(more) => return Ok(DecodeStep::More(more)),
         Front::Header(header) => header,
     };
     let whole = header.packet_bytes();
     let Some(body) = bytes.get(header.header_bytes..whole) else {
-        return Ok(Step::More(whole - bytes.len()));
+        return Ok(DecodeStep::More(whole - bytes.len()));
     };
-    let mut reader = Reader::new(body, rules);
+    let mut reader = FieldReader::new(body, rules);
     if header.kind != PacketKind::Connect {
         reader.faults(header.faults(rules.version))?;
     }
     let packet = read_body(&header, &mut reader, rules)?;
     reader.finish()?;
-    Ok(Step::Packet { packet, bytes: whole, tolerated: reader.tolerated() })
+    Ok(DecodeStep::Packet { packet, bytes: whole, tolerated: reader.tolerated() })
 }
 
 /// The same for the first packet of a connection that was accepted: it must be a CONNECT, and that
 /// shows in its first byte (MQTT5 3.1.0-1).
-pub fn decode_first<'a>(bytes: &'a [u8], rules: &Rules) -> Result<Step<'a>, Fault> {
+pub fn decode_first<'a>(
+    bytes: &'a [u8],
+    rules: &DecodeRules,
+) -> Result<DecodeStep<'a>, PacketFault> {
     match bytes.first() {
-        Some(first) if first >> 4 != PacketKind::Connect.number() => Err(Fault::NotConnect),
+        Some(first) if first >> 4 != PacketKind::Connect.number() => Err(PacketFault::NotConnect),
         _ => decode(bytes, rules),
     }
 }
 
 #[inline]
 fn read_body<'a>(
-    header: &Header,
-    reader: &mut Reader<'a>,
-    rules: &Rules,
-) -> Result<Packet<'a>, Fault> {
+    header: &FixedHeader,
+    reader: &mut FieldReader<'a>,
+    rules: &DecodeRules,
+) -> Result<Packet<'a>, PacketFault> {
     let kind = header.kind;
     Ok(match kind {
         PacketKind::Connect => Packet::Connect(Box::new(Connect::read(header, reader, rules)?)),

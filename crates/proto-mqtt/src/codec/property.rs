@@ -6,9 +6,9 @@
 
 use super::block::Properties;
 use super::header::write_varint;
-use super::reader::Reader;
+use super::reader::FieldReader;
 use super::writer::{Unsent, write_binary};
-use super::{Fault, PacketKind, Sender};
+use super::{PacketFault, PacketKind, Sender};
 
 /// Where properties can stand, one bit for each packet type by its number, and one for the will.
 pub mod place {
@@ -62,14 +62,14 @@ pub mod absent {
 
 /// A type of value (MQTT5 1.5): how it is read and written.
 trait Value<'a>: Sized {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault>;
+    fn read(reader: &mut FieldReader<'a>) -> Result<Self, PacketFault>;
     fn write(&self, out: &mut Vec<u8>) -> Result<(), Unsent>;
 }
 
 macro_rules! number {
     ($($type:ident)+) => { $(
         impl Value<'_> for $type {
-            fn read(reader: &mut Reader<'_>) -> Result<Self, Fault> {
+            fn read(reader: &mut FieldReader<'_>) -> Result<Self, PacketFault> {
                 reader.$type()
             }
             fn write(&self, out: &mut Vec<u8>) -> Result<(), Unsent> {
@@ -87,7 +87,7 @@ number! { u8 u16 u32 }
 pub struct VarInt(pub u32);
 
 impl Value<'_> for VarInt {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Fault> {
+    fn read(reader: &mut FieldReader<'_>) -> Result<Self, PacketFault> {
         reader.varint().map(VarInt)
     }
     fn write(&self, out: &mut Vec<u8>) -> Result<(), Unsent> {
@@ -100,7 +100,7 @@ impl Value<'_> for VarInt {
 }
 
 impl<'a> Value<'a> for &'a str {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+    fn read(reader: &mut FieldReader<'a>) -> Result<Self, PacketFault> {
         reader.text()
     }
     fn write(&self, out: &mut Vec<u8>) -> Result<(), Unsent> {
@@ -109,7 +109,7 @@ impl<'a> Value<'a> for &'a str {
 }
 
 impl<'a> Value<'a> for &'a [u8] {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+    fn read(reader: &mut FieldReader<'a>) -> Result<Self, PacketFault> {
         reader.binary()
     }
     fn write(&self, out: &mut Vec<u8>) -> Result<(), Unsent> {
@@ -119,7 +119,7 @@ impl<'a> Value<'a> for &'a [u8] {
 
 /// A name and a value (MQTT5 1.5.7).
 impl<'a> Value<'a> for (&'a str, &'a str) {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+    fn read(reader: &mut FieldReader<'a>) -> Result<Self, PacketFault> {
         Ok((reader.text()?, reader.text()?))
     }
     fn write(&self, out: &mut Vec<u8>) -> Result<(), Unsent> {
@@ -154,10 +154,10 @@ macro_rules! properties {
                 match self { $(Property::$variant(_) => 0 $(| place::$place)+,)+ }
             }
 
-            pub(super) fn read(reader: &mut Reader<'a>) -> Result<Property<'a>, Fault> {
+            pub(super) fn read(reader: &mut FieldReader<'a>) -> Result<Property<'a>, PacketFault> {
                 Ok(match reader.varint()? {
                     $($id => Property::$variant(Value::read(reader)?),)+
-                    _ => return Err(Fault::UnknownProperty),
+                    _ => return Err(PacketFault::UnknownProperty),
                 })
             }
 
@@ -232,7 +232,7 @@ impl Property<'_> {
     }
 
     /// Whether its value is allowed, of this sender (MQTT5 3.1.2.11, 3.2.2.3, 3.3.2.3).
-    pub(super) fn check(&self, at: u16, sender: Sender) -> Result<(), Fault> {
+    pub(super) fn check(&self, at: u16, sender: Sender) -> Result<(), PacketFault> {
         let fault = match *self {
             Property::PayloadFormat(value)
             | Property::RequestProblem(value)
@@ -241,19 +241,19 @@ impl Property<'_> {
             | Property::RetainAvailable(value)
             | Property::WildcardAvailable(value)
             | Property::SubscriptionIdAvailable(value)
-            | Property::SharedAvailable(value) => (value > 1).then_some(Fault::PropertyValue),
+            | Property::SharedAvailable(value) => (value > 1).then_some(PacketFault::PropertyValue),
             Property::ReceiveMaximum(0)
             | Property::MaximumPacketSize(0)
-            | Property::SubscriptionId(VarInt(0)) => Some(Fault::PropertyValue),
+            | Property::SubscriptionId(VarInt(0)) => Some(PacketFault::PropertyValue),
             Property::SubscriptionId(_) if at == place::PUBLISH && sender == Sender::Client => {
-                Some(Fault::ClientSubscriptionId)
+                Some(PacketFault::ClientSubscriptionId)
             }
             Property::SessionExpiry(_) if at == place::DISCONNECT && sender == Sender::Server => {
-                Some(Fault::ServerSessionExpiry)
+                Some(PacketFault::ServerSessionExpiry)
             }
-            Property::TopicAlias(0) => Some(Fault::AliasInvalid),
+            Property::TopicAlias(0) => Some(PacketFault::AliasInvalid),
             Property::ResponseTopic(topic) if topic.is_empty() || topic.contains(['+', '#']) => {
-                Some(Fault::ResponseTopic)
+                Some(PacketFault::ResponseTopic)
             }
             _ => None,
         };

@@ -7,12 +7,12 @@
 //! payload has come: [`Publish::peek`]. One message for many receivers is [`super::fanout`].
 
 use super::block::Properties;
-use super::header::{Front, Header, varint_bytes, write_varint};
+use super::header::{FixedHeader, Front, varint_bytes, write_varint};
 use super::name::check_name;
 use super::property::place;
-use super::reader::Reader;
+use super::reader::FieldReader;
 use super::writer::write_binary;
-use super::{Fault, PacketKind, Qos, Rules, Terms, Unsent};
+use super::{DecodeRules, PacketFault, PacketKind, Qos, Terms, Unsent};
 
 /// A message on the wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Publish<'a> {
 
 /// A PUBLISH whose payload has perhaps not come yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Head<'a> {
+pub struct PublishHead<'a> {
     /// The packet; of its payload only what has come.
     pub publish: Publish<'a>,
     /// Bytes of the whole payload.
@@ -53,13 +53,13 @@ impl<'a> Publish<'a> {
     #[inline]
     pub(crate) fn read(
         flags: u8,
-        reader: &mut Reader<'a>,
-        rules: &Rules,
-    ) -> Result<Publish<'a>, Fault> {
-        let qos = Qos::of(flags >> 1 & 3).ok_or(Fault::PublishQos3)?;
+        reader: &mut FieldReader<'a>,
+        rules: &DecodeRules,
+    ) -> Result<Publish<'a>, PacketFault> {
+        let qos = Qos::of(flags >> 1 & 3).ok_or(PacketFault::PublishQos3)?;
         let dup = flags & DUP != 0;
         if dup && qos == Qos::AtMostOnce {
-            reader.fault(Fault::DupAtQos0)?;
+            reader.fault(PacketFault::DupAtQos0)?;
         }
         let topic = reader.text()?;
         let id = if qos == Qos::AtMostOnce { 0 } else { reader.packet_id()? };
@@ -77,21 +77,24 @@ impl<'a> Publish<'a> {
     /// The packet at the front of `bytes`, if that is a PUBLISH and has come as far as its
     /// payload: enough to refuse it, or to say where its payload goes. `None` otherwise. A property
     /// that runs past the end of its block shows only when the packet is whole.
-    pub fn peek(bytes: &'a [u8], rules: &Rules) -> Result<Option<Head<'a>>, Fault> {
-        let Front::Header(header) = Header::read(bytes, rules)? else { return Ok(None) };
+    pub fn peek(
+        bytes: &'a [u8],
+        rules: &DecodeRules,
+    ) -> Result<Option<PublishHead<'a>>, PacketFault> {
+        let Front::Header(header) = FixedHeader::read(bytes, rules)? else { return Ok(None) };
         if header.kind != PacketKind::Publish {
             return Ok(None);
         }
         let end = bytes.len().min(header.packet_bytes());
-        let mut reader = Reader::new(&bytes[header.header_bytes..end], rules);
+        let mut reader = FieldReader::new(&bytes[header.header_bytes..end], rules);
         reader.faults(header.faults(rules.version))?;
         match Publish::read(header.flags, &mut reader, rules) {
-            Err(Fault::Cut) if end < header.packet_bytes() => Ok(None),
+            Err(PacketFault::Cut) if end < header.packet_bytes() => Ok(None),
             Err(fault) => Err(fault),
             Ok(publish) => {
                 let packet_bytes = header.packet_bytes();
                 let payload_bytes = packet_bytes - end + publish.payload.len();
-                Ok(Some(Head { publish, payload_bytes, packet_bytes }))
+                Ok(Some(PublishHead { publish, payload_bytes, packet_bytes }))
             }
         }
     }
@@ -102,7 +105,7 @@ impl<'a> Publish<'a> {
     }
 
     /// Whether the payload is what its Payload Format Indicator says. To look is the server's
-    /// choice (MQTT5 3.3.2.3.2); the fault is [`Fault::PayloadFormat`].
+    /// choice (MQTT5 3.3.2.3.2); the fault is [`PacketFault::PayloadFormat`].
     pub fn payload_is_as_said(&self) -> bool {
         self.properties.payload_format() != Some(1) || std::str::from_utf8(self.payload).is_ok()
     }

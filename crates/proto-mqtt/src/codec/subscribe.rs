@@ -11,9 +11,9 @@
 use super::block::Properties;
 use super::name::{check_filter, split_share};
 use super::property::place;
-use super::reader::Reader;
+use super::reader::FieldReader;
 use super::writer::{framed, write_binary};
-use super::{Fault, PacketKind, Qos, Rules, Terms, Unsent, Version};
+use super::{DecodeRules, PacketFault, PacketKind, Qos, Terms, Unsent, Version};
 
 /// When retained messages are sent for a subscription (MQTT5 3.8.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -61,15 +61,15 @@ impl SubscribeOptions {
         byte | if self.retain_as_published { RETAIN_AS_PUBLISHED } else { 0 }
     }
 
-    fn read(byte: u8) -> Result<SubscribeOptions, Fault> {
+    fn read(byte: u8) -> Result<SubscribeOptions, PacketFault> {
         let retain_handling = match byte >> 4 & 3 {
             0 => RetainHandling::Always,
             1 => RetainHandling::WhenNew,
             2 => RetainHandling::Never,
-            _ => return Err(Fault::RetainHandling3),
+            _ => return Err(PacketFault::RetainHandling3),
         };
         Ok(SubscribeOptions {
-            qos: Qos::of(byte & QOS).ok_or(Fault::SubscribeQos3)?,
+            qos: Qos::of(byte & QOS).ok_or(PacketFault::SubscribeQos3)?,
             no_local: byte & NO_LOCAL != 0,
             retain_as_published: byte & RETAIN_AS_PUBLISHED != 0,
             retain_handling,
@@ -93,7 +93,7 @@ impl<'a> Subscriptions<'a> {
 
     /// Filters and options, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, SubscribeOptions)> + use<'a> {
-        let (mut reader, mask) = (Reader::again(self.bytes), self.mask);
+        let (mut reader, mask) = (FieldReader::again(self.bytes), self.mask);
         std::iter::from_fn(move || {
             let filter = reader.text().ok()?; // ends with the list: it was read before
             let options = SubscribeOptions::read(reader.u8().ok()? & mask).ok()?;
@@ -125,7 +125,7 @@ impl<'a> Filters<'a> {
 
     /// The filters, in order.
     pub fn iter(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let mut reader = Reader::again(self.0);
+        let mut reader = FieldReader::again(self.0);
         std::iter::from_fn(move || reader.text().ok())
     }
 }
@@ -147,11 +147,14 @@ pub struct Subscribe<'a> {
 }
 
 impl<'a> Subscribe<'a> {
-    pub(crate) fn read(reader: &mut Reader<'a>, rules: &Rules) -> Result<Subscribe<'a>, Fault> {
+    pub(crate) fn read(
+        reader: &mut FieldReader<'a>,
+        rules: &DecodeRules,
+    ) -> Result<Subscribe<'a>, PacketFault> {
         let (id, properties) = read_start(PacketKind::Subscribe, reader, rules)?;
         let bytes = reader.rest();
         if bytes.is_empty() {
-            return Err(Fault::NoSubscription);
+            return Err(PacketFault::NoSubscription);
         }
         let mask = if rules.version.has_properties() { !RESERVED } else { QOS };
         while !reader.is_empty() {
@@ -160,11 +163,11 @@ impl<'a> Subscribe<'a> {
             let byte = reader.u8()?;
             // 3.1 calls the upper bits unused (MQTT31 3.8).
             if byte & !mask != 0 && rules.version != Version::V31 {
-                reader.fault(Fault::SubscribeBits)?;
+                reader.fault(PacketFault::SubscribeBits)?;
             }
             let options = SubscribeOptions::read(byte & mask)?;
             if options.no_local && matches!(split_share(filter), Ok(Some(_))) {
-                return Err(Fault::NoLocalShared);
+                return Err(PacketFault::NoLocalShared);
             }
         }
         Ok(Subscribe { id, properties, subscriptions: Subscriptions { bytes, mask } })
@@ -196,11 +199,14 @@ pub struct Unsubscribe<'a> {
 }
 
 impl<'a> Unsubscribe<'a> {
-    pub(crate) fn read(reader: &mut Reader<'a>, rules: &Rules) -> Result<Unsubscribe<'a>, Fault> {
+    pub(crate) fn read(
+        reader: &mut FieldReader<'a>,
+        rules: &DecodeRules,
+    ) -> Result<Unsubscribe<'a>, PacketFault> {
         let (id, properties) = read_start(PacketKind::Unsubscribe, reader, rules)?;
         let bytes = reader.rest();
         if bytes.is_empty() {
-            return Err(Fault::NoUnsubscription);
+            return Err(PacketFault::NoUnsubscription);
         }
         while !reader.is_empty() {
             check_filter(reader.text()?, rules)?;
@@ -221,9 +227,9 @@ impl<'a> Unsubscribe<'a> {
 /// Packet identifier and properties, with which both begin.
 fn read_start<'a>(
     kind: PacketKind,
-    reader: &mut Reader<'a>,
-    rules: &Rules,
-) -> Result<(u16, Properties<'a>), Fault> {
+    reader: &mut FieldReader<'a>,
+    rules: &DecodeRules,
+) -> Result<(u16, Properties<'a>), PacketFault> {
     let id = reader.packet_id()?;
     if !rules.version.has_properties() {
         return Ok((id, Properties::default()));

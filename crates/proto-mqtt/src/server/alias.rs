@@ -3,7 +3,7 @@
 //! They live as long as the connection (MQTT5 3.3.2-7). The client's are what it says; the server's
 //! are given to the topics that were sent last.
 
-use crate::codec::Fault;
+use crate::codec::PacketFault;
 use crate::codec::fanout::Alias;
 
 /// The client's aliases.
@@ -27,9 +27,9 @@ impl AliasesIn {
     }
 
     /// The topic that `alias` stands for.
-    pub(super) fn topic(&self, alias: u16) -> Result<&str, Fault> {
+    pub(super) fn topic(&self, alias: u16) -> Result<&str, PacketFault> {
         let known = self.0.get(usize::from(alias).wrapping_sub(1));
-        known.and_then(|topic| topic.as_deref()).ok_or(Fault::AliasUnknown)
+        known.and_then(|topic| topic.as_deref()).ok_or(PacketFault::AliasUnknown)
     }
 }
 

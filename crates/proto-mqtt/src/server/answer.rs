@@ -9,7 +9,7 @@ use crate::codec::ack::{Ack, Reasons, Suback};
 use crate::codec::auth::Disconnect;
 use crate::codec::block::{Block, Properties};
 use crate::codec::property::Property;
-use crate::codec::{Fault, Packet, PacketKind, Qos, ReasonCode, Sender, Version};
+use crate::codec::{Packet, PacketFault, PacketKind, Qos, ReasonCode, Sender, Version};
 use base::time::Now;
 use model::close::CloseReason;
 use model::session::{Denial, Denied, Routed, SessionDelivery};
@@ -128,7 +128,7 @@ impl Bound {
     }
 
     /// Tells the client what was wrong with what it sent (MQTT5 4.13.1).
-    pub(super) fn write_fault(&self, fault: Fault, out: &mut Out) {
+    pub(super) fn write_fault(&self, fault: PacketFault, out: &mut Out) {
         let mut block = Block::default();
         let _ = block.push(Property::ReasonString(fault.meaning())); // it is a short sentence
         self.write_disconnect(fault.code(), &block, out);

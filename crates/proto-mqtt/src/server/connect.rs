@@ -14,15 +14,15 @@ use crate::codec::connect::{self as wire};
 use crate::codec::fanout::passed_on;
 use crate::codec::property::{Property, absent};
 use crate::codec::{
-    Answer, Fault, PACKET_BYTES_MAX, Packet, PacketKind, ReasonCode, Step, Terms, Version, decode,
-    decode_first,
+    DecodeStep, FaultAnswer, PACKET_BYTES_MAX, Packet, PacketFault, PacketKind, ReasonCode, Terms,
+    Version, decode, decode_first,
 };
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::Input;
 use model::request::Request;
-use model::session::{Connect, Connected, Denial, Denied, Proceed, SessionRequest, Will};
+use model::session::{ConnectRequest, Connected, Denial, Denied, Proceed, SessionRequest, Will};
 use model::topic::Publication;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Fresh {
         now: Now,
         input: &mut Input<'_>,
         out: &mut Out,
-    ) -> Result<Option<Box<Asked>>, Fault> {
+    ) -> Result<Option<Box<Asked>>, PacketFault> {
         let rest = input.rest();
         let is_homed = self.marks.version().is_some();
         // Also when it is looked at again: a CONNECT has a size of its own, and its own version.
@@ -91,10 +91,11 @@ impl Fresh {
             .rules(input.limits);
         let step = match decode_first(rest, &rules) {
             // A size that is refused shows before the version in whose words to say so.
-            Err(Fault::TooLarge) if rest.len() < VERSION_BYTES => return Ok(None),
+            Err(PacketFault::TooLarge) if rest.len() < VERSION_BYTES => return Ok(None),
             step => step?,
         };
-        let Step::Packet { packet: Packet::Connect(connect), bytes, tolerated: passed } = step
+        let DecodeStep::Packet { packet: Packet::Connect(connect), bytes, tolerated: passed } =
+            step
         else {
             return Ok(None);
         };
@@ -104,11 +105,11 @@ impl Fresh {
             return Ok(None);
         }
         let strict = !self.marks.has(Marks::LENIENT);
-        let is_as_said = |will: &wire::Will<'_>| {
+        let is_as_said = |will: &wire::WillFields<'_>| {
             will.properties.payload_format() != Some(1) || std::str::from_utf8(will.payload).is_ok()
         };
         if strict && connect.will.as_ref().is_some_and(|will| !is_as_said(will)) {
-            return Err(Fault::PayloadFormat);
+            return Err(PacketFault::PayloadFormat);
         }
         tolerated(passed, out);
         input.take(bytes);
@@ -173,7 +174,7 @@ impl Asked {
             Err(End::Close(reason)) => Err(reason),
             Err(End::Fault(fault)) => {
                 // Before CONNACK nothing else can be said (MQTT5 3.14.0-1).
-                Answer::Connack(fault.code()).write(out.bytes());
+                FaultAnswer::Connack(fault.code()).write(out.bytes());
                 out.packets(0, 1);
                 Err(fault.close_reason())
             }
@@ -185,10 +186,10 @@ impl Asked {
         match rest.first().map(|byte| PacketKind::of(byte >> 4)) {
             None => return Ok(()),
             Some(Some(PacketKind::Auth | PacketKind::Disconnect)) => {}
-            Some(Some(PacketKind::Connect)) => return Err(Fault::SecondConnect.into()),
-            Some(_) => return Err(Fault::AuthOrder.into()),
+            Some(Some(PacketKind::Connect)) => return Err(PacketFault::SecondConnect.into()),
+            Some(_) => return Err(PacketFault::AuthOrder.into()),
         }
-        let Step::Packet { packet, bytes, tolerated: passed } =
+        let DecodeStep::Packet { packet, bytes, tolerated: passed } =
             decode(rest, &self.marks.rules(input.limits))?
         else {
             return Ok(());
@@ -199,13 +200,13 @@ impl Asked {
         let auth = match packet {
             Packet::Auth(auth) => auth,
             Packet::Disconnect(_) => return Err(End::Close(CloseReason::Unbound)),
-            _ => return Err(Fault::AuthOrder.into()),
+            _ => return Err(PacketFault::AuthOrder.into()),
         };
         let method = auth.properties.auth_method();
         let fits = auth.reason == ReasonCode::ContinueAuthentication
             && method.is_some_and(|method| self.method.as_deref() == Some(method));
         if !fits {
-            return Err(Fault::AuthOrder.into());
+            return Err(PacketFault::AuthOrder.into());
         }
         self.challenged = false;
         out.say(Request::Session(proceed(None, &auth)));
@@ -385,11 +386,11 @@ fn expiry_s(connect: &wire::Connect<'_>) -> u32 {
 }
 
 /// A CONNECT in the broker's words.
-fn words(connect: &wire::Connect<'_>, asked: &Asked, link: &Link) -> Box<Connect> {
+fn words(connect: &wire::Connect<'_>, asked: &Asked, link: &Link) -> Box<ConnectRequest> {
     let properties = &connect.properties;
     let data = properties.auth_data().unwrap_or_default();
     let certificate = link.tls.as_ref().and_then(|tls| tls.identity.clone());
-    Box::new(Connect {
+    Box::new(ConnectRequest {
         protocol: connect.version.name(),
         client_id: connect.client_id.into(),
         clean_start: connect.clean_start || connect.client_id.is_empty(),
@@ -411,7 +412,7 @@ fn words(connect: &wire::Connect<'_>, asked: &Asked, link: &Link) -> Box<Connect
     })
 }
 
-fn will(will: &wire::Will<'_>) -> Will {
+fn will(will: &wire::WillFields<'_>) -> Will {
     let properties = will.properties;
     let mut message = Publication::new(will.topic, &passed_on(properties), will.payload);
     (message.qos, message.retain) = (will.qos, will.retain);

@@ -9,7 +9,7 @@
 use super::Out;
 use super::state::{Bound, Marks};
 use crate::codec::block::Properties;
-use crate::codec::fanout::{Alias, Message, Own, Shape, id_at, patch};
+use crate::codec::fanout::{Alias, FanoutMessage, ReceiverFields, Shape, id_at, patch};
 use crate::codec::{Qos, Unsent, Version};
 use base::time::Now;
 use model::machine::SharedBytes;
@@ -86,7 +86,7 @@ impl Bound {
         let aliases = self.more.as_ref().map(|more| &more.aliases_out);
         let alias = aliases.map_or(Alias::None, |aliases| aliases.look_up(message.topic));
         let subscription_ids = subscription_ids.unwrap_or_default();
-        let own = Own { id: outgoing.id, dup: outgoing.again, alias, subscription_ids };
+        let own = ReceiverFields { id: outgoing.id, dup: outgoing.again, alias, subscription_ids };
         if content.payload().len() >= LARGE_BYTES_MIN {
             message.head(shape, &own, message.measure(version), &terms, out.bytes())?;
             message.properties_of_tail(version, out.bytes());
@@ -127,9 +127,9 @@ impl Bound {
 }
 
 /// A publication as the codec takes it.
-fn message(now: Now, version: Version, content: &Publication) -> Message<'_> {
+fn message(now: Now, version: Version, content: &Publication) -> FanoutMessage<'_> {
     let expires = version.has_properties() && content.expire_at != 0;
-    Message {
+    FanoutMessage {
         topic: content.topic(),
         properties: Properties::of_message(content.properties()),
         expiry_s: expires.then(|| content.expire_at.saturating_sub(now.unix_s())),

@@ -9,13 +9,13 @@ use super::{End, Out, tolerated};
 use crate::codec::ack::Ack;
 use crate::codec::auth::{Auth, Disconnect};
 use crate::codec::subscribe::{self as wire, RetainHandling as Wished};
-use crate::codec::{Fault, Packet, PacketKind, ReasonCode, Rules, Step, decode};
+use crate::codec::{DecodeRules, DecodeStep, Packet, PacketFault, PacketKind, ReasonCode, decode};
 use base::time::Now;
 use model::close::CloseReason;
 use model::machine::Input;
 use model::request::Request;
-use model::session::{AckStep, SessionRequest, Subscribe, Unsubscribe};
-use model::topic::{RetainHandling, Wish};
+use model::session::{AckStep, SessionRequest, SubscribeRequest, UnsubscribeRequest};
+use model::topic::{RetainHandling, SubscriptionOptions};
 
 impl Bound {
     /// Takes as many packets as there are and may come.
@@ -43,16 +43,16 @@ impl Bound {
     fn step(
         &mut self,
         now: Now,
-        rules: &Rules,
+        rules: &DecodeRules,
         input: &mut Input<'_>,
         out: &mut Out,
     ) -> Result<bool, End> {
         let rest = input.rest();
         let Some(first) = rest.first().filter(|_| !self.is_held()) else { return Ok(false) };
         if first >> 4 == PacketKind::Connect.number() {
-            return Err(Fault::SecondConnect.into());
+            return Err(PacketFault::SecondConnect.into());
         }
-        let Step::Packet { packet, bytes, tolerated: passed } = decode(rest, rules)? else {
+        let DecodeStep::Packet { packet, bytes, tolerated: passed } = decode(rest, rules)? else {
             return Ok(false);
         };
         if let Packet::Publish(publish) = &packet
@@ -84,7 +84,7 @@ impl Bound {
             | Packet::Connack(_)
             | Packet::Suback(_)
             | Packet::Unsuback(_)
-            | Packet::Pingresp => return Err(Fault::WrongDirection.into()),
+            | Packet::Pingresp => return Err(PacketFault::WrongDirection.into()),
         }
         Ok(true)
     }
@@ -94,7 +94,7 @@ impl Bound {
     }
 
     fn subscribe(&self, packet: &wire::Subscribe<'_>, out: &mut Out) {
-        let wishes = packet.subscriptions.iter().map(|(filter, options)| Wish {
+        let wishes = packet.subscriptions.iter().map(|(filter, options)| SubscriptionOptions {
             filter: filter.into(),
             qos: options.qos,
             no_local: options.no_local,
@@ -107,13 +107,13 @@ impl Bound {
         });
         let subscription_id = packet.properties.subscription_ids().next();
         let (session, id, wishes) = (self.session, packet.id, wishes.collect());
-        let words = Subscribe { session, id, subscription_id, wishes };
+        let words = SubscribeRequest { session, id, subscription_id, wishes };
         say(SessionRequest::Subscribe(Box::new(words)), out);
     }
 
     fn unsubscribe(&self, packet: &wire::Unsubscribe<'_>, out: &mut Out) {
         let filters = packet.filters.iter().map(Into::into).collect();
-        let words = Unsubscribe { session: self.session, id: packet.id, filters };
+        let words = UnsubscribeRequest { session: self.session, id: packet.id, filters };
         say(SessionRequest::Unsubscribe(Box::new(words)), out);
     }
 
@@ -122,7 +122,7 @@ impl Bound {
     fn leave(&mut self, farewell: &Disconnect<'_>, out: &mut Out) -> Result<bool, End> {
         let expiry_s = farewell.properties.session_expiry();
         if self.marks.has(Marks::ENDS) && expiry_s.is_some_and(|seconds| seconds != 0) {
-            return Err(Fault::ExpiryFromZero.into());
+            return Err(PacketFault::ExpiryFromZero.into());
         }
         self.tell_dropped(out);
         let with_will = farewell.reason != ReasonCode::Success;
@@ -131,16 +131,16 @@ impl Bound {
     }
 
     /// A new authentication, or a step of it (MQTT5 4.12.1).
-    fn authenticate(&mut self, auth: &Auth<'_>, out: &mut Out) -> Result<(), Fault> {
-        let more = self.more.as_mut().ok_or(Fault::AuthUnasked)?;
-        let method = more.method.as_deref().ok_or(Fault::AuthUnasked)?;
+    fn authenticate(&mut self, auth: &Auth<'_>, out: &mut Out) -> Result<(), PacketFault> {
+        let more = self.more.as_mut().ok_or(PacketFault::AuthUnasked)?;
+        let method = more.method.as_deref().ok_or(PacketFault::AuthUnasked)?;
         let expected = match more.step {
             AuthStep::Idle => Some(ReasonCode::ReAuthenticate),
             AuthStep::Challenged => Some(ReasonCode::ContinueAuthentication),
             AuthStep::Asked => None,
         };
         if Some(auth.reason) != expected || auth.properties.auth_method() != Some(method) {
-            return Err(Fault::AuthOrder);
+            return Err(PacketFault::AuthOrder);
         }
         more.step = AuthStep::Asked;
         say(proceed(Some(self.session), auth), out);

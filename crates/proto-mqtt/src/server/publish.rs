@@ -10,7 +10,7 @@ use super::pace::Pace;
 use super::state::{Bound, Marks};
 use crate::codec::fanout::passed_on;
 use crate::codec::publish::Publish;
-use crate::codec::{Fault, Qos, Version};
+use crate::codec::{PacketFault, Qos, Version};
 use base::time::Now;
 use model::event::Counter;
 use model::limits::TopicLimits;
@@ -32,7 +32,7 @@ impl Bound {
         bytes: usize,
         limits: &TopicLimits,
         out: &mut Out,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, PacketFault> {
         if publish.qos != Qos::AtMostOnce && self.unanswered >= limits.receive_max {
             self.over_quota(out)?;
             return Ok(false);
@@ -46,7 +46,7 @@ impl Bound {
             return Ok(false);
         }
         if !self.marks.has(Marks::LENIENT) && !publish.payload_is_as_said() {
-            return Err(Fault::PayloadFormat);
+            return Err(PacketFault::PayloadFormat);
         }
         let message = match publish.topic_alias() {
             None => publication(now, publish.topic, publish),
@@ -68,13 +68,13 @@ impl Bound {
         alias: u16,
         publish: &Publish<'_>,
         limits: &TopicLimits,
-    ) -> Result<Publication, Fault> {
+    ) -> Result<Publication, PacketFault> {
         if alias > limits.topic_alias_max {
-            return Err(Fault::AliasInvalid);
+            return Err(PacketFault::AliasInvalid);
         }
         if publish.topic.is_empty() {
             let aliases = self.more.as_ref().map(|more| &more.aliases_in);
-            let topic = aliases.ok_or(Fault::AliasUnknown)?.topic(alias)?;
+            let topic = aliases.ok_or(PacketFault::AliasUnknown)?.topic(alias)?;
             return Ok(publication(now, topic, publish));
         }
         self.more().aliases_in.set(alias, publish.topic);
@@ -82,7 +82,7 @@ impl Bound {
     }
 
     /// More unanswered messages than agreed: the end, or a pause.
-    fn over_quota(&mut self, out: &mut Out) -> Result<(), Fault> {
+    fn over_quota(&mut self, out: &mut Out) -> Result<(), PacketFault> {
         if !self.is_counted_to_the_end() {
             if self.version() == Version::V5 {
                 out.count(Counter::TolerateOrder);
@@ -90,7 +90,7 @@ impl Bound {
             self.hold(out);
             return Ok(());
         }
-        Err(Fault::ReceiveMaximum)
+        Err(PacketFault::ReceiveMaximum)
     }
 
     /// Whether a message counts until the last packet of its exchange (MQTT5 4.9).

@@ -9,7 +9,7 @@
 use super::alias::{AliasesIn, AliasesOut};
 use super::connect::{Asked, Fresh};
 use super::pace::Pace;
-use crate::codec::{Fault, FaultSet, PACKET_BYTES_MAX, Rules, Sender, Terms, Version};
+use crate::codec::{DecodeRules, FaultSet, PACKET_BYTES_MAX, PacketFault, Sender, Terms, Version};
 use model::id::SessionRef;
 use model::limits::Limits;
 
@@ -33,7 +33,7 @@ enum State {
 
 /// What is let pass on every listener: the bit by which bridges of MQTT 3 mark themselves, which
 /// is their wish not to be sent what they sent.
-const STRICT: FaultSet = FaultSet::of(&[Fault::BridgeBit]);
+const STRICT: FaultSet = FaultSet::of(&[PacketFault::BridgeBit]);
 
 /// Where a connection is.
 pub(super) enum Phase {
@@ -232,19 +232,19 @@ impl Marks {
     }
 
     /// By which rules the client's packets are read.
-    pub(super) fn rules(self, limits: &Limits) -> Rules {
+    pub(super) fn rules(self, limits: &Limits) -> DecodeRules {
         let topics = &limits.topics;
         let version = self.version();
         let most =
             if version.is_some() { topics.packet_bytes_max } else { topics.connect_bytes_max };
-        Rules {
+        DecodeRules {
             packet_bytes_max: most,
             topic_bytes_max: topics.topic_bytes_max,
             topic_levels_max: u32::from(topics.topic_levels_max),
             client_id_bytes_max: topics.client_id_bytes_max,
             tolerate: if self.has(Marks::LENIENT) { FaultSet::TOLERABLE } else { STRICT },
             strict_text: self.has(Marks::STRICT_TEXT),
-            ..Rules::strict(Sender::Client, version.unwrap_or(Version::V5))
+            ..DecodeRules::strict(Sender::Client, version.unwrap_or(Version::V5))
         }
     }
 }

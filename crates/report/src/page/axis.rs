@@ -6,7 +6,7 @@ use crate::figure;
 use lab::series::Unit;
 
 /// A mark of an axis: where it stands, in the axis' own measure, and its words.
-pub type Tick = (f64, String);
+pub type AxisTick = (f64, String);
 
 /// Steps of a time axis that people count in, seconds.
 const TIME_STEPS: [f64; 20] = [
@@ -15,7 +15,7 @@ const TIME_STEPS: [f64; 20] = [
 ];
 
 /// Marks of the time axis, at most eight or so, seconds since the run began.
-pub fn time(from_s: f64, to_s: f64) -> Vec<Tick> {
+pub fn time(from_s: f64, to_s: f64) -> Vec<AxisTick> {
     let span = (to_s - from_s).max(0.1);
     let days = (span / 86_400.0 / 8.0).ceil() * 86_400.0;
     let step = TIME_STEPS.into_iter().find(|step| span / step <= 8.0).unwrap_or(days);
@@ -28,7 +28,7 @@ fn moment(at_s: f64, step: f64) -> String {
 }
 
 /// Marks of an axis with equal steps, at most six or so.
-pub fn linear(unit: Unit, low: f64, high: f64) -> Vec<Tick> {
+pub fn linear(unit: Unit, low: f64, high: f64) -> Vec<AxisTick> {
     let one = match unit {
         Unit::Bytes => 1_024_f64.powi((high.max(1.0).log2() / 10.0).floor() as i32),
         _ => 1.0,
@@ -38,7 +38,7 @@ pub fn linear(unit: Unit, low: f64, high: f64) -> Vec<Tick> {
 }
 
 /// Marks of an axis of powers of ten; `low` and `high` are powers.
-pub fn powers(unit: Unit, low: f64, high: f64) -> Vec<Tick> {
+pub fn powers(unit: Unit, low: f64, high: f64) -> Vec<AxisTick> {
     let within: &[f64] = if high - low < 1.0 {
         &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]
     } else if high - low < 2.5 {
@@ -60,7 +60,7 @@ pub fn powers(unit: Unit, low: f64, high: f64) -> Vec<Tick> {
 }
 
 /// Marks of the axis of percentiles, whose measure is log10(1 / (1 - p)): `90 %` stands at 1.
-pub fn nines(high: f64) -> Vec<Tick> {
+pub fn nines(high: f64) -> Vec<AxisTick> {
     let mut ticks = vec![(2_f64.log10(), "50 %".to_owned())];
     for nines in 1..=high.floor() as usize {
         let text = match nines {
@@ -90,7 +90,7 @@ fn steps(low: f64, high: f64, step: f64) -> impl Iterator<Item = f64> {
 mod tests {
     use super::*;
 
-    fn words(ticks: &[Tick]) -> Vec<String> {
+    fn words(ticks: &[AxisTick]) -> Vec<String> {
         ticks.iter().map(|(_, text)| text.replace(figure::SPACE, " ")).collect()
     }
 

@@ -1,7 +1,7 @@
 //! The charts of what the clients did: connections, messages, errors, heartbeats.
 
 use super::plot::{Plot, Stroke, Upwards};
-use super::source::{self, Source};
+use super::source::{self, FigureSource};
 use lab::cause::Cause;
 use lab::run::Run;
 use lab::series::Unit;
@@ -10,7 +10,7 @@ use lab::series::Unit;
 const CAUSES_MAX: usize = 10;
 
 /// Connections: how many there are, and how many come.
-pub fn connections(source: &Source) -> Vec<Plot> {
+pub fn connections(source: &FigureSource) -> Vec<Plot> {
     let mut there = Plot::over_time("c-connections", "Clients and connections", Unit::Count);
     there.about = "Clients that are bound (online), connections that are open, what the plan \
                    wanted, calls made so far and errors so far (lost). Bands are stages, marks \
@@ -49,7 +49,7 @@ pub fn connections(source: &Source) -> Vec<Plot> {
 }
 
 /// What is sent and received.
-pub fn traffic(source: &Source) -> Vec<Plot> {
+pub fn traffic(source: &FigureSource) -> Vec<Plot> {
     let mut messages = Plot::over_time("c-messages", "Messages a second", Unit::Count);
     messages.lines = source.lines(&[
         ("clients.messages.sent", "sent"),
@@ -84,7 +84,7 @@ pub fn traffic(source: &Source) -> Vec<Plot> {
 }
 
 /// Errors by cause, one upon the other.
-pub fn errors(source: &Source, run: &Run) -> Plot {
+pub fn errors(source: &FigureSource, run: &Run) -> Plot {
     let mut plot = Plot::over_time("c-errors", "Errors by cause", Unit::Count);
     plot.about = "Connections that failed or ended against the plan, a second, one cause upon \
                   the other."
@@ -123,7 +123,7 @@ pub fn errors(source: &Source, run: &Run) -> Plot {
 }
 
 /// Heartbeats: those that went well, and the others.
-pub fn heartbeats(source: &Source) -> Vec<Plot> {
+pub fn heartbeats(source: &FigureSource) -> Vec<Plot> {
     let mut well = Plot::over_time("c-heartbeats", "Heartbeats a second", Unit::Count);
     well.lines = source.lines(&[
         ("clients.heartbeats.sent", "sent"),

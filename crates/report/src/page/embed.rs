@@ -5,7 +5,7 @@
 
 use crate::{escape, file};
 use lab::run::Run;
-use lab::series::{Kind, Reading, Series};
+use lab::series::{FigureKind, Reading, Series};
 
 /// The run as JSON for a `script` element, in at most so many bytes, and the rows that its series
 /// has there. `None`: not even a run without a series has room.
@@ -79,9 +79,9 @@ fn fewer(series: &Series, rows_max: usize) -> Series {
 }
 
 /// A value with six digits that matter; of what only grows, whole, for its growth is what counts.
-fn shorter(kind: Kind, value: f64) -> f64 {
+fn shorter(kind: FigureKind, value: f64) -> f64 {
     match kind {
-        Kind::Total => value,
+        FigureKind::Total => value,
         _ => format!("{value:.5e}").parse().unwrap_or(value),
     }
 }

@@ -1,10 +1,10 @@
 //! The charts of machines and processes, of both ends, and the figures that have no chart.
 
 use super::heat::Heat;
-use super::plot::{Line, Plot, Upwards};
-use super::source::{self, Source};
+use super::plot::{Plot, PlotLine, Upwards};
+use super::source::{self, FigureSource};
 use super::thin::Point;
-use lab::series::{Column, Kind, Unit};
+use lab::series::{Column, FigureKind, Unit};
 
 /// Cores that have a line; more of them are a field.
 const CORE_LINES_MAX: usize = 4;
@@ -138,7 +138,7 @@ const CHARTS: &[Declared] = &[
 ];
 
 /// Charts of one owner's machine and process: `target` or `tester`.
-pub fn of(source: &Source, owner: &str) -> Vec<Plot> {
+pub fn of(source: &FigureSource, owner: &str) -> Vec<Plot> {
     let mut plots = processor(source, owner);
     for (id, title, unit, per_s, figures, limits) in CHARTS {
         let named = |list: &[(&str, &'static str)]| -> Vec<(String, &'static str)> {
@@ -163,8 +163,8 @@ pub fn of(source: &Source, owner: &str) -> Vec<Plot> {
 }
 
 /// What the whole machine has is hidden where the process would not be seen beside it.
-fn hide_machines(lines: &mut [Line]) {
-    let most = |line: &Line| line.points.iter().map(|point| point.1).fold(0.0, f64::max);
+fn hide_machines(lines: &mut [PlotLine]) {
+    let most = |line: &PlotLine| line.points.iter().map(|point| point.1).fold(0.0, f64::max);
     let process = lines.iter().filter(|line| line.name.contains("process")).map(most);
     let process = process.fold(0.0, f64::max);
     for line in lines.iter_mut().filter(|line| line.name.contains("machine")) {
@@ -172,7 +172,7 @@ fn hide_machines(lines: &mut [Line]) {
     }
 }
 
-fn processor(source: &Source, owner: &str) -> Vec<Plot> {
+fn processor(source: &FigureSource, owner: &str) -> Vec<Plot> {
     let mut busy = Plot::over_time(&format!("c-{owner}-cpu"), "Processor", Unit::Count);
     busy.about = "Cores' worth of work.".to_owned();
     let name = |figure: &str| format!("{owner}.{figure}");
@@ -204,7 +204,7 @@ fn processor(source: &Source, owner: &str) -> Vec<Plot> {
 }
 
 /// The tester's own threads, the first ones.
-fn threads(source: &Source, owner: &str) -> Plot {
+fn threads(source: &FigureSource, owner: &str) -> Plot {
     let begin = format!("{owner}.thread.");
     let mut plot = Plot::over_time(&format!("c-{owner}-threads"), "Each thread", Unit::Share);
     for (colour, column) in source.names(&begin).into_iter().take(LINES_MAX).enumerate() {
@@ -215,7 +215,7 @@ fn threads(source: &Source, owner: &str) -> Plot {
 }
 
 /// Each core: a line, or a row of a field where there are many.
-fn cores(source: &Source, owner: &str) -> Option<Plot> {
+fn cores(source: &FigureSource, owner: &str) -> Option<Plot> {
     let begin = format!("{owner}.cpu.core.");
     let mut cores: Vec<(u32, &Column)> = Vec::new();
     for column in source.names(&begin) {
@@ -261,7 +261,7 @@ fn field(cores: &[(u32, Vec<Point>)], to_s: f64, columns: usize) -> Heat {
 }
 
 /// Charts of Redis: one for each unit that its figures have.
-pub fn redis(source: &Source) -> Vec<Plot> {
+pub fn redis(source: &FigureSource) -> Vec<Plot> {
     let mut plots = Vec::new();
     let columns = source.names("redis.");
     for (unit, total, id, title) in [
@@ -272,7 +272,7 @@ pub fn redis(source: &Source) -> Vec<Plot> {
     ] {
         let these = columns
             .iter()
-            .filter(|column| column.unit == unit && (column.kind == Kind::Total) == total);
+            .filter(|column| column.unit == unit && (column.kind == FigureKind::Total) == total);
         let mut plot = Plot::over_time(&format!("c-redis-{id}"), title, unit);
         plot.per_s = total;
         for (colour, column) in these.take(LINES_MAX).enumerate() {
@@ -286,7 +286,7 @@ pub fn redis(source: &Source) -> Vec<Plot> {
 }
 
 /// Charts that have a line for each agent.
-pub fn agents(source: &Source, names: &[String]) -> Vec<Plot> {
+pub fn agents(source: &FigureSource, names: &[String]) -> Vec<Plot> {
     let mut plots = Vec::new();
     for (figure, title, unit) in [
         ("clients.online", "Agents: clients online", Unit::Count),
@@ -313,5 +313,5 @@ pub fn is_kernels(column: &Column) -> bool {
     let mut words = column.name.split('.').skip(1);
     let of = words.next().unwrap_or_default();
     let kernel = ["tcp", "ip", "softnet", "conntrack", "net", "loopback", "memory", "cgroup"];
-    column.kind == Kind::Total && column.unit == Unit::Count && kernel.contains(&of)
+    column.kind == FigureKind::Total && column.unit == Unit::Count && kernel.contains(&of)
 }

@@ -5,7 +5,7 @@
 use super::tables::more;
 use super::top::{self, NAME_CHARS_MAX, SENTENCE_CHARS_MAX};
 use crate::{escape, figure, summary};
-use lab::run::{Check, Run, Stage};
+use lab::run::{CheckResult, Run, StageRun};
 use lab::timing::Timing;
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ struct Rung {
 }
 
 impl Rung {
-    fn of(run: &Run, stage: &Stage) -> Rung {
+    fn of(run: &Run, stage: &StageRun) -> Rung {
         let p99 = |timing: Timing| {
             let times = &stage.counts.timings.of(timing).corrected;
             (!times.is_empty()).then(|| times.at(99.0) as f64)
@@ -94,7 +94,7 @@ fn bar(rungs: &[Rung], of: &Rung, figure: fn(&Rung) -> Option<f64>) -> String {
     }
 }
 
-fn stage_row(out: &mut String, rungs: &[Rung], of: &Rung, stage: &Stage) {
+fn stage_row(out: &mut String, rungs: &[Rung], of: &Rung, stage: &StageRun) {
     let counts = &stage.counts;
     let times = |timing: Timing| summary::two(&counts.timings.of(timing).corrected);
     let bound = of.bound_ms.map_or_else(
@@ -125,7 +125,7 @@ fn stage_row(out: &mut String, rungs: &[Rung], of: &Rung, stage: &Stage) {
 }
 
 /// How many rules held, and which did not.
-fn verdict(checks: &[Check]) -> String {
+fn verdict(checks: &[CheckResult]) -> String {
     let held = checks.iter().filter(|check| check.held == Some(true)).count();
     if checks.is_empty() {
         return "<span class=\"dim\">none</span>".to_owned();

@@ -1,8 +1,8 @@
 //! The charts of times: over the run, and as whole distributions.
 
 use super::heat::Heat;
-use super::plot::{Across, Line, Plot, Stroke, Upwards};
-use super::source::{self, Source};
+use super::plot::{Across, Plot, PlotLine, Stroke, Upwards};
+use super::source::{self, FigureSource};
 use super::thin::Point;
 use lab::run::Run;
 use lab::series::Unit;
@@ -20,7 +20,7 @@ const NINES_MAX: f64 = 7.0;
 const FIRST_NINES: f64 = 0.05;
 
 /// One chart a timing: percentiles of each second, over where the times lay.
-pub fn over_time(source: &Source, run: &Run) -> Vec<Plot> {
+pub fn over_time(source: &FigureSource, run: &Run) -> Vec<Plot> {
     let mut plots = Vec::new();
     for &timing in Timing::ALL {
         let name = timing.name();
@@ -40,11 +40,11 @@ pub fn over_time(source: &Source, run: &Run) -> Vec<Plot> {
         let last = p50.last().map_or(0.0, |point| point.0);
         plot.heat = field(&p50, &p99, &max, last.max(run.took_ms as f64 / 1_000.0));
         plot.lines = vec![source::line("half within", 0, p50), source::line("99 % within", 1, p99)];
-        plot.lines.push(Line { stroke: Stroke::Thin, ..source::line("longest", 7, max) });
+        plot.lines.push(PlotLine { stroke: Stroke::Thin, ..source::line("longest", 7, max) });
         let raw_differs = plot.lines[1].points != raw;
         if raw_differs {
             let stroke = Stroke::Dashed;
-            plot.lines.push(Line { stroke, ..source::line("99 % within, raw", 2, raw) });
+            plot.lines.push(PlotLine { stroke, ..source::line("99 % within, raw", 2, raw) });
         }
         plot.lines.retain(|line| !line.points.is_empty());
         plots.push(plot);
@@ -118,7 +118,7 @@ pub fn curves(run: &Run) -> Vec<Plot> {
         plot.lines.push(solid);
         if timed.corrected != timed.raw {
             let raw = source::line("raw", 1, curve(&timed.raw));
-            plot.lines.push(Line { stroke: Stroke::Dashed, ..raw });
+            plot.lines.push(PlotLine { stroke: Stroke::Dashed, ..raw });
         }
         let of_stages: Vec<_> =
             run.stages.iter().map(|stage| stage.counts.timings.of(timing)).collect();
@@ -128,7 +128,7 @@ pub fn curves(run: &Run) -> Vec<Plot> {
             for (nth, place) in chosen(&with, STAGES_MAX).into_iter().enumerate() {
                 let points = curve(&of_stages[place].corrected);
                 let line = source::line(&run.stages[place].name, 2 + nth % 10, points);
-                plot.lines.push(Line { stroke: Stroke::Thin, ..line });
+                plot.lines.push(PlotLine { stroke: Stroke::Thin, ..line });
             }
         }
         let ends = plot.lines.iter().filter_map(|line| line.points.last());

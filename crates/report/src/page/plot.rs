@@ -6,7 +6,7 @@
 //!
 //! It knows no run and no figure by name.
 
-use super::axis::{self, Tick};
+use super::axis::{self, AxisTick};
 use super::heat::Heat;
 use super::thin::{self, Point};
 use crate::{escape, figure};
@@ -30,7 +30,7 @@ pub enum Stroke {
 }
 
 /// A line.
-pub struct Line {
+pub struct PlotLine {
     /// Its name.
     pub name: String,
     /// Which of the twelve colours.
@@ -80,9 +80,9 @@ pub struct Plot {
     /// Whether it is counted a second.
     pub per_s: bool,
     /// The lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PlotLine>,
     /// Lines that are told in the table only: the cells are drawn from them.
-    pub told_only: Vec<Line>,
+    pub told_only: Vec<PlotLine>,
     /// Cells below the lines.
     pub heat: Option<Heat>,
     /// Where the axis ends, when that is fixed.
@@ -238,7 +238,7 @@ impl Plot {
                 self.lines.iter().map(|line| thin::thin(&line.points, points_max)).collect()
             }
             Upwards::Powers => {
-                let power = |line: &Line| {
+                let power = |line: &PlotLine| {
                     let powers = line.points.iter().map(|(x, y)| (*x, y.max(1.0).log10()));
                     thin::thin(&powers.collect::<Vec<_>>(), points_max)
                 };
@@ -381,7 +381,7 @@ pub fn percentile(nines: f64) -> String {
     format!("{percent:.places$} %")
 }
 
-fn marks(class: &str, place: &str, ticks: &[Tick]) -> String {
+fn marks(class: &str, place: &str, ticks: &[AxisTick]) -> String {
     let mut out = format!("<div class=\"{class}\" aria-hidden=\"true\">");
     for (at, words) in ticks {
         let _ = write!(out, "<i style=\"{place}:{}\"><u>{words}</u></i>", number(*at));

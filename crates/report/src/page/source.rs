@@ -2,9 +2,9 @@
 //!
 //! The invariant: a figure that was taken as a line is not told again among the others.
 
-use super::plot::{Line, Stroke};
+use super::plot::{PlotLine, Stroke};
 use super::thin::Point;
-use lab::series::{Column, Kind, Series};
+use lab::series::{Column, FigureKind, Series};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -14,15 +14,15 @@ const TOWERING: f64 = 3.0;
 const SENSIBLE: f64 = 1e15;
 
 /// The figures.
-pub struct Source<'a> {
+pub struct FigureSource<'a> {
     series: &'a Series,
     taken: RefCell<BTreeSet<String>>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> FigureSource<'a> {
     /// Those of this series.
-    pub fn new(series: &'a Series) -> Source<'a> {
-        Source { series, taken: RefCell::default() }
+    pub fn new(series: &'a Series) -> FigureSource<'a> {
+        FigureSource { series, taken: RefCell::default() }
     }
 
     /// A figure as it is shown, in seconds: of a total its growth a second.
@@ -45,7 +45,7 @@ impl<'a> Source<'a> {
 
     /// Lines of these figures, by name and words, in the colours' order. What was never read or
     /// was always zero has none.
-    pub fn lines(&self, figures: &[(&str, &str)]) -> Vec<Line> {
+    pub fn lines(&self, figures: &[(&str, &str)]) -> Vec<PlotLine> {
         let mut lines = Vec::new();
         for (colour, (name, words)) in figures.iter().enumerate() {
             let points = self.points(name);
@@ -71,18 +71,18 @@ impl<'a> Source<'a> {
 
     /// By how much a total grew over the whole run.
     pub fn growth(&self, column: &Column) -> f64 {
-        debug_assert_eq!(column.kind, Kind::Total);
+        debug_assert_eq!(column.kind, FigureKind::Total);
         self.series.growth(&column.name, 0, u64::MAX).unwrap_or(0.0).max(0.0)
     }
 }
 
 /// A line as what the chart is about.
-pub fn line(name: &str, colour: usize, points: Vec<Point>) -> Line {
-    Line { name: name.to_owned(), colour, stroke: Stroke::Solid, hidden: false, points }
+pub fn line(name: &str, colour: usize, points: Vec<Point>) -> PlotLine {
+    PlotLine { name: name.to_owned(), colour, stroke: Stroke::Solid, hidden: false, points }
 }
 
 /// Makes these lines the dashed limits of others, and hides those that would dwarf them.
-pub fn limits(mut limits: Vec<Line>, others: &[Line]) -> Vec<Line> {
+pub fn limits(mut limits: Vec<PlotLine>, others: &[PlotLine]) -> Vec<PlotLine> {
     let most = others.iter().map(highest).fold(0.0, f64::max);
     for limit in &mut limits {
         limit.stroke = Stroke::Dashed;
@@ -93,12 +93,12 @@ pub fn limits(mut limits: Vec<Line>, others: &[Line]) -> Vec<Line> {
 }
 
 /// Hides the lines that would dwarf the first one.
-pub fn hide_towering(lines: &mut [Line]) {
+pub fn hide_towering(lines: &mut [PlotLine]) {
     let Some((first, others)) = lines.split_first_mut() else { return };
     let most = highest(first);
     others.iter_mut().for_each(|line| line.hidden = highest(line) > TOWERING * most);
 }
 
-fn highest(line: &Line) -> f64 {
+fn highest(line: &PlotLine) -> f64 {
     line.points.iter().map(|point| point.1).fold(0.0, f64::max)
 }

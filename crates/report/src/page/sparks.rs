@@ -1,11 +1,11 @@
 //! Figures that have no chart of their own: a row each, with a small drawing.
 
 use super::plot;
-use super::source::Source;
+use super::source::FigureSource;
 use super::tables::more;
 use super::thin::{self, Point};
 use crate::{escape, figure};
-use lab::series::{Column, Kind};
+use lab::series::{Column, FigureKind};
 use std::fmt::Write;
 
 /// Points of a small drawing, at most.
@@ -35,7 +35,7 @@ const TROUBLE: &[&str] = &[
 ];
 
 /// Figures that only grow, those that grew at all: those that should not first, then by growth.
-pub fn counters(out: &mut String, source: &Source, columns: &[&Column], to_s: f64) {
+pub fn counters(out: &mut String, source: &FigureSource, columns: &[&Column], to_s: f64) {
     let mut rows: Vec<(f64, &Column)> =
         columns.iter().map(|column| (source.growth(column), *column)).collect();
     rows.retain(|(growth, _)| *growth > 0.0);
@@ -67,13 +67,13 @@ pub fn counters(out: &mut String, source: &Source, columns: &[&Column], to_s: f6
 }
 
 /// Whatever else changed.
-pub fn others(out: &mut String, source: &Source, columns: &[&Column], to_s: f64) {
+pub fn others(out: &mut String, source: &FigureSource, columns: &[&Column], to_s: f64) {
     let mut rows = Vec::new();
     for column in columns {
         let points = source.points(&column.name);
         let values = || points.iter().map(|point| point.1);
         let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
-        if most > least || (column.kind == Kind::Total && most > 0.0) {
+        if most > least || (column.kind == FigureKind::Total && most > 0.0) {
             rows.push((*column, points, least, most));
         }
     }
@@ -87,7 +87,7 @@ pub fn others(out: &mut String, source: &Source, columns: &[&Column], to_s: f64)
          <th>over the run</th></tr></thead><tbody>",
     );
     for (column, points, least, most) in rows.iter().take(ROWS_MAX) {
-        let per = if column.kind == Kind::Total { "/s" } else { "" };
+        let per = if column.kind == FigureKind::Total { "/s" } else { "" };
         let last = points.last().map_or(0.0, |point| point.1);
         let [least, most, last] =
             [*least, *most, last].map(|value| figure::of(column.unit, value) + per);

@@ -3,7 +3,7 @@
 use super::top::{self, NAME_CHARS_MAX, SENTENCE_CHARS_MAX};
 use crate::{escape, figure, text};
 use lab::cause::{Cause, Phase};
-use lab::host::{Environment, Fitness, Row};
+use lab::host::{Environment, Fitness, HostRow};
 use lab::run::{FIGURES, Run};
 use lab::timing::{Spectrum, Timing};
 use std::fmt::Write;
@@ -231,7 +231,7 @@ pub fn environment(out: &mut String, run: &Run) {
 }
 
 fn doctor(out: &mut String, run: &Run) {
-    let mut rows: Vec<&(String, Row)> = run.doctor.iter().collect();
+    let mut rows: Vec<&(String, HostRow)> = run.doctor.iter().collect();
     rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.fitness));
     let bad = rows.iter().filter(|(_, row)| row.fitness == Fitness::Bad).count();
     let weak = rows.iter().filter(|(_, row)| row.fitness == Fitness::Weak).count();

@@ -1,9 +1,9 @@
 //! The top of the page: the verdict, what it came to in sentences, and what was found out.
 
 use super::tables::more;
-use crate::summary::{self, Verdict};
+use crate::summary::{self, RunVerdict};
 use crate::{escape, figure};
-use lab::run::{Check, Finding, Gravity, Run};
+use lab::run::{CheckResult, Finding, Gravity, Run};
 use std::fmt::Write;
 
 /// Characters of a name, a sentence and a longer text, at most.
@@ -28,7 +28,7 @@ pub fn banner(out: &mut String, run: &Run) {
         verdict.word(),
         escape::html_prose(&summary::why(run), SENTENCE_CHARS_MAX),
     );
-    if verdict == Verdict::Invalid {
+    if verdict == RunVerdict::Invalid {
         out.push_str("<ul>");
         for why in run.saturation.iter().take(FINDINGS_MAX) {
             let _ = write!(out, "<li>{}</li>", escape::html_prose(why, SENTENCE_CHARS_MAX));
@@ -130,7 +130,7 @@ pub fn when(from_ms: u64, to_ms: u64) -> String {
 }
 
 /// Rules and what became of them.
-pub fn checks(out: &mut String, checks: &[Check]) {
+pub fn checks(out: &mut String, checks: &[CheckResult]) {
     out.push_str(
         "<table class=\"checks\"><thead><tr><th>rule</th><th>it was</th><th></th></tr>\
                   </thead><tbody>",
@@ -153,10 +153,10 @@ pub fn checks(out: &mut String, checks: &[Check]) {
 }
 
 /// The verdict's name in the style.
-pub fn class(verdict: Verdict) -> &'static str {
+pub fn class(verdict: RunVerdict) -> &'static str {
     match verdict {
-        Verdict::Passed => "passed",
-        Verdict::Failed => "failed",
-        Verdict::Invalid => "invalid",
+        RunVerdict::Passed => "passed",
+        RunVerdict::Failed => "failed",
+        RunVerdict::Invalid => "invalid",
     }
 }

@@ -6,19 +6,19 @@
 
 #![allow(dead_code, unused_imports, reason = "each test takes what it needs")]
 
+mod harness;
 mod monstrous;
 mod poisoned;
-mod world;
 
 pub use monstrous::{EVIL, monstrous};
 pub use poisoned::poisoned;
 
+use harness::{World, spread};
 use lab::cause::{Cause, Phase};
-use lab::host::{Environment, Fitness, Row};
-use lab::run::{Account, Agent, Check, Counts, Finding, Gravity, Note, Run, Stage};
-use lab::series::{Column, Kind, Reading, Unit};
+use lab::host::{Environment, Fitness, HostRow};
+use lab::run::{Agent, Balance, CheckResult, Counts, Finding, Gravity, Note, Run, StageRun};
+use lab::series::{Column, FigureKind, Reading, Unit};
 use lab::timing::Timing;
-use world::{World, spread};
 
 pub fn link_limit() -> Run {
     let mut world = World::new(7, 60_000);
@@ -51,15 +51,15 @@ pub fn link_limit() -> Run {
     ];
     let last = run.stages.len() - 1;
     run.stages[last].checks[0] =
-        Check { rule: "errors == 0".to_owned(), value: Some(58_800.0), held: Some(false) };
+        CheckResult { rule: "errors == 0".to_owned(), value: Some(58_800.0), held: Some(false) };
     run.checks = vec![
-        Check { rule: "unexplained == 0".to_owned(), value: Some(0.0), held: Some(true) },
-        Check {
+        CheckResult { rule: "unexplained == 0".to_owned(), value: Some(0.0), held: Some(true) },
+        CheckResult {
             rule: "bytes_per_connection.r2 > 0.999".to_owned(),
             value: Some(0.99997),
             held: Some(true),
         },
-        Check { rule: "redis.lag.max < 50ms".to_owned(), value: None, held: None },
+        CheckResult { rule: "redis.lag.max < 50ms".to_owned(), value: None, held: None },
     ];
     run
 }
@@ -199,20 +199,21 @@ pub fn small() -> Run {
     run.skipped = vec![("calamity".to_owned(), "the stage before did not pass".to_owned())];
     run.total.codes.insert("BindRefused 135 BUSY".to_owned(), 12);
     run.stages[1].checks[0] =
-        Check { rule: "errors == 0".to_owned(), value: Some(120.0), held: Some(false) };
-    run.checks = vec![Check { rule: "redis.lag.max < 50ms".to_owned(), value: None, held: None }];
+        CheckResult { rule: "errors == 0".to_owned(), value: Some(120.0), held: Some(false) };
+    run.checks =
+        vec![CheckResult { rule: "redis.lag.max < 50ms".to_owned(), value: None, held: None }];
     for (at_ms, value) in [(11_000, 2.0), (12_000, 9.0)] {
         let mut reading = Reading::default();
         for (name, unit, kind) in [
-            ("redis.lag", Unit::Micros, Kind::Peak),
-            ("redis.depth", Unit::Count, Kind::Gauge),
-            ("redis.writes", Unit::Count, Kind::Total),
-            ("server.sessions", Unit::Count, Kind::Gauge),
-            ("server.store.bytes", Unit::Bytes, Kind::Total),
-            ("tester.thread.load-0.busy", Unit::Share, Kind::Peak),
-            ("tester.turn_us_max", Unit::Micros, Kind::Peak),
-            ("agent-1.busiest", Unit::Share, Kind::Peak),
-            ("agent-2.busiest", Unit::Share, Kind::Peak),
+            ("redis.lag", Unit::Micros, FigureKind::Peak),
+            ("redis.depth", Unit::Count, FigureKind::Gauge),
+            ("redis.writes", Unit::Count, FigureKind::Total),
+            ("server.sessions", Unit::Count, FigureKind::Gauge),
+            ("server.store.bytes", Unit::Bytes, FigureKind::Total),
+            ("tester.thread.load-0.busy", Unit::Share, FigureKind::Peak),
+            ("tester.turn_us_max", Unit::Micros, FigureKind::Peak),
+            ("agent-1.busiest", Unit::Share, FigureKind::Peak),
+            ("agent-2.busiest", Unit::Share, FigureKind::Peak),
         ] {
             reading.set(Column { name: name.into(), unit, kind }, value * 0.1);
         }
@@ -231,10 +232,10 @@ fn finding(
     Finding { gravity, side: side.to_owned(), what, evidence, remedy, from_ms, to_ms }
 }
 
-pub fn account(what: &str, parts: &[(&str, u64)]) -> Account {
+pub fn account(what: &str, parts: &[(&str, u64)]) -> Balance {
     let total = parts.iter().map(|(_, count)| count).sum();
     let parts = parts.iter().map(|(part, count)| ((*part).to_owned(), *count)).collect();
-    Account { what: what.to_owned(), total, parts }
+    Balance { what: what.to_owned(), total, parts }
 }
 
 fn agent(name: &str) -> Agent {
@@ -263,8 +264,8 @@ pub fn environment(host: &str) -> Environment {
     }
 }
 
-pub fn doctor() -> Vec<(String, Row)> {
-    let row = |item: &str, value: &str, need: &str, fitness: Fitness, remedy: &str| Row {
+pub fn doctor() -> Vec<(String, HostRow)> {
+    let row = |item: &str, value: &str, need: &str, fitness: Fitness, remedy: &str| HostRow {
         item: item.to_owned(),
         value: value.to_owned(),
         need: need.to_owned(),
@@ -288,8 +289,14 @@ pub fn doctor() -> Vec<(String, Row)> {
 }
 
 /// A stage with what was counted in it.
-pub fn stage(name: &str, from_ms: u64, clients: u64) -> Stage {
-    Stage { name: name.to_owned(), from_ms, clients, counts: Counts::default(), ..Stage::default() }
+pub fn stage(name: &str, from_ms: u64, clients: u64) -> StageRun {
+    StageRun {
+        name: name.to_owned(),
+        from_ms,
+        clients,
+        counts: Counts::default(),
+        ..StageRun::default()
+    }
 }
 
 pub fn note_spread(counts: &mut Counts, timing: Timing, times: u64, p50: f64, tail: f64) {

@@ -1,9 +1,9 @@
 //! A run with a text of somebody else's in every place where somebody else's text can be.
 
 use super::{account, agent, finding};
-use lab::host::{Environment, Row};
-use lab::run::{Check, Gravity, Note, Run};
-use lab::series::{Column, Kind, Reading, Unit};
+use lab::host::{Environment, HostRow};
+use lab::run::{CheckResult, Gravity, Note, Run};
+use lab::series::{Column, FigureKind, Reading, Unit};
 use std::borrow::Cow;
 
 /// The same run with this in every text that somebody else writes.
@@ -23,22 +23,22 @@ pub fn poisoned(mut run: Run, text: &str) -> Run {
     run.agents[0].busiest = f64::NAN;
     environment(&mut run.environment, text);
     environment(&mut run.agents[0].environment, text);
-    run.checks = vec![Check { rule: evil(), value: Some(1.0), held: Some(false) }];
+    run.checks = vec![CheckResult { rule: evil(), value: Some(1.0), held: Some(false) }];
     run.stages.iter_mut().for_each(|stage| stage.name = evil());
     run.total.codes.insert(evil(), 3);
     run.total.accounts = vec![account(text, &[(text, 3), (text, 4)])];
     for (whose, row) in &mut run.doctor {
-        let Row { item, value, need, symptom, remedy, .. } = row;
+        let HostRow { item, value, need, symptom, remedy, .. } = row;
         [whose, item, value, need, symptom, remedy].into_iter().for_each(|each| *each = evil());
     }
     for (later, value) in [(1, 1.0), (2, 9.0)] {
         let mut reading = Reading::default();
         for name in ["redis.", "server.", ""] {
             let name = Cow::Owned(format!("{name}{text}"));
-            reading.set(Column { name, unit: Unit::Count, kind: Kind::Total }, value);
+            reading.set(Column { name, unit: Unit::Count, kind: FigureKind::Total }, value);
         }
         let name = Cow::Owned(format!("{text}.busiest"));
-        reading.set(Column { name, unit: Unit::Share, kind: Kind::Peak }, value / 10.0);
+        reading.set(Column { name, unit: Unit::Share, kind: FigureKind::Peak }, value / 10.0);
         let rss = Column::peak("target.process.rss", Unit::Bytes);
         reading.set(rss, if later == 1 { 1e300 } else { f64::NAN });
         run.series.push(run.took_ms + later * 1_000, 0, &reading);

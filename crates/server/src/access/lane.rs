@@ -41,7 +41,7 @@ pub(super) enum Turn {
 
 /// How many may wait.
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct LaneLimits {
     /// In all. One more is refused, or one who is known less.
     pub(super) waiting_max: u32,
     /// Of one source. One more is refused.
@@ -50,7 +50,7 @@ pub(super) struct Room {
 
 /// A queue with threads.
 pub(super) struct Lane {
-    room: Room,
+    room: LaneLimits,
     queue: Mutex<Queue>,
     came: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -139,7 +139,7 @@ impl Queue {
 }
 
 impl Lane {
-    pub(super) fn new(room: Room) -> Arc<Lane> {
+    pub(super) fn new(room: LaneLimits) -> Arc<Lane> {
         Arc::new(Lane {
             room,
             queue: Mutex::default(),
@@ -176,7 +176,7 @@ impl Lane {
     pub(super) fn put(&self, asked: Asked) -> Result<(), (Denial, Asked)> {
         let source = (!asked.question.near).then(|| Source::of(asked.question.peer.ip()));
         let mut queue = self.lock();
-        let Room { waiting_max, a_source_max } = self.room;
+        let LaneLimits { waiting_max, a_source_max } = self.room;
         if source.is_some() && queue.waiting_of(source) >= a_source_max as usize {
             return Err((Denial::Rate, asked));
         }
@@ -244,7 +244,7 @@ mod tests {
     }
 
     fn lane(waiting_max: u32, a_source_max: u32) -> Arc<Lane> {
-        Lane::new(Room { waiting_max, a_source_max })
+        Lane::new(LaneLimits { waiting_max, a_source_max })
     }
 
     fn numbers(lane: &Lane, count: usize) -> Vec<u64> {

@@ -5,7 +5,7 @@
 //! decides about clients is where the operator said.
 
 use super::settings::{HttpSettings, Settings};
-use guard::http::{self, NoVerdict, Verdict};
+use guard::http::{self, NoVerdict, ServiceVerdict};
 use guard::token::Keys;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -47,7 +47,7 @@ impl Service {
     }
 
     /// Asks about a client.
-    pub(super) fn ask(&self, question: &str) -> Result<Verdict, NoVerdict> {
+    pub(super) fn ask(&self, question: &str) -> Result<ServiceVerdict, NoVerdict> {
         let Some((http, agent)) = &self.http else {
             return Err(NoVerdict("there is no service".into()));
         };
@@ -112,7 +112,7 @@ fn agent(ms_max: u64) -> ureq::Agent {
         .new_agent()
 }
 
-fn post(http: &HttpSettings, agent: &ureq::Agent, body: &str) -> Result<Verdict, NoVerdict> {
+fn post(http: &HttpSettings, agent: &ureq::Agent, body: &str) -> Result<ServiceVerdict, NoVerdict> {
     let failed = |error: ureq::Error| NoVerdict(error.to_string());
     let mut request = agent.post(&http.url).header("Content-Type", "application/json");
     for (name, value) in &http.headers {

@@ -7,7 +7,7 @@ use guard::accounts::Accounts;
 use guard::acl::AclFile;
 use guard::passwords::Hashing;
 use guard::token::{Algorithm, Keys, TokenPolicy};
-use guard::{CacheLimits, Door, Files, Method, SourceLimits};
+use guard::{CacheLimits, ListenerPolicy, Method, PeopleFiles, SourceLimits};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ pub struct Settings {
     /// What no rule speaks of is allowed, where there are rules.
     pub allow_unmatched: bool,
     /// How one comes in, by the number of the listener that was opened.
-    pub doors: Vec<Door>,
+    pub doors: Vec<ListenerPolicy>,
     /// How new passwords are kept.
     pub hashing: Hashing,
     /// Users of the book. One more is refused.
@@ -62,7 +62,7 @@ impl Default for Settings {
             superusers: Vec::new(),
             client_ids: Vec::new(),
             allow_unmatched: false,
-            doors: vec![Door::default()],
+            doors: vec![ListenerPolicy::default()],
             hashing: Hashing::default(),
             users_max: 1_000_000,
             cache: CacheLimits::default(),
@@ -170,10 +170,11 @@ impl Settings {
         self.http.is_some() || fetches
     }
 
-    /// What the gate needs of them, with the files read; in words for the operator, what is wrong.
-    pub(super) fn load(&self) -> Result<(guard::Settings, Files), String> {
+    /// What access control needs of them, with the files read; in words for the operator, what is
+    /// wrong.
+    pub(super) fn load(&self) -> Result<(guard::Settings, PeopleFiles), String> {
         self.check()?;
-        let mut files = Files::default();
+        let mut files = PeopleFiles::default();
         if let Some(path) = &self.password_file {
             let text = read(path, FILE_BYTES_MAX)?;
             let name = path.display().to_string();

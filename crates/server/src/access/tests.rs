@@ -1,10 +1,10 @@
 //! The entrance with real threads, files, and services on loopback; the log is played.
 
 use super::*;
-use guard::{Anonymous, Door, Method};
+use guard::{Anonymous, ListenerPolicy, Method};
 use model::ports::access::{Act, Grant, Who};
 use model::ports::log::{Call, Done, StoreError, Table, Write};
-use model::ports::users::{Rule, UserFault, UserOrder};
+use model::ports::users::{UserFault, UserOrder, UserRule};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -69,8 +69,8 @@ impl Place {
         let tell = move |shard, number, admission| {
             told.send((shard, number, admission)).expect("somebody listens");
         };
-        let outward = Outward { submit: Box::new(submit), tell: Box::new(tell) };
-        entrance.begin(outward).expect("threads");
+        let outbound = Outbound { submit: Box::new(submit), tell: Box::new(tell) };
+        entrance.begin(outbound).expect("threads");
         Place { entrance, answers, rows }
     }
 
@@ -198,7 +198,7 @@ fn what_is_wrong_at_the_start_is_told() {
     let folder = TempDir::new().expect("a folder");
     let broken = file(&folder, "broken", "what\n");
     let token = |token| Settings { token: Some(token), ..Settings::default() };
-    let only = |method| vec![Door { methods: vec![method], ..Door::default() }];
+    let only = |method| vec![ListenerPolicy { methods: vec![method], ..ListenerPolicy::default() }];
     let wrong = [
         (
             Settings { password_file: Some("/nowhere/x".into()), ..Settings::default() },
@@ -243,7 +243,7 @@ fn order(name: &str) -> UserOrder {
         password: Some("secret".into()),
         is_super: false,
         is_disabled: false,
-        rules: Some(vec![Rule { allow: true, publish: true, read: false, filter: "a".into() }]),
+        rules: Some(vec![UserRule { allow: true, publish: true, read: false, filter: "a".into() }]),
     }
 }
 
@@ -357,7 +357,7 @@ fn keys_are_fetched() {
 #[test]
 fn too_many_questions_are_answered_at_once() {
     let settings = Settings {
-        doors: vec![Door { anonymous: Anonymous::No, ..Door::default() }],
+        doors: vec![ListenerPolicy { anonymous: Anonymous::No, ..ListenerPolicy::default() }],
         waiting_max: 3,
         ..Settings::default()
     };
@@ -373,7 +373,7 @@ fn too_many_questions_are_answered_at_once() {
 #[test]
 fn a_close_answers_whoever_waits() {
     let place = Place::new(Settings::default());
-    let lane = &place.entrance.desk.hashing;
+    let lane = &place.entrance.shared.hashing;
     // Both threads are kept busy by answers that nobody takes until they are asked for.
     for number in 0..400 {
         if lane

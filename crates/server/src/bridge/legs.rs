@@ -3,12 +3,12 @@
 //! The invariant: a message of QoS 1 or 2 that came in on one leg is acknowledged there when the
 //! other leg's broker has answered it, or when it is clear that it never will.
 
-use super::map::{Side, cross};
+use super::map::{BridgeSide, cross};
 use super::settings::Settings;
 use super::{LOOK, Shared};
 use client::{
-    Block, Event, Fault, Property, Publication, Qos, ReasonCode, RetainHandling, Session,
-    Unpublished, Version, What, Wish, properties_of, publication,
+    Block, ConnectError, ConnectErrorKind, MqttEvent, Property, Publication, Qos, ReasonCode,
+    RetainHandling, Session, SubscriptionOptions, Unpublished, Version, properties_of, publication,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,8 +56,8 @@ impl Legs {
     /// Works until it is told to stop.
     pub fn run(&mut self) {
         while !self.shared.stop.load(Ordering::Relaxed) {
-            self.serve(Side::Local);
-            self.serve(Side::Remote);
+            self.serve(BridgeSide::Local);
+            self.serve(BridgeSide::Remote);
             let legs = [&self.local.session, &self.remote.session];
             if legs.iter().any(|session| session.has_events()) {
                 continue;
@@ -74,15 +74,15 @@ impl Legs {
         self.shared.status().is_online = false;
     }
 
-    fn leg(&mut self, side: Side) -> &mut Leg {
+    fn leg(&mut self, side: BridgeSide) -> &mut Leg {
         match side {
-            Side::Local => &mut self.local,
-            Side::Remote => &mut self.remote,
+            BridgeSide::Local => &mut self.local,
+            BridgeSide::Remote => &mut self.remote,
         }
     }
 
     /// Does what there is to do on one side.
-    fn serve(&mut self, side: Side) {
+    fn serve(&mut self, side: BridgeSide) {
         for _ in 0..TURN {
             match self.leg(side).session.poll(Duration::ZERO) {
                 Ok(Some(event)) => self.event(side, event),
@@ -95,12 +95,14 @@ impl Legs {
         }
     }
 
-    fn event(&mut self, side: Side, event: Event) {
+    fn event(&mut self, side: BridgeSide, event: MqttEvent) {
         match event {
-            Event::Connected(_) => self.connected(side),
-            Event::Message { token, qos, message, .. } => self.pass(side, (token, qos), &message),
-            Event::Published { token, result } => self.answered(side, token, result),
-            Event::Subscribed { reasons, .. } if reasons.iter().any(|r| r.is_failure()) => {
+            MqttEvent::Connected(_) => self.connected(side),
+            MqttEvent::Message { token, qos, message, .. } => {
+                self.pass(side, (token, qos), &message)
+            }
+            MqttEvent::Published { token, result } => self.answered(side, token, result),
+            MqttEvent::Subscribed { reasons, .. } if reasons.iter().any(|r| r.is_failure()) => {
                 let name = &self.settings.name;
                 tracing::warn!(bridge = name, ?side, "a subscription was refused");
             }
@@ -108,13 +110,13 @@ impl Legs {
         }
     }
 
-    fn connected(&mut self, side: Side) {
+    fn connected(&mut self, side: BridgeSide) {
         let name = self.settings.name.clone();
         self.leg(side).was_online = true;
         if !std::mem::replace(&mut self.leg(side).is_subscribed, true) {
             self.subscribe(side);
         }
-        if side == Side::Remote {
+        if side == BridgeSide::Remote {
             let address = self.remote.session.address().to_string();
             tracing::info!(bridge = name, address, "the bridge is up");
             let mut status = self.shared.status();
@@ -127,10 +129,10 @@ impl Legs {
         }
     }
 
-    fn lost(&mut self, side: Side, fault: &Fault) {
+    fn lost(&mut self, side: BridgeSide, fault: &ConnectError) {
         let name = self.settings.name.clone();
         let was_online = std::mem::take(&mut self.leg(side).was_online);
-        if side == Side::Remote {
+        if side == BridgeSide::Remote {
             let mut status = self.shared.status();
             let is_news = was_online || status.last_fault.is_none();
             (status.is_online, status.last_fault) = (false, Some(fault.text.clone()));
@@ -141,8 +143,10 @@ impl Legs {
             if was_online {
                 self.notify("0");
             }
-            let is_shy =
-                matches!(fault.what, What::Refused(ReasonCode::UnsupportedProtocolVersion));
+            let is_shy = matches!(
+                fault.what,
+                ConnectErrorKind::Refused(ReasonCode::UnsupportedProtocolVersion)
+            );
             if is_shy && self.remote.session.profile().is_bridge {
                 tracing::warn!(bridge = name, "the remote broker takes no marked bridge: unmarked");
                 self.remote.session.change_profile(|profile| profile.is_bridge = false);
@@ -153,8 +157,8 @@ impl Legs {
     }
 
     /// Subscribes to what crosses from this side. Retained messages come with new subscriptions.
-    fn subscribe(&mut self, side: Side) {
-        let wish = |filter: String, qos| Wish {
+    fn subscribe(&mut self, side: BridgeSide) {
+        let wish = |filter: String, qos| SubscriptionOptions {
             filter: filter.into(),
             qos,
             no_local: true,
@@ -162,7 +166,7 @@ impl Legs {
             retain_handling: RetainHandling::SendIfNew,
         };
         let topics = &self.settings.topics;
-        let wishes: Vec<Wish> = topics
+        let wishes: Vec<SubscriptionOptions> = topics
             .iter()
             .filter_map(|topic| Some(wish(topic.subscribed(side)?, topic.qos)))
             .collect();
@@ -172,10 +176,10 @@ impl Legs {
     }
 
     /// A message came in: on the other leg it goes out.
-    fn pass(&mut self, from: Side, (token, qos): (u32, Qos), message: &Publication) {
-        let to = if from == Side::Local { Side::Remote } else { Side::Local };
+    fn pass(&mut self, from: BridgeSide, (token, qos): (u32, Qos), message: &Publication) {
+        let to = if from == BridgeSide::Local { BridgeSide::Remote } else { BridgeSide::Local };
         let crossed = cross(&self.settings.topics, from, message.topic());
-        let has_returned = from == Side::Remote && self.is_marked(message);
+        let has_returned = from == BridgeSide::Remote && self.is_marked(message);
         let Some((topic, qos_max)) = crossed.filter(|_| !has_returned) else {
             // Of an old session's subscription, or a loop.
             self.refuse(from, (token, qos), ReasonCode::Success);
@@ -183,7 +187,7 @@ impl Legs {
         };
         let mut made = self.remade(to, &topic, message);
         made.qos = qos.min(qos_max);
-        let passes_retain = to == Side::Local || self.settings.outgoing_retain;
+        let passes_retain = to == BridgeSide::Local || self.settings.outgoing_retain;
         made.retain = message.retain && passes_retain;
         let is_unsure = made.qos == Qos::AtMostOnce;
         let leg = self.leg(to);
@@ -202,8 +206,8 @@ impl Legs {
     }
 
     /// The message under its new topic; what goes to a broker of version 5 is marked.
-    fn remade(&self, to: Side, topic: &str, message: &Publication) -> Publication {
-        if to == Side::Local || self.settings.version != Version::V5 {
+    fn remade(&self, to: BridgeSide, topic: &str, message: &Publication) -> Publication {
+        if to == BridgeSide::Local || self.settings.version != Version::V5 {
             return message.renamed(topic);
         }
         let mut block = Block::default();
@@ -222,7 +226,7 @@ impl Legs {
     }
 
     /// It does not cross.
-    fn refuse(&mut self, from: Side, (token, qos): (u32, Qos), reason: ReasonCode) {
+    fn refuse(&mut self, from: BridgeSide, (token, qos): (u32, Qos), reason: ReasonCode) {
         self.shared.status().refused += 1;
         if qos != Qos::AtMostOnce {
             self.leg(from).session.acknowledge(token, reason);
@@ -230,11 +234,11 @@ impl Legs {
     }
 
     /// The broker of one side has answered a message: the other side's hears of it.
-    fn answered(&mut self, side: Side, token: u32, result: Result<ReasonCode, Unpublished>) {
+    fn answered(&mut self, side: BridgeSide, token: u32, result: Result<ReasonCode, Unpublished>) {
         let mut status = self.shared.status();
         match (&result, side) {
-            (Ok(_), Side::Remote) => status.out += 1,
-            (Ok(_), Side::Local) => status.received += 1,
+            (Ok(_), BridgeSide::Remote) => status.out += 1,
+            (Ok(_), BridgeSide::Local) => status.received += 1,
             (Err(_), _) => status.refused += 1,
         }
         drop(status);
@@ -245,7 +249,7 @@ impl Legs {
             Err(Unpublished::Expired) => ReasonCode::Success,
             Err(_) => ReasonCode::ImplementationSpecific,
         };
-        let other = if side == Side::Local { Side::Remote } else { Side::Local };
+        let other = if side == BridgeSide::Local { BridgeSide::Remote } else { BridgeSide::Local };
         self.leg(other).session.acknowledge(waiting, reason);
     }
 

@@ -37,7 +37,7 @@ pub struct Topic {
 
 /// One of the two brokers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum BridgeSide {
     /// Ours.
     Local,
     /// The other.
@@ -114,22 +114,22 @@ impl Topic {
     }
 
     /// What is subscribed on one side; `None`: nothing comes from there.
-    pub fn subscribed(&self, side: Side) -> Option<String> {
+    pub fn subscribed(&self, side: BridgeSide) -> Option<String> {
         let (prefix, not) = match side {
-            Side::Local => (&self.local_prefix, Direction::In),
-            Side::Remote => (&self.remote_prefix, Direction::Out),
+            BridgeSide::Local => (&self.local_prefix, Direction::In),
+            BridgeSide::Remote => (&self.remote_prefix, Direction::Out),
         };
         (self.direction != not).then(|| format!("{prefix}{}", self.filter))
     }
 
     /// What a topic of one side is called on the other; `None`: it does not cross by this line.
-    pub fn crossed(&self, from: Side, topic: &str) -> Option<String> {
+    pub fn crossed(&self, from: BridgeSide, topic: &str) -> Option<String> {
         if !matches(&self.subscribed(from)?, topic) {
             return None;
         }
         let (here, there) = match from {
-            Side::Local => (&self.local_prefix, &self.remote_prefix),
-            Side::Remote => (&self.remote_prefix, &self.local_prefix),
+            BridgeSide::Local => (&self.local_prefix, &self.remote_prefix),
+            BridgeSide::Remote => (&self.remote_prefix, &self.local_prefix),
         };
         let crossed = format!("{there}{}", topic.strip_prefix(here.as_str())?);
         (!crossed.is_empty()).then_some(crossed)
@@ -137,7 +137,7 @@ impl Topic {
 }
 
 /// What a message's topic becomes, and its highest QoS there, by the first line that fits.
-pub fn cross(topics: &[Topic], from: Side, topic: &str) -> Option<(String, Qos)> {
+pub fn cross(topics: &[Topic], from: BridgeSide, topic: &str) -> Option<(String, Qos)> {
     topics.iter().find_map(|line| line.crossed(from, topic).map(|crossed| (crossed, line.qos)))
 }
 
@@ -182,26 +182,26 @@ mod tests {
     fn prefixes_take_each_others_place() {
         let line = |text: &str| Topic::parse(text).expect(text);
         let out = line("s/+/t out 1 home/ site1/");
-        assert_eq!(out.subscribed(Side::Local).as_deref(), Some("home/s/+/t"));
-        assert_eq!(out.subscribed(Side::Remote), None);
-        assert_eq!(out.crossed(Side::Local, "home/s/a/t").as_deref(), Some("site1/s/a/t"));
-        assert_eq!(out.crossed(Side::Local, "s/a/t"), None);
+        assert_eq!(out.subscribed(BridgeSide::Local).as_deref(), Some("home/s/+/t"));
+        assert_eq!(out.subscribed(BridgeSide::Remote), None);
+        assert_eq!(out.crossed(BridgeSide::Local, "home/s/a/t").as_deref(), Some("site1/s/a/t"));
+        assert_eq!(out.crossed(BridgeSide::Local, "s/a/t"), None);
         let both = line("# both 2 \"\" r/");
-        assert_eq!(both.subscribed(Side::Remote).as_deref(), Some("r/#"));
-        assert_eq!(both.crossed(Side::Remote, "r/x").as_deref(), Some("x"));
-        assert_eq!(both.crossed(Side::Local, "x").as_deref(), Some("r/x"));
+        assert_eq!(both.subscribed(BridgeSide::Remote).as_deref(), Some("r/#"));
+        assert_eq!(both.crossed(BridgeSide::Remote, "r/x").as_deref(), Some("x"));
+        assert_eq!(both.crossed(BridgeSide::Local, "x").as_deref(), Some("r/x"));
         let one = line("\"\" in 1 here there");
-        assert_eq!(one.crossed(Side::Remote, "there").as_deref(), Some("here"));
-        assert_eq!(one.crossed(Side::Remote, "there/x"), None);
-        assert_eq!(both.crossed(Side::Remote, "r"), None, "nothing would be left of it");
+        assert_eq!(one.crossed(BridgeSide::Remote, "there").as_deref(), Some("here"));
+        assert_eq!(one.crossed(BridgeSide::Remote, "there/x"), None);
+        assert_eq!(both.crossed(BridgeSide::Remote, "r"), None, "nothing would be left of it");
     }
 
     #[test]
     fn the_first_line_that_fits_counts() {
         let lines = ["a/# out 2 \"\" x/", "# out 0 \"\" y/"].map(|l| Topic::parse(l).expect(l));
-        let crossed = |topic| cross(&lines, Side::Local, topic).expect("a line fits");
+        let crossed = |topic| cross(&lines, BridgeSide::Local, topic).expect("a line fits");
         assert_eq!(crossed("a/b"), ("x/a/b".to_owned(), Qos::ExactlyOnce));
         assert_eq!(crossed("b"), ("y/b".to_owned(), Qos::AtMostOnce));
-        assert_eq!(cross(&lines, Side::Remote, "x/a"), None);
+        assert_eq!(cross(&lines, BridgeSide::Remote, "x/a"), None);
     }
 }

@@ -1,7 +1,10 @@
 //! What a bridge is asked for, and the two sessions that follow from it.
 
 use super::map::{Direction, Topic};
-use client::{Acks, Address, Check, Clean, Formula, Profile, Qos, Retry, Trust, Version, Will};
+use client::{
+    Backoff, BrokerAddress, CertificateCheck, Clean, Formula, Profile, PublishAckMode, Qos, Trust,
+    Version, WillProfile,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,8 +13,8 @@ use std::time::Duration;
 pub struct Settings {
     /// Of the section; 1 to 64 bytes.
     pub name: String,
-    /// The remote broker: `host`, `host:port`, or as [`Address::parse`] takes it. The others are
-    /// tried when the ones before do not answer.
+    /// The remote broker: `host`, `host:port`, or as [`BrokerAddress::parse`] takes it. The others
+    /// are tried when the ones before do not answer.
     pub addresses: Vec<String>,
     /// After a failure the next address is taken and stayed with; else the first one is preferred.
     pub round_robin: bool,
@@ -63,8 +66,8 @@ pub struct Settings {
 
 /// Our own broker.
 #[derive(Clone)]
-pub struct Local {
-    /// Where it is, as [`Address::parse`] takes it.
+pub struct LocalBroker {
+    /// Where it is, as [`BrokerAddress::parse`] takes it.
     pub address: String,
     /// The user that bridges are.
     pub user: Option<String>,
@@ -130,7 +133,9 @@ impl Settings {
         }
         let named = |why| format!("bridge {name}: {why}");
         self.topics.iter().try_for_each(|topic| topic.check().map_err(named))?;
-        self.addresses.iter().try_for_each(|text| Address::parse(text).map(drop).map_err(named))
+        self.addresses
+            .iter()
+            .try_for_each(|text| BrokerAddress::parse(text).map(drop).map_err(named))
     }
 
     /// Its client identifier at the remote broker.
@@ -160,7 +165,7 @@ impl Settings {
         profile.clean = if self.clean_session { Clean::Always } else { Clean::Never };
         profile.expiry_s = if self.clean_session { 0 } else { u32::MAX };
         profile.keep_alive_s = self.keep_alive_s;
-        profile.acks = Acks::Told;
+        profile.acks = PublishAckMode::Told;
         profile.receive_max = self.inflight_max;
         profile.bears_more = true;
         profile.inflight_max = self.inflight_max;
@@ -181,7 +186,7 @@ impl Settings {
         profile.is_bridge = self.try_private && self.version != Version::V5;
         profile.clears_ids = !self.clean_session && self.has_qos2(Direction::In);
         if self.notifications && !self.notifications_local_only {
-            profile.will = Some(Will {
+            profile.will = Some(WillProfile {
                 topic: Formula::plain(&self.notification_topic()),
                 payload: (*b"0").into(),
                 qos: Qos::AtLeastOnce,
@@ -193,7 +198,7 @@ impl Settings {
         settings.round_robin = self.round_robin;
         settings.trust = self.trust();
         let (min, max) = (u64::from(self.retry_s_min), u64::from(self.retry_s_max));
-        let retry = Retry { min: Duration::from_secs(min), max: Duration::from_secs(max) };
+        let retry = Backoff { min: Duration::from_secs(min), max: Duration::from_secs(max) };
         settings.retry = Some(retry);
         Ok(settings)
     }
@@ -205,9 +210,9 @@ impl Settings {
             cert_file: self.cert_file.clone(),
             key_file: self.key_file.clone(),
             check: match (self.insecure, &self.ca_file) {
-                (false, _) => Check::All,
-                (true, Some(_)) => Check::NotTheName,
-                (true, None) => Check::Nothing,
+                (false, _) => CertificateCheck::All,
+                (true, Some(_)) => CertificateCheck::NotTheName,
+                (true, None) => CertificateCheck::Nothing,
             },
             ..Trust::default()
         }
@@ -221,7 +226,7 @@ impl Settings {
     }
 
     /// The session at our own broker: always of version 5, for No Local and retain flags.
-    pub(super) fn ours(&self, local: &Local) -> Result<client::Settings, String> {
+    pub(super) fn ours(&self, local: &LocalBroker) -> Result<client::Settings, String> {
         let id = match self.local_client_id.as_str() {
             "" => format!("local.{}", self.name),
             id => id.to_owned(),
@@ -232,13 +237,13 @@ impl Settings {
         profile.clears_ids = !self.clean_session && self.has_qos2(Direction::Out);
         let mut settings = self.session(std::slice::from_ref(&local.address), profile)?;
         let (min, max) = (Duration::from_millis(200), Duration::from_secs(5));
-        settings.retry = Some(Retry { min, max });
+        settings.retry = Some(Backoff { min, max });
         Ok(settings)
     }
 
     fn session(&self, to: &[String], profile: Profile) -> Result<client::Settings, String> {
-        let addresses: Result<Vec<Address>, String> =
-            to.iter().map(|text| Address::parse(text)).collect();
+        let addresses: Result<Vec<BrokerAddress>, String> =
+            to.iter().map(|text| BrokerAddress::parse(text)).collect();
         let mut addresses = addresses?.into_iter();
         let first = addresses.next().ok_or(format!("bridge {}: no address", self.name))?;
         let mut settings = client::Settings::new(first, profile);

@@ -2,7 +2,10 @@
 //! installed, there is nothing to bridge to, and these tests say so and pass.
 
 use super::*;
-use client::{Address, Clean, Event, Formula, Profile, Publication, Qos, Session, Version, Wish};
+use client::{
+    BrokerAddress, Clean, Formula, MqttEvent, Profile, Publication, Qos, Session,
+    SubscriptionOptions, Version,
+};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -45,7 +48,7 @@ impl Mosquitto {
     /// A client that is subscribed to everything, and whose session lasts.
     fn listener(&self, name: &str) -> Session {
         let mut session = self.kept(name);
-        let wish = Wish {
+        let wish = SubscriptionOptions {
             filter: "#".into(),
             qos: Qos::ExactlyOnce,
             no_local: true,
@@ -53,7 +56,7 @@ impl Mosquitto {
             retain_handling: Default::default(),
         };
         session.subscribe(vec![wish], Default::default());
-        while !matches!(next(&mut session), Event::Subscribed { .. }) {}
+        while !matches!(next(&mut session), MqttEvent::Subscribed { .. }) {}
         session
     }
 
@@ -67,7 +70,7 @@ impl Mosquitto {
     }
 
     fn session(&self, profile: Profile) -> Session {
-        let address = Address::parse(&self.address()).expect("an address");
+        let address = BrokerAddress::parse(&self.address()).expect("an address");
         let mut session = Session::new(client::Settings::new(address, profile)).expect("a session");
         let until = client::now().after(PATIENCE);
         while let Err(fault) = session.connect() {
@@ -93,14 +96,14 @@ impl Drop for Mosquitto {
     }
 }
 
-fn next(session: &mut Session) -> Event {
+fn next(session: &mut Session) -> MqttEvent {
     session.poll(PATIENCE).expect("it stays connected").expect("something in time")
 }
 
 /// The next message but those about bridges.
 fn message(session: &mut Session) -> (String, String, u8, bool) {
     loop {
-        let Event::Message { message, qos, retain, .. } = next(session) else { continue };
+        let MqttEvent::Message { message, qos, retain, .. } = next(session) else { continue };
         let payload = String::from_utf8_lossy(message.payload()).into_owned();
         return (message.topic().to_owned(), payload, qos as u8, retain);
     }
@@ -112,7 +115,7 @@ fn publish(session: &mut Session, topic: &str, text: &str, qos: Qos) {
     let token = session.publish(message);
     loop {
         match next(session) {
-            Event::Published { token: of, result } if of == token => {
+            MqttEvent::Published { token: of, result } if of == token => {
                 assert!(result.is_ok(), "{result:?}");
                 return;
             }
@@ -134,7 +137,7 @@ fn settings(version: Version, remote: &Mosquitto, topics: &[&str]) -> Settings {
 }
 
 fn begin(settings: Settings, ours: &Mosquitto) -> Bridges {
-    let local = Local { address: ours.address(), user: None, password: None };
+    let local = LocalBroker { address: ours.address(), user: None, password: None };
     start(vec![settings], &local).expect("a bridge")
 }
 
@@ -233,7 +236,7 @@ fn what_is_published_while_the_remote_broker_is_away_waits_and_crosses_when_it_i
 
 #[test]
 fn a_bridge_that_cannot_work_is_refused_in_words() {
-    let local = Local { address: "localhost".into(), user: None, password: None };
+    let local = LocalBroker { address: "localhost".into(), user: None, password: None };
     let good = Settings {
         addresses: vec!["localhost:1".into()],
         topics: vec![Topic::parse("# out").expect("a line")],

@@ -10,7 +10,7 @@ use super::sections::{PATH_OR_NONE, is_url};
 
 /// `[access]`: users and rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Access {
+pub struct AccessSection {
     /// File of users and passwords.
     pub password_file: Option<PathBuf>,
     /// File of rules.
@@ -22,7 +22,7 @@ pub struct Access {
     /// What no rule speaks of is allowed, where there are rules.
     pub allow_unmatched: bool,
     /// How new passwords are kept.
-    pub hash: Hash,
+    pub hash: HashSetting,
     /// How much work they are.
     pub hash_cost: HashCost,
     /// Rounds of SCRAM's keys; 0: none are kept.
@@ -55,13 +55,13 @@ pub struct Access {
 
 /// How passwords are hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Hash {
+pub enum HashSetting {
     /// PBKDF2 with SHA-512.
     Pbkdf2,
     /// Argon2id.
     Argon2id,
 }
-words!(Hash { Pbkdf2 = "pbkdf2", Argon2id = "argon2id" });
+words!(HashSetting { Pbkdf2 = "pbkdf2", Argon2id = "argon2id" });
 
 /// How much work a hash is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +75,7 @@ pub enum HashCost {
 }
 words!(HashCost { Light = "light", Normal = "normal", Strong = "strong" });
 
-impl Section for Access {
+impl Section for AccessSection {
     const KEYS: &'static [Key<Self>] = &[
         key!(
             password_file,
@@ -121,7 +121,12 @@ impl Section for Access {
             Live,
             "Whether what no rule speaks of is allowed, where there are rules."
         ),
-        key!(hash, Kind::Word(Hash::WORDS), Live, "How the passwords of new users are kept."),
+        key!(
+            hash,
+            Kind::Word(HashSetting::WORDS),
+            Live,
+            "How the passwords of new users are kept."
+        ),
         key!(
             hash_cost,
             Kind::Word(HashCost::WORDS),
@@ -199,13 +204,13 @@ impl Section for Access {
     ];
 
     fn blank(_: &str) -> Result<Self, String> {
-        Ok(Access {
+        Ok(AccessSection {
             password_file: None,
             acl_file: None,
             superusers: Vec::new(),
             client_ids: Vec::new(),
             allow_unmatched: false,
-            hash: Hash::Pbkdf2,
+            hash: HashSetting::Pbkdf2,
             hash_cost: HashCost::Normal,
             scram_iterations: 4_096,
             users_max: 1_000_000,

@@ -13,7 +13,7 @@ use super::sections::PATH_OR_NONE;
 
 /// `[bridge.NAME]`: another broker.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Bridge {
+pub struct BridgeSection {
     /// Its name.
     pub name: String,
     /// Whether it is begun.
@@ -76,7 +76,7 @@ pub enum BridgeProtocol {
 }
 words!(BridgeProtocol { Mqtt31 = "mqtt31", Mqtt311 = "mqtt311", Mqtt5 = "mqtt5" });
 
-impl Bridge {
+impl BridgeSection {
     /// The bridge's own word for it; or what is wrong, in its words.
     pub fn settings(&self, packet_bytes_max: u32) -> Result<bridge::Settings, String> {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -117,7 +117,7 @@ impl Bridge {
     }
 }
 
-impl Section for Bridge {
+impl Section for BridgeSection {
     const KEYS: &'static [Key<Self>] = &[
         key!(
             addresses,
@@ -227,7 +227,7 @@ impl Section for Bridge {
         if name.is_empty() || name.len() > 64 || !name.bytes().all(allowed) {
             return Err("a bridge's name must be 1 to 64 letters, digits, - _ and .".into());
         }
-        Ok(Bridge {
+        Ok(BridgeSection {
             name: name.into(),
             enabled: true,
             addresses: Vec::new(),

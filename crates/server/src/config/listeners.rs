@@ -5,7 +5,7 @@
 //! address can be bound.
 
 use net::layer::BACKLOG;
-use net::network::Network;
+use net::network::IpNetwork;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::sections::{PATH_OR_NONE, is_url_path};
 
 /// `[listen.NAME]`: an address where connections come in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listener {
+pub struct ListenSection {
     /// Its name in logs and metrics.
     pub name: String,
     /// Whether it is opened.
@@ -42,9 +42,9 @@ pub struct Listener {
     /// Addresses and networks of those who may send one.
     pub proxy_from: Vec<String>,
     /// Whether TLS asks for a client's certificate.
-    pub client_certificates: ClientCertificates,
+    pub client_certificates: CertificateRequest,
     /// Which name of that certificate is who the client is.
-    pub identity: Identity,
+    pub identity: IdentityName,
     /// PEM file of its own certificate and chain, instead of that of `[tls]`.
     pub certificate: Option<PathBuf>,
     /// PEM file of its key.
@@ -58,7 +58,7 @@ pub struct Listener {
     /// MQTT: whether the faults of old devices are let pass.
     pub lenient: bool,
     /// MQTT: from where clients may come in without a name.
-    pub anonymous: Anonymous,
+    pub anonymous: AnonymousClients,
     /// MQTT: how clients may prove who they are, in this order.
     pub methods: Vec<String>,
     /// MQTT: whether names that no method knows are believed, where the nameless are let in.
@@ -185,7 +185,7 @@ words!(ProxyHeader { Off = "off", V1V2 = "v1v2" });
 
 /// Whether TLS asks for a client's certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ClientCertificates {
+pub enum CertificateRequest {
     /// It does not.
     Off,
     /// It asks; one that is sent must be valid.
@@ -193,11 +193,11 @@ pub enum ClientCertificates {
     /// It asks; without a valid one there is no connection.
     Required,
 }
-words!(ClientCertificates { Off = "off", Optional = "optional", Required = "required" });
+words!(CertificateRequest { Off = "off", Optional = "optional", Required = "required" });
 
 /// Which name of a certificate is who its owner is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Identity {
+pub enum IdentityName {
     /// The first DNS name or URI among its alternative names, else its common name.
     Alternative,
     /// The first DNS name among them.
@@ -211,7 +211,7 @@ pub enum Identity {
     /// The whole subject.
     Subject,
 }
-words!(Identity {
+words!(IdentityName {
     Alternative = "alternative_name",
     Dns = "dns",
     Uri = "uri",
@@ -232,7 +232,7 @@ words!(TlsMin { V12 = "1.2", V13 = "1.3" });
 
 /// From where clients of MQTT may come in without a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Anonymous {
+pub enum AnonymousClients {
     /// From nowhere.
     No,
     /// From this machine.
@@ -240,12 +240,12 @@ pub enum Anonymous {
     /// From everywhere.
     Yes,
 }
-words!(Anonymous { No = "no", Loopback = "loopback", Yes = "yes" });
+words!(AnonymousClients { No = "no", Loopback = "loopback", Yes = "yes" });
 
 /// The ways to prove who one is, as `guard` names them.
 pub(super) const METHODS: [&str; 5] = ["certificate", "passwords", "scram", "token", "http"];
 
-impl Section for Listener {
+impl Section for ListenSection {
     const KEYS: &'static [Key<Self>] = &[
         key!(
             address,
@@ -320,7 +320,7 @@ impl Section for Listener {
             Kind::List {
                 what: "addresses and networks, such as \"10.0.0.7\" or \"10.0.0.0/8\"",
                 max: 256,
-                fits: |text| text.parse::<Network>().is_ok()
+                fits: |text| text.parse::<IpNetwork>().is_ok()
             },
             Restart,
             "Who may send PROXY headers. A connection from elsewhere ends. Through a socket file, \
@@ -328,13 +328,13 @@ impl Section for Listener {
         ),
         key!(
             client_certificates,
-            Kind::Word(ClientCertificates::WORDS),
+            Kind::Word(CertificateRequest::WORDS),
             Restart,
             "Whether TLS asks for the client's certificate; needs client_ca, here or in [tls]."
         ),
         key!(
             identity,
-            Kind::Word(Identity::WORDS),
+            Kind::Word(IdentityName::WORDS),
             Restart,
             "Which name of that certificate is who the client is: the first DNS name or URI of \
              its alternative names (without either, the common name), the first of one of these \
@@ -374,7 +374,7 @@ impl Section for Listener {
         ),
         key!(
             anonymous,
-            Kind::Word(Anonymous::WORDS),
+            Kind::Word(AnonymousClients::WORDS),
             Restart,
             "MQTT: from where clients may come in without a name. yes on an address that others \
              reach is warned of at the start."
@@ -404,7 +404,7 @@ impl Section for Listener {
         if name.is_empty() || name.len() > 32 || !name.bytes().all(allowed) {
             return Err("a listener's name must be 1 to 32 letters, digits, - and _".into());
         }
-        Ok(Listener {
+        Ok(ListenSection {
             name: name.into(),
             enabled: true,
             connections_max: 0,
@@ -417,29 +417,29 @@ impl Section for Listener {
             web_socket_origins: Vec::new(),
             proxy: ProxyHeader::Off,
             proxy_from: ["127.0.0.0/8", "::1"].map(str::to_owned).into(),
-            client_certificates: ClientCertificates::Off,
-            identity: Identity::Alternative,
+            client_certificates: CertificateRequest::Off,
+            identity: IdentityName::Alternative,
             certificate: None,
             key: None,
             client_ca: None,
             revoked: None,
             tls_min: TlsMin::V12,
             lenient: false,
-            anonymous: Anonymous::Loopback,
+            anonymous: AnonymousClients::Loopback,
             methods: METHODS[1..].iter().map(|&name| name.to_owned()).collect(),
             believe_names: false,
         })
     }
 }
 
-impl Listener {
+impl ListenSection {
     /// One of this name, a plain word, with the defaults.
-    pub fn named(name: &str) -> Listener {
-        Listener::blank(name).expect("a plain word names a listener")
+    pub fn named(name: &str) -> ListenSection {
+        ListenSection::blank(name).expect("a plain word names a listener")
     }
 
     /// The networks of those who may send PROXY headers.
-    pub fn proxies(&self) -> Vec<Network> {
+    pub fn proxies(&self) -> Vec<IpNetwork> {
         self.proxy_from.iter().filter_map(|text| text.parse().ok()).collect()
     }
 

@@ -22,27 +22,27 @@ mod tests;
 pub use document::documented;
 pub use passwords::password_line;
 
-use super::{Config, ConfigError, Problem};
+use super::{Config, ConfigError, ConfigProblem};
 use draft::Draft;
 use std::fmt;
 use std::path::Path;
 
 /// What became of one option.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Note {
+pub struct OptionNote {
     /// `mosquitto.conf:12`.
     pub place: String,
     /// The option's name.
     pub option: String,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: OptionFate,
     /// The keys, the reason, or what to do instead.
     pub words: String,
 }
 
 /// What becomes of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Fate {
+pub enum OptionFate {
     /// It is in the result.
     Becomes,
     /// It changes nothing here.
@@ -51,12 +51,12 @@ pub enum Fate {
     Lost,
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for OptionNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fate = match self.fate {
-            Fate::Becomes => "becomes",
-            Fate::Ignored => "ignored because",
-            Fate::Lost => "not supported:",
+            OptionFate::Becomes => "becomes",
+            OptionFate::Ignored => "ignored because",
+            OptionFate::Lost => "not supported:",
         };
         write!(f, "{}: {} {fate} {}", self.place, self.option, self.words)
     }
@@ -68,13 +68,13 @@ pub struct Translated {
     /// A configuration file of Holdline, with comments that say where each key comes from.
     pub text: String,
     /// What became of each option, in their order.
-    pub notes: Vec<Note>,
+    pub notes: Vec<OptionNote>,
 }
 
 impl Translated {
     /// What is not done here and was asked for.
-    pub fn lost(&self) -> impl Iterator<Item = &Note> {
-        self.notes.iter().filter(|note| note.fate == Fate::Lost)
+    pub fn lost(&self) -> impl Iterator<Item = &OptionNote> {
+        self.notes.iter().filter(|note| note.fate == OptionFate::Lost)
     }
 
     /// The configuration, with variables of the environment on top. What is wrong with it is told
@@ -110,16 +110,16 @@ pub fn load(
     path: &Path,
     strict: bool,
     env: impl Iterator<Item = (String, String)>,
-) -> Result<(Config, Vec<Note>), ConfigError> {
+) -> Result<(Config, Vec<OptionNote>), ConfigError> {
     let translated = translate(path)?;
-    let lost = |note: &Note| Problem {
+    let lost = |note: &OptionNote| ConfigProblem {
         place: note.place.clone(),
         key: note.option.clone(),
         value: None,
         rule: "is not supported".into(),
         remedy: note.words.clone(),
     };
-    let problems: Vec<Problem> = translated.lost().filter(|_| strict).map(lost).collect();
+    let problems: Vec<ConfigProblem> = translated.lost().filter(|_| strict).map(lost).collect();
     if !problems.is_empty() {
         return Err(ConfigError { problems });
     }
@@ -148,8 +148,8 @@ pub fn translate(path: &Path) -> Result<Translated, ConfigError> {
 }
 
 /// `why` has the rule and, after a semicolon, what to do.
-fn problem(place: &str, option: &str, why: &str) -> Problem {
+fn problem(place: &str, option: &str, why: &str) -> ConfigProblem {
     let (rule, remedy) = why.split_once("; ").unwrap_or((why, "correct this line"));
     let (place, key) = (place.to_owned(), option.to_owned());
-    Problem { place, key, value: None, rule: rule.to_owned(), remedy: remedy.to_owned() }
+    ConfigProblem { place, key, value: None, rule: rule.to_owned(), remedy: remedy.to_owned() }
 }

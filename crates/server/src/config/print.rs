@@ -6,7 +6,7 @@
 use super::key::{Key, Kind, Reload, Section, Value};
 use super::problem::{HIDDEN, quoted, without_password};
 use super::reader::Sheet;
-use super::{Bridge, Config, Rewrite, SECTIONS, Subscribe, Webhook};
+use super::{AutoSubscribeSection, BridgeSection, Config, Rewrite, SECTIONS, WebhookSection};
 use model::product::Secret;
 
 /// Columns of the documentation's lines.
@@ -16,14 +16,14 @@ const COLUMNS: usize = 98;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
     /// A reload brings these about.
-    pub live: Vec<Change>,
+    pub live: Vec<SettingChange>,
     /// These wait for a restart.
-    pub restart: Vec<Change>,
+    pub restart: Vec<SettingChange>,
 }
 
 /// One difference between two configurations.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
+pub struct SettingChange {
     /// `[limits] drain_ms`, or a header alone if the whole section came or went.
     pub key: String,
     /// The value before, as TOML; `absent` for a section that came. Secrets are hidden.
@@ -91,7 +91,7 @@ pub(super) fn diff(old: &Config, new: &Config) -> Changes {
             Reload::Live => &mut changes.live,
             Reload::Restart => &mut changes.restart,
         };
-        list.push(Change { key, old, new });
+        list.push(SettingChange { key, old, new });
     };
     for page in &old {
         match new.iter().find(|other| other.sheet == page.sheet) {
@@ -144,10 +144,14 @@ pub(super) fn documented() -> String {
             "products" => example::<Secret>(&mut out, "[[products.demo.secrets]]", SECRET_EXAMPLE),
             "mqtt" => {
                 example::<Rewrite>(&mut out, "[[mqtt.rewrite]]", REWRITE_EXAMPLE);
-                example::<Subscribe>(&mut out, "[[mqtt.auto_subscribe]]", SUBSCRIBE_EXAMPLE);
+                example::<AutoSubscribeSection>(
+                    &mut out,
+                    "[[mqtt.auto_subscribe]]",
+                    SUBSCRIBE_EXAMPLE,
+                );
             }
-            "bridge" => example::<Bridge>(&mut out, "[bridge.up]", BRIDGE_EXAMPLE),
-            "webhook" => example::<Webhook>(&mut out, "[[webhook]]", WEBHOOK_EXAMPLE),
+            "bridge" => example::<BridgeSection>(&mut out, "[bridge.up]", BRIDGE_EXAMPLE),
+            "webhook" => example::<WebhookSection>(&mut out, "[[webhook]]", WEBHOOK_EXAMPLE),
             "listen" => out.push_str(TLS_LISTENERS),
             _ => {}
         }

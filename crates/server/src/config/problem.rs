@@ -11,7 +11,7 @@ const VALUE_CHARS_MAX: usize = 60;
 
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// `holdline.toml:17`, `holdline.toml` or `environment`.
     pub place: String,
     /// `[limits] connections_max`, or the name of an environment variable.
@@ -24,7 +24,7 @@ pub struct Problem {
     pub remedy: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.place)?;
         if !self.key.is_empty() {
@@ -41,12 +41,12 @@ impl fmt::Display for Problem {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
     /// In the order of the tree.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ConfigProblem>,
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.problems.iter().map(Problem::to_string).collect();
+        let lines: Vec<String> = self.problems.iter().map(ConfigProblem::to_string).collect();
         f.write_str(&lines.join("\n"))
     }
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use toml_edit::{Item, TableLike};
 
 use super::key::{Key, Section, Value};
-use super::problem::{HIDDEN, Problem, nearest, quoted, without_password};
+use super::problem::{ConfigProblem, HIDDEN, nearest, quoted, without_password};
 
 /// What every environment variable of ours begins with.
 const PREFIX: &str = "HOLDLINE_";
@@ -76,8 +76,8 @@ struct Origin {
 }
 
 impl Origin {
-    fn problem(&self, rule: impl Into<String>, remedy: impl Into<String>) -> Problem {
-        Problem {
+    fn problem(&self, rule: impl Into<String>, remedy: impl Into<String>) -> ConfigProblem {
+        ConfigProblem {
             place: self.place.clone(),
             key: self.key.clone(),
             value: self.value.clone(),
@@ -105,7 +105,7 @@ pub(super) struct Reader<'a> {
     given: BTreeMap<(String, &'static str), Origin>,
     /// Paths of the sections with a problem.
     spoiled: BTreeSet<String>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ConfigProblem>,
 }
 
 impl<'a> Reader<'a> {

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
-use net::network::Network;
+use net::network::IpNetwork;
 
 use super::key::{Key, Section};
 use super::problem::without_password;
 use super::reader::{Reader, Sheet};
 use super::{
-    Anonymous, ClientCertificates, Config, DirectoryAt, ListenAddress, Listener, ListenerProtocol,
-    Mqtt, Presence, ProxyHeader, WebSocketAt,
+    AnonymousClients, CertificateRequest, Config, DirectoryAt, ListenAddress, ListenSection,
+    ListenerProtocol, MqttSection, PresenceSection, ProxyHeader, WebSocketAt,
 };
 
 pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
@@ -54,7 +54,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         }
     }
     for listener in config.listen.iter().filter(|listener| listener.enabled) {
-        if listener.anonymous == Anonymous::Yes
+        if listener.anonymous == AnonymousClients::Yes
             && takes_mqtt(listener)
             && !listener.address.is_near()
         {
@@ -64,7 +64,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
                 listener.name, listener.address
             ));
         }
-        let any = listener.proxies().iter().any(Network::is_any);
+        let any = listener.proxies().iter().any(IpNetwork::is_any);
         if listener.proxy == ProxyHeader::V1V2 && any && !listener.address.is_near() {
             warnings.push(format!(
                 "[listen.{}] proxy_from lets anybody send PROXY headers to {}: whoever reaches it \
@@ -106,7 +106,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
 }
 
 /// A password on its way to another machine that can be read there.
-fn bare_password(presence: &Presence) -> Option<String> {
+fn bare_password(presence: &PresenceSection) -> Option<String> {
     let url = presence.directory.reveal();
     let target = directory::parse(url).ok()?;
     let near = |host: &str| host == "localhost" || host == "::1" || host.starts_with("127.");
@@ -119,7 +119,7 @@ fn bare_password(presence: &Presence) -> Option<String> {
     })
 }
 
-fn takes_mqtt(listener: &Listener) -> bool {
+fn takes_mqtt(listener: &ListenSection) -> bool {
     listener.protocol != ListenerProtocol::Miop
 }
 
@@ -130,7 +130,7 @@ fn limits(limits: &Limits, reader: &mut Reader<'_>) {
     let words: Vec<&str> = rule.split(|c: char| !c.is_ascii_lowercase() && c != '_').collect();
     let named = words.iter().filter_map(|word| {
         let limit = named(Limits::KEYS, word).map(|name| (&sheet, name));
-        limit.or_else(|| named(Mqtt::KEYS, word).map(|name| (&topics, name)))
+        limit.or_else(|| named(MqttSection::KEYS, word).map(|name| (&topics, name)))
     });
     let keys: Vec<(&Sheet, &'static str)> = named.collect();
     reader.broken(&keys, rule, "change one of them");
@@ -174,7 +174,7 @@ fn access(config: &Config, reader: &mut Reader<'_>) {
                 "set url in [access.http]",
             ),
             (
-                named("certificate") && listener.client_certificates == ClientCertificates::Off,
+                named("certificate") && listener.client_certificates == CertificateRequest::Off,
                 "this listener asks for no certificate",
                 "set client_certificates = \"required\" for it",
             ),
@@ -223,7 +223,7 @@ fn store(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-fn presence(presence: &Presence, reader: &mut Reader<'_>) {
+fn presence(presence: &PresenceSection, reader: &mut Reader<'_>) {
     let sheet = Sheet::single("presence");
     let at = presence.directory_at();
     if at == DirectoryAt::Redis
@@ -268,13 +268,13 @@ fn tls(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-fn listens(listener: &Listener, config: &Config, reader: &mut Reader<'_>) {
+fn listens(listener: &ListenSection, config: &Config, reader: &mut Reader<'_>) {
     let (sheet, tls) = (Sheet::named("listen", &listener.name), Sheet::single("tls"));
     let has_tls = listener.tls || listener.protocol == ListenerProtocol::Any;
     let has_certificate = listener.certificate.is_some() || config.tls.certificate.is_some();
     let web_socket = listener.web_socket != WebSocketAt::Off;
-    let asks = listener.client_certificates != ClientCertificates::Off;
-    let demands = listener.client_certificates == ClientCertificates::Required;
+    let asks = listener.client_certificates != CertificateRequest::Off;
+    let demands = listener.client_certificates == CertificateRequest::Required;
     let rules = [
         (
             listener.certificate.is_some() != listener.key.is_some(),

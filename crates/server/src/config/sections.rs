@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use admin::EVENT_TYPES;
 use model::limits::{ApiLimits, MS_HARD_MAX};
-use proto_mqtt::codec::{Rules, Sender, Version};
+use proto_mqtt::codec::{DecodeRules, Sender, Version};
 
 use super::key::{Field, Hidden, Key, Kind, Reload, Section, Value, Words, key, words};
 
@@ -20,7 +20,7 @@ pub(crate) const SHARDS_MAX: u64 = 99;
 
 /// `[server]`: the process.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Server {
+pub struct ServerSection {
     /// Folder of everything durable.
     pub data: PathBuf,
     /// Shards; 0 is one for each core.
@@ -45,7 +45,7 @@ pub enum LogFormat {
 }
 words!(LogFormat { Text = "text", Json = "json" });
 
-impl Section for Server {
+impl Section for ServerSection {
     const KEYS: &'static [Key<Self>] = &[
         key!(
             data,
@@ -93,7 +93,7 @@ impl Section for Server {
     ];
 
     fn blank(_: &str) -> Result<Self, String> {
-        Ok(Server {
+        Ok(ServerSection {
             data: "data".into(),
             shards: 0,
             pin: true,
@@ -106,7 +106,7 @@ impl Section for Server {
 
 /// `[tls]`: who the server is, and whom it trusts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Tls {
+pub struct TlsSection {
     /// PEM file of the certificate and its chain. Present exactly if `key` is.
     pub certificate: Option<PathBuf>,
     /// PEM file of its key.
@@ -115,7 +115,7 @@ pub struct Tls {
     pub client_ca: Option<PathBuf>,
 }
 
-impl Section for Tls {
+impl Section for TlsSection {
     const KEYS: &'static [Key<Self>] = &[
         key!(
             certificate,
@@ -134,13 +134,13 @@ impl Section for Tls {
     ];
 
     fn blank(_: &str) -> Result<Self, String> {
-        Ok(Tls::default())
+        Ok(TlsSection::default())
     }
 }
 
 /// `[api]`: the HTTP API.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Api {
+pub struct ApiSection {
     /// Whether it is served.
     pub enabled: bool,
     /// Where.
@@ -153,7 +153,7 @@ pub struct Api {
     pub limits: ApiLimits,
 }
 
-impl Section for Api {
+impl Section for ApiSection {
     const KEYS: &'static [Key<Self>] = &[
         key!(enabled, Kind::Bool, Restart, "Whether the HTTP API is served."),
         key!(
@@ -242,7 +242,7 @@ impl Section for Api {
     ];
 
     fn blank(_: &str) -> Result<Self, String> {
-        Ok(Api {
+        Ok(ApiSection {
             enabled: true,
             address: SocketAddr::from(([127, 0, 0, 1], 7080)),
             token: Hidden::default(),
@@ -254,9 +254,9 @@ impl Section for Api {
 
 /// `[store]`: what is durable, and when.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Store {
+pub struct StoreSection {
     /// When written entries are forced to the disk.
-    pub fsync: Fsync,
+    pub fsync: FsyncSetting,
     /// Milliseconds between two of them, where it goes by time.
     pub fsync_interval_ms: u32,
     /// Bytes of all logs on disk together.
@@ -283,7 +283,7 @@ pub struct Store {
 
 /// When written entries are forced to the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fsync {
+pub enum FsyncSetting {
     /// Before they are acknowledged.
     Always,
     /// Every so often.
@@ -291,13 +291,13 @@ pub enum Fsync {
     /// When a segment is full, and at the end.
     Never,
 }
-words!(Fsync { Always = "always", Interval = "interval", Never = "never" });
+words!(FsyncSetting { Always = "always", Interval = "interval", Never = "never" });
 
-impl Section for Store {
+impl Section for StoreSection {
     const KEYS: &'static [Key<Self>] = &[
         key!(
             fsync,
-            Kind::Word(Fsync::WORDS),
+            Kind::Word(FsyncSetting::WORDS),
             Restart,
             "When what is stored is forced to the disk. always: before \"stored\" is answered. \
              interval: every fsync_interval_ms; a power cut loses what came since. never: when \
@@ -380,8 +380,8 @@ impl Section for Store {
     ];
 
     fn blank(_: &str) -> Result<Self, String> {
-        Ok(Store {
-            fsync: Fsync::Always,
+        Ok(StoreSection {
+            fsync: FsyncSetting::Always,
             fsync_interval_ms: 1_000,
             log_bytes_max: 16 << 30,
             segment_bytes: 64 << 20,
@@ -399,21 +399,21 @@ impl Section for Store {
 
 /// `[[webhook]]`: an address that is told of events.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Webhook {
+pub struct WebhookSection {
     /// Where events are posted.
     pub url: String,
     /// Signs what is posted; empty: nothing is signed.
     pub secret: Hidden,
     /// Keys of the products it hears of; empty: all.
     pub products: Vec<String>,
-    /// Names of the events it hears of (`model::event::What::name` and `ClientWhat::name`); empty:
-    /// all but messages.
+    /// Names of the events it hears of (`model::event::DeviceWhat::name` and `ClientWhat::name`);
+    /// empty: all but messages.
     pub events: Vec<String>,
     /// Filters of the messages it hears of.
     pub topics: Vec<String>,
 }
 
-impl Section for Webhook {
+impl Section for WebhookSection {
     const KEYS: &'static [Key<Self>] = &[
         key!(
             url,
@@ -467,7 +467,7 @@ impl Section for Webhook {
     const RELOAD: Reload = Reload::Restart;
 
     fn blank(_: &str) -> Result<Self, String> {
-        Ok(Webhook {
+        Ok(WebhookSection {
             url: String::new(),
             secret: Hidden::default(),
             products: Vec::new(),
@@ -486,7 +486,7 @@ pub(super) const PATH_OR_NONE: Kind =
     Kind::Text { what: "a path, or empty for none", fits: is_path };
 
 fn is_filter(text: &str) -> bool {
-    let rules = Rules::strict(Sender::Client, Version::V5);
+    let rules = DecodeRules::strict(Sender::Client, Version::V5);
     proto_mqtt::codec::name::check_filter(text, &rules).is_ok()
 }
 

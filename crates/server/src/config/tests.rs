@@ -338,7 +338,7 @@ fn the_defaults_are_reachable_from_this_machine_only() {
     let names: Vec<&str> = config.listen.iter().map(|l| l.name.as_str()).collect();
     assert_eq!(names, ["any", "miop", "ws", "mqtt", "mqtt-ws"]);
     assert!(config.listen.iter().all(|l| l.address.is_near() && !l.tls));
-    assert!(config.listen.iter().all(|l| l.anonymous == Anonymous::Loopback));
+    assert!(config.listen.iter().all(|l| l.anonymous == AnonymousClients::Loopback));
     assert!(config.api.address.ip().is_loopback());
     assert_eq!(config.products.len(), 1);
     assert_eq!(config.products[0].proofs.anonymous, AnonymousFrom::Loopback);
@@ -450,7 +450,7 @@ fn a_reload_is_told_what_it_can_and_cannot_change() {
          [products.c]\n[listen.x]\naddress = \"127.0.0.1:1\"",
     )
     .expect("good");
-    let told = |changes: &[Change]| -> Vec<String> {
+    let told = |changes: &[SettingChange]| -> Vec<String> {
         changes.iter().map(|c| format!("{}: {} -> {}", c.key, c.old, c.new)).collect()
     };
     let changes = old.diff(&new);
@@ -546,9 +546,9 @@ fn the_limits_of_topics_are_those_of_the_model() {
     let debug = format!("{:?}", model::limits::TopicLimits::default());
     let fields = debug.strip_prefix("TopicLimits { ").and_then(|rest| rest.strip_suffix(" }"));
     let fields = fields.expect("a struct's Debug");
-    let mqtt = Mqtt::blank("").expect("it needs no name");
-    let show = |key: &super::key::Key<Mqtt>| format!("{}: {}", key.name, (key.read)(&mqtt));
-    let keys: Vec<String> = Mqtt::KEYS.iter().map(show).collect();
+    let mqtt = MqttSection::blank("").expect("it needs no name");
+    let show = |key: &super::key::Key<MqttSection>| format!("{}: {}", key.name, (key.read)(&mqtt));
+    let keys: Vec<String> = MqttSection::KEYS.iter().map(show).collect();
     let limits = fields.split(", ").count();
     assert_eq!(keys[..limits].join(", "), fields);
     assert_eq!(keys.len(), limits + 2, "strict_text and sys_interval_s");
@@ -576,34 +576,34 @@ fn holds<S: Section>() {
 
 #[test]
 fn every_key_holds_its_default_and_its_range() {
-    holds::<Server>();
-    holds::<Listener>();
-    holds::<Tls>();
-    holds::<Api>();
+    holds::<ServerSection>();
+    holds::<ListenSection>();
+    holds::<TlsSection>();
+    holds::<ApiSection>();
     holds::<Limits>();
-    holds::<Store>();
+    holds::<StoreSection>();
     holds::<Product>();
     holds::<model::product::Secret>();
-    holds::<Mqtt>();
+    holds::<MqttSection>();
     holds::<Rewrite>();
-    holds::<Subscribe>();
-    holds::<Access>();
+    holds::<AutoSubscribeSection>();
+    holds::<AccessSection>();
     holds::<Token>();
     holds::<Http>();
-    holds::<Bridge>();
-    holds::<Webhook>();
-    holds::<Presence>();
+    holds::<BridgeSection>();
+    holds::<WebhookSection>();
+    holds::<PresenceSection>();
 }
 
 #[test]
 fn webhooks_choose_among_the_events_of_the_model() {
-    use model::event::{ClientWhat, What};
+    use model::event::{ClientWhat, DeviceWhat};
     use model::{close::CloseReason, id::MessageId, push::Outcome};
     let all = [
-        What::Online { protocol: "miop7", resumed: false },
-        What::Offline { reason: CloseReason::PeerClosed },
-        What::Report { seq: 0, body: Box::default() },
-        What::Pushed { id: MessageId(1), outcome: Outcome::Expired },
+        DeviceWhat::Online { protocol: "miop7", resumed: false },
+        DeviceWhat::Offline { reason: CloseReason::PeerClosed },
+        DeviceWhat::Report { seq: 0, body: Box::default() },
+        DeviceWhat::Pushed { id: MessageId(1), outcome: Outcome::Expired },
     ];
     let (filter, message) = ("a".into(), model::topic::Publication::new("a", &[], b""));
     let (why, count) = (model::session::Drop::Busy, 1);
@@ -621,7 +621,7 @@ fn webhooks_choose_among_the_events_of_the_model() {
         ClientWhat::Published(std::sync::Arc::new(message)),
         ClientWhat::Dropped { why, count },
     ];
-    let names = all.iter().map(What::name).chain(clients.iter().map(ClientWhat::name));
+    let names = all.iter().map(DeviceWhat::name).chain(clients.iter().map(ClientWhat::name));
     assert_eq!(names.collect::<Vec<_>>(), admin::EVENT_TYPES);
 }
 
@@ -643,5 +643,5 @@ fn no_text_makes_it_panic() {
 }
 
 mod names;
-mod presence;
+mod presence_section;
 mod topics;

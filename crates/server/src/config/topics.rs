@@ -17,7 +17,7 @@ const PACKET: u64 = PACKET_BYTES_HARD_MAX as u64;
 
 /// `[mqtt]`: topics and sessions.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mqtt {
+pub struct MqttSection {
     /// What bounds them.
     pub limits: TopicLimits,
     /// Whether control characters and non-characters in text end a connection.
@@ -27,10 +27,10 @@ pub struct Mqtt {
     /// Topics that are taken for others, the first that matches.
     pub rewrites: Vec<Rewrite>,
     /// Subscriptions that every client gets.
-    pub auto_subscribes: Vec<Subscribe>,
+    pub auto_subscribes: Vec<AutoSubscribeSection>,
 }
 
-impl Section for Mqtt {
+impl Section for MqttSection {
     const KEYS: &'static [Key<Self>] = &[
         key!(
             "packet_bytes_max" => limits.packet_bytes_max,
@@ -314,7 +314,7 @@ impl Section for Mqtt {
     ];
 
     fn blank(_: &str) -> Result<Self, String> {
-        Ok(Mqtt {
+        Ok(MqttSection {
             limits: TopicLimits::default(),
             strict_text: false,
             sys_interval_s: 10,
@@ -381,7 +381,7 @@ impl Section for Rewrite {
 
 /// `[[mqtt.auto_subscribe]]`: a subscription that every client gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Subscribe {
+pub struct AutoSubscribeSection {
     /// Its filter.
     pub filter: String,
     /// Its QoS.
@@ -394,7 +394,7 @@ pub struct Subscribe {
     pub retain_handling: u32,
 }
 
-impl Subscribe {
+impl AutoSubscribeSection {
     /// The broker's word for it.
     pub fn wish(&self) -> AutoSubscribe {
         AutoSubscribe {
@@ -416,7 +416,7 @@ impl Subscribe {
     }
 }
 
-impl Section for Subscribe {
+impl Section for AutoSubscribeSection {
     const KEYS: &'static [Key<Self>] = &[
         key!(
             filter,
@@ -445,7 +445,7 @@ impl Section for Subscribe {
     const RELOAD: Reload = Reload::Restart;
 
     fn blank(_: &str) -> Result<Self, String> {
-        Ok(Subscribe {
+        Ok(AutoSubscribeSection {
             filter: String::new(),
             qos: 0,
             no_local: false,

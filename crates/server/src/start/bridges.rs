@@ -5,9 +5,9 @@
 //! else knows that name. It is there only when a bridge is.
 
 use super::StartError;
-use crate::bridge::{self, Bridges, Local};
+use crate::bridge::{self, Bridges, LocalBroker};
 use crate::config::{
-    self, Anonymous, Config, ListenAddress, Listener, ListenerProtocol, WebSocketAt,
+    self, AnonymousClients, Config, ListenAddress, ListenSection, ListenerProtocol, WebSocketAt,
 };
 use base::hash::HashKey;
 use std::path::Path;
@@ -19,7 +19,7 @@ const NAME: &str = "bridge";
 /// The door of bridges.
 #[derive(Clone)]
 pub(super) struct Inside {
-    listener: Listener,
+    listener: ListenSection,
     user: String,
 }
 
@@ -50,27 +50,27 @@ impl Inside {
             return Err(StartError("the door of bridges is a socket file".into()));
         };
         let address = format!("unix://{}", path.display());
-        let local = Local { address, user: Some(self.user.clone()), password: None };
+        let local = LocalBroker { address, user: Some(self.user.clone()), password: None };
         bridge::start(settings, &local).map_err(StartError)
     }
 }
 
 /// What of the files that a bridge names cannot be used.
-pub(super) fn unusable(bridge: &config::Bridge) -> Option<String> {
+pub(super) fn unusable(bridge: &config::BridgeSection) -> Option<String> {
     let settings = bridge.enabled.then(|| bridge.settings(1_024))?;
     settings.map_or_else(Some, |settings| settings.unusable())
 }
 
-fn listener(data: &Path) -> Listener {
-    Listener {
+fn listener(data: &Path) -> ListenSection {
+    ListenSection {
         address: ListenAddress::Unix(data.join(FILE)),
         mode: "0600".into(),
         protocol: ListenerProtocol::Mqtt,
         web_socket: WebSocketAt::Off,
-        anonymous: Anonymous::Yes,
+        anonymous: AnonymousClients::Yes,
         methods: Vec::new(),
         believe_names: true,
-        ..Listener::named(NAME)
+        ..ListenSection::named(NAME)
     }
 }
 

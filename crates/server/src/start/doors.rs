@@ -4,18 +4,21 @@
 //! in it is its number everywhere.
 
 use super::{StartError, failed};
-use crate::config::{self, Config, ListenAddress, Listener, ListenerProtocol, ProxyHeader, TlsMin};
-use crate::machines::Profile;
+use crate::config::{
+    self, Config, ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin,
+};
+use crate::machines::ListenerProfile;
 use model::link::Protocol;
-use net::layer::tls::{ClientCertificates, Files, Identity, TlsServer};
-use net::layer::{Address, Door};
+use net::layer::tls::{CertificateIdentity, ClientCertificates, TlsFiles, TlsServer};
+use net::layer::{ListenEndpoint, ListenerSetup};
 use std::sync::Arc;
 
 /// Reads the certificates of every listener that has TLS.
 pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>, StartError> {
-    let with_tls =
-        |listener: &&Listener| listener.enabled && takes_tls(listener) && has_tls(config, listener);
-    let load = |listener: &Listener| {
+    let with_tls = |listener: &&ListenSection| {
+        listener.enabled && takes_tls(listener) && has_tls(config, listener)
+    };
+    let load = |listener: &ListenSection| {
         let of = if listener.certificate.is_some() {
             (&listener.certificate, &listener.key)
         } else {
@@ -25,19 +28,19 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
             return Err(StartError(format!("listen.{}: certificate without key", listener.name)));
         };
         let clients = match listener.client_certificates {
-            config::ClientCertificates::Off => ClientCertificates::Off,
-            config::ClientCertificates::Optional => ClientCertificates::Optional,
-            config::ClientCertificates::Required => ClientCertificates::Required,
+            config::CertificateRequest::Off => ClientCertificates::Off,
+            config::CertificateRequest::Optional => ClientCertificates::Optional,
+            config::CertificateRequest::Required => ClientCertificates::Required,
         };
         let identity = match listener.identity {
-            config::Identity::Alternative => Identity::Alternative,
-            config::Identity::Dns => Identity::Dns,
-            config::Identity::Uri => Identity::Uri,
-            config::Identity::Email => Identity::Email,
-            config::Identity::CommonName => Identity::CommonName,
-            config::Identity::Subject => Identity::Subject,
+            config::IdentityName::Alternative => CertificateIdentity::Alternative,
+            config::IdentityName::Dns => CertificateIdentity::Dns,
+            config::IdentityName::Uri => CertificateIdentity::Uri,
+            config::IdentityName::Email => CertificateIdentity::Email,
+            config::IdentityName::CommonName => CertificateIdentity::CommonName,
+            config::IdentityName::Subject => CertificateIdentity::Subject,
         };
-        let files = Files {
+        let files = TlsFiles {
             certificate: certificate.clone(),
             key: key.clone(),
             client_ca: listener.client_ca.clone().or_else(|| config.tls.client_ca.clone()),
@@ -51,11 +54,11 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
 }
 
 /// A listener that tells protocols apart takes TLS too, once there is a certificate.
-fn takes_tls(listener: &Listener) -> bool {
+fn takes_tls(listener: &ListenSection) -> bool {
     listener.tls || listener.protocol == ListenerProtocol::Any
 }
 
-fn has_tls(config: &Config, listener: &Listener) -> bool {
+fn has_tls(config: &Config, listener: &ListenSection) -> bool {
     config.tls.certificate.is_some() || listener.certificate.is_some()
 }
 
@@ -66,20 +69,22 @@ pub(super) fn names(config: &Config) -> impl Iterator<Item = String> {
 }
 
 /// Whether a listener is opened: one that needs a certificate waits until there is one.
-pub(super) fn served(config: &Config, listener: &Listener) -> bool {
+pub(super) fn served(config: &Config, listener: &ListenSection) -> bool {
     listener.enabled && (!listener.tls || has_tls(config, listener))
 }
 
 /// The listeners that are opened.
-pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Door> {
+pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<ListenerSetup> {
     let served = config.listen.iter().filter(|listener| served(config, listener));
-    let door = |listener: &Listener| {
+    let door = |listener: &ListenSection| {
         let certificates = tls.iter().find(|(name, _)| *name == listener.name);
-        Door {
+        ListenerSetup {
             name: listener.name.clone(),
             address: match &listener.address {
-                ListenAddress::Tcp(address) => Address::Tcp(*address),
-                ListenAddress::Unix(path) => Address::Unix(path.clone(), listener.file_mode()),
+                ListenAddress::Tcp(address) => ListenEndpoint::Tcp(*address),
+                ListenAddress::Unix(path) => {
+                    ListenEndpoint::Unix(path.clone(), listener.file_mode())
+                }
             },
             protocol: match listener.protocol {
                 ListenerProtocol::Any => None,
@@ -102,12 +107,12 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Do
 }
 
 /// How each listener takes MQTT.
-pub(super) fn profiles(config: &Config) -> Arc<[Profile]> {
+pub(super) fn profiles(config: &Config) -> Arc<[ListenerProfile]> {
     let served = config.listen.iter().filter(|listener| served(config, listener));
-    let profile = |listener: &Listener| Profile {
+    let profile = |listener: &ListenSection| ListenerProfile {
         lenient: listener.lenient,
         strict_text: config.mqtt.strict_text,
-        ..Profile::strict(config.limits.bind_ms_max)
+        ..ListenerProfile::strict(config.limits.bind_ms_max)
     };
     served.map(profile).collect()
 }

@@ -10,9 +10,9 @@ use crate::access::Entrance;
 use crate::backlog::{HookBacklog, READER};
 use crate::clock;
 use crate::config::{self, Config};
-use crate::house::{Mail, homes};
-use crate::outside::Room;
-use crate::start::World;
+use crate::outside::Service;
+use crate::shard_logic::{Mail, homes};
+use crate::start::ServerOutside;
 use crate::switchboard::Mailboxes;
 use base::hash::{self, HashKey};
 use base::time::Now;
@@ -21,20 +21,20 @@ use hub::Hub;
 use model::id::ShardId;
 use model::ports::log::{Call, Completion, Party, Restored, Table, Ticket, Write};
 use model::timeline::{Seq, Space, TimelineId};
-use net::shard::Letter;
+use net::shard::ShardMessage;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::Fsync;
-use store::data::{LogSizes, Logs, Opened};
+use store::data::{LogSizes, Logs, OpenFolder};
 use store::engine::Retention;
 use store::files::Disk;
 
 /// An open data folder, before its logs are started.
 pub(super) struct Folder {
-    opened: Opened,
+    opened: OpenFolder,
     /// The key of the node's homes.
     pub(super) home: HashKey,
     /// Reports that wait, by timeline: how many, and each log with the last place there.
@@ -119,13 +119,13 @@ impl Folder {
     pub(super) fn restore(
         &mut self,
         now: Now,
-        rooms: &mut [(Hub, Broker)],
+        services: &mut [(Hub, Broker)],
         entrance: &Entrance,
     ) -> Result<(), StartError> {
         let began = clock::began();
         let products = self.agree_on_products()?;
         let (mut taken, mut left) = (0_u64, 0_u64);
-        for (log, (hub, broker)) in rooms.iter_mut().enumerate() {
+        for (log, (hub, broker)) in services.iter_mut().enumerate() {
             let mut give = |restored: Restored<'_>| {
                 let took = match restored {
                     Restored::Row { table: Table::Users, key, value } => {
@@ -154,7 +154,7 @@ impl Folder {
             });
             restored.map_err(failed)?;
         }
-        for product in rooms.iter().take(1).flat_map(|(hub, _)| hub.changed_since_configured()) {
+        for product in services.iter().take(1).flat_map(|(hub, _)| hub.changed_since_configured()) {
             tracing::warn!(
                 %product,
                 "the API changed it after the configuration was written: that holds until its \
@@ -195,7 +195,7 @@ impl Folder {
     /// Starts the logs. Completions go to the shards' mailboxes and to the webhooks' backlog.
     pub(super) fn start(
         self,
-        mailboxes: Mailboxes<World>,
+        mailboxes: Mailboxes<ServerOutside>,
         timelines: Vec<Option<TimelineId>>,
         entrance: Arc<Entrance>,
     ) -> Result<Storage, StartError> {
@@ -244,7 +244,7 @@ impl Storage {
 
 /// Where completions go.
 struct Post {
-    mailboxes: Mailboxes<World>,
+    mailboxes: Mailboxes<ServerOutside>,
     backlog: Arc<OnceLock<Arc<HookBacklog>>>,
     entrance: Arc<Entrance>,
     over: Arc<AtomicBool>,
@@ -252,9 +252,9 @@ struct Post {
 
 impl Post {
     fn complete(&self, party: Party, completions: Vec<Completion>) {
-        let (shard, room) = match party {
-            Party::Shard(shard) => (shard, Room::Hub),
-            Party::Broker(shard) => (shard, Room::Broker),
+        let (shard, service) = match party {
+            Party::Shard(shard) => (shard, Service::Hub),
+            Party::Broker(shard) => (shard, Service::Broker),
             Party::Users => return self.entrance.complete(completions),
             Party::Hooks => {
                 // Nobody asks before it is there.
@@ -266,20 +266,25 @@ impl Post {
         };
         // The log waits for a shard that is this far behind, and with it whoever waits for the
         // disk. A shard never waits for its log.
-        insist(&self.mailboxes, shard, Mail::Completions(room, completions), &self.over);
+        insist(&self.mailboxes, shard, Mail::Completions(service, completions), &self.over);
     }
 }
 
 /// Puts mail that must not be lost into a shard's mailbox, waiting for room while there is anybody
 /// to read it.
-pub(super) fn insist(mailboxes: &Mailboxes<World>, to: ShardId, mail: Mail, over: &AtomicBool) {
+pub(super) fn insist(
+    mailboxes: &Mailboxes<ServerOutside>,
+    to: ShardId,
+    mail: Mail,
+    over: &AtomicBool,
+) {
     let mailbox = &mailboxes[usize::from(to.0)];
-    let mut letter = Letter::Mail(mail);
-    while let Err(back) = mailbox.put(letter) {
+    let mut shard_message = ShardMessage::Mail(mail);
+    while let Err(back) = mailbox.put(shard_message) {
         if over.load(Ordering::Relaxed) {
             return;
         }
-        letter = back;
+        shard_message = back;
         mailbox.ring();
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -295,11 +300,11 @@ fn settings(config: &Config, secret: [u8; 32], logs: u16) -> store::data::Settin
     };
     store::data::Settings {
         fsync: match store.fsync {
-            config::Fsync::Always => Fsync::Always,
-            config::Fsync::Interval => {
+            config::FsyncSetting::Always => Fsync::Always,
+            config::FsyncSetting::Interval => {
                 Fsync::Interval(Duration::from_millis(store.fsync_interval_ms.into()))
             }
-            config::Fsync::Never => Fsync::Never,
+            config::FsyncSetting::Never => Fsync::Never,
         },
         segment_bytes: store.segment_bytes,
         log_bytes_max: store.log_bytes_max,
@@ -314,7 +319,7 @@ fn settings(config: &Config, secret: [u8; 32], logs: u16) -> store::data::Settin
     }
 }
 
-fn enter(opened: &mut Opened, log: u16, writes: Vec<Write>) -> Result<(), StartError> {
+fn enter(opened: &mut OpenFolder, log: u16, writes: Vec<Write>) -> Result<(), StartError> {
     let answers = opened.commit(clock::unix_s(), log, &writes);
     match answers.into_iter().find_map(Result::err) {
         None => Ok(()),
@@ -326,9 +331,9 @@ fn enter(opened: &mut Opened, log: u16, writes: Vec<Write>) -> Result<(), StartE
 }
 
 /// Says what the start found in the data folder.
-fn tell_recovery(opened: &Opened, took: Duration) {
+fn tell_recovery(opened: &OpenFolder, took: Duration) {
     for (log, found) in opened.found.iter().enumerate() {
-        let store::log::Found { segments, bytes, bytes_read, records, .. } = &found.log;
+        let store::log::OpenedLog { segments, bytes, bytes_read, records, .. } = &found.log;
         let rebuilt = found.rebuilt && *records > 0;
         tracing::info!(log, segments, bytes, bytes_read, records, rebuilt, "a log was read");
         tell_end(log, &found.log);
@@ -338,7 +343,7 @@ fn tell_recovery(opened: &Opened, took: Duration) {
 }
 
 /// Says what is known of an end that is not as it was written, and no more.
-fn tell_end(log: usize, found: &store::log::Found) {
+fn tell_end(log: usize, found: &store::log::OpenedLog) {
     if let Some(missing) = found.missing() {
         let store::log::Missing { promised, end } = missing;
         tracing::error!(

@@ -5,7 +5,7 @@
 //! when the feed does, after one more try at what is left.
 
 use crate::clock;
-use admin::{Feed, Reading, StreamCourier, StreamSettings, StreamTally};
+use admin::{Feed, MetricReading, StreamCourier, StreamSettings, StreamTally};
 use model::ports::directory::EventStream;
 use model::presence::NodeName;
 use std::io;
@@ -46,10 +46,10 @@ impl Running {
     }
 
     /// For the metrics.
-    pub(super) fn readings(&self) -> impl Fn() -> Vec<Reading> + Send + Sync + 'static {
+    pub(super) fn readings(&self) -> impl Fn() -> Vec<MetricReading> + Send + Sync + 'static {
         let tally = Arc::clone(&self.tally);
         move || {
-            let reading = |name, help, value| Reading { name, help, value };
+            let reading = |name, help, value| MetricReading { name, help, value };
             vec![
                 reading("events_stream_appended_total", "Entries appended.", tally.appended()),
                 reading("events_stream_failures_total", "Tries that failed.", tally.failures()),
@@ -69,11 +69,11 @@ impl Running {
 mod tests {
     use super::*;
     use model::close::CloseReason;
-    use model::event::{Event, What};
+    use model::event::{DeviceWhat, Event};
     use model::id::{DeviceId, ProductKey};
     use model::limits::Limits;
-    use model::ports::directory::Fault;
-    use model::presence::Version;
+    use model::ports::directory::DirectoryError;
+    use model::presence::PresenceVersion;
 
     /// A stream that is away for a while.
     struct Memory {
@@ -82,10 +82,10 @@ mod tests {
     }
 
     impl EventStream for Memory {
-        fn append(&mut self, events: &[Vec<(&'static str, String)>]) -> Result<(), Fault> {
+        fn append(&mut self, events: &[Vec<(&'static str, String)>]) -> Result<(), DirectoryError> {
             if self.away > 0 {
                 self.away -= 1;
-                return Err(Fault::Slow);
+                return Err(DirectoryError::Slow);
             }
             let kinds = events.iter().map(|entry| entry[0].1.clone());
             self.kept.lock().expect("no panic").extend(kinds);
@@ -105,8 +105,8 @@ mod tests {
             product: ProductKey::parse("p").expect("allowed"),
             device: DeviceId::parse("d").expect("allowed"),
             epoch: 1,
-            version: Version(1),
-            what: What::Offline { reason: CloseReason::Draining },
+            version: PresenceVersion(1),
+            what: DeviceWhat::Offline { reason: CloseReason::Draining },
         }]);
         running.stop();
         running.stop();

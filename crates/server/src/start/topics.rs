@@ -1,18 +1,18 @@
-//! What is about topics, sessions and access: configuration's words become the rooms'.
+//! What is about topics, sessions and access: configuration's words become the crates'.
 //!
 //! One of each a process: the summary of subscriptions, the entrance. Invariant: doors of access
 //! and listeners of `net` have the same numbers.
 
 use super::storage::{Storage, insist};
-use super::{Seeds, StartError, World, doors};
-use crate::access::{Entrance, HttpSettings, Outward, Settings, TokenSettings};
-use crate::config::{self, Config, Listener};
-use crate::house::Mail;
+use super::{Seeds, ServerOutside, StartError, doors};
+use crate::access::{Entrance, HttpSettings, Outbound, Settings, TokenSettings};
+use crate::config::{self, Config, ListenSection};
+use crate::shard_logic::Mail;
 use crate::switchboard::Mailboxes;
 use broker::rewrite::{AutoSubscribes, Rewrites};
-use broker::{Broker, Exclusives, routes::Summary};
-use guard::passwords::{Cost, Hashing, Scheme};
-use guard::{Anonymous, CacheLimits, Door, Method, SourceLimits};
+use broker::{Broker, Exclusives, routes::RouteSummary};
+use guard::passwords::{Cost, HashScheme, Hashing};
+use guard::{Anonymous, CacheLimits, ListenerPolicy, Method, SourceLimits};
 use model::id::ShardId;
 use model::ports::log::Party;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 /// What the brokers of all shards have in common.
 pub(super) struct Topics {
     pub(super) entrance: Arc<Entrance>,
-    summary: OnceLock<Arc<Summary>>,
+    summary: OnceLock<Arc<RouteSummary>>,
     exclusives: Arc<Exclusives>,
     rewrites: Option<Arc<Rewrites>>,
     auto_subscribes: Option<Arc<AutoSubscribes>>,
@@ -32,7 +32,8 @@ impl Topics {
         let entrance = Entrance::new(access_settings(config), seed).map_err(StartError)?;
         let mqtt = &config.mqtt;
         let rules: Vec<_> = mqtt.rewrites.iter().map(config::Rewrite::rule).collect();
-        let wishes: Vec<_> = mqtt.auto_subscribes.iter().map(config::Subscribe::wish).collect();
+        let wishes: Vec<_> =
+            mqtt.auto_subscribes.iter().map(config::AutoSubscribeSection::wish).collect();
         let rewrites = (!rules.is_empty()).then(|| Rewrites::new(rules)).transpose();
         let subscribes = (!wishes.is_empty()).then(|| AutoSubscribes::new(wishes)).transpose();
         Ok(Topics {
@@ -54,7 +55,7 @@ impl Topics {
             hash_key: seeds.hash_key,
             home: seeds.home,
             access: self.entrance.access(),
-            summary: self.summary.get_or_init(|| Summary::new(shards, seeds.hash_key)).clone(),
+            summary: self.summary.get_or_init(|| RouteSummary::new(shards, seeds.hash_key)).clone(),
             exclusives: self.exclusives.clone(),
             rewrites: self.rewrites.clone(),
             auto_subscribes: self.auto_subscribes.clone(),
@@ -66,16 +67,16 @@ impl Topics {
     pub(super) fn begin(
         &self,
         storage: &Arc<Storage>,
-        boxes: &Mailboxes<World>,
+        boxes: &Mailboxes<ServerOutside>,
     ) -> Result<(), StartError> {
         let (logs, boxes, over) = (storage.logs.clone(), boxes.clone(), storage.over.clone());
-        let outward = Outward {
+        let outbound = Outbound {
             submit: Box::new(move |calls| logs.submit(Party::Users, 0, calls).is_ok()),
             tell: Box::new(move |shard, number, admission| {
                 insist(&boxes, shard, Mail::Admitted(number, admission), &over);
             }),
         };
-        self.entrance.begin(outward).map_err(super::failed)
+        self.entrance.begin(outbound).map_err(super::failed)
     }
 }
 
@@ -110,13 +111,13 @@ pub(super) fn access_settings(config: &Config) -> Settings {
     }
 }
 
-fn door(listener: &Listener) -> Door {
+fn door(listener: &ListenSection) -> ListenerPolicy {
     let method = |name: &String| Method::ALL.into_iter().find(|method| method.name() == *name);
-    Door {
+    ListenerPolicy {
         anonymous: match listener.anonymous {
-            config::Anonymous::No => Anonymous::No,
-            config::Anonymous::Loopback => Anonymous::Loopback,
-            config::Anonymous::Yes => Anonymous::Yes,
+            config::AnonymousClients::No => Anonymous::No,
+            config::AnonymousClients::Loopback => Anonymous::Loopback,
+            config::AnonymousClients::Yes => Anonymous::Yes,
         },
         methods: listener.methods.iter().filter_map(method).collect(),
         believe_names: listener.believe_names,
@@ -124,11 +125,11 @@ fn door(listener: &Listener) -> Door {
 }
 
 /// How new passwords are kept.
-fn hashing(access: &config::Access) -> Hashing {
+fn hashing(access: &config::AccessSection) -> Hashing {
     Hashing {
         scheme: match access.hash {
-            config::Hash::Pbkdf2 => Scheme::Pbkdf2,
-            config::Hash::Argon2id => Scheme::Argon2id,
+            config::HashSetting::Pbkdf2 => HashScheme::Pbkdf2,
+            config::HashSetting::Argon2id => HashScheme::Argon2id,
         },
         cost: match access.hash_cost {
             config::HashCost::Light => Cost::Light,

@@ -23,7 +23,7 @@ fn link(seed: u64, weather: Weather) -> (Fabric, Socket, Socket) {
     (fabric, one, other)
 }
 
-fn ready(fabric: &mut Fabric, host: HostId) -> Vec<Ready> {
+fn ready(fabric: &mut Fabric, host: HostId) -> Vec<ReadyEvent> {
     let mut ready = Vec::new();
     while {
         let before = ready.len();
@@ -117,7 +117,7 @@ fn an_edge_is_told_once() {
     send(&mut fabric, &one, b"x");
     assert_eq!(ready(&mut fabric, 1), [], "not before it arrived");
     fabric.pass(Duration::from_millis(5));
-    let edge = Ready::Socket { token: 8, readable: true, writable: true, ended: false };
+    let edge = ReadyEvent::Socket { token: 8, readable: true, writable: true, ended: false };
     assert_eq!(ready(&mut fabric, 1), [edge]);
     fabric.pass(Duration::from_secs(5));
     assert_eq!(ready(&mut fabric, 1), [], "unread bytes alone are no edge");
@@ -131,7 +131,7 @@ fn an_end_comes_behind_the_bytes_and_a_reset_is_told() {
     send(&mut fabric, &one, b"bye");
     fabric.close(one, false);
     fabric.pass(Duration::from_millis(5));
-    let edge = Ready::Socket { token: 8, readable: true, writable: true, ended: true };
+    let edge = ReadyEvent::Socket { token: 8, readable: true, writable: true, ended: true };
     assert_eq!(ready(&mut fabric, 1), [edge]);
     assert_eq!(fabric.receive(&other, &mut [0; 9]), Got::Bytes(3));
     assert_eq!(fabric.receive(&other, &mut [0; 9]), Got::End);

@@ -4,30 +4,30 @@
 //! used again by the next. A stage's cost is the growth of its resident memory while it fills up.
 
 use super::network::{Sparse, SparseNet};
-use crate::world::product;
+use crate::simulation::product;
 use base::hash::HashKey;
 use base::index::Index;
 use broker::Broker;
-use broker::routes::Summary;
+use broker::routes::RouteSummary;
 use hub::Hub;
 use model::event::{ClientEvent, Counter, Event};
 use model::id::ShardId;
 use model::limits::Limits;
-use model::ports::access::{Admission, Open, Question};
-use model::ports::directory::{Batch, Fault, Lease};
+use model::ports::access::{Admission, AllowAll, Question};
+use model::ports::directory::{Batch, DirectoryError, Lease};
 use model::ports::log::{Appended, Call, Completion, Done, Ticket, Write};
 use model::presence::NodeName;
 use model::session::Denial;
 use net::Shard;
-use net::connection::Record;
-use net::layer::{Address, Door};
-use net::shard::{Census, LetterOf};
+use net::connection::ConnectionRecord;
+use net::layer::{ListenEndpoint, ListenerSetup};
+use net::shard::{Census, ShardMessageOf};
 use net::transport::Net;
-use presence::{Digests, Keeper};
-use server::house::{Attendance, Mail, Rooms, ServerHouse, Waiting};
-use server::machines::Profile;
+use presence::{Digests, PresenceTracker};
+use server::machines::ListenerProfile;
 use server::machines::ServerMachine;
-use server::outside::{Outside, Room};
+use server::outside::{Outside, Service};
+use server::shard_logic::{Mail, PeerBacklog, ServerLogic, Services, ShardPresence};
 use std::cell::RefCell;
 use std::mem::size_of;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ const REST_S: u64 = 30;
 
 /// What a stage holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
+pub enum HoldStage {
     /// The sparse network's own memory.
     Network,
     /// An index of as many slots.
@@ -48,13 +48,13 @@ pub enum Stage {
     Whole,
 }
 
-impl Stage {
+impl HoldStage {
     /// The stage of this name.
-    pub fn named(name: &str) -> Option<Stage> {
+    pub fn named(name: &str) -> Option<HoldStage> {
         match name {
-            "network" => Some(Stage::Network),
-            "index" => Some(Stage::Index),
-            "whole" => Some(Stage::Whole),
+            "network" => Some(HoldStage::Network),
+            "index" => Some(HoldStage::Index),
+            "whole" => Some(HoldStage::Whole),
             _ => None,
         }
     }
@@ -62,35 +62,35 @@ impl Stage {
 
 /// The process's memory, bytes, from `/proc/self/smaps_rollup`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Memory {
+pub struct ProcessMemory {
     /// Resident.
     pub rss: u64,
     /// Resident, shared pages counted by their share.
     pub pss: u64,
 }
 
-impl Memory {
+impl ProcessMemory {
     /// As it is now; zeros where the kernel does not tell.
-    pub fn now() -> Memory {
+    pub fn now() -> ProcessMemory {
         let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
         let of = |name: &str| {
             let line = text.lines().find(|line| line.starts_with(name));
             let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
             kilobytes.and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) * 1_024
         };
-        Memory { rss: of("Rss:"), pss: of("Pss:") }
+        ProcessMemory { rss: of("Rss:"), pss: of("Pss:") }
     }
 }
 
 /// What a stage held and what it cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct HoldMeasurement {
     /// Devices bound, or entries.
     pub count: u64,
     /// Before it began to fill up.
-    pub before: Memory,
+    pub before: ProcessMemory,
     /// When it was full.
-    pub after: Memory,
+    pub after: ProcessMemory,
     /// Bytes of a connection's record in its slab, the generation included.
     pub record_bytes: u64,
     /// Bytes that the server sent.
@@ -98,25 +98,25 @@ pub struct Held {
 }
 
 /// Fills a stage up with so many devices on so many shards.
-pub fn hold(stage: Stage, devices: u32, shards: u16) -> Held {
-    let record_bytes = size_of::<Option<Record<ServerMachine, u32>>>() as u64 + 4;
-    let before = Memory::now();
+pub fn hold(stage: HoldStage, devices: u32, shards: u16) -> HoldMeasurement {
+    let record_bytes = size_of::<Option<ConnectionRecord<ServerMachine, u32>>>() as u64 + 4;
+    let before = ProcessMemory::now();
     match stage {
-        Stage::Network => {
+        HoldStage::Network => {
             let sparse = Sparse::<()>::new(shards, devices, "sim");
-            let after = Memory::now();
+            let after = ProcessMemory::now();
             let sent = sparse.sent;
-            Held { count: u64::from(devices), before, after, record_bytes, sent }
+            HoldMeasurement { count: u64::from(devices), before, after, record_bytes, sent }
         }
-        Stage::Index => {
+        HoldStage::Index => {
             let key = HashKey::new(1, 2);
             let hash = |slot: u32| key.of(&[&slot.to_be_bytes()]);
             let mut index = Index::default();
             (0..devices).for_each(|slot| index.insert(hash(slot), slot, hash));
-            let after = Memory::now();
-            Held { count: index.len() as u64, before, after, record_bytes, sent: 0 }
+            let after = ProcessMemory::now();
+            HoldMeasurement { count: index.len() as u64, before, after, record_bytes, sent: 0 }
         }
-        Stage::Whole => whole(devices, shards, record_bytes),
+        HoldStage::Whole => whole(devices, shards, record_bytes),
     }
 }
 
@@ -128,7 +128,7 @@ struct Nothing {
 }
 
 impl Outside for Nothing {
-    fn call(&mut self, _: Room, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+    fn call(&mut self, _: Service, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
         let done = |call| match call {
             Call::Write(Write::Append(append)) => {
                 let seqs = vec![1; append.to.len()];
@@ -168,16 +168,16 @@ impl Outside for Nothing {
         Err(Admission::Refused(Denial::Unavailable))
     }
 
-    fn copy(&mut self, _: Vec<Batch>) -> Result<(), Fault> {
-        Err(Fault::Unreachable("there is no directory".into()))
+    fn copy(&mut self, _: Vec<Batch>) -> Result<(), DirectoryError> {
+        Err(DirectoryError::Unreachable("there is no directory".into()))
     }
 }
 
-type HoldHouse = ServerHouse<Nothing>;
-type HoldLetter = LetterOf<HoldHouse, u32>;
-type HoldShard = Shard<SparseNet<HoldLetter>, HoldHouse>;
+type HoldLogic = ServerLogic<Nothing>;
+type HoldLetter = ShardMessageOf<HoldLogic, u32>;
+type HoldShard = Shard<SparseNet<HoldLetter>, HoldLogic>;
 
-fn whole(devices: u32, shards: u16, record_bytes: u64) -> Held {
+fn whole(devices: u32, shards: u16, record_bytes: u64) -> HoldMeasurement {
     let shared = Rc::new(RefCell::new(Sparse::new(shards, devices, "sim")));
     let census = Arc::new(Census::default());
     let completed: Vec<_> = (0..shards).map(|_| Rc::<RefCell<Vec<_>>>::default()).collect();
@@ -185,12 +185,14 @@ fn whole(devices: u32, shards: u16, record_bytes: u64) -> Held {
         shard((number, completed.clone()), devices, (shards, &shared), &census)
     });
     let mut all: Vec<HoldShard> = all.collect();
-    let before = Memory::now();
+    let before = ProcessMemory::now();
     let turn_all = |all: &mut Vec<HoldShard>| {
         for ((shard, completed), number) in all.iter_mut().zip(&completed).zip(0..) {
             let completed = std::mem::take(&mut *completed.borrow_mut());
             if !completed.is_empty() {
-                shard.desk_mut().post(ShardId(number), Mail::Completions(Room::Hub, completed));
+                shard
+                    .handle_mut()
+                    .post(ShardId(number), Mail::Completions(Service::Hub, completed));
             }
             shard.turn();
         }
@@ -202,14 +204,14 @@ fn whole(devices: u32, shards: u16, record_bytes: u64) -> Held {
         shared.borrow_mut().pass(Duration::from_millis(100));
         turn_all(&mut all);
     }
-    let after = Memory::now();
-    let binds = all.iter().map(|shard| shard.house().effects().counters.of(Counter::Binds));
-    let online = all.iter().map(|shard| shard.house().hub().status().online);
+    let after = ProcessMemory::now();
+    let binds = all.iter().map(|shard| shard.logic().effects().counters.of(Counter::Binds));
+    let online = all.iter().map(|shard| shard.logic().hub().status().online);
     let (binds, count): (u64, u64) = (binds.sum(), online.sum());
     assert_eq!((binds, count), (u64::from(devices), u64::from(devices)), "everybody is bound");
     assert_eq!(u64::from(census.open()), count, "and connected");
     let sent = shared.borrow().sent;
-    Held { count, before, after, record_bytes, sent }
+    HoldMeasurement { count, before, after, record_bytes, sent }
 }
 
 fn shard(
@@ -225,9 +227,9 @@ fn shard(
         ..Limits::default()
     });
     let hash_key = HashKey::new(3, 4);
-    let door = Door {
+    let door = ListenerSetup {
         paths: vec!["/miop".to_owned()],
-        ..Door::plain("hold", Address::Tcp(crate::world::ADDRESS))
+        ..ListenerSetup::plain("hold", ListenEndpoint::Tcp(crate::simulation::ADDRESS))
     };
     let settings = net::Settings {
         shard: ShardId(number),
@@ -258,27 +260,27 @@ fn shard(
         limits: settings.limits.clone(),
         hash_key,
         home: hash_key,
-        access: Arc::new(Open),
-        summary: Summary::new(shards, hash_key),
+        access: Arc::new(AllowAll),
+        summary: RouteSummary::new(shards, hash_key),
         exclusives: Arc::default(),
         rewrites: None,
         auto_subscribes: None,
         seed: 7,
     });
-    let profiles = vec![Profile::strict(settings.limits.bind_ms_max)].into();
-    let attendance = attendance(&settings);
-    let waiting = Waiting::new(shards, &settings.limits);
-    let rooms = Rooms { hub, broker, waiting, profiles, attendance };
-    let mut house = HoldHouse::new(rooms, &settings, Nothing { completed });
+    let profiles = vec![ListenerProfile::strict(settings.limits.bind_ms_max)].into();
+    let shard_presence = shard_presence(&settings);
+    let waiting = PeerBacklog::new(shards, &settings.limits);
+    let services = Services { hub, broker, waiting, profiles, shard_presence };
+    let mut logic = HoldLogic::new(services, &settings, Nothing { completed });
     let mut net = SparseNet { shared: shared.clone(), host: number };
-    house.restored(net.now());
-    Shard::new(settings, net, house)
+    logic.restored(net.now());
+    Shard::new(settings, net, logic)
 }
 
 /// Who is there, without a directory: as a server is that was not told of one.
-fn attendance(settings: &net::Settings) -> Attendance {
+fn shard_presence(settings: &net::Settings) -> ShardPresence {
     let lease = Lease { node: NodeName::parse("hold").expect("a name"), boot: 1 };
-    let keeper = Keeper::new(
+    let tracker = PresenceTracker::new(
         presence::Settings {
             shard: settings.shard,
             shards: settings.shards,
@@ -291,5 +293,5 @@ fn attendance(settings: &net::Settings) -> Attendance {
         },
         Digests::new(),
     );
-    Attendance::new(keeper, None)
+    ShardPresence::new(tracker, None)
 }

@@ -1,10 +1,10 @@
-//! A network of sockets that are numbers, and the letters between the shards that hold them.
+//! A network of sockets that are numbers, and the shard messages between the shards that hold them.
 
 use crate::fabric::HostId;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ShardId;
-use net::transport::{Accepted, Got, Net, Ready};
+use net::transport::{Accepted, Got, Net, ReadyEvent};
 use proto_miop::codec::frame::{Frame, Opcode};
 use proto_miop::codec::property::Props;
 use std::cell::RefCell;
@@ -86,28 +86,28 @@ pub(super) struct SparseNet<L> {
 
 impl<L: Send> Net for SparseNet<L> {
     type Socket = u32;
-    type Letter = L;
+    type Message = L;
 
     fn now(&mut self) -> Now {
         let nanos = self.shared.borrow().now_ns;
         Now::new(Instant::from_nanos(nanos), WALL_MS + nanos / 1_000_000)
     }
 
-    fn wait(&mut self, _: Option<Duration>, ready: &mut Vec<Ready>) {
+    fn wait(&mut self, _: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
         let mut shared = self.shared.borrow_mut();
         shared.now_ns += TURN_NS;
         let sockets = std::mem::take(&mut shared.ready[self.host as usize]);
-        ready.extend(sockets.into_iter().map(|(_, token)| Ready::Socket {
+        ready.extend(sockets.into_iter().map(|(_, token)| ReadyEvent::Socket {
             token,
             readable: true,
             writable: true,
             ended: false,
         }));
         if !shared.all_called() {
-            ready.push(Ready::Door(0));
+            ready.push(ReadyEvent::Door(0));
         }
         if !shared.mailboxes[self.host as usize].is_empty() {
-            ready.push(Ready::Mailbox);
+            ready.push(ReadyEvent::Mailbox);
         }
     }
 
@@ -159,14 +159,14 @@ impl<L: Send> Net for SparseNet<L> {
 
     fn close(&mut self, _: u32, _: bool) {}
 
-    fn post(&mut self, to: ShardId, letter: L) -> Result<(), L> {
-        self.shared.borrow_mut().mailboxes[to.0 as usize].push_back(letter);
+    fn post(&mut self, to: ShardId, shard_message: L) -> Result<(), L> {
+        self.shared.borrow_mut().mailboxes[to.0 as usize].push_back(shard_message);
         Ok(())
     }
 
     fn wake_posted(&mut self) {}
 
-    fn letters(&mut self, into: &mut Vec<L>) {
+    fn shard_messages(&mut self, into: &mut Vec<L>) {
         into.extend(self.shared.borrow_mut().mailboxes[self.host as usize].drain(..));
     }
 }

@@ -10,7 +10,7 @@ use proto_mqtt::codec::name::matches;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Publisher and number of a message.
-pub type Name = (u32, u32);
+pub type MessageName = (u32, u32);
 
 /// Of one caller's messages of a publisher, on one topic, at one QoS.
 type Row = (u32, u32, String, u8);
@@ -20,21 +20,21 @@ type Row = (u32, u32, String, u8);
 pub struct Book {
     /// Logs refuse calls: what was refused is sent again, behind what followed it.
     pub refuses: bool,
-    sent: BTreeMap<Name, (String, Qos)>,
-    taken: BTreeSet<Name>,
+    sent: BTreeMap<MessageName, (String, Qos)>,
+    taken: BTreeSet<MessageName>,
     refused: u64,
-    heard: BTreeMap<(u32, Name), u32>,
+    heard: BTreeMap<(u32, MessageName), u32>,
     newest: BTreeMap<Row, u32>,
 }
 
 impl Book {
     /// A caller publishes.
-    pub fn sent(&mut self, name: Name, topic: String, qos: Qos) {
+    pub fn sent(&mut self, name: MessageName, topic: String, qos: Qos) {
         self.sent.insert(name, (topic, qos));
     }
 
     /// What became of it.
-    pub fn answered(&mut self, name: Name, took: bool) {
+    pub fn answered(&mut self, name: MessageName, took: bool) {
         let qos = self.sent[&name].1;
         if !took {
             self.refused += 1;
@@ -45,7 +45,7 @@ impl Book {
 
     /// A caller heard a message. Those of a shared group may hear it out of order: what one of them
     /// did not take goes to another.
-    pub fn heard(&mut self, caller: u32, name: Name, shared: bool) {
+    pub fn heard(&mut self, caller: u32, name: MessageName, shared: bool) {
         let (topic, qos) = self.sent.get(&name).expect("only what was sent is heard").clone();
         let times = self.heard.entry((caller, name)).or_default();
         *times += 1;
@@ -79,7 +79,8 @@ impl Book {
     /// The promises that are not kept (yet), the first few of them.
     pub fn broken(&self, callers: &[(u32, &'static str, Qos)]) -> Vec<String> {
         let mut broken = Vec::new();
-        let times = |caller: u32, name: Name| self.heard.get(&(caller, name)).copied().unwrap_or(0);
+        let times =
+            |caller: u32, name: MessageName| self.heard.get(&(caller, name)).copied().unwrap_or(0);
         for (&name, (topic, qos)) in &self.sent {
             let mut group = (0, 0);
             for &(caller, filter, granted) in callers {

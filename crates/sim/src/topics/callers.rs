@@ -13,10 +13,10 @@ use model::id::ConnRef;
 use model::link::{Link, Protocol};
 use model::machine::{Input, Machine, Outbox, Piece, TurnAway};
 use model::presence::Principal;
-use model::topic::{Publication, Qos, RetainHandling, Wish};
+use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use net::layer::ClientLayers;
-use net::{Desk, Dial, House, Opened};
-use proto_mqtt::client::{Clean, Client, Event, Formula, Order, Profile};
+use net::{ConnectionOrigin, Dial, ShardHandle, ShardLogic};
+use proto_mqtt::client::{Clean, Client, ClientOrder, Formula, MqttEvent, Profile};
 use proto_mqtt::codec::Version;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// What callers do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mood {
+pub enum CallerMood {
     /// They come and stay until they are subscribed.
     Subscribing,
     /// They publish, go and come back.
@@ -36,7 +36,7 @@ pub enum Mood {
 /// Filters of callers, by number.
 const FILTERS: [&str; 5] = ["t/#", "t/+/a", "t/1/+", "t/0/b", "$share/g/t/#"];
 
-struct Seat {
+struct CallerClient {
     client: Arc<Mutex<Client>>,
     filter: &'static str,
     qos: Qos,
@@ -48,22 +48,22 @@ struct Seat {
     next_token: u32,
 }
 
-/// The house of the callers.
-pub struct CallerHouse {
+/// The logic of the callers.
+pub struct CallerLogic {
     rng: Prng,
     to: SocketAddr,
-    seats: Vec<Seat>,
-    mood: Mood,
+    seats: Vec<CallerClient>,
+    mood: CallerMood,
     /// What was sent, promised and heard.
     pub book: Book,
 }
 
-impl CallerHouse {
+impl CallerLogic {
     /// So many callers of `to`.
-    pub fn new(seed: u64, to: SocketAddr, count: u32) -> CallerHouse {
+    pub fn new(seed: u64, to: SocketAddr, count: u32) -> CallerLogic {
         let mut rng = Prng::new(seed);
         let seats = (0..count).map(|number| seat(&mut rng, number)).collect();
-        CallerHouse { rng, to, seats, mood: Mood::Subscribing, book: Book::default() }
+        CallerLogic { rng, to, seats, mood: CallerMood::Subscribing, book: Book::default() }
     }
 
     /// The name of a caller.
@@ -72,7 +72,7 @@ impl CallerHouse {
     }
 
     /// Changes what they do, at once.
-    pub fn set_mood(&mut self, mood: Mood) {
+    pub fn set_mood(&mut self, mood: CallerMood) {
         self.mood = mood;
         self.seats.iter_mut().for_each(|seat| seat.next_at = Instant::default());
     }
@@ -84,7 +84,7 @@ impl CallerHouse {
 
     /// Whether all are there and have nothing on the way.
     pub fn all_settled(&self) -> bool {
-        let settled = |seat: &Seat| seat.online && lock(&seat.client).under_way() == 0;
+        let settled = |seat: &CallerClient| seat.online && lock(&seat.client).under_way() == 0;
         self.seats.iter().all(settled)
     }
 
@@ -103,8 +103,9 @@ impl CallerHouse {
         lines.collect::<Vec<_>>().join("; ")
     }
 
-    fn act(&mut self, now: Now, at: usize, desk: &mut Desk<Self>) {
-        let pause_ms = 100 + self.rng.below(if self.mood == Mood::Wild { 2_000 } else { 500 });
+    fn act(&mut self, now: Now, at: usize, handle: &mut ShardHandle<Self>) {
+        let pause_ms =
+            100 + self.rng.below(if self.mood == CallerMood::Wild { 2_000 } else { 500 });
         let seat = &mut self.seats[at];
         seat.next_at = now.after(Duration::from_millis(pause_ms));
         let Some(conn) = seat.conn else {
@@ -112,21 +113,21 @@ impl CallerHouse {
                 seat.calling = true;
                 let protocol = Protocol::Mqtt;
                 let layers = ClientLayers { tls: None, web_socket: None, protocol };
-                desk.dial(Dial { to: self.to, from: None, layers, tag: at as u64 });
+                handle.dial(Dial { to: self.to, from: None, layers, tag: at as u64 });
             }
             return;
         };
-        if !seat.online || self.mood != Mood::Wild {
+        if !seat.online || self.mood != CallerMood::Wild {
             return;
         }
         match self.rng.below(12) {
-            0 => desk.close(conn, CloseReason::OwnStop),
-            1 => desk.deliver(conn, Order::Ping),
-            _ => (0..1 + self.rng.below(4)).for_each(|_| self.publish(at, conn, desk)),
+            0 => handle.close(conn, CloseReason::OwnStop),
+            1 => handle.deliver(conn, ClientOrder::Ping),
+            _ => (0..1 + self.rng.below(4)).for_each(|_| self.publish(at, conn, handle)),
         }
     }
 
-    fn publish(&mut self, at: usize, conn: ConnRef, desk: &mut Desk<Self>) {
+    fn publish(&mut self, at: usize, conn: ConnRef, handle: &mut ShardHandle<Self>) {
         let topic = format!("t/{}/{}", self.rng.below(3), ["a", "b"][self.rng.below(2) as usize]);
         let qos = [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce][self.rng.below(3) as usize];
         let seat = &mut self.seats[at];
@@ -138,20 +139,20 @@ impl CallerHouse {
         let mut message = Publication::new(&topic, &[], &payload);
         message.qos = qos;
         self.book.sent((at as u32, token), topic, qos);
-        desk.deliver(conn, Order::Publish { token, message: Arc::new(message) });
+        handle.deliver(conn, ClientOrder::Publish { token, message: Arc::new(message) });
     }
 
-    fn heard(&mut self, at: usize, event: Event, desk: &mut Desk<Self>) {
+    fn heard(&mut self, at: usize, event: MqttEvent, handle: &mut ShardHandle<Self>) {
         let seat = &mut self.seats[at];
         match event {
-            Event::Connected(accepted) => {
+            MqttEvent::Connected(accepted) => {
                 seat.online = true;
                 assert!(
                     accepted.session_present || !seat.subscribed,
                     "the session of caller {at} is gone"
                 );
                 if !seat.subscribed {
-                    let wish = Wish {
+                    let wish = SubscriptionOptions {
                         filter: seat.filter.into(),
                         qos: seat.qos,
                         no_local: false,
@@ -160,17 +161,17 @@ impl CallerHouse {
                     };
                     let (wishes, properties) = (vec![wish], Default::default());
                     let conn = seat.conn.expect("it is open");
-                    desk.deliver(conn, Order::Subscribe { token: 0, wishes, properties });
+                    handle.deliver(conn, ClientOrder::Subscribe { token: 0, wishes, properties });
                 }
             }
-            Event::Subscribed { reasons, .. } => {
+            MqttEvent::Subscribed { reasons, .. } => {
                 seat.subscribed |= reasons.iter().all(|reason| (*reason as u8) < 0x80);
             }
-            Event::Published { token, result } => {
+            MqttEvent::Published { token, result } => {
                 let took = result.is_ok_and(|reason| (reason as u8) < 0x80);
                 self.book.answered((at as u32, token), took);
             }
-            Event::Message { message, .. } => {
+            MqttEvent::Message { message, .. } => {
                 let word = |from: usize| {
                     let bytes = message.payload()[from..from + 4].try_into();
                     u32::from_be_bytes(bytes.expect("four bytes"))
@@ -190,7 +191,7 @@ impl CallerHouse {
     }
 }
 
-fn seat(rng: &mut Prng, number: u32) -> Seat {
+fn seat(rng: &mut Prng, number: u32) -> CallerClient {
     let version = if rng.one_in(3) { Version::V311 } else { Version::V5 };
     let profile = Profile {
         clean: Clean::Never,
@@ -203,7 +204,7 @@ fn seat(rng: &mut Prng, number: u32) -> Seat {
         bears_more: true,
         ..Profile::new(version, Formula::new("caller-%i"))
     };
-    Seat {
+    CallerClient {
         client: Arc::new(Mutex::new(Client::new(Arc::new(profile), number))),
         filter: FILTERS[number as usize % FILTERS.len()],
         qos: if rng.one_in(2) { Qos::AtLeastOnce } else { Qos::ExactlyOnce },
@@ -216,48 +217,48 @@ fn seat(rng: &mut Prng, number: u32) -> Seat {
     }
 }
 
-impl House for CallerHouse {
+impl ShardLogic for CallerLogic {
     type Machine = CallerMachine;
     type Mail = ();
 
-    fn machine(&mut self, _: Now, _: &Link, how: Opened) -> Option<CallerMachine> {
-        let Opened::Dialled(tag) = how else { return None };
+    fn machine(&mut self, _: Now, _: &Link, how: ConnectionOrigin) -> Option<CallerMachine> {
+        let ConnectionOrigin::Dialled(tag) = how else { return None };
         let client = self.seats[tag as usize].client.clone();
         Some(CallerMachine { seat: tag as u32, client })
     }
 
-    fn word(&mut self, _: Now, from: ConnRef, (at, word): Said, desk: &mut Desk<Self>) {
+    fn word(&mut self, _: Now, from: ConnRef, (at, word): Said, handle: &mut ShardHandle<Self>) {
         let at = at as usize;
         match word {
             None => self.seats[at].conn = Some(from),
-            Some(event) => self.heard(at, event, desk),
+            Some(event) => self.heard(at, event, handle),
         }
     }
 
-    fn mail(&mut self, _: Now, (): (), _: &mut Desk<Self>) {}
+    fn mail(&mut self, _: Now, (): (), _: &mut ShardHandle<Self>) {}
 
-    fn turn(&mut self, now: Now, desk: &mut Desk<Self>) -> Option<Instant> {
+    fn turn(&mut self, now: Now, handle: &mut ShardHandle<Self>) -> Option<Instant> {
         for at in 0..self.seats.len() {
             if self.seats[at].next_at <= now.mono {
-                self.act(now, at, desk);
+                self.act(now, at, handle);
             }
         }
         self.seats.iter().map(|seat| seat.next_at).min()
     }
 
-    fn undelivered(&mut self, _: Now, _: ConnRef, _: Order, _: &mut Desk<Self>) {}
+    fn undelivered(&mut self, _: Now, _: ConnRef, _: ClientOrder, _: &mut ShardHandle<Self>) {}
 
-    fn ended(&mut self, now: Now, gone: &CallerMachine, _: CloseReason, _: &mut Desk<Self>) {
+    fn ended(&mut self, now: Now, gone: &CallerMachine, _: CloseReason, _: &mut ShardHandle<Self>) {
         self.gone(now, gone.seat as usize);
     }
 
-    fn dial_failed(&mut self, now: Now, tag: u64, _: CloseReason, _: &mut Desk<Self>) {
+    fn dial_failed(&mut self, now: Now, tag: u64, _: CloseReason, _: &mut ShardHandle<Self>) {
         self.gone(now, tag as usize);
     }
 }
 
 /// Which caller says it, and what; nothing: its connection is open.
-type Said = (u32, Option<Event>);
+type Said = (u32, Option<MqttEvent>);
 
 /// One connection of a caller: its client, that outlives it.
 pub struct CallerMachine {
@@ -270,7 +271,7 @@ impl CallerMachine {
     fn pass(
         &mut self,
         out: &mut Outbox<Said>,
-        act: impl FnOnce(&mut Client, &mut Outbox<Event>) -> Result<(), CloseReason>,
+        act: impl FnOnce(&mut Client, &mut Outbox<MqttEvent>) -> Result<(), CloseReason>,
     ) -> Result<(), CloseReason> {
         let mut inner = Outbox::new(HashKey::new(0, 0));
         let result = act(&mut lock(&self.client), &mut inner);
@@ -294,7 +295,7 @@ impl CallerMachine {
 
 impl Machine for CallerMachine {
     type Up = Said;
-    type Down = Order;
+    type Down = ClientOrder;
 
     fn opened(&mut self, now: Now, link: &Link, out: &mut Outbox<Said>) -> Result<(), CloseReason> {
         out.say((self.seat, None));
@@ -313,7 +314,7 @@ impl Machine for CallerMachine {
     fn command(
         &mut self,
         now: Now,
-        order: Order,
+        order: ClientOrder,
         out: &mut Outbox<Said>,
     ) -> Result<(), CloseReason> {
         self.pass(out, |client, inner| client.command(now, order, inner))
@@ -343,5 +344,5 @@ impl Machine for CallerMachine {
 }
 
 fn lock(client: &Mutex<Client>) -> std::sync::MutexGuard<'_, Client> {
-    crate::pilots::lock(client)
+    crate::virtual_clients::lock(client)
 }

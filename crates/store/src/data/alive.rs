@@ -6,7 +6,9 @@
 
 use crate::OpenError;
 use crate::engine::{Engine, Keep, State, StateError};
-use model::ports::log::{Done, PAGE_MESSAGES_MAX, Page, Pull, Read, Standing, StoreError, Table};
+use model::ports::log::{
+    Done, PAGE_MESSAGES_MAX, Page, Pull, Read, StoreError, Table, TimelineStatus,
+};
 use model::timeline::{Message, ReaderId, Seq, TimelineId};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -103,7 +105,7 @@ impl Rest<'_> {
     }
 
     /// Where a timeline stands.
-    pub(crate) fn standing(&mut self, timeline: TimelineId) -> Result<Standing, OpenError> {
+    pub(crate) fn standing(&mut self, timeline: TimelineId) -> Result<TimelineStatus, OpenError> {
         let standing = self.engine.read(Read::Standing { timeline, reader: ReaderId(0) });
         match self.told(standing)? {
             Done::Standing(standing) => Ok(standing),
@@ -120,7 +122,7 @@ impl Rest<'_> {
     }
 
     fn timeline(&mut self, timeline: TimelineId, take: Take<'_>) -> Result<(), OpenError> {
-        let Standing { last, count, .. } = self.standing(timeline)?;
+        let TimelineStatus { last, count, .. } = self.standing(timeline)?;
         take(Alive::Timeline { timeline, last })?;
         let (mut from, mut seen) = (0, 0);
         loop {

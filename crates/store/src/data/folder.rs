@@ -14,9 +14,9 @@
 use crate::OpenError;
 use crate::data::Settings;
 use crate::data::alive::Rest;
-use crate::data::opened::Opened;
+use crate::data::opened::OpenFolder;
 use crate::engine::{Engine, EngineFound, FjallState, State};
-use crate::files::{Files, Lock, write_whole};
+use crate::files::{FileSystem, Lock, write_whole};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct Folder;
 /// A folder that is locked: where it is, and by what means.
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
-    pub(crate) files: Arc<dyn Files>,
+    pub(crate) files: Arc<dyn FileSystem>,
     pub(crate) states: Arc<States>,
     pub(crate) secret: [u8; 32],
     _lock: Box<dyn Send + Sync>,
@@ -82,18 +82,18 @@ impl Folder {
     pub fn open(
         path: &Path,
         settings: Settings,
-        files: Arc<dyn Files>,
-    ) -> Result<Opened, OpenError> {
+        files: Arc<dyn FileSystem>,
+    ) -> Result<OpenFolder, OpenError> {
         Folder::open_with(path, settings, files, Arc::new(fjall))
     }
 
-    /// The same with another keeper of derived state.
+    /// The same with another upkeep thread of derived state.
     pub fn open_with(
         path: &Path,
         settings: Settings,
-        files: Arc<dyn Files>,
+        files: Arc<dyn FileSystem>,
         states: Arc<States>,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<OpenFolder, OpenError> {
         let (place, format) = Place::take(path, settings.secret, files, states)?;
         let logs = match format {
             Format::First => {
@@ -106,7 +106,7 @@ impl Folder {
             }
         };
         let logs = place.open_logs("", logs, &settings)?;
-        Ok(Opened::new(place, settings, logs))
+        Ok(OpenFolder::new(place, settings, logs))
     }
 }
 
@@ -115,7 +115,7 @@ impl Place {
     pub(crate) fn take(
         path: &Path,
         secret: [u8; 32],
-        files: Arc<dyn Files>,
+        files: Arc<dyn FileSystem>,
         states: Arc<States>,
     ) -> Result<(Place, Format), OpenError> {
         files.make_folder(path).map_err(|error| cannot_make(path, error))?;
@@ -265,7 +265,7 @@ pub(crate) fn log_folder(folder: &Path, number: u16, suffix: &str) -> PathBuf {
 
 /// Says what a folder is. What is said before is on stable storage.
 pub(crate) fn write_format(
-    files: &dyn Files,
+    files: &dyn FileSystem,
     folder: &Path,
     logs: u16,
     switching: bool,
@@ -290,7 +290,7 @@ fn is_log(name: &str) -> bool {
 }
 
 /// What the folder is; an error when it belongs to something else.
-fn check_format(folder: &Path, files: &dyn Files) -> Result<Format, OpenError> {
+fn check_format(folder: &Path, files: &dyn FileSystem) -> Result<Format, OpenError> {
     let path = folder.join("FORMAT");
     let bytes = match files.read(&path) {
         Ok(bytes) => bytes,
@@ -325,7 +325,7 @@ fn read_format(bytes: &[u8]) -> Option<Format> {
 fn read_secret(
     folder: &Path,
     fresh: [u8; 32],
-    files: &dyn Files,
+    files: &dyn FileSystem,
     first: bool,
 ) -> Result<[u8; 32], OpenError> {
     let path = folder.join("node.secret");

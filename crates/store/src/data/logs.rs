@@ -1,13 +1,13 @@
 //! The running logs: calls go in by [`Logs::submit`], completions come out of a closure.
 //!
-//! Each log has three threads: a writer, a reader and a keeper; one ticker serves all. Whoever
-//! submits never waits. Invariant: every ticket that was taken is completed once, also when the
-//! logs are closed.
+//! Each log has three threads: a writer, a reader and an upkeep thread; one ticker serves all.
+//! Whoever submits never waits. Invariant: every ticket that was taken is completed once, also when
+//! the logs are closed.
 
 use crate::data::Place;
-use crate::data::desk::Desk;
 use crate::data::folder::{OpenLog, log_folder};
-use crate::data::keeper::{self, Ticker};
+use crate::data::log_queue::LogQueue;
+use crate::data::upkeep_thread::{self, Ticker};
 use crate::data::writer::{self, Clock, Writer};
 use crate::engine::{Engine, Sizes, State};
 use crate::tools::backup::{Copied, Still, Target};
@@ -22,7 +22,7 @@ use std::thread::{Builder, JoinHandle};
 /// The running logs of a data folder. Dropping them does what waits, completes it, and lets the
 /// folder go.
 pub struct Logs {
-    desks: Vec<Arc<Desk>>,
+    queues: Vec<Arc<LogQueue>>,
     sizes: Vec<Arc<Mutex<Sizes>>>,
     states: Vec<Arc<dyn State>>,
     ticker: Arc<Ticker>,
@@ -48,7 +48,7 @@ impl Logs {
         on_complete: impl Fn(Party, Vec<Completion>) + Clone + Send + Sync + 'static,
     ) -> io::Result<Logs> {
         let mut logs = Logs {
-            desks: Vec::new(),
+            queues: Vec::new(),
             sizes: Vec::new(),
             states: Vec::new(),
             ticker: Arc::default(),
@@ -57,33 +57,33 @@ impl Logs {
         };
         for (number, OpenLog { engine, state, .. }) in open.into_iter().enumerate() {
             logs.states.push(state);
-            let desk = Desk::new(settings.calls_waiting_max, settings.bytes_waiting_max);
-            let desk = Arc::new(desk);
+            let queue = LogQueue::new(settings.calls_waiting_max, settings.bytes_waiting_max);
+            let queue = Arc::new(queue);
             let sizes = Arc::new(Mutex::new(engine.sizes()));
-            logs.desks.push(Arc::clone(&desk));
+            logs.queues.push(Arc::clone(&queue));
             logs.sizes.push(Arc::clone(&sizes));
-            let (kept, read) = (Arc::clone(&desk), Arc::clone(&desk));
+            let (kept, read) = (Arc::clone(&queue), Arc::clone(&queue));
             let tell = on_complete.clone();
             let (now_s, on_complete) = (Arc::clone(now_s), on_complete.clone());
-            let writer = Writer { engine, desk, sizes, now_s, on_complete };
+            let writer = Writer { engine, queue, sizes, now_s, on_complete };
             logs.spawn(format!("holdline-log-{number}"), move || writer.run())?;
             logs.spawn(format!("holdline-read-{number}"), move || {
                 writer::finish_reads(&read, &tell);
             })?;
-            logs.spawn(format!("holdline-keep-{number}"), move || keeper::keep(&kept))?;
+            logs.spawn(format!("holdline-keep-{number}"), move || upkeep_thread::keep(&kept))?;
         }
-        let (ticker, desks) = (Arc::clone(&logs.ticker), logs.desks.clone());
+        let (ticker, queues) = (Arc::clone(&logs.ticker), logs.queues.clone());
         let sync = match settings.fsync {
             Fsync::Interval(interval) => Some(interval),
             Fsync::Always | Fsync::Never => None,
         };
-        logs.spawn("holdline-tick".into(), move || ticker.run(&desks, sync))?;
+        logs.spawn("holdline-tick".into(), move || ticker.run(&queues, sync))?;
         Ok(logs)
     }
 
     /// How many logs there are.
     pub fn count(&self) -> u16 {
-        self.desks.len() as u16
+        self.queues.len() as u16
     }
 
     /// Hands calls to a log, of those there are, without waiting. Each ticket is completed later,
@@ -98,15 +98,15 @@ impl Logs {
         if calls.is_empty() {
             return Ok(());
         }
-        self.desks[usize::from(log)].put((party, calls)).map_err(|(_, calls)| calls)
+        self.queues[usize::from(log)].put((party, calls)).map_err(|(_, calls)| calls)
     }
 
     /// How much there is in each log, as of its last batch.
     pub fn sizes(&self) -> Vec<LogSizes> {
-        let both = self.desks.iter().zip(&self.sizes);
-        let sizes = both.map(|(desk, sizes)| LogSizes {
+        let both = self.queues.iter().zip(&self.sizes);
+        let sizes = both.map(|(queue, sizes)| LogSizes {
             engine: *sizes.lock().unwrap_or_else(PoisonError::into_inner),
-            calls_waiting: desk.waiting() as u64,
+            calls_waiting: queue.waiting() as u64,
         });
         sizes.collect()
     }
@@ -118,14 +118,14 @@ impl Logs {
         let place = place.as_ref().ok_or_else(|| closed(to))?;
         let target = Target::begin(place, to)?;
         let mut copied = Copied::default();
-        for (number, (desk, state)) in self.desks.iter().zip(&self.states).enumerate() {
-            if !desk.hold() {
+        for (number, (queue, state)) in self.queues.iter().zip(&self.states).enumerate() {
+            if !queue.hold() {
                 return Err(closed(to));
             }
             let number = number as u16;
-            let still = still(desk, place, number);
+            let still = still(queue, place, number);
             let done = still.and_then(|still| target.log(number, &still, &**state, &mut copied));
-            desk.release();
+            queue.release();
             done?;
         }
         target.end(self.count())?;
@@ -136,7 +136,7 @@ impl Logs {
     /// go.
     pub fn close(&self) {
         self.ticker.close();
-        self.desks.iter().for_each(|desk| desk.close());
+        self.queues.iter().for_each(|queue| queue.close());
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
@@ -161,8 +161,8 @@ impl Drop for Logs {
 }
 
 /// Brings a log to rest on its writer's thread: its closed segments and its state then stay as they
-/// are until chores are given again.
-fn still(desk: &Desk, place: &Place, number: u16) -> Result<Still, OpenError> {
+/// are until upkeep tasks are given again.
+fn still(queue: &LogQueue, place: &Place, number: u16) -> Result<Still, OpenError> {
     let (tell, told) = sync_channel(1);
     let (files, folder) = (Arc::clone(&place.files), log_folder(&place.path, number, ""));
     let path = folder.clone();
@@ -170,7 +170,7 @@ fn still(desk: &Desk, place: &Place, number: u16) -> Result<Still, OpenError> {
         // Whoever asked may have gone.
         let _ = tell.send(Still::of(engine, &*files, &folder, now_s));
     };
-    desk.visit(Box::new(visit)).map_err(|_| closed(&path))?;
+    queue.visit(Box::new(visit)).map_err(|_| closed(&path))?;
     told.recv().map_err(|_| closed(&path))?
 }
 

@@ -1,7 +1,7 @@
 //! An open data folder before its threads start: what is alive in it, and what must be done first.
 //!
-//! In this order: rehome, if the number of logs changed; restore; start. Invariant: nothing is told to anybody from here; all answers are
-//! return values.
+//! In this order: rehome, if the number of logs changed; restore; start. Invariant: nothing is told
+//! to anybody from here; all answers are return values.
 
 use crate::OpenError;
 use crate::data::folder::OpenLog;
@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 /// An open data folder. Dropping it lets the folder go.
-pub struct Opened {
+pub struct OpenFolder {
     /// The node's secret: the one given in [`Settings`] at the folder's first start.
     pub secret: [u8; 32],
     /// What each log found.
@@ -22,14 +22,14 @@ pub struct Opened {
     pub(crate) logs: Vec<OpenLog>,
 }
 
-impl Opened {
-    pub(crate) fn new(place: Place, settings: Settings, logs: Vec<OpenLog>) -> Opened {
+impl OpenFolder {
+    pub(crate) fn new(place: Place, settings: Settings, logs: Vec<OpenLog>) -> OpenFolder {
         let found = logs.iter().map(|log| log.found.clone()).collect();
-        Opened { secret: place.secret, found, place, settings, logs }
+        OpenFolder { secret: place.secret, found, place, settings, logs }
     }
 
-    /// Logs in the folder. When they are not those of the settings, [`Opened::rehome`] comes before
-    /// [`Opened::start`].
+    /// Logs in the folder. When they are not those of the settings, [`OpenFolder::rehome`] comes
+    /// before [`OpenFolder::start`].
     pub fn logs_on_disk(&self) -> u16 {
         self.logs.len() as u16
     }
@@ -45,7 +45,7 @@ impl Opened {
     }
 
     /// Gives everything alive in a log: rows table by table, then entries timeline by timeline.
-    /// What [`Opened::commit`] wrote is among it only after the next start.
+    /// What [`OpenFolder::commit`] wrote is among it only after the next start.
     pub fn restore(&self, log: u16, each: &mut dyn FnMut(Restored<'_>)) -> Result<(), StateError> {
         self.logs[usize::from(log)].engine.restore(each)
     }

@@ -8,7 +8,7 @@
 
 use crate::data::alive::{Alive, cannot};
 use crate::data::folder::OpenLog;
-use crate::data::opened::{Opened, settle};
+use crate::data::opened::{OpenFolder, settle};
 use crate::data::{Place, Settings};
 use crate::engine::Import;
 use crate::{Fsync, OpenError};
@@ -24,7 +24,7 @@ const BYTES_TOGETHER: usize = 1 << 20;
 /// Which log something lives in; `None`: all of them.
 pub(crate) type Home<'a> = &'a dyn Fn(Restored<'_>) -> Option<u16>;
 
-impl Opened {
+impl OpenFolder {
     /// Gives everything alive a home among the logs of the settings, if they are not as many as
     /// those in the folder. `home` says where a row or a timeline lives, `None` for in all of them
     /// (rows alone). It is asked once a timeline, by its oldest entry, or one with the id 0 and no
@@ -33,7 +33,7 @@ impl Opened {
         mut self,
         now_s: u32,
         home: &dyn Fn(Restored<'_>) -> Option<u16>,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<OpenFolder, OpenError> {
         let logs = self.settings.logs;
         if self.logs_on_disk() == logs {
             return Ok(self);
@@ -48,7 +48,7 @@ impl Opened {
         self.logs.clear();
         self.place.switch(logs)?;
         let logs = self.place.open_logs("", logs, &self.settings)?;
-        Ok(Opened::new(self.place, self.settings, logs))
+        Ok(OpenFolder::new(self.place, self.settings, logs))
     }
 
     /// Whether a second copy of what is alive finds room: better known before than after.

@@ -6,7 +6,7 @@ mod steps;
 use super::*;
 use crate::engine::{MemoryState, State};
 use crate::faults::FaultyFiles;
-use crate::files::{Disk, Files};
+use crate::files::{Disk, FileSystem};
 use crate::{Fsync, OpenError};
 use base::hash::HashKey;
 use model::id::ShardId;
@@ -46,7 +46,7 @@ fn pull(n: u64) -> Call {
     Call::Read(Read::Pull(Pull { timeline, from: 0, backwards: false, count_max, bytes_max }))
 }
 
-pub(crate) fn open(folder: &Path, settings: Settings) -> Result<Opened, OpenError> {
+pub(crate) fn open(folder: &Path, settings: Settings) -> Result<OpenFolder, OpenError> {
     Folder::open(folder, settings, Arc::new(Disk))
 }
 
@@ -58,7 +58,7 @@ struct Running {
 }
 
 impl Running {
-    fn new(opened: Opened) -> Running {
+    fn new(opened: OpenFolder) -> Running {
         let (tell, done) = sync_channel(10_000);
         let on_complete = move |party, completed| tell.send((party, completed)).unwrap_or(());
         let logs = opened.start(Arc::new(|| 2_000), on_complete).expect("starts");
@@ -99,7 +99,7 @@ impl Running {
     }
 }
 
-fn restored(opened: &Opened, log: u16) -> Vec<String> {
+fn restored(opened: &OpenFolder, log: u16) -> Vec<String> {
     let mut all = Vec::new();
     let mut each = |restored: Restored<'_>| match restored {
         Restored::Row { key, .. } => all.push(String::from_utf8_lossy(key).into_owned()),

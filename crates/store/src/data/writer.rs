@@ -4,7 +4,7 @@
 //! writes of their batch and finished by the log's reader, another thread. The clock is a closure
 //! from outside. Invariant: a party hears of its writes in the order in which it handed them over.
 
-use crate::data::desk::{Desk, Parcel, Reading, write_weight};
+use crate::data::log_queue::{LogQueue, Parcel, Reading, write_weight};
 use crate::engine::{Engine, Sizes};
 use crate::log::record::BATCH_BYTES_MAX;
 use model::ports::log::{Call, Completion, Done, Party, StoreError, Ticket, Write};
@@ -20,19 +20,20 @@ pub(crate) type Clock = Arc<dyn Fn() -> u32 + Send + Sync>;
 /// One log's writer.
 pub(crate) struct Writer<F> {
     pub(crate) engine: Engine,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) queue: Arc<LogQueue>,
     pub(crate) sizes: Arc<Mutex<Sizes>>,
     pub(crate) now_s: Clock,
     pub(crate) on_complete: F,
 }
 
 impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
-    /// Works until the desk is closed; then makes a checkpoint, so that the next start is quick.
+    /// Works until the log's queue is closed; then makes a checkpoint, so that the next start is
+    /// quick.
     pub(crate) fn run(mut self) {
-        while let Some(work) = self.desk.take() {
+        while let Some(work) = self.queue.take() {
             if let Some(finished) = work.finished {
                 self.engine.finished((self.now_s)(), finished);
-                self.desk.rest();
+                self.queue.rest();
             }
             self.serve(work.parcels);
             for visit in work.visits {
@@ -41,15 +42,15 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
             if work.sync {
                 let _ = self.engine.sync(); // a failure is told with the next batch
             }
-            if self.desk.is_idle()
-                && let Some(chore) = self.engine.chore((self.now_s)())
+            if self.queue.is_idle()
+                && let Some(upkeep_task) = self.engine.upkeep_task((self.now_s)())
             {
-                self.desk.give(chore);
+                self.queue.give(upkeep_task);
             }
             *self.sizes.lock().unwrap_or_else(PoisonError::into_inner) = self.engine.sizes();
         }
         self.engine.checkpoint_now((self.now_s)());
-        self.desk.leave();
+        self.queue.leave();
     }
 
     fn serve(&mut self, parcels: Vec<Parcel>) {
@@ -77,9 +78,9 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
                 false => readings.push(Reading { party, ticket, planned }),
             }
         }
-        self.desk.answered(answers.len());
+        self.queue.answered(answers.len());
         tell(&self.on_complete, answers.into_iter());
-        self.desk.read(readings);
+        self.queue.read(readings);
     }
 
     /// What has come, in batches that fit into memory: one large message or many small ones each.
@@ -105,16 +106,16 @@ fn together(writes: &[Write], bytes_max: usize) -> usize {
 }
 
 /// The reader's life: finishes what the writer planned.
-pub(crate) fn finish_reads(desk: &Desk, on_complete: &impl Fn(Party, Vec<Completion>)) {
+pub(crate) fn finish_reads(queue: &LogQueue, on_complete: &impl Fn(Party, Vec<Completion>)) {
     loop {
-        let readings = desk.readings(READS_TOGETHER);
+        let readings = queue.readings(READS_TOGETHER);
         if readings.is_empty() {
             return;
         }
         let count = readings.len();
         let answer = |reading: Reading| ((reading.party, reading.ticket), reading.planned.finish());
         let answers: Vec<_> = readings.into_iter().map(answer).collect();
-        desk.answered(count);
+        queue.answered(count);
         tell(on_complete, answers.into_iter());
     }
 }

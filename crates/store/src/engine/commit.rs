@@ -16,7 +16,7 @@ use super::record::{self, Claim, Said, Whereabouts};
 use super::settings::Retention;
 use super::state::StateError;
 use super::undo::Undo;
-use crate::log::{Kind, Place};
+use crate::log::{Place, RecordKind};
 use model::ports::log::*;
 use model::timeline::{Message, ReaderId, Seq, TimelineId};
 use std::collections::BTreeMap;
@@ -136,12 +136,12 @@ impl Engine {
                 return Err(StoreError::Full);
             }
             Write::Put { table, key, value } => {
-                self.log.add(Kind::Put, |out| record::write_put(*table, key, value, out));
+                self.log.add(RecordKind::Put, |out| record::write_put(*table, key, value, out));
                 self.set_row(*table, key, Some(value.clone()), batch);
             }
             Write::Delete { key, .. } if key.len() > ROW_KEY_BYTES_MAX => {} // there is none
             Write::Delete { table, key } => {
-                self.log.add(Kind::Delete, |out| record::write_delete(*table, key, out));
+                self.log.add(RecordKind::Delete, |out| record::write_delete(*table, key, out));
                 self.set_row(*table, key, None, batch);
             }
         }
@@ -200,14 +200,16 @@ impl Engine {
     ) -> (Place, Option<Arc<Stored>>) {
         if targets.to.is_empty() {
             let said = Said { claim, ..Said::of(message, Whereabouts::Nowhere) };
-            let (place, _) = self.log.add(Kind::Append, |out| said.write(targets.iter(), out));
+            let (place, _) =
+                self.log.add(RecordKind::Append, |out| said.write(targets.iter(), out));
             return (place, None);
         }
         let segment = self.log.ahead().segment;
         if let Some(stored) = self.hot.find(message, segment) {
             let there = Whereabouts::There(stored.place, stored.length);
             let said = Said { claim, ..Said::of(message, there) };
-            let (place, _) = self.log.add(Kind::Append, |out| said.write(targets.iter(), out));
+            let (place, _) =
+                self.log.add(RecordKind::Append, |out| said.write(targets.iter(), out));
             if place.segment == segment {
                 return (place, Some(stored));
             }
@@ -216,15 +218,16 @@ impl Engine {
         }
         if targets.to.len() <= TARGETS_BESIDE_MAX {
             let said = Said { claim, ..Said::of(message, Whereabouts::Here) };
-            let (place, length) = self.log.add(Kind::Append, |out| said.write(targets.iter(), out));
+            let (place, length) =
+                self.log.add(RecordKind::Append, |out| said.write(targets.iter(), out));
             return (place, Some(self.hold(message, (place, length), batch)));
         }
         let said = Said::of(message, Whereabouts::Here);
-        let alone = self.log.add(Kind::Append, |out| said.write([].into_iter(), out));
+        let alone = self.log.add(RecordKind::Append, |out| said.write([].into_iter(), out));
         let stored = self.hold(message, alone, batch);
         let there = Whereabouts::There(stored.place, stored.length);
         let said = Said { claim, ..Said::of(message, there) };
-        let (place, _) = self.log.add(Kind::Append, |out| said.write(targets.iter(), out));
+        let (place, _) = self.log.add(RecordKind::Append, |out| said.write(targets.iter(), out));
         (place, Some(stored))
     }
 
@@ -278,7 +281,7 @@ impl Engine {
             }
         }
         if !all.is_empty() {
-            self.log.add(Kind::Remove, |out| record::write_remove(timeline, &all, out));
+            self.log.add(RecordKind::Remove, |out| record::write_remove(timeline, &all, out));
         }
         Ok(())
     }
@@ -293,7 +296,7 @@ impl Engine {
         let slot = self.index.head(timeline)?;
         let before = self.index.acknowledge(slot, reader, upto);
         batch.undo.push(Undo::Cursor { slot, reader, before });
-        self.log.add(Kind::Cursor, |out| record::write_cursor(timeline, reader, upto, out));
+        self.log.add(RecordKind::Cursor, |out| record::write_cursor(timeline, reader, upto, out));
         Ok(())
     }
 
@@ -308,7 +311,7 @@ impl Engine {
             let counted = self.index.counts.free(segment, entries.into());
             debug_assert!(counted, "entries are counted");
         }
-        self.log.add(Kind::Forget, |out| record::write_forget(timeline, &freed, out));
+        self.log.add(RecordKind::Forget, |out| record::write_forget(timeline, &freed, out));
         let forgotten = Box::new(self.index.forget(slot));
         batch.undo.push(Undo::Forget { slot, forgotten, freed });
         Ok(())

@@ -5,7 +5,7 @@ use super::commit::Batch;
 use super::read::state_failed;
 use super::record::{Said, Whereabouts};
 use super::undo::Undo;
-use crate::log::Kind;
+use crate::log::RecordKind;
 use model::ports::log::StoreError;
 use model::timeline::{Message, Seq, TimelineId};
 use std::sync::Arc;
@@ -55,7 +55,8 @@ impl Engine {
                     return Err(StoreError::TooLarge);
                 }
                 let said = Said::of(message, Whereabouts::Here);
-                let at = self.log.add(Kind::Append, |out| said.write(target.into_iter(), out));
+                let at =
+                    self.log.add(RecordKind::Append, |out| said.write(target.into_iter(), out));
                 let stored = self.hold(message, at, batch);
                 self.index.push(slot, *seq, &stored);
                 let segment = stored.place.segment;
@@ -65,7 +66,7 @@ impl Engine {
             Import::Last(..) => {
                 let empty = Message { id: 0, at_s: 0, label: [].into(), body: [].into() };
                 let said = Said::of(&empty, Whereabouts::Nowhere);
-                self.log.add(Kind::Append, |out| said.write(target.into_iter(), out));
+                self.log.add(RecordKind::Append, |out| said.write(target.into_iter(), out));
             }
         }
         Ok(true)

@@ -45,7 +45,7 @@ pub(crate) struct Index {
 pub(crate) enum Left {
     /// From what is new.
     Part(Arc<Stored>),
-    /// From what a chore has in hand.
+    /// From what an upkeep task has in hand.
     Flushing,
     /// From the runs.
     Run,
@@ -295,7 +295,7 @@ impl Index {
         (head.count, head.bytes) = (row.count as u32, row.bytes);
     }
 
-    /// Hands what changed in a timeline to a chore. Every record before `as_of` is in it.
+    /// Hands what changed in a timeline to an upkeep task. Every record before `as_of` is in it.
     pub(crate) fn begin_flush(&mut self, at: u32, as_of: Place) -> Option<Arc<Flush>> {
         let slot = self.touched[at as usize].as_ref()?.head;
         let runs = self.runs(slot);
@@ -317,7 +317,7 @@ impl Index {
         Some(flush)
     }
 
-    /// The chore is done, well or not.
+    /// The upkeep task is done, well or not.
     pub(crate) fn end_flush(&mut self, flush: &Flush, well: bool) {
         let Some(slot) = self.heads.find(flush.timeline) else { return };
         let Some(at) = self.heads.at(slot).touched() else { return };

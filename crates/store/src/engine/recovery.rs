@@ -18,8 +18,8 @@ use super::upkeep::Upkeep;
 use super::upkeep::retention::Excess;
 use super::{Engine, EngineSettings, Since};
 use crate::OpenError;
-use crate::files::Files;
-use crate::log::{Found, Kind, Log, Place, segment_number, segment_path};
+use crate::files::FileSystem;
+use crate::log::{Log, OpenedLog, Place, RecordKind, segment_number, segment_path};
 use model::ports::log::{Restored, Table};
 use model::timeline::{Seq, TimelineId};
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ const VERSION: u8 = 1;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EngineFound {
     /// In the log.
-    pub log: Found,
+    pub log: OpenedLog,
     /// Where the last checkpoint was: records from there on were read.
     pub from: Place,
     /// Timelines of which they tell.
@@ -51,7 +51,7 @@ impl Engine {
     /// Opens the log in `folder` and its state. What the log says since the last checkpoint is
     /// carried out, and state told of it.
     pub fn open(
-        files: Arc<dyn Files>,
+        files: Arc<dyn FileSystem>,
         folder: &Path,
         settings: EngineSettings,
         state: Arc<dyn State>,
@@ -192,7 +192,7 @@ fn load_once(state: &dyn State, limits: Limits) -> Result<Once, StateError> {
 }
 
 /// Without a checkpoint state is made anew, from all that was ever written.
-fn has_everything(files: &dyn Files, folder: &Path) -> Result<(), OpenError> {
+fn has_everything(files: &dyn FileSystem, folder: &Path) -> Result<(), OpenError> {
     let names = match files.names(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         names => names.map_err(|error| OpenError::at(folder, error))?,
@@ -227,21 +227,21 @@ fn state_failed(folder: &Path, error: StateError) -> OpenError {
 fn replay(
     index: &mut Index,
     place: Place,
-    kind: Kind,
+    kind: RecordKind,
     payload: &[u8],
 ) -> Result<Result<(), &'static str>, StateError> {
     let senseless = "a record makes no sense";
     let carried_out = match kind {
-        Kind::Append | Kind::Move => {
+        RecordKind::Append | RecordKind::Move => {
             let Some(said) = Said::read(payload) else { return Ok(Err(senseless)) };
             let length = (payload.len() + crate::log::record::HEAD_BYTES) as u32;
             replay_message(index, (place, length), kind, &said)?
         }
-        Kind::Remove => match record::read_remove(payload) {
+        RecordKind::Remove => match record::read_remove(payload) {
             Some((timeline, leaving)) => replay_remove(index, place, timeline, &leaving)?,
             None => false,
         },
-        Kind::Cursor => match record::read_cursor(payload) {
+        RecordKind::Cursor => match record::read_cursor(payload) {
             Some((timeline, reader, upto)) => {
                 if let Some(slot) = unknown(index, timeline, place)? {
                     index.acknowledge(slot, reader, upto);
@@ -250,7 +250,7 @@ fn replay(
             }
             None => false,
         },
-        Kind::Forget => match record::read_forget(payload) {
+        RecordKind::Forget => match record::read_forget(payload) {
             Some((timeline, freed)) => {
                 if let Some(slot) = unknown(index, timeline, place)? {
                     index.forget(slot);
@@ -260,15 +260,15 @@ fn replay(
             }
             None => false,
         },
-        Kind::Put => record::read_put(payload).is_some_and(|(table, key, value)| {
+        RecordKind::Put => record::read_put(payload).is_some_and(|(table, key, value)| {
             index.rows.set(row_key(table, key), Some(value.into()));
             true
         }),
-        Kind::Delete => record::read_delete(payload).is_some_and(|(table, key)| {
+        RecordKind::Delete => record::read_delete(payload).is_some_and(|(table, key)| {
             index.rows.set(row_key(table, key), None);
             true
         }),
-        Kind::Segment | Kind::Synced => true,
+        RecordKind::Segment | RecordKind::Synced => true,
     };
     Ok(if carried_out { Ok(()) } else { Err(senseless) })
 }
@@ -288,7 +288,7 @@ fn unknown(
 fn replay_message(
     index: &mut Index,
     (place, length): (Place, u32),
-    kind: Kind,
+    kind: RecordKind,
     said: &Said<'_>,
 ) -> Result<bool, StateError> {
     let stored = said.stored(place, length).map(Arc::new);
@@ -306,7 +306,7 @@ fn replay_message(
     for (timeline, seq) in said.targets.iter() {
         let Some(slot) = unknown(index, timeline, place)? else { continue };
         match &stored {
-            Some(stored) if kind == Kind::Move => index.move_entry(slot, seq, stored),
+            Some(stored) if kind == RecordKind::Move => index.move_entry(slot, seq, stored),
             Some(stored) => {
                 if seq <= index.heads.at(slot).last {
                     return Ok(false);

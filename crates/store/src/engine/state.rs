@@ -38,7 +38,7 @@ impl Keep {
 
 /// One change of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
+pub struct StateChange {
     /// Where.
     pub space: Keep,
     /// What.
@@ -47,13 +47,13 @@ pub struct Change {
     pub value: Option<Vec<u8>>,
 }
 
-impl Change {
-    pub(crate) fn put(space: Keep, key: impl Into<Vec<u8>>, value: Vec<u8>) -> Change {
-        Change { space, key: key.into(), value: Some(value) }
+impl StateChange {
+    pub(crate) fn put(space: Keep, key: impl Into<Vec<u8>>, value: Vec<u8>) -> StateChange {
+        StateChange { space, key: key.into(), value: Some(value) }
     }
 
-    pub(crate) fn delete(space: Keep, key: impl Into<Vec<u8>>) -> Change {
-        Change { space, key: key.into(), value: None }
+    pub(crate) fn delete(space: Keep, key: impl Into<Vec<u8>>) -> StateChange {
+        StateChange { space, key: key.into(), value: None }
     }
 }
 
@@ -90,7 +90,7 @@ pub trait State: Send + Sync {
     ) -> Result<(), StateError>;
 
     /// Carries out one batch.
-    fn write(&self, changes: Vec<Change>) -> Result<(), StateError>;
+    fn write(&self, changes: Vec<StateChange>) -> Result<(), StateError>;
 
     /// Puts all batches on stable storage.
     fn persist(&self) -> Result<(), StateError>;

@@ -5,7 +5,7 @@ mod rules;
 mod subject;
 
 use subject::{Ground, Held};
-use testkit::log::{Options, Subject, crash_at_every_point, random, suite};
+use testkit::log::{LogOptions, Subject, crash_at_every_point, random, suite};
 
 #[test]
 fn the_suite_passes_over_state_in_memory() {
@@ -20,8 +20,8 @@ fn the_suite_passes_over_fjall() {
     });
 }
 
-fn short_segments() -> Options {
-    Options { segment_bytes: 8 * 1024, ..Options::default() }
+fn short_segments() -> LogOptions {
+    LogOptions { segment_bytes: 8 * 1024, ..LogOptions::default() }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What is done beside the writes: checkpoints, compaction, retention; slice by slice.
 //!
-//! One chore at a time is out. It reads and writes state and reads the log, on any thread; what
-//! must be written to the log is written by the engine's thread when it comes back. Checkpoints
-//! and the rest take turns, so neither starves. Invariant: state is changed by chores alone.
+//! One upkeep task at a time is out. It reads and writes state and reads the log, on any thread;
+//! what must be written to the log is written by the engine's thread when it comes back.
+//! Checkpoints and the rest take turns, so neither starves. Invariant: state is changed by upkeep
+//! tasks alone.
 
 pub(super) mod checkpoint;
 pub(super) mod compaction;
@@ -10,7 +11,7 @@ mod flush;
 pub(super) mod retention;
 
 use super::Engine;
-use super::state::{Change, State, StateError};
+use super::state::{State, StateChange, StateError};
 use crate::log::Reader;
 use checkpoint::{Checkpoint, Slice};
 use compaction::{Compaction, Scan, Scanned};
@@ -21,7 +22,7 @@ use std::sync::Arc;
 /// What is under way.
 #[derive(Default)]
 pub(super) struct Upkeep {
-    /// A chore is out.
+    /// An upkeep task is out.
     busy: bool,
     /// The rest had the last turn.
     turn: bool,
@@ -43,7 +44,7 @@ pub(super) struct Upkeep {
 }
 
 /// A slice of upkeep that may be done on any thread.
-pub struct Chore {
+pub struct UpkeepTask {
     state: Arc<dyn State>,
     reader: Reader,
     work: Work,
@@ -56,7 +57,7 @@ enum Work {
     Sweep(Sweep),
 }
 
-/// What came of a chore.
+/// What came of an upkeep task.
 pub struct Finished(Outcome);
 
 enum Outcome {
@@ -66,10 +67,10 @@ enum Outcome {
     Sweep(Swept),
 }
 
-impl Chore {
+impl UpkeepTask {
     /// Does it.
     pub fn run(self) -> Finished {
-        let Chore { state, reader, work } = self;
+        let UpkeepTask { state, reader, work } = self;
         Finished(match work {
             Work::Slice(slice) => {
                 let done = slice.run(&*state);
@@ -84,7 +85,7 @@ impl Chore {
 
 impl Engine {
     /// The next slice of upkeep, if any is due and none is out. Small things are done at once.
-    pub fn chore(&mut self, now_s: u32) -> Option<Chore> {
+    pub fn upkeep_task(&mut self, now_s: u32) -> Option<UpkeepTask> {
         if self.upkeep.busy || self.log.is_failed() {
             return None;
         }
@@ -97,7 +98,7 @@ impl Engine {
         work.map(|work| self.give_out(work))
     }
 
-    /// Takes what came of the chore.
+    /// Takes what came of the upkeep task.
     pub fn finished(&mut self, now_s: u32, finished: Finished) {
         self.upkeep.busy = false;
         match finished.0 {
@@ -108,7 +109,8 @@ impl Engine {
         }
     }
 
-    /// Makes a checkpoint to its end, if anything changed. False if it failed. No chore may be out.
+    /// Makes a checkpoint to its end, if anything changed. False if it failed. No upkeep task may
+    /// be out.
     pub fn checkpoint_now(&mut self, now_s: u32) -> bool {
         assert!(!self.upkeep.busy, "no chore may be out");
         if self.upkeep.checkpoint.is_none() && !self.begin_checkpoint() {
@@ -122,7 +124,7 @@ impl Engine {
         self.upkeep.failed_s.is_none()
     }
 
-    /// Compacts every segment that is worth it, to the end. No chore may be out.
+    /// Compacts every segment that is worth it, to the end. No upkeep task may be out.
     pub fn compact_now(&mut self, now_s: u32) {
         self.checkpoint_now(now_s);
         self.upkeep.compact_from_s = 0;
@@ -135,7 +137,7 @@ impl Engine {
         self.checkpoint_now(now_s);
     }
 
-    /// Drops everything that retention drops, to the end. No chore may be out.
+    /// Drops everything that retention drops, to the end. No upkeep task may be out.
     pub fn retain_now(&mut self, now_s: u32) {
         self.checkpoint_now(now_s); // sweeps see what state knows
         self.upkeep.sweep = Some(Sweep::new(&self.settings, now_s));
@@ -144,14 +146,14 @@ impl Engine {
         }
     }
 
-    fn give_out(&mut self, work: Work) -> Chore {
+    fn give_out(&mut self, work: Work) -> UpkeepTask {
         self.upkeep.busy = true;
-        Chore { state: Arc::clone(&self.index.state), reader: self.reader.clone(), work }
+        UpkeepTask { state: Arc::clone(&self.index.state), reader: self.reader.clone(), work }
     }
 
     fn do_now(&mut self, now_s: u32, work: Work) {
-        let chore = self.give_out(work);
-        self.finished(now_s, chore.run());
+        let upkeep_task = self.give_out(work);
+        self.finished(now_s, upkeep_task.run());
     }
 
     fn checkpoint_work(&mut self, now_s: u32) -> Option<Work> {
@@ -179,6 +181,6 @@ impl Engine {
 }
 
 /// Carries out changes, if there are any.
-fn write(state: &dyn State, changes: Vec<Change>) -> Result<(), StateError> {
+fn write(state: &dyn State, changes: Vec<StateChange>) -> Result<(), StateError> {
     if changes.is_empty() { Ok(()) } else { state.write(changes) }
 }

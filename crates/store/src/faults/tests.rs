@@ -41,7 +41,7 @@ fn what_was_synced_is_there_after_every_crash() {
 
 #[test]
 fn unsynced_writes_are_lost_torn_and_reordered() {
-    let mut all = Counts::default();
+    let mut all = FaultCounts::default();
     let mut middle_lost = 0;
     for seed in 0..200 {
         let (files, mut file) = with_file(seed);
@@ -49,7 +49,7 @@ fn unsynced_writes_are_lost_torn_and_reordered() {
             file.write_at(at * 4_096, &[at as u8; 4_096]).expect("no fault");
         }
         files.crash();
-        let Counts { lost, torn, reordered, .. } = files.counts();
+        let FaultCounts { lost, torn, reordered, .. } = files.counts();
         (all.lost, all.torn, all.reordered) =
             (all.lost + lost, all.torn + torn, all.reordered + reordered);
         let bytes = files.read(&path()).expect("is there");

@@ -5,9 +5,9 @@
 //! payload. Invariant: what is returned has had its checksum looked at, and never is part of a
 //! batch that is still being written.
 
-use crate::files::{Files, Source};
-use crate::log::record::{self, HEAD_BYTES, Kind};
-use crate::log::walk::{Stuck, Walk};
+use crate::files::{FileSystem, ReadFile};
+use crate::log::record::{self, HEAD_BYTES, RecordKind};
+use crate::log::record_scan::{RecordScan, Stuck};
 use crate::log::{Place, segment_path};
 use std::collections::VecDeque;
 use std::fmt;
@@ -36,33 +36,37 @@ pub(crate) enum ReadError {
 }
 
 /// Who is given a record: where it stands, how long it is with its head, and what it says.
-pub(crate) type Scanned<'a> = &'a mut dyn FnMut(Place, u32, Kind, &[u8]);
+pub(crate) type Scanned<'a> = &'a mut dyn FnMut(Place, u32, RecordKind, &[u8]);
 
 /// Reads records of one log. Clones share what is open.
 #[derive(Clone)]
 pub(crate) struct Reader(Arc<Shared>);
 
 struct Shared {
-    files: Arc<dyn Files>,
+    files: Arc<dyn FileSystem>,
     folder: PathBuf,
     open: Mutex<Open>,
 }
 
 struct Open {
     /// The latest asked for last.
-    kept: VecDeque<(u32, Arc<dyn Source>)>,
+    kept: VecDeque<(u32, Arc<dyn ReadFile>)>,
     /// The end of what has been written.
     end: Place,
 }
 
 impl Reader {
-    pub(crate) fn new(files: Arc<dyn Files>, folder: PathBuf, end: Place) -> Reader {
+    pub(crate) fn new(files: Arc<dyn FileSystem>, folder: PathBuf, end: Place) -> Reader {
         let open = Mutex::new(Open { kept: VecDeque::new(), end });
         Reader(Arc::new(Shared { files, folder, open }))
     }
 
     /// The record at `place`, which is `length` bytes long with its head.
-    pub(crate) fn read(&self, place: Place, length: u32) -> Result<(Kind, Vec<u8>), ReadError> {
+    pub(crate) fn read(
+        &self,
+        place: Place,
+        length: u32,
+    ) -> Result<(RecordKind, Vec<u8>), ReadError> {
         read(&*self.source(place.segment)?, place, length)
     }
 
@@ -80,16 +84,16 @@ impl Reader {
             true => end.offset.into(),
             false => source.length().map_err(ReadError::Io)?,
         };
-        let mut walk = Walk::new(&*source, from.offset.into(), end);
-        while walk.at() < end {
-            let stop = walk.next().map_err(|stuck| ReadError::of(from.segment, stuck))?;
+        let mut scan = RecordScan::new(&*source, from.offset.into(), end);
+        while scan.at() < end {
+            let stop = scan.next().map_err(|stuck| ReadError::of(from.segment, stuck))?;
             let stop = stop.expect("the walk is not at its end");
             let place = Place { segment: from.segment, offset: stop.offset as u32 };
             if !stop.kind.is_own() {
                 each(place, stop.length, stop.kind, stop.payload);
             }
-            if walk.at() - u64::from(from.offset) >= bytes_max as u64 && walk.at() < end {
-                return Ok(Some(Place { segment: from.segment, offset: walk.at() as u32 }));
+            if scan.at() - u64::from(from.offset) >= bytes_max as u64 && scan.at() < end {
+                return Ok(Some(Place { segment: from.segment, offset: scan.at() as u32 }));
             }
         }
         Ok(None)
@@ -105,7 +109,7 @@ impl Reader {
         self.0.lock().kept.retain(|(number, _)| *number != segment);
     }
 
-    fn source(&self, segment: u32) -> Result<Arc<dyn Source>, ReadError> {
+    fn source(&self, segment: u32) -> Result<Arc<dyn ReadFile>, ReadError> {
         let mut open = self.0.lock();
         if let Some(at) = open.kept.iter().position(|(number, _)| *number == segment) {
             let kept = open.kept.remove(at).expect("its position was found");
@@ -155,7 +159,11 @@ impl fmt::Display for ReadError {
     }
 }
 
-fn read(source: &dyn Source, place: Place, length: u32) -> Result<(Kind, Vec<u8>), ReadError> {
+fn read(
+    source: &dyn ReadFile,
+    place: Place,
+    length: u32,
+) -> Result<(RecordKind, Vec<u8>), ReadError> {
     let damaged = |why| ReadError::Damaged { place, why };
     if !(HEAD_BYTES..=record::RECORD_BYTES_MAX).contains(&(length as usize)) {
         return Err(damaged("a record's length is impossible"));

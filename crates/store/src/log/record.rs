@@ -40,7 +40,7 @@ pub(crate) const MARK_BYTES: usize = HEAD_BYTES + 8;
 /// What a record is. The payloads of 10 and above are [`crate::engine`]'s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum RecordKind {
     /// First of a segment: which one it is.
     Segment = 1,
     /// Everything before this place was on stable storage when it was written.
@@ -61,21 +61,21 @@ pub enum Kind {
     Move = 16,
 }
 
-impl Kind {
-    fn from_byte(byte: u8) -> Option<Kind> {
-        use Kind::*;
+impl RecordKind {
+    fn from_byte(byte: u8) -> Option<RecordKind> {
+        use RecordKind::*;
         let all = [Segment, Synced, Append, Remove, Cursor, Forget, Put, Delete, Move];
         all.into_iter().find(|&kind| kind as u8 == byte)
     }
 
     /// Whether it is the log's own, of which nobody else hears.
     pub(crate) fn is_own(self) -> bool {
-        matches!(self, Kind::Segment | Kind::Synced)
+        matches!(self, RecordKind::Segment | RecordKind::Synced)
     }
 }
 
 /// Appends a record whose payload is what `fill` writes.
-pub(crate) fn write(kind: Kind, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn write(kind: RecordKind, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD_BYTES]);
     fill(out);
@@ -89,7 +89,7 @@ pub(crate) fn write(kind: Kind, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8
 
 /// Appends the first record of segment `number`.
 pub(crate) fn write_segment(number: u32, out: &mut Vec<u8>) {
-    write(Kind::Segment, out, |out| {
+    write(RecordKind::Segment, out, |out| {
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&number.to_le_bytes());
@@ -97,9 +97,13 @@ pub(crate) fn write_segment(number: u32, out: &mut Vec<u8>) {
 }
 
 /// What a segment's first record says: that it is one of this version, and which.
-pub(crate) fn read_segment(kind: Kind, payload: &[u8], number: u32) -> Result<(), &'static str> {
+pub(crate) fn read_segment(
+    kind: RecordKind,
+    payload: &[u8],
+    number: u32,
+) -> Result<(), &'static str> {
     let none = "the file does not begin as a segment";
-    let rest = payload.strip_prefix(MAGIC).filter(|_| kind == Kind::Segment).ok_or(none)?;
+    let rest = payload.strip_prefix(MAGIC).filter(|_| kind == RecordKind::Segment).ok_or(none)?;
     let (version, rest) = rest.split_first_chunk().ok_or(none)?;
     match u16::from_le_bytes(*version) {
         VERSION if rest == number.to_le_bytes() => Ok(()),
@@ -110,7 +114,7 @@ pub(crate) fn read_segment(kind: Kind, payload: &[u8], number: u32) -> Result<()
 
 /// Appends the mark that everything before `offset` of segment `number` is on stable storage.
 pub(crate) fn write_synced(number: u32, offset: u32, out: &mut Vec<u8>) {
-    write(Kind::Synced, out, |out| {
+    write(RecordKind::Synced, out, |out| {
         out.extend_from_slice(&number.to_le_bytes());
         out.extend_from_slice(&offset.to_le_bytes());
     });
@@ -122,7 +126,7 @@ pub(crate) fn has_mark(number: u32, offset: u64, bytes: &[u8]) -> bool {
     let mut mark = Vec::with_capacity(MARK_BYTES);
     let mut places = 0..(bytes.len() + 1).saturating_sub(MARK_BYTES);
     places.any(|at| {
-        if bytes[at..at + 4] != 8u32.to_le_bytes() || bytes[at + 8] != Kind::Synced as u8 {
+        if bytes[at..at + 4] != 8u32.to_le_bytes() || bytes[at + 8] != RecordKind::Synced as u8 {
             return false;
         }
         mark.clear();
@@ -141,7 +145,7 @@ pub(crate) fn length(head: &[u8; HEAD_BYTES]) -> Result<usize, &'static str> {
 }
 
 /// The record that these bytes are: kind and payload; or what is wrong with it.
-pub(crate) fn read(bytes: &[u8]) -> Result<(Kind, &[u8]), &'static str> {
+pub(crate) fn read(bytes: &[u8]) -> Result<(RecordKind, &[u8]), &'static str> {
     let Some((head, payload)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
         return Err("the file ends inside a record's head");
     };
@@ -151,7 +155,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Kind, &[u8]), &'static str> {
     if checksum(bytes) != u32::from_le_bytes([head[4], head[5], head[6], head[7]]) {
         return Err("a record's checksum does not match");
     }
-    let kind = Kind::from_byte(head[8]).ok_or("a record's kind is unknown to this version")?;
+    let kind =
+        RecordKind::from_byte(head[8]).ok_or("a record's kind is unknown to this version")?;
     Ok((kind, payload))
 }
 
@@ -170,8 +175,8 @@ mod tests {
     #[test]
     fn any_changed_byte_is_seen() {
         let mut bytes = Vec::new();
-        write(Kind::Remove, &mut bytes, |out| out.extend_from_slice(b"payload"));
-        assert_eq!(read(&bytes), Ok((Kind::Remove, &b"payload"[..])));
+        write(RecordKind::Remove, &mut bytes, |out| out.extend_from_slice(b"payload"));
+        assert_eq!(read(&bytes), Ok((RecordKind::Remove, &b"payload"[..])));
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 0x10;
@@ -197,7 +202,7 @@ mod tests {
         assert_eq!(read_segment(kind, payload, 9), Ok(()));
         assert!(read_segment(kind, payload, 8).is_err());
         assert!(read_segment(kind, &payload[1..], 9).is_err());
-        assert!(read_segment(Kind::Synced, payload, 9).is_err());
+        assert!(read_segment(RecordKind::Synced, payload, 9).is_err());
     }
 
     #[test]

@@ -5,9 +5,9 @@
 //! corrupt middle, and nothing is changed. Invariant: when [`recover`] returns, everything that it
 //! gave to `each` is on stable storage, whatever an earlier process was told by a failed sync.
 
-use crate::files::{Files, Source};
-use crate::log::walk::{Stuck, Walk};
-use crate::log::{Found, Place, record, segment_number, segment_path};
+use crate::files::{FileSystem, ReadFile};
+use crate::log::record_scan::{RecordScan, Stuck};
+use crate::log::{OpenedLog, Place, record, segment_number, segment_path};
 use crate::{OpenError, Torn};
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ const PIECE_BYTES: u64 = 1024 * 1024;
 
 /// Who hears of every record.
 pub(crate) type Each<'a> =
-    &'a mut dyn FnMut(Place, record::Kind, &[u8]) -> Result<(), &'static str>;
+    &'a mut dyn FnMut(Place, record::RecordKind, &[u8]) -> Result<(), &'static str>;
 
 /// Where a segment's good records end.
 struct End {
@@ -32,13 +32,13 @@ struct End {
 /// Gives every record from `from` on to `each`. The segments and their lengths, none for a folder
 /// that is new.
 pub(crate) fn recover(
-    files: &dyn Files,
+    files: &dyn FileSystem,
     folder: &Path,
     from: Place,
     each: Each<'_>,
-) -> Result<(BTreeMap<u32, u64>, Found), OpenError> {
+) -> Result<(BTreeMap<u32, u64>, OpenedLog), OpenError> {
     let mut segments = list(files, folder)?;
-    let mut found = Found { segments: segments.len() as u64, ..Found::default() };
+    let mut found = OpenedLog { segments: segments.len() as u64, ..OpenedLog::default() };
     let first = from.segment.max(1);
     let last = segments.last_key_value().map_or(0, |(number, _)| *number);
     if last == 0 && from == Place::default() {
@@ -62,7 +62,7 @@ pub(crate) fn recover(
 }
 
 /// The segments of a folder and their lengths.
-pub(crate) fn list(files: &dyn Files, folder: &Path) -> Result<BTreeMap<u32, u64>, OpenError> {
+pub(crate) fn list(files: &dyn FileSystem, folder: &Path) -> Result<BTreeMap<u32, u64>, OpenError> {
     let names = files.names(folder).map_err(|error| OpenError::at(folder, error))?;
     let numbers = names.iter().filter_map(|name| segment_number(name));
     let lengths = numbers.map(|number| {
@@ -76,20 +76,20 @@ pub(crate) fn list(files: &dyn Files, folder: &Path) -> Result<BTreeMap<u32, u64
 struct Segment<'a> {
     number: u32,
     path: PathBuf,
-    source: &'a dyn Source,
+    source: &'a dyn ReadFile,
     last: bool,
 }
 
 impl Segment<'_> {
     /// Reads it from `from` on.
-    fn read(&mut self, from: u64, found: &mut Found, each: Each<'_>) -> Result<End, OpenError> {
+    fn read(&mut self, from: u64, found: &mut OpenedLog, each: Each<'_>) -> Result<End, OpenError> {
         let length = self.source.length().map_err(|error| OpenError::at(&self.path, error))?;
         let mut end = End { bytes: length, sure: from, torn: None };
         if from > length {
             return Err(self.corrupt(length, "the file ends before the place of the checkpoint"));
         }
         let number = self.number;
-        let mut head = Walk::new(self.source, 0, length);
+        let mut head = RecordScan::new(self.source, 0, length);
         let first = match head.next() {
             Ok(Some(stop)) => record::read_segment(stop.kind, stop.payload, number)
                 .map(|()| u64::from(stop.length))
@@ -97,9 +97,9 @@ impl Segment<'_> {
             Ok(None) => return self.stuck(from, length, Stuck::Bad { offset: 0, why: EMPTY }),
             Err(stuck) => return self.stuck(from, length, stuck),
         };
-        let mut walk = Walk::new(self.source, from.max(first), length);
+        let mut scan = RecordScan::new(self.source, from.max(first), length);
         loop {
-            let stop = match walk.next() {
+            let stop = match scan.next() {
                 Ok(Some(stop)) => stop,
                 Ok(None) => break,
                 Err(stuck) => {
@@ -109,8 +109,8 @@ impl Segment<'_> {
             };
             let place = Place { segment: number, offset: stop.offset as u32 };
             match stop.kind {
-                record::Kind::Synced => end.sure = stop.offset,
-                record::Kind::Segment => return Err(self.corrupt(stop.offset, SECOND)),
+                record::RecordKind::Synced => end.sure = stop.offset,
+                record::RecordKind::Segment => return Err(self.corrupt(stop.offset, SECOND)),
                 kind => each(place, kind, stop.payload)
                     .map_err(|why| self.corrupt(place.offset.into(), why))?,
             }
@@ -147,7 +147,7 @@ const SECOND: &str = "a segment begins inside another one";
 
 /// Whether a mark stands at or behind `from`.
 pub(crate) fn has_mark(
-    source: &dyn Source,
+    source: &dyn ReadFile,
     number: u32,
     from: u64,
     length: u64,
@@ -168,12 +168,12 @@ pub(crate) fn has_mark(
 
 /// Cuts the last segment's torn tail off and makes sure of the rest.
 fn mend(
-    files: &dyn Files,
+    files: &dyn FileSystem,
     folder: &Path,
     last: u32,
     end: &End,
     segments: &mut BTreeMap<u32, u64>,
-    found: &mut Found,
+    found: &mut OpenedLog,
 ) -> Result<(), OpenError> {
     let path = segment_path(folder, last);
     let failed = |error| OpenError::at(&path, error);
@@ -196,7 +196,7 @@ fn mend(
 /// Writes what is not known to be on stable storage once more, and makes sure of the length. A
 /// process whose sync failed left it in the kernel's memory, where it looks written, is read back,
 /// and would be lost later.
-fn write_again(files: &dyn Files, path: &Path, end: &End) -> io::Result<()> {
+fn write_again(files: &dyn FileSystem, path: &Path, end: &End) -> io::Result<()> {
     let source = files.source(path)?;
     let mut file = files.open(path)?;
     file.cut(end.bytes)?;

@@ -6,7 +6,7 @@
 //! stands, [`RESERVE_BYTES`] more can be written on a disk that is full (unless the file system
 //! stores zeros in no room).
 
-use crate::files::{Files, is_full};
+use crate::files::{FileSystem, is_full};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ pub(crate) const ROLLING_BYTES: u64 = RESERVE_BYTES / 4;
 
 /// The file, and how much of it there is.
 pub(crate) struct Reserve {
-    files: Arc<dyn Files>,
+    files: Arc<dyn FileSystem>,
     path: PathBuf,
     bytes: u64,
 }
 
 impl Reserve {
     /// None yet: what an earlier process kept is given up.
-    pub(crate) fn new(files: Arc<dyn Files>, path: PathBuf) -> io::Result<Reserve> {
+    pub(crate) fn new(files: Arc<dyn FileSystem>, path: PathBuf) -> io::Result<Reserve> {
         let mut reserve = Reserve { files, path, bytes: RESERVE_BYTES };
         match reserve.keep(0) {
             // Not even room for the name of a file: then there is nothing to give up.

@@ -6,7 +6,7 @@ mod promises;
 
 use super::*;
 use crate::faults::{Error, FaultyFiles, Op};
-use crate::files::Source;
+use crate::files::ReadFile;
 use std::time::Duration;
 
 const FOLDER: &str = "/log";
@@ -22,13 +22,13 @@ fn folder(seed: u64) -> FaultyFiles {
     files
 }
 
-type Record = (Place, Kind, Vec<u8>);
+type Record = (Place, RecordKind, Vec<u8>);
 
 fn open_at(
     files: &FaultyFiles,
     settings: LogSettings,
     from: Place,
-) -> Result<(Log, Vec<Record>, Found), OpenError> {
+) -> Result<(Log, Vec<Record>, OpenedLog), OpenError> {
     let mut records = Vec::new();
     let mut each = |place, kind, payload: &[u8]| {
         records.push((place, kind, payload.to_vec()));
@@ -39,12 +39,12 @@ fn open_at(
     Ok((log, records, found))
 }
 
-fn open(files: &FaultyFiles) -> (Log, Vec<Record>, Found) {
+fn open(files: &FaultyFiles) -> (Log, Vec<Record>, OpenedLog) {
     open_at(files, settings(), Place::default()).expect("opens")
 }
 
 fn put(log: &mut Log, payload: &[u8]) -> Result<(Place, u32), StoreError> {
-    let added = log.add(Kind::Put, |out| out.extend_from_slice(payload));
+    let added = log.add(RecordKind::Put, |out| out.extend_from_slice(payload));
     log.commit(false).map(|()| added)
 }
 
@@ -71,21 +71,24 @@ fn what_was_committed_comes_back_in_order_with_its_place() {
     let (mut log, records, found) = open(&files);
     assert_eq!((records.len(), found.segments, found.torn), (0, 0, None));
     let before = log.ahead();
-    let (first, _) = log.add(Kind::Append, |out| out.extend_from_slice(b"one"));
+    let (first, _) = log.add(RecordKind::Append, |out| out.extend_from_slice(b"one"));
     assert!(before <= first && first < log.ahead());
-    let (second, _) = log.add(Kind::Remove, |_| {});
+    let (second, _) = log.add(RecordKind::Remove, |_| {});
     log.commit(false).expect("room");
     let checkpoint = log.ahead();
     let (third, length) = put(&mut log, b"three").expect("room");
-    log.add(Kind::Put, |out| out.extend_from_slice(b"never"));
+    log.add(RecordKind::Put, |out| out.extend_from_slice(b"never"));
     log.drop_batch();
     log.commit(false).expect("nothing to do");
-    assert_eq!(log.reader().read(third, length).expect("whole"), (Kind::Put, b"three".to_vec()));
+    assert_eq!(
+        log.reader().read(third, length).expect("whole"),
+        (RecordKind::Put, b"three".to_vec())
+    );
     files.crash();
     let expected = vec![
-        (first, Kind::Append, b"one".to_vec()),
-        (second, Kind::Remove, vec![]),
-        (third, Kind::Put, b"three".to_vec()),
+        (first, RecordKind::Append, b"one".to_vec()),
+        (second, RecordKind::Remove, vec![]),
+        (third, RecordKind::Put, b"three".to_vec()),
     ];
     assert_eq!(open(&files).1, expected);
     let (_, later, found) = open_at(&files, settings(), checkpoint).expect("opens");
@@ -147,13 +150,13 @@ fn a_scan_gives_what_a_replay_gives_in_pieces() {
         let length = if n == 30 { 700_000 } else { 100 };
         expected.push(put(&mut log, &vec![n; length]).expect("room"));
     }
-    log.add(Kind::Put, |_| {});
+    log.add(RecordKind::Put, |_| {});
     let reader = log.reader();
     for bytes_max in [1, 500, 10_000, usize::MAX] {
         let mut places = Vec::new();
         let mut from = Some(Place { segment: 1, offset: 0 });
         while let Some(next) = from {
-            let mut each = |place, length, _: Kind, _: &[u8]| places.push((place, length));
+            let mut each = |place, length, _: RecordKind, _: &[u8]| places.push((place, length));
             from = reader.scan(next, bytes_max, &mut each).expect("whole");
         }
         assert_eq!(places, expected);
@@ -295,7 +298,7 @@ fn a_full_disk_takes_what_ends_something_and_nothing_else() {
         files.resize(files.used());
         assert_eq!(put(&mut log, &[1; 10_000]), Err(StoreError::Full));
         for _ in 0..100 {
-            log.add(Kind::Remove, |out| out.extend_from_slice(&[2; 1_000]));
+            log.add(RecordKind::Remove, |out| out.extend_from_slice(&[2; 1_000]));
             log.commit(true).expect("the reserve has room");
         }
         assert_eq!(put(&mut log, b"small"), Err(StoreError::Full), "the reserve is for endings");
@@ -320,7 +323,7 @@ fn the_limit_holds_for_all_but_what_ends_something() {
     let taken = (0..100).take_while(|_| put(&mut log, &[1; 400]).is_ok()).count();
     assert!((5..10).contains(&taken), "{taken}");
     assert!(log.bytes() <= 4_000);
-    log.add(Kind::Remove, |out| out.extend_from_slice(&[2; 1_000]));
+    log.add(RecordKind::Remove, |out| out.extend_from_slice(&[2; 1_000]));
     log.commit(true).expect("is taken");
     log.remove(1).expect("is there");
     log.remove(2).expect("is there");
@@ -391,7 +394,7 @@ fn without_a_sync_a_commit_is_with_the_kernel() {
 fn the_real_disk_keeps_what_it_was_given() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let path = folder.path().join("log-00");
-    let files: Arc<dyn Files> = Arc::new(crate::files::Disk);
+    let files: Arc<dyn FileSystem> = Arc::new(crate::files::Disk);
     let none = &mut |_, _, _: &[u8]| Ok(());
     let (mut log, _) =
         Log::open(Arc::clone(&files), &path, settings(), Place::default(), none).expect("opens");
@@ -400,7 +403,7 @@ fn the_real_disk_keeps_what_it_was_given() {
     log.roll().expect("room");
     log.remove(1).expect("is there");
     assert!(matches!(log.reader().read(place, length), Err(ReadError::Gone)));
-    let source: Arc<dyn Source> = files.source(&segment_path(&path, 2)).expect("is there");
+    let source: Arc<dyn ReadFile> = files.source(&segment_path(&path, 2)).expect("is there");
     let short = source.read_at(1 << 20, &mut [0; 8]).expect_err("is short");
     assert_eq!(short.kind(), io::ErrorKind::UnexpectedEof);
     assert_eq!(source.length().expect("known"), first_bytes());

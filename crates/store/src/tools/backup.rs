@@ -1,7 +1,7 @@
 //! A copy of a data folder, also of one that is in use.
 //!
-//! A log is brought to rest: a checkpoint is made, and no chore runs. Then its segments and its
-//! derived state stay as they are but for what is written behind the last segment's end. Closed
+//! A log is brought to rest: a checkpoint is made, and no upkeep task runs. Then its segments and
+//! its derived state stay as they are but for what is written behind the last segment's end. Closed
 //! segments get a second name in the copy if both folders are on one file system, else they are
 //! copied; derived state is written anew. It knows no record. Invariant: `FORMAT` comes last, so a
 //! copy that was not finished is not taken for one.
@@ -11,8 +11,8 @@ use crate::OpenError;
 use crate::data::Place;
 use crate::data::alive::state_failed;
 use crate::data::folder::log_folder;
-use crate::engine::{Change, Engine, Keep, State};
-use crate::files::{Files, write_whole};
+use crate::engine::{Engine, Keep, State, StateChange};
+use crate::files::{FileSystem, write_whole};
 use crate::log::{recovery, segment_path};
 use std::collections::BTreeMap;
 use std::io;
@@ -59,10 +59,11 @@ pub(crate) struct Still {
 }
 
 impl Still {
-    /// Brings a log to rest, on the thread that owns it. No chore may be out until it was copied.
+    /// Brings a log to rest, on the thread that owns it. No upkeep task may be out until it was
+    /// copied.
     pub(crate) fn of(
         engine: &mut Engine,
-        files: &dyn Files,
+        files: &dyn FileSystem,
         folder: &Path,
         now_s: u32,
     ) -> Result<Still, OpenError> {
@@ -157,7 +158,7 @@ impl Drop for Target<'_> {
     }
 }
 
-fn copy(files: &dyn Files, from: &Path, to: &Path, length: u64) -> io::Result<()> {
+fn copy(files: &dyn FileSystem, from: &Path, to: &Path, length: u64) -> io::Result<()> {
     let (source, mut file) = (files.source(from)?, files.open(to)?);
     let mut at = 0;
     while at < length {
@@ -176,7 +177,7 @@ fn copy_state(from: &dyn State, to: &dyn State) -> Result<(), crate::engine::Sta
             let mut changes = Vec::new();
             from.range(space, (&next, &LAST_KEY), false, &mut |key, value| {
                 let (key, value) = (key.to_vec(), Some(value.to_vec()));
-                changes.push(Change { space, key, value });
+                changes.push(StateChange { space, key, value });
                 changes.len() < KEYS_TOGETHER
             })?;
             let Some(last) = changes.last() else { break };

@@ -11,9 +11,9 @@ use crate::data::alive::{Rest, state_failed};
 use crate::data::folder::log_folder;
 use crate::data::opened::settle;
 use crate::engine::Engine;
-use crate::files::Files;
-use crate::log::walk::{Stuck, Walk};
-use crate::log::{promise, record, recovery, segment_path};
+use crate::files::FileSystem;
+use crate::log::record_scan::{RecordScan, Stuck};
+use crate::log::{durable_mark, record, recovery, segment_path};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,7 +100,7 @@ fn records(place: &Place, number: u16, checked: &mut Checked) -> Result<(), Open
         }
     }
     // Where a damage is told besides, the end is not the matter.
-    if let Some(promised) = promise::read(&*place.files, &folder)
+    if let Some(promised) = durable_mark::read(&*place.files, &folder)
         && (promised.segment, u64::from(promised.offset)) > end
         && checked.damages.len() == damages
     {
@@ -117,7 +117,7 @@ fn records(place: &Place, number: u16, checked: &mut Checked) -> Result<(), Open
 /// The damages of a segment. Behind one it goes on where a record's length says that the next one
 /// is, if one is there.
 fn walk(
-    files: &dyn Files,
+    files: &dyn FileSystem,
     path: &Path,
     number: u32,
     length: u64,
@@ -131,7 +131,7 @@ fn walk(
     }
     let mut at = 0;
     while at < length && bad.len() < DAMAGES_MAX {
-        let mut walk = Walk::new(&*source, at, length);
+        let mut walk = RecordScan::new(&*source, at, length);
         let stuck = loop {
             match walk.next() {
                 Ok(Some(stop)) if stop.offset == 0 => {
@@ -160,7 +160,7 @@ fn walk(
 
 /// Where the record behind a bad one stands, if its length can be believed.
 fn next_record(
-    source: &dyn crate::files::Source,
+    source: &dyn crate::files::ReadFile,
     offset: u64,
     length: u64,
 ) -> io::Result<Option<u64>> {
@@ -171,7 +171,7 @@ fn next_record(
     source.read_at(offset, &mut head)?;
     let Ok(whole) = record::length(&head) else { return Ok(None) };
     let next = offset + whole as u64;
-    let is_there = next < length && Walk::new(source, next, length).next().is_ok();
+    let is_there = next < length && RecordScan::new(source, next, length).next().is_ok();
     Ok(is_there.then_some(next))
 }
 
@@ -241,7 +241,7 @@ fn alive_in(
 mod tests {
     use super::*;
     use crate::faults::FaultyFiles;
-    use crate::log::Kind;
+    use crate::log::RecordKind;
 
     /// What a walk tells of a segment with so many damaged records, a good one behind each.
     fn told(bad: usize) -> (usize, u64) {
@@ -249,9 +249,9 @@ mod tests {
         record::write_segment(1, &mut bytes);
         for _ in 0..bad {
             let payload = bytes.len() + record::HEAD_BYTES;
-            record::write(Kind::Put, &mut bytes, |out| out.push(7));
+            record::write(RecordKind::Put, &mut bytes, |out| out.push(7));
             bytes[payload] ^= 1;
-            record::write(Kind::Put, &mut bytes, |out| out.push(8));
+            record::write(RecordKind::Put, &mut bytes, |out| out.push(8));
         }
         let (files, path) = (FaultyFiles::new(1), Path::new("/segment"));
         files.open(path).and_then(|mut file| file.write_at(0, &bytes)).expect("no fault");

@@ -52,7 +52,7 @@ struct Course {
 }
 
 /// Makes a folder with so many logs of a text. `home` says where a row or a timeline lives, as for
-/// [`crate::data::Opened::rehome`].
+/// [`crate::data::OpenFolder::rehome`].
 pub fn import(
     text: &mut dyn BufRead,
     path: &Path,

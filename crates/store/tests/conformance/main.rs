@@ -16,14 +16,14 @@ use store::Fsync;
 use store::engine::{EngineSettings, Retention};
 use store::log::LogSettings;
 use testkit::log::Retention as Rule;
-use testkit::log::{Options, Subject, Way, crash_at_every_point, random, suite, suite_in};
+use testkit::log::{LogOptions, Subject, Way, crash_at_every_point, random, suite, suite_in};
 use threaded::Threaded;
 
 /// Seconds after which every kind of maintenance had its turn.
 const TIDY_S: u32 = 8;
 
 /// Small enough that everything has to be done often.
-fn settings(options: &Options) -> EngineSettings {
+fn settings(options: &LogOptions) -> EngineSettings {
     let mut settings = EngineSettings::new(LogSettings {
         fsync: Fsync::Always,
         segment_bytes: options.segment_bytes,
@@ -92,7 +92,7 @@ fn the_engine_drops_what_retention_says_and_nothing_else() {
         let bytes_max = Some(500 + seed * 997 % 20_000);
         let read = Rule { acknowledged: true, bytes_max, ..Rule::default() };
         let retention = [(Space::Pushes, count), (Space::Reports, read)].into();
-        let options = Options { retention, ..few_bytes(seed) };
+        let options = LogOptions { retention, ..few_bytes(seed) };
         let mut subject = Simulated::new(seed, options, Trouble::Nothing);
         subject.busy = false;
         random(seed, steps(200), &mut subject, true);
@@ -185,7 +185,7 @@ fn the_store_on_a_disk_survives_seeded_runs() {
 }
 
 /// Segments of different lengths, so that some runs see many and some few.
-fn few_bytes(seed: u64) -> Options {
+fn few_bytes(seed: u64) -> LogOptions {
     let segment_bytes = [8_000, 60_000, 500_000][seed as usize % 3];
-    Options { segment_bytes, ..Options::default() }
+    LogOptions { segment_bytes, ..LogOptions::default() }
 }

@@ -8,12 +8,12 @@ use model::ports::log::{Call, Done, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::engine::{Engine, FjallState};
-use store::files::{Disk, Files};
-use testkit::log::{Answer, Options, Restoration, Subject, Work};
+use store::files::{Disk, FileSystem};
+use testkit::log::{CallAnswer, KilledWork, LogOptions, Restoration, Subject};
 
 /// The engine on a real folder, with fjall.
 pub(crate) struct OnDisk {
-    options: Options,
+    options: LogOptions,
     root: tempfile::TempDir,
     /// Which copy of the folder is the live one.
     copy: u32,
@@ -23,7 +23,7 @@ pub(crate) struct OnDisk {
 }
 
 impl OnDisk {
-    pub(crate) fn new(options: Options) -> OnDisk {
+    pub(crate) fn new(options: LogOptions) -> OnDisk {
         let mut made = OnDisk {
             now_s: options.now_s,
             options,
@@ -44,7 +44,7 @@ impl OnDisk {
     fn open(&mut self) {
         let folder = self.folder();
         let state = FjallState::open(&folder.join("state"), 1 << 20).expect("fjall opens");
-        let files: Arc<dyn Files> = Arc::new(Disk);
+        let files: Arc<dyn FileSystem> = Arc::new(Disk);
         let settings = settings(&self.options);
         let opened = Engine::open(files, &folder, settings, Arc::new(state));
         let (engine, _) = opened.expect("the engine opens");
@@ -58,17 +58,18 @@ impl OnDisk {
         self.engine.as_mut().expect("it is open")
     }
 
-    /// Every chore that is due now and in the seconds until everything has its turn, or so many.
-    fn maintain(&mut self, now_s: u32, mut chores: u32) {
+    /// Every upkeep task that is due now and in the seconds until everything has its turn, or so
+    /// many.
+    fn maintain(&mut self, now_s: u32, mut upkeep_tasks: u32) {
         self.now_s = self.now_s.max(now_s);
         for _ in 0..TIDY_S {
             let now_s = self.now_s;
-            while chores > 0
-                && let Some(chore) = self.engine().chore(now_s)
+            while upkeep_tasks > 0
+                && let Some(upkeep_task) = self.engine().upkeep_task(now_s)
             {
-                let finished = chore.run();
+                let finished = upkeep_task.run();
                 self.engine().finished(now_s, finished);
-                chores -= 1;
+                upkeep_tasks -= 1;
             }
             self.now_s += 1;
         }
@@ -83,7 +84,7 @@ impl OnDisk {
 }
 
 impl Subject for OnDisk {
-    fn options(&self) -> &Options {
+    fn options(&self) -> &LogOptions {
         &self.options
     }
 
@@ -114,19 +115,19 @@ impl Subject for OnDisk {
     }
 
     /// The folder as it is at that moment is what the next process finds.
-    fn crash(&mut self, work: Work, point: u32) -> Vec<Answer> {
+    fn crash(&mut self, work: KilledWork, point: u32) -> Vec<CallAnswer> {
         let mut answers = Vec::new();
         match work {
-            Work::Calls(mut calls) => {
+            KilledWork::Calls(mut calls) => {
                 let all = calls.len();
                 calls.truncate(point as usize);
                 let done = self.call(calls);
                 answers = done.into_iter().map(Some).collect();
                 answers.resize(all, None);
             }
-            Work::Tidy(now_s) => self.maintain(now_s, point),
-            Work::Restart => self.restart(),
-            Work::Nothing | Work::Recovery => {}
+            KilledWork::Tidy(now_s) => self.maintain(now_s, point),
+            KilledWork::Restart => self.restart(),
+            KilledWork::Nothing | KilledWork::Recovery => {}
         }
         let from = self.folder();
         self.copy += 1;

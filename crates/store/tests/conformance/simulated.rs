@@ -1,7 +1,8 @@
 //! The engine over simulated files, with state that shares their fate.
 //!
-//! Driven on one thread as its owner drives it, but for chores and reads, which stay open as long
-//! as the seed likes. Invariant: what the machine remembers after its power is off, nobody hears.
+//! Driven on one thread as its owner drives it, but for upkeep tasks and reads, which stay open as
+//! long as the seed likes. Invariant: what the machine remembers after its power is off, nobody
+//! hears.
 
 use crate::{TIDY_S, settings};
 use base::prng::Prng;
@@ -12,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use store::engine::*;
 use store::faults::{Error, FaultyFiles, Op};
-use store::files::{File, Files};
-use testkit::log::{Answer, Options, Restoration, Subject, Work};
+use store::files::{File, FileSystem};
+use testkit::log::{CallAnswer, KilledWork, LogOptions, Restoration, Subject};
 
 const FOLDER: &str = "/data/log-00";
 const STATE: &str = "/state";
@@ -52,7 +53,7 @@ impl State for Held {
         self.0.state.range(space, range, backwards, each)
     }
 
-    fn write(&self, changes: Vec<Change>) -> Result<(), StateError> {
+    fn write(&self, changes: Vec<StateChange>) -> Result<(), StateError> {
         self.0.mark()?;
         self.0.state.write(changes)
     }
@@ -90,25 +91,25 @@ impl Trouble {
 }
 
 /// The engine over simulated files and state in memory, driven on one thread as its owner drives
-/// it, but for chores, which stay open as long as the seed likes.
+/// it, but for upkeep tasks, which stay open as long as the seed likes.
 pub(crate) struct Simulated {
-    options: Options,
+    options: LogOptions,
     files: FaultyFiles,
     state: Arc<Powered>,
     engine: Option<Engine>,
     now_s: u32,
     restored: Restoration,
     prng: Prng,
-    chore: Option<Chore>,
+    upkeep_task: Option<UpkeepTask>,
     trouble: Trouble,
-    /// Chores are done between calls too, not in `tidy` alone.
+    /// Upkeep tasks are done between calls too, not in `tidy` alone.
     pub(crate) busy: bool,
     /// Nothing is synced unless the engine needs it.
     pub(crate) lazy: bool,
 }
 
 impl Simulated {
-    pub(crate) fn new(seed: u64, options: Options, trouble: Trouble) -> Simulated {
+    pub(crate) fn new(seed: u64, options: LogOptions, trouble: Trouble) -> Simulated {
         let files = FaultyFiles::new(seed);
         make_folder(&files, FOLDER);
         let state = Powered::new(&files);
@@ -120,7 +121,7 @@ impl Simulated {
             engine: None,
             restored: Restoration::default(),
             prng: Prng::new(seed ^ 0x0065_6e67),
-            chore: None,
+            upkeep_task: None,
             trouble,
             busy: seed % 2 == 1,
             lazy: false,
@@ -149,7 +150,7 @@ impl Simulated {
     }
 
     fn try_open(&mut self) -> Result<(), String> {
-        let files: Arc<dyn Files> = Arc::new(self.files.clone());
+        let files: Arc<dyn FileSystem> = Arc::new(self.files.clone());
         let state: Arc<dyn State> = Arc::new(Held(Arc::clone(&self.state)));
         let mut settings = settings(&self.options);
         if self.lazy {
@@ -217,7 +218,7 @@ impl Simulated {
 
     /// The machine is off, and on again.
     fn lose_power(&mut self) {
-        (self.chore, self.engine) = (None, None);
+        (self.upkeep_task, self.engine) = (None, None);
         self.files.crash();
         if self.prng.one_in(2) {
             self.files.resize(u64::MAX);
@@ -228,7 +229,7 @@ impl Simulated {
 
     /// The process is killed; the machine stays, and so does a full disk, with luck.
     fn kill(&mut self) {
-        (self.chore, self.engine) = (None, None);
+        (self.upkeep_task, self.engine) = (None, None);
         self.files.kill();
         if self.prng.one_in(2) {
             self.files.resize(u64::MAX);
@@ -236,25 +237,25 @@ impl Simulated {
         self.state = self.state.reopened(&self.files);
     }
 
-    /// A step of a chore, or of nothing.
+    /// A step of an upkeep task, or of nothing.
     fn stir(&mut self) {
         if self.files.is_off() {
             return;
         }
         let now_s = self.now_s;
-        match self.chore.take() {
-            Some(chore) if self.prng.one_in(2) => {
-                let finished = chore.run();
+        match self.upkeep_task.take() {
+            Some(upkeep_task) if self.prng.one_in(2) => {
+                let finished = upkeep_task.run();
                 self.engine().finished(now_s, finished);
             }
-            Some(chore) => self.chore = Some(chore),
-            None => self.chore = self.engine().chore(now_s),
+            Some(upkeep_task) => self.upkeep_task = Some(upkeep_task),
+            None => self.upkeep_task = self.engine().upkeep_task(now_s),
         }
     }
 
     /// Calls as they come, writes that stand together in one batch; reads may be finished late.
-    fn carry(&mut self, calls: Vec<Call>) -> Vec<Answer> {
-        let mut answers: Vec<Answer> = calls.iter().map(|_| None).collect();
+    fn carry(&mut self, calls: Vec<Call>) -> Vec<CallAnswer> {
+        let mut answers: Vec<CallAnswer> = calls.iter().map(|_| None).collect();
         let (mut batch, mut places) = (Vec::new(), Vec::new());
         let mut planned = Vec::new();
         for (n, call) in calls.into_iter().enumerate() {
@@ -284,7 +285,12 @@ impl Simulated {
         answers
     }
 
-    fn commit(&mut self, batch: &mut Vec<Write>, places: &mut Vec<usize>, answers: &mut [Answer]) {
+    fn commit(
+        &mut self,
+        batch: &mut Vec<Write>,
+        places: &mut Vec<usize>,
+        answers: &mut [CallAnswer],
+    ) {
         let (writes, now_s) = (std::mem::take(batch), self.now_s);
         let places = std::mem::take(places);
         if writes.is_empty() || self.files.is_off() {
@@ -301,7 +307,7 @@ impl Simulated {
         }
     }
 
-    fn finish(&mut self, n: usize, plan: Planned, answers: &mut [Answer]) {
+    fn finish(&mut self, n: usize, plan: Planned, answers: &mut [CallAnswer]) {
         if !self.files.is_off() {
             let answer = plan.finish();
             if !self.files.is_off() {
@@ -310,27 +316,28 @@ impl Simulated {
         }
     }
 
-    /// Every chore that is due now and in the seconds until everything has its turn.
+    /// Every upkeep task that is due now and in the seconds until everything has its turn.
     fn maintain(&mut self, now_s: u32) {
         self.now_s = self.now_s.max(now_s);
         for _ in 0..TIDY_S {
-            let mut chores = 0;
+            let mut upkeep_tasks = 0;
             while !self.files.is_off() {
                 let now_s = self.now_s;
-                let chore = self.chore.take().or_else(|| self.engine().chore(now_s));
-                let Some(chore) = chore else { break };
-                let finished = chore.run();
+                let upkeep_task =
+                    self.upkeep_task.take().or_else(|| self.engine().upkeep_task(now_s));
+                let Some(upkeep_task) = upkeep_task else { break };
+                let finished = upkeep_task.run();
                 self.engine().finished(now_s, finished);
-                chores += 1;
-                assert!(chores < 10_000, "its maintenance does not end");
+                upkeep_tasks += 1;
+                assert!(upkeep_tasks < 10_000, "its maintenance does not end");
             }
             self.now_s += 1;
         }
     }
 
     fn close(&mut self) {
-        if let Some(chore) = self.chore.take() {
-            let (finished, now_s) = (chore.run(), self.now_s);
+        if let Some(upkeep_task) = self.upkeep_task.take() {
+            let (finished, now_s) = (upkeep_task.run(), self.now_s);
             self.engine().finished(now_s, finished);
         }
         let now_s = self.now_s;
@@ -371,7 +378,7 @@ fn mark(files: &FaultyFiles) -> Mutex<Box<dyn File>> {
 }
 
 impl Subject for Simulated {
-    fn options(&self) -> &Options {
+    fn options(&self) -> &LogOptions {
         &self.options
     }
 
@@ -393,13 +400,13 @@ impl Subject for Simulated {
         self.verify();
     }
 
-    fn crash(&mut self, work: Work, point: u32) -> Vec<Answer> {
+    fn crash(&mut self, work: KilledWork, point: u32) -> Vec<CallAnswer> {
         let at = self.files.points() + u64::from(point);
         let power = self.prng.below(4) > 0;
         let mut answers = Vec::new();
         match work {
-            Work::Nothing => {}
-            Work::Recovery => {
+            KilledWork::Nothing => {}
+            KilledWork::Recovery => {
                 self.lose_power();
                 self.open(Some(point));
                 return answers;
@@ -407,8 +414,8 @@ impl Subject for Simulated {
             work => {
                 self.files.crash_at(at);
                 match work {
-                    Work::Calls(calls) => answers = self.carry(calls),
-                    Work::Tidy(now_s) => self.maintain(now_s),
+                    KilledWork::Calls(calls) => answers = self.carry(calls),
+                    KilledWork::Tidy(now_s) => self.maintain(now_s),
                     _ => {
                         self.close();
                         if !self.files.is_off() {

@@ -17,7 +17,7 @@ use store::data::{Folder, Logs, Settings};
 use store::engine::State;
 use store::faults::FaultyFiles;
 use store::files::Disk;
-use testkit::log::{Answer, Options, Restoration, Subject, Work};
+use testkit::log::{CallAnswer, KilledWork, LogOptions, Restoration, Subject};
 
 type Answers = BTreeMap<Ticket, Result<Done, StoreError>>;
 
@@ -62,7 +62,7 @@ enum Ground {
 
 /// The store behind its threads, as a shard sees it.
 pub(crate) struct Threaded {
-    options: Options,
+    options: LogOptions,
     ground: Ground,
     logs: Option<Logs>,
     told: Arc<Told>,
@@ -74,7 +74,7 @@ pub(crate) struct Threaded {
 }
 
 impl Threaded {
-    fn new(seed: u64, options: Options, ground: Ground) -> Threaded {
+    fn new(seed: u64, options: LogOptions, ground: Ground) -> Threaded {
         let mut made = Threaded {
             clock: Arc::new(options.now_s.into()),
             options,
@@ -90,11 +90,11 @@ impl Threaded {
         made
     }
 
-    pub(crate) fn on_disk(options: Options) -> Threaded {
+    pub(crate) fn on_disk(options: LogOptions) -> Threaded {
         Threaded::new(0, options, Ground::Disk(folder()))
     }
 
-    pub(crate) fn simulated(seed: u64, options: Options) -> Threaded {
+    pub(crate) fn simulated(seed: u64, options: LogOptions) -> Threaded {
         let files = FaultyFiles::new(seed);
         make_folder(&files, "/data");
         let state = Powered::new(&files);
@@ -103,7 +103,7 @@ impl Threaded {
 
     fn settings(&self) -> Settings {
         let mut settings = Settings::new([7; 32], 1);
-        let Options { once_count_max, once_age_s_max, segment_bytes, log_bytes_max, .. } =
+        let LogOptions { once_count_max, once_age_s_max, segment_bytes, log_bytes_max, .. } =
             self.options;
         settings.segment_bytes = segment_bytes;
         settings.log_bytes_max = log_bytes_max;
@@ -146,7 +146,7 @@ impl Threaded {
     }
 
     /// Hands calls over in parcels, and waits for their completions.
-    fn carry(&mut self, calls: Vec<Call>) -> Vec<Answer> {
+    fn carry(&mut self, calls: Vec<Call>) -> Vec<CallAnswer> {
         let mut writes = Vec::new();
         let mut tickets = Vec::new();
         let mut calls = calls.into_iter().peekable();
@@ -177,7 +177,7 @@ impl Threaded {
         tickets.iter().zip(answers).map(answer).collect()
     }
 
-    /// Gives the keeper its turns.
+    /// Gives the upkeep thread its turns.
     fn poke(&mut self, times: u32) {
         let timeline = TimelineId::of(Space::Other, base::hash::HashKey::new(0, 0), &[]);
         for _ in 0..times {
@@ -188,7 +188,7 @@ impl Threaded {
 }
 
 impl Subject for Threaded {
-    fn options(&self) -> &Options {
+    fn options(&self) -> &LogOptions {
         &self.options
     }
 
@@ -219,16 +219,16 @@ impl Subject for Threaded {
     }
 
     /// On a real disk it is closed in the middle instead: `make crash` kills it.
-    fn crash(&mut self, work: Work, point: u32) -> Vec<Answer> {
+    fn crash(&mut self, work: KilledWork, point: u32) -> Vec<CallAnswer> {
         if let Ground::Simulated(files, _) = &self.ground {
             files.crash_at(files.points() + u64::from(point));
         }
-        let mut dies_again = work == Work::Recovery;
+        let mut dies_again = work == KilledWork::Recovery;
         let mut answers = Vec::new();
         match work {
-            Work::Calls(calls) => answers = self.carry(calls),
-            Work::Tidy(now_s) => self.tidy(now_s),
-            Work::Nothing | Work::Restart | Work::Recovery => {}
+            KilledWork::Calls(calls) => answers = self.carry(calls),
+            KilledWork::Tidy(now_s) => self.tidy(now_s),
+            KilledWork::Nothing | KilledWork::Restart | KilledWork::Recovery => {}
         }
         self.logs = None;
         loop {

@@ -3,7 +3,7 @@
 
 use super::{Opener, batch, find, gone, lease, put, record};
 use model::ports::directory::Put;
-use model::presence::{BUCKETS, Digest, Record, Version, bucket};
+use model::presence::{BUCKETS, Digest, PresenceRecord, PresenceVersion, bucket};
 
 /// Name and case.
 pub(super) type Case = (&'static str, fn(&Opener));
@@ -106,7 +106,7 @@ fn order(open: &Opener) {
 
 fn whole(open: &Opener) {
     let mut directory = open();
-    let full = Record {
+    let full = PresenceRecord {
         user: Some("a user, 用户 with\r\n$3 lines \0 and \"quotes\"".into()),
         detail: "keep_alive_timeout".into(),
         ..gone(0x0123_4567_89ab_cdef, "node.1_-+:/=", u64::MAX)
@@ -127,8 +127,8 @@ fn removal(open: &Opener) {
     let keys: Vec<Box<str>> = (0..5).map(|n| format!("p#{n}").into()).collect();
     let entries = keys.iter().zip(1..).map(|(key, n)| (key.clone(), record(n * 10, "a", 1)));
     directory.put(&[batch(9, entries.collect())]).expect("it works");
-    let upto = |key: usize, version| (keys[key].clone(), Version(version));
-    let order = [upto(0, 9), upto(1, 20), upto(2, 31), ("p#none".into(), Version(99))];
+    let upto = |key: usize, version| (keys[key].clone(), PresenceVersion(version));
+    let order = [upto(0, 9), upto(1, 20), upto(2, 31), ("p#none".into(), PresenceVersion(99))];
     assert_eq!(directory.remove(9, &order), Ok(2));
     assert_eq!(directory.remove(9, &order), Ok(0));
     assert_eq!(directory.remove(8, &[upto(3, 99)]), Ok(0), "another bucket");
@@ -142,8 +142,8 @@ fn removal(open: &Opener) {
 fn golden(open: &Opener) {
     let mut directory = open();
     let user = Some("a user".into());
-    let one = Record { user, ..record(0x1234, "node-1", 0xfeed) };
-    let two = Record { detail: "miop".into(), ..record(u64::MAX, "node-1", 0xfeed) };
+    let one = PresenceRecord { user, ..record(0x1234, "node-1", 0xfeed) };
+    let two = PresenceRecord { detail: "miop".into(), ..record(u64::MAX, "node-1", 0xfeed) };
     let of = lease("node-1", 0xfeed);
     let entries = vec![(DEVICE.into(), one), (CLIENT.into(), two)];
     directory.put(&[batch(0, entries.clone())]).expect("it works");
@@ -235,6 +235,6 @@ fn late(open: &Opener) {
     assert_eq!(put(here.as_mut(), DEVICE, record(10, "here", 1)), Put::Taken);
     assert_eq!(put(there.as_mut(), DEVICE, newer.clone()), Put::Taken);
     assert_eq!(put(here.as_mut(), DEVICE, gone(11, "here", 1)), Put::Kept(newer.clone()));
-    assert_eq!(here.remove(bucket(DEVICE), &[(DEVICE.into(), Version(11))]), Ok(0));
+    assert_eq!(here.remove(bucket(DEVICE), &[(DEVICE.into(), PresenceVersion(11))]), Ok(0));
     assert_eq!(find(here.as_mut(), DEVICE), Some(newer));
 }

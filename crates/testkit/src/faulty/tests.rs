@@ -18,14 +18,20 @@ fn all(mut stream: TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
 
 #[test]
 fn every_fate_is_carried_out_and_counted_once() {
-    let echo: Answer = Arc::new(|heard: &mut Vec<u8>| std::mem::take(heard));
+    let echo: FaultyAnswer = Arc::new(|heard: &mut Vec<u8>| std::mem::take(heard));
     let server = Faulty::start(vec![
-        Fate::new("clean", [Step::Hear, Step::Say(b"bye".to_vec()), Step::Close]),
-        Fate::new("reset", [Step::Hear, Step::Reset]),
-        Fate::new("slow", [Step::Drip(b"x".to_vec(), 3, Duration::from_millis(1)), Step::Close]),
-        Fate::new("echo", [Step::Reply(echo.clone()), Step::Close]),
-        Fate::new("served", [Step::Serve(echo)]),
-        Fate::new("held", [Step::Hold]),
+        ConnectionFate::new(
+            "clean",
+            [FateStep::Hear, FateStep::Say(b"bye".to_vec()), FateStep::Close],
+        ),
+        ConnectionFate::new("reset", [FateStep::Hear, FateStep::Reset]),
+        ConnectionFate::new(
+            "slow",
+            [FateStep::Drip(b"x".to_vec(), 3, Duration::from_millis(1)), FateStep::Close],
+        ),
+        ConnectionFate::new("echo", [FateStep::Reply(echo.clone()), FateStep::Close]),
+        ConnectionFate::new("served", [FateStep::Serve(echo)]),
+        ConnectionFate::new("held", [FateStep::Hold]),
     ]);
     let ends: Vec<_> = (0..4).map(|_| all(call(&server))).collect();
     let reset = Some(ErrorKind::ConnectionReset);
@@ -51,7 +57,10 @@ fn what_one_says_reaches_another() {
     let to_next: Mediator = Arc::new(|from, heard: &mut Vec<u8>| {
         vec![((from + 1) % 2, std::mem::take(heard)), (from, b"passed".to_vec())]
     });
-    let server = Faulty::start(vec![Fate::new("passes", [Step::Hear, Step::Mediate(to_next)])]);
+    let server = Faulty::start(vec![ConnectionFate::new(
+        "passes",
+        [FateStep::Hear, FateStep::Mediate(to_next)],
+    )]);
     let [mut one, mut other] = [call(&server), call(&server)];
     assert!(server.wait("passes", 2, Duration::from_secs(30)), "both are there");
     one.write_all(b"to you").expect("it is open");
@@ -64,10 +73,10 @@ fn what_one_says_reaches_another() {
 
 #[test]
 fn gates_refuse_or_stay_silent() {
-    let closed = Gate::closed();
+    let closed = HeldPort::closed();
     let refused = TcpStream::connect(closed.address()).map_err(|error| error.kind());
     assert_eq!(refused.err(), Some(ErrorKind::ConnectionRefused));
-    let full = Gate::full(0);
+    let full = HeldPort::full(0);
     let _first = TcpStream::connect(full.address()).expect("the kernel takes one");
     let span = Duration::from_millis(50);
     let second = TcpStream::connect_timeout(&full.address(), span).map_err(|error| error.kind());

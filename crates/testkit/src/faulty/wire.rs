@@ -1,13 +1,13 @@
 //! One connection of a faulty server: its steps, carried out.
 
-use super::{FAREWELL_READS, Fate, Mediator, READ, Shared, Step};
+use super::{ConnectionFate, FAREWELL_READS, FateStep, Mediator, READ, Shared};
 use rustix::net::sockopt::set_socket_linger;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 /// What bytes go over.
-pub trait Wire: Read + Write + Send {
+pub trait FaultyWire: Read + Write + Send {
     /// The socket below.
     fn socket(&self) -> &TcpStream;
 
@@ -15,29 +15,29 @@ pub trait Wire: Read + Write + Send {
     fn farewell(&mut self) {}
 }
 
-impl Wire for TcpStream {
+impl FaultyWire for TcpStream {
     fn socket(&self) -> &TcpStream {
         self
     }
 }
 
 /// Goes through a fate.
-pub(super) fn live((number, stream): (u64, TcpStream), fate: &Fate, shared: &Shared) {
-    let mut wire: Option<Box<dyn Wire>> = Some(Box::new(stream));
+pub(super) fn live((number, stream): (u64, TcpStream), fate: &ConnectionFate, shared: &Shared) {
+    let mut wire: Option<Box<dyn FaultyWire>> = Some(Box::new(stream));
     let last = fate.steps.len().saturating_sub(1);
     for (at, step) in fate.steps.iter().enumerate() {
         if at == last {
             *shared.lock().counts.entry(fate.name).or_default() += 1;
             shared.news.notify_all();
         }
-        if let Step::Wrap(wrap) = step {
+        if let FateStep::Wrap(wrap) = step {
             let socket = wire.take().and_then(|wire| wire.socket().try_clone().ok());
             let Some(socket) = socket else { return };
             wire = Some(wrap(socket));
             continue;
         }
         let Some(wire) = wire.as_deref_mut() else { return };
-        if let Step::Mediate(mediator) = step {
+        if let FateStep::Mediate(mediator) = step {
             return mediate(number, mediator, wire, shared);
         }
         if !carry_out(step, wire, shared) {
@@ -47,22 +47,22 @@ pub(super) fn live((number, stream): (u64, TcpStream), fate: &Fate, shared: &Sha
 }
 
 /// Carries a step out; false: the connection is over.
-fn carry_out(step: &Step, wire: &mut dyn Wire, shared: &Shared) -> bool {
+fn carry_out(step: &FateStep, wire: &mut dyn FaultyWire, shared: &Shared) -> bool {
     match step {
-        Step::Hear => hear(wire).is_some(),
-        Step::Say(bytes) => say(wire, bytes),
-        Step::Reply(answer) => {
+        FateStep::Hear => hear(wire).is_some(),
+        FateStep::Say(bytes) => say(wire, bytes),
+        FateStep::Reply(answer) => {
             let Some(mut heard) = hear(wire) else { return false };
             say(wire, &answer(&mut heard))
         }
-        Step::Stall(span) => shared.rest(Some(*span)),
-        Step::Drip(piece, times, pause) => {
+        FateStep::Stall(span) => shared.rest(Some(*span)),
+        FateStep::Drip(piece, times, pause) => {
             (0..*times).all(|_| shared.rest(Some(*pause)) && say(wire, piece))
         }
-        Step::Wrap(_) | Step::Mediate(_) => {
+        FateStep::Wrap(_) | FateStep::Mediate(_) => {
             unreachable!("whoever goes through the steps does it")
         }
-        Step::Serve(answer) => {
+        FateStep::Serve(answer) => {
             let mut heard = Vec::new();
             while let Some(more) = hear(wire) {
                 heard.extend_from_slice(&more);
@@ -72,12 +72,12 @@ fn carry_out(step: &Step, wire: &mut dyn Wire, shared: &Shared) -> bool {
             }
             false
         }
-        Step::Hold => shared.rest(None),
-        Step::Farewell => {
+        FateStep::Hold => shared.rest(None),
+        FateStep::Farewell => {
             wire.farewell();
             true
         }
-        Step::Close => {
+        FateStep::Close => {
             let socket = wire.socket();
             let _ = socket.shutdown(Shutdown::Write);
             // A close with unread bytes would be a reset. The end of the peer is waited for.
@@ -90,7 +90,7 @@ fn carry_out(step: &Step, wire: &mut dyn Wire, shared: &Shared) -> bool {
             }
             false
         }
-        Step::Reset => {
+        FateStep::Reset => {
             // The last descriptor's close resets: the server's own copy goes first, or after.
             let _ = set_socket_linger(wire.socket(), Some(Duration::ZERO));
             false
@@ -99,7 +99,7 @@ fn carry_out(step: &Step, wire: &mut dyn Wire, shared: &Shared) -> bool {
 }
 
 /// Passes on what comes, until the peer ends.
-fn mediate(number: u64, mediator: &Mediator, wire: &mut dyn Wire, shared: &Shared) {
+fn mediate(number: u64, mediator: &Mediator, wire: &mut dyn FaultyWire, shared: &Shared) {
     let mut heard = Vec::new();
     while let Some(more) = hear(wire) {
         heard.extend_from_slice(&more);
@@ -114,11 +114,11 @@ fn mediate(number: u64, mediator: &Mediator, wire: &mut dyn Wire, shared: &Share
     }
 }
 
-fn say(wire: &mut dyn Wire, bytes: &[u8]) -> bool {
+fn say(wire: &mut dyn FaultyWire, bytes: &[u8]) -> bool {
     wire.write_all(bytes).and_then(|()| wire.flush()).is_ok()
 }
 
-fn hear(wire: &mut dyn Wire) -> Option<Vec<u8>> {
+fn hear(wire: &mut dyn FaultyWire) -> Option<Vec<u8>> {
     let mut buffer = vec![0; READ];
     let count = wire.read(&mut buffer).ok().filter(|count| *count > 0)?;
     buffer.truncate(count);

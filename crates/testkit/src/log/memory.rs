@@ -4,7 +4,7 @@
 //! knows no files and no clock. Invariant: a timeline's `last` never falls, and no message stands
 //! above it.
 
-use super::{Answer, Options, Restoration, Retention, Subject, Work};
+use super::{CallAnswer, KilledWork, LogOptions, Restoration, Retention, Subject};
 use model::ports::log::*;
 use model::timeline::{Message, Placed, ReaderId, Seq, TimelineId};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +15,7 @@ type Bytes = Box<[u8]>;
 /// A log in memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MemoryLog {
-    options: Options,
+    options: LogOptions,
     now_s: u32,
     pub(super) timelines: BTreeMap<TimelineId, Timeline>,
     pub(super) rows: BTreeMap<(Table, Bytes), Bytes>,
@@ -42,7 +42,7 @@ pub(super) struct Once {
 
 impl MemoryLog {
     /// An empty log.
-    pub fn new(options: Options) -> MemoryLog {
+    pub fn new(options: LogOptions) -> MemoryLog {
         MemoryLog {
             now_s: options.now_s,
             options,
@@ -229,12 +229,12 @@ impl MemoryLog {
         page
     }
 
-    fn standing(&self, timeline: TimelineId, reader: ReaderId) -> Standing {
+    fn standing(&self, timeline: TimelineId, reader: ReaderId) -> TimelineStatus {
         let Some(timeline) = self.timelines.get(&timeline) else {
-            return Standing::default();
+            return TimelineStatus::default();
         };
         let cursor = timeline.cursors.get(&reader).copied().unwrap_or(0);
-        Standing {
+        TimelineStatus {
             last: timeline.last,
             count: timeline.messages.len() as u64,
             cursor,
@@ -244,7 +244,7 @@ impl MemoryLog {
 }
 
 impl Subject for MemoryLog {
-    fn options(&self) -> &Options {
+    fn options(&self) -> &LogOptions {
         &self.options
     }
 
@@ -259,9 +259,9 @@ impl Subject for MemoryLog {
     fn restart(&mut self) {}
 
     /// It dies before the call with this number, and answers half of what it did.
-    fn crash(&mut self, work: Work, point: u32) -> Vec<Answer> {
+    fn crash(&mut self, work: KilledWork, point: u32) -> Vec<CallAnswer> {
         match work {
-            Work::Calls(mut calls) => {
+            KilledWork::Calls(mut calls) => {
                 let all = calls.len();
                 calls.truncate(point as usize);
                 let told = calls.len() / 2;
@@ -269,11 +269,11 @@ impl Subject for MemoryLog {
                 let told = answers.into_iter().take(told).map(Some);
                 told.chain(std::iter::repeat(None)).take(all).collect()
             }
-            Work::Tidy(now_s) => {
+            KilledWork::Tidy(now_s) => {
                 self.retain(now_s);
                 Vec::new()
             }
-            Work::Nothing | Work::Restart | Work::Recovery => Vec::new(),
+            KilledWork::Nothing | KilledWork::Restart | KilledWork::Recovery => Vec::new(),
         }
     }
 

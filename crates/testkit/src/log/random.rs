@@ -9,7 +9,7 @@
 mod calls;
 mod follower;
 
-use super::{Answer, MemoryLog, Subject, Work};
+use super::{CallAnswer, KilledWork, MemoryLog, Subject};
 use base::prng::Prng;
 use calls::{Caller, brief};
 use follower::Follower;
@@ -112,10 +112,10 @@ pub fn crash_at_every_point(
                 if step == STEPS_BEFORE {
                     let now_s = run.subject.now_s();
                     let work = match kind {
-                        0 => Work::Calls(run.caller.batch(now_s)),
-                        1 => Work::Tidy(now_s),
-                        2 => Work::Restart,
-                        _ => Work::Recovery,
+                        0 => KilledWork::Calls(run.caller.batch(now_s)),
+                        1 => KilledWork::Tidy(now_s),
+                        2 => KilledWork::Restart,
+                        _ => KilledWork::Recovery,
                     };
                     run.crash(work, point);
                 }
@@ -182,13 +182,13 @@ impl<'a> Run<'a> {
     fn crash_somewhere(&mut self) {
         let now_s = self.subject.now_s();
         let work = match self.prng.below(8) {
-            0 => Work::Nothing,
-            1 => Work::Restart,
-            2 => Work::Recovery,
+            0 => KilledWork::Nothing,
+            1 => KilledWork::Restart,
+            2 => KilledWork::Recovery,
             // Nobody could say how much was dropped.
-            3..=4 if !self.subject.options().retention.is_empty() => Work::Nothing,
-            3..=4 => Work::Tidy(now_s + self.prng.below(3) as u32),
-            _ => Work::Calls(self.caller.batch(now_s)),
+            3..=4 if !self.subject.options().retention.is_empty() => KilledWork::Nothing,
+            3..=4 => KilledWork::Tidy(now_s + self.prng.below(3) as u32),
+            _ => KilledWork::Calls(self.caller.batch(now_s)),
         };
         let point = match self.prng.below(3) {
             0 => self.prng.below(4),
@@ -198,9 +198,9 @@ impl<'a> Run<'a> {
         self.crash(work, point as u32);
     }
 
-    fn crash(&mut self, work: Work, point: u32) {
+    fn crash(&mut self, work: KilledWork, point: u32) {
         let calls = match &work {
-            Work::Calls(calls) => calls.clone(),
+            KilledWork::Calls(calls) => calls.clone(),
             _ => Vec::new(),
         };
         if calls.is_empty() {
@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
         self.judge(calls, answers.into_iter().map(Some).collect());
     }
 
-    fn judge(&mut self, calls: Vec<Call>, answers: Vec<Answer>) {
+    fn judge(&mut self, calls: Vec<Call>, answers: Vec<CallAnswer>) {
         let now_s = self.subject.now_s();
         self.follower.advance(now_s);
         let verdict = self.follower.judge(calls, answers);

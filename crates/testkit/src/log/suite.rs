@@ -15,7 +15,7 @@ mod retention;
 mod rows;
 mod trial;
 
-use super::{Options, Subject, Work};
+use super::{KilledWork, LogOptions, Subject};
 use trial::Trial;
 
 /// One behaviour.
@@ -23,7 +23,7 @@ struct Case {
     /// The sentence it proves.
     name: &'static str,
     /// What the store is made with.
-    options: fn() -> Options,
+    options: fn() -> LogOptions,
     /// What happens.
     given: fn(&mut Trial<'_>),
     /// What must be so then, and still after whatever the way brings. It may not change anything
@@ -63,7 +63,7 @@ impl Way {
         let now_s = subject.now_s();
         let tidy = |subject: &mut dyn Subject| subject.tidy(now_s + 1);
         let crash = |subject: &mut dyn Subject| {
-            subject.crash(Work::Nothing, 0);
+            subject.crash(KilledWork::Nothing, 0);
         };
         match self {
             Way::AtOnce => {}
@@ -88,7 +88,7 @@ impl Way {
 ///
 /// # Panics
 /// At the first that is not as it must be, with the case, the way and what was found.
-pub fn suite(make: &mut dyn FnMut(Options) -> Box<dyn Subject>) {
+pub fn suite(make: &mut dyn FnMut(LogOptions) -> Box<dyn Subject>) {
     suite_in(&Way::ALL, make);
 }
 
@@ -96,8 +96,8 @@ pub fn suite(make: &mut dyn FnMut(Options) -> Box<dyn Subject>) {
 ///
 /// # Panics
 /// As [`suite`].
-pub fn suite_in(ways: &[Way], make: &mut dyn FnMut(Options) -> Box<dyn Subject>) {
-    let tidies = make(Options::default()).can_end_tidy();
+pub fn suite_in(ways: &[Way], make: &mut dyn FnMut(LogOptions) -> Box<dyn Subject>) {
+    let tidies = make(LogOptions::default()).can_end_tidy();
     for case in cases(tidies) {
         for &way in ways {
             let mut subject = make((case.options)());

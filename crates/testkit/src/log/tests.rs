@@ -24,7 +24,7 @@ fn the_reference_passes_the_suite() {
 #[test]
 fn the_reference_passes_seeded_runs() {
     for seed in 0..20 {
-        random(seed, 300, &mut MemoryLog::new(Options::default()), seed % 4 != 0);
+        random(seed, 300, &mut MemoryLog::new(LogOptions::default()), seed % 4 != 0);
     }
 }
 
@@ -45,13 +45,13 @@ enum Wrong {
 
 impl OnABadDisk {
     fn new(seed: u64, wrong: Option<Wrong>) -> OnABadDisk {
-        let log = MemoryLog::new(Options::default());
+        let log = MemoryLog::new(LogOptions::default());
         OnABadDisk { log, prng: Prng::new(seed), failed: false, wrong }
     }
 }
 
 impl Subject for OnABadDisk {
-    fn options(&self) -> &Options {
+    fn options(&self) -> &LogOptions {
         self.log.options()
     }
 
@@ -95,10 +95,10 @@ impl Subject for OnABadDisk {
         self.failed = false;
     }
 
-    fn crash(&mut self, work: Work, point: u32) -> Vec<Answer> {
+    fn crash(&mut self, work: KilledWork, point: u32) -> Vec<CallAnswer> {
         let failed = std::mem::take(&mut self.failed);
         match work {
-            Work::Calls(calls) if failed => vec![None; calls.len()],
+            KilledWork::Calls(calls) if failed => vec![None; calls.len()],
             work => self.log.crash(work, point),
         }
     }
@@ -140,10 +140,10 @@ fn an_unsound_store_on_a_bad_disk_is_caught() {
 
 #[test]
 fn a_crash_at_every_point_is_survived_or_caught() {
-    crash_at_every_point(3, 0..20, &mut || Box::new(MemoryLog::new(Options::default())));
+    crash_at_every_point(3, 0..20, &mut || Box::new(MemoryLog::new(LogOptions::default())));
     let why = caught(|| {
         crash_at_every_point(3, 0..20, &mut || {
-            Box::new(Broken::new(Fault::HalfAnAppendAtCrash, Options::default()))
+            Box::new(Broken::new(Fault::HalfAnAppendAtCrash, LogOptions::default()))
         });
     });
     assert!(why.is_some_and(|why| why.starts_with("seed 3, point ")), "half an append passes");
@@ -165,7 +165,7 @@ fn the_suite_catches_every_broken_store() {
 fn seeded_runs_catch_broken_stores() {
     for (fault, must) in Fault::ALL {
         let why = (0..10).find_map(|seed| {
-            let mut broken = Broken::new(fault, Options::default());
+            let mut broken = Broken::new(fault, LogOptions::default());
             caught(|| random(seed, 300, &mut broken, true))
         });
         assert!(why.is_some() || !must, "{fault:?} passes ten seeded runs");

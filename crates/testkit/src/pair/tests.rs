@@ -72,7 +72,7 @@ impl Machine for Echo {
 fn pair(seed: u64) -> Pair<Echo, Echo> {
     let link = Link::loopback(Protocol::Miop);
     let caller = Echo { first: Some(b"one\ntwo\n"), ..Echo::default() };
-    Pair::new(Side::new(caller, link.clone()), Side::new(Echo::default(), link), seed)
+    Pair::new(PairSide::new(caller, link.clone()), PairSide::new(Echo::default(), link), seed)
 }
 
 #[test]

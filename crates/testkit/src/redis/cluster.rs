@@ -1,11 +1,11 @@
 //! A Redis Cluster: three masters with the slots in equal parts, each with a replica.
 
-use super::{Options, Server, free_port, until};
+use super::{RedisOptions, RedisServer, free_port, until};
 
 /// A cluster. Nodes 0 to 2 are the masters at first, 3 to 5 their replicas.
 pub struct Cluster {
     /// Its nodes.
-    pub nodes: Vec<Server>,
+    pub nodes: Vec<RedisServer>,
 }
 
 const MASTERS: usize = 3;
@@ -14,7 +14,7 @@ const SLOTS: usize = 16_384;
 
 impl Cluster {
     /// Starts six nodes, and waits until they agree and all replicas follow.
-    pub fn start(options: Options) -> Cluster {
+    pub fn start(options: RedisOptions) -> Cluster {
         let node = |_| {
             let mut options = options.clone();
             let ours = [
@@ -33,9 +33,9 @@ impl Cluster {
                 options.lines.push(format!("masteruser {user}"));
                 options.lines.push(format!("masterauth {password}"));
             }
-            Server::start(options)
+            RedisServer::start(options)
         };
-        let nodes: Vec<Server> = (0..NODES).map(node).collect();
+        let nodes: Vec<RedisServer> = (0..NODES).map(node).collect();
         for (at, node) in nodes.iter().enumerate() {
             // Each its epoch: otherwise they have to come to terms about it first.
             expect_ok(node, &["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]);
@@ -63,7 +63,7 @@ impl Cluster {
             until("a replica has a master", || replica.cli(&["CLUSTER", "REPLICATE", &id]) == "OK");
         }
         until("the cluster is whole", || {
-            let follows = |node: &Server| {
+            let follows = |node: &RedisServer| {
                 node.cli(&["INFO", "replication"]).contains("master_link_status:up")
             };
             cluster.nodes[MASTERS..].iter().all(follows)
@@ -87,7 +87,7 @@ impl Cluster {
     }
 
     /// Whether a node believes that all slots are served and all masters agree about it.
-    pub fn is_whole(node: &Server) -> bool {
+    pub fn is_whole(node: &RedisServer) -> bool {
         let told = node.cli(&["CLUSTER", "INFO"]);
         told.contains("cluster_state:ok") && told.contains(&format!("cluster_slots_ok:{SLOTS}"))
     }
@@ -119,7 +119,7 @@ impl Cluster {
     }
 }
 
-fn expect_ok(node: &Server, command: &[&str]) {
+fn expect_ok(node: &RedisServer, command: &[&str]) {
     let told = node.cli(command);
     assert_eq!(told, "OK", "{command:?}");
 }

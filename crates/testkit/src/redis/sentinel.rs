@@ -1,13 +1,13 @@
 //! A master, a replica, and three Sentinels who watch over them.
 
-use super::{Options, Server, until};
+use super::{RedisOptions, RedisServer, until};
 
 /// Servers and those who watch.
 pub struct Watched {
     /// The master first, at the beginning.
-    pub servers: Vec<Server>,
+    pub servers: Vec<RedisServer>,
     /// Who watch.
-    pub sentinels: Vec<Server>,
+    pub sentinels: Vec<RedisServer>,
 }
 
 /// The name of the master among Sentinels.
@@ -16,15 +16,15 @@ const NAME: &str = "holdline";
 impl Watched {
     /// Starts them, and waits until all know each other. `options` are the servers'; Sentinels
     /// speak TLS if these do, and let everybody in.
-    pub fn start(options: Options) -> Watched {
-        let master = Server::start(options.clone());
+    pub fn start(options: RedisOptions) -> Watched {
+        let master = RedisServer::start(options.clone());
         let mut follower = options.clone();
         follower.lines.push(format!("replicaof 127.0.0.1 {}", master.port()));
         if let Some((user, password, _)) = &options.user {
             follower.lines.push(format!("masteruser {user}"));
             follower.lines.push(format!("masterauth {password}"));
         }
-        let servers = vec![master, Server::start(follower)];
+        let servers = vec![master, RedisServer::start(follower)];
         until("the replica follows", || {
             servers[1].cli(&["INFO", "replication"]).contains("master_link_status:up")
         });
@@ -39,11 +39,15 @@ impl Watched {
         }
         let tls = options.tls.clone();
         let watch = |_| {
-            let options =
-                Options { tls: tls.clone(), lines: lines.clone(), is_sentinel: true, user: None };
-            Server::start(options)
+            let options = RedisOptions {
+                tls: tls.clone(),
+                lines: lines.clone(),
+                is_sentinel: true,
+                user: None,
+            };
+            RedisServer::start(options)
         };
-        let sentinels: Vec<Server> = (0..3).map(watch).collect();
+        let sentinels: Vec<RedisServer> = (0..3).map(watch).collect();
         until("all Sentinels know each other and the replica", || {
             sentinels.iter().all(|sentinel| {
                 let told = sentinel.cli(&["SENTINEL", "MASTER", NAME]);

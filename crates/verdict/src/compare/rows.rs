@@ -8,7 +8,7 @@ use crate::columns::{ONLINE, TARGET_RSS};
 use crate::figure::{Figure, Measure, Plain, Point, memory_line, memory_points, parts};
 use crate::scope::Scope;
 use crate::{fit, window, words};
-use lab::compare::{Better, Interval, Row};
+use lab::compare::{Better, ComparisonRow, Interval};
 use lab::run::Run;
 use lab::timing::Spectrum;
 
@@ -97,9 +97,9 @@ const STAGE: &[(&str, Good)] = &[
 ];
 
 /// All rows.
-pub fn of(before: &[Run], after: &[Run]) -> Vec<Row> {
+pub fn of(before: &[Run], after: &[Run]) -> Vec<ComparisonRow> {
     let whole = [before, after].map(|runs| runs.iter().map(Scope::of_run).collect::<Vec<_>>());
-    let mut rows: Vec<Row> =
+    let mut rows: Vec<ComparisonRow> =
         WHOLE.iter().filter_map(|(name, good)| row("", name, *good, &whole)).collect();
     let Some(first) = before.first().filter(|run| run.stages.len() > 1) else { return rows };
     for stage in first.stages.iter().take(STAGES_MAX) {
@@ -122,7 +122,7 @@ pub fn of(before: &[Run], after: &[Run]) -> Vec<Row> {
 }
 
 /// One row; `None`: one side does not know the figure, or there is nothing on either side.
-fn row(label: &str, name: &str, good: Good, scopes: &[Vec<Scope>; 2]) -> Option<Row> {
+fn row(label: &str, name: &str, good: Good, scopes: &[Vec<Scope>; 2]) -> Option<ComparisonRow> {
     let figure = Figure::named(name).expect("the lists above name figures");
     let each = scopes
         .each_ref()
@@ -145,7 +145,7 @@ fn row(label: &str, name: &str, good: Good, scopes: &[Vec<Scope>; 2]) -> Option<
     let difference = values[1] - values[0];
     let change = (values[0] != 0.0).then(|| difference / values[0].abs());
     let measure = figure.measure_in(scopes[0].first()?.series);
-    Some(Row {
+    Some(ComparisonRow {
         figure: format!("{label}{name}"),
         meaning: meaning(&figure),
         values,
@@ -326,7 +326,7 @@ mod tests {
         made.gauge("clients.online", |_| 100.0);
         let mut run = made.run(100);
         let one = run.stages[0].clone();
-        let named = |n: usize| lab::run::Stage { name: format!("s{n}"), ..one.clone() };
+        let named = |n: usize| lab::run::StageRun { name: format!("s{n}"), ..one.clone() };
         run.stages = (0..stages).map(named).collect();
         run
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::made::Made;
 use base::prng::Prng;
 use lab::cause::{Cause, Phase};
-use lab::series::{Kind, Unit};
+use lab::series::{FigureKind, Unit};
 use lab::timing::Timing;
 
 /// A run whose binds take so long and whose server uses so much CPU, each with some scatter.
@@ -16,8 +16,8 @@ fn run(seed: u64, bind_us: u64, cpu: f64, errors: u64) -> Run {
     let mut made = Made::of(120);
     made.gauge("clients.online", |s| (100 * s.min(10)) as f64);
     made.total("clients.messages.received", |s| 500.0 * s as f64 + scatter(s));
-    made.column("target.process.cpu", Kind::Gauge, Unit::Share, |s| Some(cpu + scatter(s)));
-    made.column("target.process.rss", Kind::Peak, Unit::Bytes, |s| {
+    made.column("target.process.cpu", FigureKind::Gauge, Unit::Share, |s| Some(cpu + scatter(s)));
+    made.column("target.process.rss", FigureKind::Peak, Unit::Bytes, |s| {
         Some(1e7 + 204_800.0 * s.min(10) as f64 + 1e3 * scatter(s))
     });
     made.ended(Phase::Connect, Cause::Refused, errors, 30);
@@ -32,7 +32,7 @@ fn run(seed: u64, bind_us: u64, cpu: f64, errors: u64) -> Run {
     run
 }
 
-fn of<'a>(comparison: &'a Comparison, figure: &str) -> &'a Row {
+fn of<'a>(comparison: &'a Comparison, figure: &str) -> &'a ComparisonRow {
     let rows = &comparison.rows;
     rows.iter().find(|row| row.figure == figure).unwrap_or_else(|| panic!("no {figure}: {rows:?}"))
 }

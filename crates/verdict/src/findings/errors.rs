@@ -6,7 +6,7 @@ use crate::scope::Scope;
 use crate::window;
 use crate::words;
 use lab::cause::{Cause, Phase, Side};
-use lab::run::{Check, Finding, Gravity};
+use lab::run::{CheckResult, Finding, Gravity};
 
 /// Causes that detectors of their own tell of.
 const ELSEWHERE: [Cause; 6] = [
@@ -95,7 +95,7 @@ fn of_cause(case: &Case, cause: Cause) -> Option<Finding> {
 pub fn rules(case: &Case) -> Vec<Finding> {
     let run = case.run;
     let whole = Scope::of_run(run);
-    let unknown = |check: &&Check| check.held.is_none();
+    let unknown = |check: &&CheckResult| check.held.is_none();
     let mut found = Vec::new();
     for check in run.checks.iter().filter(unknown) {
         found.extend(of_rule(case, check, &whole, "the run"));
@@ -109,7 +109,7 @@ pub fn rules(case: &Case) -> Vec<Finding> {
     found
 }
 
-fn of_rule(case: &Case, check: &Check, scope: &Scope, of: &str) -> Option<Finding> {
+fn of_rule(case: &Case, check: &CheckResult, scope: &Scope, of: &str) -> Option<Finding> {
     let why = why_unknown(&check.rule, scope).unwrap_or_else(|| "it was not known then".to_owned());
     Some(Finding {
         gravity: Gravity::Warning,
@@ -128,7 +128,7 @@ fn of_rule(case: &Case, check: &Check, scope: &Scope, of: &str) -> Option<Findin
 mod tests {
     use super::*;
     use crate::made::Made;
-    use lab::run::Account;
+    use lab::run::Balance;
 
     #[test]
     fn errors_are_told_by_cause_with_phase_and_setting() {
@@ -147,7 +147,7 @@ mod tests {
     fn sums_that_do_not_agree_make_a_run_invalid() {
         let mut run = Made::of(4).run(10);
         let parts = vec![("open".to_owned(), 9)];
-        run.total.accounts.push(Account { what: "attempts".to_owned(), total: 10, parts });
+        run.total.accounts.push(Balance { what: "attempts".to_owned(), total: 10, parts });
         let found = detect(&Case::of(&run));
         assert_eq!((found.len(), found[0].gravity), (1, Gravity::Invalid));
     }
@@ -158,7 +158,7 @@ mod tests {
         made.gauge("target.process.rss", |_| 1.0);
         let mut run = made.run(10);
         let rule = "target.process.rs.max < 1GiB".to_owned();
-        run.checks.push(Check { rule, value: None, held: None });
+        run.checks.push(CheckResult { rule, value: None, held: None });
         let found = rules(&Case::of(&run));
         let evidence = &found[0].evidence;
         assert!(evidence.contains("the nearest is `target.process.rss`"), "{evidence}");

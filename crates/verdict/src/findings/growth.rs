@@ -4,10 +4,10 @@
 use crate::case::Case;
 use crate::columns::{ONLINE, TARGET_RSS};
 use crate::figure::{MOVED_BYTES, memory_points};
-use crate::fit::Line;
+use crate::fit::FittedLine;
 use crate::window;
 use crate::words;
-use lab::run::{Finding, Gravity, Stage};
+use lab::run::{Finding, Gravity, StageRun};
 
 /// Clients that a slope is told of, at least.
 const CLIENTS: f64 = 100.0;
@@ -33,12 +33,12 @@ pub fn detect(case: &Case) -> Vec<Finding> {
 
 fn slope(case: &Case) -> Option<Finding> {
     let points = memory_points(case.series(), TARGET_RSS);
-    let line = Line::through(&points)?;
+    let line = FittedLine::through(&points)?;
     let clients = points.last()?.0 - points.first()?.0;
     if clients < CLIENTS {
         return None;
     }
-    let machine = Line::through(&memory_points(case.series(), "target.memory.used"));
+    let machine = FittedLine::through(&memory_points(case.series(), "target.memory.used"));
     // A machine's memory has other reasons too: only a line that leaves no doubt is told.
     let machine = match machine.filter(|line| line.r2 >= 0.99 && clients >= 1_000.0) {
         Some(machine) => format!(
@@ -92,7 +92,7 @@ fn slope(case: &Case) -> Option<Finding> {
 }
 
 /// Growth while clients were held, and by what share.
-fn leak(case: &Case, stage: &Stage) -> Option<(Finding, f64)> {
+fn leak(case: &Case, stage: &StageRun) -> Option<(Finding, f64)> {
     let hold = (stage.arrived_ms, stage.to_ms);
     if hold.1.saturating_sub(hold.0) < HOLD_MS {
         return None;

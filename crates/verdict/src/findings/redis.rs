@@ -7,7 +7,7 @@ use crate::case::Case;
 use crate::window;
 use crate::words;
 use lab::run::{Finding, Gravity};
-use lab::series::{Kind, Unit};
+use lab::series::{FigureKind, Unit};
 
 /// What is told of a column of Redis, by a word in its name.
 const SIGNS: [&str; 8] =
@@ -18,7 +18,7 @@ pub fn detect(case: &Case) -> Vec<Finding> {
     let columns = case.series().columns().iter();
     let spoken = columns.filter(|column| {
         let name = &column.name;
-        column.kind != Kind::Total
+        column.kind != FigureKind::Total
             // How much may wait at its door is a setting.
             && !name.ends_with("listen_backlog")
             && (name.contains("redis") || name.contains("presence"))

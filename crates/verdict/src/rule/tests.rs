@@ -4,8 +4,8 @@ use super::*;
 use crate::figure::figures;
 use crate::made::Made;
 use lab::cause::{Cause, Phase};
-use lab::run::{Account, Run};
-use lab::series::{Kind, Unit};
+use lab::run::{Balance, Run};
+use lab::series::{FigureKind, Unit};
 use lab::timing::Timing;
 
 fn run() -> Run {
@@ -13,11 +13,13 @@ fn run() -> Run {
     made.ended(Phase::Connect, Cause::Refused, 3, 10);
     made.ended(Phase::Online, Cause::Farewell, 2, 20);
     made.gauge("clients.online", |s| (20 * s.min(50)) as f64);
-    made.column("target.process.rss", Kind::Peak, Unit::Bytes, |s| {
+    made.column("target.process.rss", FigureKind::Peak, Unit::Bytes, |s| {
         Some(1e6 + 4_096.0 * (20 * s.min(50)) as f64)
     });
-    made.column("clients.heartbeat.p99", Kind::Peak, Unit::Micros, |s| Some(1_000.0 + s as f64));
-    made.column("server.uptime", Kind::Gauge, Unit::Seconds, |s| Some(s as f64));
+    made.column("clients.heartbeat.p99", FigureKind::Peak, Unit::Micros, |s| {
+        Some(1_000.0 + s as f64)
+    });
+    made.column("server.uptime", FigureKind::Gauge, Unit::Seconds, |s| Some(s as f64));
     made.total("target.tcp.listen_drops", |s| if s > 5 { 107.0 } else { 7.0 });
     made.total("clients.messages.sent", |s| 50.0 * s as f64);
     let mut run = made.run(1_000);
@@ -26,7 +28,7 @@ fn run() -> Run {
     run.total.raise("heartbeats.sent", 1e6);
     run.total.raise("heartbeats.lost", 5.0);
     let parts = vec![("open".to_owned(), 995), ("ended".to_owned(), 5)];
-    run.total.accounts.push(Account { what: "attempts".to_owned(), total: 1_000, parts });
+    run.total.accounts.push(Balance { what: "attempts".to_owned(), total: 1_000, parts });
     run.stages[0].counts = run.total.clone();
     run
 }

@@ -4,7 +4,7 @@
 //! its title says the highest of those.
 
 use super::{FAINT, part};
-use crate::state::{Second, State};
+use crate::state::{RunState, Second};
 use crate::words;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -23,7 +23,7 @@ struct Chart {
     text: fn(f64) -> String,
 }
 
-pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(state: &RunState, area: Rect, buffer: &mut Buffer) {
     if area.height < 2 {
         return;
     }
@@ -35,7 +35,7 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn charts(state: &State) -> Vec<Chart> {
+fn charts(state: &RunState) -> Vec<Chart> {
     let timing = timing(state);
     let chart = |name: &str, color, of, text| Chart { name: name.to_owned(), color, of, text };
     let mut charts = vec![
@@ -53,7 +53,7 @@ fn charts(state: &State) -> Vec<Chart> {
 }
 
 /// A chart is of one timing: the one that mattered most lately.
-fn timing(state: &State) -> &'static str {
+fn timing(state: &RunState) -> &'static str {
     let last = state.history.iter().rev().find_map(|second| second.p99);
     last.map_or("latency", |(name, _)| name)
 }
@@ -62,7 +62,7 @@ fn p99(second: &Second, timing: &str) -> Option<f64> {
     second.p99.filter(|(name, _)| *name == timing).map(|(_, us)| us)
 }
 
-fn one(state: &State, chart: &Chart, area: Rect, buffer: &mut Buffer) {
+fn one(state: &RunState, chart: &Chart, area: Rect, buffer: &mut Buffer) {
     let skipped = state.history.len().saturating_sub(usize::from(area.width));
     let seconds = state.history.iter().skip(skipped);
     let timing = timing(state);

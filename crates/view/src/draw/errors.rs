@@ -1,7 +1,7 @@
 //! Errors by phase and cause, the most frequent first, each with its side and its explanation.
 
 use super::{BAD, BOLD, FAINT, GOOD, WEAK, cut, part};
-use crate::state::State;
+use crate::state::RunState;
 use crate::words;
 use lab::cause::{Cause, Side};
 use ratatui::buffer::Buffer;
@@ -15,7 +15,7 @@ const BEFORE: usize = 47;
 /// Columns before what has a line of its own.
 const INDENT: usize = 12;
 
-pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(state: &RunState, area: Rect, buffer: &mut Buffer) {
     if area.height < 2 {
         return;
     }

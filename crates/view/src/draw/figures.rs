@@ -2,7 +2,7 @@
 //! against. On a narrow screen the last cells are left out.
 
 use super::{BAD, BOLD, FAINT};
-use crate::state::State;
+use crate::state::RunState;
 use crate::words;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -20,7 +20,7 @@ struct Cell {
     style: Style,
 }
 
-pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(state: &RunState, area: Rect, buffer: &mut Buffer) {
     let mut x = area.x;
     for cell in cells(state) {
         let width = CELL.min(area.right().saturating_sub(x));
@@ -37,7 +37,7 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn cells(state: &State) -> Vec<Cell> {
+fn cells(state: &RunState) -> Vec<Cell> {
     let last = state.last();
     let planned = state.clients as f64;
     let mut cells = vec![

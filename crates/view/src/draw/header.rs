@@ -1,7 +1,7 @@
 //! Whom and how far: the run, its stage with a bar, and the verdict so far.
 
 use super::{BAD, BOLD, FAINT, GOOD, WEAK, cut};
-use crate::state::State;
+use crate::state::RunState;
 use crate::words;
 use lab::run::Gravity;
 use ratatui::buffer::Buffer;
@@ -12,13 +12,13 @@ use ratatui::widgets::{Paragraph, Widget};
 /// Columns of the bar.
 const BAR: usize = 20;
 
-pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(state: &RunState, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
     let lines = vec![title(state, width), stage(state), verdict(state, width)];
     Paragraph::new(lines).render(area, buffer);
 }
 
-fn title(state: &State, width: usize) -> Line<'_> {
+fn title(state: &RunState, width: usize) -> Line<'_> {
     let clock = words::clock(state.at_ms);
     let room = width.saturating_sub(clock.len() + 1);
     let name = cut(&state.title.name, room);
@@ -33,7 +33,7 @@ fn title(state: &State, width: usize) -> Line<'_> {
     ])
 }
 
-fn stage(state: &State) -> Line<'_> {
+fn stage(state: &RunState) -> Line<'_> {
     let Some(name) = state.stages.get(state.stage) else {
         return Line::styled("waiting for the first second", FAINT);
     };
@@ -54,7 +54,7 @@ fn stage(state: &State) -> Line<'_> {
     Line::from(spans)
 }
 
-fn verdict(state: &State, width: usize) -> Line<'_> {
+fn verdict(state: &RunState, width: usize) -> Line<'_> {
     let (gravity, text) = state.verdict();
     let (style, text) = match gravity {
         Gravity::Note => (GOOD, text),

@@ -2,7 +2,7 @@
 //! though they should not. Red where something is used up.
 
 use super::{BAD, FAINT, WEAK, part};
-use crate::state::State;
+use crate::state::RunState;
 use crate::words;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -16,7 +16,7 @@ const FULL: f64 = 0.95;
 const SIDE: u16 = 60;
 
 /// Rows that both panels need.
-pub(super) fn rows(state: &State, tall: bool) -> u16 {
+pub(super) fn rows(state: &RunState, tall: bool) -> u16 {
     let (server, testers) = ends(state);
     let rows = |names: &[&str]| match names {
         [] => 1,
@@ -27,7 +27,7 @@ pub(super) fn rows(state: &State, tall: bool) -> u16 {
     wanted.min(if tall { 11 } else { 6 })
 }
 
-pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(state: &RunState, area: Rect, buffer: &mut Buffer) {
     if area.height < 2 {
         return;
     }
@@ -50,11 +50,11 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Machines of the server's end, and of the testers' end.
-fn ends(state: &State) -> (Vec<&str>, Vec<&str>) {
+fn ends(state: &RunState) -> (Vec<&str>, Vec<&str>) {
     state.machines().into_iter().partition(|name| *name == "target")
 }
 
-fn lines<'a>(state: &'a State, names: &[&'a str], nothing: &'static str) -> Vec<Line<'a>> {
+fn lines<'a>(state: &'a RunState, names: &[&'a str], nothing: &'static str) -> Vec<Line<'a>> {
     match names {
         [] => vec![Line::styled(nothing, FAINT)],
         [one] => {
@@ -79,7 +79,7 @@ fn alarm(full: bool) -> Style {
 }
 
 /// Counters that rose, as lines; those that rise at this moment are red.
-fn rose<'a>(state: &'a State, name: &str, whose: &'a str) -> impl Iterator<Item = Line<'a>> {
+fn rose<'a>(state: &'a RunState, name: &str, whose: &'a str) -> impl Iterator<Item = Line<'a>> {
     let rose: Vec<_> =
         state.rose.of(name).into_iter().map(|(name, rise)| (name.to_owned(), rise)).collect();
     rose.into_iter().map(move |(name, rise)| {
@@ -93,7 +93,7 @@ fn rose<'a>(state: &'a State, name: &str, whose: &'a str) -> impl Iterator<Item 
 }
 
 /// What is known of a machine, in up to four lines, each with whether something is used up.
-fn facts(state: &State, whose: &str) -> Vec<(String, bool)> {
+fn facts(state: &RunState, whose: &str) -> Vec<(String, bool)> {
     let of = |name: &str| state.reading.of(&format!("{whose}.{name}"));
     let mut facts = Vec::new();
     let mut line = |parts: Vec<Option<String>>, full: bool| {

@@ -1,7 +1,7 @@
 //! What was found out and what happened, the latest last, as far as there is room.
 
 use super::{BAD, FAINT, WEAK, cut, part};
-use crate::state::State;
+use crate::state::RunState;
 use crate::words;
 use lab::run::Gravity;
 use ratatui::buffer::Buffer;
@@ -10,7 +10,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
 
-pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(state: &RunState, area: Rect, buffer: &mut Buffer) {
     if area.height < 2 {
         return;
     }

@@ -1,8 +1,8 @@
 //! The screen at several sizes, as text. `golden/` holds what it must look like.
 
 use super::*;
-use crate::state::{Frame, Title};
-use crate::{Key, lines};
+use crate::state::{RunFrame, Title};
+use crate::{KeyPress, lines};
 use lab::cause::{Cause, Phase};
 use lab::run::{Counts, Finding, Gravity, Note};
 use lab::series::{Column, Reading, Unit};
@@ -10,7 +10,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::collections::BTreeMap;
 
-fn text(state: &State, width: u16, height: u16) -> String {
+fn text(state: &RunState, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a test's terminal");
     terminal.draw(|frame| draw(state, frame.area(), frame.buffer_mut())).expect("cells");
     let buffer = terminal.backend().buffer();
@@ -45,9 +45,9 @@ fn reading(second: u64) -> Reading {
 }
 
 /// Half a minute of arrivals at a server that begins to drop.
-fn state() -> State {
+fn state() -> RunState {
     let target = "mqtt://127.0.0.1:1883".to_owned();
-    let mut state = State::new(Title { name: "link-limit".to_owned(), target });
+    let mut state = RunState::new(Title { name: "link-limit".to_owned(), target });
     let stages = ["step-1", "step-2", "step-3"].map(str::to_owned);
     let mut counts = Counts::default();
     for second in 1..=30_u64 {
@@ -72,7 +72,7 @@ fn state() -> State {
             from_ms: 11_000,
             to_ms: 30_000,
         }];
-        state.see(&Frame {
+        state.see(&RunFrame {
             at_ms: second * 1_000,
             stage: 1,
             stages: &stages,
@@ -111,15 +111,15 @@ fn a_small_terminal_keeps_what_matters() {
 
 #[test]
 fn before_the_first_second_there_is_an_empty_frame_and_a_question_is_seen() {
-    let mut state = State::new(Title { name: "smoke".to_owned(), target: String::new() });
-    state.press(Key::Char('+'));
+    let mut state = RunState::new(Title { name: "smoke".to_owned(), target: String::new() });
+    state.press(KeyPress::Char('+'));
     golden("empty.txt", &text(&state, 70, 20), include_str!("golden/empty.txt"));
 }
 
 #[test]
 fn help_lies_over_everything() {
     let mut state = state();
-    state.press(Key::Char('?'));
+    state.press(KeyPress::Char('?'));
     golden("help.txt", &text(&state, 80, 24), include_str!("golden/help.txt"));
 }
 
@@ -146,7 +146,7 @@ fn no_size_is_too_small_or_too_large() {
             draw(&state, Rect::new(0, 0, 400, 400), &mut buffer);
         }
         if !help {
-            state.press(Key::Char('?'));
+            state.press(KeyPress::Char('?'));
         }
     }
 }

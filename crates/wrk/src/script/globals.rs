@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// What the command line says.
 #[derive(Clone, Debug, Default)]
-pub struct Setting {
+pub struct ScriptSetting {
     /// The URL's scheme.
     pub scheme: String,
     /// The URL's host; an IPv6 address without brackets.
@@ -29,7 +29,7 @@ pub struct Setting {
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 
 /// Sets the global `wrk`.
-pub fn set(lua: &Lua, setting: &Setting) -> mlua::Result<()> {
+pub fn set(lua: &Lua, setting: &ScriptSetting) -> mlua::Result<()> {
     let wrk = lua.create_table()?;
     wrk.set("scheme", setting.scheme.as_str())?;
     wrk.set("host", setting.host.as_str())?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// The sums of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Summary {
+pub struct ScriptSummary {
     /// How long it took, microseconds.
     pub duration_us: u64,
     /// Requests answered.
@@ -35,12 +35,12 @@ pub struct Errors {
 
 pub(super) fn arguments(
     lua: &Lua,
-    summary: &Summary,
+    summary: &ScriptSummary,
     latency: Spectrum,
     requests: Spectrum,
 ) -> mlua::Result<(Table, Value, Value)> {
     let table = lua.create_table()?;
-    let Summary { duration_us, requests: answered, bytes, errors } = *summary;
+    let ScriptSummary { duration_us, requests: answered, bytes, errors } = *summary;
     for (name, value) in [("duration", duration_us), ("requests", answered), ("bytes", bytes)] {
         table.set(name, value)?;
     }

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 const SMALL: Bounds = Bounds { memory_bytes: 8 << 20, steps_once: 1_000_000, steps_call: 200_000 };
 
-fn setting() -> Setting {
-    Setting {
+fn setting() -> ScriptSetting {
+    ScriptSetting {
         scheme: "http".to_owned(),
         host: "::1".to_owned(),
         port: Some("8080".to_owned()),
@@ -29,7 +29,7 @@ fn begun(text: &str) -> Script {
 
 fn text_of(script: &Script) -> String {
     match script.request(7).expect("a request") {
-        Request::Bytes(bytes) => String::from_utf8(bytes).expect("text"),
+        ScriptRequest::Bytes(bytes) => String::from_utf8(bytes).expect("text"),
         other => panic!("{other:?}"),
     }
 }
@@ -113,7 +113,7 @@ fn done_is_told_sums_and_distributions() {
          end",
     );
     let errors = Errors { connect: 1, read: 2, write: 3, status: 4, timeout: 5 };
-    let summary = Summary { duration_us: 10, requests: 11, bytes: 12, errors };
+    let summary = ScriptSummary { duration_us: 10, requests: 11, bytes: 12, errors };
     let (mut latency, mut requests) = (Spectrum::default(), Spectrum::default());
     [100, 200, 200, 300].into_iter().for_each(|us| latency.note(us));
     requests.note(77);
@@ -153,8 +153,8 @@ fn answers_delays_and_events_reach_the_script() {
     script.stage("end").expect("stage");
     let log: Vec<String> = script.lua.globals().get("log").expect("it is there");
     assert_eq!(log, ["r,200,2,3,5", "c,1", "m,2,hi,t", "h,3,44", "d,4,reset", "s,end"]);
-    assert_eq!(script.request(1), Ok(Request::Nothing));
-    let publish = |topic: Option<&str>, payload: &[u8], qos, retain| Request::Publish {
+    assert_eq!(script.request(1), Ok(ScriptRequest::Nothing));
+    let publish = |topic: Option<&str>, payload: &[u8], qos, retain| ScriptRequest::Publish {
         topic: topic.map(str::to_owned),
         payload: payload.to_vec(),
         qos,

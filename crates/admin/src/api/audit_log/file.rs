@@ -32,12 +32,12 @@ pub(crate) struct Page {
 pub(super) struct AuditFile {
     folder: PathBuf,
     half_bytes: u64,
-    desk: Mutex<Desk>,
+    state: Mutex<AuditFileState>,
     /// Up to which number all is on stable storage.
     synced: Mutex<u64>,
 }
 
-struct Desk {
+struct AuditFileState {
     current: Arc<File>,
     bytes: u64,
     /// The last number that was given.
@@ -58,38 +58,38 @@ impl AuditFile {
             (&current).write_all(b"\n")?;
         }
         let bytes = current.metadata()?.len();
-        let desk = Desk { current: Arc::new(current), bytes, last: 0 };
-        let (desk, synced) = (Mutex::new(desk), Mutex::new(0));
+        let state = AuditFileState { current: Arc::new(current), bytes, last: 0 };
+        let (state, synced) = (Mutex::new(state), Mutex::new(0));
         let folder = folder.to_owned();
-        let file = AuditFile { folder, half_bytes: (bytes_max / 2).max(1), desk, synced };
+        let file = AuditFile { folder, half_bytes: (bytes_max / 2).max(1), state, synced };
         let page = file.page(u64::MAX, 1, &|_| true)?;
         let last = page.entries.first().and_then(number).unwrap_or(0);
-        file.desk().last = last;
+        file.state().last = last;
         *file.synced.lock().unwrap_or_else(PoisonError::into_inner) = last;
         Ok(file)
     }
 
     pub(super) fn append(&self, entry: &Entry, sync: bool) -> io::Result<()> {
-        let mut desk = self.desk();
-        let number = desk.last + 1;
+        let mut state = self.state();
+        let number = state.last + 1;
         let mut told = json!(entry);
         told["number"] = json!(number.to_string());
         let line = format!("{told}\n");
-        if desk.bytes > 0 && desk.bytes + line.len() as u64 > self.half_bytes {
-            desk.current.sync_data()?;
+        if state.bytes > 0 && state.bytes + line.len() as u64 > self.half_bytes {
+            state.current.sync_data()?;
             fs::rename(self.folder.join(CURRENT), self.folder.join(PREVIOUS))?;
-            desk.current = Arc::new(current(&self.folder)?);
-            desk.bytes = 0;
+            state.current = Arc::new(current(&self.folder)?);
+            state.bytes = 0;
             File::open(&self.folder)?.sync_all()?;
         }
-        if let Err(error) = (&*desk.current).write_all(line.as_bytes()) {
+        if let Err(error) = (&*state.current).write_all(line.as_bytes()) {
             // What a full disk took of it is no line: the next one begins here.
-            desk.current.set_len(desk.bytes)?;
+            state.current.set_len(state.bytes)?;
             return Err(error);
         }
-        desk.bytes += line.len() as u64;
-        desk.last = number;
-        drop(desk);
+        state.bytes += line.len() as u64;
+        state.last = number;
+        drop(state);
         if sync { self.sync(number) } else { Ok(()) }
     }
 
@@ -99,9 +99,9 @@ impl AuditFile {
         if *synced >= number {
             return Ok(());
         }
-        let desk = self.desk();
-        let (current, upto) = (Arc::clone(&desk.current), desk.last);
-        drop(desk);
+        let state = self.state();
+        let (current, upto) = (Arc::clone(&state.current), state.last);
+        drop(state);
         current.sync_data()?;
         *synced = upto;
         Ok(())
@@ -113,15 +113,15 @@ impl AuditFile {
         count: usize,
         wanted: &dyn Fn(&Value) -> bool,
     ) -> io::Result<Page> {
-        let desk = self.desk();
-        let current = Arc::clone(&desk.current);
+        let state = self.state();
+        let current = Arc::clone(&state.current);
         let previous = match File::open(self.folder.join(PREVIOUS)) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let length = desk.bytes;
-        drop(desk);
+        let length = state.bytes;
+        drop(state);
         let mut page = Page::default();
         let mut take = |line: &[u8]| {
             let Ok(entry) = serde_json::from_slice::<Value>(line) else { return true };
@@ -143,9 +143,9 @@ impl AuditFile {
         Ok(page)
     }
 
-    /// Nothing panics half way through a change of the desk.
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Nothing panics half way through a change of the state.
+    fn state(&self) -> MutexGuard<'_, AuditFileState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -243,8 +243,8 @@ mod tests {
         let file = AuditFile::open(folder.path(), 1 << 20).expect("opens");
         file.append(&entry(1), true).expect("kept");
         file.append(&entry(2), true).expect("kept");
-        let whole = file.desk().bytes;
-        file.desk().current.set_len(whole - 9).expect("torn");
+        let whole = file.state().bytes;
+        file.state().current.set_len(whole - 9).expect("torn");
         drop(file);
         let file = AuditFile::open(folder.path(), 1 << 20).expect("opens");
         file.append(&entry(3), true).expect("kept");

@@ -80,13 +80,13 @@ pub(super) enum Side {
 
 /// A connection's place, as everybody who serves it knows it.
 #[derive(Clone)]
-pub struct Seat {
+pub struct ApiSlot {
     number: u64,
     peer: SocketAddr,
     table: Arc<Table>,
 }
 
-impl std::fmt::Debug for Seat {
+impl std::fmt::Debug for ApiSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Seat({})", self.peer)
     }
@@ -99,7 +99,7 @@ impl Table {
     }
 
     /// A seat for a new connection; `None`: all others are being answered.
-    pub(super) fn take(self: &Arc<Table>, peer: SocketAddr) -> Option<Seat> {
+    pub(super) fn take(self: &Arc<Table>, peer: SocketAddr) -> Option<ApiSlot> {
         let mut places = self.lock();
         if places.taken.len() - places.leaving >= self.max {
             let Some(victim) = places.victim() else {
@@ -125,7 +125,7 @@ impl Table {
             wakers: [None, None],
         };
         places.taken.insert(number, place);
-        Some(Seat { number, peer, table: Arc::clone(self) })
+        Some(ApiSlot { number, peer, table: Arc::clone(self) })
     }
 
     /// Connections that hold a seat.
@@ -183,7 +183,7 @@ impl Places {
     }
 }
 
-impl Seat {
+impl ApiSlot {
     /// Who sits there.
     pub fn peer(&self) -> SocketAddr {
         self.peer
@@ -302,7 +302,7 @@ mod tests {
         ([192, 0, 2, host], 1).into()
     }
 
-    fn is_out(seat: &Seat) -> bool {
+    fn is_out(seat: &ApiSlot) -> bool {
         seat.look(Side::Read, Waker::noop()).is_none()
     }
 

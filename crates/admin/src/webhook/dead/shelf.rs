@@ -51,7 +51,7 @@ pub(crate) struct Bounds {
 
 /// A letter as it is read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Letter {
+pub(crate) struct DeadLetter {
     /// Rises with each letter of this webhook.
     pub(crate) number: u64,
     /// Unix millisecond at which it was given up.
@@ -225,12 +225,12 @@ impl Shelf {
 }
 
 enum Line {
-    Letter(Letter),
+    Letter(DeadLetter),
     Gone(u64),
 }
 
 /// The letters in a piece of the file; a damaged one is passed over.
-pub(crate) fn letters(piece: &[u8]) -> Vec<Letter> {
+pub(crate) fn letters(piece: &[u8]) -> Vec<DeadLetter> {
     let lines = piece.split(|byte| *byte == b'\n').filter_map(parse);
     let letter = |line| match line {
         Line::Letter(letter) => Some(letter),
@@ -253,7 +253,7 @@ fn parse(line: &[u8]) -> Option<Line> {
     let kept_ms = second.parse().ok()?;
     let word = words.next()?;
     let why = Why::ALL.into_iter().find(|why| why.name() == word)?;
-    Some(Line::Letter(Letter { number, kept_ms, why, event: words.next()?.into() }))
+    Some(Line::Letter(DeadLetter { number, kept_ms, why, event: words.next()?.into() }))
 }
 
 fn seal(rest: &str) -> String {

@@ -147,8 +147,8 @@ impl Rival for Direct {
         let (tickets, writes): (Vec<Ticket>, Vec<Write>) = batch.into_iter().map(write).unzip();
         let now_s = now_s();
         let answers = self.engine.commit(now_s, &writes);
-        while let Some(chore) = self.engine.chore(now_s) {
-            self.engine.finished(now_s, chore.run());
+        while let Some(upkeep_task) = self.engine.upkeep_task(now_s) {
+            self.engine.finished(now_s, upkeep_task.run());
         }
         Ok(tickets.into_iter().zip(answers).collect())
     }

@@ -1,7 +1,8 @@
 //! Several shards' tables together: what is subscribed anywhere is found everywhere.
 
 use super::super::{
-    Elsewhere, Hit, LEVELS_MAX, Place, Routes, SUBSCRIPTION_MAX, ShardSet, Summary, matches,
+    Elsewhere, Hit, LEVELS_MAX, RoutePlace, RouteSummary, Routes, SUBSCRIPTION_MAX, ShardSet,
+    matches,
 };
 use super::measure::now;
 use base::hash::HashKey;
@@ -10,8 +11,8 @@ use model::id::ShardId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-fn shards(count: u16) -> (Arc<Summary>, Vec<Routes>) {
-    let summary = Summary::new(count, HashKey::new(5, 6));
+fn shards(count: u16) -> (Arc<RouteSummary>, Vec<Routes>) {
+    let summary = RouteSummary::new(count, HashKey::new(5, 6));
     let routes = (0..count).map(|shard| Routes::new(&summary, ShardId(shard), 8)).collect();
     (summary, routes)
 }
@@ -40,7 +41,7 @@ fn random_filter(rng: &mut Prng) -> String {
 
 /// The subscriptions of one shard, as its sessions would remember them.
 #[derive(Default)]
-struct Known(BTreeMap<(String, u64), (Place, bool)>);
+struct Known(BTreeMap<(String, u64), (RoutePlace, bool)>);
 
 impl Known {
     /// What a topic must find there: numbers, and whether any and any durable one.
@@ -63,7 +64,7 @@ impl Known {
                 let filter = routes.filter(form, client);
                 let number = number_of(client);
                 let known = number.and_then(|number| self.0.get(&(filter, number)));
-                if known.is_some_and(|(place, _)| *place == Place::Form(form)) {
+                if known.is_some_and(|(place, _)| *place == RoutePlace::Form(form)) {
                     found.extend(number);
                 }
             }
@@ -86,11 +87,11 @@ fn change(rng: &mut Prng, routes: &mut Routes, known: &mut Known) {
     let known_one = known.0.remove(&subscription);
     let filter = &*subscription.0;
     match known_one {
-        Some((Place::Form(form), durable)) => {
+        Some((RoutePlace::Form(form), durable)) => {
             assert_eq!(routes.form(filter, &client), Some(form));
             routes.unsubscribe_form(form, &client, durable);
         }
-        Some((Place::Table(name), durable)) if rng.one_in(2) => {
+        Some((RoutePlace::Table(name), durable)) if rng.one_in(2) => {
             assert_eq!((routes.find(filter), &*routes.filter_of(name)), (Some(name), filter));
             assert_eq!(routes.held(name, 0, SUBSCRIPTION_MAX).map(|one| one <= number), Some(true));
             assert!(!routes.unsubscribe_ref(name, SUBSCRIPTION_MAX, durable));

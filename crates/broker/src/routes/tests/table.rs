@@ -2,7 +2,7 @@
 
 use super::super::matches;
 use super::super::pattern::Patterns;
-use super::super::table::{FilterTable, LEVELS_MAX, Refused, SUBSCRIPTION_MAX};
+use super::super::table::{FilterRefused, FilterTable, LEVELS_MAX, SUBSCRIPTION_MAX};
 use super::measure::{now, resident};
 use base::hash::HashKey;
 use base::prng::Prng;
@@ -176,8 +176,8 @@ fn filters_too_deep_or_too_long_are_refused() {
     let mut table = table();
     let deepest = vec!["+"; LEVELS_MAX].join("/");
     insert(&mut table, &deepest, 1, true);
-    assert_eq!(table.insert(&format!("{deepest}/+"), 1), Err(Refused::TooLong));
-    assert_eq!(table.insert(&"x".repeat(65_536), 1), Err(Refused::TooLong));
+    assert_eq!(table.insert(&format!("{deepest}/+"), 1), Err(FilterRefused::TooLong));
+    assert_eq!(table.insert(&"x".repeat(65_536), 1), Err(FilterRefused::TooLong));
     insert(&mut table, &"x".repeat(65_535), 1, true);
     let topic = vec!["x"; LEVELS_MAX].join("/");
     assert_eq!(found(&table, &topic), [1]);

@@ -1,6 +1,6 @@
 //! Names among the bytes of a row: putting them at the end, and taking them off the front.
 
-use base::bytes::Reader;
+use base::bytes::ByteReader;
 use model::id::{DeviceId, ProductKey, Tag};
 
 /// Appends a text of at most 255 bytes, as all names here are.
@@ -11,16 +11,16 @@ pub(super) fn text(text: &str, out: &mut Vec<u8>) {
 }
 
 /// Takes the key of a product.
-pub(super) fn product(from: &mut Reader<'_>) -> Option<ProductKey> {
+pub(super) fn product(from: &mut ByteReader<'_>) -> Option<ProductKey> {
     ProductKey::parse(from.short_text()?).ok()
 }
 
 /// Takes the name of a device.
-pub(super) fn device(from: &mut Reader<'_>) -> Option<DeviceId> {
+pub(super) fn device(from: &mut ByteReader<'_>) -> Option<DeviceId> {
     DeviceId::parse(from.short_text()?).ok()
 }
 
 /// Takes a tag.
-pub(super) fn tag(from: &mut Reader<'_>) -> Option<Tag> {
+pub(super) fn tag(from: &mut ByteReader<'_>) -> Option<Tag> {
     Tag::parse(from.short_text()?).ok()
 }

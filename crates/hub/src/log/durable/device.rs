@@ -5,7 +5,7 @@
 //! promise; a word that is not known any more is read as none.
 
 use super::bytes::{self, text};
-use base::bytes::Reader;
+use base::bytes::ByteReader;
 use model::close::CloseReason;
 use model::id::{DeviceId, ProductKey, Tag};
 
@@ -82,7 +82,7 @@ pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
 
 /// What the value of a device's row says.
 pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
-    let mut from = Reader::of(VERSION, value)?;
+    let mut from = ByteReader::of(VERSION, value)?;
     let flags = from.flags(BLOCKED | BOUND | ONLINE | THROUGH | BARRED)?;
     let (epoch, since_ms) = (from.u64()?, from.u64()?);
     let word = from.short_text()?;

@@ -3,7 +3,7 @@
 //! The key names the shard, so that marks of several logs can stand in one when the number of
 //! shards changed: the highest of all holds.
 
-use base::bytes::Reader;
+use base::bytes::ByteReader;
 use model::id::ShardId;
 
 const VERSION: u8 = 1;
@@ -22,7 +22,7 @@ pub(crate) fn encode(bound: u64) -> Box<[u8]> {
 /// What a mark of epochs says, of whichever shard.
 pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<u64> {
     key.strip_prefix(EPOCH).filter(|shard| shard.len() == 2)?;
-    let mut from = Reader::of(VERSION, value)?;
+    let mut from = ByteReader::of(VERSION, value)?;
     let bound = from.u64()?;
     from.ends(bound)
 }

@@ -10,7 +10,7 @@
 //! what of it still stands there was about to be removed.
 
 use super::bytes::{self, text};
-use base::bytes::Reader;
+use base::bytes::ByteReader;
 use model::id::{MessageId, ProductKey, ShardId, Tag};
 use model::push::{Priority, Push};
 use model::timeline::TimelineId;
@@ -35,7 +35,7 @@ pub(crate) struct Named {
 
 /// An order to a tag or a product.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Order {
+pub struct StoredOrder {
     pub(crate) push: Arc<Push>,
     /// Those with this tag, or all of the product.
     pub(crate) tag: Option<Tag>,
@@ -103,7 +103,7 @@ pub(crate) fn kind(key: &[u8]) -> Option<(MessageId, Kind)> {
 }
 
 /// The value of an order's row.
-pub(crate) fn encode(order: &Order) -> Box<[u8]> {
+pub(crate) fn encode(order: &StoredOrder) -> Box<[u8]> {
     let push = &order.push;
     let flags = [
         (push.priority == Priority::High, HIGH),
@@ -131,8 +131,8 @@ pub(crate) fn encode(order: &Order) -> Box<[u8]> {
 }
 
 /// What the value of an order's row says.
-pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<Order> {
-    let mut from = Reader::of(VERSION, value)?;
+pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
+    let mut from = ByteReader::of(VERSION, value)?;
     let flags = from.flags(HIGH | SILENT | COLLAPSE | TAG | RECEIPTS | NAMED)?;
     let has = |flag: u8| flags & flag != 0;
     let (expire_at, at_s, app_id, home) = (from.u32()?, from.u32()?, from.u32()?, from.u64()?);
@@ -144,7 +144,7 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<Order> {
     let (silent, receipts) = (has(SILENT), has(RECEIPTS));
     let body = from.rest().into();
     let push = Arc::new(Push { id, product, app_id, body, collapse, expire_at, priority, silent });
-    Some(Order { push, tag, receipts, at_s, home, named })
+    Some(StoredOrder { push, tag, receipts, at_s, home, named })
 }
 
 /// The value of a row of counts, or of devices.
@@ -159,7 +159,7 @@ pub(crate) fn encode_progress(progress: &Progress) -> Box<[u8]> {
 
 /// What such a value says.
 pub(crate) fn decode_progress(value: &[u8]) -> Option<Progress> {
-    let mut from = Reader::of(VERSION, value)?;
+    let mut from = ByteReader::of(VERSION, value)?;
     let flags = from.flags(NAMED)?;
     let (at_s, ends) = (from.u32()?, [from.u64()?, from.u64()?, from.u64()?]);
     let named = if flags & NAMED != 0 { Some(take_named(&mut from)?) } else { None };
@@ -175,7 +175,7 @@ fn put_named(named: Option<Named>, out: &mut Vec<u8>) {
     }
 }
 
-fn take_named(from: &mut Reader<'_>) -> Option<Named> {
+fn take_named(from: &mut ByteReader<'_>) -> Option<Named> {
     let key = u128::from_le_bytes(from.take(16)?.try_into().ok()?);
     Some(Named { key, content: from.u64()? })
 }
@@ -198,7 +198,7 @@ mod tests {
             priority: Priority::High,
             silent: true,
         };
-        let full = Order {
+        let full = StoredOrder {
             push: Arc::new(push.clone()),
             tag: Some(Tag::parse("t").expect("allowed")),
             receipts: true,
@@ -207,7 +207,7 @@ mod tests {
             named: Some(Named { key: 1 << 100, content: 9 }),
         };
         let plain = Push { collapse: None, silent: false, priority: Priority::Normal, ..push };
-        let plain = Order {
+        let plain = StoredOrder {
             push: Arc::new(plain),
             tag: None,
             receipts: false,

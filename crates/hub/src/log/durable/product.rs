@@ -1,6 +1,6 @@
 //! A product's row: its key is the product's, its value all the rest, or that it was dropped.
 
-use base::bytes::Reader;
+use base::bytes::ByteReader;
 use model::id::ProductKey;
 use model::product::{AnonymousFrom, Heartbeat, Product, Proofs, Secret};
 
@@ -53,7 +53,7 @@ pub(crate) fn encode(product: &Product, base: u64) -> Box<[u8]> {
 
 /// The product of a row, and its base.
 pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<(Product, u64)> {
-    let mut from = Reader::of(VERSION, value)?;
+    let mut from = ByteReader::of(VERSION, value)?;
     let mut product = Product::new(ProductKey::from_bytes(key).ok()?, from.u32()?);
     product.proofs.anonymous = match from.byte()? {
         0 => AnonymousFrom::Nowhere,

@@ -6,7 +6,7 @@
 //! the devices that were named.
 
 use super::bytes::text;
-use base::bytes::Reader;
+use base::bytes::ByteReader;
 use model::id::{MessageId, ProductKey};
 use model::push::{Priority, Push};
 use model::timeline::Message;
@@ -69,7 +69,7 @@ pub(crate) fn message(push: &Push, at_s: u32, listed: Option<u64>) -> Message {
 
 /// What the label of a message with this id says.
 pub(crate) fn label(id: MessageId, bytes: &[u8]) -> Option<Label> {
-    let mut from = Reader::of(VERSION, bytes)?;
+    let mut from = ByteReader::of(VERSION, bytes)?;
     let flags = from.flags(HIGH | SILENT | COLLAPSE | FROM_ID)?;
     let (end, weight) = (from.u32()?, from.u32()?);
     let expire_at = match flags & FROM_ID {
@@ -88,7 +88,7 @@ pub(crate) fn label(id: MessageId, bytes: &[u8]) -> Option<Label> {
 pub(crate) fn push(product: &ProductKey, message: &Message) -> Option<Push> {
     let id = MessageId(message.id);
     let label = label(id, &message.label)?;
-    let mut from = Reader::of(VERSION, &message.body)?;
+    let mut from = ByteReader::of(VERSION, &message.body)?;
     let flags = from.flags(LISTED)?;
     let app_id = from.u32()?;
     if flags & LISTED != 0 {

@@ -1,16 +1,16 @@
 //! A Report that waits for a webhook.
 
 use super::bytes::{self, text};
-use base::bytes::Reader;
-use model::event::{Event, What};
-use model::presence::Version;
+use base::bytes::ByteReader;
+use model::event::{DeviceWhat, Event};
+use model::presence::PresenceVersion;
 
 const VERSION: u8 = 1;
 
 /// The body of the message that keeps a Report for webhooks; `None` for other events, which are
 /// not kept. A Report has no version.
 pub fn encode_event(event: &Event) -> Option<Box<[u8]>> {
-    let What::Report { seq, body } = &event.what else { return None };
+    let DeviceWhat::Report { seq, body } = &event.what else { return None };
     let mut out = Vec::with_capacity(128 + body.len());
     out.push(VERSION);
     text(event.product.as_str(), &mut out);
@@ -24,11 +24,11 @@ pub fn encode_event(event: &Event) -> Option<Box<[u8]>> {
 
 /// The event that a message's body keeps; `None` when it makes no sense.
 pub fn decode_event(body: &[u8]) -> Option<Event> {
-    let mut from = Reader::of(VERSION, body)?;
+    let mut from = ByteReader::of(VERSION, body)?;
     let (product, device) = (bytes::product(&mut from)?, bytes::device(&mut from)?);
     let (at_ms, epoch, seq) = (from.u64()?, from.u64()?, from.u32()?);
-    let what = What::Report { seq, body: from.rest().into() };
-    Some(Event { at_ms, product, device, epoch, version: Version::default(), what })
+    let what = DeviceWhat::Report { seq, body: from.rest().into() };
+    Some(Event { at_ms, product, device, epoch, version: PresenceVersion::default(), what })
 }
 
 #[cfg(test)]
@@ -43,15 +43,15 @@ mod tests {
             product: ProductKey::parse("shop").expect("allowed"),
             device: DeviceId::parse("d-1").expect("allowed"),
             epoch: 1 << 61,
-            version: Version::default(),
-            what: What::Report { seq: 9, body: b"\xff21.5".to_vec().into() },
+            version: PresenceVersion::default(),
+            what: DeviceWhat::Report { seq: 9, body: b"\xff21.5".to_vec().into() },
         };
         let bytes = encode_event(&event).expect("a Report");
         assert_eq!(decode_event(&bytes), Some(event.clone()));
         let head = bytes.len() - 5;
         assert!((0..head).all(|cut| decode_event(&bytes[..cut]).is_none()));
         assert!(decode_event(&[&[2], &bytes[1..]].concat()).is_none(), "another version");
-        event.what = What::Online { protocol: "miop7", resumed: false };
+        event.what = DeviceWhat::Online { protocol: "miop7", resumed: false };
         assert_eq!(encode_event(&event), None);
     }
 }

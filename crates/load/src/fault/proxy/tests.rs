@@ -4,12 +4,12 @@ use super::*;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use testkit::faulty::{Answer, Fate, Faulty, Gate, Step};
+use testkit::faulty::{ConnectionFate, FateStep, Faulty, FaultyAnswer, HeldPort};
 
 /// An echo behind a proxy.
 fn echo() -> (Faulty, Proxy) {
-    let answer: Answer = Arc::new(|heard: &mut Vec<u8>| std::mem::take(heard));
-    let server = Faulty::start(vec![Fate::new("echo", [Step::Serve(answer)])]);
+    let answer: FaultyAnswer = Arc::new(|heard: &mut Vec<u8>| std::mem::take(heard));
+    let server = Faulty::start(vec![ConnectionFate::new("echo", [FateStep::Serve(answer)])]);
     let proxy = before(server.address());
     (server, proxy)
 }
@@ -25,7 +25,7 @@ fn call(proxy: &Proxy) -> TcpStream {
     stream
 }
 
-fn seen(proxy: &Proxy) -> Counts {
+fn seen(proxy: &Proxy) -> ProxyCounts {
     proxy.counts().expect("its thread turns")
 }
 
@@ -183,8 +183,8 @@ fn a_truncated_connection_ends_in_the_middle() {
 
 #[test]
 fn a_target_that_is_not_there_is_told() {
-    let gate = Gate::closed();
-    let proxy = before(gate.address());
+    let port = HeldPort::closed();
+    let proxy = before(port.address());
     let mut stream = call(&proxy);
     let kind = stream.read(&mut [0; 8]).map_err(|error| error.kind());
     assert_eq!(kind, Err(ErrorKind::ConnectionReset));

@@ -5,7 +5,7 @@
 //! the same loopback address as the client's, whose ports are then as many as the client's own.
 
 use super::pipe::{FAREWELL, Loan, Next, Pipe, UP};
-use super::{Counts, Order, PIPES_MAX, QUEUED_BYTES_MAX};
+use super::{Order, PIPES_MAX, ProxyCounts, QUEUED_BYTES_MAX};
 use base::slab::{Key, Slab};
 use lab::plan::Network;
 use rustix::event::{Timespec, epoll};
@@ -55,7 +55,7 @@ pub(super) struct Works {
     buffer: Vec<u8>,
     queued: usize,
     passed: [u64; 2],
-    counts: Counts,
+    counts: ProxyCounts,
     now: Instant,
     over: bool,
 }
@@ -88,7 +88,7 @@ impl Works {
             buffer: vec![0; BUFFER_BYTES],
             queued: 0,
             passed: [0; 2],
-            counts: Counts::default(),
+            counts: ProxyCounts::default(),
             now: clock(),
             over: false,
         };
@@ -141,9 +141,9 @@ impl Works {
     }
 
     /// What was counted.
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> ProxyCounts {
         let [bytes_up, bytes_down] = self.passed;
-        Counts { open: self.pipes.len() as u64, bytes_up, bytes_down, ..self.counts }
+        ProxyCounts { open: self.pipes.len() as u64, bytes_up, bytes_down, ..self.counts }
     }
 
     fn timeout(&self) -> Option<Timespec> {

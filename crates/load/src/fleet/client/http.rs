@@ -6,24 +6,24 @@
 
 use model::close::CloseReason;
 use model::machine::{Input, Outbox};
-use model::pilot::Observation;
+use model::virtual_client::Observation;
 use std::sync::Arc;
 
 /// What the clients of a fleet have in common.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Profile {
+pub struct HttpProfile {
     /// The first request, and every one that is not told otherwise; whole, as it is sent.
     pub request: Arc<[u8]>,
 }
 
-impl Profile {
+impl HttpProfile {
     /// GETs `path` from `authority` (host and port).
-    pub fn get(authority: &str, path: &str) -> Profile {
+    pub fn get(authority: &str, path: &str) -> HttpProfile {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: holdline-load\r\n\
              Accept: */*\r\n\r\n"
         );
-        Profile { request: request.into_bytes().into() }
+        HttpProfile { request: request.into_bytes().into() }
     }
 }
 
@@ -33,7 +33,7 @@ const HEADERS_MAX: usize = 96;
 
 /// One client.
 pub(crate) struct Client {
-    profile: Arc<Profile>,
+    profile: Arc<HttpProfile>,
     /// Requests sent on this connection, and answered.
     asked: u32,
     answered: u32,
@@ -62,7 +62,7 @@ enum Part {
 type Out = Outbox<Observation>;
 
 impl Client {
-    pub(super) fn new(profile: Arc<Profile>) -> Client {
+    pub(super) fn new(profile: Arc<HttpProfile>) -> Client {
         Client { profile, asked: 0, answered: 0, is_bound: false, status: 0, part: Part::Head }
     }
 
@@ -215,7 +215,7 @@ mod tests {
 
     /// What a client that asked `asked` times says of these bytes, come in pieces of `step`.
     fn hear(asked: u32, bytes: &[u8], step: usize) -> Result<Vec<Observation>, CloseReason> {
-        let mut client = Client::new(Arc::new(Profile::get("h", "/")));
+        let mut client = Client::new(Arc::new(HttpProfile::get("h", "/")));
         let mut out = Outbox::new(HashKey::new(1, 2));
         client.opened(&mut out)?;
         (1..asked).for_each(|_| client.ask(&[], &mut out));

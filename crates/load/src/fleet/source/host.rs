@@ -13,22 +13,22 @@ const A_NETWORK: u32 = 250;
 
 /// What a machine has for calling others.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Host {
+pub struct SourceHost {
     /// Ports that it may choose for a call, to each address of a target and from each of its own.
     pub ports: u64,
     /// Its addresses, those of the loopback excepted.
     pub addresses: Vec<IpAddr>,
 }
 
-impl Host {
+impl SourceHost {
     /// This machine.
-    pub fn read() -> Host {
+    pub fn read() -> SourceHost {
         let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let range = port_range(&text("/proc/sys/net/ipv4/ip_local_port_range")).unwrap_or(PORTS);
         let reserved = reserved_in(&text("/proc/sys/net/ipv4/ip_local_reserved_ports"), &range);
         let mut addresses = addresses_v4(&text("/proc/net/fib_trie"));
         addresses.extend(addresses_v6(&text("/proc/net/if_inet6")));
-        Host { ports: (range.count() as u64).saturating_sub(reserved), addresses }
+        SourceHost { ports: (range.count() as u64).saturating_sub(reserved), addresses }
     }
 
     /// The addresses that so many clients need towards `to`, which is of one family; none: the
@@ -150,7 +150,7 @@ Local:
     #[test]
     fn as_many_addresses_are_chosen_as_ports_need() {
         let own = ["10.0.0.7", "10.0.0.8", "fd00::2"].map(|own| own.parse().expect("an address"));
-        let host = Host { ports: 1_000, addresses: own.to_vec() };
+        let host = SourceHost { ports: 1_000, addresses: own.to_vec() };
         let to = |text: &str, count: u16| -> Vec<SocketAddr> {
             let ip = text.parse().expect("an address");
             (0..count).map(|port| SocketAddr::new(ip, 1_000 + port)).collect()

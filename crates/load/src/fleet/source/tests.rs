@@ -50,7 +50,7 @@ fn what_is_no_source_is_said_in_words() {
 
 #[test]
 fn needs_are_told_with_their_remedies() {
-    let host = Host { ports: 1_000, addresses: Vec::new() };
+    let host = SourceHost { ports: 1_000, addresses: Vec::new() };
     let needs = Needs::of(&host, 1_500, &[], &loopback(1));
     assert_eq!((needs.ports, needs.ports_max, needs.descriptors), (1_500, 1_000, 1_500 + OWN));
     let short = needs.shortfalls();

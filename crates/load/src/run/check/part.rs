@@ -4,7 +4,7 @@
 //! words, the same invariant.
 
 use super::{
-    At, BODY_BYTES_MAX, BODY_BYTES_MIN, CLIENTS_MAX, FAULTS_MAX, Problem, RATE_MAX, TIME_MAX,
+    At, BODY_BYTES_MAX, BODY_BYTES_MIN, CLIENTS_MAX, FAULTS_MAX, PlanProblem, RATE_MAX, TIME_MAX,
     TRAFFIC_MAX, rules, urls,
 };
 use lab::plan::{
@@ -16,7 +16,7 @@ const ABOVE: &str = "a rate a second above zero and at most 100 million, for exa
 const SHARE: &str = "a share from 0 to 1, for example 0.1 for ten in a hundred";
 const QOS: &str = "a quality of service: 0, 1 or 2";
 
-pub(super) fn group(at: &At, plan: &Plan, group: &Group) -> Result<(), Problem> {
+pub(super) fn group(at: &At, plan: &Plan, group: &Group) -> Result<(), PlanProblem> {
     urls(&at.key("url"), &group.url)?;
     if let Some(id) = &group.id {
         let fits = id.contains("%i") && id.len() <= 200;
@@ -57,7 +57,7 @@ pub(super) fn group(at: &At, plan: &Plan, group: &Group) -> Result<(), Problem> 
     Ok(())
 }
 
-pub(super) fn stage(at: &At, plan: &Plan, stage: &Stage) -> Result<(), Problem> {
+pub(super) fn stage(at: &At, plan: &Plan, stage: &Stage) -> Result<(), PlanProblem> {
     let clients = at.key("clients");
     for group in stage.clients.keys() {
         known(&clients.key(group), plan, group)?;
@@ -85,7 +85,7 @@ pub(super) fn stage(at: &At, plan: &Plan, stage: &Stage) -> Result<(), Problem> 
     rules(&at.key("pass"), &stage.pass)
 }
 
-fn known(at: &At, plan: &Plan, group: &str) -> Result<(), Problem> {
+fn known(at: &At, plan: &Plan, group: &str) -> Result<(), PlanProblem> {
     if plan.groups.iter().any(|known| known.name == group) {
         return Ok(());
     }
@@ -93,11 +93,11 @@ fn known(at: &At, plan: &Plan, group: &str) -> Result<(), Problem> {
     Err(at.wrong("", format!("there is no group `{group}`; there are {}", names.join(", "))))
 }
 
-fn rate(at: &At, rate: f64) -> Result<(), Problem> {
+fn rate(at: &At, rate: f64) -> Result<(), PlanProblem> {
     at.must(rate.is_finite() && rate > 0.0 && rate <= RATE_MAX, rate, ABOVE)
 }
 
-fn arrival(at: &At, arrival: &Arrival) -> Result<(), Problem> {
+fn arrival(at: &At, arrival: &Arrival) -> Result<(), PlanProblem> {
     match arrival {
         Arrival::Rate { per_s } | Arrival::Poisson { per_s } => rate(&at.key("per_s"), *per_s),
         Arrival::Burst => Ok(()),
@@ -112,7 +112,7 @@ fn arrival(at: &At, arrival: &Arrival) -> Result<(), Problem> {
     }
 }
 
-fn traffic(at: &At, traffic: &Traffic) -> Result<(), Problem> {
+fn traffic(at: &At, traffic: &Traffic) -> Result<(), PlanProblem> {
     at.key("qos").must(traffic.qos <= 2, traffic.qos, QOS)?;
     let bytes = (BODY_BYTES_MIN..=BODY_BYTES_MAX).contains(&traffic.bytes);
     let need = "16 (the stamp and the number) to 16777216 bytes";
@@ -147,7 +147,7 @@ fn traffic(at: &At, traffic: &Traffic) -> Result<(), Problem> {
     Ok(())
 }
 
-fn fault(at: &At, stage: &Stage, fault: &Fault) -> Result<(), Problem> {
+fn fault(at: &At, stage: &Stage, fault: &Fault) -> Result<(), PlanProblem> {
     let begins = fault.at < stage.hold || (fault.at.is_zero() && stage.hold.is_zero());
     let need = format!("before the end of the stage's hold, which is {}", stage.hold);
     at.key("at").must(begins, fault.at, &need)?;

@@ -58,7 +58,7 @@ fn plan(pace: &str) -> (Vec<Group>, Vec<Traffic>) {
     (plan.groups, traffic)
 }
 
-fn all_done(api: &mut Api) -> Counts {
+fn all_done(api: &mut PushApi) -> Counts {
     let deadline = fleet::instant() + Duration::from_secs(300);
     loop {
         let counts = api.look().remove("d").unwrap_or_default();
@@ -75,7 +75,7 @@ fn all_done(api: &mut Api) -> Counts {
 fn pushes_carry_the_stamp_and_each_has_one_outcome() {
     let (base, told) = api(&[200, 200, 503]);
     let (groups, traffic) = plan("{ per_s = 500 }");
-    let mut api = Api::new(&base, Some("open".to_owned()), &groups, Some("pk"));
+    let mut api = PushApi::new(&base, Some("open".to_owned()), &groups, Some("pk"));
     api.push("d", &traffic).expect("it can push");
     let counts = all_done(&mut api);
     assert_eq!(counts.figure("messages.sent"), 6.0);
@@ -96,7 +96,7 @@ fn pushes_carry_the_stamp_and_each_has_one_outcome() {
         let us = stamp::since_stamp(&body, stamp::wall_us()).expect("a stamp");
         assert!(us < 20_000_000, "{us}");
         let proof = stamp::proof(&body[..stamp::PROOF_BYTES], 40, stamp::rest_of(&body));
-        let stamp::Proof::Whole(sign) = proof else { panic!("{proof:?}") };
+        let stamp::StampProof::Whole(sign) = proof else { panic!("{proof:?}") };
         numbers.push(sign.number);
     }
     numbers.sort_unstable();
@@ -108,7 +108,7 @@ fn pushes_carry_the_stamp_and_each_has_one_outcome() {
 fn an_api_that_hangs_up_loses_pushes() {
     let (base, _told) = api(&[0]);
     let (groups, traffic) = plan("{ wave = { low = 200, high = 400, period = \"1s\" } }");
-    let mut api = Api::new(&base, None, &groups, Some("pk"));
+    let mut api = PushApi::new(&base, None, &groups, Some("pk"));
     api.push("d", &traffic).expect("it can push");
     let counts = all_done(&mut api);
     assert_eq!(counts.figure("messages.lost"), 6.0);
@@ -118,7 +118,7 @@ fn an_api_that_hangs_up_loses_pushes() {
 #[test]
 fn pushes_without_a_product_are_refused_in_words() {
     let (groups, traffic) = plan("{ per_s = 1 }");
-    let mut api = Api::new("http://127.0.0.1:1", None, &groups, None);
+    let mut api = PushApi::new("http://127.0.0.1:1", None, &groups, None);
     assert!(api.push("d", &traffic).expect_err("no product").contains("need its product"));
 }
 

@@ -5,9 +5,9 @@
 //! audit that gave no answer leaves its figures unknown and a note.
 
 use super::Runner;
-use crate::run::Part;
+use crate::run::StagePart;
 use crate::run::parts::Audited;
-use verdict::presence;
+use verdict::presence_figures;
 
 /// How long a difference must last to be one, milliseconds.
 const SETTLE_MS: u32 = 2_000;
@@ -21,13 +21,13 @@ const KEY_CHARS_MAX: usize = 80;
 impl Runner<'_> {
     /// Has the target audited, if the stage that is ending is judged by it.
     pub(super) fn audit(&mut self) {
-        let about = |rule: &String| rule.trim_start().starts_with(presence::PRESENCE);
+        let about = |rule: &String| rule.trim_start().starts_with(presence_figures::PRESENCE);
         let rules = [&self.planned().pass, &self.plan.pass];
         if self.end.is_some() || !rules.into_iter().flatten().any(about) {
             return;
         }
         let stage = &self.planned().name;
-        self.part = Part::Settling;
+        self.part = StagePart::Settling;
         self.parts.auditor.begin(SETTLE_MS);
         self.until_ms = self.now_ms() + AUDIT_MS_MAX;
         let answer = loop {
@@ -49,11 +49,11 @@ impl Runner<'_> {
     fn audited(&mut self, stage: &str, audited: &Audited) {
         let lasted: u64 = audited.persistent.values().sum();
         for (name, value) in [
-            (presence::AUDITS, 1),
-            (presence::DIFFERENCES, lasted),
-            (presence::DIFFERING, audited.differing),
-            (presence::AUDIT_MS, audited.took_ms),
-            (presence::LAG_MS, audited.lag_ms),
+            (presence_figures::AUDITS, 1),
+            (presence_figures::DIFFERENCES, lasted),
+            (presence_figures::DIFFERING, audited.differing),
+            (presence_figures::AUDIT_MS, audited.took_ms),
+            (presence_figures::LAG_MS, audited.lag_ms),
         ] {
             self.audited.raise(name, value as f64);
             self.total.raise(name, value as f64);
@@ -68,7 +68,8 @@ impl Runner<'_> {
             let kinds: Vec<_> = kinds.map(|(kind, count)| format!("{count} {kind}")).collect();
             let first = audited.first.iter().take(TOLD_MAX);
             let first: Vec<_> = first.map(|(key, kind)| format!("{} {kind}", short(key))).collect();
-            let (prefix, kinds, first) = (presence::DIFFERS, kinds.join(", "), first.join(", "));
+            let (prefix, kinds, first) =
+                (presence_figures::DIFFERS, kinds.join(", "), first.join(", "));
             self.note(format!("{prefix}in stage `{stage}` {lasted} ({kinds}): {first}"));
         }
     }

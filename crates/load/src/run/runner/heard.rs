@@ -71,8 +71,8 @@ impl Runner<'_> {
         (self.since(before, group, "messages.sent") - gone).max(0.0)
     }
 
-    /// Adds what is known by sums to what the crew counted. Of what the crew finds out later it may
-    /// be the same: the higher one counts.
+    /// Adds what is known by sums to what the load generator counted. Of what the load generator
+    /// finds out later it may be the same: the higher one counts.
     pub(super) fn with_sums(&self, groups: &mut BTreeMap<String, Counts>) {
         for (group, figures) in &self.summed {
             let counts = groups.entry(group.clone()).or_default();

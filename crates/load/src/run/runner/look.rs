@@ -1,11 +1,11 @@
-//! Looking: at the crew while something is waited for, and once a second for a row.
+//! Looking: at the load generator while something is waited for, and once a second for a row.
 //!
 //! It decides nothing. The invariant: who waits for clients looks ten times a second, who holds a
 //! time once, and a row is made of one look.
 
 use super::{End, LOOK_MS, ROW_MS, Runner};
-use crate::run::{Part, Tick, row};
-use lab::series::{Kind, Reading, Unit};
+use crate::run::{RunTick, StagePart, row};
+use lab::series::{FigureKind, Reading, Unit};
 
 /// Two looks have so many milliseconds between them at least: what a thread did in less cannot be
 /// told.
@@ -19,7 +19,7 @@ impl Runner<'_> {
         let began = self.now_ms();
         let part = self.part;
         while self.paused && self.end.is_none() {
-            self.part = Part::Paused;
+            self.part = StagePart::Paused;
             self.step(u64::MAX);
         }
         self.part = part;
@@ -29,12 +29,13 @@ impl Runner<'_> {
     fn step(&mut self, until_ms: u64) {
         let now = self.now_ms();
         // While a time is held nothing is waited for: a row a second is enough.
-        let holds = matches!(self.part, Part::Holding | Part::Paused) && !self.counts_messages;
+        let holds =
+            matches!(self.part, StagePart::Holding | StagePart::Paused) && !self.counts_messages;
         let look = if holds { u64::MAX } else { now + LOOK_MS };
         let wake = until_ms.min(self.row_due_ms).min(look).max(now);
         let at = self.began_ms + wake;
-        self.parts.world.rest_until(at);
-        if self.parts.world.is_interrupted() && self.end.is_none() {
+        self.parts.clock.rest_until(at);
+        if self.parts.clock.is_interrupted() && self.end.is_none() {
             self.end = Some(End::Interrupted);
         }
         if self.now_ms() >= self.row_due_ms {
@@ -44,14 +45,14 @@ impl Runner<'_> {
         }
     }
 
-    /// What the crew shows now, and what the API was asked for.
+    /// What the load generator shows now, and what the API was asked for.
     pub(super) fn look(&mut self) {
         let now = self.now_ms();
         if self.looked_ms.is_some_and(|at| now < at + LOOK_MS_MIN) {
             return;
         }
         self.looked_ms = Some(now);
-        let look = self.parts.crew.look();
+        let look = self.parts.generator.look();
         let mut groups = look.groups;
         for (group, counts) in self.parts.pushes.look() {
             groups.entry(group).or_default().add(&counts);
@@ -73,8 +74,8 @@ impl Runner<'_> {
         self.readings.push(look.reading);
     }
 
-    /// What the crew said of its machines since the last row. Each look is about the time since the
-    /// one before: shares are averaged, of heights the highest counts.
+    /// What the load generator said of its machines since the last row. Each look is about the time
+    /// since the one before: shares are averaged, of heights the highest counts.
     fn own(&mut self) -> Reading {
         let readings = std::mem::take(&mut self.readings);
         let Some(last) = readings.last() else { return Reading::default() };
@@ -82,12 +83,12 @@ impl Runner<'_> {
         for (column, value) in last.iter() {
             let all = readings.iter().filter_map(|reading| reading.of(&column.name));
             let value = match (column.unit, column.kind) {
-                (Unit::Share, Kind::Gauge | Kind::Peak) => {
+                (Unit::Share, FigureKind::Gauge | FigureKind::Peak) => {
                     let (sum, count) = all.fold((0.0, 0.0), |(sum, n), v| (sum + v, n + 1.0));
                     sum / f64::max(count, 1.0)
                 }
-                (_, Kind::Peak) => all.fold(*value, f64::max),
-                (_, Kind::Low) => all.fold(*value, f64::min),
+                (_, FigureKind::Peak) => all.fold(*value, f64::max),
+                (_, FigureKind::Low) => all.fold(*value, f64::min),
                 _ => *value,
             };
             own.set(column.clone(), value);
@@ -114,7 +115,7 @@ impl Runner<'_> {
         let saturated = 2 * std::mem::take(&mut self.saturated_looks) > looks;
         self.saturated.0 += u64::from(saturated);
         let saturation = if saturated { vec![self.saturated.1.clone()] } else { Vec::new() };
-        let tick = Tick {
+        let tick = RunTick {
             at_ms,
             stage: self.place,
             stages: self.plan.stages.iter().map(|stage| stage.name.clone()).collect(),

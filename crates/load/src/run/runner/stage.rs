@@ -5,11 +5,11 @@
 //! are judged, and it ends in a stage of the run whatever happened in it.
 
 use super::{End, LOOK_MS, Runner};
-use crate::run::Part;
+use crate::run::StagePart;
 use lab::cause::{Cause, Phase};
 use lab::order::{Cut, Order};
 use lab::plan::{Arrival, Fault, FaultKind, Span};
-use lab::run::{Counts, Stage};
+use lab::run::{Counts, StageRun};
 use std::collections::BTreeMap;
 
 /// Longest time that clients may take to leave, milliseconds.
@@ -53,7 +53,7 @@ impl Runner<'_> {
         self.row();
         let to_ms = self.now_ms();
         self.run.took_ms = to_ms;
-        self.run.stages.push(Stage {
+        self.run.stages.push(StageRun {
             name: planned.name.clone(),
             from_ms,
             arrived_ms,
@@ -68,7 +68,7 @@ impl Runner<'_> {
 
     /// All clients say farewell.
     fn leave(&mut self) {
-        self.part = Part::Leaving;
+        self.part = StagePart::Leaving;
         for group in self.wanted.keys().cloned().collect::<Vec<_>>() {
             let arrival = Arrival::Burst;
             self.order(&Order::Arrive { group, clients: 0, arrival });
@@ -82,7 +82,7 @@ impl Runner<'_> {
     /// Calls the clients and waits for them; false: an order could not be carried out.
     fn arrive(&mut self) -> bool {
         let planned = self.planned();
-        self.part = Part::Arriving;
+        self.part = StagePart::Arriving;
         let mut before = BTreeMap::new();
         for (group, &clients) in &planned.clients {
             let counts = self.groups.get(group).cloned().unwrap_or_default();
@@ -171,7 +171,7 @@ impl Runner<'_> {
         self.spoken.clone_from(&self.traffic);
         self.subscribed();
         self.send_all(true);
-        self.part = Part::Holding;
+        self.part = StagePart::Holding;
         let began = self.now_ms();
         let paused = self.paused_ms;
         let mut counted = self.counted();
@@ -291,12 +291,12 @@ impl Runner<'_> {
             FaultKind::Flap { share_per_s } => {
                 let order = Order::Flap { group: None, share_per_s: *share_per_s };
                 let words = format!("{} of the clients a second flap", percent(*share_per_s));
-                self.parts.crew.order(&order).map(|()| words)
+                self.parts.generator.order(&order).map(|()| words)
             }
             FaultKind::Cut { share, how } => {
                 let order = Order::Cut { group: None, share: *share, how: *how };
                 let words = format!("{} of the clients: {}", percent(*share), manner(*how));
-                self.parts.crew.order(&order).map(|()| words)
+                self.parts.generator.order(&order).map(|()| words)
             }
             other => {
                 let begun = self.parts.breaker.begin(other);
@@ -316,11 +316,11 @@ impl Runner<'_> {
         let done = match what {
             FaultKind::Flap { .. } => {
                 let order = Order::Flap { group: None, share_per_s: 0.0 };
-                self.parts.crew.order(&order).map(|()| "nobody flaps any more".to_owned())
+                self.parts.generator.order(&order).map(|()| "nobody flaps any more".to_owned())
             }
             FaultKind::Cut { how: Cut::Freeze | Cut::StopReading, .. } => {
                 let order = Order::Cut { group: None, share: 1.0, how: Cut::Thaw };
-                self.parts.crew.order(&order).map(|()| "frozen clients go on".to_owned())
+                self.parts.generator.order(&order).map(|()| "frozen clients go on".to_owned())
             }
             FaultKind::Cut { .. } => return None,
             other => {
@@ -338,7 +338,7 @@ impl Runner<'_> {
         if hasty || !sent {
             return false;
         }
-        self.part = Part::Settling;
+        self.part = StagePart::Settling;
         self.send_all(false);
         let began = self.now_ms();
         self.until_ms = began + SETTLE_MS_MAX;

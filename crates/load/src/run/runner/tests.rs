@@ -1,12 +1,12 @@
-//! The runner under a told clock, with a crew that exists on paper.
+//! The runner under a told clock, with a load generator that exists on paper.
 
 use super::*;
-use crate::run::parts::{Audited, Auditor, Blind, Breaker, Pushless, World};
-use crate::run::{Part, Tick, Watch, file};
+use crate::run::parts::{Audited, Auditor, Blind, FaultInjector, Pushless, RunClock};
+use crate::run::{RunTick, StagePart, Watch, file};
 use lab::cause::{Cause, Phase};
-use lab::crew::{Crew, Look};
+use lab::generator::{LoadGenerator, Look};
 use lab::order::Cut;
-use lab::order::Wish;
+use lab::order::OnlookerRequest;
 use lab::plan::FaultKind;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,7 +18,7 @@ struct Told {
     interrupt_at: u64,
 }
 
-impl World for Told {
+impl RunClock for Told {
     fn now_ms(&mut self) -> u64 {
         self.clock.get()
     }
@@ -37,8 +37,8 @@ impl World for Told {
     }
 }
 
-/// A crew on paper: ten clients a look come, `refused` of a group are refused, and who sends sends
-/// a message a look.
+/// A load generator on paper: ten clients a look come, `refused` of a group are refused, and who
+/// sends sends a message a look.
 #[derive(Default)]
 struct Paper {
     clock: Clock,
@@ -56,7 +56,7 @@ struct Paper {
     reset_at: Option<u64>,
 }
 
-impl Crew for Paper {
+impl LoadGenerator for Paper {
     fn order(&mut self, order: &Order) -> Result<(), String> {
         let word = match order {
             Order::Found { group, .. } => format!("found {}", group.name),
@@ -127,7 +127,7 @@ impl Crew for Paper {
 
 struct Hand(Rc<RefCell<Vec<(u64, String)>>>, Clock);
 
-impl Breaker for Hand {
+impl FaultInjector for Hand {
     fn begin(&mut self, what: &FaultKind) -> Result<String, String> {
         self.0.borrow_mut().push((self.1.get(), format!("begin {what:?}")));
         match what {
@@ -142,7 +142,7 @@ impl Breaker for Hand {
     }
 }
 
-/// An office that takes its time to answer, each time the same; 0: it never does.
+/// A presence API that takes its time to answer, each time the same; 0: it never does.
 struct Slow {
     clock: Clock,
     takes_ms: u64,
@@ -165,17 +165,17 @@ impl Auditor for Slow {
 
 #[derive(Default)]
 struct Eyewitness {
-    wishes: Vec<(u64, Wish)>,
-    ticks: Vec<Tick>,
+    wishes: Vec<(u64, OnlookerRequest)>,
+    ticks: Vec<RunTick>,
     done: bool,
 }
 
 impl Watch for Eyewitness {
-    fn tick(&mut self, tick: &Tick) {
+    fn tick(&mut self, tick: &RunTick) {
         self.ticks.push(tick.clone());
     }
 
-    fn wishes(&mut self) -> Vec<Wish> {
+    fn wishes(&mut self) -> Vec<OnlookerRequest> {
         let at = self.ticks.last().map_or(0, |tick| tick.at_ms);
         let due = self.wishes.iter().position(|(when, _)| *when <= at);
         due.map(|place| self.wishes.remove(place).1).into_iter().collect()
@@ -190,14 +190,14 @@ impl Watch for Eyewitness {
 struct Made {
     run: Result<Run, String>,
     orders: Vec<(u64, String)>,
-    ticks: Vec<Tick>,
+    ticks: Vec<RunTick>,
 }
 
 fn made(stages: &str, change: impl FnOnce(&mut Paper, &mut Eyewitness, &mut Told)) -> Made {
     audited(stages, 0, Err("nobody asks".to_owned()), change)
 }
 
-/// The same with an office that gives this answer after so long.
+/// The same with a presence API that gives this answer after so long.
 fn audited(
     stages: &str,
     takes_ms: u64,
@@ -211,17 +211,17 @@ fn audited(
     let plan = file::read("t.toml", &text, &[]).expect("a plan");
     let clock = Clock::default();
     clock.set(77_000);
-    let mut crew = Paper { clock: clock.clone(), ..Paper::default() };
+    let mut generator = Paper { clock: clock.clone(), ..Paper::default() };
     let mut world = Told { clock: clock.clone(), interrupt_at: u64::MAX };
     let mut watch = Eyewitness::default();
-    change(&mut crew, &mut watch, &mut world);
-    let orders = crew.orders.clone();
+    change(&mut generator, &mut watch, &mut world);
+    let orders = generator.orders.clone();
     let run = super::run(
         &plan,
         Before { seed: 5, ..Before::default() },
         Parts {
-            crew: &mut crew,
-            world: &mut world,
+            generator: &mut generator,
+            clock: &mut world,
             eyes: &mut Blind,
             breaker: &mut Hand(orders.clone(), clock.clone()),
             pushes: &mut Pushless,
@@ -283,7 +283,7 @@ fn stages_come_in_order_are_held_and_are_judged() {
     assert!(rows.windows(2).all(|pair| pair[1] - pair[0] <= 1_000), "{rows:?}");
     assert_eq!(run.series.values("clients.online").last(), Some(&Some(60.0)));
     assert_eq!(run.total.online, 60);
-    assert!(made.ticks.iter().any(|tick| tick.part == Part::Holding && tick.stage == 1));
+    assert!(made.ticks.iter().any(|tick| tick.part == StagePart::Holding && tick.stage == 1));
 }
 
 #[test]
@@ -327,7 +327,7 @@ what = "redis_paused"
 #[test]
 fn a_stage_that_does_not_pass_may_end_the_run() {
     let stages = TWO.replace("hold = \"3s\"", "hold = \"3s\"\nstop_on_failure = true");
-    let made = made(&stages, |crew, _, _| crew.refuse = 3);
+    let made = made(&stages, |generator, _, _| generator.refuse = 3);
     let run = made.run.expect("it could be run");
     assert_eq!(run.stages.len(), 1);
     assert_eq!(run.skipped, [("large".to_owned(), "stage small did not pass".to_owned())]);
@@ -339,13 +339,13 @@ fn a_stage_that_does_not_pass_may_end_the_run() {
 #[test]
 fn clients_that_do_not_come_back_are_not_waited_for_and_others_are() {
     let stage = "[[stage]]\nname = \"x\"\nclients = { a = 20 }\narrive_max = \"30s\"\n";
-    let ended = made(stage, |crew, _, _| crew.refuse = 5).run.expect("it could be run");
+    let ended = made(stage, |generator, _, _| generator.refuse = 5).run.expect("it could be run");
     assert!(ended.stages[0].arrived_ms < 1_000, "all had their turn");
-    let waiting = made(stage, |crew, _, _| {
+    let waiting = made(stage, |generator, _, _| {
         // One is under way and never gets there.
-        crew.refuse = 5;
+        generator.refuse = 5;
         let counts = Counts { attempts: 1, open: 1, ..Counts::default() };
-        crew.look.groups.insert("a".to_owned(), counts);
+        generator.look.groups.insert("a".to_owned(), counts);
     });
     let run = waiting.run.expect("it could be run");
     assert!(run.stages[0].arrived_ms >= 30_000, "{}", run.stages[0].arrived_ms);
@@ -366,9 +366,9 @@ fn an_interrupted_run_is_judged_and_says_so() {
 
 #[test]
 fn an_order_that_cannot_be_carried_out_ends_the_run_with_its_reason() {
-    let first = made(TWO, |crew, _, _| crew.refuse_order_above = Some(5));
+    let first = made(TWO, |generator, _, _| generator.refuse_order_above = Some(5));
     assert!(first.run.expect_err("nothing ran").contains("only so many descriptors"));
-    let second = made(TWO, |crew, _, _| crew.refuse_order_above = Some(30));
+    let second = made(TWO, |generator, _, _| generator.refuse_order_above = Some(30));
     let run = second.run.expect("the first stage ran");
     assert!(!run.finished && run.stages.len() == 1);
     assert!(run.skipped[0].1.contains("only so many descriptors"), "{:?}", run.skipped);
@@ -376,7 +376,7 @@ fn an_order_that_cannot_be_carried_out_ends_the_run_with_its_reason() {
 
 #[test]
 fn a_tester_that_is_saturated_all_the_time_makes_the_run_invalid() {
-    let run = made(TWO, |crew, _, _| crew.saturated = true).run.expect("it could be run");
+    let run = made(TWO, |generator, _, _| generator.saturated = true).run.expect("it could be run");
     assert!(run.saturation.iter().any(|why| why.contains("a thread is busy")), "{run:?}");
     assert!(!run.passed());
 }
@@ -385,12 +385,12 @@ fn a_tester_that_is_saturated_all_the_time_makes_the_run_invalid() {
 fn what_somebody_wishes_is_done_and_noted() {
     let made = made(TWO, |_, watch, _| {
         watch.wishes = vec![
-            (1_000, Wish::Add { group: String::new(), clients: 7 }),
-            (1_000, Wish::Cut { share: 0.1, how: Cut::Reset }),
-            (2_000, Wish::Pause),
-            (5_000, Wish::Pause),
-            (6_000, Wish::Rate { group: "a".to_owned(), factor: 2.0 }),
-            (7_000, Wish::Quit { now: false }),
+            (1_000, OnlookerRequest::Add { group: String::new(), clients: 7 }),
+            (1_000, OnlookerRequest::Cut { share: 0.1, how: Cut::Reset }),
+            (2_000, OnlookerRequest::Pause),
+            (5_000, OnlookerRequest::Pause),
+            (6_000, OnlookerRequest::Rate { group: "a".to_owned(), factor: 2.0 }),
+            (7_000, OnlookerRequest::Quit { now: false }),
         ];
     });
     let run = made.run.expect("it could be run");
@@ -424,7 +424,7 @@ traffic = { a = [{ what = "publish", topic = "t", messages = 30, pace = { window
 #[test]
 fn a_target_where_nobody_listens_ends_the_run_early_and_is_named() {
     let stages = TWO.replace("clients = { a = 20 }", "clients = { a = 20 }\narrive_max = \"1h\"");
-    let run = made(&stages, |crew, _, _| crew.dead = true).run.expect("it could be run");
+    let run = made(&stages, |generator, _, _| generator.dead = true).run.expect("it could be run");
     assert!(!run.finished && run.took_ms <= 4_000, "{}", run.took_ms);
     let what = "Nobody answers at mqtt://127.0.0.1:1: no process listens on that port.";
     assert_eq!((run.findings[0].what.as_str(), run.findings[0].side.as_str()), (what, "target"));
@@ -454,7 +454,7 @@ what = "WHAT"
         ("redis_flushed", 3_500, 0),
     ] {
         let stage = stage.replace("WHAT", what);
-        let run = made(&stage, |crew, _, _| crew.reset_at = Some(77_000 + reset_ms));
+        let run = made(&stage, |generator, _, _| generator.reset_at = Some(77_000 + reset_ms));
         let run = run.run.expect("it could be run");
         let ends = [Cause::PlannedFault, Cause::Reset].map(|cause| run.total.causes.all_of(cause));
         assert_eq!(ends, [planned, 5 - planned], "{what} {reset_ms}");
@@ -478,7 +478,8 @@ traffic = { b = [] }
 hold = "1s"
 pass = ["messages.missing == 0"]
 "#;
-    let run = made(stages, |crew, _, _| crew.hear_half = true).run.expect("it could be run");
+    let run =
+        made(stages, |generator, _, _| generator.hear_half = true).run.expect("it could be run");
     let [one, two] = &run.stages[..] else { panic!("two stages") };
     let (sent, missing) =
         (one.counts.figure("messages.sent"), run.total.figure("messages.missing"));
@@ -527,10 +528,12 @@ fn a_stage_that_is_judged_by_presence_is_audited_at_its_end_and_no_other() {
     assert!(one.checks.iter().all(|check| check.held == Some(true)), "{:?}", one.checks);
     assert!((3_500..4_000).contains(&(one.to_ms - one.arrived_ms)), "the answer was waited for");
     assert!(two.to_ms - two.arrived_ms < 1_500, "nobody was asked");
-    let name = verdict::presence::AUDITS;
+    let name = verdict::presence_figures::AUDITS;
     assert_eq!((one.counts.figure(name), two.counts.figure(name)), (1.0, 0.0));
     assert_eq!(run.total.figure(name), 1.0);
-    assert!(made.ticks.iter().any(|tick| tick.part == Part::Settling && tick.at_ms < one.to_ms));
+    assert!(
+        made.ticks.iter().any(|tick| tick.part == StagePart::Settling && tick.at_ms < one.to_ms)
+    );
     assert!(run.findings.iter().all(|finding| !finding.what.contains("directory")));
 }
 

@@ -6,8 +6,8 @@
 use super::{End, Runner};
 use crate::run::check::{CLIENTS_MAX, RATE_MAX};
 use crate::run::watch::WISHES_MAX;
+use lab::order::OnlookerRequest;
 use lab::order::Order;
-use lab::order::Wish;
 use lab::plan::Pace;
 
 /// What a rate may be multiplied by at once.
@@ -23,26 +23,26 @@ impl Runner<'_> {
         }
         for wish in wishes.into_iter().take(WISHES_MAX) {
             match wish {
-                Wish::Add { group, clients } => self.add(&group, clients),
-                Wish::Rate { group, factor } => self.rate(&group, factor),
-                Wish::Cut { share, how } => {
+                OnlookerRequest::Add { group, clients } => self.add(&group, clients),
+                OnlookerRequest::Rate { group, factor } => self.rate(&group, factor),
+                OnlookerRequest::Cut { share, how } => {
                     let share = share.clamp(0.0, 1.0);
-                    let word = match self.parts.crew.order(&Order::Cut { group: None, share, how })
-                    {
-                        Ok(()) => String::new(),
-                        Err(why) => format!(" (refused: {why})"),
-                    };
+                    let word =
+                        match self.parts.generator.order(&Order::Cut { group: None, share, how }) {
+                            Ok(()) => String::new(),
+                            Err(why) => format!(" (refused: {why})"),
+                        };
                     self.note(format!(
                         "by hand: {:.1} % of all links {how:?}{word}",
                         share * 100.0
                     ));
                 }
-                Wish::Pause => {
+                OnlookerRequest::Pause => {
                     self.paused = !self.paused;
                     self.note(if self.paused { "by hand: paused" } else { "by hand: goes on" });
                     self.send_all(!self.paused);
                 }
-                Wish::Quit { now } => {
+                OnlookerRequest::Quit { now } => {
                     self.end.get_or_insert(End::Wished { now });
                 }
             }
@@ -59,7 +59,7 @@ impl Runner<'_> {
         let wanted = self.wanted.get(&group).copied().unwrap_or(0).saturating_add(clients);
         let arrival = self.planned().arrive;
         let order = Order::Arrive { group: group.clone(), clients: wanted, arrival };
-        match self.parts.crew.order(&order) {
+        match self.parts.generator.order(&order) {
             Ok(()) => {
                 self.note(format!("by hand: {clients} clients of {group} more, {wanted} in all"));
                 self.wanted.insert(group, wanted);
@@ -91,7 +91,7 @@ impl Runner<'_> {
         }
         let whose = if group.is_empty() { "all groups" } else { group };
         self.note(format!("by hand: rates of {whose} times {factor}"));
-        if !self.paused && self.part == crate::run::Part::Holding {
+        if !self.paused && self.part == crate::run::StagePart::Holding {
             self.send_all(true);
         }
     }

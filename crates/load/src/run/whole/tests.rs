@@ -72,9 +72,9 @@ fn run(name: &str, text: &str, change: impl FnOnce(&mut Asked)) -> Option<Run> {
     let mut asked = Asked { target, seed: Some(7), ..Asked::default() };
     change(&mut asked);
     let ready = scenario::ready(name, text, &asked, true).expect("it can be run");
-    let mut crew = crate::local::Local::new(7);
-    let setting = Setting { command: "a test".to_owned(), seed: 7, ..Setting::default() };
-    let run = whole(&ready, setting, &mut crew, &mut Nobody).expect("it was run");
+    let mut generator = crate::local::LocalGenerator::new(7);
+    let setting = RunSetting { command: "a test".to_owned(), seed: 7, ..RunSetting::default() };
+    let run = whole(&ready, setting, &mut generator, &mut Nobody).expect("it was run");
     Some(run)
 }
 
@@ -107,7 +107,7 @@ fn steps_against_mosquitto_stand_and_the_file_says_what_happened() {
     }
     assert_eq!((run.total.attempts, run.total.online), (150, 150));
     assert_eq!(run.total.causes.errors(), 0);
-    assert!(run.total.accounts.iter().all(lab::run::Account::agrees), "{:?}", run.total.accounts);
+    assert!(run.total.accounts.iter().all(lab::run::Balance::agrees), "{:?}", run.total.accounts);
     assert_eq!(run.series.values("clients.online").last(), Some(&Some(150.0)));
     let rss = run.series.values("target.process.rss").iter().flatten().next();
     assert!(rss.is_some_and(|bytes| *bytes > 1e6), "mosquitto was observed: {rss:?}");
@@ -176,5 +176,5 @@ fn faults_against_mosquitto_are_counted_under_their_names() {
     assert!(noted("was stopped") && noted("goes on") && noted("network: "), "{}", explain(&run));
     assert_eq!(run.skipped.len(), 1);
     assert!(run.skipped[0].0 == "redis" && run.skipped[0].1.contains("--redis"));
-    assert!(run.total.accounts.iter().all(lab::run::Account::agrees), "{:?}", run.total.accounts);
+    assert!(run.total.accounts.iter().all(lab::run::Balance::agrees), "{:?}", run.total.accounts);
 }

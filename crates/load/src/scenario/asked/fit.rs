@@ -2,7 +2,7 @@
 //!
 //! One's own plans are never changed here. The invariant: each change leaves a word.
 
-use super::Ready;
+use super::ReadyPlan;
 use crate::target::{Speech, Url};
 use lab::plan::{FaultKind, Plan, Span, Stage, What};
 
@@ -12,7 +12,7 @@ const STRAIGHT_CLIENTS_MIN: u64 = 60_000;
 const TREND_MIN: Span = Span::from_secs(300);
 
 /// Leaves out what cannot be, and puts in the target's words what it says in others.
-pub(super) fn fit(ready: &mut Ready) {
+pub(super) fn fit(ready: &mut ReadyPlan) {
     skip(ready);
     unused(&mut ready.plan);
     speak(ready);
@@ -20,7 +20,7 @@ pub(super) fn fit(ready: &mut Ready) {
 }
 
 /// Leaves out stages that break what was not named.
-fn skip(ready: &mut Ready) {
+fn skip(ready: &mut ReadyPlan) {
     let target = ready.plan.target.clone();
     let process = target.pid.is_some() || target.port.is_some();
     let lacks = |what: &FaultKind| -> Option<&'static str> {
@@ -67,7 +67,7 @@ fn unused(plan: &mut Plan) {
 }
 
 /// Only MQTT has topics: others report or ask instead, and hear nothing of each other.
-fn speak(ready: &mut Ready) {
+fn speak(ready: &mut ReadyPlan) {
     let plan = &mut ready.plan;
     let url = plan.target.url.first().and_then(|url| Url::parse(url).ok());
     let has_product = plan.groups.iter().any(|group| group.product.is_some());
@@ -105,16 +105,16 @@ fn speak(ready: &mut Ready) {
 
 /// Whether a rule is about presence.
 pub(super) fn is_about_presence(rule: &str) -> bool {
-    rule.trim_start().starts_with(verdict::presence::PRESENCE)
+    rule.trim_start().starts_with(verdict::presence_figures::PRESENCE)
 }
 
 /// Leaves out rules about presence, which nobody can be asked about.
-pub(super) fn unaudited(ready: &mut Ready, why: &str) {
+pub(super) fn unaudited(ready: &mut ReadyPlan, why: &str) {
     leave_out(ready, why, |rule, _| is_about_presence(rule));
 }
 
 /// Leaves out rules about what cannot be known here.
-fn rules(ready: &mut Ready) {
+fn rules(ready: &mut ReadyPlan) {
     if ready.plan.target.api.is_none() {
         unaudited(ready, "the server is not asked whether presence agrees: give --api and --token");
     }
@@ -141,7 +141,7 @@ fn rules(ready: &mut Ready) {
 }
 
 /// Leaves out rules, each with a note; `which` is told the hold of a stage's rule.
-fn leave_out(ready: &mut Ready, why: &str, which: impl Fn(&str, Option<Span>) -> bool) {
+fn leave_out(ready: &mut ReadyPlan, why: &str, which: impl Fn(&str, Option<Span>) -> bool) {
     let mut left: Vec<String> = Vec::new();
     let mut keep = |rule: &String, hold: Option<Span>| {
         let out = which(rule, hold);

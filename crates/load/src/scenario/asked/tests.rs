@@ -7,7 +7,7 @@ use lab::plan::{Pace, What};
 const MQTT: &str = "mqtt://10.0.0.1:1883";
 const MIOP: &str = "miop://dev:pk@127.0.0.1:7000";
 
-fn of(name: &str, asked: Asked) -> Result<Ready, String> {
+fn of(name: &str, asked: Asked) -> Result<ReadyPlan, String> {
     let scenario = Scenario::named(name).expect("it is shipped");
     ready(name, scenario.text, &asked, true)
 }
@@ -135,8 +135,8 @@ fn what_was_not_named_is_skipped_with_a_word() {
 
 #[test]
 fn who_cannot_be_asked_about_presence_is_not_judged_by_it() {
-    let about = |ready: &Ready| ready.is_about_presence();
-    let left = |ready: &Ready, why: &str| {
+    let about = |ready: &ReadyPlan| ready.is_about_presence();
+    let left = |ready: &ReadyPlan, why: &str| {
         let note = ready.notes.iter().find(|note| note.contains("presence.differences == 0"));
         note.is_some_and(|note| note.contains(why))
     };

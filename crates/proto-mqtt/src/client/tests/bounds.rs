@@ -3,7 +3,7 @@
 use super::*;
 
 fn connack_of(version: Version, reason: ReasonCode) -> (Vec<Observation>, Option<CloseReason>) {
-    let mut play = pilot(profile(version));
+    let mut play = virtual_client(profile(version));
     play.open();
     let properties = Default::default();
     play.hear(Packet::Connack(Connack { session_present: false, reason, properties }));
@@ -50,7 +50,7 @@ fn a_farewell_ends_the_connection_for_its_reason() {
         (ReasonCode::NotAuthorized, CloseReason::Unbound),
         (ReasonCode::PacketTooLarge, CloseReason::Unbound),
     ] {
-        let mut play = pilot(profile(Version::V5));
+        let mut play = virtual_client(profile(Version::V5));
         play.online(false, &[]);
         play.side.take_words();
         play.hear(Packet::Disconnect(Disconnect::of(reason)));
@@ -61,7 +61,7 @@ fn a_farewell_ends_the_connection_for_its_reason() {
 }
 
 #[test]
-fn a_pilot_is_told_why_a_message_was_not_taken() {
+fn a_virtual_client_is_told_why_a_message_was_not_taken() {
     let topics = vec![Formula::new("t")];
     let body: Arc<[u8]> = (*b"hey").into();
     let publish = |qos, retain| {
@@ -74,13 +74,13 @@ fn a_pilot_is_told_why_a_message_was_not_taken() {
         (Property::RetainAvailable(0), publish(0, true), 0x103),
         (Property::MaximumPacketSize(8), publish(0, false), 0x101),
     ] {
-        let mut play = pilot(Profile { topics: topics.clone(), ..profile(Version::V5) });
+        let mut play = virtual_client(Profile { topics: topics.clone(), ..profile(Version::V5) });
         play.online(false, &[said]);
         play.side.take_words();
         assert_eq!(play.tell(action), Sent::new());
         assert_eq!(play.side.take_words(), [Observation::NotTaken { seq: 1, code }], "{said:?}");
     }
-    let mut play = pilot(Profile { topics, inflight_max: 1, ..profile(Version::V5) });
+    let mut play = virtual_client(Profile { topics, inflight_max: 1, ..profile(Version::V5) });
     play.online(false, &[]);
     play.side.take_words();
     assert_eq!(play.tell(publish(1, false)), ["publish 1 t=hey"]);
@@ -95,9 +95,9 @@ fn a_pilot_is_told_why_a_message_was_not_taken() {
 }
 
 #[test]
-fn a_pilot_hears_how_long_a_message_is_and_how_it_begins() {
-    use model::pilot::HEAD_BYTES;
-    let mut play = pilot(profile(Version::V311));
+fn a_virtual_client_hears_how_long_a_message_is_and_how_it_begins() {
+    use model::virtual_client::HEAD_BYTES;
+    let mut play = virtual_client(profile(Version::V311));
     play.online(false, &[]);
     play.side.take_words();
     for length in [0, 1, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 1, 1_000] {
@@ -127,7 +127,7 @@ fn a_packet_of_the_servers_size_is_sent_and_one_byte_more_is_not() {
         play.side.take_words();
         assert_eq!(play.tell(publish(1, "a", 1)).len(), usize::from(fits));
         let result = Err(Unpublished::TooLarge);
-        let refused = vec![Event::Published { token: 1, result }];
+        let refused = vec![MqttEvent::Published { token: 1, result }];
         assert_eq!(play.side.take_words(), if fits { vec![] } else { refused });
     }
 }

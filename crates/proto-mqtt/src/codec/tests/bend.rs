@@ -6,7 +6,8 @@ use super::vectors::{Case, good, malformed, write};
 use crate::codec::block::Block;
 use crate::codec::publish::Publish;
 use crate::codec::{
-    Fault, FaultSet, Packet, PacketKind, Rules, Sender, Step, Terms, Version, decode,
+    DecodeRules, DecodeStep, FaultSet, Packet, PacketFault, PacketKind, Sender, Terms, Version,
+    decode,
 };
 
 #[test]
@@ -16,7 +17,7 @@ fn a_cut_packet_waits_for_as_much_as_is_missing() {
         let mut at = 0;
         let mut asked = 0;
         while at < whole {
-            let Ok(Step::More(more)) = case.decode(&case.bytes[..at], &case.rules) else {
+            let Ok(DecodeStep::More(more)) = case.decode(&case.bytes[..at], &case.rules) else {
                 panic!("`{}` cut at {at}", case.name);
             };
             assert!(more > 0 && at + more <= whole, "`{}` cut at {at}: {more}", case.name);
@@ -26,7 +27,11 @@ fn a_cut_packet_waits_for_as_much_as_is_missing() {
         assert!(asked <= 5, "a reader that gets what it asks for asks {asked} times");
         for cut in 0..whole {
             let step = case.decode(&case.bytes[..cut], &case.rules);
-            assert!(matches!(step, Ok(Step::More(_))), "`{}` cut at {cut}: {step:?}", case.name);
+            assert!(
+                matches!(step, Ok(DecodeStep::More(_))),
+                "`{}` cut at {cut}: {step:?}",
+                case.name
+            );
         }
     }
 }
@@ -37,7 +42,7 @@ fn a_malformed_packet_never_turns_good_by_coming_in_pieces() {
         let last = case.decode(&case.bytes, &case.rules);
         for cut in 0..case.bytes.len() {
             match case.decode(&case.bytes[..cut], &case.rules) {
-                Ok(Step::More(more)) => assert!(more > 0),
+                Ok(DecodeStep::More(more)) => assert!(more > 0),
                 Err(fault) => assert_eq!(Err(fault), last, "`{}` cut at {cut}", case.name),
                 Ok(step) => panic!("`{}` cut at {cut}: {step:?}", case.name),
             }
@@ -46,9 +51,9 @@ fn a_malformed_packet_never_turns_good_by_coming_in_pieces() {
 }
 
 /// All packets of a stream as far as they are whole, and how many bytes they have.
-fn read_all(bytes: &[u8], rules: &Rules) -> (Vec<String>, usize) {
+fn read_all(bytes: &[u8], rules: &DecodeRules) -> (Vec<String>, usize) {
     let (mut seen, mut taken) = (Vec::new(), 0);
-    while let Ok(Step::Packet { packet, bytes, .. }) = decode(&bytes[taken..], rules) {
+    while let Ok(DecodeStep::Packet { packet, bytes, .. }) = decode(&bytes[taken..], rules) {
         seen.push(describe(&packet));
         taken += bytes;
     }
@@ -59,7 +64,7 @@ fn read_all(bytes: &[u8], rules: &Rules) -> (Vec<String>, usize) {
 fn a_stream_gives_the_same_packets_wherever_it_is_split() {
     for sender in [Sender::Client, Sender::Server] {
         for version in Version::ALL {
-            let rules = Rules::strict(sender, version);
+            let rules = DecodeRules::strict(sender, version);
             let own = |case: &Case| case.rules == rules;
             let stream: Vec<u8> = good().into_iter().filter(own).flat_map(|c| c.bytes).collect();
             let (whole, taken) = read_all(&stream, &rules);
@@ -77,7 +82,7 @@ fn a_stream_gives_the_same_packets_wherever_it_is_split() {
 fn a_large_publish_is_known_before_its_payload_has_come() {
     for case in good() {
         let step = case.decode(&case.bytes, &case.rules);
-        let Ok(Step::Packet { packet: Packet::Publish(publish), .. }) = step else {
+        let Ok(DecodeStep::Packet { packet: Packet::Publish(publish), .. }) = step else {
             assert_eq!(Publish::peek(&case.bytes, &case.rules), Ok(None), "`{}`", case.name);
             continue;
         };
@@ -106,7 +111,7 @@ fn what_is_wrong_with_a_large_publish_shows_before_its_payload_has_come() {
             continue;
         }
         assert_eq!(Publish::peek(&case.bytes, &case.rules), Err(fault), "`{}`", case.name);
-        let rules = Rules { tolerate: FaultSet::TOLERABLE, ..case.rules };
+        let rules = DecodeRules { tolerate: FaultSet::TOLERABLE, ..case.rules };
         let lenient = case.decode(&case.bytes, &rules).map(drop);
         assert_eq!(Publish::peek(&case.bytes, &rules).map(drop), lenient, "`{}`", case.name);
         shown += 1;
@@ -116,8 +121,10 @@ fn what_is_wrong_with_a_large_publish_shows_before_its_payload_has_come() {
 
 /// Whatever these bytes are, reading them ends well; what they mean is written so that it reads
 /// the same.
-pub fn read_and_write_again(bytes: &[u8], rules: &Rules) -> Result<(), Fault> {
-    let Step::Packet { packet, bytes: length, .. } = decode(bytes, rules)? else { return Ok(()) };
+pub fn read_and_write_again(bytes: &[u8], rules: &DecodeRules) -> Result<(), PacketFault> {
+    let DecodeStep::Packet { packet, bytes: length, .. } = decode(bytes, rules)? else {
+        return Ok(());
+    };
     assert!(length <= bytes.len() && length <= rules.packet_bytes_max as usize);
     if let Packet::Connect(connect) = &packet
         && connect.password.is_some()
@@ -127,8 +134,8 @@ pub fn read_and_write_again(bytes: &[u8], rules: &Rules) -> Result<(), Fault> {
         return Ok(()); // tolerated from others, never written
     }
     let again = write(&packet, rules);
-    let lenient = Rules { tolerate: FaultSet::TOLERABLE, ..*rules };
-    let Ok(Step::Packet { packet: same, bytes: taken, .. }) = decode(&again, &lenient) else {
+    let lenient = DecodeRules { tolerate: FaultSet::TOLERABLE, ..*rules };
+    let Ok(DecodeStep::Packet { packet: same, bytes: taken, .. }) = decode(&again, &lenient) else {
         panic!("{bytes:02x?} was written as {again:02x?}");
     };
     assert_eq!(taken, again.len());
@@ -155,7 +162,7 @@ fn change_every_byte(cases: Vec<Case>) {
                 };
                 refused += 1;
                 fault.answer_to_first(&bytes);
-                let lenient = Rules { tolerate: FaultSet::TOLERABLE, ..case.rules };
+                let lenient = DecodeRules { tolerate: FaultSet::TOLERABLE, ..case.rules };
                 let _ = read_and_write_again(&bytes, &lenient);
             }
             bytes[at] = was;
@@ -178,7 +185,7 @@ fn a_changed_byte_of_a_malformed_packet_never_panics_and_what_reads_is_written_t
 fn properties_are_written_as_they_are_read_one_by_one() {
     let mut shown = 0;
     for case in good() {
-        let Ok(Step::Packet { packet, .. }) = case.decode(&case.bytes, &case.rules) else {
+        let Ok(DecodeStep::Packet { packet, .. }) = case.decode(&case.bytes, &case.rules) else {
             continue;
         };
         let Packet::Publish(publish) = packet else { continue };

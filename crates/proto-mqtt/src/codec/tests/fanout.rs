@@ -1,10 +1,10 @@
 //! One message for many receivers: every way of encoding it reads as the same message.
 
 use crate::codec::block::Block;
-use crate::codec::fanout::{Alias, Message, Own, Shape, patch};
+use crate::codec::fanout::{Alias, FanoutMessage, ReceiverFields, Shape, patch};
 use crate::codec::property::{Property, VarInt};
 use crate::codec::publish::Publish;
-use crate::codec::{Packet, Qos, Rules, Sender, Step, Terms, Unsent, Version, decode};
+use crate::codec::{DecodeRules, DecodeStep, Packet, Qos, Sender, Terms, Unsent, Version, decode};
 
 const QOS: [Qos; 3] = [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce];
 
@@ -42,8 +42,8 @@ fn received(expiry_s: u32) -> Block {
 }
 
 fn read(bytes: &[u8], version: Version) -> Publish<'_> {
-    match decode(bytes, &Rules::strict(Sender::Server, version)) {
-        Ok(Step::Packet { packet: Packet::Publish(publish), bytes: length, .. }) => {
+    match decode(bytes, &DecodeRules::strict(Sender::Server, version)) {
+        Ok(DecodeStep::Packet { packet: Packet::Publish(publish), bytes: length, .. }) => {
             assert_eq!(length, bytes.len());
             publish
         }
@@ -64,7 +64,7 @@ fn a_frame_is_made_once_and_patched_for_each_receiver() {
     let (sent, received) = (sent(), received(40));
     for payload in [&b""[..], b"x", &[7; 200], &[7; 20_000]] {
         let properties = sent.properties();
-        let message = Message { topic: "a/b", properties, expiry_s: Some(40), payload };
+        let message = FanoutMessage { topic: "a/b", properties, expiry_s: Some(40), payload };
         for shape in shapes() {
             let mut frame = b"before".to_vec();
             let id_at = message.frame(shape, &mut frame).expect("it fits");
@@ -93,14 +93,14 @@ fn heads_of_receivers_go_before_one_tail() {
     let (sent, received) = (sent(), received(1));
     let payload = &[9; 300][..];
     let properties = sent.properties();
-    let message = Message { topic: "a/b", properties, expiry_s: Some(1), payload };
+    let message = FanoutMessage { topic: "a/b", properties, expiry_s: Some(1), payload };
     for shape in shapes() {
         let mut tail = Vec::new();
         let length = message.tail(shape.version, &mut tail);
         assert_eq!(length.bytes(), tail.len());
         for alias in [Alias::None, Alias::Announced(9), Alias::Known(65_535)] {
             for subscription_ids in [&[][..], &[1], &[268_435_455, 1, 200]] {
-                let own = Own { id: 77, dup: true, alias, subscription_ids };
+                let own = ReceiverFields { id: 77, dup: true, alias, subscription_ids };
                 let mut bytes = Vec::new();
                 let terms = Terms::of(shape.version);
                 message.head(shape, &own, length, &terms, &mut bytes).expect("it fits");
@@ -131,7 +131,8 @@ fn heads_of_receivers_go_before_one_tail() {
 #[test]
 fn a_packet_above_the_receivers_size_is_not_begun() {
     let (sent, payload) = (sent(), &[1; 100]);
-    let message = Message { topic: "a", properties: sent.properties(), expiry_s: None, payload };
+    let message =
+        FanoutMessage { topic: "a", properties: sent.properties(), expiry_s: None, payload };
     for shape in shapes() {
         let mut tail = Vec::new();
         let length = message.tail(shape.version, &mut tail);
@@ -141,7 +142,7 @@ fn a_packet_above_the_receivers_size_is_not_begun() {
             let packet_bytes_max = packet_bytes_max as u32;
             let terms = Terms { packet_bytes_max, ..Terms::of(shape.version) };
             let mut head = Vec::new();
-            let begun = message.head(shape, &Own::default(), length, &terms, &mut head);
+            let begun = message.head(shape, &ReceiverFields::default(), length, &terms, &mut head);
             assert_eq!(begun, if fits { Ok(()) } else { Err(Unsent::TooLarge) });
             assert_eq!(head.is_empty(), !fits);
         }
@@ -152,7 +153,7 @@ fn a_packet_above_the_receivers_size_is_not_begun() {
 fn without_an_expiry_none_is_sent() {
     let sent = Block::of(&[Property::MessageExpiry(9)]).expect("it is short");
     let properties = sent.properties();
-    let message = Message { topic: "a", properties, expiry_s: None, payload: b"" };
+    let message = FanoutMessage { topic: "a", properties, expiry_s: None, payload: b"" };
     let shape = Shape { version: Version::V5, qos: Qos::AtMostOnce, retain: false };
     let mut bytes = Vec::new();
     message.frame(shape, &mut bytes).expect("it fits");
@@ -171,7 +172,7 @@ fn shapes_have_distinct_numbers() {
 fn a_topic_that_is_too_long_is_not_sent() {
     let topic = "t".repeat(65_536);
     let properties = Default::default();
-    let message = Message { topic: &topic, properties, expiry_s: None, payload: b"" };
+    let message = FanoutMessage { topic: &topic, properties, expiry_s: None, payload: b"" };
     for shape in shapes() {
         let mut bytes = Vec::new();
         assert_eq!(message.frame(shape, &mut bytes), Err(Unsent::TooLong));
@@ -185,7 +186,7 @@ fn the_identifier_is_found_before_properties_of_every_length() {
         let text = "c".repeat(length);
         let block = Block::of(&[Property::ContentType(&text)]).expect("it is short enough");
         let (topic, properties) = ("t", block.properties());
-        let message = Message { topic, properties, expiry_s: None, payload: b"payload" };
+        let message = FanoutMessage { topic, properties, expiry_s: None, payload: b"payload" };
         let shape = Shape { version: Version::V5, qos: Qos::ExactlyOnce, retain: false };
         let mut frame = Vec::new();
         let id_at = message.frame(shape, &mut frame).expect("it fits").expect("QoS 2");

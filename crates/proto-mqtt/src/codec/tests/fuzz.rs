@@ -3,7 +3,7 @@
 use super::bend::read_and_write_again;
 use super::vectors::{Case, good, malformed};
 use crate::codec::publish::Publish;
-use crate::codec::{FaultSet, Rules, Sender, Version, connect, decode_first};
+use crate::codec::{DecodeRules, FaultSet, Sender, Version, connect, decode_first};
 use base::prng::Prng;
 
 const ROUNDS: u64 = 300_000;
@@ -45,7 +45,7 @@ fn bent_packets_are_taken_wait_or_have_a_fault() {
         let sender = if rng.one_in(2) { Sender::Client } else { Sender::Server };
         let version = Version::ALL[rng.below(3) as usize];
         let own = cases[at].rules;
-        let mut rules = if rng.one_in(2) { own } else { Rules::strict(sender, version) };
+        let mut rules = if rng.one_in(2) { own } else { DecodeRules::strict(sender, version) };
         rules.tolerate = FaultSet::TOLERABLE;
         if rng.one_in(2) {
             rules.tolerate = FaultSet::NONE;
@@ -73,7 +73,7 @@ fn noise_is_taken_waits_or_has_a_fault() {
         }
         let version = Version::ALL[rng.below(3) as usize];
         let sender = if rng.one_in(2) { Sender::Client } else { Sender::Server };
-        let _ = read_and_write_again(&bytes, &Rules::lenient(sender, version));
+        let _ = read_and_write_again(&bytes, &DecodeRules::lenient(sender, version));
     }
 }
 
@@ -85,7 +85,7 @@ fn an_announced_length_allocates_nothing() {
     let mut good = Vec::new();
     whole.write(&crate::codec::Terms::of(Version::V5), &mut good).expect("it fits");
     bytes.extend_from_slice(&good[2..]);
-    let step = decode_first(&bytes, &Rules::strict(Sender::Client, Version::V5));
+    let step = decode_first(&bytes, &DecodeRules::strict(Sender::Client, Version::V5));
     let missing = 268_435_455 - (good.len() - 2);
-    assert_eq!(step, Ok(crate::codec::Step::More(missing)));
+    assert_eq!(step, Ok(crate::codec::DecodeStep::More(missing)));
 }

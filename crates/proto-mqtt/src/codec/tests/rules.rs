@@ -8,24 +8,24 @@ use crate::codec::auth::{Auth, Disconnect};
 use crate::codec::block::Block;
 use crate::codec::connack::Connack;
 use crate::codec::connect::Connect;
-use crate::codec::header::{Front, Header};
+use crate::codec::header::{FixedHeader, Front};
 use crate::codec::property::{Property, absent};
 use crate::codec::publish::{Publish, write_header};
-use crate::codec::reader::Reader;
+use crate::codec::reader::FieldReader;
 use crate::codec::{
-    Fault, PACKET_BYTES_MAX, Packet, PacketKind, Qos, ReasonCode, Rules, Sender, Step, Terms,
-    Unsent, Version, decode, name,
+    DecodeRules, DecodeStep, PACKET_BYTES_MAX, Packet, PacketFault, PacketKind, Qos, ReasonCode,
+    Sender, Terms, Unsent, Version, decode, name,
 };
 
-fn read(bytes: &[u8], rules: Rules) -> String {
+fn read(bytes: &[u8], rules: DecodeRules) -> String {
     match decode(bytes, &rules) {
-        Ok(Step::Packet { packet, .. }) => describe(&packet),
+        Ok(DecodeStep::Packet { packet, .. }) => describe(&packet),
         other => panic!("{other:?}"),
     }
 }
 
 /// Packets of 5.0 that have both texts that may be left out.
-fn wordy() -> Vec<(Rules, Vec<u8>)> {
+fn wordy() -> Vec<(DecodeRules, Vec<u8>)> {
     let is_wordy = |line: &str| line.contains("reason_string=") && line.contains("user_property=");
     let mut wordy = Vec::new();
     for case in good() {
@@ -40,7 +40,7 @@ fn wordy() -> Vec<(Rules, Vec<u8>)> {
 fn texts_are_left_out_of_answers_that_would_be_too_large() {
     let mut kinds = Vec::new();
     for (rules, bytes) in wordy() {
-        let Ok(Step::Packet { packet, .. }) = decode(&bytes, &rules) else { unreachable!() };
+        let Ok(DecodeStep::Packet { packet, .. }) = decode(&bytes, &rules) else { unreachable!() };
         let mut lines = Vec::new();
         for packet_bytes_max in 0..=bytes.len() as u32 {
             let terms = Terms { packet_bytes_max, ..Terms::of(Version::V5) };
@@ -72,7 +72,7 @@ fn texts_are_left_out_of_answers_that_would_be_too_large() {
 #[test]
 fn a_receiver_that_wants_no_problems_is_told_none() {
     for (rules, bytes) in wordy() {
-        let Ok(Step::Packet { packet, .. }) = decode(&bytes, &rules) else { unreachable!() };
+        let Ok(DecodeStep::Packet { packet, .. }) = decode(&bytes, &rules) else { unreachable!() };
         let terms = Terms { problems: false, ..Terms::of(Version::V5) };
         let mut out = Vec::new();
         packet.write(rules.sender, &terms, &mut out).expect("it fits");
@@ -87,7 +87,7 @@ fn a_receiver_that_wants_no_problems_is_told_none() {
 #[test]
 fn a_packet_above_the_receivers_size_is_not_written() {
     for case in good() {
-        let Ok(Step::Packet { packet, .. }) = case.decode(&case.bytes, &case.rules) else {
+        let Ok(DecodeStep::Packet { packet, .. }) = case.decode(&case.bytes, &case.rules) else {
             continue;
         };
         let version = written_in(&packet, &case.rules);
@@ -121,7 +121,7 @@ fn dup_is_never_written_at_qos_0_and_properties_never_before_5() {
     for version in Version::ALL {
         let mut out = Vec::new();
         publish.write(&Terms::of(version), &mut out).expect("it fits");
-        let line = read(&out, Rules::strict(Sender::Client, version));
+        let line = read(&out, DecodeRules::strict(Sender::Client, version));
         let said = if version == Version::V5 { " {content_type=\"c\"}" } else { "" };
         assert_eq!(line, format!("publish qos=0 retain topic=\"t\"{said} payload=78"));
     }
@@ -142,10 +142,10 @@ fn text_above_65535_bytes_is_not_written() {
         assert_eq!(connect.write(&Terms::of(version), &mut out), Err(Unsent::TooLong));
         assert!(out.is_empty());
     }
-    let rules = Rules::strict(Sender::Client, Version::V311);
+    let rules = DecodeRules::strict(Sender::Client, Version::V311);
     assert_eq!(name::check_name(&longest, &rules), Ok(()));
-    assert_eq!(name::check_name(&longer, &rules), Err(Fault::TopicLimit));
-    assert_eq!(name::check_filter(&longer, &rules), Err(Fault::FilterLimit));
+    assert_eq!(name::check_name(&longer, &rules), Err(PacketFault::TopicLimit));
+    assert_eq!(name::check_filter(&longer, &rules), Err(PacketFault::FilterLimit));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn client_identifiers_of_1_to_23_letters_and_digits_are_taken_by_every_version()
                 let id = &letters[start..start + length];
                 let mut out = Vec::new();
                 Connect::of(version, id).write(&Terms::of(version), &mut out).expect("it fits");
-                let line = read(&out, Rules::strict(Sender::Client, version));
+                let line = read(&out, DecodeRules::strict(Sender::Client, version));
                 assert!(line.ends_with(&format!(" id=\"{id}\"")), "{line}");
             }
         }
@@ -243,20 +243,21 @@ fn shared_filters_have_a_name_and_a_filter() {
     assert_eq!(name::split_share("$share/g/$share/h/a"), Ok(Some(("g", "$share/h/a"))));
     assert_eq!(name::split_share("share/g/a"), Ok(None));
     assert_eq!(name::split_share("$SHARE/g/a"), Ok(None));
-    assert_eq!(name::split_share("$share//a"), Err(Fault::ShareName));
-    assert_eq!(name::split_share("$share/g#/a"), Err(Fault::ShareName));
-    assert_eq!(name::split_share("$share/g/"), Err(Fault::ShareFilter));
+    assert_eq!(name::split_share("$share//a"), Err(PacketFault::ShareName));
+    assert_eq!(name::split_share("$share/g#/a"), Err(PacketFault::ShareName));
+    assert_eq!(name::split_share("$share/g/"), Err(PacketFault::ShareFilter));
     assert!(name::has_wildcard("a/+") && !name::has_wildcard("a/b"));
     assert!(name::is_reserved("$SYS") && !name::is_reserved("a/$b"));
 }
 
 #[test]
 fn limits_of_levels_count_the_plain_filter() {
-    let rules = Rules { topic_levels_max: 2, ..Rules::strict(Sender::Client, Version::V5) };
+    let rules =
+        DecodeRules { topic_levels_max: 2, ..DecodeRules::strict(Sender::Client, Version::V5) };
     assert_eq!(name::check_filter("$share/g/a/b", &rules), Ok(()));
-    assert_eq!(name::check_filter("$share/g/a/b/c", &rules), Err(Fault::FilterLimit));
+    assert_eq!(name::check_filter("$share/g/a/b/c", &rules), Err(PacketFault::FilterLimit));
     assert_eq!(name::check_name("a/b", &rules), Ok(()));
-    assert_eq!(name::check_name("a/b/", &rules), Err(Fault::TopicLimit));
+    assert_eq!(name::check_name("a/b/", &rules), Err(PacketFault::TopicLimit));
 }
 
 #[test]
@@ -308,8 +309,10 @@ fn lengths_are_written_right_around_their_edges() {
         let ack = Ack { id: 7, reason: ReasonCode::Success, properties: block.properties() };
         let mut out = Vec::new();
         ack.write(PacketKind::Puback, &Terms::of(Version::V5), &mut out).expect("it fits");
-        let step = decode(&out, &Rules::strict(Sender::Client, Version::V5));
-        let Ok(Step::Packet { packet, bytes, .. }) = step else { panic!("{length}: {step:?}") };
+        let step = decode(&out, &DecodeRules::strict(Sender::Client, Version::V5));
+        let Ok(DecodeStep::Packet { packet, bytes, .. }) = step else {
+            panic!("{length}: {step:?}")
+        };
         assert_eq!((packet, bytes), (Packet::Puback(ack), out.len()));
     }
 }
@@ -347,14 +350,14 @@ fn a_packet_is_as_long_as_its_header_can_say() {
             assert_eq!((written.is_ok(), bytes.is_empty()), (fits, !fits), "{remaining}");
             write_header(0x30, remaining, &Terms::of(Version::V311), &mut bytes).expect("it fits");
             let front = &bytes[bytes.len() - (whole as usize - remaining)..];
-            let rules = Rules::strict(Sender::Client, Version::V311);
-            let read = Header::read(front, &Rules { packet_bytes_max, ..rules });
+            let rules = DecodeRules::strict(Sender::Client, Version::V311);
+            let read = FixedHeader::read(front, &DecodeRules { packet_bytes_max, ..rules });
             match fits {
                 true => {
                     let Ok(Front::Header(header)) = read else { panic!("{read:?}") };
                     assert_eq!(header.packet_bytes(), whole as usize);
                 }
-                false => assert_eq!(read, Err(Fault::TooLarge), "{remaining}"),
+                false => assert_eq!(read, Err(PacketFault::TooLarge), "{remaining}"),
             }
         }
     }
@@ -365,13 +368,13 @@ fn client_identifiers_are_as_long_as_they_may_be() {
     let read = |version: Version, length: usize, client_id_bytes_max: u16| {
         let (id, mut bytes) = ("i".repeat(length), Vec::new());
         Connect::of(version, &id).write(&Terms::of(version), &mut bytes).expect("it fits");
-        let rules = Rules::strict(Sender::Client, version);
-        decode(&bytes, &Rules { client_id_bytes_max, ..rules }).map(|_| ())
+        let rules = DecodeRules::strict(Sender::Client, version);
+        decode(&bytes, &DecodeRules { client_id_bytes_max, ..rules }).map(|_| ())
     };
     for version in Version::ALL {
         assert_eq!(read(version, 5, 5), Ok(()));
-        assert_eq!(read(version, 6, 5), Err(Fault::ClientIdLimit));
-        let long = if version == Version::V31 { Err(Fault::ClientIdLong) } else { Ok(()) };
+        assert_eq!(read(version, 6, 5), Err(PacketFault::ClientIdLimit));
+        let long = if version == Version::V31 { Err(PacketFault::ClientIdLong) } else { Ok(()) };
         assert_eq!((read(version, 23, 99), read(version, 24, 99)), (Ok(()), long));
     }
 }
@@ -382,16 +385,19 @@ fn doubtful_characters_are_a_fault_where_text_is_strict() {
         let (text, mut bytes) = (char.to_string(), vec![0]);
         bytes.push(text.len() as u8);
         bytes.extend_from_slice(text.as_bytes());
-        let rules = Rules { strict_text, ..Rules::strict(Sender::Client, Version::V5) };
-        Reader::new(&bytes, &rules).text().map(str::to_owned)
+        let rules = DecodeRules { strict_text, ..DecodeRules::strict(Sender::Client, Version::V5) };
+        FieldReader::new(&bytes, &rules).text().map(str::to_owned)
     };
     let doubtful = "\u{1}\u{1f}\u{7f}\u{9f}\u{fdd0}\u{fdef}\u{fffe}\u{ffff}\u{1fffe}\u{10ffff}";
     for char in doubtful.chars() {
-        assert_eq!(read(char, true), Err(Fault::ControlCharacter), "{char:?}");
+        assert_eq!(read(char, true), Err(PacketFault::ControlCharacter), "{char:?}");
         assert_eq!(read(char, false), Ok(char.to_string()));
     }
     for char in " ~\u{a0}\u{fdcf}\u{fdf0}\u{fffd}\u{10000}\u{1fffd}\u{20000}\u{10fffd}".chars() {
         assert_eq!(read(char, true), Ok(char.to_string()), "{char:?}");
     }
-    assert_eq!((read('\0', true), read('\0', false)), (Err(Fault::Nul), Err(Fault::Nul)));
+    assert_eq!(
+        (read('\0', true), read('\0', false)),
+        (Err(PacketFault::Nul), Err(PacketFault::Nul))
+    );
 }

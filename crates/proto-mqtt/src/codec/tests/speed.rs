@@ -4,9 +4,9 @@
 
 use crate::codec::ack::Ack;
 use crate::codec::block::Properties;
-use crate::codec::fanout::{Alias, Message, Own, Shape, patch};
+use crate::codec::fanout::{Alias, FanoutMessage, ReceiverFields, Shape, patch};
 use crate::codec::{
-    PacketKind, Qos, Rules, Sender, Terms, Version, connect::Connect, decode, decode_first,
+    DecodeRules, PacketKind, Qos, Sender, Terms, Version, connect::Connect, decode, decode_first,
 };
 use std::hint::black_box;
 use std::time::Instant;
@@ -29,7 +29,8 @@ pub(crate) fn time(what: &str, mut once: impl FnMut()) {
 fn publish(version: Version, qos: Qos) -> Vec<u8> {
     let properties = Properties::default();
     let payload = &[7; 64];
-    let message = Message { topic: "dev/device-0001/out", properties, expiry_s: None, payload };
+    let message =
+        FanoutMessage { topic: "dev/device-0001/out", properties, expiry_s: None, payload };
     let mut bytes = Vec::new();
     let id_at = message.frame(Shape { version, qos, retain: false }, &mut bytes).expect("it fits");
     if let Some(id_at) = id_at {
@@ -42,7 +43,7 @@ fn publish(version: Version, qos: Qos) -> Vec<u8> {
 #[ignore = "a measurement"]
 fn nanoseconds_a_packet_read() {
     for version in [Version::V311, Version::V5] {
-        let rules = Rules::strict(Sender::Client, version);
+        let rules = DecodeRules::strict(Sender::Client, version);
         for qos in [Qos::AtMostOnce, Qos::AtLeastOnce] {
             let bytes = publish(version, qos);
             let what = format!("read PUBLISH {} {qos:?}, 64 bytes", version.name());
@@ -68,7 +69,8 @@ fn nanoseconds_a_packet_read() {
 fn nanoseconds_a_packet_written() {
     let properties = Properties::default();
     let payload = &[7; 64];
-    let message = Message { topic: "dev/device-0001/out", properties, expiry_s: None, payload };
+    let message =
+        FanoutMessage { topic: "dev/device-0001/out", properties, expiry_s: None, payload };
     let mut out = Vec::with_capacity(4_096);
     for version in [Version::V311, Version::V5] {
         let shape = Shape { version, qos: Qos::AtLeastOnce, retain: false };
@@ -86,7 +88,8 @@ fn nanoseconds_a_packet_written() {
         });
         let (terms, mut tail) = (Terms::of(version), Vec::new());
         let length = message.tail(version, &mut tail);
-        let own = Own { id: 5, alias: Alias::Known(9), subscription_ids: &[4], dup: false };
+        let own =
+            ReceiverFields { id: 5, alias: Alias::Known(9), subscription_ids: &[4], dup: false };
         time(&format!("write a head of one's own {}", version.name()), || {
             out.clear();
             let _ = black_box(message.head(shape, black_box(&own), length, &terms, &mut out));

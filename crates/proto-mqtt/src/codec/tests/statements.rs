@@ -2,7 +2,7 @@
 //! in one of them, and so is every clause that the code cites.
 
 use super::vectors::{good, malformed};
-use crate::codec::{Fault, Version};
+use crate::codec::{PacketFault, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -171,7 +171,7 @@ fn a_fault_that_a_vector_shows_for_a_statement_cites_it_or_a_kin() {
         let is_new = statement.id.starts_with("MQTT5");
         let clause = fault.clause(if is_new { Version::V5 } else { Version::V311 });
         compared += usize::from(clause == statement.id);
-        assert!(!clause.is_empty() || fault == Fault::PasswordAlone, "{}", statement.id);
+        assert!(!clause.is_empty() || fault == PacketFault::PasswordAlone, "{}", statement.id);
     }
     assert!(compared > 50, "{compared} statements are cited by the fault that shows them");
 }

@@ -3,10 +3,10 @@
 use super::vectors::{malformed, write};
 use crate::codec::header::{read_varint, varint_bytes, write_varint};
 use crate::codec::property::{Property, place};
-use crate::codec::reader::Reader;
+use crate::codec::reader::FieldReader;
 use crate::codec::{
-    Fault, FaultSet, Packet, PacketKind, ReasonCode, Rules, Sender, Step, Terms, Version, ack,
-    block, connack, decode,
+    DecodeRules, DecodeStep, FaultSet, Packet, PacketFault, PacketKind, ReasonCode, Sender, Terms,
+    Version, ack, block, connack, decode,
 };
 
 const PROPERTIES: &str = include_str!("../../../vectors/3-properties.txt");
@@ -49,11 +49,11 @@ fn value(kind: &str) -> &'static [u8] {
     }
 }
 
-fn read_block(block: &[u8], at: u16, sender: Sender) -> Result<(), Fault> {
+fn read_block(block: &[u8], at: u16, sender: Sender) -> Result<(), PacketFault> {
     let mut bytes = vec![block.len() as u8];
     bytes.extend_from_slice(block);
-    let rules = Rules::strict(sender, Version::V5);
-    let mut reader = Reader::new(&bytes, &rules);
+    let rules = DecodeRules::strict(sender, Version::V5);
+    let mut reader = FieldReader::new(&bytes, &rules);
     block::Properties::read(&mut reader, at, sender)?;
     reader.finish()
 }
@@ -74,8 +74,8 @@ fn properties_stand_where_the_standard_lists_them_and_as_often() {
             let twice = read_block(&[method, &one, &one].concat(), at, sender);
             let (wanted_once, wanted_twice) = match entry {
                 Some(entry) if entry.ends_with('*') => (Ok(()), Ok(())),
-                Some(_) => (Ok(()), Err(Fault::PropertyTwice)),
-                None => (Err(Fault::MisplacedProperty), Err(Fault::MisplacedProperty)),
+                Some(_) => (Ok(()), Err(PacketFault::PropertyTwice)),
+                None => (Err(PacketFault::MisplacedProperty), Err(PacketFault::MisplacedProperty)),
             };
             if entry.is_some() || method.is_empty() {
                 assert_eq!((once, twice), (wanted_once, wanted_twice), "{} in {name}", row[1]);
@@ -90,7 +90,7 @@ fn properties_stand_where_the_standard_lists_them_and_as_often() {
     assert_eq!(known, names);
     for id in (0..=0x7f).filter(|id| names.iter().all(|(known, _)| known != id)) {
         let read = read_block(&[id, 0, 0, 0, 0], place::of(PacketKind::Connect), Sender::Client);
-        assert_eq!(read, Err(Fault::UnknownProperty), "{id:#04x}");
+        assert_eq!(read, Err(PacketFault::UnknownProperty), "{id:#04x}");
     }
 }
 
@@ -122,15 +122,15 @@ fn reason_codes_stand_where_the_standard_lists_them() {
             row[1..].iter().map(|code| u8::from_str_radix(code, 16).expect("a code")).collect();
         for code in 0..=255 {
             let (kind, sender, bytes) = with_code(row[0], code);
-            let rules = Rules::strict(sender, Version::V5);
+            let rules = DecodeRules::strict(sender, Version::V5);
             match decode(&bytes, &rules) {
-                Ok(Step::Packet { packet, .. }) => {
+                Ok(DecodeStep::Packet { packet, .. }) => {
                     assert!(listed.contains(&code), "{} takes {code:#04x}", row[0]);
                     assert_eq!(packet.kind(), kind);
                     assert!(write(&packet, &rules).len() <= bytes.len());
                 }
                 other => {
-                    assert_eq!(other, Err(Fault::BadReason), "{} {code:#04x}", row[0]);
+                    assert_eq!(other, Err(PacketFault::BadReason), "{} {code:#04x}", row[0]);
                     assert!(!listed.contains(&code), "{} refuses {code:#04x}", row[0]);
                 }
             }
@@ -203,7 +203,7 @@ fn a_variable_byte_integer_takes_the_fewest_bytes() {
             assert_eq!(read_varint(&bytes[..cut]), Ok(None));
         }
     }
-    assert_eq!(read_varint(&[0xff, 0xff, 0xff, 0xff]), Err(Fault::LengthTooLong));
+    assert_eq!(read_varint(&[0xff, 0xff, 0xff, 0xff]), Err(PacketFault::LengthTooLong));
 }
 
 #[test]
@@ -222,11 +222,11 @@ fn header_flags_are_those_of_the_table() {
 
 #[test]
 fn faults_have_distinct_names_and_cite_a_clause() {
-    let mut names: Vec<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+    let mut names: Vec<_> = PacketFault::ALL.iter().map(|fault| fault.name()).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), Fault::ALL.len());
-    for &fault in Fault::ALL {
+    assert_eq!(names.len(), PacketFault::ALL.len());
+    for &fault in PacketFault::ALL {
         let (v5, v3) = (fault.clause(Version::V5), fault.clause(Version::V311));
         assert!(v5.starts_with("MQTT5 ") || v5.is_empty(), "{fault:?}");
         assert!(v3.starts_with("MQTT3 ") || v3.starts_with("MQTT31 ") || v3.is_empty());
@@ -263,5 +263,5 @@ fn malformed_vectors_are_of_every_packet() {
         assert!(count >= 4, "{count} of {}", kind.name());
     }
     let nothing = Packet::Pingreq;
-    assert_eq!(write(&nothing, &Rules::strict(Sender::Client, Version::V5)), [0xc0, 0]);
+    assert_eq!(write(&nothing, &DecodeRules::strict(Sender::Client, Version::V5)), [0xc0, 0]);
 }

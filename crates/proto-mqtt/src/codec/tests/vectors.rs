@@ -2,8 +2,8 @@
 
 use super::describe::{describe, version};
 use crate::codec::{
-    Answer, Fault, FaultSet, Packet, PacketKind, ReasonCode, Rules, Sender, Step, Terms, Version,
-    decode, decode_first,
+    DecodeRules, DecodeStep, FaultAnswer, FaultSet, Packet, PacketFault, PacketKind, ReasonCode,
+    Sender, Terms, Version, decode, decode_first,
 };
 use testkit::vector::{self, Vector};
 
@@ -18,7 +18,7 @@ pub struct Case {
     /// What comes.
     pub bytes: Vec<u8>,
     /// By which rules.
-    pub rules: Rules,
+    pub rules: DecodeRules,
     /// Whether it is the first packet of its connection.
     pub is_first: bool,
     vector: Vector,
@@ -32,7 +32,7 @@ impl Case {
             Some(other) => panic!("`{}` comes from {other}", vector.name),
         };
         let version = version(vector.text("version").unwrap_or("5"));
-        let mut rules = Rules::strict(sender, version);
+        let mut rules = DecodeRules::strict(sender, version);
         let number = |key| vector.text(key).map(|text: &str| text.parse::<u32>().expect(key));
         let short = |key, default| number(key).map_or(default, |number| number as u16);
         rules.packet_bytes_max = number("packet_bytes_max").unwrap_or(rules.packet_bytes_max);
@@ -45,7 +45,11 @@ impl Case {
     }
 
     /// Reads `bytes` as this case is read.
-    pub fn decode<'a>(&self, bytes: &'a [u8], rules: &Rules) -> Result<Step<'a>, Fault> {
+    pub fn decode<'a>(
+        &self,
+        bytes: &'a [u8],
+        rules: &DecodeRules,
+    ) -> Result<DecodeStep<'a>, PacketFault> {
         if self.is_first { decode_first(bytes, rules) } else { decode(bytes, rules) }
     }
 
@@ -55,7 +59,7 @@ impl Case {
     }
 
     /// What is said to the sender of a fault.
-    fn answer(&self, fault: Fault) -> Answer {
+    fn answer(&self, fault: PacketFault) -> FaultAnswer {
         match self.is_first {
             true => fault.answer_to_first(&self.bytes),
             false => fault.answer(self.rules.version),
@@ -74,7 +78,7 @@ pub fn malformed() -> Vec<Case> {
 }
 
 /// The version in whose words a packet is written again.
-pub fn written_in(packet: &Packet<'_>, rules: &Rules) -> Version {
+pub fn written_in(packet: &Packet<'_>, rules: &DecodeRules) -> Version {
     match packet {
         Packet::Connect(connect) => connect.version,
         _ => rules.version,
@@ -82,7 +86,7 @@ pub fn written_in(packet: &Packet<'_>, rules: &Rules) -> Version {
 }
 
 /// The packet as it is written.
-pub fn write(packet: &Packet<'_>, rules: &Rules) -> Vec<u8> {
+pub fn write(packet: &Packet<'_>, rules: &DecodeRules) -> Vec<u8> {
     let mut bytes = vec![0xee];
     let terms = Terms::of(written_in(packet, rules));
     packet.write(rules.sender, &terms, &mut bytes).expect("what came in a packet fits into one");
@@ -96,7 +100,7 @@ fn good_packets_mean_what_they_should_and_are_written_as_they_came() {
     for case in good() {
         let name = &case.name;
         let step = case.decode(&case.bytes, &case.rules);
-        let Ok(Step::Packet { packet, bytes, tolerated }) = step else {
+        let Ok(DecodeStep::Packet { packet, bytes, tolerated }) = step else {
             panic!("`{name}`: {step:?}");
         };
         assert_eq!(bytes, case.bytes.len(), "`{name}`");
@@ -129,7 +133,7 @@ fn a_packet_ends_where_the_next_begins() {
         let mut bytes = case.bytes.clone();
         bytes.extend_from_slice(&[0xff; 9]);
         let length = match case.decode(&bytes, &case.rules) {
-            Ok(Step::Packet { bytes, .. }) => bytes,
+            Ok(DecodeStep::Packet { bytes, .. }) => bytes,
             other => panic!("`{}`: {other:?}", case.name),
         };
         assert_eq!(length, case.bytes.len(), "`{}`", case.name);
@@ -141,16 +145,18 @@ fn malformed_packets_have_their_fault_and_their_answer() {
     for case in malformed() {
         let (name, step) = (&case.name, case.decode(&case.bytes, &case.rules));
         if let Some(more) = case.vector.text("more") {
-            assert_eq!(step, Ok(Step::More(more.parse().expect("a number"))), "`{name}`");
+            assert_eq!(step, Ok(DecodeStep::More(more.parse().expect("a number"))), "`{name}`");
             continue;
         }
         let Err(fault) = step else { panic!("`{name}`: {step:?}") };
         assert_eq!(fault.name(), case.vector.need("fault"), "`{name}`");
         let said = match case.answer(fault) {
-            Answer::Close => "close".to_owned(),
-            Answer::OldConnack(code) => format!("old_connack {code}"),
-            Answer::Connack(code) => format!("connack {}", code.name(PacketKind::Connack)),
-            Answer::Disconnect(code) => format!("disconnect {}", code.name(PacketKind::Disconnect)),
+            FaultAnswer::Close => "close".to_owned(),
+            FaultAnswer::OldConnack(code) => format!("old_connack {code}"),
+            FaultAnswer::Connack(code) => format!("connack {}", code.name(PacketKind::Connack)),
+            FaultAnswer::Disconnect(code) => {
+                format!("disconnect {}", code.name(PacketKind::Disconnect))
+            }
         };
         assert_eq!(said, case.vector.need("answer"), "`{name}`: {fault:?}");
     }
@@ -161,15 +167,15 @@ fn every_fault_is_shown_by_a_vector() {
     let vectors = malformed();
     // These are found by the machines, which know the state of the connection, or by choice.
     let elsewhere = [
-        Fault::SecondConnect,
-        Fault::AliasUnknown,
-        Fault::ReceiveMaximum,
-        Fault::PayloadFormat,
-        Fault::AuthUnasked,
-        Fault::AuthOrder,
-        Fault::ExpiryFromZero,
+        PacketFault::SecondConnect,
+        PacketFault::AliasUnknown,
+        PacketFault::ReceiveMaximum,
+        PacketFault::PayloadFormat,
+        PacketFault::AuthUnasked,
+        PacketFault::AuthOrder,
+        PacketFault::ExpiryFromZero,
     ];
-    for &fault in Fault::ALL.iter().filter(|fault| !elsewhere.contains(fault)) {
+    for &fault in PacketFault::ALL.iter().filter(|fault| !elsewhere.contains(fault)) {
         let is_shown = vectors.iter().any(|case| case.vector.text("fault") == Some(fault.name()));
         assert!(is_shown, "no vector shows {}", fault.name());
     }
@@ -179,18 +185,18 @@ fn every_fault_is_shown_by_a_vector() {
 fn a_lenient_reader_lets_pass_what_can_be_and_tells() {
     let mut shown = FaultSet::NONE;
     for case in malformed().iter().filter(|case| case.vector.text("fault").is_some()) {
-        let rules = Rules { tolerate: FaultSet::TOLERABLE, ..case.rules };
+        let rules = DecodeRules { tolerate: FaultSet::TOLERABLE, ..case.rules };
         let step = case.decode(&case.bytes, &rules);
         let fault = case.vector.need("fault");
         let Some(meaning) = case.vector.text("lenient") else {
-            assert_eq!(step.map_err(Fault::name), Err(fault), "`{}`", case.name);
+            assert_eq!(step.map_err(PacketFault::name), Err(fault), "`{}`", case.name);
             continue;
         };
-        let Ok(Step::Packet { packet, tolerated, .. }) = step else {
+        let Ok(DecodeStep::Packet { packet, tolerated, .. }) = step else {
             panic!("`{}`: {step:?}", case.name);
         };
         assert_eq!(describe(&packet), meaning, "`{}`", case.name);
-        let told: Vec<_> = tolerated.iter().map(Fault::name).collect();
+        let told: Vec<_> = tolerated.iter().map(PacketFault::name).collect();
         assert_eq!(told, [fault], "`{}`", case.name);
         tolerated.iter().for_each(|fault| shown.insert(fault));
     }
@@ -200,10 +206,10 @@ fn a_lenient_reader_lets_pass_what_can_be_and_tells() {
 #[test]
 fn one_tolerated_fault_does_not_open_the_door_for_others() {
     for case in malformed().iter().filter(|case| case.vector.text("lenient").is_some()) {
-        let fault = Fault::ALL.iter().find(|fault| fault.name() == case.vector.need("fault"));
+        let fault = PacketFault::ALL.iter().find(|fault| fault.name() == case.vector.need("fault"));
         let fault = *fault.expect("a fault of the table");
-        for &other in Fault::ALL {
-            let rules = Rules { tolerate: FaultSet::of(&[other]), ..case.rules };
+        for &other in PacketFault::ALL {
+            let rules = DecodeRules { tolerate: FaultSet::of(&[other]), ..case.rules };
             let step = case.decode(&case.bytes, &rules);
             assert_eq!(step.is_ok(), other == fault, "`{}` with {}", case.name, other.name());
         }
@@ -212,7 +218,7 @@ fn one_tolerated_fault_does_not_open_the_door_for_others() {
 
 #[test]
 fn answers_are_packets_that_say_so() {
-    for &fault in Fault::ALL {
+    for &fault in PacketFault::ALL {
         for version in Version::ALL {
             let mut bytes = Vec::new();
             fault.answer(version).write(&mut bytes);
@@ -220,10 +226,10 @@ fn answers_are_packets_that_say_so() {
                 assert!(bytes.is_empty(), "before 5.0 the connection just ends (MQTT3 4.8.0-1)");
                 continue;
             }
-            let step = decode(&bytes, &Rules::strict(Sender::Server, version));
+            let step = decode(&bytes, &DecodeRules::strict(Sender::Server, version));
             let told = match step.as_ref() {
-                Ok(Step::Packet { packet: Packet::Disconnect(told), .. }) => told.reason,
-                Err(Fault::BadReason) => fault.code(), // codes of CONNACK alone, looked at below
+                Ok(DecodeStep::Packet { packet: Packet::Disconnect(told), .. }) => told.reason,
+                Err(PacketFault::BadReason) => fault.code(), // CONNACK's alone, looked at below
                 _ => panic!("{fault:?}: {step:?}"),
             };
             assert_eq!(told, fault.code());
@@ -242,12 +248,12 @@ fn answers_to_connect_are_packets_of_its_version() {
         let answer = fault.answer_to_first(&case.bytes);
         answer.write(&mut bytes);
         let version = match answer {
-            Answer::Close => continue,
-            Answer::OldConnack(_) => Version::V311,
+            FaultAnswer::Close => continue,
+            FaultAnswer::OldConnack(_) => Version::V311,
             _ => Version::V5,
         };
-        let step = decode(&bytes, &Rules::strict(Sender::Server, version));
-        let Ok(Step::Packet { packet: Packet::Connack(connack), .. }) = step else {
+        let step = decode(&bytes, &DecodeRules::strict(Sender::Server, version));
+        let Ok(DecodeStep::Packet { packet: Packet::Connack(connack), .. }) = step else {
             panic!("`{}`: {step:?}", case.name);
         };
         assert!(connack.reason.is_failure() && !connack.session_present, "`{}`", case.name);

@@ -2,7 +2,7 @@
 
 use super::acks::publish;
 use super::deliver::{arrives, outgoing};
-use super::desk::{Desk, connected};
+use super::harness::{ServerHarness, connected};
 use crate::codec::block::Block;
 use crate::codec::connect::Connect;
 use crate::codec::property::Property;
@@ -10,11 +10,11 @@ use crate::codec::publish::Publish;
 use crate::codec::{Packet, Qos, Version};
 use model::session::{SessionDelivery as Down, SessionRequest as Up};
 
-fn says(desk: &mut Desk, topic: &'static str, alias: u16) -> Option<String> {
+fn says(harness: &mut ServerHarness, topic: &'static str, alias: u16) -> Option<String> {
     let block = Block::of(&[Property::TopicAlias(alias)]).expect("short");
     let properties = block.properties();
-    desk.packet(&Packet::Publish(Publish { topic, properties, ..publish(Qos::AtMostOnce, 0) }));
-    desk.take_words().into_iter().find_map(|word| match word {
+    harness.packet(&Packet::Publish(Publish { topic, properties, ..publish(Qos::AtMostOnce, 0) }));
+    harness.take_words().into_iter().find_map(|word| match word {
         Up::Publish { message, .. } => {
             assert!(message.properties().is_empty(), "the alias does not go on");
             Some(message.topic().to_owned())
@@ -25,19 +25,19 @@ fn says(desk: &mut Desk, topic: &'static str, alias: u16) -> Option<String> {
 
 #[test]
 fn an_alias_stands_for_the_topic_that_came_with_it_last() {
-    let mut desk = Desk::strict().bound(Version::V5);
-    assert_eq!(says(&mut desk, "a", 1).as_deref(), Some("a"));
-    assert_eq!(says(&mut desk, "b", 16).as_deref(), Some("b"), "every alias up to the maximum");
-    assert_eq!(says(&mut desk, "", 1).as_deref(), Some("a"));
-    assert_eq!(says(&mut desk, "", 16).as_deref(), Some("b"));
-    assert_eq!(says(&mut desk, "c", 1).as_deref(), Some("c"));
-    assert_eq!(says(&mut desk, "", 1).as_deref(), Some("c"));
-    assert_eq!(desk.ended, None);
+    let mut harness = ServerHarness::strict().bound(Version::V5);
+    assert_eq!(says(&mut harness, "a", 1).as_deref(), Some("a"));
+    assert_eq!(says(&mut harness, "b", 16).as_deref(), Some("b"), "every alias up to the maximum");
+    assert_eq!(says(&mut harness, "", 1).as_deref(), Some("a"));
+    assert_eq!(says(&mut harness, "", 16).as_deref(), Some("b"));
+    assert_eq!(says(&mut harness, "c", 1).as_deref(), Some("c"));
+    assert_eq!(says(&mut harness, "", 1).as_deref(), Some("c"));
+    assert_eq!(harness.ended, None);
 }
 
 #[test]
 fn an_alias_that_is_not_known_not_allowed_or_0_ends_the_connection() {
-    let known = |desk: &mut Desk| assert!(says(desk, "a", 2).is_some());
+    let known = |harness: &mut ServerHarness| assert!(says(harness, "a", 2).is_some());
     let (invalid, unknown) = ("topic_alias_invalid", "protocol_error");
     for (topic, alias, reason) in [
         ("", 1, unknown),
@@ -48,42 +48,42 @@ fn an_alias_that_is_not_known_not_allowed_or_0_ends_the_connection() {
         ("", 0, invalid),
         ("a", 0, invalid),
     ] {
-        let mut desk = Desk::strict().bound(Version::V5);
-        known(&mut desk);
-        assert_eq!(says(&mut desk, topic, alias), None);
+        let mut harness = ServerHarness::strict().bound(Version::V5);
+        known(&mut harness);
+        assert_eq!(says(&mut harness, topic, alias), None);
         let line = format!("disconnect reason={reason}");
-        assert!(desk.sent[0].starts_with(&line), "{topic} {alias}: {:?}", desk.sent);
+        assert!(harness.sent[0].starts_with(&line), "{topic} {alias}: {:?}", harness.sent);
     }
-    let mut desk = Desk::strict().bound(Version::V5);
-    assert_eq!(says(&mut desk, "", 1), None, "another connection's are not known");
-    assert!(desk.ended.is_some());
-    let mut desk = Desk::strict();
-    desk.limits.topics.topic_alias_max = 0;
-    let mut desk = desk.bound(Version::V5);
-    assert_eq!(says(&mut desk, "a", 1), None);
-    assert!(desk.ended.is_some(), "a server that takes none has said so");
+    let mut harness = ServerHarness::strict().bound(Version::V5);
+    assert_eq!(says(&mut harness, "", 1), None, "another connection's are not known");
+    assert!(harness.ended.is_some());
+    let mut harness = ServerHarness::strict();
+    harness.limits.topics.topic_alias_max = 0;
+    let mut harness = harness.bound(Version::V5);
+    assert_eq!(says(&mut harness, "a", 1), None);
+    assert!(harness.ended.is_some(), "a server that takes none has said so");
 }
 
 /// A client that takes so many aliases, of a server that gives three.
-fn takes(most: u16) -> Desk {
+fn takes(most: u16) -> ServerHarness {
     takes_of(most, 3)
 }
 
-fn takes_of(most: u16, out_max: u16) -> Desk {
+fn takes_of(most: u16, out_max: u16) -> ServerHarness {
     let block = Block::of(&[Property::TopicAliasMaximum(most)]).expect("short");
     let properties = block.properties();
-    let mut desk = Desk::strict();
-    desk.limits.topics.topic_alias_out_max = out_max;
-    desk.connect(&Connect { properties, ..Connect::of(Version::V5, "d") });
-    desk.tell(Down::Connected(Box::new(connected())));
-    desk.take_sent();
-    desk
+    let mut harness = ServerHarness::strict();
+    harness.limits.topics.topic_alias_out_max = out_max;
+    harness.connect(&Connect { properties, ..Connect::of(Version::V5, "d") });
+    harness.tell(Down::Connected(Box::new(connected())));
+    harness.take_sent();
+    harness
 }
 
 #[test]
 fn the_server_says_a_topic_once_and_then_its_alias() {
-    let mut desk = takes(9);
-    let mut gets = |topic: &str| arrives(&mut desk, outgoing(topic, b"x", Qos::AtMostOnce));
+    let mut harness = takes(9);
+    let mut gets = |topic: &str| arrives(&mut harness, outgoing(topic, b"x", Qos::AtMostOnce));
     let first = "publish qos=0 topic=\"some/topic\" {topic_alias=1} payload=78";
     assert_eq!(gets("some/topic"), first);
     assert_eq!(gets("some/topic"), "publish qos=0 topic=\"\" {topic_alias=1} payload=78");
@@ -98,17 +98,17 @@ fn the_server_says_a_topic_once_and_then_its_alias() {
 
 #[test]
 fn no_alias_above_the_clients_maximum_is_sent() {
-    let mut desk = takes(1);
+    let mut harness = takes(1);
     for topic in ["topic/1", "topic/2", "topic/1"] {
-        let line = arrives(&mut desk, outgoing(topic, b"x", Qos::AtMostOnce));
+        let line = arrives(&mut harness, outgoing(topic, b"x", Qos::AtMostOnce));
         assert!(line.contains(&format!("topic=\"{topic}\" {{topic_alias=1}}")), "{line}");
     }
-    for mut desk in [takes(0), Desk::strict().bound(Version::V5)] {
+    for mut harness in [takes(0), ServerHarness::strict().bound(Version::V5)] {
         for _ in 0..3 {
-            let line = arrives(&mut desk, outgoing("topic/1", b"x", Qos::AtMostOnce));
+            let line = arrives(&mut harness, outgoing("topic/1", b"x", Qos::AtMostOnce));
             assert_eq!(line, "publish qos=0 topic=\"topic/1\" payload=78");
         }
-        assert!(desk.machine.is_idle());
+        assert!(harness.machine.is_idle());
     }
 }
 
@@ -116,20 +116,20 @@ fn no_alias_above_the_clients_maximum_is_sent() {
 fn an_alias_whose_announcement_was_not_sent_is_not_known() {
     let block = Block::of(&[Property::TopicAliasMaximum(9), Property::MaximumPacketSize(60)]);
     let block = block.expect("short");
-    let mut desk = Desk::strict();
-    desk.connect(&Connect { properties: block.properties(), ..Connect::of(Version::V5, "d") });
-    desk.tell(Down::Connected(Box::new(connected())));
-    desk.take_sent();
-    desk.tell(Down::Publish(outgoing("some/topic", &[7; 60], Qos::AtMostOnce)));
-    assert!(desk.take_sent().is_empty(), "it is too large");
-    let line = arrives(&mut desk, outgoing("some/topic", b"x", Qos::AtMostOnce));
+    let mut harness = ServerHarness::strict();
+    harness.connect(&Connect { properties: block.properties(), ..Connect::of(Version::V5, "d") });
+    harness.tell(Down::Connected(Box::new(connected())));
+    harness.take_sent();
+    harness.tell(Down::Publish(outgoing("some/topic", &[7; 60], Qos::AtMostOnce)));
+    assert!(harness.take_sent().is_empty(), "it is too large");
+    let line = arrives(&mut harness, outgoing("some/topic", b"x", Qos::AtMostOnce));
     assert!(line.contains("topic=\"some/topic\" {topic_alias=1}"), "{line}");
 }
 
 #[test]
 fn sixty_four_topics_have_an_alias_whatever_both_sides_allow() {
-    let mut desk = takes_of(u16::MAX, 1_000);
-    let mut gets = |topic: &str| arrives(&mut desk, outgoing(topic, b"x", Qos::AtMostOnce));
+    let mut harness = takes_of(u16::MAX, 1_000);
+    let mut gets = |topic: &str| arrives(&mut harness, outgoing(topic, b"x", Qos::AtMostOnce));
     for number in 1..=64 {
         let (topic, alias) = (format!("t{number:03}"), format!("{{topic_alias={number}}}"));
         assert!(gets(&topic).contains(&alias), "four bytes are more than an alias");

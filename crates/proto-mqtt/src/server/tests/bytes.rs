@@ -1,6 +1,6 @@
 //! Whatever clients really send, wherever it is split: the machine does the same.
 
-use super::desk::Desk;
+use super::harness::ServerHarness;
 use crate::codec::tests::vectors::{Case, good};
 use crate::codec::{PacketKind, Sender, Version};
 use model::close::CloseReason;
@@ -29,22 +29,22 @@ fn connect(version: Version) -> Vec<u8> {
     bytes
 }
 
-fn kind_desk(version: Version) -> Desk {
-    let mut desk = Desk::strict();
-    desk.version = version;
-    desk.kind = true;
-    desk.limits.topics.topic_bytes_max = u16::MAX;
-    desk.limits.topics.topic_levels_max = u16::MAX;
-    desk
+fn kind_harness(version: Version) -> ServerHarness {
+    let mut harness = ServerHarness::strict();
+    harness.version = version;
+    harness.kind = true;
+    harness.limits.topics.topic_bytes_max = u16::MAX;
+    harness.limits.topics.topic_levels_max = u16::MAX;
+    harness
 }
 
 /// Everything that can be seen from outside. PINGRESP does not wait for the broker, so it may come
 /// before or behind its answers.
-fn outcome(desk: Desk) -> (Vec<String>, Vec<Up>, (u64, u64), usize) {
-    assert_eq!(desk.ended, None, "{:?}", desk.sent.last());
-    let untaken = desk.untaken();
-    let sent = desk.sent.into_iter().filter(|line| line != "pingresp").collect();
-    (sent, desk.words, desk.packets, untaken)
+fn outcome(harness: ServerHarness) -> (Vec<String>, Vec<Up>, (u64, u64), usize) {
+    assert_eq!(harness.ended, None, "{:?}", harness.sent.last());
+    let untaken = harness.untaken();
+    let sent = harness.sent.into_iter().filter(|line| line != "pingresp").collect();
+    (sent, harness.words, harness.packets, untaken)
 }
 
 #[test]
@@ -52,20 +52,20 @@ fn a_conversation_is_the_same_wherever_it_is_split() {
     for version in Version::ALL {
         let packets = stream(version);
         let bytes = packets.concat();
-        let mut whole = kind_desk(version);
+        let mut whole = kind_harness(version);
         whole.hear(&bytes);
         let whole = outcome(whole);
         assert_eq!(whole.2.0, packets.len() as u64, "every packet was taken");
         assert!(packets.len() > 8 && whole.1.len() > 6, "{}", packets.len());
         for cut in 0..=bytes.len() {
-            let mut desk = kind_desk(version);
-            desk.hear(&bytes[..cut]);
-            desk.hear(&bytes[cut..]);
-            assert_eq!(outcome(desk), whole, "{version:?} cut at {cut}");
+            let mut harness = kind_harness(version);
+            harness.hear(&bytes[..cut]);
+            harness.hear(&bytes[cut..]);
+            assert_eq!(outcome(harness), whole, "{version:?} cut at {cut}");
         }
-        let mut desk = kind_desk(version);
-        bytes.iter().for_each(|byte| desk.hear(std::slice::from_ref(byte)));
-        assert_eq!(outcome(desk), whole, "{version:?} byte by byte");
+        let mut harness = kind_harness(version);
+        bytes.iter().for_each(|byte| harness.hear(std::slice::from_ref(byte)));
+        assert_eq!(outcome(harness), whole, "{version:?} byte by byte");
     }
 }
 
@@ -73,21 +73,21 @@ fn a_conversation_is_the_same_wherever_it_is_split() {
 fn what_real_clients_sent_first_is_taken() {
     let mut count = 0;
     for case in good().into_iter().filter(|case| case.bytes[0] >> 4 == 1) {
-        let mut desk = Desk::lenient();
-        desk.kind = true;
-        desk.limits.topics.client_id_bytes_max = u16::MAX;
-        desk.limits.topics.topic_bytes_max = u16::MAX;
-        desk.limits.topics.topic_levels_max = u16::MAX;
-        desk.version = match case.expected("means").expect("a meaning") {
+        let mut harness = ServerHarness::lenient();
+        harness.kind = true;
+        harness.limits.topics.client_id_bytes_max = u16::MAX;
+        harness.limits.topics.topic_bytes_max = u16::MAX;
+        harness.limits.topics.topic_levels_max = u16::MAX;
+        harness.version = match case.expected("means").expect("a meaning") {
             line if line.starts_with("connect mqtt5") => Version::V5,
             line if line.starts_with("connect mqtt311") => Version::V311,
             _ => Version::V31,
         };
-        desk.hear(&case.bytes);
-        assert!(matches!(desk.words[0], Up::Connect(_)), "`{}`", case.name);
+        harness.hear(&case.bytes);
+        assert!(matches!(harness.words[0], Up::Connect(_)), "`{}`", case.name);
         // One of the vectors takes no packet of more than a few bytes.
-        let is_tiny = desk.ended == Some(CloseReason::TooLarge);
-        assert!(desk.ended.is_none() || is_tiny, "`{}`: {:?}", case.name, desk.ended);
+        let is_tiny = harness.ended == Some(CloseReason::TooLarge);
+        assert!(harness.ended.is_none() || is_tiny, "`{}`: {:?}", case.name, harness.ended);
         count += 1;
     }
     assert!(count > 15, "{count}");

@@ -1,6 +1,6 @@
 //! Messages to the client.
 
-use super::desk::{Desk, SESSION, connected};
+use super::harness::{SESSION, ServerHarness, connected};
 use crate::codec::block::Block;
 use crate::codec::connect::Connect;
 use crate::codec::property::Property;
@@ -20,9 +20,9 @@ pub fn outgoing(topic: &str, payload: &[u8], qos: Qos) -> Outgoing {
 }
 
 /// Delivers a message, which must be sent as one packet.
-pub fn arrives(desk: &mut Desk, outgoing: Outgoing) -> String {
-    desk.tell(Down::Publish(outgoing));
-    let sent = desk.take_sent();
+pub fn arrives(harness: &mut ServerHarness, outgoing: Outgoing) -> String {
+    harness.tell(Down::Publish(outgoing));
+    let sent = harness.take_sent();
     assert_eq!(sent.len(), 1, "{sent:?}");
     sent.into_iter().next().expect("one")
 }
@@ -37,7 +37,7 @@ fn with(outgoing: Outgoing, change: impl FnOnce(&mut Publication)) -> Outgoing {
 fn a_shared_frame_says_the_same_as_one_of_its_own() {
     for version in Version::ALL {
         for length in [0, 1, 100, 200, 1_023, 1_024, 20_000] {
-            let mut desk = Desk::strict().bound(version);
+            let mut harness = ServerHarness::strict().bound(version);
             let payload = vec![7; length];
             let mut message = 0;
             for qos in [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce] {
@@ -46,25 +46,25 @@ fn a_shared_frame_says_the_same_as_one_of_its_own() {
                     let alone = Outgoing { again, retain, ..outgoing("a/topic", &payload, qos) };
                     let alone = with(alone, |publication| publication.id = message);
                     let shared = Outgoing { shared: true, ..alone.clone() };
-                    let line = arrives(&mut desk, alone);
+                    let line = arrives(&mut harness, alone);
                     assert_eq!(line.contains("dup"), again && qos != Qos::AtMostOnce);
                     assert_eq!(line.contains("retain"), retain);
-                    assert_eq!(arrives(&mut desk, shared.clone()), line);
-                    assert_eq!(arrives(&mut desk, shared), line, "from the cache");
+                    assert_eq!(arrives(&mut harness, shared.clone()), line);
+                    assert_eq!(arrives(&mut harness, shared), line, "from the cache");
                 }
             }
-            assert_eq!(desk.shared > 0, length >= 1_024, "short frames are copied");
-            assert_eq!(desk.packets, (0, 27));
+            assert_eq!(harness.shared > 0, length >= 1_024, "short frames are copied");
+            assert_eq!(harness.packets, (0, 27));
         }
     }
 }
 
 #[test]
 fn each_receiver_of_a_shared_frame_has_its_own_identifier() {
-    let mut desk = Desk::strict().bound(Version::V5);
+    let mut harness = ServerHarness::strict().bound(Version::V5);
     let one = Outgoing { shared: true, ..outgoing("a/topic", b"x", Qos::AtLeastOnce) };
     for id in [1, 500, 65_535] {
-        let line = arrives(&mut desk, Outgoing { id, ..one.clone() });
+        let line = arrives(&mut harness, Outgoing { id, ..one.clone() });
         assert_eq!(line, format!("publish qos=1 id={id} topic=\"a/topic\" payload=78"));
     }
 }
@@ -83,12 +83,12 @@ fn properties_go_on_as_they_came() {
     for shared in [false, true] {
         let one = outgoing("", b"", Qos::AtMostOnce);
         let one = Outgoing { message: message.clone(), shared, ..one };
-        let mut desk = Desk::strict().bound(Version::V5);
+        let mut harness = ServerHarness::strict().bound(Version::V5);
         let line = "publish qos=0 topic=\"a/topic\" {user_property=\"b\":\"1\", \
                     content_type=\"t\", user_property=\"a\":\"1\"} payload=78";
-        assert_eq!(arrives(&mut desk, one.clone()), line);
-        let mut desk = Desk::strict().bound(Version::V311);
-        assert_eq!(arrives(&mut desk, one), "publish qos=0 topic=\"a/topic\" payload=78");
+        assert_eq!(arrives(&mut harness, one.clone()), line);
+        let mut harness = ServerHarness::strict().bound(Version::V311);
+        assert_eq!(arrives(&mut harness, one), "publish qos=0 topic=\"a/topic\" payload=78");
     }
 }
 
@@ -96,13 +96,13 @@ fn properties_go_on_as_they_came() {
 fn the_payload_of_a_large_message_is_sent_from_where_it_lies() {
     for version in Version::ALL {
         for (length, lies) in [(64 * 1024 - 1, 0), (64 * 1024, 1), (300_000, 1)] {
-            let mut desk = Desk::strict().bound(version);
+            let mut harness = ServerHarness::strict().bound(version);
             let payload = vec![7; length];
             let one = outgoing("a/topic", &payload, Qos::AtLeastOnce);
             let held = one.message.clone();
-            let line = arrives(&mut desk, one);
+            let line = arrives(&mut harness, one);
             assert!(line.contains("a/topic") && line.contains("id="), "{}", &line[..60]);
-            assert_eq!(desk.shared, lies, "{length} bytes");
+            assert_eq!(harness.shared, lies, "{length} bytes");
             assert_eq!(Arc::strong_count(&held), 1, "what was sent is let go");
         }
     }
@@ -113,15 +113,15 @@ fn what_is_left_of_the_expiry_is_told() {
     let now_s = 1_700_000_000;
     for (shared, length) in [(false, 1), (true, 1), (true, 5_000), (false, 70_000), (true, 70_000)]
     {
-        let mut desk = Desk::strict().bound(Version::V5);
+        let mut harness = ServerHarness::strict().bound(Version::V5);
         let payload = vec![7; length];
         let one = Outgoing { shared, ..outgoing("a/topic", &payload, Qos::AtLeastOnce) };
         let one = with(one, |message| message.expire_at = now_s + 60);
-        assert!(arrives(&mut desk, one.clone()).contains("{message_expiry=60}"));
-        desk.pass(Duration::from_secs(1));
-        assert!(arrives(&mut desk, one.clone()).contains("{message_expiry=59}"), "no old frame");
-        desk.pass(Duration::from_secs(200));
-        let late = arrives(&mut desk, one);
+        assert!(arrives(&mut harness, one.clone()).contains("{message_expiry=60}"));
+        harness.pass(Duration::from_secs(1));
+        assert!(arrives(&mut harness, one.clone()).contains("{message_expiry=59}"), "no old frame");
+        harness.pass(Duration::from_secs(200));
+        let late = arrives(&mut harness, one);
         assert!(late.contains("{message_expiry=0}"), "what is sent again does not expire: {late}");
     }
 }
@@ -134,11 +134,11 @@ fn subscription_identifiers_are_told_to_5_alone() {
         let ids: Arc<[u32]> = Arc::from([1, 268_435_455]);
         let one = outgoing("a/topic", &payload, Qos::AtMostOnce);
         let one = Outgoing { shared, subscription_ids: Some(ids), ..one };
-        let mut desk = Desk::strict().bound(Version::V5);
-        let line = arrives(&mut desk, one.clone());
+        let mut harness = ServerHarness::strict().bound(Version::V5);
+        let line = arrives(&mut harness, one.clone());
         assert!(line.contains("{subscription_id=1, subscription_id=268435455}"), "{line}");
-        let mut desk = Desk::strict().bound(Version::V311);
-        assert!(!arrives(&mut desk, one).contains("subscription"));
+        let mut harness = ServerHarness::strict().bound(Version::V311);
+        assert!(!arrives(&mut harness, one).contains("subscription"));
     }
 }
 
@@ -149,68 +149,68 @@ fn a_message_above_the_clients_size_is_never_sent() {
     {
         let block = Block::of(&[Property::MaximumPacketSize(199)]).expect("short");
         let properties = block.properties();
-        let mut desk = Desk::strict();
-        desk.connect(&Connect { properties, ..Connect::of(Version::V5, "d") });
-        desk.tell(Down::Connected(Box::new(connected())));
-        desk.take_sent();
-        desk.take_words();
+        let mut harness = ServerHarness::strict();
+        harness.connect(&Connect { properties, ..Connect::of(Version::V5, "d") });
+        harness.tell(Down::Connected(Box::new(connected())));
+        harness.take_sent();
+        harness.take_words();
         let one = |qos| Outgoing { shared, ..outgoing("a/topic", &vec![7; length], qos) };
-        desk.tell(Down::Publish(one(Qos::AtMostOnce)));
+        harness.tell(Down::Publish(one(Qos::AtMostOnce)));
         let why = Drop::TooLarge;
-        assert_eq!(desk.word(), Up::Dropped { session: SESSION, count: 1, why });
+        assert_eq!(harness.word(), Up::Dropped { session: SESSION, count: 1, why });
         for qos in [Qos::AtLeastOnce, Qos::ExactlyOnce] {
-            desk.tell(Down::Publish(one(qos)));
+            harness.tell(Down::Publish(one(qos)));
             let step = AckStep::Unsendable;
-            assert_eq!(desk.word(), Up::Acked { session: SESSION, id: 5, step });
+            assert_eq!(harness.word(), Up::Acked { session: SESSION, id: 5, step });
         }
-        assert!(desk.sent.is_empty());
+        assert!(harness.sent.is_empty());
         let fits = outgoing("a/topic", &[7; 184], Qos::AtLeastOnce);
         let fits = with(fits, |message| message.id = 1_001);
-        arrives(&mut desk, Outgoing { shared, ..fits });
+        arrives(&mut harness, Outgoing { shared, ..fits });
     }
 }
 
 #[test]
 fn a_reader_who_is_too_slow_misses_qos_0_and_the_broker_is_told_in_batches() {
-    let mut desk = Desk::strict().bound(Version::V311);
+    let mut harness = ServerHarness::strict().bound(Version::V311);
     let most = 256 * 1024;
-    desk.set_backlog(most / 2);
-    arrives(&mut desk, outgoing("a", b"x", Qos::AtMostOnce));
-    assert!(!desk.tell_drained);
-    desk.set_backlog(most);
-    arrives(&mut desk, outgoing("a", b"x", Qos::AtMostOnce));
-    assert!(desk.tell_drained);
-    desk.set_backlog(most + 1);
+    harness.set_backlog(most / 2);
+    arrives(&mut harness, outgoing("a", b"x", Qos::AtMostOnce));
+    assert!(!harness.tell_drained);
+    harness.set_backlog(most);
+    arrives(&mut harness, outgoing("a", b"x", Qos::AtMostOnce));
+    assert!(harness.tell_drained);
+    harness.set_backlog(most + 1);
     for _ in 0..100 {
-        desk.tell(Down::Publish(outgoing("a", b"x", Qos::AtMostOnce)));
+        harness.tell(Down::Publish(outgoing("a", b"x", Qos::AtMostOnce)));
     }
-    assert!(desk.sent.is_empty() && desk.words.is_empty());
-    arrives(&mut desk, outgoing("a", b"x", Qos::AtLeastOnce));
+    assert!(harness.sent.is_empty() && harness.words.is_empty());
+    arrives(&mut harness, outgoing("a", b"x", Qos::AtLeastOnce));
     let dropped = |count| Up::Dropped { session: SESSION, count, why: Drop::SlowReader };
-    assert_eq!(desk.word(), dropped(100));
+    assert_eq!(harness.word(), dropped(100));
     for _ in 0..1_500 {
-        desk.tell(Down::Publish(outgoing("a", b"x", Qos::AtMostOnce)));
+        harness.tell(Down::Publish(outgoing("a", b"x", Qos::AtMostOnce)));
     }
-    assert_eq!(desk.word(), dropped(1_024));
-    desk.drain();
-    assert_eq!(desk.take_words(), [dropped(476), Up::Ready { session: SESSION }]);
-    assert!(desk.machine.is_idle());
-    arrives(&mut desk, outgoing("a", b"x", Qos::AtMostOnce));
-    desk.set_backlog(most + 1);
-    desk.tell(Down::Publish(outgoing("a", b"x", Qos::AtMostOnce)));
-    desk.close(model::close::CloseReason::PeerReset);
-    assert_eq!(desk.words[0], dropped(1), "told before the end");
+    assert_eq!(harness.word(), dropped(1_024));
+    harness.drain();
+    assert_eq!(harness.take_words(), [dropped(476), Up::Ready { session: SESSION }]);
+    assert!(harness.machine.is_idle());
+    arrives(&mut harness, outgoing("a", b"x", Qos::AtMostOnce));
+    harness.set_backlog(most + 1);
+    harness.tell(Down::Publish(outgoing("a", b"x", Qos::AtMostOnce)));
+    harness.close(model::close::CloseReason::PeerReset);
+    assert_eq!(harness.words[0], dropped(1), "told before the end");
 }
 
 #[test]
 fn more_retained_messages_are_asked_for_when_these_are_written() {
-    let mut desk = Desk::strict().bound(Version::V5);
+    let mut harness = ServerHarness::strict().bound(Version::V5);
     let one = outgoing("a", b"x", Qos::AtMostOnce);
-    arrives(&mut desk, Outgoing { retain: true, ..one });
-    assert!(desk.tell_drained);
-    desk.drain();
-    assert_eq!(desk.word(), Up::Ready { session: SESSION });
+    arrives(&mut harness, Outgoing { retain: true, ..one });
+    assert!(harness.tell_drained);
+    harness.drain();
+    assert_eq!(harness.word(), Up::Ready { session: SESSION });
     let one = outgoing("a", b"x", Qos::AtLeastOnce);
-    arrives(&mut desk, Outgoing { retain: true, ..one });
-    assert!(!desk.tell_drained, "the window paces these");
+    arrives(&mut harness, Outgoing { retain: true, ..one });
+    assert!(!harness.tell_drained, "the window paces these");
 }

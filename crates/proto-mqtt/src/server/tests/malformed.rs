@@ -1,31 +1,35 @@
 //! Every vector of a malformed packet, shown to the machine: what its sender is told.
 
-use super::desk::Desk;
+use super::harness::ServerHarness;
 use crate::codec::tests::vectors::{Case, malformed};
-use crate::codec::{Fault, FaultSet, Sender, Version};
-use crate::server::Profile;
+use crate::codec::{FaultSet, PacketFault, Sender, Version};
+use crate::server::ListenerProfile;
 use model::event::Counter;
 
 /// A machine under the limits of a vector, where the vector begins.
-fn desk(case: &Case, lenient: bool) -> Desk {
+fn harness(case: &Case, lenient: bool) -> ServerHarness {
     let rules = &case.rules;
     let strict_text = rules.strict_text;
-    let mut desk = Desk::open(Profile { lenient, strict_text, ..Profile::strict(5_000) });
-    let desk_of = |mut desk: Desk| {
-        let topics = &mut desk.limits.topics;
+    let mut harness = ServerHarness::open(ListenerProfile {
+        lenient,
+        strict_text,
+        ..ListenerProfile::strict(5_000)
+    });
+    let harness_of = |mut harness: ServerHarness| {
+        let topics = &mut harness.limits.topics;
         topics.packet_bytes_max = rules.packet_bytes_max;
         topics.connect_bytes_max = rules.packet_bytes_max;
         topics.topic_bytes_max = rules.topic_bytes_max;
         topics.topic_levels_max = u16::try_from(rules.topic_levels_max).unwrap_or(u16::MAX);
         topics.client_id_bytes_max = rules.client_id_bytes_max;
-        desk
+        harness
     };
     if !case.is_first {
-        desk = desk.bound(rules.version);
+        harness = harness.bound(rules.version);
     }
-    desk = desk_of(desk);
-    desk.kind = true;
-    desk
+    harness = harness_of(harness);
+    harness.kind = true;
+    harness
 }
 
 /// What clients send; a CONNECT of a bound client is a fault of its own.
@@ -39,13 +43,13 @@ fn cases() -> Vec<Case> {
 }
 
 /// What came back, in the words of the vectors.
-fn answer(desk: &Desk) -> String {
-    match &desk.wire[..] {
+fn answer(harness: &ServerHarness) -> String {
+    match &harness.wire[..] {
         [] => "close".to_owned(),
         [0x20, 2, 0, code] => format!("old_connack {code}"),
         _ => {
-            assert_eq!(desk.sent.len(), 1, "{:?}", desk.sent);
-            let line = desk.sent[0].replace("reason=", "");
+            assert_eq!(harness.sent.len(), 1, "{:?}", harness.sent);
+            let line = harness.sent[0].replace("reason=", "");
             line.split(" {").next().expect("something").to_owned()
         }
     }
@@ -56,20 +60,21 @@ fn every_malformed_packet_is_answered_as_required() {
     let mut shown = FaultSet::NONE;
     let mut count = 0;
     // The bit of bridges is let pass on every listener.
-    let is_strict = |case: &Case| case.expected("fault") != Some(Fault::BridgeBit.name());
+    let is_strict = |case: &Case| case.expected("fault") != Some(PacketFault::BridgeBit.name());
     for case in cases().into_iter().filter(is_strict) {
-        let mut desk = desk(&case, false);
+        let mut harness = harness(&case, false);
         if case.expected("answer").is_some_and(|answer| answer.starts_with("old_connack")) {
-            desk.version = Version::V311;
+            harness.version = Version::V311;
         }
-        desk.hear(&case.bytes);
+        harness.hear(&case.bytes);
         // So large, but not enough has come to know in which words to say so: the machine waits.
-        desk.hear(&vec![0; if desk.ended.is_none() { 14 } else { 0 }]);
+        harness.hear(&vec![0; if harness.ended.is_none() { 14 } else { 0 }]);
         let name = &case.name;
-        assert_eq!(Some(&*answer(&desk)), case.expected("answer"), "`{name}`");
-        let fault = Fault::ALL.iter().find(|fault| Some(fault.name()) == case.expected("fault"));
+        assert_eq!(Some(&*answer(&harness)), case.expected("answer"), "`{name}`");
+        let fault =
+            PacketFault::ALL.iter().find(|fault| Some(fault.name()) == case.expected("fault"));
         let fault = *fault.expect("a fault of the table");
-        assert_eq!(desk.ended, Some(fault.close_reason()), "`{name}`");
+        assert_eq!(harness.ended, Some(fault.close_reason()), "`{name}`");
         shown.insert(fault);
         count += 1;
     }
@@ -80,9 +85,9 @@ fn every_malformed_packet_is_answered_as_required() {
 fn a_lenient_machine_goes_on_and_counts() {
     let mut count = 0;
     for case in cases().iter().filter(|case| case.expected("lenient").is_some()) {
-        let mut desk = desk(case, true);
-        desk.version = case.rules.version;
-        desk.hear(&case.bytes);
+        let mut harness = harness(case, true);
+        harness.version = case.rules.version;
+        harness.hear(&case.bytes);
         let counter = match case.expected("fault").expect("a fault") {
             "bridge_bit" => Counter::TolerateBridgeBit,
             "client_id_empty" | "client_id_long" => Counter::TolerateClientId,
@@ -92,9 +97,9 @@ fn a_lenient_machine_goes_on_and_counts() {
             "nul" => Counter::TolerateText,
             _ => Counter::TolerateOther,
         };
-        assert_eq!(desk.counts, [counter], "`{}`", case.name);
+        assert_eq!(harness.counts, [counter], "`{}`", case.name);
         let ends = matches!(case.bytes[0] >> 4, 14 | 15); // a farewell, and AUTH that nobody asked
-        assert!(desk.ended.is_none() || ends, "`{}`: {:?}", case.name, desk.ended);
+        assert!(harness.ended.is_none() || ends, "`{}`: {:?}", case.name, harness.ended);
         count += 1;
     }
     assert!(count > 20, "{count}");
@@ -103,12 +108,12 @@ fn a_lenient_machine_goes_on_and_counts() {
 #[test]
 fn a_malformed_packet_is_answered_the_same_wherever_it_is_split() {
     for case in cases().iter().filter(|case| case.bytes.len() < 300) {
-        let mut whole = desk(case, false);
+        let mut whole = harness(case, false);
         whole.version = Version::V5;
         let is_old = case.expected("answer").is_some_and(|a| a.starts_with("old_connack"));
         whole.version = if is_old { Version::V311 } else { Version::V5 };
         whole.hear(&case.bytes);
-        let mut split = desk(case, false);
+        let mut split = harness(case, false);
         split.version = whole.version;
         for byte in &case.bytes {
             split.hear(std::slice::from_ref(byte));

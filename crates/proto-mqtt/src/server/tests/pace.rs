@@ -1,58 +1,58 @@
 //! How fast a client may publish.
 
 use super::acks::publish;
-use super::desk::Desk;
+use super::harness::ServerHarness;
 use crate::codec::{Packet, Qos, Version};
 use std::time::Duration;
 
-fn fill(desk: &mut Desk, count: usize) -> usize {
+fn fill(harness: &mut ServerHarness, count: usize) -> usize {
     for _ in 0..count {
-        desk.packet(&Packet::Publish(publish(Qos::AtMostOnce, 0)));
+        harness.packet(&Packet::Publish(publish(Qos::AtMostOnce, 0)));
     }
-    desk.take_words().len()
+    harness.take_words().len()
 }
 
 #[test]
 fn a_client_beyond_its_rate_is_read_more_slowly() {
-    let mut desk = Desk::strict();
-    desk.limits.topics.publishes_per_s = 10;
-    let mut desk = desk.bound(Version::V311);
-    assert_eq!(fill(&mut desk, 100), 20, "twice as many at once");
-    assert!(desk.held && desk.ended.is_none() && desk.untaken() > 0);
+    let mut harness = ServerHarness::strict();
+    harness.limits.topics.publishes_per_s = 10;
+    let mut harness = harness.bound(Version::V311);
+    assert_eq!(fill(&mut harness, 100), 20, "twice as many at once");
+    assert!(harness.held && harness.ended.is_none() && harness.untaken() > 0);
     let mut taken = 20;
     for _ in 0..4 {
-        desk.pass(Duration::from_secs(1));
-        taken += desk.take_words().len();
+        harness.pass(Duration::from_secs(1));
+        taken += harness.take_words().len();
     }
     assert_eq!(taken, 60, "ten a second then");
-    desk.pass(Duration::from_millis(1));
-    assert_eq!(desk.take_words().len(), 0);
+    harness.pass(Duration::from_millis(1));
+    assert_eq!(harness.take_words().len(), 0);
     for _ in 0..10 {
-        desk.pass(Duration::from_secs(1));
-        taken += desk.take_words().len();
+        harness.pass(Duration::from_secs(1));
+        taken += harness.take_words().len();
     }
-    assert_eq!((taken, desk.untaken(), desk.held), (100, 0, false));
+    assert_eq!((taken, harness.untaken(), harness.held), (100, 0, false));
 }
 
 #[test]
 fn bytes_are_counted_too_and_one_large_message_is_always_taken() {
-    let mut desk = Desk::strict();
-    desk.limits.topics.publish_bytes_per_s = 90;
-    let mut desk = desk.bound(Version::V311);
-    assert_eq!(fill(&mut desk, 100), 23, "eight bytes each");
-    let mut desk = Desk::strict();
-    desk.limits.topics.publish_bytes_per_s = 2;
-    let mut desk = desk.bound(Version::V311);
-    assert_eq!(fill(&mut desk, 2), 1);
-    desk.pass(Duration::from_secs(2));
-    assert_eq!(desk.take_words().len(), 0);
-    desk.pass(Duration::from_secs(1));
-    assert_eq!(desk.take_words().len(), 1);
+    let mut harness = ServerHarness::strict();
+    harness.limits.topics.publish_bytes_per_s = 90;
+    let mut harness = harness.bound(Version::V311);
+    assert_eq!(fill(&mut harness, 100), 23, "eight bytes each");
+    let mut harness = ServerHarness::strict();
+    harness.limits.topics.publish_bytes_per_s = 2;
+    let mut harness = harness.bound(Version::V311);
+    assert_eq!(fill(&mut harness, 2), 1);
+    harness.pass(Duration::from_secs(2));
+    assert_eq!(harness.take_words().len(), 0);
+    harness.pass(Duration::from_secs(1));
+    assert_eq!(harness.take_words().len(), 1);
 }
 
 #[test]
 fn nobody_waits_without_a_rate() {
-    let mut desk = Desk::strict().bound(Version::V311);
-    assert_eq!(fill(&mut desk, 10_000), 10_000);
-    assert!(desk.machine.is_idle());
+    let mut harness = ServerHarness::strict().bound(Version::V311);
+    assert_eq!(fill(&mut harness, 10_000), 10_000);
+    assert!(harness.machine.is_idle());
 }

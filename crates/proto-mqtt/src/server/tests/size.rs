@@ -1,6 +1,6 @@
 //! What an idle connection costs.
 
-use super::desk::Desk;
+use super::harness::ServerHarness;
 use crate::codec::Version;
 use crate::server::Server;
 
@@ -28,7 +28,7 @@ fn a_machine_finds_room_beside_one_of_sixteen_bytes() {
 #[test]
 fn an_idle_client_without_terms_of_its_own_has_no_box() {
     for version in Version::ALL {
-        let desk = Desk::strict().bound(version);
-        assert!(desk.machine.is_idle(), "{version:?}");
+        let harness = ServerHarness::strict().bound(version);
+        assert!(harness.machine.is_idle(), "{version:?}");
     }
 }

@@ -4,11 +4,11 @@
 
 use super::acks::publish;
 use super::deliver::outgoing;
-use super::desk::{BIND_MS, connected};
+use super::harness::{BIND_MS, connected};
 use crate::codec::connect::Connect;
 use crate::codec::tests::speed::time;
 use crate::codec::{Packet, Qos, Sender, Terms, Version};
-use crate::server::{Profile, Server};
+use crate::server::{ListenerProfile, Server};
 use base::hash::HashKey;
 use base::time::Now;
 use model::limits::Limits;
@@ -28,7 +28,7 @@ struct Bench {
 impl Bench {
     fn of(version: Version) -> Bench {
         let mut bench = Bench {
-            machine: Server::new(Profile::strict(BIND_MS)),
+            machine: Server::new(ListenerProfile::strict(BIND_MS)),
             link: Link::loopback(Protocol::Mqtt),
             limits: Limits::default(),
             out: Outbox::new(HashKey::new(1, 2)),

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn line(name: &str, points: &[Point]) -> Line {
+fn line(name: &str, points: &[Point]) -> PlotLine {
     let points = points.to_vec();
-    Line { name: name.to_owned(), colour: 13, stroke: Stroke::Solid, hidden: false, points }
+    PlotLine { name: name.to_owned(), colour: 13, stroke: Stroke::Solid, hidden: false, points }
 }
 
-fn plot(lines: Vec<Line>) -> Plot {
+fn plot(lines: Vec<PlotLine>) -> Plot {
     Plot { lines, ..Plot::over_time("c-x", "Things", Unit::Count) }
 }
 
@@ -44,7 +44,7 @@ fn a_chart_is_as_high_as_what_it_shows_and_a_little_higher() {
     assert_eq!(heights(&Plot { told: true, ..of(&[8.0]) }), "0 to 10");
     assert_eq!(heights(&Plot { top: Some(4.0), ..of(&[8.0]) }), "0 to 4");
     let mut two = of(&[5.0]);
-    two.lines.push(Line { hidden: true, ..line("b", &[(0.0, 100.0)]) });
+    two.lines.push(PlotLine { hidden: true, ..line("b", &[(0.0, 100.0)]) });
     assert_eq!(heights(&two), "0 to 5.3", "what is hidden takes no room");
     let powers = |values: &[f64]| heights(&Plot { upwards: Upwards::Powers, ..of(values) });
     assert_eq!(powers(&[1_000.0, 100_000.0]), "2.92 to 5.08");

@@ -8,7 +8,7 @@ pub(super) use crate::config::problem::quoted;
 
 use super::lines::Line;
 use super::words::{self, listen};
-use super::{Fate, Note};
+use super::{OptionFate, OptionNote};
 use std::net::{IpAddr, ToSocketAddrs};
 
 /// A key with its value as TOML, and where it comes from.
@@ -180,7 +180,7 @@ impl Draft {
     }
 
     /// What it all comes to.
-    pub(super) fn finish(mut self, notes: &mut Vec<Note>) -> Finished {
+    pub(super) fn finish(mut self, notes: &mut Vec<OptionNote>) -> Finished {
         let mut problems = Vec::new();
         let local = self.listeners.is_empty();
         if local {
@@ -277,7 +277,7 @@ impl Draft {
     }
 
     /// Users and rules: with settings of listeners, the first of each holds everywhere.
-    fn access(&mut self, notes: &mut Vec<Note>) {
+    fn access(&mut self, notes: &mut Vec<OptionNote>) {
         let securities: Vec<Security> = match self.per_listener {
             true => self.listeners.iter().map(|listener| listener.own.clone()).collect(),
             false => vec![self.everywhere.clone()],
@@ -292,10 +292,10 @@ impl Draft {
             self.general.push((words::ACCESS, entry));
             let alone = securities.iter().all(|security| of(security).is_some());
             if key == "acl_file" && !alone {
-                notes.push(Note {
+                notes.push(OptionNote {
                     place: from.clone(),
                     option: key.into(),
-                    fate: Fate::Lost,
+                    fate: OptionFate::Lost,
                     words: "on one listener alone: its rules hold on all of them".into(),
                 });
             }
@@ -334,7 +334,7 @@ impl Listener {
         security: &Security,
         (local, files): (bool, &[Option<String>; 2]),
         sheet: &mut Sheet,
-        notes: &mut Vec<Note>,
+        notes: &mut Vec<OptionNote>,
     ) -> Result<(), String> {
         let mut put = |key, value: String, from: &str| {
             sheet.entries.push(Entry { key, value, from: from.to_owned() });
@@ -367,7 +367,7 @@ impl Listener {
             });
             let option = format!("the listener of {}", self.from);
             let words = format!("as it is, so it is not opened ({why})");
-            notes.push(Note { place: from, option, fate: Fate::Lost, words });
+            notes.push(OptionNote { place: from, option, fate: OptionFate::Lost, words });
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 //! `include_dir`. Invariant: lines come in the order in which mosquitto reads them.
 
 use super::problem;
-use crate::config::Problem;
+use crate::config::ConfigProblem;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub(super) struct Line {
 }
 
 /// The lines, and what is wrong with reading them.
-pub(super) fn read(path: &Path) -> (Vec<Line>, Vec<Problem>) {
+pub(super) fn read(path: &Path) -> (Vec<Line>, Vec<ConfigProblem>) {
     let mut problems = Vec::new();
     let mut lines = Vec::new();
     let mut files = 0;
@@ -76,7 +76,7 @@ pub(super) fn read(path: &Path) -> (Vec<Line>, Vec<Problem>) {
     (lines, problems)
 }
 
-fn unread(path: &Path, why: &str) -> Problem {
+fn unread(path: &Path, why: &str) -> ConfigProblem {
     problem(&shown(path), "", &format!("cannot be read: {why}; name a file that can be"))
 }
 
@@ -85,7 +85,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string().replace(char::is_control, "?")
 }
 
-fn take(inner: Vec<Line>, lines: &mut Vec<Line>, problems: &mut Vec<Problem>) {
+fn take(inner: Vec<Line>, lines: &mut Vec<Line>, problems: &mut Vec<ConfigProblem>) {
     for line in inner {
         if line.option == "include_dir" {
             let why = "only the first file includes; move it there";

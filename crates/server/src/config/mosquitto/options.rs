@@ -10,7 +10,7 @@ mod listeners;
 
 use super::draft::Draft;
 use super::lines::Line;
-use super::{Fate, Note};
+use super::{OptionFate, OptionNote};
 use crate::config::problem::nearest;
 
 /// What an option is for.
@@ -121,7 +121,7 @@ fn find(name: &str) -> Option<&'static Known> {
 }
 
 /// Acts on a line. In words, what is wrong with it.
-pub(super) fn act(draft: &mut Draft, line: &Line) -> Result<Option<Note>, String> {
+pub(super) fn act(draft: &mut Draft, line: &Line) -> Result<Option<OptionNote>, String> {
     draft.turn_to(line.file);
     let known = find(&line.option).ok_or_else(|| unknown(&line.option))?;
     let arg = value(known.takes, &line.value)?;
@@ -133,22 +133,22 @@ pub(super) fn act(draft: &mut Draft, line: &Line) -> Result<Option<Note>, String
     let so = "it is so here";
     let (fate, words) = match known.plan {
         Plan::Becomes(keys, act) => match act(draft, line, arg)? {
-            Told::Done => (Fate::Becomes, keys.to_owned()),
-            Told::Ignored(why) => (Fate::Ignored, why),
-            Told::Lost(instead) => (Fate::Lost, instead),
+            Told::Done => (OptionFate::Becomes, keys.to_owned()),
+            Told::Ignored(why) => (OptionFate::Ignored, why),
+            Told::Lost(instead) => (OptionFate::Lost, instead),
         },
-        Plan::Ignored(why) => (Fate::Ignored, why.into()),
+        Plan::Ignored(why) => (OptionFate::Ignored, why.into()),
         Plan::Lost(same, _) | Plan::Closes(same, _) | Plan::Refused(same, _) if is_same(same) => {
-            (Fate::Ignored, so.into())
+            (OptionFate::Ignored, so.into())
         }
-        Plan::Lost(_, instead) => (Fate::Lost, instead.into()),
+        Plan::Lost(_, instead) => (OptionFate::Lost, instead.into()),
         Plan::Closes(_, instead) => {
             draft.here(line).close(&format!("{}: {instead}", line.option), line);
-            (Fate::Lost, instead.into())
+            (OptionFate::Lost, instead.into())
         }
         Plan::Refused(_, instead) => return Err(format!("is not supported; {instead}")),
     };
-    Ok(Some(Note { place: line.place.to_string(), option: line.option.clone(), fate, words }))
+    Ok(Some(OptionNote { place: line.place.to_string(), option: line.option.clone(), fate, words }))
 }
 
 fn value(takes: Takes, text: &str) -> Result<Arg<'_>, String> {

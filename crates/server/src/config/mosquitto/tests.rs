@@ -257,7 +257,7 @@ fn a_bridge_is_carried_over() {
     ] {
         assert!(found.iter().any(|line| line == key), "{key}: {found:?}");
     }
-    let notes: String = translated.notes.iter().map(Note::to_string).collect();
+    let notes: String = translated.notes.iter().map(OptionNote::to_string).collect();
     assert!(!notes.contains("p#1"), "secrets are in no note");
 }
 

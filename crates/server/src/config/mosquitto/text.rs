@@ -5,13 +5,13 @@
 //! secret.
 
 use super::draft::Sheet;
-use super::{Fate, Note};
+use super::{OptionFate, OptionNote};
 
 /// Columns of the comments.
 const COLUMNS: usize = 98;
 
 /// The text.
-pub(super) fn file(name: &str, sheets: &[Sheet], notes: &[Note]) -> String {
+pub(super) fn file(name: &str, sheets: &[Sheet], notes: &[OptionNote]) -> String {
     let mut out = String::new();
     comment(&mut out, &format!("Holdline's configuration, translated from {name}."));
     comment(
@@ -26,9 +26,10 @@ pub(super) fn file(name: &str, sheets: &[Sheet], notes: &[Note]) -> String {
             out.push_str(&format!("{} = {} # {}\n", entry.key, entry.value, entry.from));
         }
     }
-    for (fate, title) in
-        [(Fate::Lost, "Not supported:"), (Fate::Ignored, "Ignored, for it changes nothing here:")]
-    {
+    for (fate, title) in [
+        (OptionFate::Lost, "Not supported:"),
+        (OptionFate::Ignored, "Ignored, for it changes nothing here:"),
+    ] {
         let mut of_fate = notes.iter().filter(|note| note.fate == fate).peekable();
         if of_fate.peek().is_some() {
             out.push('\n');

@@ -1,8 +1,8 @@
 //! What the API shows or changes of a setting has the setting's name.
 
 use super::super::key::{Key, Section};
-use super::super::topics::Mqtt;
-use crate::config::Webhook;
+use super::super::topics::MqttSection;
+use crate::config::WebhookSection;
 use model::limits::Limits;
 use model::product::{Product, Secret};
 use serde_json::Value;
@@ -37,7 +37,7 @@ fn the_api_names_a_setting_as_the_configuration_does() {
     // Each webhook of the API has one product or all: one of the configuration may be several.
     let figures = ["number", "product", "signed", "delivered", "dropped", "failures"];
     let shown = fields(&document, "Webhook", &[&figures[..], &["dead_letters"]].concat());
-    let kept = settings::<Webhook>();
+    let kept = settings::<WebhookSection>();
     assert!(shown.is_subset(&kept), "{shown:?}, {kept:?}");
 }
 
@@ -45,7 +45,7 @@ fn the_api_names_a_setting_as_the_configuration_does() {
 fn a_figure_of_the_api_is_named_as_its_bound() {
     let file = std::fs::read_to_string(API).expect("it is beside this crate");
     let document: Value = serde_json::from_str(&file).expect("JSON");
-    let bounds: BTreeSet<_> = &settings::<Mqtt>() | &settings::<Limits>();
+    let bounds: BTreeSet<_> = &settings::<MqttSection>() | &settings::<Limits>();
     for (schema, field, bound) in [
         ("Client", "keep_alive_s", "keep_alive_s_max"),
         ("Client", "session_expiry_s", "session_expiry_s_max"),

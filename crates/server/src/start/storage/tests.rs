@@ -48,15 +48,15 @@ fn restore(folder: &mut Folder) {
         limits: Arc::new(Limits::default()),
         hash_key: HashKey::new(1, 2),
         home: folder.home,
-        access: Arc::new(model::ports::access::Open),
-        summary: broker::routes::Summary::new(1, HashKey::new(1, 2)),
+        access: Arc::new(model::ports::access::AllowAll),
+        summary: broker::routes::RouteSummary::new(1, HashKey::new(1, 2)),
         exclusives: Arc::default(),
         rewrites: None,
         auto_subscribes: None,
         seed: 4,
     });
-    let mut rooms = [(hub, broker)];
-    folder.restore(clock::now(clock::began()), &mut rooms, &entrance()).expect("readable");
+    let mut services = [(hub, broker)];
+    folder.restore(clock::now(clock::began()), &mut services, &entrance()).expect("readable");
 }
 
 fn entrance() -> Arc<Entrance> {
@@ -79,7 +79,7 @@ fn append(folder: &mut Folder, count: u64) {
 
 fn start(folder: Folder) -> Storage {
     let timelines = vec![Some(timeline(&folder))];
-    let boxes: Mailboxes<World> = Arc::new([Mailbox::new(8).expect("a mailbox")]);
+    let boxes: Mailboxes<ServerOutside> = Arc::new([Mailbox::new(8).expect("a mailbox")]);
     folder.start(boxes, timelines, entrance()).expect("starts")
 }
 

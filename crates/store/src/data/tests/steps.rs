@@ -10,7 +10,7 @@ fn forgetful() -> Arc<States> {
     Arc::new(|_: &Path, _| Ok(Arc::new(MemoryState::default()) as Arc<dyn State>))
 }
 
-fn open_in(files: &FaultyFiles, logs: u16) -> Result<Opened, OpenError> {
+fn open_in(files: &FaultyFiles, logs: u16) -> Result<OpenFolder, OpenError> {
     let settings = Settings { segment_bytes: 65_536, ..settings(logs) };
     Folder::open_with(Path::new(FOLDER), settings, Arc::new(files.clone()), forgetful())
 }
@@ -28,7 +28,7 @@ fn home_of(n: u64, logs: u16) -> u16 {
 }
 
 /// Timelines with gaps, one without entries, cursors and rows, among so many logs.
-fn fill(opened: &mut Opened, logs: u16) {
+fn fill(opened: &mut OpenFolder, logs: u16) {
     for n in 0..12 {
         let log = home_of(n, logs);
         let seqs = if n == 5 { vec![1, 2, 3] } else { vec![2] };
@@ -49,7 +49,7 @@ fn fill(opened: &mut Opened, logs: u16) {
 }
 
 /// Whether all of that is there, and in its home.
-fn check(opened: &mut Opened, logs: u16, name: &str) {
+fn check(opened: &mut OpenFolder, logs: u16, name: &str) {
     assert_eq!(opened.logs_on_disk(), logs, "{name}");
     for n in 0..12 {
         let log = usize::from(home_of(n, logs));

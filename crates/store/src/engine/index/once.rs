@@ -6,7 +6,7 @@
 
 use crate::engine::record::bytes::{Bytes, put_small};
 use crate::engine::record::{Claim, place, put_place};
-use crate::engine::state::{Change, Keep};
+use crate::engine::state::{Keep, StateChange};
 use crate::log::Place;
 use model::ports::log::OnceKey;
 use model::timeline::Seq;
@@ -105,11 +105,11 @@ impl Once {
     }
 
     /// The change of state that tells of this key.
-    pub(crate) fn change(&self, key: OnceKey) -> Change {
+    pub(crate) fn change(&self, key: OnceKey) -> StateChange {
         let name = key.0.to_le_bytes();
         match self.firsts.get(&key) {
-            None => Change::delete(Keep::Once, name),
-            Some(first) => Change::put(Keep::Once, name, write(first)),
+            None => StateChange::delete(Keep::Once, name),
+            Some(first) => StateChange::put(Keep::Once, name, write(first)),
         }
     }
 

@@ -4,7 +4,7 @@
 //! newer and stands before it. Invariant: the newest word on a row is in `now`, else in `aside`,
 //! else in state.
 
-use crate::engine::state::{Change, Keep};
+use crate::engine::state::{Keep, StateChange};
 use model::ports::log::Table;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -116,7 +116,7 @@ pub(crate) fn changes(
     rows: &RowMap,
     after: Option<&[u8]>,
     bytes_max: usize,
-) -> Option<(Vec<Change>, Box<[u8]>)> {
+) -> Option<(Vec<StateChange>, Box<[u8]>)> {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let (mut changes, mut last, mut bytes) = (Vec::new(), None, 0);
     for (key, value) in rows.range::<[u8], _>((from, Bound::Unbounded)) {
@@ -124,7 +124,7 @@ pub(crate) fn changes(
             break;
         }
         bytes += key.len() + value.as_ref().map_or(0, |value| value.len()) + 64;
-        changes.push(Change {
+        changes.push(StateChange {
             space: Keep::Rows,
             key: key.to_vec(),
             value: value.as_ref().map(|value| value.to_vec()),

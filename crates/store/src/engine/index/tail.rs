@@ -1,11 +1,11 @@
 //! What changed in a timeline since state was last told of it.
 //!
 //! ```text
-//! state: runs up to `base`  │ flushing: entries in the hands of a chore │ part: entries since
+//! state: runs up to `base`  │ flushing: entries in the hands of upkeep │ part: entries since
 //!        gone, moved, cursors of `flushing` and of `part` apply to what is left of them
 //! ```
-//! While a chore tells state of a part it stays readable as `flushing`; whether state knows it
-//! already makes no difference, for runs are believed up to `base` only. It does not know what
+//! While an upkeep task tells state of a part it stays readable as `flushing`; whether state knows
+//! it already makes no difference, for runs are believed up to `base` only. It does not know what
 //! state is. Invariant: seqs rise from runs over `flushing` to `part`.
 
 use super::heads::HeadRow;
@@ -37,7 +37,7 @@ pub(crate) struct Old {
     pub(crate) forgot: bool,
 }
 
-/// A part in the hands of a chore, with all that state is told of its timeline.
+/// A part in the hands of an upkeep task, with all that state is told of its timeline.
 #[derive(Debug)]
 pub(crate) struct Flush {
     pub(crate) timeline: TimelineId,
@@ -170,7 +170,7 @@ impl Touched {
         (cursors, whole)
     }
 
-    /// The chore failed: what it had in hand is a part of the timeline's changes again.
+    /// The upkeep task failed: what it had in hand is a part of the timeline's changes again.
     pub(crate) fn take_back(&mut self) {
         let Some(flush) = self.flushing.take() else { return };
         let flush =

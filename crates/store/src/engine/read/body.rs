@@ -4,7 +4,7 @@ use super::{runs, state_failed};
 use crate::engine::record::Said;
 use crate::engine::record::stored::{Entry, Stored};
 use crate::engine::state::State;
-use crate::log::{Kind, Place, ReadError, Reader};
+use crate::log::{Place, ReadError, Reader, RecordKind};
 use model::ports::log::StoreError;
 use model::timeline::{Message, Seq, TimelineId};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) fn message_at(reader: &Reader, stored: &Stored) -> Result<Message, Re
     let place = stored.place;
     let damaged = |why| ReadError::Damaged { place, why };
     let (kind, payload) = reader.read(place, stored.length)?;
-    if !matches!(kind, Kind::Append | Kind::Move) {
+    if !matches!(kind, RecordKind::Append | RecordKind::Move) {
         return Err(damaged("another record stands where a message should"));
     }
     let said = Said::read(&payload).ok_or_else(|| damaged("a record makes no sense"))?;

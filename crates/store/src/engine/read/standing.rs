@@ -6,7 +6,7 @@ use crate::engine::index::head_in_state;
 use crate::engine::index::ranges::Ranges;
 use crate::engine::record::run;
 use crate::engine::state::{Keep, State, StateError};
-use model::ports::log::{Standing, StoreError};
+use model::ports::log::{StoreError, TimelineStatus};
 use model::timeline::{ReaderId, Seq, TimelineId};
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct StandingPlan {
 /// What memory knows.
 struct Known {
     /// `unread` without that of the runs.
-    standing: Standing,
+    standing: TimelineStatus,
     /// State is to be asked for the cursor.
     cursor: bool,
     /// Runs are to be counted up to here, without what is gone.
@@ -60,7 +60,8 @@ impl Engine {
             return Ok(plan);
         };
         let row = self.index.heads.at(slot).row();
-        let mut standing = Standing { last: row.last, count: row.count, cursor: 0, unread: 0 };
+        let mut standing =
+            TimelineStatus { last: row.last, count: row.count, cursor: 0, unread: 0 };
         let Some(touched) = self.index.touched(slot) else {
             let runs = Some((row.last, Ranges::default()));
             plan.known = Some(Known { standing, cursor: true, runs });
@@ -90,17 +91,18 @@ impl StandingPlan {
         self.known.as_ref().is_some_and(|known| !known.cursor && known.runs.is_none())
     }
 
-    pub(super) fn finish(self) -> Result<Standing, StoreError> {
+    pub(super) fn finish(self) -> Result<TimelineStatus, StoreError> {
         self.ask().map_err(|error| state_failed(&error))
     }
 
-    fn ask(self) -> Result<Standing, StateError> {
+    fn ask(self) -> Result<TimelineStatus, StateError> {
         let StandingPlan { state, timeline, reader, known } = self;
         let known = match known {
             Some(known) => known,
             None => {
                 let row = head_in_state(&*state, timeline)?.unwrap_or_default().0;
-                let standing = Standing { last: row.last, count: row.count, cursor: 0, unread: 0 };
+                let standing =
+                    TimelineStatus { last: row.last, count: row.count, cursor: 0, unread: 0 };
                 Known { standing, cursor: true, runs: Some((row.last, Ranges::default())) }
             }
         };

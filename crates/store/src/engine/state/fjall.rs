@@ -7,7 +7,7 @@
 //! said again. Reads are of one moment each. Invariant: what fjall needs in memory is bounded: its
 //! cache, and memtables of some MiB a keyspace; what is kept, by the length of a checkpoint.
 
-use super::{Change, Keep, State, StateError};
+use super::{Keep, State, StateChange, StateError};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct FjallState {
 #[derive(Default)]
 struct Writer {
     /// What fjall might lose: the batches since the last `persist`.
-    pending: Vec<Vec<Change>>,
+    pending: Vec<Vec<StateChange>>,
     /// fjall takes nothing more.
     broken: bool,
 }
@@ -113,7 +113,7 @@ impl State for FjallState {
         Ok(())
     }
 
-    fn write(&self, changes: Vec<Change>) -> Result<(), StateError> {
+    fn write(&self, changes: Vec<StateChange>) -> Result<(), StateError> {
         let mut writer = self.writer();
         let opened = self.mend(&mut writer)?;
         opened.write(&changes).map_err(|error| {
@@ -161,9 +161,9 @@ impl Opened {
         Ok(Opened { database, keyspaces })
     }
 
-    fn write(&self, changes: &[Change]) -> fjall::Result<()> {
+    fn write(&self, changes: &[StateChange]) -> fjall::Result<()> {
         let mut batch = self.database.batch();
-        for Change { space, key, value } in changes {
+        for StateChange { space, key, value } in changes {
             match value {
                 Some(value) => batch.insert(self.keyspace(*space), &key[..], &value[..]),
                 None => batch.remove(self.keyspace(*space), &key[..]),

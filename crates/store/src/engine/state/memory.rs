@@ -1,6 +1,6 @@
 //! State in maps, for tests: it can lose what was not persisted, and fail.
 
-use super::{Change, Keep, State, StateError};
+use super::{Keep, State, StateChange, StateError};
 use base::prng::Prng;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -17,7 +17,7 @@ struct Inner {
     now: Maps,
     persisted: Maps,
     /// Batches since.
-    pending: Vec<Vec<Change>>,
+    pending: Vec<Vec<StateChange>>,
     /// Writes that will still succeed, if not all.
     writes_left: Option<u64>,
 }
@@ -78,7 +78,7 @@ impl State for MemoryState {
         Ok(())
     }
 
-    fn write(&self, changes: Vec<Change>) -> Result<(), StateError> {
+    fn write(&self, changes: Vec<StateChange>) -> Result<(), StateError> {
         let mut inner = self.inner();
         if let Some(left) = &mut inner.writes_left {
             if *left == 0 {
@@ -99,8 +99,8 @@ impl State for MemoryState {
     }
 }
 
-fn apply(maps: &mut Maps, changes: Vec<Change>) {
-    for Change { space, key, value } in changes {
+fn apply(maps: &mut Maps, changes: Vec<StateChange>) {
+    for StateChange { space, key, value } in changes {
         match value {
             Some(value) => maps.insert((space, key), value),
             None => maps.remove(&(space, key)),

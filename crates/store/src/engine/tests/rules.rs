@@ -8,7 +8,7 @@ use model::ports::log::{Append, Done, Page, Pull, Read, StoreError, Write};
 use model::timeline::{Message, Seq, Space, TimelineId};
 use std::path::Path;
 use std::sync::Arc;
-use testkit::log::{Options, Subject};
+use testkit::log::{LogOptions, Subject};
 
 const NOW_S: u32 = 1_700_000_000;
 
@@ -22,7 +22,7 @@ fn message(id: u64, bytes: usize) -> Arc<Message> {
 }
 
 fn held(ground: Ground) -> Held {
-    Held::new(9, ground, Options { segment_bytes: 16 * 1024, ..Options::default() })
+    Held::new(9, ground, LogOptions { segment_bytes: 16 * 1024, ..LogOptions::default() })
 }
 
 impl Held {
@@ -100,8 +100,8 @@ fn compaction_runs_by_itself_when_enough_is_dead() {
     held.remove(line(1), (1..=400).filter(|seq| seq % 4 != 0));
     let before = held.sizes();
     for now_s in NOW_S..NOW_S + 200 {
-        if let Some(chore) = held.engine().chore(now_s) {
-            let finished = chore.run();
+        if let Some(upkeep_task) = held.engine().upkeep_task(now_s) {
+            let finished = upkeep_task.run();
             held.engine().finished(now_s, finished);
         }
     }
@@ -184,7 +184,7 @@ fn a_missing_segment_that_is_needed_is_named() {
     held.engine().checkpoint_now(NOW_S);
     held.engine = None;
     let path = Path::new("/log/0000000002.log");
-    crate::files::Files::remove(&held.files, path).expect("no fault");
+    crate::files::FileSystem::remove(&held.files, path).expect("no fault");
     match held.try_open() {
         Err(OpenError::Corrupt { path: named, .. }) => assert_eq!(named, path),
         other => panic!("{:?}", other.map(|_| ())),
@@ -225,7 +225,7 @@ fn a_message_stands_beside_so_few_timelines_and_alone_before_more() {
         let mut lengths = Vec::new();
         let from = crate::log::Place { segment: 1, offset: 0 };
         let mut each = |_, length: u32, kind, _: &[u8]| {
-            lengths.extend((kind == crate::log::Kind::Append).then_some(length));
+            lengths.extend((kind == crate::log::RecordKind::Append).then_some(length));
         };
         held.engine().log.reader().scan(from, usize::MAX, &mut each).expect("whole");
         let with_body = lengths.iter().filter(|length| **length >= 3_000).count();
@@ -243,7 +243,7 @@ fn a_message_stands_beside_so_few_timelines_and_alone_before_more() {
 
 #[test]
 fn a_full_log_takes_small_rows_and_refuses_larger_ones() {
-    let options = Options { log_bytes_max: 64 * 1024, ..Options::default() };
+    let options = LogOptions { log_bytes_max: 64 * 1024, ..LogOptions::default() };
     let mut held = Held::new(9, Ground::Memory, options);
     let small = || Append { message: message(1, 10), to: [line(1)].into(), once: None };
     while held.engine().commit(NOW_S, &[Write::Append(small())])[0].is_ok() {}

@@ -1,18 +1,19 @@
-//! An engine as a subject of the law: on a file system that fails, with chores out between writes.
+//! An engine as a subject of the law: on a file system that fails, with upkeep tasks out between
+//! writes.
 
 use crate::engine::{
-    Change, Chore, Engine, EngineFound, EngineSettings, FjallState, Keep, MemoryState, Retention,
-    State, StateError,
+    Engine, EngineFound, EngineSettings, FjallState, Keep, MemoryState, Retention, State,
+    StateChange, StateError, UpkeepTask,
 };
 use crate::faults::FaultyFiles;
-use crate::files::Files;
+use crate::files::FileSystem;
 use crate::log::LogSettings;
 use crate::{Fsync, OpenError};
 use base::prng::Prng;
 use model::ports::log::{Call, Done, StoreError, Write};
 use std::path::Path;
 use std::sync::Arc;
-use testkit::log::{Answer, Options, Restoration, Subject, Work};
+use testkit::log::{CallAnswer, KilledWork, LogOptions, Restoration, Subject};
 
 /// What state lives in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub(super) enum Ground {
 
 /// An engine, what it stands on, and what it is asked.
 pub(super) struct Held {
-    options: Options,
+    options: LogOptions,
     settings: EngineSettings,
     now_s: u32,
     prng: Prng,
@@ -31,7 +32,7 @@ pub(super) struct Held {
     pub(super) memory: Option<Arc<MemoryState>>,
     folder: tempfile::TempDir,
     pub(super) engine: Option<Engine>,
-    chore: Option<Chore>,
+    upkeep_task: Option<UpkeepTask>,
     restored: Restoration,
     pub(super) found: EngineFound,
     /// State fails now and then.
@@ -40,7 +41,7 @@ pub(super) struct Held {
     pub(super) tight: bool,
 }
 
-pub(super) fn settings(options: &Options) -> EngineSettings {
+pub(super) fn settings(options: &LogOptions) -> EngineSettings {
     let log = LogSettings {
         fsync: Fsync::Always,
         segment_bytes: options.segment_bytes,
@@ -104,7 +105,7 @@ impl State for Powered {
         self.on()?.range(space, span, backwards, each)
     }
 
-    fn write(&self, changes: Vec<Change>) -> Result<(), StateError> {
+    fn write(&self, changes: Vec<StateChange>) -> Result<(), StateError> {
         self.on()?.write(changes)
     }
 
@@ -114,7 +115,7 @@ impl State for Powered {
 }
 
 impl Held {
-    pub(super) fn new(seed: u64, ground: Ground, options: Options) -> Held {
+    pub(super) fn new(seed: u64, ground: Ground, options: LogOptions) -> Held {
         let mut held = Held {
             settings: settings(&options),
             now_s: options.now_s,
@@ -124,7 +125,7 @@ impl Held {
             memory: (ground == Ground::Memory).then(Arc::default),
             folder: quick_folder(),
             engine: None,
-            chore: None,
+            upkeep_task: None,
             restored: Restoration::default(),
             found: EngineFound::default(),
             shaky: false,
@@ -171,7 +172,7 @@ impl Held {
     }
 
     pub(super) fn die(&mut self) {
-        (self.engine, self.chore) = (None, None);
+        (self.engine, self.upkeep_task) = (None, None);
         self.files.crash();
         if let Some(memory) = &self.memory {
             memory.crash(&mut self.prng);
@@ -189,20 +190,20 @@ impl Held {
             let room = if self.prng.one_in(2) { u64::MAX } else { self.files.used() + 4_096 };
             self.files.resize(room);
         }
-        if let Some(chore) = self.chore.take() {
-            let finished = chore.run();
+        if let Some(upkeep_task) = self.upkeep_task.take() {
+            let finished = upkeep_task.run();
             self.engine().finished(now_s, finished);
         }
         // Retention at any time would drop what a case still wants to tell it not to.
         if self.options.retention.is_empty() && self.prng.one_in(2) {
-            self.chore = self.engine().chore(now_s);
+            self.upkeep_task = self.engine().upkeep_task(now_s);
         }
     }
 
     pub(super) fn come_home(&mut self) {
         let now_s = self.now_s;
-        if let Some(chore) = self.chore.take() {
-            let finished = chore.run();
+        if let Some(upkeep_task) = self.upkeep_task.take() {
+            let finished = upkeep_task.run();
             self.engine().finished(now_s, finished);
         }
     }
@@ -267,7 +268,7 @@ impl Held {
 }
 
 impl Subject for Held {
-    fn options(&self) -> &Options {
+    fn options(&self) -> &LogOptions {
         &self.options
     }
 
@@ -293,12 +294,12 @@ impl Subject for Held {
         self.verify();
     }
 
-    fn crash(&mut self, work: Work, point: u32) -> Vec<Answer> {
+    fn crash(&mut self, work: KilledWork, point: u32) -> Vec<CallAnswer> {
         let at = self.files.points() + u64::from(point);
         let mut answers = Vec::new();
         match work {
-            Work::Nothing => {}
-            Work::Calls(calls) => {
+            KilledWork::Nothing => {}
+            KilledWork::Calls(calls) => {
                 self.files.crash_at(at);
                 for call in calls {
                     if self.files.is_off() {
@@ -310,12 +311,12 @@ impl Subject for Held {
                     answers.push(answer.filter(|_| !is_out));
                 }
             }
-            Work::Tidy(now_s) => {
+            KilledWork::Tidy(now_s) => {
                 self.files.crash_at(at);
                 self.now_s = self.now_s.max(now_s);
                 self.maintain();
             }
-            Work::Restart => {
+            KilledWork::Restart => {
                 self.come_home();
                 self.files.crash_at(at);
                 let now_s = self.now_s;
@@ -323,7 +324,7 @@ impl Subject for Held {
                 self.engine = None;
                 self.open();
             }
-            Work::Recovery => {
+            KilledWork::Recovery => {
                 self.die();
                 self.mend();
                 self.files.crash_at(self.files.points() + u64::from(point));

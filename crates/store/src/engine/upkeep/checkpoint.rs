@@ -16,7 +16,7 @@ use crate::engine::index::counts::Counts;
 use crate::engine::index::rows::{RowMap, changes};
 use crate::engine::index::tail::Flush;
 use crate::engine::recovery::write_checkpoint;
-use crate::engine::state::{Change, Keep, State, StateError};
+use crate::engine::state::{Keep, State, StateChange, StateError};
 use crate::log::Place;
 use model::ports::log::OnceKey;
 use std::sync::Arc;
@@ -52,9 +52,9 @@ type Told = (Arc<RowMap>, Option<Box<[u8]>>);
 /// A slice of one.
 pub(super) enum Slice {
     Timelines(Vec<Arc<Flush>>),
-    Rows(Vec<Change>),
-    Once(Vec<OnceKey>, Vec<Change>),
-    Seal(Change),
+    Rows(Vec<StateChange>),
+    Once(Vec<OnceKey>, Vec<StateChange>),
+    Seal(StateChange),
 }
 
 impl Slice {
@@ -157,7 +157,7 @@ impl Engine {
             return Some(Slice::Once(keys, changes));
         }
         let (key, value) = write_checkpoint(checkpoint.place, &checkpoint.counts);
-        Some(Slice::Seal(Change::put(Keep::Meta, key, value)))
+        Some(Slice::Seal(StateChange::put(Keep::Meta, key, value)))
     }
 
     pub(super) fn slice_done(&mut self, now_s: u32, slice: Slice, done: Result<(), StateError>) {

@@ -1,10 +1,10 @@
 //! Compaction: what is still alive in a segment is written again, so that the segment can go.
 //!
-//! A chore reads a slice of the segment and asks state which entries still name its messages; the
-//! engine's thread leaves out those that left since, and writes the rest with Move records. The
-//! segment goes when the next checkpoint has passed. All entries of a segment's messages are named
-//! by records of that segment, so one walk finds them. Invariant: a message is where its entry
-//! says until a checkpoint has told state that it is elsewhere.
+//! An upkeep task reads a slice of the segment and asks state which entries still name its
+//! messages; the engine's thread leaves out those that left since, and writes the rest with Move
+//! records. The segment goes when the next checkpoint has passed. All entries of a segment's
+//! messages are named by records of that segment, so one walk finds them. Invariant: a message is
+//! where its entry says until a checkpoint has told state that it is elsewhere.
 
 use crate::engine::Engine;
 use crate::engine::commit::Batch;
@@ -16,7 +16,7 @@ use crate::engine::record::stored::Stored;
 use crate::engine::record::{Said, Whereabouts};
 use crate::engine::state::{State, StateError};
 use crate::engine::undo::Undo;
-use crate::log::{Kind, Place, ReadError, Reader};
+use crate::log::{Place, ReadError, Reader, RecordKind};
 use model::ports::log::{APPEND_TIMELINES_MAX, StoreError};
 use model::timeline::{Message, Seq, TimelineId};
 use std::collections::HashMap;
@@ -79,7 +79,7 @@ impl Scan {
         let mut finders = HashMap::new();
         let mut failed = None;
         let next = reader.scan(self.from, SLICE_BYTES, &mut |place, length, kind, payload| {
-            if !matches!(kind, Kind::Append | Kind::Move) || failed.is_some() {
+            if !matches!(kind, RecordKind::Append | RecordKind::Move) || failed.is_some() {
                 return;
             }
             let mut look = || {
@@ -263,7 +263,7 @@ impl Engine {
         if let Some(known) = known.filter(|known| known.place.segment == segment) {
             let there = Whereabouts::There(known.place, known.length);
             let said = Said { from, ..Said::of(message, there) };
-            let (place, _) = self.log.add(Kind::Move, |out| said.write(targets(), out));
+            let (place, _) = self.log.add(RecordKind::Move, |out| said.write(targets(), out));
             if place.segment == segment {
                 self.count_move(stored, &known, entries.len(), batch);
                 return known;
@@ -272,13 +272,14 @@ impl Engine {
         }
         // The message on its own, for others may name it too; alone it means nothing.
         let said = Said::of(message, Whereabouts::Here);
-        let (place, length) = self.log.add(Kind::Append, |out| said.write([].into_iter(), out));
+        let (place, length) =
+            self.log.add(RecordKind::Append, |out| said.write([].into_iter(), out));
         self.index.counts.hold(place.segment, length);
         batch.undo.push(Undo::Hold { segment: place.segment, bytes: length });
         let to = Arc::new(Stored { place, length, ..stored.clone() });
         let there = Whereabouts::There(place, length);
         let said = Said { from, ..Said::of(message, there) };
-        self.log.add(Kind::Move, |out| said.write(targets(), out));
+        self.log.add(RecordKind::Move, |out| said.write(targets(), out));
         compaction.moved.insert(stored.place, Arc::clone(&to));
         self.count_move(stored, &to, entries.len(), batch);
         to

@@ -10,7 +10,7 @@ use crate::engine::index::tail::{Flush, Old};
 use crate::engine::read::runs::{run_around, runs_between};
 use crate::engine::record::run;
 use crate::engine::record::stored::{Entry, Stored};
-use crate::engine::state::{Change, Keep, State, StateError};
+use crate::engine::state::{Keep, State, StateChange, StateError};
 use model::timeline::{Seq, TimelineId};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -23,7 +23,7 @@ type Changed = BTreeMap<Seq, Vec<Entry>>;
 pub(super) fn changes(
     state: &dyn State,
     flush: &Flush,
-    out: &mut Vec<Change>,
+    out: &mut Vec<StateChange>,
 ) -> Result<(), StateError> {
     let mut changed = Changed::new();
     if flush.runs || flush.doubtful {
@@ -39,17 +39,17 @@ pub(super) fn changes(
         let key = run::key(flush.timeline, first);
         let mut value = Vec::new();
         if entries.is_empty() {
-            out.push(Change::delete(Keep::Runs, key));
+            out.push(StateChange::delete(Keep::Runs, key));
         } else {
             run::write(first, &entries, &mut value);
-            out.push(Change::put(Keep::Runs, key, value));
+            out.push(StateChange::put(Keep::Runs, key, value));
         }
     }
     if let Some(old) = &flush.part.old {
         change_cursors(state, flush.timeline, old, out)?;
     }
     let value = write_row(flush.row, flush.as_of);
-    out.push(Change::put(Keep::Heads, flush.timeline.to_bytes(), value));
+    out.push(StateChange::put(Keep::Heads, flush.timeline.to_bytes(), value));
     Ok(())
 }
 
@@ -151,13 +151,13 @@ fn change_cursors(
     state: &dyn State,
     timeline: TimelineId,
     old: &Old,
-    out: &mut Vec<Change>,
+    out: &mut Vec<StateChange>,
 ) -> Result<(), StateError> {
     use crate::engine::read::standing::{cursor_key, cursor_range, read_cursor};
     if old.forgot {
         let (from, to) = cursor_range(timeline);
         state.range(Keep::Cursors, (&from, &to), false, &mut |key, _| {
-            out.push(Change::delete(Keep::Cursors, key));
+            out.push(StateChange::delete(Keep::Cursors, key));
             true
         })?;
     }
@@ -165,7 +165,7 @@ fn change_cursors(
         let key = cursor_key(timeline, reader);
         let before = if old.forgot { None } else { state.get(Keep::Cursors, &key)? };
         let before = before.and_then(|value| read_cursor(&value)).unwrap_or(0);
-        out.push(Change::put(Keep::Cursors, key, at.max(before).to_le_bytes().to_vec()));
+        out.push(StateChange::put(Keep::Cursors, key, at.max(before).to_le_bytes().to_vec()));
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 //!
 //! A timeline that grew too long, or whose reader went on, waits to be trimmed at its front; now
 //! and then a sweep looks at all timelines for those, and at all runs for messages that are too
-//! old. A chore finds what goes, the engine's thread writes ordinary Remove records. Invariant:
-//! nothing goes that its rule does not name.
+//! old. An upkeep task finds what goes, the engine's thread writes ordinary Remove records.
+//! Invariant: nothing goes that its rule does not name.
 
 use super::Work;
 use crate::engine::commit::Batch;
@@ -143,13 +143,13 @@ pub(in crate::engine) struct Sweep {
     now_s: u32,
     rules: Vec<(Space, Retention)>,
     /// Those that are still to be walked through, the next last.
-    walks: Vec<(Walk, Space)>,
+    walks: Vec<(SweepTable, Space)>,
     /// Where to go on in that one.
     from: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Walk {
+enum SweepTable {
     Heads,
     Runs,
 }
@@ -169,12 +169,12 @@ impl Sweep {
         let mut walks = Vec::new();
         for &(space, rule) in &rules {
             if rule.age_s_max.is_some() {
-                walks.push((Walk::Runs, space));
+                walks.push((SweepTable::Runs, space));
             }
         }
         for &(space, rule) in &rules {
             if rule.count_max.is_some() || rule.bytes_max.is_some() || rule.acknowledged {
-                walks.push((Walk::Heads, space));
+                walks.push((SweepTable::Heads, space));
             }
         }
         Sweep { now_s, rules, walks, from: Vec::new() }
@@ -184,8 +184,8 @@ impl Sweep {
         let mut swept = Swept { rest: None, over: Vec::new(), old: Vec::new(), error: None };
         let Some(&(walk, space)) = self.walks.last() else { return swept };
         let next = match walk {
-            Walk::Heads => self.heads(state, space, &mut swept),
-            Walk::Runs => self.runs(state, space, &mut swept),
+            SweepTable::Heads => self.heads(state, space, &mut swept),
+            SweepTable::Runs => self.runs(state, space, &mut swept),
         };
         match next {
             Err(error) => {

@@ -33,8 +33,8 @@ fn batch(log: &mut Log, rng: &mut Prng, told: &mut Told, always: bool) -> Result
     let before = told.records.len();
     for _ in 0..=rng.below(4) {
         let payload = vec![rng.draw() as u8; rng.below(1_500) as usize];
-        let (place, _) = log.add(Kind::Put, |out| out.extend_from_slice(&payload));
-        told.records.push((place, Kind::Put, payload));
+        let (place, _) = log.add(RecordKind::Put, |out| out.extend_from_slice(&payload));
+        told.records.push((place, RecordKind::Put, payload));
     }
     let done = log.commit(rng.one_in(8));
     match done {

@@ -22,7 +22,7 @@ fn answered(files: &FaultyFiles) -> (Vec<u8>, Vec<u8>, Vec<u64>) {
     drop(log);
     let bytes = raw(files, 1);
     let source = files.source(&segment_path(Path::new(FOLDER), 1)).expect("is there");
-    let mut walk = walk::Walk::new(&*source, 0, bytes.len() as u64);
+    let mut walk = record_scan::RecordScan::new(&*source, 0, bytes.len() as u64);
     let mut borders = Vec::new();
     while let Some(stop) = walk.next().expect("whole") {
         borders.push(stop.offset);
@@ -59,7 +59,7 @@ fn an_end_that_nobody_heard_of_is_no_loss() {
     let (_, _, found) = open(&files);
     assert_eq!((found.missing(), found.torn), (None, None), "all of it is there");
     let mut more = Vec::new();
-    record::write(Kind::Put, &mut more, |out| out.extend_from_slice(b"not answered"));
+    record::write(RecordKind::Put, &mut more, |out| out.extend_from_slice(b"not answered"));
     for whole in [true, false] {
         let length = if whole { more.len() } else { more.len() - 1 };
         lay(&files, 1, &[&bytes, &more[..length]].concat());
@@ -110,7 +110,7 @@ fn a_power_cut_never_looks_like_a_loss() {
         for n in 0..seed % 7 {
             put(&mut log, &[n as u8; 50]).expect("room");
         }
-        log.add(Kind::Put, |out| out.extend_from_slice(&[9; 300]));
+        log.add(RecordKind::Put, |out| out.extend_from_slice(&[9; 300]));
         drop(log);
         files.crash();
         assert_eq!(open(&files).2.missing(), None, "seed {seed}");

@@ -3,7 +3,7 @@
 //! Everything follows from the seed and from nothing that a store answers. Labels and bodies follow
 //! from a number, so that whoever has the number knows whether a message is whole.
 
-use crate::log::Options;
+use crate::log::LogOptions;
 use base::hash::HashKey;
 use base::prng::Prng;
 use model::ports::log::*;
@@ -32,7 +32,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    pub(super) fn new(seed: u64, options: &Options) -> Caller {
+    pub(super) fn new(seed: u64, options: &LogOptions) -> Caller {
         Caller {
             prng: Prng::new(seed),
             next_id: 1,

@@ -5,7 +5,7 @@
 //! alike.
 
 use super::calls::brief;
-use crate::log::{Answer, MemoryLog, Restoration, Subject};
+use crate::log::{CallAnswer, MemoryLog, Restoration, Subject};
 use model::ports::log::{Call, Done, StoreError, Write};
 
 /// A row of at most so many bytes is taken by a full store.
@@ -15,7 +15,7 @@ const SMALL_ROW_BYTES: usize = 1_024;
 pub(super) struct Follower {
     candidates: Vec<MemoryLog>,
     /// Calls and answers since the store failed. They are judged at its next start.
-    since_failure: Vec<(Call, Answer)>,
+    since_failure: Vec<(Call, CallAnswer)>,
     may_refuse: bool,
     may_fail: bool,
     /// Of a store that is lazy: the states at its last start, and all writes since.
@@ -48,13 +48,17 @@ impl Follower {
     }
 
     /// Strikes out what would not have answered so.
-    pub(super) fn judge(&mut self, calls: Vec<Call>, answers: Vec<Answer>) -> Result<(), String> {
+    pub(super) fn judge(
+        &mut self,
+        calls: Vec<Call>,
+        answers: Vec<CallAnswer>,
+    ) -> Result<(), String> {
         self.note(&calls);
         let fails = answers.iter().any(has_failed);
         if fails && !self.may_fail {
             return Err("it answered Failed, and nothing had failed".into());
         }
-        let both: Vec<(Call, Answer)> = calls.into_iter().zip(answers).collect();
+        let both: Vec<(Call, CallAnswer)> = calls.into_iter().zip(answers).collect();
         if fails || self.has_failed() {
             // What a failed store reads may be on the disk or not.
             let writes = both.into_iter().filter(|(call, _)| matches!(call, Call::Write(_)));
@@ -72,7 +76,7 @@ impl Follower {
     pub(super) fn cut_short(
         &mut self,
         calls: Vec<Call>,
-        answers: Vec<Answer>,
+        answers: Vec<CallAnswer>,
     ) -> Result<(), String> {
         if self.started.is_some() && !answers.is_empty() {
             self.note(&calls);
@@ -127,7 +131,7 @@ impl Follower {
         Ok(())
     }
 
-    fn strike(&mut self, both: &[(Call, Answer)]) -> Result<(), String> {
+    fn strike(&mut self, both: &[(Call, CallAnswer)]) -> Result<(), String> {
         let doubtful = both.iter().filter(|(call, answer)| is_doubtful(call, answer)).count();
         let mut left: Vec<MemoryLog> = Vec::new();
         let mut why = String::new();
@@ -165,7 +169,7 @@ impl Follower {
     fn follow(
         &self,
         log: &mut MemoryLog,
-        both: &[(Call, Answer)],
+        both: &[(Call, CallAnswer)],
         (mut there, full): (usize, bool),
     ) -> Result<(), String> {
         let mut open: Vec<(&Call, &Result<Done, StoreError>)> = Vec::new();
@@ -207,16 +211,16 @@ impl Follower {
         }
     }
 
-    fn was_refused(&self, answer: &Answer) -> bool {
+    fn was_refused(&self, answer: &CallAnswer) -> bool {
         self.may_refuse && matches!(answer, Some(Err(StoreError::Full | StoreError::Busy)))
     }
 }
 
-fn has_failed(answer: &Answer) -> bool {
+fn has_failed(answer: &CallAnswer) -> bool {
     matches!(answer, Some(Err(StoreError::Failed)))
 }
 
-fn is_doubtful(call: &Call, answer: &Answer) -> bool {
+fn is_doubtful(call: &Call, answer: &CallAnswer) -> bool {
     let unsure = matches!(answer, None | Some(Err(StoreError::Failed)));
     unsure && matches!(call, Call::Write(_))
 }

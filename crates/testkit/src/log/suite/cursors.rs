@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::trial::{Trial, line, plain};
-use model::ports::log::{Call, Done, Read, Standing, Write};
+use model::ports::log::{Call, Done, Read, TimelineStatus, Write};
 use model::timeline::ReaderId;
 
 fn five(t: &mut Trial<'_>) {
@@ -153,7 +153,7 @@ pub(super) const CASES: &[Case] = &[
                 Call::Write(Write::Acknowledge { timeline, reader, upto: 3 }),
                 Call::Read(Read::Standing { timeline, reader }),
             ]);
-            let must = Standing { last: 5, count: 5, cursor: 3, unread: 2 };
+            let must = TimelineStatus { last: 5, count: 5, cursor: 3, unread: 2 };
             t.same("answers", answers, vec![Ok(Done::Written), Ok(Done::Standing(must))]);
         },
         then: |t| t.stands(line(1), 1, [5, 5, 3, 2]),

@@ -1,7 +1,7 @@
 //! Limits: what is too large is refused whole, and a full log gives back its room.
 
 use super::trial::{ALL, Trial, append, from_first, line, message, plain, sized};
-use super::{Case, Options};
+use super::{Case, LogOptions};
 use model::ports::log::*;
 use model::timeline::{Message, ReaderId, Space, TimelineId};
 use std::sync::Arc;
@@ -99,7 +99,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "a full log refuses whole appends and loses nothing",
-        options: || Options { log_bytes_max: 3_000_000, ..Options::default() },
+        options: || LogOptions { log_bytes_max: 3_000_000, ..LogOptions::default() },
         given: |t| {
             fill_up(t);
         },
@@ -154,7 +154,7 @@ pub(super) const CASES: &[Case] = &[
 pub(super) const TIDIED: &[Case] = &[
     Case {
         name: "a full log takes what frees room, and then appends again without a restart",
-        options: || Options { log_bytes_max: 3_000_000, ..Options::default() },
+        options: || LogOptions { log_bytes_max: 3_000_000, ..LogOptions::default() },
         given: |t| {
             t.put(Table::Other, "old", "row");
             let count = fill_up(t);
@@ -179,7 +179,7 @@ pub(super) const TIDIED: &[Case] = &[
     },
     Case {
         name: "a full log can be forgotten timeline by timeline",
-        options: || Options { log_bytes_max: 3_000_000, ..Options::default() },
+        options: || LogOptions { log_bytes_max: 3_000_000, ..LogOptions::default() },
         given: |t| {
             fill_up(t);
             t.written(Write::Forget(line(1)));

@@ -1,7 +1,7 @@
 //! Appends with a key: a retry is answered as the first time, as long as the key is remembered.
 
 use super::trial::{Trial, append, from_first, line, message, plain, sized};
-use super::{Case, Options};
+use super::{Case, LogOptions};
 use model::ports::log::{Appended, Call, Done, StoreError};
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "as many keys are remembered as the window holds",
-        options: || Options { once_count_max: 50, ..Options::default() },
+        options: || LogOptions { once_count_max: 50, ..LogOptions::default() },
         given: |t| {
             for key in 1..=80 {
                 answered(t, key, &[1], key as u64, (true, key as u64, &[key as u64]));
@@ -146,7 +146,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "keys beyond the window are forgotten",
-        options: || Options { once_count_max: 20, ..Options::default() },
+        options: || LogOptions { once_count_max: 20, ..LogOptions::default() },
         given: |t| {
             for key in 1..=90 {
                 answered(t, key, &[1], key as u64, (true, key as u64, &[key as u64]));
@@ -162,7 +162,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "keys are remembered as long as the window says, and no longer",
-        options: || Options { once_age_s_max: 1_000, ..Options::default() },
+        options: || LogOptions { once_age_s_max: 1_000, ..LogOptions::default() },
         given: |t| {
             answered(t, 1, &[1], 1, (true, 1, &[1]));
             answered(t, 2, &[], 2, (true, 2, &[]));

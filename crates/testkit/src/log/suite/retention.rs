@@ -1,15 +1,15 @@
 //! Retention: what goes unasked, and that nothing else does.
 
 use super::trial::{ALL, Trial, from_first, line, line_in, message, sized};
-use super::{Case, Options};
+use super::{Case, LogOptions};
 use crate::log::Retention;
 use model::ports::log::{Call, Write};
 use model::timeline::{Message, ReaderId, Space};
 use std::sync::Arc;
 
 /// Pushes under this rule, everything else under none.
-fn pushes(retention: Retention) -> Options {
-    Options { retention: [(Space::Pushes, retention)].into(), ..Options::default() }
+fn pushes(retention: Retention) -> LogOptions {
+    LogOptions { retention: [(Space::Pushes, retention)].into(), ..LogOptions::default() }
 }
 
 fn tidy(t: &mut Trial<'_>) {

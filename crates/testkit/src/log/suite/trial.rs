@@ -1,6 +1,6 @@
 //! A case at work on a store: short words for calls, and panics that say which case and way.
 
-use super::{Options, Subject, Way};
+use super::{LogOptions, Subject, Way};
 use base::hash::HashKey;
 use model::ports::log::*;
 use model::timeline::{Message, ReaderId, Seq, Space, TimelineId};
@@ -185,7 +185,7 @@ impl<'a> Trial<'a> {
     }
 
     #[track_caller]
-    pub(super) fn standing(&mut self, timeline: TimelineId, reader: u64) -> Standing {
+    pub(super) fn standing(&mut self, timeline: TimelineId, reader: u64) -> TimelineStatus {
         match self.read(Read::Standing { timeline, reader: ReaderId(reader) }) {
             Ok(Done::Standing(standing)) => standing,
             other => self.fail(format!("a standing was answered {other:?}")),
@@ -264,6 +264,6 @@ pub(super) fn pull(timeline: TimelineId, how: Pulled) -> Read {
 }
 
 /// The options of cases that need none.
-pub(super) fn plain() -> Options {
-    Options::default()
+pub(super) fn plain() -> LogOptions {
+    LogOptions::default()
 }

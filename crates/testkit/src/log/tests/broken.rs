@@ -124,7 +124,7 @@ pub(super) struct Broken {
 }
 
 impl Broken {
-    pub(super) fn new(fault: Fault, mut options: Options) -> Broken {
+    pub(super) fn new(fault: Fault, mut options: LogOptions) -> Broken {
         match fault {
             Fault::KeysNeverForgotten => options.once_age_s_max = u32::MAX,
             Fault::FullIgnored => options.log_bytes_max = u64::MAX,
@@ -329,7 +329,7 @@ fn empty() -> Arc<Message> {
 }
 
 impl Subject for Broken {
-    fn options(&self) -> &Options {
+    fn options(&self) -> &LogOptions {
         self.log.options()
     }
 
@@ -363,7 +363,7 @@ impl Subject for Broken {
         self.started();
     }
 
-    fn crash(&mut self, work: Work, point: u32) -> Vec<Answer> {
+    fn crash(&mut self, work: KilledWork, point: u32) -> Vec<CallAnswer> {
         let answers = self.log.crash(work, point);
         match self.fault {
             Fault::LastWriteLostAtCrash => self.log = self.before.clone(),

@@ -7,8 +7,8 @@ use super::*;
 use crate::made::Made;
 use base::prng::Prng;
 use lab::cause::{Cause, Phase};
-use lab::run::{Account, Agent, Check, Note};
-use lab::series::{Kind, Unit};
+use lab::run::{Agent, Balance, CheckResult, Note};
+use lab::series::{FigureKind, Unit};
 use lab::timing::Timing;
 
 /// Names that detectors look at, without owners.
@@ -104,7 +104,7 @@ fn arbitrary(seed: u64) -> Run {
         if prng.one_in(3) {
             continue;
         }
-        let kinds = [Kind::Total, Kind::Gauge, Kind::Peak, Kind::Low];
+        let kinds = [FigureKind::Total, FigureKind::Gauge, FigureKind::Peak, FigureKind::Low];
         let kind = kinds[prng.below(4) as usize];
         let cells: Vec<Option<f64>> = (0..=90)
             .scan(0.0, |last, _| {
@@ -143,7 +143,7 @@ fn disturb(run: &mut Run, prng: &mut Prng) {
         next.arrived_ms = prng.below(100_000);
         next.to_ms = prng.below(100_000);
         let rule = "target.nothing.max < 1".to_owned();
-        next.checks.push(Check { rule, value: None, held: None });
+        next.checks.push(CheckResult { rule, value: None, held: None });
         run.stages.push(next);
     }
     if prng.one_in(2) {
@@ -157,7 +157,7 @@ fn disturb(run: &mut Run, prng: &mut Prng) {
     run.notes.push(Note { at_ms: prng.below(u64::MAX), text: "something".to_owned() });
     run.agents.push(Agent { lost_ms: Some(prng.below(u64::MAX)), ..Agent::default() });
     let parts = vec![("open".to_owned(), prng.below(5))];
-    run.total.accounts.push(Account { what: "attempts".to_owned(), total: 2, parts });
+    run.total.accounts.push(Balance { what: "attempts".to_owned(), total: 2, parts });
 }
 
 #[test]

@@ -61,13 +61,13 @@ fn poor_service() -> Run {
     made.gauge("clients.delivery.max", |s| if s % 30 == 17 { 450_000.0 } else { 3_000.0 });
     made.total("clients.messages.missing", from(70, 12.0));
     made.total("clients.heartbeats.lost", from(71, 3.0));
-    made.column("clients.bind.max", Kind::Peak, Unit::Micros, |s| {
+    made.column("clients.bind.max", FigureKind::Peak, Unit::Micros, |s| {
         Some(if s == 9 { 2.5e6 } else { 4e3 })
     });
-    made.column("server.redis.lag", Kind::Peak, Unit::Micros, |s| {
+    made.column("server.redis.lag", FigureKind::Peak, Unit::Micros, |s| {
         Some(if s < 40 { 900.0 } else { 9e5 })
     });
-    made.column("target.process.rss", Kind::Peak, Unit::Bytes, |s| {
+    made.column("target.process.rss", FigureKind::Peak, Unit::Bytes, |s| {
         Some(1e7 + 2_048.0 * (100 * s.min(10)) as f64 + 1e6 * s.saturating_sub(20) as f64)
     });
     made.ended(Phase::Online, Cause::Reset, 7, 71);
@@ -86,11 +86,11 @@ fn poor_service() -> Run {
     run.total.codes.insert("refused 137".to_owned(), 38);
     run.total.codes.insert("refused 135".to_owned(), 2);
     let parts = vec![("open".to_owned(), 953)];
-    run.total.accounts.push(Account { what: "attempts".to_owned(), total: 1_000, parts });
+    run.total.accounts.push(Balance { what: "attempts".to_owned(), total: 1_000, parts });
     let rule = "target.nothing.max < 1".to_owned();
-    run.checks = vec![Check { rule, value: None, held: None }];
+    run.checks = vec![CheckResult { rule, value: None, held: None }];
     let rule = "errors == 0".to_owned();
-    run.stages[0].checks = vec![Check { rule, value: Some(47.0), held: Some(false) }];
+    run.stages[0].checks = vec![CheckResult { rule, value: Some(47.0), held: Some(false) }];
     let differs = "presence differs: in stage `hold` 1 (1 stale): demo#a stale".to_owned();
     run.notes = vec![Note { at_ms: 90_000, text: differs }];
     run.stages[0].counts = run.total.clone();
@@ -139,7 +139,7 @@ fn dead_and_quiet() -> [Run; 2] {
     made.ended(Phase::Connect, Cause::SynTimedOut, 10, 9);
     let mut quiet = Made::of(60);
     quiet.gauge("clients.online", |s| (100 * s.min(10)) as f64);
-    quiet.column("target.process.rss", Kind::Peak, Unit::Bytes, |s| {
+    quiet.column("target.process.rss", FigureKind::Peak, Unit::Bytes, |s| {
         Some(1e7 + 2_048.0 * (100 * s.min(10)) as f64)
     });
     [made.run(100), quiet.run(1_000)]

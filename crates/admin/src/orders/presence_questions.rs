@@ -1,0 +1,159 @@
+//! What is asked about presence: principals by name or key, how to compare, figures of which time.
+//!
+//! Like all orders: unknown fields are errors, and a value that leaves this file is within its
+//! limits. A principal is named by product and device, by client identifier, or by its key as it
+//! stands in directories and answers.
+
+use super::messages::client;
+use super::{device, product};
+use crate::fault::Fault;
+use model::limits::TopicLimits;
+use model::ports::presence_queries::{AuditOrder, StatisticsStep};
+use model::presence::Principal;
+use serde::Deserialize;
+
+/// Principals in one question. A longer list is refused.
+pub(crate) const PRINCIPALS_MAX: usize = 1_000;
+
+/// Bytes of a question's body: a full list of the longest identifiers, with every byte an escape.
+pub(crate) const PRINCIPALS_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Longest time that a difference may be asked to last, milliseconds.
+const SETTLE_MS_MAX: u32 = 600_000;
+
+/// The same when the order does not say: longer than a write takes with a directory that works.
+const SETTLE_MS_DEFAULT: u32 = 2_000;
+
+/// Differences told one by one, at most and when the order does not say.
+const TOLD_MAX: u32 = 10_000;
+const TOLD_DEFAULT: u32 = 100;
+
+/// Moments in one answer, at most (a day of minutes) and when the query does not say.
+const MOMENTS_MAX: u32 = 1_440;
+const MOMENTS_DEFAULT: u32 = 60;
+
+/// Query of `GET /v1/presence` and `GET /v1/presence/stored`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PrincipalQuery {
+    product: Option<String>,
+    device: Option<String>,
+    client: Option<String>,
+    key: Option<String>,
+}
+
+impl PrincipalQuery {
+    pub(crate) fn principal(self, limits: &TopicLimits) -> Result<Principal, Fault> {
+        match (self.product, self.device, self.client, self.key) {
+            (Some(of), Some(name), None, None) => {
+                Ok(Principal::Device(product(&of)?, device(&name)?))
+            }
+            (None, None, Some(id), None) => Ok(Principal::Client(client(id, limits)?)),
+            (None, None, None, Some(text)) => key(&text, limits),
+            _ => Err(Fault::bad("give `product` and `device`, or `client`, or `key`")),
+        }
+    }
+}
+
+/// Body of `POST /v1/presence` and `POST /v1/presence/stored`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PrincipalsBody {
+    product: Option<String>,
+    #[serde(default)]
+    devices: Vec<String>,
+    #[serde(default)]
+    clients: Vec<String>,
+    #[serde(default)]
+    keys: Vec<String>,
+}
+
+impl PrincipalsBody {
+    /// The principals: devices, clients, then keys, each once.
+    pub(crate) fn principals(self, limits: &TopicLimits) -> Result<Vec<Principal>, Fault> {
+        let PrincipalsBody { product: of, devices, clients, keys } = self;
+        let count = devices.len() + clients.len() + keys.len();
+        if count == 0 || count > PRINCIPALS_MAX {
+            return Err(Fault::bad(format!(
+                "`devices`, `clients` and `keys` have 1 to {PRINCIPALS_MAX} entries together"
+            )));
+        }
+        let mut who = Vec::with_capacity(count);
+        match (of, devices.is_empty()) {
+            (Some(of), false) => {
+                let of = product(&of)?;
+                for name in &devices {
+                    who.push(Principal::Device(of.clone(), device(name)?));
+                }
+            }
+            (None, true) => {}
+            _ => return Err(Fault::bad("`product` and `devices` go together")),
+        }
+        for id in clients {
+            who.push(Principal::Client(client(id, limits)?));
+        }
+        for text in &keys {
+            who.push(key(text, limits)?);
+        }
+        let mut seen = std::collections::HashSet::new();
+        who.retain(|one| seen.insert(one.clone()));
+        Ok(who)
+    }
+}
+
+/// A principal by its key.
+fn key(text: &str, limits: &TopicLimits) -> Result<Principal, Fault> {
+    let wrong =
+        || Fault::bad("a key is `product#device`, or `#client`; in a URL the # is written %23");
+    match Principal::parse(text).ok_or_else(wrong)? {
+        Principal::Client(id) => Ok(Principal::Client(client(id.into(), limits)?)),
+        device => Ok(device),
+    }
+}
+
+/// Body of `POST /v1/presence/audit`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AuditBody {
+    settle_ms: Option<u32>,
+    #[serde(default)]
+    repair: bool,
+    told_max: Option<u32>,
+}
+
+impl AuditBody {
+    pub(crate) fn order(&self) -> Result<AuditOrder, Fault> {
+        let settle_ms = self.settle_ms.unwrap_or(SETTLE_MS_DEFAULT);
+        if settle_ms > SETTLE_MS_MAX {
+            return Err(Fault::bad(format!("`settle_ms` is at most {SETTLE_MS_MAX}")));
+        }
+        let told_max = self.told_max.unwrap_or(TOLD_DEFAULT);
+        if told_max > TOLD_MAX {
+            return Err(Fault::bad(format!("`told_max` is at most {TOLD_MAX}")));
+        }
+        Ok(AuditOrder { settle_ms, repair: self.repair, told_max })
+    }
+}
+
+/// Query of `GET /v1/presence/statistics`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StatisticsQuery {
+    step: Option<String>,
+    count: Option<u32>,
+}
+
+impl StatisticsQuery {
+    /// The step, its word, and how many of the last moments.
+    pub(crate) fn wish(&self) -> Result<(StatisticsStep, &'static str, usize), Fault> {
+        let (step, word) = match self.step.as_deref() {
+            None | Some("second") => (StatisticsStep::Second, "second"),
+            Some("minute") => (StatisticsStep::Minute, "minute"),
+            Some(_) => return Err(Fault::bad("`step` must be `second` or `minute`")),
+        };
+        match self.count.unwrap_or(MOMENTS_DEFAULT) {
+            count @ 1..=MOMENTS_MAX => Ok((step, word, count as usize)),
+            _ => Err(Fault::bad(format!("`count` is 1 to {MOMENTS_MAX}"))),
+        }
+    }
+}

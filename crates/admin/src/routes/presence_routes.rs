@@ -1,0 +1,160 @@
+//! Presence: what memory says, what the directory says, and whether they agree.
+//!
+//! Memory is asked through the shards, the directory through the process's queries. Queries may
+//! block, so they are asked on threads that may wait: a bounded number of questions, and one audit.
+//! Invariant: an answer about the directory never comes from memory, nor the other way round.
+
+use crate::answers::presence_json as answers;
+use crate::api::{Api, Shared};
+use crate::body::{read, read_or_empty};
+use crate::fault::Fault;
+use crate::orders::presence_questions::{
+    AuditBody, PrincipalQuery, PrincipalsBody, StatisticsQuery,
+};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use model::ports::control::{Answer, Command};
+use model::ports::directory::Lease;
+use model::ports::presence_queries::{
+    PresenceAnswer, PresenceCommand, PresenceCounts, PresenceStatus,
+};
+use model::presence::{PresenceRecord, Principal};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::Builder;
+use tokio::sync::oneshot;
+
+type Told = Result<Json<Value>, Fault>;
+type Asked<T> = Result<Query<T>, QueryRejection>;
+
+/// `GET /v1/presence`
+pub(crate) async fn one(State(api): Api, query: Asked<PrincipalQuery>) -> Told {
+    let who = wish(query)?.principal(&api.settings.limits.topics)?;
+    let found = find(&api, vec![who]).await?;
+    let node = api.settings.presence.standing().node;
+    let told = found.first().map(|found| Json(answers::presence(&node, found)));
+    told.ok_or(Fault::unknown("principal"))
+}
+
+/// `POST /v1/presence`
+pub(crate) async fn many(State(api): Api, body: Bytes) -> Told {
+    let who = read::<PrincipalsBody>(&body)?.principals(&api.settings.limits.topics)?;
+    let found = find(&api, who.clone()).await?;
+    let node = api.settings.presence.standing().node;
+    let found: HashMap<_, _> = found.iter().map(|found| (&found.who, found)).collect();
+    let known = who.iter().filter_map(|who| Some(answers::presence(&node, found.get(who)?)));
+    let unknown = who.iter().filter(|who| !found.contains_key(who)).map(Principal::key);
+    Ok(Json(json!({
+        "found": known.collect::<Vec<_>>(),
+        "unknown": unknown.collect::<Vec<_>>(),
+    })))
+}
+
+/// `GET /v1/presence/stored`
+pub(crate) async fn stored_one(State(api): Api, query: Asked<PrincipalQuery>) -> Told {
+    let who = vec![wish(query)?.principal(&api.settings.limits.topics)?];
+    let (who, records, leases) = stored(&api, who).await?;
+    let found = who.first().zip(records.first().and_then(Option::as_ref));
+    let told = found.map(|(who, record)| Json(answers::stored(who, record, &leases)));
+    told.ok_or(Fault::unknown("record"))
+}
+
+/// `POST /v1/presence/stored`
+pub(crate) async fn stored_many(State(api): Api, body: Bytes) -> Told {
+    let who = read::<PrincipalsBody>(&body)?.principals(&api.settings.limits.topics)?;
+    let (who, records, leases) = stored(&api, who).await?;
+    let both = || who.iter().zip(&records);
+    let known = both().filter_map(|(who, record)| {
+        record.as_ref().map(|record| answers::stored(who, record, &leases))
+    });
+    let unknown = both().filter(|(_, record)| record.is_none()).map(|(who, _)| who.key());
+    Ok(Json(json!({
+        "found": known.collect::<Vec<_>>(),
+        "unknown": unknown.collect::<Vec<_>>(),
+        "leases": leases.iter().map(answers::lease).collect::<Vec<_>>(),
+    })))
+}
+
+/// `GET /v1/presence/status`
+pub(crate) async fn status(State(api): Api) -> Json<Value> {
+    Json(answers::standing(&api.settings.presence.standing()))
+}
+
+/// `GET /v1/presence/counts`
+pub(crate) async fn counts(State(api): Api) -> Told {
+    counted(&api).await.map(|counts| Json(answers::counts(&counts)))
+}
+
+/// `GET /v1/presence/statistics`
+pub(crate) async fn statistics(State(api): Api, query: Asked<StatisticsQuery>) -> Told {
+    let (step, word, count) = wish(query)?.wish()?;
+    let moments = api.settings.presence.statistics(step);
+    let last = &moments[moments.len().saturating_sub(count)..];
+    let told = last.iter().map(answers::moment).collect::<Vec<_>>();
+    Ok(Json(json!({ "step": word, "moments": told })))
+}
+
+/// `POST /v1/presence/audit`: as long as it takes, on a thread of its own. One at a time, also when
+/// whoever asked has gone meanwhile.
+pub(crate) async fn audit(State(api): Api, body: Bytes) -> Told {
+    let order = read_or_empty::<AuditBody>(&body)?.order()?;
+    is_there(&api)?;
+    let permit = Arc::clone(&api.audits).try_acquire_owned().map_err(|_| Fault::busy())?;
+    let (tell, told) = oneshot::channel();
+    let queries = Arc::clone(&api.settings.presence);
+    let life = move || {
+        let done = queries.audit(order);
+        // Before it is told: who hears it may ask for the next one.
+        drop(permit);
+        // Nobody is there to hear it when the request was given up.
+        drop(tell.send(done));
+    };
+    Builder::new().name("holdline-audit".into()).spawn(life).map_err(|_| Fault::busy())?;
+    let done = told.await.map_err(|_| Fault::internal())?;
+    done.map(|audit| Json(answers::audit(&audit))).map_err(Fault::directory)
+}
+
+/// Counts of all shards.
+pub(crate) async fn counted(api: &Shared) -> Result<PresenceCounts, Fault> {
+    match api.ask(Command::Presence(PresenceCommand::Counts)).await? {
+        Answer::Presence(PresenceAnswer::Counts(counts)) => Ok(counts),
+        _ => Err(Fault::internal()),
+    }
+}
+
+fn wish<T>(query: Asked<T>) -> Result<T, Fault> {
+    query.map(|Query(wish)| wish).map_err(|error| Fault::bad(error.body_text()))
+}
+
+async fn find(api: &Shared, who: Vec<Principal>) -> Result<Vec<PresenceStatus>, Fault> {
+    match api.ask(Command::Presence(PresenceCommand::Find(who))).await? {
+        Answer::Presence(PresenceAnswer::Found(found)) => Ok(found),
+        _ => Err(Fault::internal()),
+    }
+}
+
+/// Those asked for, what the directory has of each, and the leases in force.
+type Stored = (Vec<Principal>, Vec<Option<PresenceRecord>>, Vec<Lease>);
+
+async fn stored(api: &Shared, who: Vec<Principal>) -> Result<Stored, Fault> {
+    is_there(api)?;
+    let permit = Arc::clone(&api.lookups).try_acquire_owned().map_err(|_| Fault::busy())?;
+    let queries = Arc::clone(&api.settings.presence);
+    let asked = tokio::task::spawn_blocking(move || {
+        let found = queries.stored(&who);
+        drop(permit);
+        found.map(|(records, leases)| (who, records, leases))
+    });
+    asked.await.map_err(|_| Fault::internal())?.map_err(Fault::directory)
+}
+
+/// Refuses where no directory is configured.
+fn is_there(api: &Shared) -> Result<(), Fault> {
+    match api.settings.presence.standing().kind {
+        "none" => Err(Fault::no_directory()),
+        _ => Ok(()),
+    }
+}

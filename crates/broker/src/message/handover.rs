@@ -1,0 +1,377 @@
+//! The work of a durable member of a shared group that goes away goes to another one.
+//!
+//! What it was not sent, and at QoS 1 what it has not answered, is offered to the owner of the
+//! group: first what has its body in memory, then page by page what is in the log alone. The owner
+//! takes it if another member is online; it leaves the old member's timeline when the new one has
+//! it. What is refused is put back at its place. A kill between leaves it in both timelines: the
+//! new place names the old one, which the start takes out. A client identifier that is too long to
+//! be named there is not: what may not come twice then stays, and at QoS 1 the kill doubles it.
+//! Whoever returns keeps what was not offered yet. Invariant: an entry is in the queue or offered,
+//! never both.
+
+use super::queue::Entry;
+use super::route::PendingAnswer;
+use super::waits::Origin;
+use crate::Broker;
+use crate::durable::entries::{OLD_CLIENT_BYTES_MAX, timeline_of};
+use crate::durable::tickets::PendingCall;
+use crate::effects::Effects;
+use crate::peer_message::{GroupWhat, GroupWord, OldPlace, PeerMessage};
+use crate::retained::decode;
+use base::hash::home;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::event::Counter;
+use model::id::{SessionRef, ShardId};
+use model::ports::log::{Call, Done, Pull, Read, StoreError};
+use model::pressure::Pressure;
+use model::session::Denial;
+use model::timeline::Seq;
+use model::topic::{Publication, Qos};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Entries that a session offers at once.
+const PAGE_COUNT: usize = 128;
+
+/// Bytes of their bodies, but always one.
+const PAGE_BYTES: usize = 256 * 1024;
+
+/// Sessions that begin a page in one turn.
+const PAGES_A_TURN: usize = 64;
+
+/// Entries that are looked at for a unit of work.
+const LOOKS: usize = 64;
+
+/// How long to wait for room.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long after a member went something may come that was on its way to it, seconds.
+const LATE_S: u32 = 2;
+
+/// What the owner says when no other member is online.
+pub(crate) const NOBODY: Denial = Denial::Unavailable;
+
+/// A session that gives back what it has of its groups.
+#[derive(Default)]
+struct Handover {
+    /// Offers that are not answered.
+    left: u32,
+    /// A page is being read.
+    pulling: bool,
+    /// Somebody had no room.
+    busy: bool,
+    /// Groups that have nobody for it.
+    shut: BTreeSet<u32>,
+    /// Nothing before this place is to be offered any more.
+    from: Seq,
+}
+
+/// All of a shard.
+#[derive(Default)]
+pub(crate) struct Handovers {
+    open: BTreeMap<Key, Handover>,
+    /// Those that go on, and when.
+    ready: Vec<(Instant, Key)>,
+}
+
+impl Broker {
+    /// A durable member goes away. To be called while the bodies of its queue are in memory.
+    pub(crate) fn give_work(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key).filter(|session| session.is_durable()) else {
+            return;
+        };
+        if self.draining || session.more.as_ref().is_none_or(|more| more.shares.is_empty()) {
+            return;
+        }
+        self.handovers.open.entry(key).or_default();
+        let Some(queue) = session.queue() else { return };
+        let here = queue.givable_from(0).filter(|entry| entry.message.is_some());
+        let seqs: Vec<Seq> = here.take(PAGE_COUNT).map(|entry| entry.seq).collect();
+        for seq in seqs {
+            self.offer(now, (key, seq), None, fx);
+        }
+        self.give_on(now, key, fx);
+    }
+
+    /// What was on its way to a member that went comes when it is away.
+    pub(crate) fn give_late(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let session = self.sessions.at(key);
+        if session.is_some_and(|session| now.unix_s() <= session.since_s.saturating_add(LATE_S)) {
+            self.give_work(now, key, fx);
+        }
+    }
+
+    /// The member is back, or gone for good: it gives nothing more.
+    pub(crate) fn keep_work(&mut self, key: Key) {
+        self.handovers.open.remove(&key);
+    }
+
+    /// Offers one entry, with the body that came from the log or that is in memory.
+    fn offer(
+        &mut self,
+        now: Now,
+        (key, seq): (Key, Seq),
+        body: Option<Arc<Publication>>,
+        fx: &mut Effects,
+    ) {
+        let Some((filter, client)) = self.offered_group(key, seq) else { return };
+        let totals = &mut self.totals;
+        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let Some(entry) = more.and_then(|more| more.queue.lose(seq, totals)) else { return };
+        let Some(message) = body.or_else(|| entry.message.clone()) else {
+            return self.put_back(now, key, entry, fx);
+        };
+        let receipt = match self.await_move(key, entry) {
+            Ok(receipt) => receipt,
+            Err(entry) => return self.put_back(now, key, *entry, fx),
+        };
+        if let Some(handover) = self.handovers.open.get_mut(&key) {
+            handover.left += 1;
+        }
+        let place = OldPlace { client, seq };
+        let what = GroupWhat::Offer { message, from: self.settings.shard, receipt, place };
+        self.tell_group(now, &filter, (key, what), fx);
+    }
+
+    /// Whether an entry may be offered: the group it came through, and who has it.
+    fn offered_group(&self, key: Key, seq: Seq) -> Option<(Box<str>, Arc<str>)> {
+        let handover = self.handovers.open.get(&key)?;
+        let session = self.sessions.at(key)?;
+        let more = session.more.as_ref()?;
+        let entry = more.queue.givable_from(seq).find(|entry| entry.seq == seq)?;
+        let share = more.share_numbered(entry.share)?;
+        let is_open = !handover.shut.contains(&entry.share) && may_move(&session.id, entry);
+        is_open.then(|| (share.filter.clone(), Arc::from(&*session.id)))
+    }
+
+    /// An offer was answered.
+    pub(crate) fn offer_answered(
+        &mut self,
+        now: Now,
+        (key, entry): (Key, Entry),
+        why: Option<Denial>,
+        fx: &mut Effects,
+    ) {
+        let (share, seq) = (entry.share, entry.seq);
+        match why {
+            None => self.over(key, &entry),
+            Some(_) => self.put_back(now, key, entry, fx),
+        }
+        let Some(handover) = self.handovers.open.get_mut(&key) else { return };
+        handover.left = handover.left.saturating_sub(1);
+        match why {
+            None => {}
+            Some(NOBODY) => _ = handover.shut.insert(share),
+            Some(_) => (handover.busy, handover.from) = (true, handover.from.min(seq)),
+        }
+        self.give_on(now, key, fx);
+    }
+
+    /// When all offers are answered the next page is due, if there is one.
+    fn give_on(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(handover) = self.handovers.open.get_mut(&key) else { return };
+        if handover.left > 0 || handover.pulling {
+            return;
+        }
+        let at = if handover.busy { now.after(PAUSE) } else { now.mono };
+        handover.busy = false;
+        let refused = !handover.shut.is_empty();
+        if self.next_given(key).is_some() {
+            if !self.handovers.ready.iter().any(|&(_, other)| other == key) {
+                self.handovers.ready.push((at, key));
+            }
+            return;
+        }
+        self.handovers.open.remove(&key);
+        if refused {
+            // What was sent before and is back in the queue is known to have been sent.
+            self.put_session_row(key, None, fx);
+        }
+    }
+
+    /// The next entry that may be offered. It is looked for where the last one was found: a queue
+    /// is looked at once from its front to its end, however many pages it is.
+    fn next_given(&mut self, key: Key) -> Option<Seq> {
+        let handover = self.handovers.open.get_mut(&key)?;
+        let session = self.sessions.at(key)?;
+        let more = session.more.as_ref()?;
+        let shares: BTreeSet<u32> = more.shares.iter().map(|share| share.number).collect();
+        let may = |share| shares.contains(&share) && !handover.shut.contains(&share);
+        let mut looks = 0;
+        let next = more.queue.givable_from(handover.from).find(|entry| {
+            looks += 1;
+            may(entry.share) && may_move(&session.id, entry)
+        });
+        let next = next.map(|entry| entry.seq);
+        handover.from = next.unwrap_or(handover.from);
+        self.units.spend(1 + looks / LOOKS);
+        next
+    }
+
+    /// Reads the next pages of those whose offers are all answered.
+    pub(crate) fn turn_handovers(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        if self.handovers.ready.is_empty() {
+            return None;
+        }
+        let mut begun = 0;
+        for (at, key) in std::mem::take(&mut self.handovers.ready) {
+            if at > now.mono || begun == PAGES_A_TURN || !self.has_room_to_wait() {
+                self.handovers.ready.push((at, key));
+                continue;
+            }
+            let Some(seq) = self.next_given(key) else {
+                self.handovers.open.remove(&key);
+                continue;
+            };
+            let Some(session) = self.sessions.at(key) else { continue };
+            let pull = Pull {
+                timeline: timeline_of(self.settings.home, &session.id),
+                from: seq - 1,
+                backwards: false,
+                count_max: PAGE_COUNT,
+                bytes_max: PAGE_BYTES,
+            };
+            if let Some(handover) = self.handovers.open.get_mut(&key) {
+                handover.pulling = true;
+            }
+            begun += 1;
+            self.ask_log(PendingCall::Given(key, seq), Call::Read(Read::Pull(pull)), fx);
+        }
+        self.handovers.ready.iter().map(|(at, _)| *at).min()
+    }
+
+    /// A page of what is to be offered came, or did not.
+    pub(crate) fn given_came(
+        &mut self,
+        now: Now,
+        (key, first): (Key, Seq),
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        let Some(handover) = self.handovers.open.get_mut(&key).filter(|handover| handover.pulling)
+        else {
+            return;
+        };
+        handover.pulling = false;
+        let Ok(Done::Page(page)) = result else {
+            fx.counters.count(Counter::PullsFailed);
+            handover.busy = true;
+            return self.give_on(now, key, fx);
+        };
+        if !page.messages.iter().any(|placed| placed.seq == first) {
+            // Whoever comes back is told that the body is lost.
+            return self.keep_work(key);
+        }
+        for placed in &page.messages {
+            let Some(message) = decode(&placed.message.body) else { continue };
+            self.offer(now, (key, placed.seq), Some(Arc::new(message)), fx);
+        }
+        if self.next_given(key) == Some(first)
+            && self
+                .handovers
+                .open
+                .get(&key)
+                .is_some_and(|handover| handover.left == 0 && !handover.busy)
+        {
+            // Its body makes no sense: it stays where it is.
+            return self.keep_work(key);
+        }
+        self.give_on(now, key, fx);
+    }
+
+    /// An entry that nobody took is where it was.
+    fn put_back(&mut self, now: Now, key: Key, mut entry: Entry, fx: &mut Effects) {
+        let totals = &mut self.totals;
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let online = session.online().is_some();
+        entry.message = None;
+        if let Some(handover) = self.handovers.open.get_mut(&key)
+            && !handover.shut.contains(&entry.share)
+        {
+            handover.from = handover.from.min(entry.seq);
+        }
+        session.more().queue.put_back(entry, totals);
+        if online {
+            self.pump(now, key, fx);
+        }
+    }
+
+    /// The owner of a group is offered the work of a member that went away.
+    pub(crate) fn offered(
+        &mut self,
+        now: Now,
+        (group, member): (Arc<str>, SessionRef),
+        (message, from, receipt): (Arc<Publication>, ShardId, u64),
+        place: OldPlace,
+        fx: &mut Effects,
+    ) {
+        let origin = Origin::Shard(from, receipt);
+        let number = self.group_with_another(&group, member, message.topic());
+        let why = match number {
+            None => Some(NOBODY),
+            Some(_) if !self.has_room_to_wait() => Some(Denial::Busy),
+            Some(_) => None,
+        };
+        let (Some(number), None) = (number, why) else {
+            return self.answer(now, (None, origin), Err(why.unwrap_or(NOBODY)), fx);
+        };
+        let mut pending_answer = PendingAnswer::of(origin);
+        pending_answer.offered = Some(place);
+        self.share_out(now, number, (&message, Some(member)), &mut pending_answer, fx);
+        self.write_appends(&message, &mut pending_answer, fx);
+        self.close(now, pending_answer, true, fx);
+    }
+
+    /// A picked member has gone meanwhile: the owner is asked again.
+    pub(crate) fn offer_again(
+        &mut self,
+        now: Now,
+        word: (Arc<str>, SessionRef),
+        (message, from, receipt): (Arc<Publication>, ShardId, u64),
+        place: OldPlace,
+        fx: &mut Effects,
+    ) {
+        let (group, member) = word;
+        let what = GroupWhat::Offer { message, from, receipt, place };
+        let word = GroupWord { group, member, what };
+        self.tell(now, from, PeerMessage::Group(Box::new(word)), fx);
+    }
+
+    /// Whether a session's queue is so empty that it does not have to drop what others drop in.
+    pub(crate) fn has_room_for_work(&self, key: Key, weight: u32) -> bool {
+        let limits = &self.settings.limits.topics;
+        let Some(more) = self.sessions.at(key).and_then(|session| session.more.as_ref()) else {
+            return false;
+        };
+        let count = more.queue.waiting() + more.asked as usize;
+        let bytes = more.queue.bytes() + u64::from(weight);
+        count < limits.queue_count_max as usize / 2
+            && (bytes <= u64::from(limits.queue_bytes_max) / 2 || count == 0)
+            && self.totals.cost() <= self.queues_bytes_max
+            && self.pressure < Pressure::Stores
+    }
+
+    /// After a start: what stands somewhere else by now leaves the place where it was before.
+    pub(crate) fn leave_old_place(&mut self, now: Now, place: OldPlace, fx: &mut Effects) {
+        let hash = self.settings.home.of(&[b"mqtt", place.client.as_bytes()]);
+        let shard = ShardId(home(hash, self.settings.shards.max(1)));
+        if shard != self.settings.shard {
+            return self.tell(now, shard, PeerMessage::Elsewhere(place), fx);
+        }
+        let Some(key) = self.sessions.find(&place.client) else { return };
+        let totals = &mut self.totals;
+        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        if more.and_then(|more| more.queue.lose(place.seq, totals)).is_some() {
+            self.removals.push((key, place.seq));
+        }
+        self.rest(key);
+    }
+}
+
+/// Whether an entry of this client may go to another one: a kill between must not double what may
+/// not come twice.
+fn may_move(client_id: &str, entry: &Entry) -> bool {
+    entry.qos != Qos::ExactlyOnce || client_id.len() <= OLD_CLIENT_BYTES_MAX
+}

@@ -1,0 +1,330 @@
+//! Retained messages go to a new subscriber, page by page.
+//!
+//! A session replays for one subscription at a time; the others wait as their filters' numbers. A
+//! replay asks one owner after the other for a page, hands it out, and asks for the next when the
+//! last one is gone: at QoS 0 when the socket has taken all, at QoS 1 and 2 when the window has
+//! room again. There is no limit to how many messages there are. What came live meanwhile does not
+//! come again, and nothing older behind it: see `newcomers`. What is kept while pages are on their
+//! way comes behind them: see `late`.
+
+use super::filters::{option, qos_of, replay_number};
+use super::late::straight;
+use super::newcomers::Verdict;
+use super::queue::Entry;
+use crate::Broker;
+use crate::effects::Effects;
+use crate::peer_message::{Asker, PageWanted, PeerMessage, RetainedPage};
+use crate::retained::Most;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::event::Counter;
+use model::id::{SessionRef, ShardId};
+use model::ports::access::Act;
+use model::session::SessionDelivery;
+use model::topic::Qos;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of one page, but always one message.
+const PAGE_BYTES: usize = 64 * 1024;
+
+/// Topics that replays look at in one call; a page counts for some, too.
+pub(crate) const LOOKS_MAX: usize = 2_048;
+
+/// What a page counts for besides its topics.
+const PAGE_LOOKS: usize = 8;
+
+/// The replays of one session.
+#[derive(Default)]
+pub(crate) struct RetainedReplays {
+    /// The one that goes on.
+    replay: Option<Box<RetainedReplay>>,
+    /// Filters whose turn comes, by their numbers, and since when they are held.
+    waiting: BTreeMap<u32, u64>,
+    /// Bytes at QoS 0 that the socket has not taken, as far as is known.
+    sent: usize,
+    /// They are enough: more is sent when it has.
+    drains: bool,
+    /// It is among those who had enough for one turn.
+    rests: bool,
+}
+
+struct RetainedReplay {
+    /// The number of the page that was asked for last.
+    page: u32,
+    /// The filter's number, and the filter.
+    number: u32,
+    filter: Arc<str>,
+    ids: model::topic::SubscriptionIds,
+    /// The shard whose turn it is.
+    shard: u16,
+    after: Option<Box<str>>,
+    stage: Stage,
+    /// Since when the subscription is held.
+    since: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// The next page can be asked for.
+    Ready,
+    /// It was asked for.
+    Asked,
+}
+
+impl RetainedReplays {
+    pub fn is_empty(&self) -> bool {
+        self.replay.is_none() && self.waiting.is_empty() && !self.rests && !self.drains
+    }
+
+    /// The connection is gone: what is sent next is as it is by then.
+    pub fn pause(&mut self) {
+        (self.sent, self.drains) = (0, false);
+        if let Some(replay) = &mut self.replay {
+            replay.stage = Stage::Ready;
+        }
+    }
+
+    /// A filter is not subscribed to any more.
+    pub fn stop(&mut self, filter: u32) {
+        let number = *replay_number(filter).start();
+        self.waiting.remove(&number);
+        if self.replay.as_ref().is_some_and(|replay| replay.number == number) {
+            self.replay = None;
+        }
+    }
+}
+
+impl Broker {
+    /// The retained messages of subscriptions are wanted, by the numbers of their filters,
+    /// and since when they are held.
+    pub(crate) fn replay(
+        &mut self,
+        now: Now,
+        key: Key,
+        wanted: impl IntoIterator<Item = (u32, u64)>,
+        fx: &mut Effects,
+    ) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        for (wanted, since) in wanted {
+            if session.filter_in(replay_number(wanted)).is_none() {
+                continue;
+            }
+            let replays = &mut session.more().replays;
+            // The same filter again begins again (MQTT5 3.8.4-4).
+            replays.stop(wanted);
+            replays.waiting.insert(*replay_number(wanted).start(), since);
+        }
+        self.replay_on(now, key, LOOKS_MAX, fx);
+        self.rest(key);
+    }
+
+    /// The next of those that wait begins; false: there is none.
+    fn begin_replay(&mut self, key: Key) -> bool {
+        loop {
+            let Some(session) = self.sessions.at_mut(key) else { return false };
+            let replays = session.more.as_mut().map(|more| &mut more.replays);
+            let Some((number, since)) = replays.and_then(|replays| replays.waiting.pop_first())
+            else {
+                return false;
+            };
+            let Some(held) = session.filter_in(replay_number(number)) else { continue };
+            let ids = session.subscription_id(held).map(|id| Arc::from([id]));
+            let filter = self.filters.text(held, &session.id);
+            let shard = match filter.contains(['+', '#']) {
+                true => 0,
+                false => self.owner_of_topic(&filter).0,
+            };
+            let filter = filter.into();
+            let (page, after, stage) = (0, None, Stage::Ready);
+            let replay = RetainedReplay { page, number, filter, ids, shard, after, stage, since };
+            let Some(session) = self.sessions.at_mut(key) else { return false };
+            session.more().replays.replay = Some(Box::new(replay));
+            return true;
+        }
+    }
+
+    /// The socket has taken all that was sent.
+    pub(crate) fn ready(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        if let Some(replays) = more.map(|more| &mut more.replays) {
+            (replays.sent, replays.drains) = (0, false);
+        }
+        self.replay_on(now, key, LOOKS_MAX, fx);
+        self.rest(key);
+    }
+
+    /// Asks for the next pages, if it is time, and looks at so many topics, nearly; at how many.
+    pub(crate) fn replay_on(&mut self, now: Now, key: Key, most: usize, fx: &mut Effects) -> usize {
+        let mut looks = 0;
+        while looks < most {
+            let Some(session) = self.sessions.at_mut(key) else { return looks };
+            if session.online().is_none() {
+                return looks;
+            }
+            let Some(more) = session.more.as_mut() else { return looks };
+            if more.queue.waiting() > 0 || more.replays.drains {
+                return looks;
+            }
+            let Some(replay) = more.replays.replay.as_mut() else {
+                match self.begin_replay(key) {
+                    true => continue,
+                    false => return looks,
+                }
+            };
+            if replay.stage != Stage::Ready {
+                return looks;
+            }
+            if replay.shard >= self.settings.shards.max(1) {
+                more.replays.replay = None;
+                continue;
+            }
+            // What was asked for before may still come, and is told apart.
+            self.last_page = self.last_page.wrapping_add(1);
+            (replay.page, replay.stage) = (self.last_page, Stage::Asked);
+            let wanted = PageWanted {
+                from: self.settings.shard,
+                session: SessionRef::new(self.settings.shard, key),
+                page: replay.page,
+                filter: replay.filter.clone(),
+                after: replay.after.clone(),
+                since: replay.since,
+            };
+            let owner = ShardId(replay.shard);
+            looks += PAGE_LOOKS;
+            if owner != self.settings.shard {
+                self.post(owner, PeerMessage::PageWanted(Box::new(wanted)), fx);
+                return looks;
+            }
+            let (page, looked) = self.page(now, &wanted);
+            looks += looked;
+            self.units.spend(PAGE_LOOKS + looked);
+            self.hand_page(now, key, page, fx);
+            self.pump_queue(now, key, fx);
+        }
+        // That is enough for one turn: the next goes on with it.
+        if let Some(more) = self.sessions.at_mut(key).and_then(|session| session.more.as_mut())
+            && !std::mem::replace(&mut more.replays.rests, true)
+        {
+            self.walkers.push_back(key);
+        }
+        looks
+    }
+
+    /// Goes on with replays that took enough for one turn.
+    pub(crate) fn turn_replays(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let mut left = LOOKS_MAX;
+        for _ in 0..self.walkers.len() {
+            if left == 0 {
+                break;
+            }
+            let Some(key) = self.walkers.pop_front() else { break };
+            let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+            let Some(more) = more else { continue };
+            more.replays.rests = false;
+            let looks = self.replay_on(now, key, left.min(LOOKS_MAX / 4), fx);
+            left = left.saturating_sub(looks.max(1));
+            self.rest(key);
+        }
+        (!self.walkers.is_empty()).then_some(now.mono)
+    }
+
+    /// Another shard wants a page of what is kept here.
+    pub(crate) fn page_wanted(&mut self, now: Now, wanted: &PageWanted, fx: &mut Effects) {
+        let (page, looked) = self.page(now, wanted);
+        self.units.spend(PAGE_LOOKS + looked);
+        self.post(wanted.from, PeerMessage::Page(Box::new(page)), fx);
+    }
+
+    /// A page, and how many topics were looked at for it.
+    fn page(&mut self, now: Now, wanted: &PageWanted) -> (RetainedPage, usize) {
+        let (session, filter, since) = (wanted.session, wanted.filter.clone(), wanted.since);
+        self.note_asker(now, Asker { session, filter, since });
+        let count = self.settings.limits.topics.retained_page as usize;
+        let most = Most { count, bytes: PAGE_BYTES };
+        let after = wanted.after.as_deref();
+        let page = self.retained.page(now.unix_s(), &wanted.filter, after, most);
+        let (shard, session) = (self.settings.shard, wanted.session);
+        let (messages, next) = (page.messages, page.next);
+        (RetainedPage { shard, session, page: wanted.page, messages, next }, page.looks)
+    }
+
+    /// A page came from another shard.
+    pub(crate) fn page_came(&mut self, now: Now, page: RetainedPage, fx: &mut Effects) {
+        let key = page.session.key();
+        self.hand_page(now, key, page, fx);
+        self.pump(now, key, fx);
+    }
+
+    /// The messages of a page go out, or into the queue.
+    fn hand_page(&mut self, now: Now, key: Key, page: RetainedPage, fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let (id, is_reaching) = (session.id.clone(), session.is_reaching());
+        let Some(conn) = session.online() else { return };
+        let principal = self.principals.at(session.principal).clone();
+        let is_it = |it: &&RetainedReplay| it.page == page.page && it.stage == Stage::Asked;
+        let more = session.more.as_ref();
+        let replay = more.and_then(|more| more.replays.replay.as_deref()).filter(is_it);
+        let Some(replay) = replay else { return };
+        // Rules may have changed, or the subscription has gone, since the replay began.
+        let known = self.filters.known(session, key.slot, &replay.filter);
+        let own = self.publisher_of(&id);
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let Some(more) = session.more.as_mut() else { return };
+        let Some((_, options)) = known else {
+            more.replays.replay = None;
+            return;
+        };
+        let Some(replay) = more.replays.replay.as_mut() else { return };
+        let (mut sent, mut sent_bytes, mut queued, mut doubts) = (0u64, 0, Vec::new(), Vec::new());
+        for message in page.messages {
+            let partly = is_reaching || options & option::PARTLY != 0;
+            let is_own = options & option::NO_LOCAL != 0 && message.publisher == own;
+            if is_own || partly && !principal.may(&id, Act::Read, message.topic()) {
+                continue;
+            }
+            match self.newcomers.kept(now, key, replay.since, &message) {
+                Verdict::New => {}
+                Verdict::Had => continue,
+                Verdict::Doubt => {
+                    doubts.push(message.topic().into());
+                    continue;
+                }
+            }
+            let qos = qos_of(options).min(message.qos);
+            match qos {
+                Qos::AtMostOnce => {
+                    sent += 1;
+                    sent_bytes += message.weight();
+                    let outgoing = straight(message, true, replay.ids.clone());
+                    fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
+                }
+                _ => queued.push(Entry::of(&message, (qos, true), replay.ids.clone())),
+            }
+        }
+        let (filter, since) = (replay.filter.clone(), replay.since);
+        replay.stage = Stage::Ready;
+        replay.after = page.next;
+        more.replays.sent += sent_bytes;
+        more.replays.drains =
+            sent > 0 && (replay.after.is_some() || more.replays.sent >= PAGE_BYTES);
+        if replay.after.is_none() {
+            replay.shard = match replay.filter.contains(['+', '#']) {
+                true => replay.shard + 1,
+                false => u16::MAX,
+            };
+            if replay.shard >= self.settings.shards.max(1) {
+                more.replays.replay = None;
+            }
+        }
+        fx.counters.count_by(Counter::Delivered, sent);
+        fx.counters.count_by(Counter::RetainedSent, sent + queued.len() as u64);
+        for entry in queued {
+            more.queue.push(entry, &mut self.totals);
+        }
+        for topic in doubts {
+            let session = SessionRef::new(self.settings.shard, key);
+            self.ask_last(now, Asker { session, filter: filter.clone(), since }, topic, fx);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What the brokers of a process say to each other.
+//!
+//! Peer messages from one shard to another arrive in their order. One that found the mailbox full
+//! comes back to its sender ([`crate::Broker::unsent`]).
+
+use crate::session::principals::Principal;
+use model::id::{SessionRef, ShardId};
+use model::session::Denial;
+use model::topic::Publication;
+use std::sync::Arc;
+
+/// One word from one shard's broker to another's.
+#[derive(Clone, Debug)]
+pub enum PeerMessage {
+    /// Somebody on your shard may want this.
+    Publish {
+        /// The message.
+        message: Arc<Publication>,
+        /// Who asks.
+        from: ShardId,
+        /// The number of the receipt that is wanted; 0: none.
+        receipt: u64,
+        /// Makes a repetition harmless; 0: it is none.
+        once: u128,
+    },
+    /// The topic of this is at home with you: it is to be kept for later subscribers.
+    Keep {
+        /// The message.
+        message: Arc<Publication>,
+        /// Who asks.
+        from: ShardId,
+        /// The number of the receipt that is wanted; 0: none.
+        receipt: u64,
+        /// How many pages you had given out when it was looked at who is subscribed: whoever was
+        /// given one since may have missed it.
+        pages: u64,
+    },
+    /// What became of what was to be receipted: somebody wanted it, or why it is not taken.
+    Receipt {
+        /// The number it was given.
+        number: u64,
+        /// The answer.
+        result: Result<bool, Denial>,
+    },
+    /// About a shared group, to its owner.
+    Group(Box<GroupWord>),
+    /// A message of a shared group, to the member that was picked.
+    Member(Box<MemberWord>),
+    /// A page of retained messages is wanted.
+    PageWanted(Box<PageWanted>),
+    /// A page of retained messages.
+    Page(Box<RetainedPage>),
+    /// What is kept for one topic is wanted: a page held something else than what came live.
+    LastWanted(Box<LastWanted>),
+    /// A message was kept after a page was given out that it belongs to.
+    Late(Box<LateWord>),
+    /// After a start: what stood there stands somewhere else by now.
+    Elsewhere(OldPlace),
+}
+
+impl PeerMessage {
+    /// What it costs in memory, bytes, roughly; a message that others have too is counted whole.
+    pub fn weight(&self) -> usize {
+        let inside = match self {
+            PeerMessage::Publish { message, .. } | PeerMessage::Keep { message, .. } => {
+                message.weight()
+            }
+            PeerMessage::Receipt { .. } => 0,
+            PeerMessage::Group(word) => {
+                let message = match &word.what {
+                    GroupWhat::Back { message, .. } | GroupWhat::Offer { message, .. } => {
+                        message.weight()
+                    }
+                    GroupWhat::Join { .. } | GroupWhat::Leave | GroupWhat::Done(_) => 0,
+                };
+                size_of::<GroupWord>() + word.group.len() + message
+            }
+            PeerMessage::Member(word) => {
+                size_of::<MemberWord>() + word.group.len() + word.message.weight()
+            }
+            PeerMessage::PageWanted(wanted) => size_of::<PageWanted>() + 2 * wanted.filter.len(),
+            PeerMessage::Page(page) => {
+                let messages = page.messages.iter().map(|message| message.weight() + 8);
+                size_of::<RetainedPage>() + messages.sum::<usize>()
+            }
+            PeerMessage::LastWanted(wanted) => {
+                size_of::<LastWanted>() + wanted.topic.len() + wanted.asker.filter.len()
+            }
+            PeerMessage::Late(word) => {
+                size_of::<LateWord>() + word.asker.filter.len() + word.message.weight()
+            }
+            PeerMessage::Elsewhere(place) => place.client.len(),
+        };
+        size_of::<PeerMessage>() + inside
+    }
+}
+
+/// Where a message of a shared group stands that another member gets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OldPlace {
+    /// The client whose session has it.
+    pub client: Arc<str>,
+    /// Its place in the timeline.
+    pub seq: u64,
+}
+
+/// About a shared group.
+#[derive(Clone, Debug)]
+pub struct GroupWord {
+    /// `$share/group/filter`.
+    pub group: Arc<str>,
+    /// Who it is about.
+    pub member: SessionRef,
+    /// What about it.
+    pub what: GroupWhat,
+}
+
+/// A member that may not read all that its group is sent.
+#[derive(Clone, Debug)]
+pub struct RestrictedMember {
+    pub(crate) client: Box<str>,
+    pub(crate) principal: Principal,
+}
+
+/// What is said about a shared group.
+#[derive(Clone, Debug)]
+pub enum GroupWhat {
+    /// The member joins, or is other than it was.
+    Join {
+        /// It has a connection.
+        online: bool,
+        /// It outlives its connection.
+        durable: bool,
+        /// What it may read, if that is not all that the filter matches.
+        reader: Option<Arc<RestrictedMember>>,
+        /// Who is told whether it is a member now.
+        from: ShardId,
+        /// Under which number; 0: nobody.
+        receipt: u64,
+    },
+    /// The member leaves.
+    Leave,
+    /// So many messages are over at the member.
+    Done(u32),
+    /// The member gives this message back, for somebody else.
+    Back {
+        /// The message.
+        message: Arc<Publication>,
+        /// Who is told when somebody else has it.
+        from: ShardId,
+        /// Under which number; 0: nobody.
+        receipt: u64,
+    },
+    /// The member went away and has this message; if another one is online it shall have it.
+    Offer {
+        /// The message.
+        message: Arc<Publication>,
+        /// Who is told whether another one has it.
+        from: ShardId,
+        /// Under which number.
+        receipt: u64,
+        /// Where it stands until then.
+        place: OldPlace,
+    },
+}
+
+/// A message of a shared group for one member.
+#[derive(Clone, Debug)]
+pub struct MemberWord {
+    /// `$share/group/filter`.
+    pub group: Arc<str>,
+    /// The member.
+    pub member: SessionRef,
+    /// The message.
+    pub message: Arc<Publication>,
+    /// Who wants a receipt.
+    pub from: ShardId,
+    /// Its number; 0: nobody wants one.
+    pub receipt: u64,
+    /// It has come back from so many members.
+    pub hops: u8,
+    /// Another member had it, and has it until this one does.
+    pub offered: Option<OldPlace>,
+}
+
+/// Retained messages are wanted.
+#[derive(Clone, Debug)]
+pub struct PageWanted {
+    /// Who asks.
+    pub from: ShardId,
+    /// For whom.
+    pub session: SessionRef,
+    /// The number of the page.
+    pub page: u32,
+    /// Which topics.
+    pub filter: Arc<str>,
+    /// Where the last page ended.
+    pub after: Option<Box<str>>,
+    /// Since when the session has the subscription, by its shard's count.
+    pub since: u64,
+}
+
+/// The retained message of one topic is wanted.
+#[derive(Clone, Debug)]
+pub struct LastWanted {
+    /// Who asks for it, and for which subscription.
+    pub asker: Asker,
+    /// Which topic.
+    pub topic: Box<str>,
+}
+
+/// A subscription for which retained messages were asked for.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    /// Whose.
+    pub session: SessionRef,
+    /// Its filter.
+    pub filter: Arc<str>,
+    /// Since when the session has it, by its shard's count.
+    pub since: u64,
+}
+
+/// A retained message for one subscription.
+#[derive(Clone, Debug)]
+pub struct LateWord {
+    /// Who gets it.
+    pub asker: Asker,
+    /// The message.
+    pub message: Arc<Publication>,
+    /// It was asked for alone: it is what was kept then, whatever came live before.
+    pub last: bool,
+}
+
+/// Retained messages.
+#[derive(Clone, Debug)]
+pub struct RetainedPage {
+    /// Whose.
+    pub shard: ShardId,
+    /// For whom.
+    pub session: SessionRef,
+    /// The number of the page.
+    pub page: u32,
+    /// The messages, in order.
+    pub messages: Vec<Arc<Publication>>,
+    /// Where to go on; absent at the end.
+    pub next: Option<Box<str>>,
+}

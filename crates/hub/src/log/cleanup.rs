@@ -1,0 +1,138 @@
+//! What the log has to do some time: nobody waits for it, and a refusal is no reason to forget it.
+//!
+//! A refused removal is asked for again after a pause. Removals name what they remove and never do
+//! harm; a row or a timeline is done away with only while its device is not known, for it may have
+//! come back meanwhile. What finds no room here is counted, and found again at the next start.
+
+use crate::Hub;
+use crate::effects::Effects;
+use crate::log::durable::device::key as row_of_device;
+use crate::log::durable::product::key as row_of_product;
+use crate::log::durable::timeline_of;
+use crate::log::tickets::PendingCall;
+use base::time::{Instant, Now};
+use model::event::Counter;
+use model::id::{DeviceId, ProductKey};
+use model::ports::log::{Call, Done, StoreError, Table, Write};
+use model::timeline::{Seq, TimelineId};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Cleanups that may wait, a shard.
+const CHORES_MAX: usize = 65_536;
+
+/// Cleanups done in one call.
+const SLICE: usize = 256;
+
+/// How long a refusal is taken to last.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Something the log has to do.
+pub(crate) enum CleanupTask {
+    /// These messages are over.
+    Remove(TimelineId, Vec<Seq>),
+    /// The row of a device that is not known any more.
+    Delete(ProductKey, DeviceId),
+    /// What waited for a device that is not known any more.
+    Forget(ProductKey, DeviceId),
+    /// The row of a product that was dropped and of which nothing is left.
+    Undrop(ProductKey),
+    /// A row of an order that is over.
+    Unorder(Box<[u8]>),
+}
+
+/// Cleanups that wait.
+#[derive(Default)]
+pub(crate) struct CleanupQueue {
+    waiting: VecDeque<CleanupTask>,
+    due: Instant,
+}
+
+impl CleanupQueue {
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+impl Hub {
+    /// Does a cleanup when its turn comes.
+    pub(crate) fn later_do(&mut self, task: CleanupTask, fx: &mut Effects) {
+        match self.cleanups.len() < CHORES_MAX {
+            true => self.cleanups.waiting.push_back(task),
+            false => fx.counters.count(Counter::RemovalsGivenUp),
+        }
+    }
+
+    /// Asks again for what was refused.
+    pub(crate) fn retry(
+        &mut self,
+        now: Now,
+        task: CleanupTask,
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        match result {
+            Ok(_) => {}
+            // The product may be made again any moment; the next start finds the row.
+            Err(_) if matches!(task, CleanupTask::Undrop(_)) => {}
+            Err(StoreError::Busy | StoreError::Full) => {
+                self.cleanups.due = now.after(PAUSE);
+                self.later_do(task, fx);
+            }
+            // It takes nothing more until a restart, which finds it.
+            Err(_) => fx.counters.count(Counter::RemovalsGivenUp),
+        }
+    }
+
+    /// Does a slice of the cleanups, if it is time.
+    pub(crate) fn turn_cleanups(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        if self.cleanups.waiting.is_empty() {
+            return None;
+        }
+        if now.mono < self.cleanups.due {
+            return Some(self.cleanups.due);
+        }
+        for _ in 0..SLICE {
+            let task = self.cleanups.waiting.pop_front()?;
+            self.run(task, fx);
+        }
+        Some(now.mono)
+    }
+
+    /// Does a cleanup.
+    pub(crate) fn run(&mut self, task: CleanupTask, fx: &mut Effects) {
+        if let CleanupTask::Remove(timeline, seqs) = task {
+            return self.remove_from(timeline, seqs, fx);
+        }
+        let write = match &task {
+            CleanupTask::Remove(..) => return,
+            CleanupTask::Delete(product, device) | CleanupTask::Forget(product, device)
+                if self.is_known(product, device) =>
+            {
+                return;
+            }
+            CleanupTask::Undrop(product) if self.registry.products.number(product).is_some() => {
+                return;
+            }
+            CleanupTask::Delete(product, device) => {
+                let key = row_of_device(product.as_str(), device.as_str());
+                Write::Delete { table: Table::Devices, key }
+            }
+            CleanupTask::Forget(product, device) => {
+                let home = self.settings.home;
+                Write::Forget(timeline_of(home, product.as_str(), device.as_str()))
+            }
+            CleanupTask::Undrop(product) => {
+                Write::Delete { table: Table::Products, key: row_of_product(product) }
+            }
+            CleanupTask::Unorder(key) => Write::Delete { table: Table::Orders, key: key.clone() },
+        };
+        self.enter(PendingCall::Cleanup(Box::new(task)), Call::Write(write), fx);
+    }
+
+    fn is_known(&self, product: &ProductKey, device: &DeviceId) -> bool {
+        let number = self.registry.products.number(product);
+        number.is_some_and(|number| self.registry.find(number, device.as_str()).is_some())
+    }
+}

@@ -1,0 +1,446 @@
+//! A hub, a told clock, and a log that answers when it is told to.
+
+use crate::log::{Did, Log};
+use base::hash::HashKey;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use hub::{Effects, Hub, Settings};
+use model::event::{Counter, DeviceWhat, Event};
+use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, ProductKey, ShardId, Tag};
+use model::limits::Limits;
+use model::ports::control::{Answer, Command, DeviceState, PushCounts, PushOrder, PushTarget};
+use model::ports::log::{Call, StoreError, Write};
+use model::presence::Principal;
+use model::product::{AnonymousFrom, Product, Secret};
+use model::push::{Outcome, Priority};
+use model::request::{Bind, Bound, Delivery, HeartbeatWish, Proof, Request};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use testkit::transitions::Roll;
+
+/// Where the world's wall clock begins, Unix milliseconds.
+pub const WALL_MS: u64 = 1_800_000_000_000;
+
+/// The product's secret.
+pub const SECRET: &[u8] = b"0123456789abcdef";
+
+pub struct HubHarness {
+    pub hub: Hub,
+    pub fx: Effects,
+    pub now: Now,
+    /// The log completes what it is handed at once.
+    pub keeps: bool,
+    pub log: Log,
+    /// Who came and went, over restarts too.
+    pub roll: Roll,
+    /// The devices of connections; `None`: nothing gets through.
+    pub written: Option<BTreeMap<ConnRef, DeviceRef>>,
+    is_old: bool,
+    settings: Settings,
+    product: Arc<Product>,
+    conns: u32,
+    ids: u64,
+    real: u64,
+    replies: u64,
+}
+
+/// A bound device.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    pub conn: ConnRef,
+    pub device: DeviceRef,
+    pub bound: Bound,
+}
+
+pub fn limits() -> Limits {
+    Limits { fan_out_slice: 64, retry_jitter_ms: 1_000, ..Limits::default() }
+}
+
+pub fn product() -> Product {
+    let mut product = Product::new(ProductKey::parse("p").expect("a name"), 7);
+    product.proofs.anonymous = AnonymousFrom::Everywhere;
+    product.secrets = vec![Secret { key_id: 1, bytes: SECRET.into() }];
+    product
+}
+
+pub fn settings() -> Settings {
+    Settings {
+        shard: ShardId(0),
+        shards: 1,
+        limits: Arc::new(limits()),
+        devices_max: 100_000,
+        offline_bytes_max: 1 << 30,
+        binds_per_s: 1_000_000,
+        node_secret: [7; 32],
+        hash_key: HashKey::new(11, 12),
+        home: HashKey::new(21, 22),
+        report_hooks: Vec::new(),
+        seed: 13,
+    }
+}
+
+pub fn id(text: &str) -> DeviceId {
+    DeviceId::parse(text).expect("a name")
+}
+
+pub fn tag(text: &str) -> Tag {
+    Tag::parse(text).expect("a name")
+}
+
+pub fn order(id: MessageId, target: PushTarget) -> PushOrder {
+    PushOrder {
+        id,
+        product: ProductKey::parse("p").expect("a name"),
+        target,
+        body: Box::from(*b"hello"),
+        collapse: None,
+        time_to_live_s: 3_600,
+        priority: Priority::Normal,
+        silent: false,
+        wait_ms: 1_000,
+        receipts: false,
+        idempotency_key: None,
+    }
+}
+
+impl HubHarness {
+    pub fn new() -> HubHarness {
+        HubHarness::with(product(), settings())
+    }
+
+    pub fn with(product: Product, settings: Settings) -> HubHarness {
+        let hub = Hub::new(settings.clone());
+        let fx = Effects { events_wanted: true, ..Effects::default() };
+        let now = Now::new(Instant::from_nanos(1_000_000_000), WALL_MS);
+        let (log, product) = (Log::default(), Arc::new(product));
+        let (conns, ids, real, replies) = (0, 0, 0, 0);
+        let (keeps, roll, is_old) = (true, Roll::default(), false);
+        let mut world = HubHarness {
+            hub,
+            fx,
+            now,
+            keeps,
+            log,
+            roll,
+            written: Some(BTreeMap::new()),
+            is_old,
+            settings,
+            product,
+            conns,
+            ids,
+            real,
+            replies,
+        };
+        world.restart();
+        world.is_old = false;
+        world
+    }
+
+    /// The process dies, with whatever the log had not completed, and begins again.
+    pub fn restart(&mut self) {
+        self.crash();
+        self.hub.restored(self.now, &mut self.fx);
+        self.complete(Ok(()));
+    }
+
+    /// The same, up to the moment when everything is given back; returns how much of it was not
+    /// taken in.
+    pub fn crash(&mut self) -> usize {
+        self.call_roll();
+        self.roll.die();
+        self.is_old = true;
+        self.hub = Hub::new(self.settings.clone());
+        self.fx = Effects { events_wanted: true, ..Effects::default() };
+        assert!(self.hub.install(self.product.clone()));
+        let (hub, now, mut left) = (&mut self.hub, self.now, 0);
+        self.log.restore(|restored| left += usize::from(!hub.restore(now, restored)));
+        left
+    }
+
+    /// Other settings, or another product, from the next start on.
+    pub fn change(&mut self, change: impl FnOnce(&mut Settings, &mut Product)) {
+        change(&mut self.settings, Arc::make_mut(&mut self.product));
+    }
+
+    /// Lets time pass, and the hub do whatever falls due.
+    pub fn pass_ms(&mut self, ms: u64) {
+        let nanos = self.now.mono.nanos() + ms * 1_000_000;
+        self.now = Now::new(Instant::from_nanos(nanos), self.now.wall_ms + ms);
+        self.turn();
+    }
+
+    /// Turns until nothing is due.
+    pub fn turn(&mut self) {
+        for _ in 0..100_000 {
+            let next = self.hub.turn(self.now, &mut self.fx);
+            self.write();
+            self.store();
+            if next.is_none_or(|next| next > self.now.mono) {
+                return;
+            }
+        }
+        panic!("the hub does not come to rest");
+    }
+
+    /// Takes in who came and went. What the hub knows of somebody is the last of it.
+    pub fn call_roll(&mut self) {
+        self.roll.take(self.fx.transitions.drain(..));
+        for told in self.roll.all() {
+            let Principal::Device(product, device) = &told.who else { panic!("{told:?}") };
+            // It is forgotten, or its product lost its name.
+            let Some(found) = self.hub.find(self.now, product, device) else { continue };
+            assert!(found.since_ms <= found.seen_ms && found.seen_ms <= self.now.wall_ms);
+            // After a restart nobody knows the version, or how a connection ended.
+            let is_restored = self.is_old && !told.state.is_online();
+            match is_restored {
+                true => assert!(!found.state.is_online(), "{found:?} {told:?}"),
+                false => assert_eq!((found.version, found.state), (told.version, told.state)),
+            }
+        }
+        assert_eq!(self.roll.online(), self.hub.status().online);
+    }
+
+    /// The log completes what it was handed, if it keeps.
+    pub fn store(&mut self) {
+        self.call_roll();
+        while self.keeps && !self.fx.calls.is_empty() {
+            self.complete(Ok(()));
+        }
+    }
+
+    /// The log completes everything it was handed so far; returns what that did to pushes, or
+    /// would have done.
+    pub fn complete(&mut self, result: Result<(), StoreError>) -> Vec<Did> {
+        self.complete_as(|_| result)
+    }
+
+    /// The same, with an answer for each call.
+    pub fn complete_as(&mut self, answer: impl Fn(&Call) -> Result<(), StoreError>) -> Vec<Did> {
+        let mut did = Vec::new();
+        for (ticket, call) in std::mem::take(&mut self.fx.calls) {
+            if !self.log.hears() {
+                continue;
+            }
+            did.extend(self.log.does(&call));
+            let done = answer(&call).and_then(|()| self.log.answer(&call));
+            self.hub.complete(self.now, (ticket, done), &mut self.fx);
+        }
+        did
+    }
+
+    /// The log completes what it was handed until it is handed nothing more.
+    pub fn settle(&mut self) {
+        while !self.fx.calls.is_empty() {
+            self.complete(Ok(()));
+        }
+    }
+
+    /// Pushes that wait for the log, by device.
+    pub fn asked(&self) -> usize {
+        let of = |call: &Call| match call {
+            Call::Write(Write::Append(append)) => append.to.len(),
+            _ => 0,
+        };
+        self.fx.calls.iter().map(|(_, call)| of(call)).sum()
+    }
+
+    pub fn conn(&mut self) -> ConnRef {
+        self.conns += 1;
+        ConnRef::new(ShardId(3), Key { slot: self.conns, generation: 1 })
+    }
+
+    pub fn message_id(&mut self) -> MessageId {
+        self.ids += 1;
+        MessageId(self.ids)
+    }
+
+    /// An id that tells the time, as those of orders from outside do.
+    pub fn real_id(&mut self) -> MessageId {
+        self.real = MessageId::after(self.real, self.now.wall_ms, ShardId(0)).0;
+        MessageId(self.real)
+    }
+
+    pub fn ask(&mut self, from: ConnRef, request: Request) {
+        self.hub.request(self.now, from, request, &mut self.fx);
+        self.store();
+    }
+
+    /// Sockets that take everything at once, unless told otherwise, have written all of it.
+    pub fn write(&mut self) {
+        let Some(device_of) = &self.written else { return };
+        loop {
+            let asks = |(_, delivery): &(ConnRef, Delivery)| {
+                matches!(delivery, Delivery::TellWritten { .. })
+            };
+            let Some(at) = self.fx.deliveries.iter().position(asks) else { return };
+            let (conn, _) = self.fx.deliveries.remove(at);
+            let Some(device) = device_of.get(&conn).copied() else { continue };
+            self.hub.request(self.now, conn, Request::Written { device }, &mut self.fx);
+        }
+    }
+
+    /// Tells the hub a command without waiting for the answer.
+    pub fn tell(&mut self, command: Command) -> u64 {
+        self.replies += 1;
+        self.hub.control(self.now, self.replies, command, &mut self.fx);
+        self.store();
+        self.replies
+    }
+
+    /// The answer to a command, if it is there.
+    pub fn answer(&mut self, reply: u64) -> Option<Answer> {
+        let at = self.fx.answers.iter().position(|(to, _)| *to == reply)?;
+        Some(self.fx.answers.remove(at).1)
+    }
+
+    /// A command and its answer, which must be there at once.
+    pub fn command(&mut self, command: Command) -> Answer {
+        let reply = self.tell(command);
+        self.answer(reply).expect("an answer at once")
+    }
+
+    /// A Bind without proof.
+    pub fn bind(name: &str) -> Bind {
+        Bind {
+            term: 0,
+            product: ProductKey::parse("p").expect("a name"),
+            device: id(name),
+            proof: Proof::None,
+            protocol: "miop7",
+            from_loopback: true,
+            crowded: false,
+            heartbeat: HeartbeatWish::default(),
+            inflight_max: 0,
+            last_id: None,
+            resume: None,
+            pulls: false,
+            tags: None,
+        }
+    }
+
+    /// Asks for a Bind; returns what the hub said first to that connection.
+    pub fn try_bind(&mut self, from: ConnRef, bind: Bind) -> Delivery {
+        let before = self.fx.deliveries.len();
+        self.ask(from, Request::Bind(Box::new(bind)));
+        let mine = |(conn, delivery): &(ConnRef, Delivery)| {
+            *conn == from && !matches!(delivery, Delivery::Push { .. })
+        };
+        let at = self.fx.deliveries[before..].iter().position(mine).expect("an answer");
+        let answer = self.fx.deliveries.remove(before + at).1;
+        if let (Delivery::Bound(bound), Some(written)) = (&answer, &mut self.written) {
+            written.insert(from, bound.device);
+        }
+        answer
+    }
+
+    /// Binds a device over a connection of its own.
+    pub fn seat_with(&mut self, bind: Bind) -> Seat {
+        let conn = self.conn();
+        match self.try_bind(conn, bind) {
+            Delivery::Bound(bound) => Seat { conn, device: bound.device, bound: *bound },
+            other => panic!("not bound: {other:?}"),
+        }
+    }
+
+    pub fn seat(&mut self, name: &str) -> Seat {
+        self.seat_with(HubHarness::bind(name))
+    }
+
+    pub fn close(&mut self, seat: &Seat) {
+        let reason = model::close::CloseReason::PeerClosed;
+        self.ask(seat.conn, Request::Closed { device: seat.device, reason });
+    }
+
+    pub fn ack(&mut self, seat: &Seat, ids: &[MessageId]) {
+        self.ask(seat.conn, Request::Ack { device: seat.device, upto: None, ids: ids.to_vec() });
+    }
+
+    /// What was delivered since the last look.
+    pub fn deliveries(&mut self) -> Vec<(ConnRef, Delivery)> {
+        std::mem::take(&mut self.fx.deliveries)
+    }
+
+    /// Pushes delivered since the last look: id, and whether again.
+    pub fn pushes(&mut self) -> Vec<(MessageId, bool)> {
+        let deliveries = self.deliveries().into_iter();
+        let pushes = deliveries.filter_map(|(_, delivery)| match delivery {
+            Delivery::Push { push, again, .. } => Some((push.id, again)),
+            _ => None,
+        });
+        pushes.collect()
+    }
+
+    /// Events since the last look.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.fx.events)
+    }
+
+    /// Pushes to be published on topics since the last look.
+    pub fn mirrors(&mut self) -> Vec<(String, MessageId)> {
+        let mirrors = self.fx.mirrors.drain(..);
+        mirrors.map(|(topic, push)| (topic, push.id)).collect()
+    }
+
+    /// Receipts since the last look; other events are dropped.
+    pub fn receipts(&mut self) -> Vec<(MessageId, Outcome)> {
+        let events = self.events().into_iter();
+        let receipts = events.filter_map(|event| match event.what {
+            DeviceWhat::Pushed { id, outcome } => Some((id, outcome)),
+            _ => None,
+        });
+        receipts.collect()
+    }
+
+    /// Orders a push to one device; returns its id and the number of the command.
+    pub fn push(&mut self, name: &str, change: impl FnOnce(&mut PushOrder)) -> (MessageId, u64) {
+        self.push_to(PushTarget::Devices(vec![id(name)]), change)
+    }
+
+    pub fn push_to(
+        &mut self,
+        target: PushTarget,
+        change: impl FnOnce(&mut PushOrder),
+    ) -> (MessageId, u64) {
+        let message = self.message_id();
+        let mut order = order(message, target);
+        change(&mut order);
+        (message, self.tell(Command::Push(order)))
+    }
+
+    /// Orders a push for one device and has it stored or sent, whatever comes of it.
+    pub fn give(&mut self, name: &str) -> MessageId {
+        self.push(name, |order| order.wait_ms = 0).0
+    }
+
+    /// The outcomes in the answer to a push for a list, if it is there.
+    pub fn outcomes(&mut self, reply: u64) -> Option<Vec<(DeviceId, Outcome)>> {
+        match self.answer(reply)? {
+            Answer::Pushed { outcomes, .. } => Some(outcomes),
+            other => panic!("not pushed: {other:?}"),
+        }
+    }
+
+    /// The one outcome in the answer to a push for one device, if it is there.
+    pub fn outcome(&mut self, reply: u64) -> Option<Outcome> {
+        self.outcomes(reply).map(|outcomes| outcomes[0].1)
+    }
+
+    pub fn counts(&mut self, id: MessageId) -> PushCounts {
+        match self.command(Command::PushCounts(id)) {
+            Answer::Counts(counts) => counts.expect("a job that is remembered"),
+            other => panic!("no counts: {other:?}"),
+        }
+    }
+
+    pub fn state(&mut self, name: &str) -> Option<DeviceState> {
+        let product = ProductKey::parse("p").expect("a name");
+        match self.command(Command::States { product, devices: vec![id(name)] }) {
+            Answer::Devices(mut states) => states.pop(),
+            other => panic!("no states: {other:?}"),
+        }
+    }
+
+    pub fn count(&self, counter: Counter) -> u64 {
+        self.fx.counters.of(counter)
+    }
+}

@@ -1,0 +1,295 @@
+//! What operators ask about presence: memory's state, the directory's, whether they agree, and
+//! figures over time.
+//!
+//! [`PresenceCommand`] is the part of [`super::control`] that shards answer from memory.
+//! [`PresenceQueries`] is the process's: it knows the directory and compares.
+
+use crate::ports::directory::{DirectoryEntry, DirectoryError, Lease};
+use crate::presence::{OnlineState, PresenceRecord, PresenceVersion, Principal};
+use std::collections::BTreeMap;
+
+/// Transitions remembered of a principal.
+pub const HISTORY: usize = 8;
+
+/// A question to memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PresenceCommand {
+    /// What these are. Answer: `Found`, those known; in no particular order.
+    Find(Vec<Principal>),
+    /// What the directory should have of these buckets. Answer: `Entries`.
+    Buckets(Vec<u16>),
+    /// The last [`HISTORY`] transitions of these, oldest first. Answer: `Histories`.
+    Histories(Vec<Principal>),
+    /// Counts by product and protocol. Answer: `PresenceCounts`.
+    Counts,
+}
+
+/// An answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PresenceAnswer {
+    /// To `Find`.
+    Found(Vec<PresenceStatus>),
+    /// To `Buckets`: only those online, or not yet written.
+    Entries(Vec<MemoryEntry>),
+    /// To `Histories`; those of whom something is remembered.
+    Histories(Vec<(Principal, Vec<Remembered>)>),
+    /// To `PresenceCounts`.
+    Counts(PresenceCounts),
+}
+
+/// What memory knows of a principal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PresenceStatus {
+    /// Who.
+    pub who: Principal,
+    /// Its user.
+    pub user: Option<Box<str>>,
+    /// Online, or how its last connection ended.
+    pub state: OnlineState,
+    /// Unix millisecond since when.
+    pub since_ms: u64,
+    /// Unix millisecond at which it was certainly there for the last time: its last transition, or
+    /// for one that is online the latest moment that its agreed heartbeat vouches for.
+    pub seen_ms: u64,
+    /// Of its last transition.
+    pub version: PresenceVersion,
+}
+
+/// An entry of memory for the directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemoryEntry {
+    /// Key and record as the directory should have it.
+    pub entry: DirectoryEntry,
+    /// Whether the directory has said that it has it.
+    pub settled: bool,
+}
+
+/// A transition that is remembered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remembered {
+    /// Its version, which has its time.
+    pub version: PresenceVersion,
+    /// What it led to.
+    pub state: OnlineState,
+}
+
+/// Counts by product (empty: clients without one) and protocol.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PresenceCounts {
+    /// For each pair.
+    pub of: BTreeMap<(Box<str>, &'static str), Count>,
+}
+
+/// Counts of one product and protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Count {
+    /// Online now.
+    pub online: u64,
+    /// That came, since the process began.
+    pub arrivals: u64,
+    /// That went, since the process began.
+    pub departures: u64,
+}
+
+impl PresenceCounts {
+    /// Adds another shard's counts.
+    pub fn add(&mut self, other: &PresenceCounts) {
+        for (of, theirs) in &other.of {
+            let mine = self.of.entry(of.clone()).or_default();
+            mine.online += theirs.online;
+            mine.arrivals += theirs.arrivals;
+            mine.departures += theirs.departures;
+        }
+    }
+}
+
+/// The directory, and how far it agrees with memory. Calls may block: they are for threads that
+/// may wait.
+pub trait PresenceQueries: Send + Sync {
+    /// How it stands. Does not block.
+    fn standing(&self) -> ReplicationStatus;
+
+    /// What the directory has of these, in order, and the leases in force.
+    fn stored(
+        &self,
+        who: &[Principal],
+    ) -> Result<(Vec<Option<PresenceRecord>>, Vec<Lease>), DirectoryError>;
+
+    /// Compares memory and directory.
+    fn audit(&self, order: AuditOrder) -> Result<Audit, DirectoryError>;
+
+    /// Figures over time, oldest first. Does not block.
+    fn statistics(&self, step: StatisticsStep) -> Vec<Moment>;
+}
+
+/// How the copy stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplicationStatus {
+    /// `none`, `process`, `redis`, `redis-sentinel`, `redis-cluster`.
+    pub kind: &'static str,
+    /// This node, as the directory knows it.
+    pub node: Lease,
+    /// Whether calls are made, held back, or tried.
+    pub circuit: Circuit,
+    /// Principals whose last transition the directory has not taken.
+    pub unwritten: u64,
+    /// Age of the oldest of them, milliseconds.
+    pub lag_ms: u64,
+    /// Buckets that are still to be compared after a loss; zero: none.
+    pub resync_left: u64,
+    /// The last fault, in words, and when, Unix milliseconds.
+    pub fault: Option<(String, u64)>,
+    /// Counters by name, with their explanations: for metrics and status alike.
+    pub counters: Vec<(&'static str, &'static str, u64)>,
+}
+
+/// Whether calls are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Circuit {
+    /// It works.
+    Closed,
+    /// It does not: calls wait.
+    Open,
+    /// One call tries it.
+    HalfOpen,
+}
+
+impl Circuit {
+    /// The word in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Circuit::Closed => "closed",
+            Circuit::Open => "open",
+            Circuit::HalfOpen => "half_open",
+        }
+    }
+}
+
+/// How to compare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AuditOrder {
+    /// How long a difference must last to be one, milliseconds.
+    pub settle_ms: u32,
+    /// Whether differences are written over, from memory.
+    pub repair: bool,
+    /// Differences that are told one by one.
+    pub told_max: u32,
+}
+
+/// What a comparison found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Audit {
+    /// Principals online in memory.
+    pub online: u64,
+    /// Buckets whose digests differed at first.
+    pub buckets_differing: u64,
+    /// Principals that differed at first, in buckets that were looked into.
+    pub differing: u64,
+    /// Of these, those that still differed after the settle time, by kind.
+    pub persistent: BTreeMap<&'static str, u64>,
+    /// The first of them.
+    pub differences: Vec<Difference>,
+    /// Those that were written over.
+    pub repaired: u64,
+    /// Milliseconds it took, the settle time not included.
+    pub took_ms: u64,
+}
+
+/// Something about which memory and directory do not agree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// The principal's key.
+    pub key: Box<str>,
+    /// How.
+    pub kind: DifferenceKind,
+    /// Memory's record.
+    pub memory: Option<PresenceRecord>,
+    /// The directory's.
+    pub stored: Option<PresenceRecord>,
+    /// The principal's last transitions, oldest first.
+    pub history: Vec<Remembered>,
+}
+
+/// How memory and directory differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DifferenceKind {
+    /// Online in memory, not known to the directory.
+    Missing,
+    /// The directory has an older state.
+    Stale,
+    /// Online in the directory by this boot of this node, not in memory.
+    Extra,
+    /// Online here, and in the directory by another node or boot.
+    WrongNode,
+}
+
+impl DifferenceKind {
+    /// All.
+    pub const ALL: [DifferenceKind; 4] = [
+        DifferenceKind::Missing,
+        DifferenceKind::Stale,
+        DifferenceKind::Extra,
+        DifferenceKind::WrongNode,
+    ];
+
+    /// The word in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DifferenceKind::Missing => "missing",
+            DifferenceKind::Stale => "stale",
+            DifferenceKind::Extra => "extra",
+            DifferenceKind::WrongNode => "wrong_node",
+        }
+    }
+}
+
+/// The distance between moments of statistics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StatisticsStep {
+    /// A second, for the last fifteen minutes.
+    Second,
+    /// A minute, for the last day.
+    Minute,
+}
+
+/// Figures of a second or a minute.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Moment {
+    /// Unix second at which it ended.
+    pub at_s: u64,
+    /// By product and protocol: online at its end, arrivals and departures in it.
+    pub of: BTreeMap<(Box<str>, &'static str), Count>,
+    /// Heartbeats that came, all of them answered.
+    pub heartbeats: u64,
+    /// Of these, those that came later than agreed.
+    pub heartbeats_late: u64,
+    /// Connections ended because none came.
+    pub heartbeats_lost: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_one_kind_add_up_and_others_stand_beside() {
+        let of = |kind: &'static str, online, arrivals, departures| {
+            let count = Count { online, arrivals, departures };
+            PresenceCounts { of: BTreeMap::from([(("shop".into(), kind), count)]) }
+        };
+        let mut sum = of("miop7", 1, 20, 300);
+        sum.add(&of("miop7", 4, 50, 600));
+        sum.add(&of("mqtt5", 7, 8, 9));
+        let mut expected = of("miop7", 5, 70, 900);
+        expected.of.extend(of("mqtt5", 7, 8, 9).of);
+        assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn circuits_and_differences_are_told_in_words() {
+        let circuits = [Circuit::Closed, Circuit::Open, Circuit::HalfOpen].map(Circuit::name);
+        assert_eq!(circuits, ["closed", "open", "half_open"]);
+        let kinds = DifferenceKind::ALL.map(DifferenceKind::name);
+        assert_eq!(kinds, ["missing", "stale", "extra", "wrong_node"]);
+    }
+}

@@ -1,0 +1,194 @@
+//! The roof's side of a shard: what it must answer, and the handle where it leaves its orders.
+
+use crate::detail::{Detail, Reached};
+use crate::layer::ClientLayers;
+use base::time::{Instant, Now};
+use model::close::CloseReason;
+use model::event::Counters;
+use model::id::{ConnRef, ShardId};
+use model::link::Link;
+use model::machine::Machine;
+use std::net::{IpAddr, SocketAddr};
+
+type Up<H> = <<H as ShardLogic>::Machine as Machine>::Up;
+type Down<H> = <<H as ShardLogic>::Machine as Machine>::Down;
+
+/// What a shard drives besides its connections.
+pub trait ShardLogic: Sized {
+    /// The machines of all protocols, in one type.
+    type Machine: Machine;
+    /// What the logic of one shard says to that of another.
+    type Mail: Send;
+
+    /// The machine for a connection whose layers are open; `None`: this protocol is not served.
+    fn machine(&mut self, now: Now, link: &Link, how: ConnectionOrigin) -> Option<Self::Machine>;
+
+    /// A machine said something.
+    fn word(&mut self, now: Now, from: ConnRef, word: Up<Self>, handle: &mut ShardHandle<Self>);
+
+    /// Mail from another shard, or from a thread outside the shards.
+    fn mail(&mut self, now: Now, mail: Self::Mail, handle: &mut ShardHandle<Self>);
+
+    /// Work of its own: a slice of it. Returns when it wants its next turn at the latest.
+    fn turn(&mut self, now: Now, handle: &mut ShardHandle<Self>) -> Option<Instant>;
+
+    /// The turn is over: what was gathered during it for others goes out now.
+    fn turned(&mut self, _now: Now, _handle: &mut ShardHandle<Self>) {}
+
+    /// There is more to do than this shard, or one it works for, can do: until this is over its
+    /// connections are not read, and their peers' windows fill.
+    fn congested(&self) -> bool {
+        false
+    }
+
+    /// A delivery found its connection gone.
+    fn undelivered(
+        &mut self,
+        now: Now,
+        to: ConnRef,
+        down: Down<Self>,
+        handle: &mut ShardHandle<Self>,
+    );
+
+    /// A connection has ended. Its machine has had its last word. The handle knows more of it:
+    /// [`ShardHandle::detail`].
+    fn ended(
+        &mut self,
+        _now: Now,
+        _machine: &Self::Machine,
+        _reason: CloseReason,
+        _handle: &mut ShardHandle<Self>,
+    ) {
+    }
+
+    /// A call is under way on this connection. It has no deadline of its own: a logic that wants
+    /// one closes the connection, and hears of it by `dial_failed`.
+    fn dialling(&mut self, _now: Now, _tag: u64, _conn: ConnRef) {}
+
+    /// A call has come through as far as TCP. With layers they are opened next, without any
+    /// [`machine`](Self::machine) follows at once.
+    fn connected(&mut self, _now: Now, _tag: u64) {}
+
+    /// A call failed before there was a machine. The handle knows more of it:
+    /// [`ShardHandle::detail`], [`ShardHandle::reached`].
+    fn dial_failed(
+        &mut self,
+        _now: Now,
+        _tag: u64,
+        _reason: CloseReason,
+        _handle: &mut ShardHandle<Self>,
+    ) {
+    }
+}
+
+/// How a connection came to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConnectionOrigin {
+    /// Through this listener.
+    Accepted(u8),
+    /// By a call with this tag.
+    Dialled(u64),
+}
+
+/// A call to make.
+pub struct Dial {
+    /// Whom.
+    pub to: SocketAddr,
+    /// From which address; the kernel chooses when absent.
+    pub from: Option<IpAddr>,
+    /// What goes around the protocol.
+    pub layers: ClientLayers,
+    /// Given back with the connection.
+    pub tag: u64,
+}
+
+/// Where the logic leaves its orders during a call; the shard carries them out afterwards.
+pub struct ShardHandle<H: ShardLogic> {
+    pub(crate) deliveries: Vec<(ConnRef, Down<H>)>,
+    pub(crate) mail: Vec<(ShardId, H::Mail)>,
+    pub(crate) dials: Vec<Dial>,
+    pub(crate) closes: Vec<(ConnRef, CloseReason, bool)>,
+    /// Who was turned away, and why.
+    pub(crate) turned_away: Vec<(ConnRef, &'static str, Option<Box<str>>)>,
+    pub(crate) drain: bool,
+    pub(crate) stop: bool,
+    pub(crate) detail: Detail,
+    pub(crate) reached: Reached,
+    /// What this shard has counted, and may be counted by the logic too.
+    pub counters: Counters,
+    /// Connections of this shard.
+    pub connections: usize,
+    /// Longest turn since it was last set to zero, microseconds.
+    pub turn_us_max: u64,
+}
+
+impl<H: ShardLogic> ShardHandle<H> {
+    pub(crate) fn new() -> Self {
+        ShardHandle {
+            deliveries: Vec::new(),
+            mail: Vec::new(),
+            dials: Vec::new(),
+            closes: Vec::new(),
+            turned_away: Vec::new(),
+            drain: false,
+            stop: false,
+            detail: Detail::Nothing,
+            reached: Reached::Connect,
+            counters: Counters::default(),
+            connections: 0,
+            turn_us_max: 0,
+        }
+    }
+
+    /// Tells a connection's machine something, on whichever shard it lives.
+    pub fn deliver(&mut self, to: ConnRef, down: Down<H>) {
+        self.deliveries.push((to, down));
+    }
+
+    /// Sends mail to the logic of another shard (or of this one). When its mailbox is full the
+    /// mail is dropped and counted: senders that need to know keep their own account.
+    pub fn post(&mut self, to: ShardId, mail: H::Mail) {
+        self.mail.push((to, mail));
+    }
+
+    /// Tells the operator that this connection was turned away, at a bounded rate. To be called
+    /// before its machine is told.
+    pub fn turned_away(&mut self, conn: ConnRef, reason: &'static str, who: Option<&str>) {
+        self.turned_away.push((conn, reason, who.map(Box::from)));
+    }
+
+    /// Makes a call.
+    pub fn dial(&mut self, dial: Dial) {
+        self.dials.push(dial);
+    }
+
+    /// Ends a connection of this shard.
+    pub fn close(&mut self, conn: ConnRef, reason: CloseReason) {
+        self.closes.push((conn, reason, false));
+    }
+
+    /// Ends a connection of this shard with a reset, and without a farewell.
+    pub fn reset(&mut self, conn: ConnRef, reason: CloseReason) {
+        self.closes.push((conn, reason, true));
+    }
+
+    /// What is known of an end beyond its reason, while the logic is told of it.
+    pub fn detail(&self) -> Detail {
+        self.detail
+    }
+
+    /// How far the connection had come, while the logic is told of its end.
+    pub fn reached(&self) -> Reached {
+        self.reached
+    }
+
+    /// Stops listening and lets the connections go at a pace; the shard ends when all are gone.
+    pub fn drain(&mut self) {
+        self.drain = true;
+    }
+
+    /// Ends the shard after this turn, with all its connections.
+    pub fn stop(&mut self) {
+        self.stop = true;
+    }
+}

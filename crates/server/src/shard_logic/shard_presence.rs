@@ -1,0 +1,249 @@
+//! Presence on one shard: what came and went goes to its tracker, and out.
+//!
+//! Hub and broker say every transition; the tracker notes it, and where a topic is configured it is
+//! published there too. What the tracker wants of the directory leaves by the outside, what it
+//! wants of hub and broker is done before they are asked anything else. Invariant: nothing here
+//! waits, and a tracker hears of every batch that it handed out.
+
+pub mod topic;
+
+use super::ServerLogic;
+use crate::outside::Outside;
+use crate::switchboard::ShardPart;
+use base::time::{Instant, Now};
+use model::close::CloseReason;
+use model::event::Counter;
+use model::ports::control::Answer;
+use model::ports::directory::{DirectoryEntry, DirectoryError, Put};
+use model::ports::presence_queries::{
+    PresenceAnswer, PresenceCommand, PresenceCounts, PresenceStatus,
+};
+use model::presence::{OnlineState, PresenceRecord, PresenceVersion, Principal, Transition};
+use model::topic::Publication;
+use net::ShardHandle;
+use presence::{Effects, PresenceTracker};
+use std::collections::BTreeMap;
+use topic::EventTopic;
+
+/// A shard's tracker, and where its transitions are published.
+pub struct ShardPresence {
+    tracker: PresenceTracker,
+    effects: Effects,
+    topic: Option<EventTopic>,
+    /// Something was noted since the tracker's last turn.
+    noted: bool,
+    /// The directory did not take what was handed out last.
+    refused: bool,
+}
+
+impl ShardPresence {
+    /// Nobody has come yet.
+    pub fn new(tracker: PresenceTracker, topic: Option<EventTopic>) -> ShardPresence {
+        let effects = Effects::default();
+        ShardPresence { tracker, effects, topic, noted: false, refused: false }
+    }
+
+    /// The tracker, to look at.
+    pub fn tracker(&self) -> &PresenceTracker {
+        &self.tracker
+    }
+
+    /// Somebody came or went. The message that says so, if it is to be published.
+    pub(super) fn note(&mut self, now: Now, transition: Transition) -> Option<Publication> {
+        let message = self.topic.as_ref().and_then(|topic| topic.message(&transition));
+        self.tracker.note(now, transition);
+        self.noted = true;
+        message
+    }
+
+    /// An earlier start said that `who` is online, and nothing since. The message that says
+    /// otherwise, unless it is back or something newer is known.
+    pub(super) fn recall(
+        &self,
+        (who, version): (Principal, PresenceVersion),
+        known: Option<PresenceStatus>,
+    ) -> Option<Publication> {
+        let is_newer = |known: &PresenceStatus| known.state.is_online() || known.version > version;
+        if known.as_ref().is_some_and(is_newer) {
+            return None;
+        }
+        let transition = Transition {
+            who,
+            user: known.and_then(|known| known.user).map(Into::into),
+            state: OnlineState::Offline(CloseReason::ServerStopped),
+            protocol: "",
+            version: PresenceVersion(version.0.saturating_add(1)),
+        };
+        self.topic.as_ref()?.message(&transition)
+    }
+
+    /// Whether the tracker has heard something since its last turn.
+    pub(super) fn is_behind(&self) -> bool {
+        self.noted
+    }
+
+    pub(super) fn turn(&mut self, now: Now, outside: &mut impl Outside) -> Option<Instant> {
+        self.noted = false;
+        let next = self.tracker.turn(now, &mut self.effects);
+        self.hand_out(now, outside);
+        next
+    }
+
+    /// What became of what was handed out.
+    pub(super) fn written(
+        &mut self,
+        now: Now,
+        result: Result<Vec<Put>, DirectoryError>,
+        outside: &mut impl Outside,
+    ) {
+        self.refused = result.is_err();
+        self.tracker.written(now, result, &mut self.effects);
+        self.hand_out(now, outside);
+    }
+
+    /// What the directory has in a bucket.
+    pub(super) fn compare(
+        &mut self,
+        now: Now,
+        (bucket, stored): (u16, &[DirectoryEntry]),
+        outside: &mut impl Outside,
+    ) {
+        self.tracker.compare(now, bucket, stored, &mut self.effects);
+        self.hand_out(now, outside);
+    }
+
+    fn hand_out(&mut self, now: Now, outside: &mut impl Outside) {
+        let batches = std::mem::take(&mut self.effects.batches);
+        if batches.is_empty() {
+            return;
+        }
+        if let Err(fault) = outside.copy(batches) {
+            self.refused = true;
+            self.tracker.written(now, Err(fault), &mut self.effects);
+        }
+    }
+
+    /// Whether the directory has everything, or did not take what it was given last.
+    pub(super) fn is_settled(&self) -> bool {
+        self.refused || self.tracker.unwritten() == 0
+    }
+
+    /// What hub and broker must be above from now on.
+    pub(super) fn observed(&mut self) -> Option<PresenceVersion> {
+        self.effects.observed.take()
+    }
+
+    /// Those whose connections here are stale.
+    pub(super) fn outvoted(&mut self) -> Vec<(Principal, PresenceRecord)> {
+        std::mem::take(&mut self.effects.outvoted)
+    }
+
+    /// An answer; `find` is what hub and broker know of somebody.
+    pub(super) fn answer(
+        &self,
+        command: PresenceCommand,
+        find: impl Fn(&Principal) -> Option<PresenceStatus>,
+    ) -> PresenceAnswer {
+        let answer = self.tracker.answer(&command);
+        let (PresenceCommand::Find(who), PresenceAnswer::Found(known)) = (command, &answer) else {
+            return answer;
+        };
+        // The tracker knows whom a directory must still hear of, and what it was told is newest
+        // where it had to speak above another.
+        let mut found: BTreeMap<&Principal, PresenceStatus> =
+            known.iter().map(|known| (&known.who, known.clone())).collect();
+        for who in &who {
+            if let Some(mut presence) = find(who) {
+                let told = found.get(who).map_or(PresenceVersion::default(), |told| told.version);
+                presence.version = presence.version.max(told);
+                found.insert(who, presence);
+            }
+        }
+        PresenceAnswer::Found(found.into_values().collect())
+    }
+}
+
+/// One shard's totals since the process began.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Figures {
+    /// By product and protocol.
+    pub counts: PresenceCounts,
+    /// Heartbeats that came.
+    pub heartbeats: u64,
+    /// Of these, those that came later than agreed.
+    pub late: u64,
+    /// Connections ended because none came.
+    pub lost: u64,
+}
+
+impl Figures {
+    /// Adds another shard's.
+    pub fn add(&mut self, other: &Figures) {
+        self.counts.add(&other.counts);
+        self.heartbeats += other.heartbeats;
+        self.late += other.late;
+        self.lost += other.lost;
+    }
+}
+
+impl<O: Outside> ServerLogic<O> {
+    /// Who came and went, in the order in which hub and broker say it.
+    pub(super) fn attend(&mut self, now: Now) {
+        if !(self.effects.transitions.is_empty() && self.topics.effects.transitions.is_empty()) {
+            let transitions = std::mem::take(&mut self.effects.transitions);
+            self.note(now, transitions);
+            let transitions = std::mem::take(&mut self.topics.effects.transitions);
+            self.note(now, transitions);
+        }
+    }
+
+    fn note(&mut self, now: Now, transitions: Vec<Transition>) {
+        for transition in transitions {
+            if let Some(message) = self.shard_presence.note(now, transition) {
+                self.topics.say(now, message);
+            }
+        }
+    }
+
+    /// What the tracker wants of hub and broker.
+    pub(super) fn obey(&mut self, now: Now) {
+        if let Some(version) = self.shard_presence.observed() {
+            self.hub.observe(version);
+            self.topics.broker.observe(version);
+        }
+        for (who, _) in self.shard_presence.outvoted() {
+            match who {
+                Principal::Device(product, device) => {
+                    self.hub.outvoted(now, &product, &device, &mut self.effects);
+                }
+                Principal::Client(id) => {
+                    self.topics.broker.outvoted(now, &id, &mut self.topics.effects);
+                }
+            }
+        }
+    }
+
+    pub(super) fn ask_presence(&self, now: Now, command: PresenceCommand, part: ShardPart) {
+        let find = |who: &Principal| self.find(now, who);
+        part.answer(Answer::Presence(self.shard_presence.answer(command, find)));
+    }
+
+    pub(super) fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus> {
+        match who {
+            Principal::Device(product, device) => self.hub.find(now, product, device),
+            Principal::Client(id) => self.topics.broker.find(now, id),
+        }
+    }
+
+    pub(super) fn figures(&self, handle: &ShardHandle<Self>) -> Figures {
+        let all = [&handle.counters, &self.effects.counters, &self.topics.effects.counters];
+        let of = |counter| all.iter().map(|counters| counters.of(counter)).sum();
+        let lost = CloseReason::KeepAliveTimeout;
+        Figures {
+            counts: self.shard_presence.tracker().counts().clone(),
+            heartbeats: of(Counter::Pings),
+            late: of(Counter::HeartbeatsLate),
+            lost: all.iter().map(|counters| counters.closed_of(lost)).sum(),
+        }
+    }
+}

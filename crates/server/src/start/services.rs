@@ -1,0 +1,169 @@
+//! Each crate's own start: configuration's words become the crate's.
+
+use super::storage::Storage;
+use super::{ServerOutside, StartError};
+use crate::access::Entrance;
+use crate::config::{self, Config};
+use crate::switchboard::Switchboard;
+use crate::{backlog, clock};
+use admin::Feed;
+use base::hash::HashKey;
+use model::ports::presence_queries::PresenceQueries;
+use model::timeline::TimelineId;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::sync::Arc;
+use store::data::LogSizes;
+
+/// Milliseconds between comments on a quiet event stream.
+const STREAM_HEARTBEAT_MS: u64 = 15_000;
+
+/// What the API is joined to.
+pub(super) struct Parts {
+    pub(super) switchboard: Switchboard<ServerOutside>,
+    pub(super) feed: Arc<Feed>,
+    pub(super) storage: Arc<Storage>,
+    pub(super) entrance: Arc<Entrance>,
+    pub(super) queries: Arc<dyn PresenceQueries>,
+    /// Figures of the stream of events, where there is one.
+    pub(super) stream: Option<admin::Readings>,
+}
+
+/// Starts the HTTP API, if it is enabled.
+pub(super) fn start_api(
+    config: &Config,
+    token: String,
+    webhooks: Vec<admin::Webhook>,
+    parts: Parts,
+) -> Result<Option<admin::RunningApi>, StartError> {
+    if !config.api.enabled {
+        return Ok(None);
+    }
+    let Parts { switchboard, feed, storage, entrance, queries, stream } = parts;
+    let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
+    let asked = switchboard.clone();
+    let settings = admin::Settings {
+        addrs: vec![config.api.address],
+        token,
+        tokens: entrance.token_rows(),
+        audit_log: Some(config.server.data.join("audit-log")),
+        api: config.api.limits.clone(),
+        proxy_from_environment: config.api.proxy_from_environment,
+        limits: config.limits.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        webhooks,
+        backlog: Some(storage.backlog.clone()),
+        users: entrance.users(),
+        presence: queries,
+        dead_letters: Some(admin::DeadLetterSettings::in_folder(
+            config.server.data.join("dead-letters"),
+        )),
+        retry: admin::WebhookRetry {
+            report_age_ms_max: u64::from(config.store.reports_age_s_max) * 1_000,
+            ..admin::WebhookRetry::default()
+        },
+        wall_ms: Arc::new(clock::wall_ms),
+        random: Arc::new(|bytes| {
+            getrandom::fill(bytes).expect("the system gave random bytes at the start");
+        }),
+        readings: Arc::new(move || {
+            let of_stream = stream.as_ref().map_or(Vec::new(), |readings| readings());
+            readings(&read.sizes()).into_iter().chain(of_stream).collect()
+        }),
+        readiness: Arc::new(move || admin::Readiness {
+            draining: asked.is_draining(),
+            logs: looked.sizes().iter().map(health).collect(),
+        }),
+        backup: Arc::new(move |to| copied.backup(to)),
+        heartbeat_ms: STREAM_HEARTBEAT_MS,
+    };
+    let started = admin::start(settings, Arc::new(switchboard), feed);
+    started.map(Some).map_err(|error| StartError(format!("api: {error}")))
+}
+
+/// The webhooks of the configuration, as the API numbers them.
+pub(super) fn webhooks(config: &Config) -> Vec<admin::Webhook> {
+    config.webhooks.iter().flat_map(split).collect()
+}
+
+/// Where the Reports for each webhook wait; absent for one that wants none.
+pub(super) fn report_timelines(
+    home: HashKey,
+    webhooks: &[admin::Webhook],
+) -> Vec<Option<TimelineId>> {
+    let wants = |hook: &admin::Webhook| {
+        hook.types.is_empty() || hook.types.iter().any(|name| name == "report")
+    };
+    let timeline = |hook: &admin::Webhook| {
+        wants(hook).then(|| backlog::timeline(home, &hook.url, hook.product.as_ref()))
+    };
+    webhooks.iter().map(timeline).collect()
+}
+
+/// One webhook of the configuration may name several products; the API's has one or all.
+fn split(hook: &config::WebhookSection) -> Vec<admin::Webhook> {
+    let with = |product| admin::Webhook {
+        url: hook.url.clone(),
+        secret: hook.secret.reveal().as_bytes().to_vec(),
+        product,
+        types: hook.events.clone(),
+        topics: hook.topics.clone(),
+    };
+    if hook.products.is_empty() {
+        return vec![with(None)];
+    }
+    let products = hook.products.iter().filter_map(|key| model::id::ProductKey::parse(key).ok());
+    products.map(|key| with(Some(key))).collect()
+}
+
+fn health(log: &LogSizes) -> admin::LogHealth {
+    match (log.engine.failed, log.engine.full) {
+        (true, _) => admin::LogHealth::Failed,
+        (false, true) => admin::LogHealth::Full,
+        (false, false) => admin::LogHealth::Good,
+    }
+}
+
+fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
+    let sum = |of: fn(&LogSizes) -> u64| logs.iter().map(of).sum::<u64>();
+    let reading = |name, help, value| admin::MetricReading { name, help, value };
+    let changed = logs.iter().filter_map(|log| log.engine.changed_s).min();
+    let behind_s = changed.map_or(0, |since| clock::unix_s().saturating_sub(since)).into();
+    let store = |name, help, of: fn(&LogSizes) -> u64| reading(name, help, sum(of));
+    vec![
+        store("store_log_bytes", "Bytes of the logs.", |log| log.engine.log_bytes),
+        store("store_live_bytes", "Of these, bytes that are alive.", |log| log.engine.live_bytes),
+        store("store_segments", "Segments of the logs.", |log| log.engine.segments),
+        store("store_calls_waiting", "Calls that wait for the logs.", |log| log.calls_waiting),
+        store("store_hot_bytes", "Bodies in memory.", |log| log.engine.hot_bytes),
+        store("store_heads", "Timelines in memory.", |log| log.engine.heads_resident),
+        store("store_changed", "Timelines that changed since the last checkpoint.", |log| {
+            log.engine.timelines_changed
+        }),
+        store("store_behind_bytes", "Bytes written since the last checkpoint.", |log| {
+            log.engine.bytes_since_checkpoint
+        }),
+        reading("store_behind_s", "Age of the oldest change since its checkpoint.", behind_s),
+        store("store_hot_hits", "Bodies that were wanted and in memory.", |log| {
+            log.engine.hot_hits
+        }),
+        store("store_full", "Logs that have no room.", |log| u64::from(log.engine.full)),
+        store("store_failed", "Logs that take nothing until a restart.", |log| {
+            u64::from(log.engine.failed)
+        }),
+        store("store_once_keys", "Idempotency keys remembered.", |log| log.engine.once),
+        reading("log_lines_lost_total", "Lines of the log nobody could take.", crate::log::lost()),
+        reading("impossible_total", "Conditions that cannot be.", base::never::seen()),
+    ]
+}
+
+/// Puts this thread on one of the cores the process may use.
+pub(super) fn pin(shard: u16) {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+    let Some(&core) = cores.get(usize::from(shard) % cores.len().max(1)) else { return };
+    let mut one = CpuSet::new();
+    one.set(core);
+    if let Err(error) = sched_setaffinity(None, &one) {
+        tracing::warn!(shard, core, %error, "the shard's thread is not pinned");
+    }
+}

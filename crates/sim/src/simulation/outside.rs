@@ -1,0 +1,64 @@
+//! What a simulated logic has outside its shard: the world's logs, its event feed, its directory.
+
+use crate::copies::SimReplicators;
+use crate::disk::SimDisk;
+use model::event::{ClientEvent, Event};
+use model::id::ShardId;
+use model::ports::access::{Admission, Question};
+use model::ports::directory::{Batch, DirectoryError};
+use model::ports::log::{Call, Completion, Ticket};
+use model::session::Denial;
+use server::outside::{Outside, Service};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The event feed of a world.
+#[derive(Default)]
+pub(crate) struct Feed {
+    pub heard: Vec<Event>,
+}
+
+/// The outside of one shard.
+pub struct SimOutside {
+    pub(super) shard: ShardId,
+    pub(super) disk: Rc<RefCell<SimDisk>>,
+    pub(super) events: Rc<RefCell<Feed>>,
+    pub(super) copies: Rc<RefCell<SimReplicators>>,
+}
+
+impl Outside for SimOutside {
+    fn call(&mut self, service: Service, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+        self.disk.borrow_mut().take(self.shard, service, calls)
+    }
+
+    fn completed(&mut self, _: &[Completion]) {}
+
+    fn events_wanted(&self) -> bool {
+        true
+    }
+
+    fn publish(&mut self, events: Vec<Event>) -> usize {
+        self.events.borrow_mut().heard.extend(events);
+        0
+    }
+    fn clients_wanted(&self) -> bool {
+        false
+    }
+
+    fn messages_wanted(&self) -> bool {
+        false
+    }
+
+    fn publish_clients(&mut self, _: Vec<ClientEvent>) -> usize {
+        0
+    }
+
+    fn resolve(&mut self, _: u64, _: Box<Question>) -> Result<(), Admission> {
+        // Nobody is asked: everybody is let in at once.
+        Err(Admission::Refused(Denial::Unavailable))
+    }
+
+    fn copy(&mut self, batches: Vec<Batch>) -> Result<(), DirectoryError> {
+        self.copies.borrow_mut().offer(self.shard, batches)
+    }
+}

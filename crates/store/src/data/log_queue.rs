@@ -1,0 +1,272 @@
+//! Where the threads of one log meet: calls that wait for the writer, and upkeep tasks for the
+//! upkeep thread.
+//!
+//! Shards put calls in and never wait; the writer takes everything that is there at once, which is
+//! what makes a batch. Fullness is an answer, and what waits for its reading counts too. It knows
+//! neither files nor records. Invariant: calls leave in the order in which they came, and there is
+//! at most one upkeep task at a time.
+
+use crate::engine::{Engine, Finished, Planned, UpkeepTask};
+use model::ports::log::{Call, Party, Ticket, Write};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Calls of one party, in the order of their tickets.
+pub(crate) type Parcel = (Party, Vec<(Ticket, Call)>);
+
+/// Something done with the engine on its own thread.
+pub(crate) type Visit = Box<dyn FnOnce(&mut Engine, u32) + Send>;
+
+/// A read on its way to the disk, and what it weighs.
+pub(crate) struct Reading {
+    pub(crate) party: Party,
+    pub(crate) ticket: Ticket,
+    pub(crate) planned: Planned,
+}
+
+/// The meeting place of one log.
+pub(crate) struct LogQueue {
+    state: Mutex<State>,
+    /// Something for the writer to do.
+    writing: Condvar,
+    /// Something for the upkeep thread to do, or no upkeep task any more.
+    keeping: Condvar,
+    /// Something for the reader to do.
+    reading: Condvar,
+    calls_max: usize,
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    parcels: Vec<Parcel>,
+    /// Calls that wait, be it for the writer or for the reader.
+    calls: usize,
+    /// Bytes of those that wait for the writer.
+    bytes: usize,
+    visits: Vec<Visit>,
+    upkeep_task: Option<UpkeepTask>,
+    finished: Option<Finished>,
+    readings: VecDeque<Reading>,
+    sync_due: bool,
+    tick_due: bool,
+    /// An upkeep task was given and is not finished.
+    busy: bool,
+    /// Upkeep tasks are not given at the moment.
+    held: bool,
+    closed: bool,
+    /// The writer has ended.
+    gone: bool,
+}
+
+/// What the writer is to do next.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(crate) parcels: Vec<Parcel>,
+    pub(crate) visits: Vec<Visit>,
+    pub(crate) finished: Option<Finished>,
+    pub(crate) sync: bool,
+}
+
+impl LogQueue {
+    pub(crate) fn new(calls_max: usize, bytes_max: usize) -> LogQueue {
+        let (writing, keeping, reading) = (Condvar::new(), Condvar::new(), Condvar::new());
+        LogQueue { state: Mutex::default(), writing, keeping, reading, calls_max, bytes_max }
+    }
+
+    /// Puts a parcel in, or gives it back when too much waits. When nothing waits, a parcel of any
+    /// size is taken.
+    pub(crate) fn put(&self, parcel: Parcel) -> Result<(), Parcel> {
+        let calls = parcel.1.len();
+        let bytes = parcel.1.iter().map(|(_, call)| weight(call)).sum::<usize>();
+        let mut state = self.lock();
+        let fits = state.calls + calls <= self.calls_max && state.bytes + bytes <= self.bytes_max;
+        if state.closed || !(fits || state.calls == 0) {
+            return Err(parcel);
+        }
+        state.calls += calls;
+        state.bytes += bytes;
+        state.parcels.push(parcel);
+        self.writing.notify_one();
+        Ok(())
+    }
+
+    /// Has something done on the writer's thread. Given back when it has been closed.
+    pub(crate) fn visit(&self, visit: Visit) -> Result<(), Visit> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(visit);
+        }
+        state.visits.push(visit);
+        self.writing.notify_one();
+        Ok(())
+    }
+
+    /// The writer waits for something to do; `None` when all is closed, empty and finished, and
+    /// nobody holds the log.
+    pub(crate) fn take(&self) -> Option<Work> {
+        let mut state = self.lock();
+        loop {
+            if state.has_work() {
+                break;
+            }
+            if state.closed && !state.busy && !state.held {
+                return None;
+            }
+            state = self.writing.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let parcels = std::mem::take(&mut state.parcels);
+        let reads = |parcel: &Parcel| {
+            parcel.1.iter().filter(|(_, call)| matches!(call, Call::Read(_))).count()
+        };
+        // Reads are let go when they are answered.
+        state.calls -= parcels.iter().map(|parcel| parcel.1.len() - reads(parcel)).sum::<usize>();
+        state.bytes = 0;
+        state.tick_due = false;
+        Some(Work {
+            parcels,
+            visits: std::mem::take(&mut state.visits),
+            finished: state.finished.take(),
+            sync: std::mem::take(&mut state.sync_due),
+        })
+    }
+
+    /// Whether the upkeep thread may be given an upkeep task.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.lock();
+        !state.busy && !state.held && !state.closed
+    }
+
+    /// Gives the upkeep thread an upkeep task; it has none.
+    pub(crate) fn give(&self, upkeep_task: UpkeepTask) {
+        let mut state = self.lock();
+        assert!(!state.busy, "there is one chore at a time");
+        (state.busy, state.upkeep_task) = (true, Some(upkeep_task));
+        self.keeping.notify_all();
+    }
+
+    /// The upkeep thread waits for an upkeep task; `None` when the writer has ended.
+    pub(crate) fn upkeep_task(&self) -> Option<UpkeepTask> {
+        let mut state = self.lock();
+        while state.upkeep_task.is_none() && !state.gone {
+            state = self.keeping.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.upkeep_task.take()
+    }
+
+    /// The upkeep thread is done.
+    pub(crate) fn finish(&self, finished: Finished) {
+        let mut state = self.lock();
+        state.finished = Some(finished);
+        self.writing.notify_one();
+    }
+
+    /// The writer has told the engine; the next upkeep task may come.
+    pub(crate) fn rest(&self) {
+        self.lock().busy = false;
+        self.keeping.notify_all();
+    }
+
+    /// Gives no more upkeep tasks, and waits until none is under way. False when it is closed, or
+    /// held by another.
+    pub(crate) fn hold(&self) -> bool {
+        let mut state = self.lock();
+        if state.closed || state.held {
+            return false;
+        }
+        state.held = true;
+        while state.busy && !state.gone {
+            state = self.keeping.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.gone
+    }
+
+    /// Gives upkeep tasks again.
+    pub(crate) fn release(&self) {
+        self.lock().held = false;
+        self.writing.notify_one();
+    }
+
+    /// Hands reads to the reader.
+    pub(crate) fn read(&self, readings: Vec<Reading>) {
+        if !readings.is_empty() {
+            self.lock().readings.extend(readings);
+            self.reading.notify_one();
+        }
+    }
+
+    /// The reader waits for reads, at most `count` of them; none when the writer has ended.
+    pub(crate) fn readings(&self, count: usize) -> Vec<Reading> {
+        let mut state = self.lock();
+        while state.readings.is_empty() && !state.gone {
+            state = self.reading.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let count = count.min(state.readings.len());
+        state.readings.drain(..count).collect()
+    }
+
+    /// So many reads have been answered.
+    pub(crate) fn answered(&self, reads: usize) {
+        self.lock().calls -= reads;
+    }
+
+    /// Calls that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().calls
+    }
+
+    /// Asks the writer to look at what is due, and to sync if that is.
+    pub(crate) fn tick(&self, sync: bool) {
+        let mut state = self.lock();
+        state.tick_due = true;
+        state.sync_due |= sync;
+        self.writing.notify_one();
+    }
+
+    /// Takes nothing more; what waits is still done.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.writing.notify_all();
+    }
+
+    /// The writer has ended.
+    pub(crate) fn leave(&self) {
+        self.lock().gone = true;
+        self.keeping.notify_all();
+        self.reading.notify_all();
+    }
+
+    /// Nothing panics while it holds the lock, so a poisoned one is as good as another.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has_work(&self) -> bool {
+        !self.parcels.is_empty()
+            || !self.visits.is_empty()
+            || self.finished.is_some()
+            || self.sync_due
+            || self.tick_due
+    }
+}
+
+/// Bytes that a call may take while it waits, roughly.
+fn weight(call: &Call) -> usize {
+    64 + match call {
+        Call::Read(_) => 0,
+        Call::Write(write) => write_weight(write),
+    }
+}
+
+/// What is to be written of it, bytes, roughly.
+pub(crate) fn write_weight(write: &Write) -> usize {
+    match write {
+        Write::Append(append) => append.message.weight() + 16 * append.to.len(),
+        Write::Remove { seqs, .. } => 8 * seqs.len(),
+        Write::Put { key, value, .. } => key.len() + value.len(),
+        Write::Delete { key, .. } => key.len(),
+        Write::Acknowledge { .. } | Write::Forget(_) => 0,
+    }
+}

@@ -1,0 +1,77 @@
+//! Up to where a log's answers have been given: a file of twelve bytes beside the segments.
+//!
+//! ```text
+//! | segment u32 | offset u32 | crc32 u32 of both |   little endian
+//! ```
+//! It is written over in place when a batch is where the policy wants it and before anybody hears
+//! of it, and never synced but at the start: a call of the system a batch, and no wait. So after a
+//! crash of the process it is exact, after one of the machine it may be older than what was
+//! promised, and it is newer than the log only if the log has lost what was promised. It decides
+//! nothing: a log whose end is torn is cut as it would be without. Invariant: what cannot be read
+//! is not known, and claims nothing.
+
+use super::Place;
+use crate::files::{File, FileSystem};
+use std::io;
+use std::path::{Path, PathBuf};
+
+const BYTES: usize = 12;
+
+/// The file, while a log is written.
+pub(crate) struct DurableMark {
+    path: PathBuf,
+    /// Gone after the first error.
+    file: Option<Box<dyn File>>,
+}
+
+/// What an earlier process promised, if that is known.
+pub(crate) fn read(files: &dyn FileSystem, folder: &Path) -> Option<Place> {
+    let bytes: [u8; BYTES] = files.read(&path(folder)).ok()?.try_into().ok()?;
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let place = Place { segment: word(0), offset: word(4) };
+    (write(place) == bytes).then_some(place)
+}
+
+impl DurableMark {
+    /// Begins anew: so much is there, and on stable storage. Without room for the file nothing is
+    /// known at the next start.
+    pub(crate) fn begin(files: &dyn FileSystem, folder: &Path, end: Place) -> DurableMark {
+        let path = path(folder);
+        let begin = || -> io::Result<Box<dyn File>> {
+            let mut file = files.open(&path)?;
+            file.write_at(0, &write(end))?;
+            file.sync()?;
+            files.sync_folder(folder)?;
+            Ok(file)
+        };
+        let begun = begin().inspect_err(|error| unknown(&path, error));
+        DurableMark { file: begun.ok(), path }
+    }
+
+    /// Answers up to `end` are about to be given.
+    pub(crate) fn reach(&mut self, end: Place) {
+        let Some(file) = &mut self.file else { return };
+        if let Err(error) = file.write_at(0, &write(end)) {
+            unknown(&self.path, &error);
+            self.file = None;
+        }
+    }
+}
+
+fn unknown(path: &Path, error: &io::Error) {
+    tracing::warn!(%error, file = %path.display(), "should the log's end be lost, it will not be \
+        known how much of it had been promised");
+}
+
+fn path(folder: &Path) -> PathBuf {
+    folder.join("promised")
+}
+
+fn write(place: Place) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    bytes[..4].copy_from_slice(&place.segment.to_le_bytes());
+    bytes[4..8].copy_from_slice(&place.offset.to_le_bytes());
+    let crc = crc32fast::hash(&bytes[..8]);
+    bytes[8..].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
