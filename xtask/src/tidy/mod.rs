@@ -10,6 +10,7 @@ mod enums;
 mod floors;
 mod hosts;
 mod lexicon;
+mod meanings;
 mod prints;
 mod reasons;
 mod sizes;
@@ -53,6 +54,7 @@ const RULES: &[(&str, Rule)] = &[
     ("word", words::check),
     ("reason", reasons::check),
     ("lexicon", lexicon::check),
+    ("meaning", meanings::check),
     ("clock", clocks::check),
     ("host", hosts::check),
     ("print", prints::check),

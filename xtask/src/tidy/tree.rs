@@ -13,7 +13,10 @@ use super::source::Source;
 const HIDDEN_KEPT: &[&str] = &[".cargo", ".ci", ".gitignore", ".gitattributes"];
 
 /// Folders that hold output, never source.
-const OUTPUT_FOLDERS: &[&str] = &["target", "data", "__pycache__"];
+const OUTPUT_FOLDERS: &[&str] = &["target", "__pycache__"];
+
+/// Folders that hold output where they stand in the root; a crate may have a module of that name.
+const OUTPUT_FOLDERS_OF_THE_ROOT: &[&str] = &["data"];
 
 /// Larger files are measurements or pictures.
 const FILE_BYTES_MAX: u64 = 2 << 20;
@@ -112,7 +115,9 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<File>) -> io::Result<()>
         let path = format!("{prefix}{name}");
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            if !OUTPUT_FOLDERS.contains(&name.as_str()) {
+            let is_output = OUTPUT_FOLDERS.contains(&name.as_str())
+                || prefix.is_empty() && OUTPUT_FOLDERS_OF_THE_ROOT.contains(&name.as_str());
+            if !is_output {
                 collect(&entry.path(), &format!("{path}/"), files)?;
             }
         } else if kind.is_file()
