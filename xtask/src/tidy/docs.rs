@@ -10,7 +10,7 @@ const SENTENCE_WORDS_MIN: usize = 4;
 
 /// Checks every Rust file under `crates/*/src`.
 pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
-    for file in tree.files.iter().filter(|file| file.is_in_a_room() && file.rust.is_some()) {
+    for file in tree.files.iter().filter(|file| file.is_crate_source() && file.rust.is_some()) {
         if !has_sentence(file) {
             let remedy = "begin the file with `//!` and a sentence: what it is, what it does not \
                           know, its invariant";
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rooms_are_held_to_it() {
+    fn only_crates_are_held_to_it() {
         assert!(!is_seen("crates/net/tests/slow_reader.rs", ""));
         assert!(!is_seen("crates/net/src/page.html", ""));
     }

@@ -11,8 +11,8 @@ use super::table::{self, Row};
 use super::tree::{Dependency, Package, Tree};
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
-const FLOOR_COLUMNS: &[&str] = &["floor", "rooms", "may import", "may touch"];
-const LIBRARY_COLUMNS: &[&str] = &["library", "rooms", "for"];
+const FLOOR_COLUMNS: &[&str] = &["floor", "crates", "may import", "may touch"];
+const LIBRARY_COLUMNS: &[&str] = &["library", "crates", "for"];
 
 /// In the library table: every crate's tests may use it.
 const TESTS: &str = "tests";
@@ -27,15 +27,15 @@ enum Floor {
     Yard,
 }
 
-struct Room {
+struct Member {
     line: usize,
     floor: Floor,
     imports: BTreeSet<String>,
 }
 
 #[derive(Default)]
-struct House {
-    rooms: BTreeMap<String, Room>,
+struct Law {
+    members: BTreeMap<String, Member>,
     /// Library to the crates that may use it, and the line that says so.
     libraries: BTreeMap<String, (usize, BTreeSet<String>)>,
 }
@@ -53,11 +53,11 @@ pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
         found.push(violation(1, format!("put back the tables with the columns {tables}")));
         return;
     };
-    let house = build(&floors, &libraries, found);
-    check_law(&house, found);
-    check_table_is_alive(&house, tree, found);
+    let law = build(&floors, &libraries, found);
+    check_law(&law, found);
+    check_table_is_alive(&law, tree, found);
     for package in &tree.packages {
-        check_package(&house, package, tree, found);
+        check_package(&law, package, tree, found);
     }
 }
 
@@ -65,8 +65,8 @@ fn violation(line: usize, remedy: String) -> Violation {
     Violation { path: DOCUMENT.into(), line, rule: "floor", remedy }
 }
 
-fn build(floors: &[Row], libraries: &[Row], found: &mut Vec<Violation>) -> House {
-    let mut house = House::default();
+fn build(floors: &[Row], libraries: &[Row], found: &mut Vec<Violation>) -> Law {
+    let mut law = Law::default();
     for row in floors {
         let Some(floor) = read_floor(&row.cells[0]) else {
             found.push(violation(row.line, "begin the row with 0, 1, 2, 3, roof or yard".into()));
@@ -74,19 +74,19 @@ fn build(floors: &[Row], libraries: &[Row], found: &mut Vec<Violation>) -> House
         };
         let imports: BTreeSet<String> = owned(&row.cells[2]).collect();
         for name in owned(&row.cells[1]) {
-            let room = Room { line: row.line, floor, imports: imports.clone() };
-            if house.rooms.insert(name.clone(), room).is_some() {
+            let member = Member { line: row.line, floor, imports: imports.clone() };
+            if law.members.insert(name.clone(), member).is_some() {
                 found.push(violation(row.line, format!("`{name}` has a row already: keep one")));
             }
         }
     }
     for row in libraries {
         for name in owned(&row.cells[0]) {
-            let rooms = owned(&row.cells[1]).collect();
-            house.libraries.insert(name, (row.line, rooms));
+            let members = owned(&row.cells[1]).collect();
+            law.libraries.insert(name, (row.line, members));
         }
     }
-    house
+    law
 }
 
 fn owned(cell: &str) -> impl Iterator<Item = String> + '_ {
@@ -102,48 +102,50 @@ fn read_floor(cell: &str) -> Option<Floor> {
 }
 
 /// The law: crates import the ground only, and only the yard imports the yard.
-fn check_law(house: &House, found: &mut Vec<Violation>) {
-    for (name, room) in &house.rooms {
-        for import in &room.imports {
-            let Some(other) = house.rooms.get(import) else {
+fn check_law(law: &Law, found: &mut Vec<Violation>) {
+    for (name, member) in &law.members {
+        for import in &member.imports {
+            let Some(other) = law.members.get(import) else {
                 let remedy = format!("`{name}` may not import `{import}`, which has no row");
-                found.push(violation(room.line, remedy));
+                found.push(violation(member.line, remedy));
                 continue;
             };
-            let lawful = match room.floor {
-                Floor::Below(_) => other.floor < room.floor && other.floor <= Floor::Below(1),
+            let lawful = match member.floor {
+                Floor::Below(_) => other.floor < member.floor && other.floor <= Floor::Below(1),
                 Floor::Roof => other.floor <= Floor::Roof,
                 Floor::Yard => true,
             };
             if !lawful {
                 let remedy = format!(
-                    "take `{import}` from `{name}`: rooms import the ground, only the roof rooms"
+                    "take `{import}` from `{name}`: crates import the ground, only the roof others"
                 );
-                found.push(violation(room.line, remedy));
+                found.push(violation(member.line, remedy));
             }
         }
     }
 }
 
-/// A row for something that is gone tells the reader about a house that is not there.
-fn check_table_is_alive(house: &House, tree: &Tree, found: &mut Vec<Violation>) {
-    for (name, room) in &house.rooms {
+/// A row for something that is gone tells the reader about a crate that is not there.
+fn check_table_is_alive(law: &Law, tree: &Tree, found: &mut Vec<Violation>) {
+    for (name, member) in &law.members {
         if !tree.packages.iter().any(|package| package.name == *name) {
-            found.push(violation(room.line, format!("there is no crate `{name}`: take it off")));
+            found.push(violation(member.line, format!("there is no crate `{name}`: take it off")));
         }
     }
-    for (library, (line, rooms)) in &house.libraries {
-        for room in rooms.iter().filter(|room| *room != TESTS) {
-            if !house.rooms.contains_key(room) {
-                let remedy = format!("`{library}` is for `{room}`, which is no room: take it off");
+    for (library, (line, members)) in &law.libraries {
+        for member in members.iter().filter(|member| *member != TESTS) {
+            if !law.members.contains_key(member) {
+                let remedy = format!(
+                    "`{library}` is for `{member}`, which is no crate of ours: take it off"
+                );
                 found.push(violation(*line, remedy));
             }
         }
     }
 }
 
-fn check_package(house: &House, package: &Package, tree: &Tree, found: &mut Vec<Violation>) {
-    let Some(room) = house.rooms.get(&package.name) else {
+fn check_package(law: &Law, package: &Package, tree: &Tree, found: &mut Vec<Violation>) {
+    let Some(member) = law.members.get(&package.name) else {
         let remedy = format!("give the crate `{}` a row in the floor table", package.name);
         found.push(violation(1, remedy));
         return;
@@ -151,9 +153,9 @@ fn check_package(house: &House, package: &Package, tree: &Tree, found: &mut Vec<
     for dependency in &package.dependencies {
         let is_room = tree.packages.iter().any(|other| other.name == dependency.name);
         let problem = if is_room {
-            check_import(room, dependency)
+            check_import(member, dependency)
         } else {
-            check_library(house, &package.name, dependency)
+            check_library(law, &package.name, dependency)
         };
         if let Some(remedy) = problem {
             let path = package.manifest.clone();
@@ -163,23 +165,23 @@ fn check_package(house: &House, package: &Package, tree: &Tree, found: &mut Vec<
     }
 }
 
-fn check_import(room: &Room, dependency: &Dependency) -> Option<String> {
+fn check_import(member: &Member, dependency: &Dependency) -> Option<String> {
     let name = &dependency.name;
-    if room.imports.contains(name) || (dependency.is_dev && name == WORKSHOP) {
+    if member.imports.contains(name) || (dependency.is_dev && name == WORKSHOP) {
         return None;
     }
     Some(format!("do not import `{name}` here: let the roof join the two, or pass a `model` type"))
 }
 
-fn check_library(house: &House, package: &str, dependency: &Dependency) -> Option<String> {
+fn check_library(law: &Law, package: &str, dependency: &Dependency) -> Option<String> {
     let name = &dependency.name;
-    let Some((_, rooms)) = house.libraries.get(name) else {
+    let Some((_, members)) = law.libraries.get(name) else {
         return Some(format!("`{name}` is in no row of the library table of {DOCUMENT}"));
     };
-    if rooms.contains(package) || (dependency.is_dev && rooms.contains(TESTS)) {
+    if members.contains(package) || (dependency.is_dev && members.contains(TESTS)) {
         return None;
     }
-    Some(format!("`{name}` is not for this room: see the library table of {DOCUMENT}"))
+    Some(format!("`{name}` is not for this crate: see the library table of {DOCUMENT}"))
 }
 
 fn line_of(tree: &Tree, package: &Package, dependency: &str) -> usize {

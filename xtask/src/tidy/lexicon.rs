@@ -11,7 +11,7 @@ use super::table::{self, Row};
 use super::tree::Tree;
 
 const DOCUMENT: &str = "LEXICON.md";
-const COLUMNS: &[&str] = &["word", "is", "meaning"];
+const COLUMNS: &[&str] = &["word", "is", "meaning", "elsewhere known as"];
 const KEYWORDS: &[&str] = &["struct", "enum", "trait", "type"];
 
 /// Checks every row of the lexicon.
@@ -34,9 +34,9 @@ fn violation(line: usize, remedy: String) -> Violation {
 }
 
 fn declared_types(tree: &Tree) -> BTreeSet<String> {
-    let rooms = tree.rust_files().filter(|(file, _)| file.path.starts_with("crates/"));
+    let crates = tree.rust_files().filter(|(file, _)| file.path.starts_with("crates/"));
     let mut names = BTreeSet::new();
-    for (_, source) in rooms {
+    for (_, source) in crates {
         names.extend(source.declared(KEYWORDS).into_iter().map(|(_, name)| name));
         names.extend(declared_by_macro(&source.code()));
     }
@@ -77,7 +77,8 @@ mod tests {
     use super::*;
 
     fn count(row: &str) -> usize {
-        let document = format!("| word | is | meaning |\n| --- | --- | --- |\n{row}\n");
+        let head = "| word | is | meaning | elsewhere known as |\n| --- | --- | --- | --- |";
+        let document = format!("{head}\n{row} |\n");
         let code = "pub struct Session;\npub enum CloseReason {}\n// struct Stanza;\n\
                     name!(\n    /// A device's id.\n    DeviceId 64\n);\n\
                     fn a() {\n    name!(\n        Target\n    );\n}\n";

@@ -14,7 +14,7 @@ const YARD: &[&str] = &["crates/bench/", "crates/crash/", "crates/sim/", "crates
 const HOLDERS: &[(&str, &str)] = &[
     ("crates/holdline/src/out.rs", "it is the one place"),
     ("crates/server/src/log.rs", "the log, which counts what is lost"),
-    ("crates/load/src/local/child.rs", "a crew speaks to its parent by it"),
+    ("crates/load/src/local/child.rs", "a load generator speaks to its parent by it"),
     ("crates/view/src/screen.rs", "a screen is drawn on it"),
 ];
 
@@ -27,7 +27,7 @@ pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
     for (file, source) in tree.rust_files() {
         let is_test = file.name() == "tests.rs" || file.path.contains("/tests/");
         let is_yard = YARD.iter().any(|place| file.path.starts_with(place));
-        if !file.is_in_a_room() || is_test || is_yard {
+        if !file.is_crate_source() || is_test || is_yard {
             continue;
         }
         let holds = HOLDERS.iter().any(|(place, _)| file.path == *place);

@@ -64,7 +64,7 @@ fn check_functions(file: &File, source: &Source, found: &mut Vec<Violation>) {
 
 fn check_folders(tree: &Tree, found: &mut Vec<Violation>) {
     let mut folders: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for file in tree.files.iter().filter(|file| file.is_in_a_room()) {
+    for file in tree.files.iter().filter(|file| file.is_crate_source()) {
         let parts: Vec<&str> = file.path.split('/').collect();
         for depth in 3..parts.len() {
             folders.entry(parts[..depth].join("/")).or_default().insert(parts[depth]);

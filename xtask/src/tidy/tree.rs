@@ -43,7 +43,7 @@ impl File {
     }
 
     /// Whether this is a source file of a crate under `crates/`.
-    pub fn is_in_a_room(&self) -> bool {
+    pub fn is_crate_source(&self) -> bool {
         let mut parts = self.path.split('/');
         parts.next() == Some("crates") && parts.nth(1) == Some("src")
     }
@@ -200,7 +200,7 @@ mod tests {
             ("crates/net/tests/slow_reader.rs", ""),
             ("xtask/src/main.rs", ""),
         ]);
-        let rooms: Vec<bool> = tree.files.iter().map(File::is_in_a_room).collect();
-        assert_eq!(rooms, [true, false, false]);
+        let crates: Vec<bool> = tree.files.iter().map(File::is_crate_source).collect();
+        assert_eq!(crates, [true, false, false]);
     }
 }

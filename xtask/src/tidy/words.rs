@@ -19,7 +19,7 @@ const TYPE_KEYWORDS: &[&str] = &["struct", "enum", "trait", "union", "type"];
 /// Checks the names of files, functions and types.
 pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
     for (file, source) in tree.rust_files() {
-        if file.is_in_a_room() {
+        if file.is_crate_source() {
             check_path(file, found);
         }
         for (line, name) in source.declared(&["fn"]) {

@@ -3,7 +3,7 @@
 use super::*;
 
 const DOCUMENT_TEXT: &str = "
-| floor | rooms | may import | may touch |
+| floor | crates | may import | may touch |
 | --- | --- | --- | --- |
 | 0 ground | `base` | nothing | memory |
 | 1 nouns | `model` | `base` | memory |
@@ -12,13 +12,13 @@ const DOCUMENT_TEXT: &str = "
 | roof | `server` | `base` `model` `hub` `net` | all |
 | yard | `testkit` | `base` `model` | tests |
 
-| library | rooms | for |
+| library | crates | for |
 | --- | --- | --- |
 | `rustix` | `net` | sockets |
 | `tempfile` | `tests` | folders |
 ";
 
-const ROOMS: &[&str] = &["base", "model", "hub", "net", "server", "testkit"];
+const MEMBERS: &[&str] = &["base", "model", "hub", "net", "server", "testkit"];
 
 fn package(name: &str, dependencies: &[(&str, bool)]) -> Package {
     let dependency = |&(name, is_dev): &(&str, bool)| Dependency { name: name.to_owned(), is_dev };
@@ -29,13 +29,13 @@ fn package(name: &str, dependencies: &[(&str, bool)]) -> Package {
     }
 }
 
-/// Violations of a house with `document`, in which `name` has these dependencies.
-fn check_house(document: &str, name: &str, dependencies: &[(&str, bool)]) -> Vec<String> {
+/// Violations of a workspace with `document`, in which `name` has these dependencies.
+fn check_law_of(document: &str, name: &str, dependencies: &[(&str, bool)]) -> Vec<String> {
     let mut tree = Tree::of(&[
         ("ARCHITECTURE.md", document),
         ("crates/hub/Cargo.toml", "[dependencies]\nmodel.workspace = true\nnet.workspace = true\n"),
     ]);
-    tree.packages = ROOMS.iter().map(|room| package(room, &[])).collect();
+    tree.packages = MEMBERS.iter().map(|member| package(member, &[])).collect();
     tree.packages.retain(|other| other.name != name);
     tree.packages.push(package(name, dependencies));
     let mut found = Vec::new();
@@ -44,11 +44,11 @@ fn check_house(document: &str, name: &str, dependencies: &[(&str, bool)]) -> Vec
 }
 
 fn check_dependencies(name: &str, dependencies: &[(&str, bool)]) -> Vec<String> {
-    check_house(DOCUMENT_TEXT, name, dependencies)
+    check_law_of(DOCUMENT_TEXT, name, dependencies)
 }
 
 #[test]
-fn a_lawful_house_stands() {
+fn a_lawful_workspace_stands() {
     assert_eq!(check_dependencies("hub", &[("base", false), ("model", false)]), [""; 0]);
     assert_eq!(check_dependencies("server", &[("hub", false), ("net", false)]), [""; 0]);
     assert_eq!(check_dependencies("net", &[("rustix", false), ("testkit", true)]), [""; 0]);
@@ -69,7 +69,7 @@ fn tests_may_import_the_workshop_and_no_other_room() {
 }
 
 #[test]
-fn a_library_is_for_the_rooms_of_its_row() {
+fn a_library_is_for_the_crates_of_its_row() {
     assert_eq!(check_dependencies("hub", &[("rustix", false)]).len(), 1);
     assert_eq!(check_dependencies("hub", &[("tempfile", false)]).len(), 1);
     assert_eq!(check_dependencies("net", &[("tokio", false)]).len(), 1);
@@ -87,7 +87,7 @@ fn the_table_cannot_allow_what_the_law_forbids() {
     let replaced = |old: &str, new: &str| {
         let document = DOCUMENT_TEXT.replace(old, new);
         assert_ne!(document, DOCUMENT_TEXT);
-        check_house(&document, "base", &[])
+        check_law_of(&document, "base", &[])
     };
     assert_eq!(replaced("`base` `model` | values", "`base` `net` | values").len(), 1);
     assert_eq!(replaced("`base` | nothing", "`base` | `model`").len(), 1);
@@ -98,10 +98,10 @@ fn the_table_cannot_allow_what_the_law_forbids() {
 
 #[test]
 fn a_table_that_cannot_be_read_is_seen() {
-    let check = |document: &str| check_house(document, "base", &[]);
+    let check = |document: &str| check_law_of(document, "base", &[]);
     assert_eq!(check("# no tables").len(), 1);
     assert_eq!(
-        check(&DOCUMENT_TEXT.replace("| library | rooms | for |", "| x | y | z |")).len(),
+        check(&DOCUMENT_TEXT.replace("| library | crates | for |", "| x | y | z |")).len(),
         1
     );
     assert!(!check(&DOCUMENT_TEXT.replace("| 3 one door", "| 4 attic")).is_empty());
@@ -114,7 +114,7 @@ fn a_table_that_cannot_be_read_is_seen() {
 #[test]
 fn a_row_for_what_is_gone_is_seen() {
     let document = DOCUMENT_TEXT.replace("`hub` |", "`hub` `cellar` |");
-    assert!(check_house(&document, "base", &[])[0].contains("there is no crate `cellar`"));
+    assert!(check_law_of(&document, "base", &[])[0].contains("there is no crate `cellar`"));
     let document = DOCUMENT_TEXT.replace("| `net` | sockets |", "| `net` `cellar` | sockets |");
-    assert!(check_house(&document, "base", &[])[0].contains("which is no room"));
+    assert!(check_law_of(&document, "base", &[])[0].contains("which is no crate of ours"));
 }
