@@ -36,7 +36,7 @@ const DEVICE_TYPES: usize = 4;
 /// The type of a published message. It is only told to those who name it.
 pub(crate) const MESSAGE: &str = "message_published";
 
-/// Which happenings somebody wants.
+/// Filter of the entries that a reader wants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Filter {
     /// Of devices of this product alone, and none of clients, which have no product.

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// readers that have not taken them are told.
 pub const MESSAGES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Something that somebody may want to know.
+/// Entry of the feed: an event, or what happened to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Happening {
     /// To a device.

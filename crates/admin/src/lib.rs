@@ -67,7 +67,7 @@ pub type RandomBytes = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 /// Figures as they are when they are asked for. Must not block.
 pub type Readings = Arc<dyn Fn() -> Vec<MetricReading> + Send + Sync>;
 
-/// How a log is.
+/// Health of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogHealth {
     /// It takes what comes.
@@ -89,7 +89,7 @@ impl LogHealth {
     }
 }
 
-/// Whether the server takes everything that belongs here.
+/// Readiness: whether the server takes everything that belongs here.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Readiness {
     /// It lets its connections go.
@@ -111,7 +111,7 @@ pub type Readies = Arc<dyn Fn() -> Readiness + Send + Sync>;
 /// Copies the data folder to a new folder; gives its bytes, or says why not. Blocks.
 pub type Backup = Arc<dyn Fn(&Path) -> Result<u64, String> + Send + Sync>;
 
-/// What the roof decides.
+/// Settings of the API, as the roof decides them.
 #[derive(Clone)]
 pub struct Settings {
     /// Where to listen; port 0 for any.

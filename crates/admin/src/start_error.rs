@@ -1,10 +1,10 @@
-//! Why the API does not start, with the remedy, for people.
+//! Error of starting the API, with the remedy, for people.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// Why the API does not start.
+/// Reason why the API does not start.
 #[derive(Debug)]
 pub enum ApiStartError {
     /// An address cannot be listened on.

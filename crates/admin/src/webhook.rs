@@ -34,7 +34,7 @@ const GATHER: Duration = Duration::from_millis(20);
 /// Unix milliseconds, from whoever reads the clock.
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// Where events are posted, and which.
+/// Webhook: where events are posted, and which.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
     /// `https://…` or `http://…`.
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Webhook {
     }
 }
 
-/// How often and how long a batch is tried.
+/// Retries of a batch: how often and how long it is tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WebhookRetry {
     /// Wait after the first failure, milliseconds. Doubles with each further one.
@@ -91,7 +91,7 @@ impl Default for WebhookRetry {
     }
 }
 
-/// What became of a webhook's events.
+/// Counts of what became of a webhook's events.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) delivered: AtomicU64,

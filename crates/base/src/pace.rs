@@ -1,4 +1,4 @@
-//! How many a second are let in, and when the others may come back.
+//! Admission rate: how many a second are let in, and when the others may come back.
 //!
 //! Two marks on the monotonic clock. `next` is where the admitted ones have got to: a second ahead
 //! at most, so a second's worth may be saved up, and is when the process begins. `line` is where

@@ -53,7 +53,7 @@ impl Sub<Instant> for Instant {
     }
 }
 
-/// What the clocks say: one reading serves a whole loop turn.
+/// Reading of both clocks: one serves a whole loop turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Now {
     /// The monotonic clock, for deadlines and elapsed time.

@@ -20,7 +20,7 @@ pub struct Figure {
     pub name: String,
     /// How much.
     pub value: f64,
-    /// Of what.
+    /// Unit of the figure.
     pub unit: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What outlives the process: rows, timelines of sessions, and the calls that write them.
+//! Durable state of the broker: rows, timelines of sessions, and the calls that write them.
 //!
 //! `entries` and `rows` are the forms of what is written, `tickets` what was asked of the log and
 //! not answered, `retaining` what becomes of retained messages until it is, `restore` the start.

@@ -1,4 +1,4 @@
-//! What the broker wants done: lanes that the roof empties after every call.
+//! Effects that the broker wants: lanes that the roof empties after every call.
 //!
 //! The broker does nothing itself. One `Effects` serves a shard; `counters` only grow, the other
 //! lanes are drained by whoever carries them out. Order within a lane is the order of carrying out.
@@ -12,7 +12,7 @@ use model::ports::topics::TopicAnswer;
 use model::presence::Transition;
 use model::session::SessionDelivery;
 
-/// What the broker wants done, and what it has to know of who listens.
+/// Effects that the broker wants, and what it has to know of who listens.
 #[derive(Default)]
 pub struct Effects {
     /// For the machines of these connections.

@@ -1,4 +1,4 @@
-//! Who shares a shared subscription, and who gets the next message (MQTT5 4.8.2).
+//! Shared groups: who shares a subscription, and who gets the next message (MQTT5 4.8.2).
 //!
 //! A [`SharedGroup`] lives on the shard that owns it and picks one member for each message: members
 //! that are online, in turn, passing over those whose window is full as long as another has room;
@@ -38,7 +38,7 @@ struct Member {
 
 const _: () = assert!(size_of::<Member>() == 16);
 
-/// What a session is as a member.
+/// Standing of a session as a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberStanding {
     /// It has a connection.
@@ -50,7 +50,7 @@ pub struct MemberStanding {
 /// The member that gets a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pick {
-    /// Who.
+    /// Session that was picked.
     pub member: SessionRef,
     /// Whether it has a connection.
     pub online: bool,

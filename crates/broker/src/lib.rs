@@ -80,7 +80,7 @@ use model::session::{Drop, SessionDelivery, SessionRequest};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// What a broker is told once. Where `limits` speak of the process, it takes its shard's share.
+/// Settings of a broker. Where `limits` speak of the process, it takes its shard's share.
 #[derive(Clone)]
 pub struct Settings {
     /// The shard it runs on.

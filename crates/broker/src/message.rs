@@ -1,4 +1,4 @@
-//! How a message comes in, finds who wants it, and goes out.
+//! Messages: how one comes in, finds who wants it, and goes out.
 //!
 //! Read `publish` (it is taken), `route` (it finds its receivers), `deliver` and `acks` (it goes
 //! out and is acknowledged), `queue` (where it waits); `waits` holds the answers that logs and

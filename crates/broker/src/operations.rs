@@ -1,4 +1,4 @@
-//! What operators and tests want of the broker: commands, figures, events, an audit.
+//! Operations on the broker: commands, figures, events, an audit, for operators and tests.
 
 mod audit;
 mod commands;

@@ -1,4 +1,4 @@
-//! What the brokers of a process say to each other.
+//! Messages between the brokers of a process.
 //!
 //! Peer messages from one shard to another arrive in their order. One that found the mailbox full
 //! comes back to its sender ([`crate::Broker::unsent`]).
@@ -95,7 +95,7 @@ impl PeerMessage {
     }
 }
 
-/// Where a message of a shared group stands that another member gets.
+/// Old place of a message of a shared group that another member gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OldPlace {
     /// The client whose session has it.
@@ -122,7 +122,7 @@ pub struct RestrictedMember {
     pub(crate) principal: Principal,
 }
 
-/// What is said about a shared group.
+/// Kind of a message about a shared group.
 #[derive(Clone, Debug)]
 pub enum GroupWhat {
     /// The member joins, or is other than it was.
@@ -188,7 +188,7 @@ pub struct MemberWord {
 pub struct PageWanted {
     /// Who asks.
     pub from: ShardId,
-    /// For whom.
+    /// Session that it is for.
     pub session: SessionRef,
     /// The number of the page.
     pub page: u32,
@@ -212,7 +212,7 @@ pub struct LastWanted {
 /// A subscription for which retained messages were asked for.
 #[derive(Clone, Debug)]
 pub struct Asker {
-    /// Whose.
+    /// Session that asks, on its owner's shard.
     pub session: SessionRef,
     /// Its filter.
     pub filter: Arc<str>,
@@ -234,9 +234,9 @@ pub struct LateWord {
 /// Retained messages.
 #[derive(Clone, Debug)]
 pub struct RetainedPage {
-    /// Whose.
+    /// Shard whose retained messages they are.
     pub shard: ShardId,
-    /// For whom.
+    /// Session that it is for.
     pub session: SessionRef,
     /// The number of the page.
     pub page: u32,

@@ -59,7 +59,7 @@ fn is_state_of_bridge(topic: &str) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetainedFull;
 
-/// How much a page may hold.
+/// Limits of a page of retained messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Most {
     /// Messages.

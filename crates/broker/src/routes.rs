@@ -1,4 +1,4 @@
-//! Who is to get what is published to a topic: on this shard exactly, on the others nearly.
+//! Routing: who is to get what is published to a topic, on this shard exactly, on others nearly.
 //!
 //! [`Routes`] is one shard's table: filters without wildcards are found by one look into a hash
 //! table, the others in a trie whose nodes live in the same table, and filters that differ only in
@@ -55,7 +55,7 @@ pub enum RoutePlace {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FilterRef(pub u32);
 
-/// What matches.
+/// Match of a topic: one subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hit<'t> {
     /// This filter, with its subscriptions: [`Routes::each_held`].

@@ -1,4 +1,4 @@
-//! Who is here: sessions, how they come, go and end.
+//! Sessions: how they come, go and end.
 //!
 //! A session is a record of 64 bytes; whatever an idle one does not need is boxed beside it. What
 //! a connection says counts only while the session is bound to it.

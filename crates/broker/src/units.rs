@@ -1,4 +1,4 @@
-//! How much work a call is: counted, so that none stalls its shard.
+//! Units of work: how much a call is, counted, so that none stalls its shard.
 //!
 //! A unit is a filter that is looked at, one who gets a message, eight matches, a topic that a
 //! replay passes, eight messages that go: some microseconds at most. Whatever may come to more goes

@@ -1,11 +1,11 @@
-//! Where a broker is.
+//! Address of a broker.
 //!
 //! `mqtt://`, `mqtts://`, `ws://`, `wss://` and `unix://`, with the names that others use for them;
 //! without a scheme it is a host. A user and a password may stand in front of the host.
 
 use std::path::PathBuf;
 
-/// Where a broker is, and what goes around the protocol.
+/// Address of a broker, and what goes around the protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BrokerAddress {
     /// What is called.
@@ -22,7 +22,7 @@ pub struct BrokerAddress {
     pub path: String,
 }
 
-/// What is called.
+/// Endpoint that is called.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Endpoint {
     /// A host and a port.

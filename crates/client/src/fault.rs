@@ -1,9 +1,9 @@
-//! Why there is no connection, in words that say what to do.
+//! Error of connecting: why there is no connection, in words that say what to do.
 
 use model::close::CloseReason;
 use proto_mqtt::codec::ReasonCode;
 
-/// What kind of fault it is.
+/// Kind of the error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectErrorKind {
     /// The settings cannot work: a file, an address.
@@ -24,7 +24,7 @@ pub enum ConnectErrorKind {
     Ended(CloseReason),
 }
 
-/// Why there is no connection.
+/// Reason why there is no connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectError {
     /// What kind.

@@ -1,4 +1,4 @@
-//! What a session is asked for.
+//! Settings of a session.
 
 use crate::{BrokerAddress, Trust};
 use proto_mqtt::client::Profile;
@@ -43,7 +43,7 @@ impl Settings {
     }
 }
 
-/// How long to wait before a return: doubled from `min` to `max`, half of it drawn at random.
+/// Backoff before a return: doubled from `min` to `max`, half of it drawn at random.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backoff {
     /// The first wait.

@@ -13,7 +13,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is looked at in the broker's certificate.
+/// Check of the broker's certificate: what is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CertificateCheck {
     /// Who vouches for it, and its name.

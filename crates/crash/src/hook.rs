@@ -38,7 +38,7 @@ pub struct Heard {
 
 /// A listening webhook.
 pub struct Hook {
-    /// Where.
+    /// Address that the webhook listens on.
     pub address: SocketAddr,
     heard: Arc<Mutex<Heard>>,
 }

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A push that came.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Came {
-    /// When.
+    /// Moment of it, microseconds of the harness's clock.
     pub at: u64,
     /// Its id.
     pub id: u64,

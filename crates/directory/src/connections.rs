@@ -55,7 +55,7 @@ pub(crate) struct RedisConnections {
     wires: Wires,
 }
 
-/// What came of an order.
+/// Reply to a command.
 pub(crate) type Reply = Result<Value, DirectoryError>;
 
 /// An order on its way, and where a node said to ask for it this once.

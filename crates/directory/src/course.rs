@@ -1,4 +1,4 @@
-//! Where commands go: to the one server, to the master that Sentinels name, to the slot's master.
+//! Routing of commands: to the one server, the master that Sentinels name, or the slot's master.
 //!
 //! What is learnt here is forgotten after a fault, except who could be asked: the places of the URL
 //! and the masters seen last. Whoever is asked first changes with each fault, so that one that does
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 /// Connections by place.
 pub(crate) type Wires = HashMap<HostPort, Wire>;
 
-/// Where commands go.
+/// Routing of commands: which node serves which slot.
 pub(crate) struct Course {
     target: RedisUrl,
     /// For Sentinels.

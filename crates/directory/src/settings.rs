@@ -1,4 +1,4 @@
-//! What whoever uses Redis has to say, and what is made of it.
+//! Settings of whoever uses Redis, and what is made of them.
 //!
 //! Files are read elsewhere: here certificates are bytes. The provider of cryptography is named
 //! for each configuration: a process may have several, and then has no default.
@@ -13,7 +13,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::fmt;
 use std::sync::Arc;
 
-/// How to reach Redis, and where in it.
+/// Settings of the directory: how to reach Redis, and where in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Where and what it is, as [`parse`](crate::parse) takes it.
@@ -48,7 +48,7 @@ impl fmt::Debug for RedisTls {
     }
 }
 
-/// How connections are made.
+/// Parameters by which connections are made.
 #[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) trust: Trust,

@@ -1,4 +1,4 @@
-//! Which master of a Redis Cluster has which slot.
+//! Slot map of a Redis Cluster: which master has which slot.
 //!
 //! A key's slot is the CRC-16 of the key, or of what stands between its first braces (Redis Cluster
 //! specification, "Hash tags"). The map is what some node said last, corrected by every MOVED

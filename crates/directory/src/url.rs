@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-/// Which Redis it is.
+/// Kind of Redis: one server, Sentinel or Cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RedisKind {
     /// One server.
@@ -53,7 +53,7 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// How one is let in. Its `Debug` says only that there is a password.
+/// Credentials. Their `Debug` says only that there is a password.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Credentials {
     /// The ACL user; none: the default user.
@@ -69,7 +69,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What a URL says.
+/// Parts of a URL of Redis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RedisUrl {
     /// Which Redis it is.

@@ -1,4 +1,4 @@
-//! Who comes in: every proof there is, tried in the order of the listener.
+//! Access control: every proof there is, tried in the order of the listener.
 //!
 //! One walk serves a shard, which may not wait, and a thread that may: what takes its time is an
 //! errand ([`Errands`]), and a walk that comes to one it may not run says `Later`. It reads no
@@ -60,7 +60,7 @@ impl Errands for AtOnce {
     }
 }
 
-/// Who comes in, and what they may do.
+/// Access control: who comes in, and what they may do.
 pub struct AccessControl {
     /// Drawn when the process began.
     seed: [u8; 32],

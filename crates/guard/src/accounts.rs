@@ -18,7 +18,7 @@ use std::collections::HashMap;
 /// Users in a file, at most.
 pub const ACCOUNTS_MAX: usize = 5_000_000;
 
-/// What is known of a user.
+/// Account of a user.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Account {
     /// Its password.

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-/// How much is remembered, and how long.
+/// Limits of a cache: how much is remembered, and how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheLimits {
     /// Entries of each kind; 0: nothing is remembered. Beyond, the oldest is forgotten.
@@ -30,7 +30,7 @@ pub(crate) type CacheKey = [u8; 16];
 
 type Entries<V> = HashMap<CacheKey, (u32, V)>;
 
-/// What is remembered.
+/// Cache of verdicts.
 pub(crate) struct Cache<V> {
     young: Entries<V>,
     old: Entries<V>,

@@ -1,4 +1,4 @@
-//! What another service is asked about somebody, and what its answers mean.
+//! Authorization by another service: what it is asked about somebody, and what its answers mean.
 //!
 //! Asked with a JSON object, answered with one:
 //! ```text
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Longest answer that is read, bytes.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
-/// What a service says of somebody.
+/// Verdict of the service on a client.
 #[derive(Clone, Debug)]
 pub enum ServiceVerdict {
     /// Come in.

@@ -1,4 +1,4 @@
-//! Who may do what: users, passwords, tokens, certificates and rules of access.
+//! Access control: users, passwords, tokens, certificates and rules.
 //!
 //! [`AccessControl`] is the way in: it implements the port that the broker asks, over files that
 //! were read (`accounts`, `acl`), the book of users (`book`), tokens and the answers of another

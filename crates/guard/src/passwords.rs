@@ -151,7 +151,7 @@ pub struct Kept {
     pub scram: Option<ScramKeys>,
 }
 
-/// What a password is checked with.
+/// Hash that a password is checked with.
 #[derive(Clone, PartialEq, Eq)]
 pub enum StoredHash {
     /// `$6$`.

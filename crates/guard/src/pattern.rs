@@ -32,7 +32,7 @@ enum Part {
     Everything,
 }
 
-/// How a pattern and a filter stand to each other, by the topics they match.
+/// Relation of a pattern and a filter, by the topics they match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Relation {
     /// The pattern matches whatever the filter does.

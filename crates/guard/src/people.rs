@@ -22,7 +22,7 @@ const GONE_MAX: usize = 65_536;
 /// Client identifiers that are a user's own, if the operator says nothing of them.
 const OWN: [&str; 2] = ["%u", "%u:*"];
 
-/// What was read from files.
+/// Users and rules that were read from files.
 #[derive(Debug, Default)]
 pub struct PeopleFiles {
     /// Users and passwords.

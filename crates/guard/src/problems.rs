@@ -1,4 +1,4 @@
-//! What is wrong with a file, line by line, in words for the operator.
+//! Problems of a file, line by line, in words for the operator.
 //!
 //! It knows no files: a name is given, and text. At most [`PROBLEMS_MAX`] are kept; the number of
 //! the others is told.

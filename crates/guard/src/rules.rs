@@ -1,4 +1,4 @@
-//! What somebody may do: lines in lists, lists in order, and an answer for what no line speaks of.
+//! Access rules: lines in lists, lists in order, and an answer for what no line speaks of.
 //!
 //! The first line that is about the act and matches the topic decides. Lists are shared by all
 //! whom they are about, with their own names put in while matching; nothing is allocated there.

@@ -27,7 +27,7 @@ pub const ITERATIONS_MIN: u32 = 4_096;
 /// Most rounds of anything that is computed for a password.
 pub const ITERATIONS_MAX: u32 = 10_000_000;
 
-/// What is known of a password (RFC 5802 3).
+/// Keys derived from a password (RFC 5802 3).
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramKeys {
     pub(crate) iterations: u32,
@@ -48,7 +48,7 @@ pub struct ClientFirst<'a> {
     nonce: &'a str,
 }
 
-/// Why an exchange ended.
+/// Reason why a SCRAM exchange ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScramFault {
     /// A message is not what it should be, or asks for what is not offered.

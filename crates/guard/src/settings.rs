@@ -1,4 +1,4 @@
-//! What an operator chooses of who comes in, and how it is proved.
+//! Settings of access: who comes in, and how it is proved.
 //!
 //! Values that were checked by whoever read them; nothing is read here. Invariant: the default
 //! lets nobody in from another machine who has not proved who it is.
@@ -51,7 +51,7 @@ impl Default for Settings {
     }
 }
 
-/// How one comes in by a listener.
+/// Policy of a listener: how one comes in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListenerPolicy {
     /// Who may come in without a name.

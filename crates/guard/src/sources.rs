@@ -1,4 +1,4 @@
-//! Where clients come from: who failed too often, and who was here before.
+//! Reputation of sources: who failed too often, and who was here before.
 //!
 //! A source is an address of IPv4 or a /64 of IPv6. Failures are counted by source and leak away;
 //! good ones are remembered by source and by who it was, so that they go on when others of their
@@ -23,7 +23,7 @@ const OWN_FAILURES_MAX: u32 = 10;
 /// Seconds for which somebody was here lately: a week.
 const LATELY_S: u32 = 7 * 24 * 3_600;
 
-/// What is remembered, and how much may fail.
+/// Limits of what is remembered of sources, and of how much may fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SourceLimits {
     /// Failures a minute of one source; 0: any. Beyond, those of it that are not known are refused
@@ -55,7 +55,7 @@ impl Known {
     pub const ALL: [Known; 3] = [Known::Both, Known::One, Known::Neither];
 }
 
-/// What is remembered of sources. One serves all shards.
+/// Memory of sources and their failures. One serves all shards.
 pub struct Sources {
     seed: [u8; 32],
     table: Mutex<Table>,

@@ -23,7 +23,7 @@ pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// Keys that are tried for one token.
 const KEYS_TRIED_MAX: usize = 8;
 
-/// How a token is signed (RFC 7518 3.1, RFC 8037 3.1).
+/// Algorithm by which a token is signed (RFC 7518 3.1, RFC 8037 3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Algorithm {
@@ -82,7 +82,7 @@ impl Algorithm {
     }
 }
 
-/// What a token must say.
+/// Policy for tokens: what they must say.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TokenPolicy {
     /// How it may be signed; empty: as its key allows.
@@ -123,7 +123,7 @@ impl Default for TokenPolicy {
     }
 }
 
-/// Why a token is refused.
+/// Reason why a token is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenFault {
     /// Its algorithm is not known or not allowed, or it demands what is not understood.
@@ -140,7 +140,7 @@ pub enum TokenFault {
     Malformed,
 }
 
-/// What a token says of its client.
+/// Claims of a token about its client.
 #[derive(Debug)]
 pub struct Claims {
     /// Who it is.

@@ -1,4 +1,4 @@
-//! Who a Bind comes from: proofs, tokens, challenges.
+//! Authentication of a Bind: proofs, tokens, challenges.
 //!
 //! What is compared is compared in constant time. Nothing is kept for a device: a session's token
 //! and a bearer token are MACs under the node's secret and are computed again when shown. A
@@ -23,7 +23,7 @@ use subtle::ConstantTimeEq;
 /// How long after its proof a session may be gone on with by its token alone, seconds.
 const RESUME_S_MAX: u32 = 24 * 3_600;
 
-/// What a proof turned out to be.
+/// Verdict on a proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Proven {
     /// Good.

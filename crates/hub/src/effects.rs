@@ -1,4 +1,4 @@
-//! What the hub wants done: lanes that the roof empties after every call.
+//! Effects that the hub wants: lanes that the roof empties after every call.
 //!
 //! The hub does nothing itself. One `Effects` serves a shard; `counters` only grow, the other
 //! lanes are drained by whoever carries them out. Order within a lane is the order of carrying out.
@@ -13,7 +13,7 @@ use model::push::Push;
 use model::request::Delivery;
 use std::sync::Arc;
 
-/// What the hub wants done, and what it has to know of the event feed.
+/// Effects that the hub wants, and what it has to know of the event feed.
 #[derive(Default)]
 pub struct Effects {
     /// For the machines of these connections.

@@ -25,7 +25,7 @@ const VISITS_MAX: usize = 4_096;
 /// How long a fan-out pauses at most before it looks whether the store has caught up.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What is done at each device.
+/// Work of a scan at each device.
 pub(crate) enum Errand {
     /// A push.
     Push(Sending),

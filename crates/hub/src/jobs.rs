@@ -26,7 +26,7 @@ pub(crate) struct Settled {
     pub end: Option<usize>,
 }
 
-/// How far the order has come on another shard, as its owner knows.
+/// Progress of the order on another shard, as its owner knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Other {
     /// It is to be told.
@@ -41,7 +41,7 @@ pub(crate) enum Other {
     Over,
 }
 
-/// What is needed of an order while it is open.
+/// Order that is open.
 pub(crate) struct Open {
     /// What was ordered.
     pub order: Arc<StoredOrder>,

@@ -68,7 +68,7 @@ use model::request::Request;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What a hub is told once. Where `limits` speak of the process, the shard's share stands here.
+/// Settings of a hub. Where `limits` speak of the process, the shard's share stands here.
 #[derive(Clone)]
 pub struct Settings {
     /// The shard it runs on.

@@ -1,4 +1,4 @@
-//! What the hub has the durable log keep, and how it comes back.
+//! Durable state of the hub: what the log keeps of it, and how it comes back.
 //!
 //! The hub hands over calls and goes on; [`tickets`] remembers what each of them was for. Pushes
 //! that have to wait go there ([`keep`]) and their bodies come back when they can be sent

@@ -51,7 +51,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Orders looked at in one turn.
 const LOOKS_MAX: usize = 64;
 
-/// What shards say to each other about an order.
+/// Message between hubs about an order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OrderMessage {
     /// Its owner: take it, and say when you are through.

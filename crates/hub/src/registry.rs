@@ -1,4 +1,4 @@
-//! Who is known: every device's record, found by product and id.
+//! Registry of devices: every device's record, found by product and id.
 //!
 //! The index holds slot numbers only; names are compared in the records, and hashed as (product
 //! key, device id). The registry knows nothing of pushes but how they stand in a device's queue.

@@ -1,4 +1,4 @@
-//! How a device comes and goes: Bind, take-over, Unbind, close, kick.
+//! Sessions of devices: Bind, take-over, Unbind, close, kick.
 //!
 //! A device is bound to one connection at most. A newer Bind takes over at once: the older
 //! connection is told, and from then on nothing it says counts, its close included, so an offline

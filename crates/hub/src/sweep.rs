@@ -23,7 +23,7 @@ const ROWS_MAX: u32 = 256;
 /// How long a drain waits for the log to take more rows.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Where the sweep is.
+/// Cursor of the sweep.
 #[derive(Default)]
 pub(crate) struct Sweep {
     from: u32,

@@ -1,4 +1,4 @@
-//! Why a simulated client's connection failed or ended, as the tester sees it: the only list.
+//! Causes of a simulated client's end, as the tester sees it: the only list.
 //!
 //! Every attempt to connect is open, or ended in one [`Phase`] with one [`Cause`]. Each cause has a
 //! side (whose doing), a meaning, the setting that is likely to be wrong, and the counter that

@@ -1,4 +1,4 @@
-//! Whoever makes the load: threads of this process, or agents on other machines.
+//! Load generators: threads of this process, or agents on other machines.
 //!
 //! The one who runs a plan gives [`Order`]s and looks once a second; it does not know where the
 //! clients are.
@@ -8,7 +8,7 @@ use crate::run::{Agent, Counts};
 use crate::series::Reading;
 use std::collections::BTreeMap;
 
-/// Simulated clients in groups, wherever they run.
+/// Load generator: simulated clients in groups, wherever they run.
 pub trait LoadGenerator {
     /// Carries an order out, or says in words why not. It does not wait for its effect.
     fn order(&mut self, order: &Order) -> Result<(), String>;
@@ -17,7 +17,7 @@ pub trait LoadGenerator {
     fn look(&mut self) -> Look;
 }
 
-/// What a load generator has seen so far.
+/// Snapshot of what a load generator has seen so far.
 #[derive(Clone, PartialEq, Default, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Look {
     /// What the clients of each group counted, from the beginning on.

@@ -1,4 +1,4 @@
-//! What is known of a machine: what it is, and whether it is fit for what is asked of it.
+//! Facts about a machine: what it is, and whether it is fit for what is asked of it.
 
 use serde::{Deserialize, Serialize};
 

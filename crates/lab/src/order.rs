@@ -1,4 +1,4 @@
-//! What a load generator of simulated clients can be told, wherever it runs.
+//! Orders to a load generator of simulated clients, wherever it runs.
 //!
 //! A load generator has groups; the clients of a group are alike but for their number. The same
 //! orders go to threads of this process and to agents on other machines. Rates and counts are for

@@ -316,7 +316,7 @@ impl Balance {
 pub struct Note {
     /// Milliseconds since the run began.
     pub at_ms: u64,
-    /// What.
+    /// What happened, in words.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What happens, declared once: events for applications, counters for operators.
+//! Events for applications and counters for operators, declared once.
 //!
 //! Each shard owns its [`Counters`]; they are added up when somebody asks. Events are made only
 //! while somebody listens.
@@ -31,7 +31,7 @@ pub struct Event {
     pub what: DeviceWhat,
 }
 
-/// What happened to a device.
+/// Kind of an event of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceWhat {
     /// It bound.
@@ -43,7 +43,7 @@ pub enum DeviceWhat {
     },
     /// Its connection ended, or it unbound.
     Offline {
-        /// Why.
+        /// Reason why the connection ended.
         reason: CloseReason,
     },
     /// It sent a Report.
@@ -90,7 +90,7 @@ pub struct ClientEvent {
     pub what: ClientWhat,
 }
 
-/// What happened to a client.
+/// Kind of an event of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientWhat {
     /// It is connected.
@@ -104,12 +104,12 @@ pub enum ClientWhat {
     },
     /// Its connection ended.
     Disconnected {
-        /// Why.
+        /// Reason why the connection ended.
         reason: CloseReason,
     },
     /// It was refused.
     Refused {
-        /// Why.
+        /// Reason of the refusal.
         why: Denial,
     },
     /// Its session ended.
@@ -130,7 +130,7 @@ pub enum ClientWhat {
     Published(Arc<Publication>),
     /// Messages for it were dropped.
     Dropped {
-        /// Why.
+        /// Reason for which they were dropped.
         why: Drop,
         /// How many.
         count: u64,

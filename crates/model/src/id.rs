@@ -100,7 +100,7 @@ impl MessageId {
     }
 }
 
-/// Why a name from outside was refused.
+/// Reason why a name from outside was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameError {
     /// It has no characters.

@@ -1,4 +1,4 @@
-//! What is known of a connection besides its bytes.
+//! Facts about a connection besides its bytes.
 //!
 //! Filled in by `net` while the layers below the protocol open (PROXY header, TLS, WebSocket), and
 //! shown to a machine whenever it receives.
@@ -55,14 +55,14 @@ impl Source {
     }
 }
 
-/// What TLS established.
+/// Facts that TLS established.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsFacts {
     /// Identity in the client's certificate, verified: first DNS or URI of its SAN, else the CN.
     pub identity: Option<Box<str>>,
 }
 
-/// What is known of a connection.
+/// Facts known of a connection beside its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
     /// The peer's address, from the PROXY header when the listener trusts one.

@@ -73,7 +73,7 @@ pub trait Machine {
     fn closed(&mut self, now: Now, reason: CloseReason, out: &mut Outbox<Self::Up>);
 }
 
-/// Why a connection is turned away, and when it may come back.
+/// Reason why a connection is turned away, and when it may come back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnAway {
     /// `Busy` or `Draining`.

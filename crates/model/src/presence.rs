@@ -1,4 +1,4 @@
-//! Who is online, in words that every protocol shares.
+//! Nouns of presence: who is online, in words that every protocol shares.
 //!
 //! A [`Principal`] is a device or a client; each of its [`Transition`]s has a [`PresenceVersion`]
 //! that is higher than the one before, so that a late word about it is known as late wherever it
@@ -129,7 +129,7 @@ impl OnlineState {
 /// A principal came or went.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transition {
-    /// Who.
+    /// Principal that came or went.
     pub who: Principal,
     /// Its user, where it has one.
     pub user: Option<Arc<str>>,
@@ -144,7 +144,7 @@ pub struct Transition {
 /// A server, by name: 1 to 32 bytes as in [`ProductKey`].
 pub type NodeName = ProductKey;
 
-/// What a directory keeps of a principal.
+/// Record of a principal in a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PresenceRecord {
     /// Of its last transition.
@@ -208,7 +208,7 @@ pub fn bucket(key: &str) -> u16 {
     ((hash ^ (hash >> 32)) % u64::from(BUCKETS)) as u16
 }
 
-/// What a set of records comes to: it differs where the sets do, but for one chance in 2^64.
+/// Digest of a set of records: it differs where the sets do, but for one chance in 2^64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Digest {
     /// Records.

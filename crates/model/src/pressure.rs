@@ -1,4 +1,4 @@
-//! How short memory is, and what is given up for it.
+//! Memory pressure: how short memory is, and what is given up for it.
 //!
 //! Levels by parts of what the process may use, each with what it refuses besides the ones below
 //! it; a level is left a while below where it began, so that it does not flutter. It does not know
@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How short memory is.
+/// Level of memory pressure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 #[repr(u8)]
 pub enum Pressure {

@@ -17,7 +17,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Which proofs of identity a product's Binds may bring.
+/// Proofs of identity that a product's Binds may bring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Proofs {
     /// None at all.

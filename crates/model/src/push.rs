@@ -3,7 +3,7 @@
 use crate::id::{DeviceId, MessageId, ProductKey};
 use std::sync::Arc;
 
-/// How urgently a push is delivered when a device's connection is congested.
+/// Priority of a push: how urgently it is delivered when a device's connection is congested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, PartialOrd, Ord)]
 pub enum Priority {
     /// In turn.
@@ -55,7 +55,7 @@ impl Push {
     }
 }
 
-/// What became of a push at one device.
+/// Outcome of a push at one device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
     /// The device acknowledged it.
@@ -80,7 +80,7 @@ impl Outcome {
     }
 }
 
-/// Why a push was not taken on, or was given up.
+/// Reason why a push was not taken on, or was given up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Rejection {
     /// The product accepts pushes only for devices that have bound once, and this one has not.

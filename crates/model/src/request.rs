@@ -1,4 +1,4 @@
-//! What a server machine asks of the hub, and what the hub has delivered through it.
+//! Requests of a server machine to the hub, and deliveries of the hub through it.
 //!
 //! Words of the model: no protocol's opcodes and codes. One connection may carry several Binds
 //! (MIOP 5 does); `term` says which of them is meant, counted from zero in the order of arrival.
@@ -9,7 +9,7 @@ use crate::push::{Push, Rejection};
 use crate::session::{SessionDelivery, SessionRequest};
 use std::sync::Arc;
 
-/// What a machine asks of the hub.
+/// Request of a machine to the hub.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
     /// Attach a device to this connection. Answered by `Bound`, `Refused` or `Challenge`.
@@ -36,7 +36,7 @@ pub enum Request {
         device: DeviceRef,
         /// The push.
         id: MessageId,
-        /// Why.
+        /// Reason why the push cannot be sent.
         why: Rejection,
     },
     /// Send up to `count` stored pushes with ids above `after`. Answered by deliveries, then
@@ -130,7 +130,7 @@ pub struct Resume {
     pub epoch: u64,
 }
 
-/// What a Bind brings to prove that it is the device.
+/// Proof that a Bind is the device's.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Proof {
     /// Nothing.
@@ -178,7 +178,7 @@ impl std::fmt::Debug for Proof {
     }
 }
 
-/// What the hub has delivered through a machine.
+/// Delivery of the hub through a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Delivery {
     /// The device is bound.
@@ -226,7 +226,7 @@ pub enum Delivery {
         term: u16,
         /// The device's number.
         seq: u32,
-        /// Why.
+        /// Reason of the refusal.
         why: Refusal,
     },
     /// The device was detached as asked. A connection with no other bound device ends.
@@ -290,7 +290,7 @@ pub struct Bound {
 pub struct Refused {
     /// Which Bind of the connection.
     pub term: u16,
-    /// Why.
+    /// Reason of the refusal.
     pub why: Refusal,
     /// Milliseconds after which to try again, jitter included; zero: do not.
     pub retry_after_ms: u32,
@@ -305,7 +305,7 @@ pub struct Refused {
 pub struct Kick {
     /// Which Bind of the connection.
     pub term: u16,
-    /// Why.
+    /// Reason of the kick, as the device is told it.
     pub why: Refusal,
     /// Epoch of the session that took over, for `Replaced`.
     pub epoch: u64,
@@ -315,7 +315,7 @@ pub struct Kick {
     pub addrs: Vec<String>,
 }
 
-/// Why the hub says no.
+/// Reason why the hub says no.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Refusal {
     /// The proof is missing, of a kind the product does not accept, or wrong.

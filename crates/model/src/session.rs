@@ -11,7 +11,7 @@ use crate::topic::{Publication, Qos, SubscriptionIds, SubscriptionOptions};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a machine asks of the broker.
+/// Request of a machine to the broker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SessionRequest {
     /// Begin or resume a session over this connection. Answered by `Connected`, `Refused` or
@@ -23,7 +23,7 @@ pub enum SessionRequest {
     Gone,
     /// A message. At QoS 1 and 2 answered by `Taken`, in the order of the messages.
     Publish {
-        /// Whose.
+        /// Session that asks, on its owner's shard.
         session: SessionRef,
         /// The publisher's packet identifier; 0 at QoS 0.
         id: u16,
@@ -34,14 +34,14 @@ pub enum SessionRequest {
     },
     /// The publisher will not send this message of QoS 2 again. Answered by `Completed`.
     Release {
-        /// Whose.
+        /// Session that asks, on its owner's shard.
         session: SessionRef,
         /// Its packet identifier.
         id: u16,
     },
     /// The subscriber answers a delivery.
     Acked {
-        /// Whose.
+        /// Session that asks, on its owner's shard.
         session: SessionRef,
         /// The packet identifier of the delivery.
         id: u16,
@@ -54,22 +54,22 @@ pub enum SessionRequest {
     Unsubscribe(Box<UnsubscribeRequest>),
     /// All that was sent has been written: more may come of what is paced by the socket.
     Ready {
-        /// Whose.
+        /// Session that asks, on its owner's shard.
         session: SessionRef,
     },
     /// Deliveries of QoS 0 that were not sent, because too much waits for the socket or the packet
     /// would be larger than the client takes.
     Dropped {
-        /// Whose.
+        /// Session that asks, on its owner's shard.
         session: SessionRef,
         /// How many.
         count: u32,
-        /// Why.
+        /// Reason for which it was dropped.
         why: Drop,
     },
     /// The client says farewell.
     Leave {
-        /// Whose.
+        /// Session that asks, on its owner's shard.
         session: SessionRef,
         /// The will is published all the same (MQTT5 3.14.2.1, 0x04).
         with_will: bool,
@@ -78,14 +78,14 @@ pub enum SessionRequest {
     },
     /// The connection ended while this session was bound to it.
     Closed {
-        /// Whose.
+        /// Session that asks, on its owner's shard.
         session: SessionRef,
-        /// Why.
+        /// Reason why the connection ended.
         reason: CloseReason,
     },
 }
 
-/// How a subscriber answers.
+/// Step of a subscriber's acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckStep {
     /// It has a message of QoS 1. True: it says that it could not take it (a reason of 0x80 and
@@ -100,7 +100,7 @@ pub enum AckStep {
     Unsendable,
 }
 
-/// Why a message was not delivered to a subscriber.
+/// Reason why a message was not delivered to a subscriber.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Drop {
@@ -236,7 +236,7 @@ pub struct Proceed {
 /// Standing interests, in one packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubscribeRequest {
-    /// Whose.
+    /// Session that asks, on its owner's shard.
     pub session: SessionRef,
     /// The packet identifier.
     pub id: u16,
@@ -249,7 +249,7 @@ pub struct SubscribeRequest {
 /// The end of standing interests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnsubscribeRequest {
-    /// Whose.
+    /// Session that asks, on its owner's shard.
     pub session: SessionRef,
     /// The packet identifier.
     pub id: u16,
@@ -257,7 +257,7 @@ pub struct UnsubscribeRequest {
     pub filters: Vec<Box<str>>,
 }
 
-/// What the broker has delivered through a machine.
+/// Delivery of the broker through a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SessionDelivery {
     /// The session is bound.
@@ -321,7 +321,7 @@ pub enum SessionDelivery {
     End(Box<Denied>),
 }
 
-/// How far a message reached when it was taken.
+/// Reach of a message when it was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Routed {
     /// Somebody may want it.
@@ -375,7 +375,7 @@ pub struct Connected {
 /// A refusal or an end, with what may be said of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Denied {
-    /// Why.
+    /// Reason of the refusal.
     pub why: Denial,
     /// The same for people, when it says more than the name does.
     pub text: Option<Box<str>>,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-/// How often a message is delivered (MQTT5 4.3).
+/// Quality of service: how often a message is delivered (MQTT5 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
 #[repr(u8)]
 pub enum Qos {
@@ -134,7 +134,7 @@ pub enum RetainHandling {
     DoNotSend = 2,
 }
 
-/// What a subscriber wants of one topic filter. The filter was checked; one that begins with
+/// Options of a subscription to one topic filter. The filter was checked; one that begins with
 /// `$share/` is a shared one, `$exclusive/` an exclusive one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubscriptionOptions {

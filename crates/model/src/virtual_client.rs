@@ -1,4 +1,4 @@
-//! What a client machine observes, and what it is told to do: the laboratory's words.
+//! Observations of a client machine, and actions that it is told to take: the laboratory's words.
 //!
 //! The same for every protocol, so that a scenario is written once.
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Bytes of a message's front that are handed on.
 pub const HEAD_BYTES: usize = 36;
 
-/// What a simulated client observes. Times are taken by whoever drives it.
+/// Observation of a simulated client. Times are taken by whoever drives it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Observation {
     /// The server accepted its identity.
@@ -97,7 +97,7 @@ pub enum Observation {
     },
 }
 
-/// What a simulated client is told to do.
+/// Action that a simulated client is told to take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Send a heartbeat.

@@ -1,4 +1,4 @@
-//! What all shards count together: connections, by source too, and bytes of frames in pieces.
+//! Counts that all shards share: connections, by source too, and bytes of frames in pieces.
 //!
 //! One of a process, and one of each listener, of which connections alone are used. Sources are
 //! counted in buckets under the process's key, so that the table has one size and a connection
@@ -15,7 +15,7 @@ const BUCKETS: u64 = 65_536;
 /// Not counted.
 pub(crate) const NO_BUCKET: u16 = 0;
 
-/// What is counted of all shards.
+/// Counts of all shards, shared.
 #[derive(Debug)]
 pub struct Census {
     open: AtomicU32,

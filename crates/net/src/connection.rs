@@ -1,4 +1,4 @@
-//! What is kept of a connection.
+//! Record of a connection.
 //!
 //! The [`ConnectionRecord`] is all there is while a plain connection is idle: 40 bytes with a
 //! machine of 16. Whatever is not idle stands in a boxed [`Extra`] that goes back to a pool as soon
@@ -130,7 +130,7 @@ impl<M, S> ConnectionRecord<M, S> {
     }
 }
 
-/// What a connection has while it is not idle.
+/// Buffers and timers of a connection that is not idle.
 #[derive(Default)]
 pub struct Extra {
     /// Bytes that wait for the socket.

@@ -10,7 +10,7 @@ use std::fmt;
 /// Descriptors the process needs besides its connections: logs, API, pollers, log, libraries.
 pub const OWN: u64 = 128;
 
-/// Why the process must not start.
+/// Shortage of descriptors, for which the process must not start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TooFew {
     /// Descriptors needed.

@@ -1,4 +1,4 @@
-//! What is known of an end beyond its reason, for whoever measures a peer.
+//! Detail of an end beyond its reason, for whoever measures a peer.
 //!
 //! A `CloseReason` is one of few that are counted everywhere; a laboratory has to tell `EMFILE`
 //! from `EADDRNOTAVAIL`, and a certificate that is not believed from a port that speaks no TLS. The
@@ -8,7 +8,7 @@
 use rustix::io::Errno;
 use rustls::CertificateError as Doubt;
 
-/// What is known of an end beyond its reason.
+/// Detail of a connection's end beyond its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Detail {
     /// Nothing.
@@ -30,7 +30,7 @@ pub enum Detail {
     Truncated,
 }
 
-/// How far a connection had come.
+/// Stage that a connection had reached.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Reached {
     /// TCP did not stand.

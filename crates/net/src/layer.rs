@@ -1,4 +1,4 @@
-//! What may stand between the socket and the protocol: a PROXY header, TLS, WebSocket.
+//! Layers that may stand between the socket and the protocol: PROXY header, TLS, WebSocket.
 //!
 //! While a connection opens, [`Handshake`] peels the layers off one after the other, telling by the
 //! first bytes what comes next. Afterwards a plain connection has no layer state at all; one with
@@ -100,7 +100,7 @@ impl ListenerSetup {
     }
 }
 
-/// Where a listener listens.
+/// Endpoint that a listener listens on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ListenEndpoint {
     /// An address and port.
@@ -118,7 +118,7 @@ impl fmt::Display for ListenEndpoint {
     }
 }
 
-/// What a call wraps around its protocol.
+/// Layers that a call wraps around its protocol.
 #[derive(Clone)]
 pub struct ClientLayers {
     /// TLS.
@@ -149,7 +149,7 @@ pub struct Layers {
     pub refused: Option<u16>,
 }
 
-/// Where a connection's handshake has got to.
+/// Progress of a connection's handshake.
 pub struct Handshake {
     stage: Stage,
     /// Bytes of the current stage that are not whole yet.
@@ -547,7 +547,7 @@ impl Handshake {
     }
 }
 
-/// Where the bytes stand after a layer has seen them.
+/// State of the bytes after a layer has seen them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
     /// The protocol cannot begin yet.

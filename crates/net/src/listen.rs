@@ -13,7 +13,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Why a listener could not be opened.
+/// Reason why a listener could not be opened.
 #[derive(Debug)]
 pub struct ListenError {
     /// The listener's name in the configuration.

@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 type Up<H> = <<H as ShardLogic>::Machine as Machine>::Up;
 type Down<H> = <<H as ShardLogic>::Machine as Machine>::Down;
 
-/// What a shard drives besides its connections.
+/// Logic of a shard: what it drives besides its connections.
 pub trait ShardLogic: Sized {
     /// The machines of all protocols, in one type.
     type Machine: Machine;
@@ -81,7 +81,7 @@ pub trait ShardLogic: Sized {
     }
 }
 
-/// How a connection came to be.
+/// Origin of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectionOrigin {
     /// Through this listener.
@@ -92,7 +92,7 @@ pub enum ConnectionOrigin {
 
 /// A call to make.
 pub struct Dial {
-    /// Whom.
+    /// Address that is called.
     pub to: SocketAddr,
     /// From which address; the kernel chooses when absent.
     pub from: Option<IpAddr>,
@@ -102,7 +102,8 @@ pub struct Dial {
     pub tag: u64,
 }
 
-/// Where the logic leaves its orders during a call; the shard carries them out afterwards.
+/// Handle in which the logic leaves its orders during a call; the shard carries them out
+/// afterwards.
 pub struct ShardHandle<H: ShardLogic> {
     pub(crate) deliveries: Vec<(ConnRef, Down<H>)>,
     pub(crate) mail: Vec<(ShardId, H::Mail)>,

@@ -46,7 +46,7 @@ const CONGESTED: Duration = Duration::from_millis(1);
 /// Extras kept for reuse.
 const POOL_MAX: usize = 128;
 
-/// What shards send each other.
+/// Message between shards.
 pub enum ShardMessage<M: Machine, Mail, S> {
     /// A connection that comes to live here.
     Moved(Box<Moved<M, S>>),
@@ -71,7 +71,7 @@ pub type ShardMessageOf<H, S> =
 
 type Conn<N, H> = ConnectionRecord<<H as ShardLogic>::Machine, <N as Net>::Socket>;
 
-/// What a shard needs to know.
+/// Settings of a shard.
 #[derive(Clone)]
 pub struct Settings {
     /// Which shard this is.

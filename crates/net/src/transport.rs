@@ -1,4 +1,4 @@
-//! What a shard needs of a network, real or simulated: the only trait between it and sockets.
+//! Transport that a shard needs, real or simulated: the only trait between it and sockets.
 
 use crate::detail::Detail;
 use base::time::Now;
@@ -68,7 +68,7 @@ pub trait Net {
     fn shard_messages(&mut self, into: &mut Vec<Self::Message>);
 }
 
-/// Something that is ready.
+/// Readiness event of the poller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadyEvent {
     /// A socket, by its token.
@@ -88,7 +88,7 @@ pub enum ReadyEvent {
     Mailbox,
 }
 
-/// What an accept brought.
+/// Result of an accept.
 #[derive(Debug)]
 pub enum Accepted<S> {
     /// A connection.
@@ -99,7 +99,7 @@ pub enum Accepted<S> {
     NoDescriptor,
 }
 
-/// What a read or write brought.
+/// Result of a read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Got {
     /// So many bytes, at least one.

@@ -1,4 +1,4 @@
-//! What this machine is.
+//! Environment of a run: what this machine is.
 
 use crate::host::{Stat, kib};
 use crate::place::KernelFiles;

@@ -1,4 +1,4 @@
-//! What a server tells of itself: a metrics page in Prometheus' text format.
+//! Scraping of a server: a metrics page in Prometheus' text format.
 //!
 //! Samples of a metric are summed over their labels, but for the labels in [`LABELS`], which make
 //! figures of their own beside the sum. Summaries and histograms give their sum and count. Names,

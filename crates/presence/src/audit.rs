@@ -1,4 +1,4 @@
-//! Whether memory and directory agree, and where they do not.
+//! Audit of presence: whether memory and directory agree, and where they do not.
 //!
 //! Digests first: a million principals are sixteen thousand sums, and only buckets whose sums
 //! differ are read. What differs there is read again after the settle time, for a copy that is
@@ -39,7 +39,7 @@ pub trait MemoryReader {
     fn compare(&self, bucket: u16, stored: Arc<Vec<DirectoryEntry>>) -> Result<(), DirectoryError>;
 }
 
-/// What is compared.
+/// Sides of an audit: memory and directory.
 pub struct AuditSides<'a> {
     /// This node, and which start of it.
     pub lease: &'a Lease,

@@ -1,4 +1,4 @@
-//! What this process says of presence, in one sum a bucket, for all shards together.
+//! Digests of what this process says of presence, one sum a bucket, for all shards together.
 //!
 //! Every tracker adds and takes away as it notes, by exclusive or, so that no order matters and
 //! nothing is walked to compare a million records. Buckets also count what a directory has not

@@ -1,4 +1,4 @@
-//! Who is online, and how a copy of it is kept.
+//! Presence: who is online, and how a copy of it is kept.
 //!
 //! A [`PresenceTracker`] on each shard notes every transition, counts, remembers the last ones of
 //! each principal, and hands out what a directory has not taken yet. The [`Replicator`] of the

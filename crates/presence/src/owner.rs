@@ -1,4 +1,4 @@
-//! Which shard a principal belongs to.
+//! Partitioning: which shard a principal belongs to.
 //!
 //! The same hash as the one by which a connection finds its home, so that whoever notes a
 //! transition is whoever is asked about it. Knows nothing of shards but how many they are.

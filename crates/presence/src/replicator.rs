@@ -42,7 +42,7 @@ use tally::ReplicationTally;
 /// heartbeat of its own takes.
 pub const ENTRIES_MAX: usize = 4_096;
 
-/// What a replicator must know.
+/// Settings of a replicator.
 #[derive(Clone, Debug)]
 pub struct ReplicatorSettings {
     /// This node, and which start of it.
@@ -82,7 +82,7 @@ impl ReplicatorSettings {
     }
 }
 
-/// Where a replicator puts what shards must know.
+/// Sink in which a replicator puts what shards must know.
 pub trait ReplicationSink {
     /// What became of the batches that `shard` offered.
     fn written(&mut self, shard: ShardId, result: Result<Vec<Put>, DirectoryError>);

@@ -46,7 +46,7 @@ const BACKOFF_MS: u64 = 100;
 /// But never longer than this.
 const BACKOFF_MS_MAX: u64 = 1_000;
 
-/// What a tracker must know.
+/// Settings of a tracker.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Whose tracker it is.
@@ -67,7 +67,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// What a tracker wants done.
+/// Effects that a tracker wants.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// For the directory: one batch in parts. The next one comes after `written` was called.

@@ -1,4 +1,4 @@
-//! Which bytes a device signs, and the signature (MIOP 6).
+//! Signature of a Bind: which bytes a device signs (MIOP 6).
 //!
 //! Version 7 signs eight parts, each behind its length, so that no two claims have the same bytes.
 //! The classic recipe uses characters that cannot stand inside its parts. Comparing signatures is
@@ -13,7 +13,7 @@ pub const LABEL: &[u8] = b"MIOP7-BIND";
 /// Value of `authtype` that says: `sign` follows the recipe of [`classic`].
 pub const CLASSIC_AUTHTYPE: &str = "7";
 
-/// What a version 7 device claims in its Bind.
+/// Claim of a version 7 device in its Bind.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     /// The product's key.

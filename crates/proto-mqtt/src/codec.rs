@@ -79,7 +79,7 @@ impl Version {
     }
 }
 
-/// Which end of a connection sent a packet.
+/// End of a connection that sent a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Sender {
     /// The end that sent CONNECT.

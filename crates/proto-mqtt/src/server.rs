@@ -35,7 +35,7 @@ use std::time::Duration;
 
 type Out = Outbox<Request>;
 
-/// What a listener sets.
+/// Profile of a listener: what it sets for its connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ListenerProfile {
     /// Milliseconds from accept to a CONNECT. Its answer has as long as the limits say.

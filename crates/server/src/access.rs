@@ -49,7 +49,7 @@ pub struct Outbound {
     pub tell: Tell,
 }
 
-/// What was done so far.
+/// Counts of the questions of access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AccessCounts {
     /// Questions that wait now.

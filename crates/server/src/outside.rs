@@ -7,7 +7,7 @@ use model::ports::directory::{Batch, DirectoryError};
 use model::ports::log::{Call, Completion, Ticket};
 use model::pressure::Pressure;
 
-/// Which service of a logic calls its log. Each has tickets of its own.
+/// Service of a shard that calls its log. Each has tickets of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
     /// Pushes and devices.

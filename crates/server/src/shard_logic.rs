@@ -41,7 +41,7 @@ pub use topics::{PeerBacklog, PeerMessages};
 /// Commands that may wait for their answers on one shard. More are told that it is busy.
 const ASKS_MAX: usize = 65_536;
 
-/// What shards, the API and the store send a logic.
+/// Mail that shards, the API and the store send to a shard's logic.
 pub enum Mail {
     /// From a machine on another shard, for a device owned here.
     Request(ConnRef, Request),
@@ -85,7 +85,7 @@ pub struct ServerLogic<O: Outside> {
     outside: O,
 }
 
-/// What a logic joins.
+/// Services that a shard's logic joins, and what they need.
 pub struct Services {
     /// Pushes and devices.
     pub hub: Hub,

@@ -54,7 +54,7 @@ use storage::Storage;
 use sys::SysTopics;
 use topics::Topics;
 
-/// Why a server did not start, in words for the operator.
+/// Reason why a server did not start, in words for the operator.
 #[derive(Debug)]
 pub struct StartError(String);
 

@@ -29,7 +29,7 @@ pub struct Carried {
     pub entries: u64,
 }
 
-/// Why a backup was not made.
+/// Reason why a backup was not made.
 #[derive(Debug)]
 pub enum BackupError {
     /// A server uses the folder: ask that server.

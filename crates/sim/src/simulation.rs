@@ -48,7 +48,7 @@ type PostOf<H> = Rc<RefCell<SimMailboxes<ShardMessageFor<H>>>>;
 /// Steps between two audits.
 const AUDIT_EVERY: u64 = 40;
 
-/// A world.
+/// Simulation of a whole server: its shards, its clients and an application, from a seed.
 pub struct Simulation {
     plan: SimPlan,
     rng: Prng,

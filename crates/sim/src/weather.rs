@@ -1,4 +1,4 @@
-//! What may go wrong in a simulated network, and how often.
+//! Weather of a simulated network: what may go wrong, and how often.
 //!
 //! Every figure that ends in `_in` means "once in so many times"; zero means never. A world draws
 //! all of them from its seed, a scenario sets the one it is about.

@@ -69,7 +69,7 @@ impl Since {
     }
 }
 
-/// How much there is.
+/// Sizes of an engine's parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sizes {
     /// Bytes of all segments.

@@ -43,7 +43,7 @@ const STATE_ROOM_MAX: u64 = 32 << 20;
 /// Memory that is kept for the next batch, bytes.
 const BATCH_BYTES_KEPT: usize = 1 << 20;
 
-/// Where a record's first byte stands. The default is before everything.
+/// Place of a record's first byte in a log. The default is before everything.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Place {
     /// The number of its segment, from 1.
@@ -63,7 +63,7 @@ pub struct LogSettings {
     pub log_bytes_max: u64,
 }
 
-/// What opening a log found.
+/// Result of opening a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OpenedLog {
     /// Segments there were.
@@ -85,7 +85,7 @@ pub struct OpenedLog {
     pub end: Place,
 }
 
-/// What had been promised and is not there.
+/// Records that had been acknowledged and are not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing {
     /// Up to here answers had been given.

@@ -1,4 +1,4 @@
-//! Why a data folder cannot be used, with the path and the remedy, for people.
+//! Error of opening a data folder, with the path and the remedy, for people.
 //!
 //! Each message stands alone: the operator reads it on a terminal and knows what to do next.
 
@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a data folder cannot be used.
+/// Reason why a data folder cannot be used.
 #[derive(Debug)]
 pub enum OpenError {
     /// Something else has the folder's name.

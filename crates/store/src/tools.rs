@@ -1,4 +1,4 @@
-//! What an operator does with a data folder that no server uses.
+//! Tools of an operator for a data folder that no server uses.
 //!
 //! Each tool locks the folder, reads it as a start does (a torn tail is cut off, a checkpoint is
 //! made) and returns values; printing is for whoever calls. They know no clock: `now_s` is Unix

@@ -31,7 +31,7 @@ pub enum Figure {
     Ended(Cause),
     /// A timing.
     Time {
-        /// Which.
+        /// Timing that the figure is taken from.
         timing: Timing,
         /// From the moment the tester got to it, not from the planned one.
         raw: bool,

@@ -1,4 +1,4 @@
-//! Whether the tester's own figures can be trusted, over the time that load was held.
+//! Saturation: whether the tester's own figures can be trusted, over the time that load was held.
 //!
 //! While clients come in, a tester may be busy to its limit and still count right; so what it did
 //! then is a finding (a warning) and not a verdict, unless a stage is nothing but arrival. A

@@ -1,4 +1,4 @@
-//! What is known of a run while it goes on, and what is being asked of who looks on.
+//! State of a run while it goes on, and what is being asked of who looks on.
 //!
 //! Fed by plain values of the laboratory once a second. It does not know where they come from nor
 //! how they look. Bounded: rows of history, notes and machines have limits with names.

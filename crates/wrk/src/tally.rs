@@ -1,4 +1,4 @@
-//! What was counted: by each thread for its clients, then added up.
+//! Counts of a test: by each thread for its clients, then added up.
 //!
 //! Times are microseconds. The invariant is in [`accounts`](Tally::accounts): every call and every
 //! request has exactly one outcome, or is open.

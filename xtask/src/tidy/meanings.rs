@@ -2,8 +2,8 @@
 //!
 //! Counted is every type that a library (a crate with a `src/lib.rs`) declares as `pub`, outside
 //! tests, whether or not its module lets it out: a private module is one word away from a public
-//! one. `pub(crate)` types are a crate's own affair. Types that a macro names by its argument are not seen.
-//! Invariant: [`SHARED`] has no name that only one crate uses.
+//! one. `pub(crate)` types are a crate's own affair. Types that a macro names by its argument are
+//! not seen. Invariant: [`SHARED`] has no name that only one crate uses.
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// their names, are summed under the product `*`, which none is called.
 const PAIRS_MAX: usize = 256;
 
-/// What is known of presence.
+/// Figures of presence for the metrics.
 pub(crate) struct PresenceFigures {
     /// Absent when the shards did not answer.
     pub(crate) counts: Option<PresenceCounts>,

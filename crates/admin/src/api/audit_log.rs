@@ -28,7 +28,7 @@ pub(crate) struct Entry {
     pub(crate) at_ms: u64,
     /// The name of the token; absent: there was none, or nobody has it.
     pub(crate) token: Option<String>,
-    /// From where.
+    /// Address of the caller, where it is known.
     pub(crate) peer: Option<String>,
     /// What: method and route.
     pub(crate) action: String,

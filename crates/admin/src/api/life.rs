@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 /// connections.
 const WAITING_THREADS_MAX: usize = 32;
 
-/// Where in its life it is.
+/// Phase of the server's life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Phase {
     Serving,

@@ -62,7 +62,7 @@ pub(crate) enum Wrong {
     Expired,
 }
 
-/// Why no token was made or revoked.
+/// Reason why no token was made or revoked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TokenFault {
     /// There is one with this name.

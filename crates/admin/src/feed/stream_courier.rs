@@ -40,7 +40,7 @@ pub struct StreamSettings {
     pub wall_ms: WallClock,
 }
 
-/// What became of presence on its way to the stream.
+/// Counts of what became of presence on its way to the stream.
 pub struct StreamTally {
     reader: Reader,
     appended: AtomicU64,

@@ -1,4 +1,4 @@
-//! What is asked of webhooks and their dead letters.
+//! Requests about webhooks and their dead letters.
 //!
 //! Numbers of letters are text, for many a writer of JSON keeps only 53 bits. It knows no files.
 //! Invariant: without `through` everything there is now is meant, and nothing later.

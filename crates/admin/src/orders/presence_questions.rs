@@ -1,4 +1,4 @@
-//! What is asked about presence: principals by name or key, how to compare, figures of which time.
+//! Requests about presence: principals by name or key, how to compare, figures of which time.
 //!
 //! Like all orders: unknown fields are errors, and a value that leaves this file is within its
 //! limits. A principal is named by product and device, by client identifier, or by its key as it

@@ -1,4 +1,4 @@
-//! What operators send about tokens of the API, and how they ask the audit log.
+//! Requests about tokens of the API, and queries of the audit log.
 //!
 //! Invariant: a token that is made from an order here can be shown, named and revoked by a path.
 

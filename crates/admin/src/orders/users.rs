@@ -1,4 +1,4 @@
-//! What applications send about users of the book: name, password, rules.
+//! Requests about users of the book: name, password, rules.
 //!
 //! A field left out keeps its value; a new user begins without a password and without rules.
 //! Invariant: a password is in the order and in no answer, message or log.

@@ -28,7 +28,7 @@ pub const DEAD_LETTERS_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of letters read at once, but for one that alone has more.
 const PAGE_BYTES_MAX: u64 = 4 << 20;
 
-/// Where dead letters are kept, and how many.
+/// Settings of dead letters: where they are kept, and how many.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeadLetterSettings {
     /// The folder; made if it is not there. A webhook's file is named by its URL and product.

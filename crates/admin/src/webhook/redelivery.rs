@@ -11,7 +11,7 @@ use crate::feed::Feed;
 use std::io;
 use std::time::Duration;
 
-/// What became of it.
+/// Result of a redelivery.
 #[derive(PartialEq, Eq, Debug, Default)]
 pub(crate) struct Redelivered {
     /// Letters that were taken.

@@ -24,7 +24,7 @@ pub enum Said {
         id: u16,
         /// Who published it.
         from: u32,
-        /// When.
+        /// Moment of sending, nanoseconds of the publisher's clock.
         at_ns: u64,
     },
     /// A message of QoS 1 was taken.

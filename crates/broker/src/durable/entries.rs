@@ -1,4 +1,4 @@
-//! What stands in the timeline of a session: messages, and what it has to remember of exchanges.
+//! Entries of a session's timeline: messages, and what it has to remember of exchanges.
 //!
 //! ```text
 //!  label of a message   1 | 0 | flags | bytes 4 | expire_at 4 | publisher's timeline 8 |
@@ -32,7 +32,7 @@ pub(crate) const IDS_MAX: usize = 56;
 /// where a message stood before is named by it.
 pub(crate) const OLD_CLIENT_BYTES_MAX: usize = 216;
 
-/// How a message stands in timelines.
+/// Label under which a message stands in timelines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Label {
     pub qos: Qos,

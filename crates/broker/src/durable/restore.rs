@@ -35,7 +35,7 @@ struct Owner {
     sent_upto: Seq,
 }
 
-/// What is needed until everything is restored.
+/// State of a restore, until everything is there.
 #[derive(Default)]
 pub(crate) struct Restoring {
     owners: BTreeMap<TimelineId, Owner>,

@@ -1,4 +1,4 @@
-//! What the log has to do some time: nobody waits for it, and a refusal is no reason to forget it.
+//! Retry queue of writes to the log that nobody waits for: a refusal is no reason to forget one.
 //!
 //! A refused write is asked for again after a pause. Rows are written in the order in which they
 //! are handed over; one that is asked for again must not undo a newer one, so it is written as it

@@ -26,7 +26,7 @@ const BRIDGE: u8 = 4;
 const QOS: u8 = 3;
 const RETAIN: u8 = 4;
 
-/// What the row of a session says.
+/// Row of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SessionRow {
     pub online: bool,
@@ -39,7 +39,7 @@ pub(crate) struct SessionRow {
     pub protocol: Box<str>,
 }
 
-/// What the row of a subscription says.
+/// Row of a subscription.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SubscriptionRow {
     pub options: u8,

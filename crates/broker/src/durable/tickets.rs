@@ -1,4 +1,4 @@
-//! What was asked of the log, until it answers.
+//! Pending calls to the log: what was asked of it, until it answers.
 //!
 //! Every call bears a ticket, every ticket holds a pending call: what is to happen when the call is
 //! completed. The log completes every ticket once.
@@ -15,7 +15,7 @@ use model::event::Counter;
 use model::ports::log::{Call, Completion, StoreError, Ticket, Write};
 use std::collections::VecDeque;
 
-/// What a call was for.
+/// Call to the log that is not completed: what it was for.
 pub(crate) enum PendingCall {
     /// A message stands in the timelines of sessions.
     Kept(Box<Kept>),

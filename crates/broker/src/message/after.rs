@@ -1,4 +1,4 @@
-//! What is done when a message of nobody's is where it has to be, and not before.
+//! Actions deferred until a message of the server's own is durable.
 //!
 //! A will, a delayed message and one that a member of a shared group gave back stand in the log
 //! until everybody who gets them has them there: a kill between publishes them again, under a
@@ -16,7 +16,7 @@ use model::session::Denial;
 use model::topic::Publication;
 use std::sync::Arc;
 
-/// What is done then.
+/// Action deferred until a message of the server's own is durable.
 pub(crate) enum After {
     /// This row goes.
     Row(Table, Box<[u8]>),

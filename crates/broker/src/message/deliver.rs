@@ -1,4 +1,4 @@
-//! What waits for a client goes out, as far as its window allows.
+//! Delivery from a client's queue, as far as its window allows.
 //!
 //! In order, with the packet identifier it had if it was sent before. What has expired before it
 //! was sent is dropped; what was sent does not expire (MQTT5 4.3.3-7).

@@ -35,7 +35,7 @@ pub(crate) mod option {
 /// The bit of a shared group's number.
 const GROUP: u64 = 1 << 62;
 
-/// Who a match is for.
+/// Holder of a subscription that matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
     /// The session in this slot, with these options.
@@ -71,7 +71,7 @@ const FORMS_MAX: u16 = 256;
 /// The bit of a number that is a form and the options with which it is held.
 const FORM: u32 = 1 << 31;
 
-/// What matches a topic.
+/// Subscriptions that match a topic.
 #[derive(Default)]
 pub(crate) struct Hits {
     /// Who: see [`holder`].

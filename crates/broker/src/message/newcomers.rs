@@ -1,4 +1,4 @@
-//! What sessions that have just subscribed were given of retained topics.
+//! Retained topics that sessions which have just subscribed were given already.
 //!
 //! A retained message may reach a new subscriber twice, live by its publisher's shard and kept by
 //! its topic's owner, in either order, and an older one behind a newer. For a while after each
@@ -40,7 +40,7 @@ const FRESH_S: u32 = 10;
 /// Sessions looked at in one turn, whether they are newcomers no more.
 const SLICE: usize = 1_024;
 
-/// What is to be done with a message that the owner of its topic kept.
+/// Verdict on a message that the owner of its topic kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// The session gets it.

@@ -1,4 +1,4 @@
-//! What the brokers of other shards say.
+//! Messages from and to the brokers of other shards.
 //!
 //! Peer messages go out in their order. One that found a mailbox full comes back; it and all that
 //! follow to the same shard wait here, within a limit. What nobody promised anything about (QoS 0)

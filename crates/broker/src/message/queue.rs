@@ -1,4 +1,4 @@
-//! What is on the way to one client, and what waits for it.
+//! Queue of one client: what is on the way to it, and what waits for it.
 //!
 //! ```text
 //!  waiting ──sent──► inflight ──PUBACK──► over
@@ -30,7 +30,7 @@ pub(crate) struct Release {
     pub marking: bool,
 }
 
-/// What a client may answer under a packet identifier.
+/// Acknowledgement that is awaited under a packet identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Awaited {
     /// A message of QoS 1 was sent over this connection.

@@ -21,7 +21,7 @@ use model::topic::Qos;
 /// Waits that a shard may have; beyond, a message is refused as Busy.
 pub(crate) const WAITS_MAX: usize = 1 << 20;
 
-/// Who is answered.
+/// Origin of a message, which is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// Nobody.

@@ -1,4 +1,4 @@
-//! What the API asks about clients, subscriptions and retained messages.
+//! Commands of the API about clients, subscriptions and retained messages.
 
 use crate::Broker;
 use crate::effects::Effects;

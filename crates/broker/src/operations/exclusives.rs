@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Who has which exclusive filter. One serves all shards.
+/// Registry of exclusive filters and who has them. One serves all shards.
 #[derive(Default)]
 pub struct Exclusives {
     held: Mutex<BTreeMap<Box<str>, Box<str>>>,

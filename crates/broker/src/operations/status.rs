@@ -1,4 +1,4 @@
-//! What operators see of a shard: its gauges, what is not settled, and events as they happen.
+//! Status of a shard: its gauges, what is not settled, and events as they happen.
 //!
 //! Counts are kept where things change; nothing is walked here.
 

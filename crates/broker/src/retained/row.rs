@@ -1,4 +1,4 @@
-//! How a publication lies in a row: retained ones and those for later alike.
+//! Row format of a publication: retained ones and those for later alike.
 //!
 //! ```text
 //! 1 version (1) | 1 QoS, and 4 for retain | 2 topic bytes | 4 property bytes | 8 id |

@@ -1,4 +1,4 @@
-//! What one shard has in the summary: the hashes of its filters, each with how often.
+//! Entries of one shard in the summary: the hashes of its filters, each with how often.
 //!
 //! An entry is a hash of 31 bits and one that says "durable". They are kept in order, so that all
 //! entries of a block of the summary are neighbours, and a table of another size is filled in one

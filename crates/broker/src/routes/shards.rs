@@ -12,7 +12,7 @@ pub struct ShardSet {
     rest: Option<Box<[u64]>>,
 }
 
-/// Which other shards may have a subscription that matches.
+/// Other shards that may have a subscription that matches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Elsewhere {
     /// Those that may have any.

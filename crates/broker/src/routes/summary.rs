@@ -1,4 +1,4 @@
-//! What the shards know of each other's subscriptions: nearly, and without asking.
+//! Summary of the shards' subscriptions for each other: nearly exact, and read without asking.
 //!
 //! A [`RouteSummary`] is shared by all shards of a process. A filter is in it by a hash: an exact
 //! one of its whole text, one with wildcards of the levels before the first wildcard. A publisher's
@@ -31,7 +31,7 @@ const SLICE: usize = 64;
 /// How a filter without wildcards is hashed: as the table of filters does it.
 const EXACT: u32 = u32::MAX;
 
-/// Which shards hold what, nearly; shared by all shards of a process.
+/// Summary of which shards hold what, nearly; shared by all shards of a process.
 pub struct RouteSummary {
     shards: u16,
     key: HashKey,

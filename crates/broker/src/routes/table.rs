@@ -30,7 +30,7 @@ pub const SUBSCRIPTION_MAX: u64 = u64::MAX >> 1;
 /// Number of the record above all levels.
 const ROOT: u32 = 0;
 
-/// Why a filter was not taken.
+/// Reason why a filter was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilterRefused {
     /// It has more than [`LEVELS_MAX`] levels, or more than 65,535 bytes.

@@ -1,4 +1,4 @@
-//! Who may come in: asked at once, or handed out and answered later.
+//! Admission: who may come in, asked at once, or handed out and answered later.
 //!
 //! A question that takes a while is kept with its connection; when the connection goes, the answer
 //! finds nobody. A client that is bound may prove itself again (MQTT5 4.12.1); it stays who it was.

@@ -1,4 +1,4 @@
-//! What was allowed a moment ago.
+//! Cache of what publishers were allowed a moment ago.
 //!
 //! A publisher uses few topics: that it may is remembered by a hash of who, under which rules, and
 //! where. A refusal is not remembered. The table has a fixed size and forgets by itself; rules that
@@ -10,7 +10,7 @@ use base::slab::Key;
 /// Entries; a power of two.
 const ENTRIES: usize = 4_096;
 
-/// What publishers were allowed.
+/// Cache of what publishers were allowed.
 pub(crate) struct Allowed {
     key: HashKey,
     entries: Vec<u64>,

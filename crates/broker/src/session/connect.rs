@@ -35,7 +35,7 @@ pub(crate) struct Welcome {
     pub connected: Connected,
 }
 
-/// Somebody who has shown who it is, and has to wait.
+/// Client that has shown who it is, and has to wait.
 pub(crate) struct Proven {
     pub connect: ConnectRequest,
     method: LastWord,

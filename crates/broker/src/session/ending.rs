@@ -1,4 +1,4 @@
-//! What a session leaves behind when it ends.
+//! Cleanup of what a session leaves behind when it ends.
 //!
 //! It is gone at once: nobody finds it, and nothing is delivered to it. Its subscriptions and its
 //! messages are taken away a slice a turn, its rows with them; its slot is free when the last has

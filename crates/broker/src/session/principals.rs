@@ -1,4 +1,4 @@
-//! Who sessions belong to: user and rules, held once for all sessions that share them.
+//! Principals of sessions: user and rules, held once for all sessions that share them.
 //!
 //! Number 0 is everybody: no name, every right. A number lives while a session has it.
 

@@ -70,7 +70,7 @@ pub(crate) struct Session {
 
 const _: () = assert!(size_of::<Option<Session>>() <= 72);
 
-/// What a session has only while it is busy.
+/// State that a session has only while it is busy.
 #[derive(Default)]
 pub(crate) struct More {
     /// What is on the way to the client, and what waits.
@@ -112,7 +112,7 @@ pub(crate) struct Pending {
     pub stage: Stage,
 }
 
-/// How far an answer is.
+/// Stage of an answer.
 pub(crate) enum Stage {
     /// Logs have to say so.
     Waits(Key),
@@ -130,7 +130,7 @@ pub(crate) struct Inbound {
     pub state: InboundState,
 }
 
-/// How far a message of QoS 2 is on its way in.
+/// State of a message of QoS 2 on its way in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InboundState {
     /// Logs are asked.

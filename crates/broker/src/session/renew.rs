@@ -28,7 +28,7 @@ impl Rules for Unknown {
     }
 }
 
-/// Where the renewal stands.
+/// Progress of the renewal of grants.
 #[derive(Default)]
 pub(crate) struct Renewal {
     version: u64,

@@ -1,4 +1,4 @@
-//! What falls due: the end of sessions, wills, late connects, grants that are over.
+//! Timers of sessions: their ends, wills, late connects, grants that are over.
 //!
 //! One wheel; a timer is not cancelled, whoever it is for looks whether it still means anything.
 //! Invariant: an away session that ends some time has a timer that comes no later than its end.

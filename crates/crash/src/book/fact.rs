@@ -1,4 +1,4 @@
-//! What happened, as the harness saw it: asked, answered, delivered, acknowledged, dropped.
+//! Facts as the harness saw them: asked, answered, delivered, acknowledged, dropped.
 //!
 //! Facts carry the times of one clock. They are made by the threads that load the server and by
 //! the audit's visits, and judged in [`super::Book`].
@@ -14,7 +14,7 @@ pub const NEVER: u64 = u64::MAX;
 pub struct Order {
     /// Names it in this run; its body says so too.
     pub number: u64,
-    /// For whom.
+    /// Devices that the order is for.
     pub devices: Vec<DeviceNumber>,
     /// It overtakes.
     pub high: bool,
@@ -55,7 +55,7 @@ pub struct Ack {
 /// One connection of a device, from Bind to end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Visit {
-    /// Whose.
+    /// Device that was there.
     pub device: DeviceNumber,
     /// When its Bind was said.
     pub began_at: u64,
@@ -78,11 +78,11 @@ pub enum Fact {
     Again(u64),
     /// An order was answered.
     Answered {
-        /// Which.
+        /// Number of the order.
         number: u64,
         /// The id that the server gave it.
         id: u64,
-        /// When.
+        /// Moment of it, microseconds of the harness's clock.
         at: u64,
         /// What became of it.
         fates: Vec<(DeviceNumber, Fate)>,
@@ -102,9 +102,9 @@ pub enum Fact {
     Visited(Visit),
     /// The server was told to end.
     Ended {
-        /// When.
+        /// Moment of it, microseconds of the harness's clock.
         at: u64,
-        /// How.
+        /// Way in which it was told to end.
         how: String,
     },
     /// Something that is wrong by itself.

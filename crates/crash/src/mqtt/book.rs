@@ -30,7 +30,7 @@ pub struct Asked {
     pub retain: bool,
     /// It is empty: a retained message goes.
     pub clear: bool,
-    /// When.
+    /// Moment of it, microseconds of the harness's clock.
     pub at: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct Sight {
     pub retain: bool,
     /// Its packet identifier.
     pub id: u16,
-    /// When.
+    /// Moment of it, microseconds of the harness's clock.
     pub at: u64,
 }
 

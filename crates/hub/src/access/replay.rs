@@ -1,4 +1,4 @@
-//! Which nonces were seen: two windows, together never shorter than a proof is good for.
+//! Replay protection: the nonces that were seen, two windows, never shorter than a proof is good.
 //!
 //! A proof is good while its clock is within [`SKEW_MS_MAX`] of ours, so for twice that; a window
 //! is as long, and the one before it is kept. A nonce is kept as eight bytes of a keyed hash. Only
@@ -13,7 +13,7 @@ pub(crate) const SKEW_MS_MAX: u64 = 120_000;
 
 const WINDOW: Duration = Duration::from_millis(2 * SKEW_MS_MAX + 1_000);
 
-/// What a nonce turned out to be.
+/// Verdict on a nonce.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Nonce {
     /// New, and noted.

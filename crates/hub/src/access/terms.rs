@@ -1,4 +1,4 @@
-//! What a session is agreed on: heartbeat, window, times to come back.
+//! Terms of a session: heartbeat, window, times to come back.
 //!
 //! Pure functions of a product's policy, a device's wish and a number drawn for jitter, so that
 //! devices that came together do not ping, and do not return, together.

@@ -1,4 +1,4 @@
-//! What the log has to do some time: nobody waits for it, and a refusal is no reason to forget it.
+//! Cleanup queue for the log: nobody waits for it, and a refusal is no reason to forget it.
 //!
 //! A refused removal is asked for again after a pause. Removals name what they remove and never do
 //! harm; a row or a timeline is done away with only while its device is not known, for it may have
@@ -27,7 +27,7 @@ const SLICE: usize = 256;
 /// How long a refusal is taken to last.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Something the log has to do.
+/// Cleanup that the log has to do.
 pub(crate) enum CleanupTask {
     /// These messages are over.
     Remove(TimelineId, Vec<Seq>),

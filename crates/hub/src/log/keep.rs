@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// Pushes whose messages are remembered, so that slices of a fan-out share one.
 const MESSAGES_MAX: usize = 8;
 
-/// What was handed to the log last.
+/// Append that was handed to the log last.
 #[derive(Default)]
 pub(crate) struct Keeping {
     /// Messages made last, with their pushes.

@@ -38,7 +38,7 @@ enum Owner {
     Nobody,
 }
 
-/// What is needed until everything is restored.
+/// State of a restore, until everything is there.
 #[derive(Default)]
 pub(crate) struct Restoring {
     owners: BTreeMap<TimelineId, Owner>,

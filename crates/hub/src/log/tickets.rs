@@ -1,4 +1,4 @@
-//! What was asked of the log, until it answers.
+//! Pending calls to the log: what was asked of it, until it answers.
 //!
 //! Every call bears a ticket, every ticket holds a pending call: what is to happen when the call is
 //! completed. The log completes every ticket once; the order does not matter here. A push whose
@@ -24,7 +24,7 @@ use model::timeline::{Seq, TimelineId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a call was for.
+/// Call to the log that is not completed: what it was for.
 pub(crate) enum PendingCall {
     /// A push waits for devices.
     Keep(MessageId, Vec<Key>),
@@ -54,7 +54,7 @@ pub(crate) enum PendingCall {
     Close(MessageId),
 }
 
-/// Which bodies a device is fetching.
+/// Bodies that a device is fetching.
 #[derive(Clone, Copy)]
 pub(crate) struct Fetch {
     /// The place of the first.

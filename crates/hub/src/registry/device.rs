@@ -14,7 +14,7 @@ use model::id::{ConnRef, ShardId};
 use model::presence::PresenceVersion;
 use std::num::NonZeroU64;
 
-/// Whether a device is bound, and whether it ever was.
+/// State of a device's Bind: whether it is bound, and whether it ever was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BindState {
     /// It has a record for another reason: a push, a tag, a block.
@@ -58,7 +58,7 @@ impl Name {
     }
 }
 
-/// What a device has beyond its record, while it has it.
+/// State of a device beyond its record, while it has any.
 #[derive(Default)]
 pub(crate) struct Extra {
     /// Pushes that wait for it, in flight or not.

@@ -11,7 +11,7 @@ use model::push::{Priority, Push};
 use model::timeline::Seq;
 use std::sync::Arc;
 
-/// What the log knows of an item.
+/// State of an item in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kept {
     /// Nothing.
@@ -48,7 +48,7 @@ pub(crate) struct Item {
 
 const _: () = assert!(size_of::<Item>() <= 48, "a place in a queue is 48 bytes");
 
-/// Who wants to know of an item's end.
+/// Watcher of an item's end.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Watch {
     /// Somebody waits for its outcome (`waits`).

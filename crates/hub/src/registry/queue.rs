@@ -32,7 +32,7 @@ struct Load {
     bytes: usize,
 }
 
-/// How far a device has got with what was sent to it. A connection keeps the order, so what was
+/// Progress of a device with what was sent to it. A connection keeps the order, so what was
 /// sent before something that is acknowledged has come through too.
 #[derive(Clone, Copy)]
 pub(crate) struct Progress {

@@ -1,4 +1,4 @@
-//! Which devices carry a tag.
+//! Index of tags: which devices carry one.
 //!
 //! A tag belongs to a product and has a number while any device carries it; records hold numbers.
 //! Members are kept by slot, in order, so that a fan-out can stop after any of them and go on after

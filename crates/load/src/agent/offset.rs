@@ -1,4 +1,4 @@
-//! How far another machine's clock is from this one's, from questions and answers.
+//! Clock offset of another machine, from questions and answers.
 //!
 //! ```text
 //!  coordinator  asked ───────────────────► back     ahead = ((heard - asked) + (told - back)) / 2

@@ -1,4 +1,4 @@
-//! What an agent does all day: listens, has callers prove themselves, works for one at a time.
+//! Server loop of an agent: listens, has callers prove themselves, works for one at a time.
 //!
 //! Every caller gets a thread for the proof; strangers are few and have little time. Who has proved
 //! itself while another is at work is told who that is. It does not know what load is: the roof's

@@ -1,4 +1,4 @@
-//! What coordinator and agent say to each other: a JSON object a line, `say` first.
+//! Protocol of coordinator and agent: a JSON object a line, `say` first.
 //!
 //! ```text
 //!  coordinator                       agent

@@ -1,4 +1,4 @@
-//! Whoever undoes a fault when this process is killed: a shell at the other end of a pipe.
+//! Guard that undoes a fault when this process is killed: a shell at the other end of a pipe.
 //!
 //! It reads one line. When the pipe ends without one, because its writer died however it died, it
 //! carries out the command that puts things right. It is in a process group of its own and ignores

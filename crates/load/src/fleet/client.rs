@@ -101,7 +101,7 @@ pub enum ClientAct {
 /// A message to a topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TopicMessage {
-    /// Where to.
+    /// Topic that it is published to.
     pub topic: Box<str>,
     /// 0, 1 or 2.
     pub qos: u8,

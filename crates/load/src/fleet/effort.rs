@@ -1,4 +1,4 @@
-//! What a thread of the tester spent, and whether it had enough.
+//! CPU time that a thread of the tester spent, and whether it had enough.
 //!
 //! The kernel's scheduler says how long a thread ran and how long it wanted to run and was not let
 //! (`/proc/thread-self/schedstat`). A thread that was never idle measured itself.

@@ -1,4 +1,4 @@
-//! What a fleet shall do: who its virtual clients are, how they come, what each of them does then.
+//! Plan of a fleet: who its virtual clients are, how they come, what each of them does then.
 //!
 //! A plan says nothing of threads' shares or of time that has passed; the logic works it off. Every
 //! rate is for the whole fleet, a second.

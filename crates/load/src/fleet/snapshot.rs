@@ -1,4 +1,4 @@
-//! What a fleet has seen so far: counts, times, and the proof that nothing was lost.
+//! Snapshot of what a fleet has seen: counts, times, and the proof that nothing was lost.
 //!
 //! Each thread keeps one of these for its virtual clients; they are merged when asked,
 //! distributions included. Times are microseconds. A shard reads its clock once a turn, so a time

@@ -1,4 +1,4 @@
-//! Where clients call from: which addresses of this machine, and whether its ports are enough.
+//! Source addresses of clients: which of this machine, and whether its ports are enough.
 //!
 //! A connection is named by both addresses and both ports, so one source address has as many ports
 //! towards each address of the target as `ip_local_port_range` holds; more connections need more

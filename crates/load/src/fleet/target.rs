@@ -66,7 +66,7 @@ const fn scheme(
 /// Whom to call.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
-    /// How.
+    /// Scheme, which says the protocol and its layers.
     pub scheme: &'static UrlScheme,
     /// What stands in front of the address: a user, for MIOP the prefix of device ids.
     pub user: Option<String>,

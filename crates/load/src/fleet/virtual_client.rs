@@ -1,4 +1,4 @@
-//! What the laboratory keeps of one simulated client, and its seat in a shard.
+//! Virtual client: what the laboratory keeps of it, and its slot in a shard.
 //!
 //! A [`FleetSlot`] is what the shard drives: the protocol's client machine and the virtual client's
 //! place in its logic. A [`VirtualClient`] is what the logic remembers of it between connections.

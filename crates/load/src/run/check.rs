@@ -1,4 +1,4 @@
-//! What a plan must be before anything is started: names, sizes, rates and rules.
+//! Validation of a plan before anything is started: names, sizes, rates and rules.
 //!
 //! A [`PlanProblem`] says which key, what stands there, what is allowed and what to do. Nothing is
 //! mended silently. The invariant: a plan that passes here is bounded: in clients, in stages, in

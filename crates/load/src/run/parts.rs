@@ -11,7 +11,7 @@ use lab::run::Counts;
 use lab::series::Reading;
 use std::collections::BTreeMap;
 
-/// Time, and whether somebody wants the run to end.
+/// Clock of a run, and whether somebody wants it to end.
 pub trait RunClock {
     /// Milliseconds since the clock began; it never goes back.
     fn now_ms(&mut self) -> u64;
@@ -33,7 +33,8 @@ pub trait Eyes {
     fn read(&mut self) -> (Reading, Vec<String>);
 }
 
-/// Who breaks what a load generator cannot: processes, descriptors, the network, Redis.
+/// Injector of faults that a load generator cannot make: processes, descriptors, the network,
+/// Redis.
 pub trait FaultInjector {
     /// Breaks it and says what was done; or why it cannot be, which is noted as skipped.
     fn begin(&mut self, what: &FaultKind) -> Result<String, String>;

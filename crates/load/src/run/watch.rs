@@ -1,4 +1,4 @@
-//! Who looks on while a plan is worked off: a terminal, an exporter, a test.
+//! Onlookers while a plan is worked off: a terminal, an exporter, a test.
 //!
 //! Once a second a [`Watch`] is shown a [`RunTick`] and asked for its [`OnlookerRequest`]es, which
 //! the runner carries out before the next second and writes down as notes. A watch never waits: it

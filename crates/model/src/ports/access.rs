@@ -1,4 +1,4 @@
-//! Who may do what: what the broker asks before it lets anybody connect, publish or subscribe.
+//! Port of access: what the broker asks before it lets anybody connect, publish or subscribe.
 //!
 //! An answer is at hand (a cached password, a certificate, nobody allowed) or takes a while (a slow
 //! hash, a question to another server): then the broker hands the question out and is told
@@ -73,7 +73,7 @@ pub enum Admission {
     Later,
 }
 
-/// What a client may do from now on.
+/// Permissions of a client from now on.
 #[derive(Clone, Debug)]
 pub struct Grant {
     /// Who it is; what its sessions are bound to. `None`: anonymous.
@@ -98,7 +98,7 @@ pub struct Who<'a> {
     pub user: Option<&'a str>,
 }
 
-/// What somebody wants to do with a topic.
+/// Action on a topic that rules decide about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Act {
     /// Publish to it.
@@ -107,7 +107,7 @@ pub enum Act {
     Read,
 }
 
-/// How far a subscription reaches within what may be read.
+/// Overlap of a subscription with what may be read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reach {
     /// Every topic that the filter matches may be read.

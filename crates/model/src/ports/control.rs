@@ -1,4 +1,4 @@
-//! What the API asks of the hub.
+//! Control port: what the API asks of the hub.
 //!
 //! A [`Command`] about one device goes to the shard that owns it, one about all goes to all shards
 //! and the answers are merged; the API sees one answer either way.
@@ -23,7 +23,7 @@ pub enum Command {
     PushCounts(MessageId),
     /// The state of these devices. Answer: `Devices`, those known.
     States {
-        /// Whose.
+        /// Product that the device belongs to.
         product: ProductKey,
         /// Which; at most `push_devices_max`.
         devices: Vec<DeviceId>,
@@ -43,34 +43,34 @@ pub enum Command {
     },
     /// End a device's connection. Answer: `Done` (whether it was online).
     Kick {
-        /// Whose.
+        /// Product that the device belongs to.
         product: ProductKey,
-        /// Which.
+        /// Device, by its name within the product.
         device: DeviceId,
         /// Send it there instead, `ip:port`; at most four.
         addrs: Vec<String>,
     },
     /// Block or unblock a device; blocking ends its connection. Answer: `Done`.
     Block {
-        /// Whose.
+        /// Product that the device belongs to.
         product: ProductKey,
-        /// Which.
+        /// Device, by its name within the product.
         device: DeviceId,
         /// Whether it is blocked from now on.
         blocked: bool,
     },
     /// Set a device's tags. Answer: `Done` (false: too many).
     SetTags {
-        /// Whose.
+        /// Product that the device belongs to.
         product: ProductKey,
-        /// Which.
+        /// Device, by its name within the product.
         device: DeviceId,
         /// All its tags from now on.
         tags: Vec<Tag>,
     },
     /// Change agreed heartbeat and window of the online devices of a product. Answer: `Done`.
     Configure {
-        /// Whose.
+        /// Product that the device belongs to.
         product: ProductKey,
     },
     /// Make or change a product. Answer: `Done`.
@@ -81,9 +81,9 @@ pub enum Command {
     Products,
     /// A bearer token for one device. Answer: `Token`, absent when the product is unknown.
     Token {
-        /// Whose.
+        /// Product that the device belongs to.
         product: ProductKey,
-        /// Which.
+        /// Device, by its name within the product.
         device: DeviceId,
         /// Unix second until which it is good.
         until: u64,
@@ -130,7 +130,7 @@ impl PushOrder {
     pub const KEY_BYTES_MAX: usize = 128;
 }
 
-/// Which devices of a product.
+/// Devices of a product that a push or an order is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PushTarget {
     /// These. Each has its outcome in the answer.
@@ -186,7 +186,7 @@ pub enum Answer {
     Presence(PresenceAnswer),
 }
 
-/// How far a push has come. `matched` is the sum of the others once the fan-out is done.
+/// Progress of a push. `matched` is the sum of the others once the fan-out is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PushCounts {
     /// Devices it was for.
@@ -218,12 +218,12 @@ impl PushCounts {
     }
 }
 
-/// What is known of a device.
+/// State of a device, as the API tells it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceState {
-    /// Whose.
+    /// Product that the device belongs to.
     pub product: ProductKey,
-    /// Which.
+    /// Device, by its name within the product.
     pub device: DeviceId,
     /// Whether it is bound now.
     pub online: bool,
@@ -313,7 +313,7 @@ impl Status {
     }
 }
 
-/// Where an answer goes: called once.
+/// Callback that takes an answer: called once.
 pub type Reply = Box<dyn FnOnce(Answer) + Send>;
 
 /// The way in. Implemented by the roof, used by the API.

@@ -58,14 +58,14 @@ pub struct Lease {
     pub boot: u64,
 }
 
-/// Which life of the directory's data it is: another one means that records may be gone.
+/// Generation of the directory's data: another one means that records may be gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History(pub Box<str>);
 
 /// Records of one bucket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// Which.
+    /// Bucket that the records belong to.
     pub bucket: u16,
     /// The records.
     pub entries: Vec<DirectoryEntry>,
@@ -74,7 +74,7 @@ pub struct Batch {
 /// A principal's key and its record.
 pub type DirectoryEntry = (Box<str>, PresenceRecord);
 
-/// What became of a record.
+/// Result of writing a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Put {
     /// It is there now, or was already.
@@ -86,7 +86,7 @@ pub enum Put {
     Untaken,
 }
 
-/// Why a directory did not do it. It may have done it all the same.
+/// Error of a call to a directory. It may have been carried out all the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DirectoryError {
     /// It cannot be reached, or the connection broke.

@@ -1,4 +1,4 @@
-//! What everyone asks of the durable log: append, notify, pull, acknowledge; and rows of state.
+//! Port of the durable log: append, notify, pull, acknowledge; and rows of state.
 //!
 //! Whoever asks hands over calls with tickets and goes on; each ticket is completed once. Writes
 //! of one party are carried out and completed in the order in which they were handed over; a read
@@ -31,7 +31,7 @@ pub const PAGE_MESSAGES_MAX: usize = 1_024;
 /// Names a call until its completion. Rises by one within a party.
 pub type Ticket = u64;
 
-/// Who is told of a completion.
+/// Party that is told of a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Party {
     /// A shard, by its mailbox.
@@ -198,7 +198,7 @@ pub enum Read {
     },
 }
 
-/// Which messages of a timeline.
+/// Range of a timeline's messages to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pull {
     /// The timeline.
@@ -231,7 +231,7 @@ pub enum Done {
     Rows(Vec<Row>),
 }
 
-/// Where an append went, now or the first time.
+/// Places that an append went to, now or the first time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Appended {
     /// The message was new. False for a retry: the rest is the first answer.
@@ -251,7 +251,7 @@ pub struct Page {
     pub more: bool,
 }
 
-/// Where a timeline and one of its readers stand.
+/// Status of a timeline and one of its readers: where both stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TimelineStatus {
     /// The last number given, zero if none.
@@ -264,7 +264,7 @@ pub struct TimelineStatus {
     pub unread: u64,
 }
 
-/// Why a call was not carried out.
+/// Reason why a call to the log was not carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreError {
     /// The disk, or the limit for it, is full. Space may come back.

@@ -37,10 +37,10 @@ pub enum PresenceAnswer {
     Counts(PresenceCounts),
 }
 
-/// What memory knows of a principal.
+/// Presence of a principal, as memory knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PresenceStatus {
-    /// Who.
+    /// Principal whose presence it is.
     pub who: Principal,
     /// Its user.
     pub user: Option<Box<str>>,
@@ -122,7 +122,7 @@ pub trait PresenceQueries: Send + Sync {
     fn statistics(&self, step: StatisticsStep) -> Vec<Moment>;
 }
 
-/// How the copy stands.
+/// Status of the replication to the directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplicationStatus {
     /// `none`, `process`, `redis`, `redis-sentinel`, `redis-cluster`.
@@ -143,7 +143,7 @@ pub struct ReplicationStatus {
     pub counters: Vec<(&'static str, &'static str, u64)>,
 }
 
-/// Whether calls are made.
+/// State of the circuit breaker: whether calls are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Circuit {
     /// It works.
@@ -165,7 +165,7 @@ impl Circuit {
     }
 }
 
-/// How to compare.
+/// Parameters of an audit: how to compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AuditOrder {
     /// How long a difference must last to be one, milliseconds.
@@ -176,7 +176,7 @@ pub struct AuditOrder {
     pub told_max: u32,
 }
 
-/// What a comparison found.
+/// Result of an audit of presence.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Audit {
     /// Principals online in memory.
@@ -195,12 +195,12 @@ pub struct Audit {
     pub took_ms: u64,
 }
 
-/// Something about which memory and directory do not agree.
+/// Difference between memory and directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
     /// The principal's key.
     pub key: Box<str>,
-    /// How.
+    /// Kind of the difference.
     pub kind: DifferenceKind,
     /// Memory's record.
     pub memory: Option<PresenceRecord>,
@@ -210,7 +210,7 @@ pub struct Difference {
     pub history: Vec<Remembered>,
 }
 
-/// How memory and directory differ.
+/// Kind of a difference between memory and directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DifferenceKind {
     /// Online in memory, not known to the directory.

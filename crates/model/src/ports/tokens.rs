@@ -1,4 +1,4 @@
-//! Where the API's tokens are kept: a row a token, by its name.
+//! Port of the API's tokens: a row a token, by its name.
 //!
 //! What a row says is the API's own; whoever keeps it does not read it. What was put is on stable
 //! storage before the answer. Calls may block.

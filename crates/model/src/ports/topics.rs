@@ -90,7 +90,7 @@ pub enum TopicAnswer {
     Refused(&'static str),
 }
 
-/// What is known of a client.
+/// State of a client, as the API tells it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientState {
     /// Its identifier.

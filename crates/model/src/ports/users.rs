@@ -43,7 +43,7 @@ impl UserOrder {
     pub const RULES_MAX: usize = 256;
 }
 
-/// What a user is.
+/// State of a user's account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserState {
     /// Its name.
@@ -71,7 +71,7 @@ pub struct UserRule {
     pub filter: String,
 }
 
-/// Why the book was not changed.
+/// Reason why the users' book was not changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserFault {
     /// The order breaks a rule, in words.

@@ -1,4 +1,4 @@
-//! Which name in a client's certificate is who it is.
+//! Identity of a client's certificate: which name in it is who it is.
 //!
 //! The certificate was verified; what is in it was chosen by whoever asked for it, so that names of
 //! different kinds must never read alike: a DNS name has no colon and a URI has one, a subject is
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// Which name of a client's certificate is its identity.
+/// Name of a client's certificate that is its identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CertificateIdentity {
     /// The first DNS name or URI among its alternative names; without either, the common name.

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What the first bytes are.
+/// Kind of the first bytes, where a PROXY header may stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxyPrefix {
     /// Not whole yet.

@@ -1,4 +1,4 @@
-//! Which protocol begins with these bytes.
+//! Protocol sniffing: which protocol begins with these bytes.
 //!
 //! The first bytes of all protocols served are disjoint (research/push-and-load.md 1.2), so one
 //! listener can take them all. A MIOP version that is not served is still MIOP: its machine knows

@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// WebSocket's upgrade.
 const ALPN: [&[u8]; 3] = [b"miop/7", b"mqtt", b"http/1.1"];
 
-/// Whether clients show certificates.
+/// Policy for client certificates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientCertificates {
     /// They are not asked.
@@ -42,7 +42,7 @@ pub enum ClientCertificates {
     Required,
 }
 
-/// What a listener's TLS is made of.
+/// Files that a listener's TLS is made of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsFiles {
     /// PEM file of the certificate and its chain.
@@ -73,7 +73,7 @@ pub struct ClientTls {
     pub name: ServerName<'static>,
 }
 
-/// Why certificates could not be used.
+/// Reason why certificates could not be used.
 #[derive(Debug)]
 pub struct TlsError {
     path: PathBuf,

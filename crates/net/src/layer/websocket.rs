@@ -32,7 +32,7 @@ pub struct WebSocket {
     pub payload_max: u64,
 }
 
-/// What a request head asks for.
+/// WebSocket upgrade that a request head asks for.
 pub enum Upgrade {
     /// It is not whole.
     More,
@@ -239,7 +239,7 @@ fn unmask(payload: &[u8], mask: [u8; 4], into: &mut Vec<u8>) {
     into.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
 }
 
-/// What upgrades are taken.
+/// Upgrades that a listener takes.
 pub struct UpgradeOffer<'a> {
     /// To these paths; `*`: to any.
     pub paths: &'a [String],

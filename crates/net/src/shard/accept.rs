@@ -1,4 +1,4 @@
-//! How connections come: through a listener, or by a call of our own.
+//! Accepting and calling: how connections come.
 //!
 //! Accepting never stops, however full it is: a connection beyond the limit is let in to be told
 //! BUSY in its protocol's words, one beyond that is reset. A caller always gets an answer.

@@ -1,4 +1,4 @@
-//! What happens because time passes: wakes, keep-alive, the drain.
+//! Timers of a shard: wakes, keep-alive, the drain.
 //!
 //! Keep-alive costs no timer: the record says when something was last received, and a sweep looks
 //! at a slice of the slab every quarter of a second, at all of it every four. That is late by no

@@ -1,4 +1,4 @@
-//! What differs in a bucket, and how.
+//! Comparison of a bucket: what differs in it, and how.
 //!
 //! Only what memory is answerable for: principals that it has online or not yet written, and
 //! records that claim to be of this very boot. Other nodes' records are theirs.
@@ -17,7 +17,7 @@ pub struct FoundDifference {
     stored: Option<PresenceRecord>,
 }
 
-/// What is kept of it until the second reading.
+/// First reading of a bucket, kept until the second.
 #[derive(Clone, Copy)]
 pub struct FirstReading {
     pub bucket: u16,

@@ -9,7 +9,7 @@ use model::id::ShardId;
 use model::ports::directory::{Batch, DirectoryError, Put};
 use std::collections::VecDeque;
 
-/// What a shard wants written.
+/// Batch that a shard wants written.
 pub struct WriteOffer {
     pub shard: ShardId,
     pub batches: Vec<Batch>,
@@ -21,7 +21,7 @@ impl WriteOffer {
     }
 }
 
-/// What goes into one call.
+/// Records that go into one call.
 pub struct CarriedLoad {
     pub batches: Vec<Batch>,
     /// Of each record in the batches, in order: which of the shards' it is, and which of its own.

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Those who live are asked for anew when what is known is older.
 const KNOWN: Duration = Duration::from_secs(1);
 
-/// Who lives.
+/// Nodes that are alive.
 pub struct Living {
     own: NodeName,
     lease_for: Duration,

@@ -30,7 +30,7 @@ const REPAIRS_MAX: u8 = 4;
 /// How often the background marks buckets.
 const BACKGROUND: Duration = Duration::from_secs(1);
 
-/// What is compared with the directory.
+/// Sides of a comparison with the directory.
 #[derive(Clone, Copy)]
 pub struct ResyncSides<'a> {
     pub lease: &'a Lease,
@@ -84,7 +84,7 @@ impl Marks {
     }
 }
 
-/// Where comparing has got to.
+/// Progress of the comparison with the directory.
 pub struct Resync {
     per_s: u32,
     /// To be compared in this pass, and in the next one.

@@ -17,7 +17,7 @@ const ABSENT_MAX: usize = 1_024;
 /// Records removed by one call, at most: the rest is found in the next round.
 const REMOVED_MAX: usize = 1_024;
 
-/// Where sweeping has got to.
+/// Progress of the sweep after dead nodes.
 pub struct Sweep {
     lease: Lease,
     /// Between two looks at the nodes; a node must be away for four of these.

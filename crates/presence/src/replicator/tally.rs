@@ -1,4 +1,4 @@
-//! What a replicator counts, with names and explanations.
+//! Counters of a replicator, with names and explanations.
 
 use model::ports::directory::DirectoryError;
 

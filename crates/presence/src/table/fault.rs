@@ -10,7 +10,7 @@ use model::ports::directory::DirectoryError;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Whether a call that fails is done all the same.
+/// Kind of a call that fails: whether it is done all the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailedCall {
     /// It failed before anything was done.

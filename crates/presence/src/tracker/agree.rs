@@ -1,4 +1,4 @@
-//! How tracker and directory come to agree: answers to writes, comparisons, and newer records.
+//! Agreement of tracker and directory: answers to writes, comparisons, and newer records.
 //!
 //! A newer record in the directory is either a leftover, which is written over with a version above
 //! it, or another node's claim to the principal, before which the claim here is dropped. Which of

@@ -1,4 +1,4 @@
-//! What a tracker answers from memory: its entries, what it remembers, and its counts.
+//! Answers of a tracker from memory: its entries, what it remembers, and its counts.
 
 use super::PresenceTracker;
 use crate::ledger::{Entry, TAKEN};

@@ -1,4 +1,4 @@
-//! What many simulated devices have in common.
+//! Profile of simulated devices: what many have in common.
 //!
 //! One profile is shared by all its devices; what differs follows from a device's number. Nonces
 //! come from the profile's seed, which whoever makes the profile draws from the operating system.
@@ -8,7 +8,7 @@ use crate::sign;
 use model::id::{DeviceId, ProductKey, Tag};
 use model::request::HeartbeatWish;
 
-/// What the devices of a plan have in common.
+/// Profile of a plan's devices: what they have in common.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Profile {
     /// The version they speak.
@@ -46,7 +46,7 @@ pub enum DeviceNames {
     Numbered(String),
 }
 
-/// What a device brings to prove its name.
+/// Kind of proof that a device brings of its name.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Prove {
     /// Nothing.
@@ -64,7 +64,7 @@ pub enum Prove {
     Certificate,
 }
 
-/// How a device acknowledges pushes.
+/// Mode in which a device acknowledges pushes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PushAckMode {
     /// Not at all: it is sent everything again.

@@ -1,4 +1,4 @@
-//! What can be wrong with bytes that a peer sent: the only list of it.
+//! Faults of bytes that a peer sent: the only list of them.
 //!
 //! Each fault has a name for vectors and logs, ends the connection with one [`CloseReason`] and is
 //! told to a version 7 peer as one result code before that (MIOP 9). Classic peers are told

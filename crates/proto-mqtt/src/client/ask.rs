@@ -1,4 +1,4 @@
-//! What a client asks: to connect, to subscribe, to be proved, to go.
+//! Requests of a client: to connect, to subscribe, to be proved, to go.
 
 use super::send::Asked;
 use super::{

@@ -1,4 +1,4 @@
-//! What a client receives.
+//! Receiving side of a client.
 
 use super::send::{Incoming, acknowledge};
 use super::{Client, End, EventTranslator, Heard, PublishAckMode, Server, State, Told, say};

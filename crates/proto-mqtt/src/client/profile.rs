@@ -1,4 +1,4 @@
-//! What a client is: its name, its wishes, its limits.
+//! Profile of a client: its name, its wishes, its limits.
 //!
 //! One profile is shared by all clients of a fleet; what differs between them follows from a
 //! client's number by a [`Formula`], so that a simulated client owns no text. A client of a person
@@ -59,7 +59,7 @@ pub enum Clean {
     Never,
 }
 
-/// How messages of QoS 1 and 2 are acknowledged.
+/// Mode in which messages of QoS 1 and 2 are acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PublishAckMode {
     /// As they come (MQTT5 4.5.0-2).
@@ -95,7 +95,7 @@ pub struct Wanted {
     pub options: SubscribeOptions,
 }
 
-/// What a client is.
+/// Profile of a client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Profile {
     /// The version it speaks.

@@ -1,4 +1,4 @@
-//! What a client publishes: identifiers, windows, aliases, and what is sent again.
+//! Publishing side of a client: identifiers, windows, aliases, and what is sent again.
 //!
 //! Messages of QoS 1 and 2 stand in the order in which they were first sent; those that were not
 //! sent on this connection stand last. An identifier is in use as long as its message stands there,

@@ -1,4 +1,4 @@
-//! What a client says to whoever drives it, and what it is told.
+//! Events of a client for whoever drives it, and orders to it.
 //!
 //! The machine says [`Heard`], which borrows from the packet; a [`EventTranslator`] is what its
 //! driver makes of that: an [`MqttEvent`] that owns everything, or the laboratory's `Observation`,
@@ -14,7 +14,7 @@ use base::time::Now;
 use model::topic::{Publication, Qos, SubscriptionOptions};
 use std::sync::Arc;
 
-/// Something that a client has seen, as it was read.
+/// Event of a client, as it was read.
 pub enum Heard<'a> {
     /// The server accepted it.
     Connected {
@@ -27,7 +27,7 @@ pub enum Heard<'a> {
     },
     /// The server refused it.
     Refused {
-        /// Why.
+        /// Reason code of the packet.
         reason: ReasonCode,
         /// The code as it came: before 5.0 a return code.
         code: u8,
@@ -45,7 +45,7 @@ pub enum Heard<'a> {
     },
     /// What became of a message that was to be published.
     Published {
-        /// Which.
+        /// Token that the driver gave with its order.
         token: u32,
         /// Nothing up to this token is under way any more.
         up_to: Option<u32>,
@@ -54,21 +54,21 @@ pub enum Heard<'a> {
     },
     /// The session ended with this message on the way: it may have come, or not.
     Lost {
-        /// Which.
+        /// Token that the driver gave with its order.
         token: u32,
         /// The message, if it was kept.
         message: Option<Arc<Publication>>,
     },
     /// The answer to a subscription.
     Subscribed {
-        /// Which.
+        /// Token that the driver gave with its order.
         token: u32,
         /// One for each filter.
         reasons: Reasons<'a>,
     },
     /// The answer to its end; before 5.0 without reasons.
     Unsubscribed {
-        /// Which.
+        /// Token that the driver gave with its order.
         token: u32,
         /// One for each filter.
         reasons: Reasons<'a>,
@@ -87,20 +87,20 @@ pub enum Heard<'a> {
     Pong,
     /// The server said farewell.
     Disconnected {
-        /// Why.
+        /// Reason code of the packet.
         reason: ReasonCode,
         /// What else it said.
         properties: Properties<'a>,
     },
 }
 
-/// What a driver makes of what a client has seen.
+/// Translator of a client's events into a driver's.
 pub trait EventTranslator: Sized {
     /// The word for it; `None`: of no interest.
     fn of(now: Now, heard: Heard<'_>) -> Option<Self>;
 }
 
-/// Why a message was not published.
+/// Reason why a message was not published.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Unpublished {
     /// The server said no.
@@ -119,7 +119,7 @@ pub enum Unpublished {
     Offline,
 }
 
-/// Something that a client has seen.
+/// Event that a client has seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MqttEvent {
     /// The server accepted it.
@@ -145,28 +145,28 @@ pub enum MqttEvent {
     },
     /// What became of a message.
     Published {
-        /// Which.
+        /// Token that the driver gave with its order.
         token: u32,
         /// What became of it.
         result: Result<ReasonCode, Unpublished>,
     },
     /// The session ended with this message on the way.
     Lost {
-        /// Which.
+        /// Token that the driver gave with its order.
         token: u32,
         /// The message.
         message: Option<Arc<Publication>>,
     },
     /// The answer to a subscription, one reason for each filter.
     Subscribed {
-        /// Which.
+        /// Token that the driver gave with its order.
         token: u32,
         /// One for each filter.
         reasons: Vec<ReasonCode>,
     },
     /// The answer to the end of one; before 5.0 without reasons.
     Unsubscribed {
-        /// Which.
+        /// Token that the driver gave with its order.
         token: u32,
         /// One for each filter.
         reasons: Vec<ReasonCode>,
@@ -201,7 +201,7 @@ pub struct ConnectAccepted {
 /// The server's no, or its farewell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Farewell {
-    /// Why.
+    /// Reason code of the packet.
     pub reason: ReasonCode,
     /// Why, in words.
     pub text: Option<Box<str>>,
@@ -297,7 +297,7 @@ fn message(now: Now, token: u32, topic: &str, publish: &Publish<'_>) -> MqttEven
     }
 }
 
-/// What a client is told.
+/// Order to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientOrder {
     /// Publish this, at its own QoS. Answered by [`MqttEvent::Published`], at QoS 0 when it has

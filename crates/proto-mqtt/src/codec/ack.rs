@@ -1,4 +1,4 @@
-//! What acknowledges by packet identifier (MQTT5 3.4 to 3.7, 3.9, 3.11).
+//! Acknowledgement packets, by packet identifier (MQTT5 3.4 to 3.7, 3.9, 3.11).
 //!
 //! ```text
 //!  | packet identifier 2 | [reason 1] | [properties]         PUBACK, PUBREC, PUBREL, PUBCOMP

@@ -14,7 +14,7 @@ use super::{DecodeRules, PacketFault, PacketKind, ReasonCode, Sender, Terms, Uns
 /// A farewell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Disconnect<'a> {
-    /// Why.
+    /// Reason code of the packet.
     pub reason: ReasonCode,
     /// Properties of 5.0.
     pub properties: Properties<'a>,

@@ -13,7 +13,7 @@ use super::reader::FieldReader;
 use super::writer::{framed, framed_with_texts};
 use super::{DecodeRules, PacketFault, PacketKind, ReasonCode, Terms, Unsent, Version};
 
-/// Whether a connection was accepted, and on which terms.
+/// CONNACK: whether a connection was accepted, and on which terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connack<'a> {
     /// Whether the server goes on with a session it had.

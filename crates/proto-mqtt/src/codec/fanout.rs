@@ -48,7 +48,7 @@ impl Shape {
     }
 }
 
-/// What one receiver gets of its own.
+/// Fields of a PUBLISH that differ by receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReceiverFields<'a> {
     /// The packet identifier; not looked at, at QoS 0.

@@ -1,4 +1,4 @@
-//! What can be wrong with bytes that a peer sent, and how each fault is answered: the only list.
+//! Faults of bytes that a peer sent, and how each is answered: the only list.
 //!
 //! A fault has a name for vectors, counters and logs, the clause of each standard that it breaks,
 //! and one row that decides its answer: the reason code that a 5.0 peer is told, the CONNACK
@@ -179,7 +179,7 @@ faults! {
         ReceiveMaximumExceeded 0 Quota "More unacknowledged messages than the receiver allowed.";
 }
 
-/// What the standard demands to be sent before the connection is closed for a fault.
+/// Answer that the standard demands before the connection is closed for a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultAnswer {
     /// Nothing.

@@ -24,7 +24,7 @@ pub struct FixedHeader {
     pub is_padded: bool,
 }
 
-/// What the front of a byte string says of its first packet.
+/// Front of a byte string, as far as it tells of its first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Front {
     /// At least so many more bytes are needed before the header can be read.

@@ -51,7 +51,7 @@ pub enum Packet<'a> {
 
 const _: () = assert!(size_of::<Packet>() <= 72, "a packet is handed on by value");
 
-/// What the front of a byte string is.
+/// Step of decoding: what the front of a byte string is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DecodeStep<'a> {
     /// Not a whole packet yet: at least so many more bytes are needed.

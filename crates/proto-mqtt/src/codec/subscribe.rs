@@ -28,7 +28,7 @@ pub enum RetainHandling {
     Never = 2,
 }
 
-/// What is wished for a subscription (MQTT5 3.8.3.1).
+/// Subscription Options of a filter in SUBSCRIBE (MQTT5 3.8.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SubscribeOptions {
     /// Highest QoS.

@@ -8,7 +8,7 @@ use super::block::{Properties, REASON_STRING, USER_PROPERTY};
 use super::header::{varint_bytes, write_varint};
 use super::{PACKET_BYTES_MAX, PacketKind, Version};
 
-/// What the receiver of packets takes.
+/// Terms of a receiver of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// The version that CONNECT agreed on.
@@ -27,7 +27,7 @@ impl Terms {
     }
 }
 
-/// Why a packet was not written.
+/// Reason why a packet was not written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Unsent {
     /// It is above the receiver's Maximum Packet Size (MQTT5 3.1.2-25: discard it).

@@ -1,4 +1,4 @@
-//! What the broker says to a client whose session is bound, in packets of its version.
+//! Answers of the broker to a client whose session is bound, in packets of its version.
 //!
 //! An end is a DISCONNECT in 5.0; before, the connection just ends (MQTT3 4.8.0-1).
 

@@ -1,4 +1,4 @@
-//! How fast a client may publish: a rate, and twice as many at once.
+//! Rate limit of a client's publishing: a rate, and twice as many at once.
 //!
 //! Kept as the two moments at which what was taken so far is paid for, one for messages and one
 //! for bytes; nothing is counted down. A client beyond its rate is not read for a while.

@@ -1,4 +1,4 @@
-//! Where a connection is, and how that is kept in twelve bytes.
+//! State of a connection, and how it is kept in twelve bytes.
 //!
 //! [`Phase`] is what the machine works with; [`Packed`] is what stays while nothing happens. A
 //! bound client without terms of its own has no heap: its session, version and count of unanswered

@@ -1,4 +1,4 @@
-//! What an operator chooses of who comes in, with the files it names, and how they are read.
+//! Settings of access with the files they name, and how these are read.
 //!
 //! Every file is read whole, at the start and again at a reload; one that is broken refuses all.
 //! What lines mean is `guard`'s part. It keeps nothing.

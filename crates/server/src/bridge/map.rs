@@ -1,4 +1,4 @@
-//! Which messages cross a bridge, and what their topics become: mosquitto's `topic` lines.
+//! Topic map of a bridge: which messages cross, and as what: mosquitto's `topic` lines.
 //!
 //! ```text
 //!  PATTERN [out|in|both [QOS [LOCAL-PREFIX [REMOTE-PREFIX]]]]        "" stands for nothing
@@ -8,7 +8,7 @@
 
 use client::{Qos, matches};
 
-/// Which way messages go.
+/// Direction in which messages go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
     /// From us to the remote broker.

@@ -1,4 +1,4 @@
-//! What a bridge is asked for, and the two sessions that follow from it.
+//! Settings of a bridge, and the two sessions that follow from them.
 
 use super::map::{Direction, Topic};
 use client::{

@@ -53,7 +53,7 @@ pub struct AccessSection {
     pub http: Http,
 }
 
-/// How passwords are hashed.
+/// Algorithm by which passwords are hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HashSetting {
     /// PBKDF2 with SHA-512.
@@ -63,7 +63,7 @@ pub enum HashSetting {
 }
 words!(HashSetting { Pbkdf2 = "pbkdf2", Argon2id = "argon2id" });
 
-/// How much work a hash is.
+/// Cost of a hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HashCost {
     /// Little: for many small devices.

@@ -1,4 +1,4 @@
-//! What a key of the configuration is: name, kind, default, whether it may change while we run.
+//! Key of the configuration: name, kind, default, whether it may change while we run.
 //!
 //! A section is a struct and a table of its keys ([`Section`]); reading, overriding, printing,
 //! documenting and comparing all walk that one table. This file knows neither files nor TOML nor

@@ -65,7 +65,7 @@ pub struct ListenSection {
     pub believe_names: bool,
 }
 
-/// Where a listener listens.
+/// Address that a listener listens on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ListenAddress {
     /// An address and port.
@@ -158,7 +158,7 @@ impl Field for WebSocketAt {
     }
 }
 
-/// What a listener accepts.
+/// Protocol that a listener accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListenerProtocol {
     /// Whatever the first bytes say: MIOP, MQTT, TLS if there is a certificate, HTTP if there is a
@@ -173,7 +173,7 @@ pub enum ListenerProtocol {
 }
 words!(ListenerProtocol { Any = "any", Miop = "miop", Mqtt = "mqtt", Http = "http" });
 
-/// Whether a PROXY header comes before everything else on a connection.
+/// Policy for a PROXY header before everything else on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxyHeader {
     /// None is expected.
@@ -183,7 +183,7 @@ pub enum ProxyHeader {
 }
 words!(ProxyHeader { Off = "off", V1V2 = "v1v2" });
 
-/// Whether TLS asks for a client's certificate.
+/// Policy of TLS for a client's certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CertificateRequest {
     /// It does not.
@@ -195,7 +195,7 @@ pub enum CertificateRequest {
 }
 words!(CertificateRequest { Off = "off", Optional = "optional", Required = "required" });
 
-/// Which name of a certificate is who its owner is.
+/// Name of a certificate that says who its owner is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IdentityName {
     /// The first DNS name or URI among its alternative names, else its common name.

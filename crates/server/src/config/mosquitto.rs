@@ -27,7 +27,7 @@ use draft::Draft;
 use std::fmt;
 use std::path::Path;
 
-/// What became of one option.
+/// Note on what became of one option.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OptionNote {
     /// `mosquitto.conf:12`.
@@ -40,7 +40,7 @@ pub struct OptionNote {
     pub words: String,
 }
 
-/// What becomes of an option.
+/// Fate of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OptionFate {
     /// It is in the result.

@@ -45,7 +45,7 @@ pub struct PresenceSection {
     pub key: Option<PathBuf>,
 }
 
-/// Where the copy is.
+/// Place of the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DirectoryAt {
     /// Nowhere.

@@ -12,7 +12,7 @@ use model::product::Secret;
 /// Columns of the documentation's lines.
 const COLUMNS: usize = 98;
 
-/// What a reload finds changed, apart by whether it can follow.
+/// Changes that a reload finds, apart by whether it can follow.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
     /// A reload brings these about.

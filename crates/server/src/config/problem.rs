@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, said so that it can be mended without a manual.
+//! Problem of a configuration, said so that it can be mended without a manual.
 //!
 //! Every problem has a place (file and line, or the environment), the key, the value as it was
 //! written, what is allowed, and what to do. Secrets are not shown, nor are the values of unknown

@@ -143,7 +143,7 @@ impl Section for TlsSection {
 pub struct ApiSection {
     /// Whether it is served.
     pub enabled: bool,
-    /// Where.
+    /// Address that the API listens on.
     pub address: SocketAddr,
     /// What callers must show; empty: made at the first start and kept in the data folder.
     pub token: Hidden,

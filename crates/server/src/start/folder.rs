@@ -1,4 +1,4 @@
-//! What the roof keeps in the data folder besides the store: the API's token.
+//! Files of the roof in the data folder besides the store: the API's token.
 
 use super::{StartError, failed, random};
 use crate::config::Config;

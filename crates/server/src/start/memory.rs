@@ -1,4 +1,4 @@
-//! How much memory the process uses, looked at four times a second, and what is said of it.
+//! Memory gauge: how much the process uses, looked at four times a second, and what is said of it.
 //!
 //! What may be used is `limits.memory_max`, or three quarters of what the machine or its control
 //! group gives. What is used is what is resident without files, which the kernel takes back when it

@@ -1,4 +1,4 @@
-//! What the server counts, as messages under `$SYS/broker/`.
+//! Figures of the server as messages under `$SYS/broker/`.
 //!
 //! A thread asks the shards for their status every so often and publishes what has changed since,
 //! retained, under the names that operators know from mosquitto. It decides nothing: who may read

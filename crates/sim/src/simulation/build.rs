@@ -1,4 +1,4 @@
-//! How a world is put together, at its beginning and after a crash.
+//! Construction of a world, at its beginning and after a crash.
 
 use super::outside::Feed;
 use super::{Server, SimLogic, SimOutside, Simulation};

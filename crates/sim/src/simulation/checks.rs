@@ -1,4 +1,4 @@
-//! What must hold, at any time and at the end. Each check panics where it does not.
+//! Invariants of a simulation, at any time and at the end. Each check panics where it fails.
 
 use super::Simulation;
 use crate::application::check_counts;

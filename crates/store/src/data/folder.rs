@@ -63,7 +63,7 @@ impl OpenLog {
     }
 }
 
-/// What a folder says it is.
+/// Format that a folder says it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
     /// Nothing yet.

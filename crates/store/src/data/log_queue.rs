@@ -14,7 +14,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Calls of one party, in the order of their tickets.
 pub(crate) type Parcel = (Party, Vec<(Ticket, Call)>);
 
-/// Something done with the engine on its own thread.
+/// Closure that is run with the engine on its own thread.
 pub(crate) type Visit = Box<dyn FnOnce(&mut Engine, u32) + Send>;
 
 /// A read on its way to the disk, and what it weighs.
@@ -59,7 +59,7 @@ struct State {
     gone: bool,
 }
 
-/// What the writer is to do next.
+/// Work that the writer is to do next.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) parcels: Vec<Parcel>,

@@ -30,7 +30,7 @@ pub struct Logs {
     place: Mutex<Option<Place>>,
 }
 
-/// How much there is in one log, as of its last batch.
+/// Sizes of one log, as of its last batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogSizes {
     /// What the engine says.

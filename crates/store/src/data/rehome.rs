@@ -21,7 +21,7 @@ const TOGETHER: usize = 256;
 /// Entries that are written together, bytes about.
 const BYTES_TOGETHER: usize = 1 << 20;
 
-/// Which log something lives in; `None`: all of them.
+/// Log that something lives in; `None`: all of them.
 pub(crate) type Home<'a> = &'a dyn Fn(Restored<'_>) -> Option<u16>;
 
 impl OpenFolder {

@@ -1,4 +1,4 @@
-//! What the operator chooses of the store, for all logs together.
+//! Settings of the store, for all logs together.
 //!
 //! Each limit has its answer beside it. Invariant: a log that is full has several segments, so that
 //! it can become less full while the server runs.

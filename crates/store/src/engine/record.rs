@@ -37,7 +37,7 @@ pub(crate) struct Claim {
     pub(crate) made_s: u32,
 }
 
-/// Where a record's message is.
+/// Place of a record's message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Whereabouts {
     /// There is none.

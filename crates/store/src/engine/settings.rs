@@ -1,4 +1,4 @@
-//! What the operator chooses of an engine, with the defaults.
+//! Settings of an engine, with the defaults.
 
 use crate::log::LogSettings;
 use model::timeline::Space;
@@ -35,7 +35,7 @@ pub struct EngineSettings {
     pub retention: [Retention; Space::ALL.len()],
 }
 
-/// What the timelines of a space lose unasked. `None`: no limit.
+/// Retention of a space's timelines: what they lose unasked. `None`: no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Retention {
     /// Messages made longer ago than this go, seconds.

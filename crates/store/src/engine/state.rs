@@ -1,4 +1,4 @@
-//! What is derived from the log, in an embedded engine behind a narrow port.
+//! State that is derived from the log, in an embedded engine behind a narrow port.
 //!
 //! Written only at checkpoints; everything in it can be said again by the log from the
 //! checkpoint's place on. It knows keys and values, no timelines. Invariant of every
@@ -39,9 +39,9 @@ impl Keep {
 /// One change of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StateChange {
-    /// Where.
+    /// Keyspace that is changed.
     pub space: Keep,
-    /// What.
+    /// Key of the row.
     pub key: Vec<u8>,
     /// Its value from now on; `None` removes it.
     pub value: Option<Vec<u8>>,
@@ -57,7 +57,7 @@ impl StateChange {
     }
 }
 
-/// Why state cannot be read or written.
+/// Reason why state cannot be read or written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StateError {
     /// For want of room, which may come back.

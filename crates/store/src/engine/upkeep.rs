@@ -1,4 +1,4 @@
-//! What is done beside the writes: checkpoints, compaction, retention; slice by slice.
+//! Upkeep beside the writes: checkpoints, compaction, retention; slice by slice.
 //!
 //! One upkeep task at a time is out. It reads and writes state and reads the log, on any thread;
 //! what must be written to the log is written by the engine's thread when it comes back.
@@ -57,7 +57,7 @@ enum Work {
     Sweep(Sweep),
 }
 
-/// What came of an upkeep task.
+/// Result of an upkeep task.
 pub struct Finished(Outcome);
 
 enum Outcome {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Problems that are told; more are only counted.
 const TOLD_MAX: usize = 100;
 
-/// What was looked at, and what is wrong.
+/// Result of a verification: what was looked at, and what is wrong.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verified {
     /// Timelines.

@@ -50,7 +50,7 @@ pub enum Error {
     ReadOnly,
 }
 
-/// How often each fault has happened.
+/// Counts of the faults that have happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultCounts {
     /// Calls that failed because they were told to.

@@ -19,14 +19,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// closed first.
 const OPEN_MAX: usize = 32;
 
-/// Why a record cannot be had.
+/// Reason why a record cannot be read.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     /// Its segment is not there: what stood in it was removed, or stands elsewhere now.
     Gone,
     /// What is there is not what was written.
     Damaged {
-        /// Where.
+        /// Place of the record.
         place: Place,
         /// What is wrong.
         why: &'static str,

@@ -19,7 +19,7 @@ pub(crate) struct Stop<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// Why a scan cannot go on.
+/// Reason why a scan cannot go on.
 #[derive(Debug)]
 pub(crate) enum Stuck {
     /// The record here is not what was written.

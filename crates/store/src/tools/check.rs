@@ -1,4 +1,4 @@
-//! Whether a data folder is whole: every record of every segment, and everything that is alive.
+//! Check of a data folder: every record of every segment, and everything that is alive.
 //!
 //! First all segments are read as they are, and nothing is changed. Only if their records are whole
 //! the logs are opened, as a start does, and everything alive is read. It mends nothing. Invariant:
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Damages of one segment that are told; behind so many nobody reads on.
 const DAMAGES_MAX: usize = 100;
 
-/// What is not as it was written.
+/// Damage: a place that is not as it was written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
     /// The file or folder.
@@ -32,7 +32,7 @@ pub struct Damage {
     pub why: String,
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
     /// Logs.

@@ -21,12 +21,12 @@ use std::sync::Arc;
 /// Longest line, bytes: the longest body in base64, and room for the rest.
 const LINE_BYTES_MAX: usize = Message::BODY_BYTES_MAX / 3 * 4 + 4_096;
 
-/// Why an import stopped.
+/// Reason why an import stopped.
 #[derive(Debug)]
 pub enum ImportError {
     /// A line of the text, from 1.
     Line {
-        /// Which.
+        /// Number of the line.
         number: u64,
         /// What is wrong with it.
         why: String,

@@ -1,4 +1,4 @@
-//! How much a data folder holds, and of what.
+//! Statistics of a data folder: how much it holds, and of what.
 //!
 //! Read from derived state after a checkpoint, and the first message of each timeline. Invariant:
 //! each log is counted apart, and nothing twice.
@@ -14,7 +14,7 @@ use model::timeline::Space;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What one log holds.
+/// Statistics of one log.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LogStats {
     /// Segments, bytes and what of them is alive.

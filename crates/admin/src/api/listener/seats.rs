@@ -1,4 +1,4 @@
-//! Who has a place among the connections, and who gives it up when there is none left.
+//! Slots of the API's connections: who has one, and who gives it up when there is none left.
 //!
 //! A caller becomes known when a request of its brought a token that opens something. Who was
 //! never known gives way first: of the address that has most of them, the one that came first, so

@@ -1,4 +1,4 @@
-//! What a token may do: a set of words.
+//! Scopes of a token: a set of words that say what it may do.
 //!
 //! `admin` is all of them; `read` brings `metrics` along. Which word a route wants stands in the
 //! table of routes. Invariant: a word that is not known makes no set.

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Why events were given up.
+/// Reason why events were given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
     /// They were not taken for too long.
@@ -40,7 +40,7 @@ impl Why {
     }
 }
 
-/// What is kept at most. One more, and the oldest goes.
+/// Limits of what is kept. One more, and the oldest goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
     /// Letters.
@@ -56,7 +56,7 @@ pub(crate) struct DeadLetter {
     pub(crate) number: u64,
     /// Unix millisecond at which it was given up.
     pub(crate) kept_ms: u64,
-    /// Why.
+    /// Reason why it was given up.
     pub(crate) why: Why,
     /// The event, as JSON.
     pub(crate) event: String,
@@ -86,7 +86,7 @@ pub(crate) struct Rewriting {
     pub(crate) from: u64,
 }
 
-/// Which letters there are.
+/// Index of the dead letters in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Shelf {
     bounds: Bounds,

@@ -26,7 +26,7 @@ const FIRST: usize = 4;
 const _: () = assert!(size_of::<Entry>() == 40);
 const _: () = assert!(ENTRY_BYTES as usize == size_of::<Entry>() + size_of::<Entry>() / 8);
 
-/// What all queues of a shard hold.
+/// Totals of all queues of a shard.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Totals {
     /// Messages, those on the way included.

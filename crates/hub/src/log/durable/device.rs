@@ -19,7 +19,7 @@ const BARRED: u8 = 16;
 /// Protocols whose names can come back from a row: the record holds names of the program only.
 const PROTOCOLS: [&str; 3] = ["miop5", "miop6", "miop7"];
 
-/// What a row says of a device.
+/// Row of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct DeviceRow {
     /// It is blocked.

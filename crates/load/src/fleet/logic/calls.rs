@@ -1,4 +1,4 @@
-//! How virtual clients come: the arrivals of the plan, calls, Binds.
+//! Arrivals of virtual clients: those of the plan, calls, Binds.
 //!
 //! Clients of the whole fleet are numbered; a thread has every so-many-th of them, so that the
 //! planned moment of each follows from its place, whatever the number of threads. Poisson's moments

@@ -1,4 +1,4 @@
-//! What virtual clients send, and when.
+//! Traffic of virtual clients: what they send, and when.
 //!
 //! Open loop: moments follow from the plan alone. A heartbeat or a request waits until a client has
 //! none under way, like wrk2's; its time counts from the planned moment (corrected) and from the

@@ -1,4 +1,4 @@
-//! What groups, stages, traffic and faults must be.
+//! Validation of groups, stages, traffic and faults.
 //!
 //! It knows the plan's other parts only by their names. Part of [`check`](super::check): the same
 //! words, the same invariant.

@@ -18,7 +18,7 @@ const BYTES_MAX: usize = 1_024;
 /// What stands for a product where there is none.
 const NO_PRODUCT: &str = "-";
 
-/// Where transitions are published.
+/// Topic that transitions are published on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventTopic {
     pattern: Box<str>,

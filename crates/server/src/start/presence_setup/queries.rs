@@ -1,4 +1,4 @@
-//! What operators ask about the copy of presence.
+//! Queries of operators about the copy of presence.
 //!
 //! The replicator's thread says how it stands; records are read, and audits made, over connections
 //! of their own, so that neither waits for the other nor holds the replicator up. Memory answers by
@@ -34,7 +34,7 @@ pub struct DirectoryQueries {
     pub statistics: Arc<Mutex<Statistics>>,
 }
 
-/// What is known of the copy, and who can find out more.
+/// State of the copy, and who can find out more.
 pub struct Copy {
     /// How it stands.
     pub latest: Latest,

@@ -1,4 +1,4 @@
-//! What an earlier start left behind on the topic of events.
+//! Recall of what an earlier start left behind on the topic of events.
 //!
 //! A server that was killed could not say who went. Its retained messages still say online; this
 //! walks them once after a start and has the owner's shard look: who is not there is said to have

@@ -41,7 +41,7 @@ impl ReplicatorInbox {
     }
 }
 
-/// How the copy stood when its thread last said so.
+/// Latest status of the copy, as its thread last said.
 #[derive(Clone)]
 pub struct Latest {
     standing: Arc<Mutex<ReplicationStatus>>,
@@ -64,11 +64,11 @@ pub struct ReplicatorThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread works with.
+/// Parts that the replicator's thread works with.
 pub struct ReplicatorParts {
     /// Who decides.
     pub replicator: Replicator,
-    /// Where to.
+    /// Directory that records are written to.
     pub directory: Box<dyn Directory>,
     /// Whom to tell.
     pub sink: Box<dyn ReplicationSink + Send>,
@@ -211,7 +211,7 @@ impl<F: FnMut(ShardNotice)> ReplicationSink for ShardMailboxes<F> {
     }
 }
 
-/// What shards are told.
+/// Notice of the replicator to shards.
 pub enum ShardNotice {
     /// To one: what became of its batches.
     Written(ShardId, Result<Vec<Put>, DirectoryError>),

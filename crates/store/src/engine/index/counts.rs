@@ -1,4 +1,4 @@
-//! How much of each segment is alive.
+//! Counts of how much of each segment is alive.
 //!
 //! Counts are exact: as of the checkpoint, and from there on by every record that was committed,
 //! for records say which segments they fill and free. Shares are an estimate: a message for many

@@ -19,7 +19,7 @@ const UNTOUCHED: u32 = (1 << 31) - 1;
 /// The bit that says that a head was used lately.
 const USED: u32 = 1 << 31;
 
-/// What a timeline is in numbers.
+/// Row of a timeline's head, in numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct HeadRow {
     /// The last seq given.

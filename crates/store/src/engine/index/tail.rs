@@ -1,4 +1,4 @@
-//! What changed in a timeline since state was last told of it.
+//! Tail of a timeline: what changed in it since state was last told.
 //!
 //! ```text
 //! state: runs up to `base`  │ flushing: entries in the hands of upkeep │ part: entries since
@@ -66,7 +66,7 @@ pub(crate) struct Touched {
     pub(crate) doubtful: bool,
 }
 
-/// What is known of a cursor without state.
+/// Cursor as it is known without state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KnownCursor {
     pub(crate) at_least: Seq,

@@ -1,4 +1,4 @@
-//! Where a timeline and one of its readers stand.
+//! Status of a timeline and one of its readers.
 
 use super::{runs, state_failed};
 use crate::engine::Engine;
