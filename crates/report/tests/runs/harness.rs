@@ -8,7 +8,7 @@ use lab::timing::Timing;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-pub struct World {
+pub struct RunHarness {
     run: Run,
     at_ms: u64,
     online: u64,
@@ -33,8 +33,8 @@ pub fn spread(times: u64, p50: f64, tail: f64) -> Vec<(u64, u64)> {
     out
 }
 
-impl World {
-    pub fn new(seed: u64, _clients: u32) -> World {
+impl RunHarness {
+    pub fn new(seed: u64, _clients: u32) -> RunHarness {
         let run = Run {
             format: FORMAT,
             target: vec!["mqtt://10.0.0.7:1883".to_owned()],
@@ -46,7 +46,7 @@ impl World {
             ..Run::default()
         };
         let (totals, spread_now) = (BTreeMap::new(), 1.0);
-        World { run, at_ms: 0, online: 0, planned: 0, seed, totals, spread_now }
+        RunHarness { run, at_ms: 0, online: 0, planned: 0, seed, totals, spread_now }
     }
 
     pub fn stage(&mut self, name: &str, clients: u32, bind_us: f64) {

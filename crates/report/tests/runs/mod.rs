@@ -13,7 +13,7 @@ mod poisoned;
 pub use monstrous::{EVIL, monstrous};
 pub use poisoned::poisoned;
 
-use harness::{World, spread};
+use harness::{RunHarness, spread};
 use lab::cause::{Cause, Phase};
 use lab::host::{Environment, Fitness, HostRow};
 use lab::run::{Agent, Balance, CheckResult, Counts, Finding, Gravity, Note, Run, StageRun};
@@ -21,7 +21,7 @@ use lab::series::{Column, FigureKind, Reading, Unit};
 use lab::timing::Timing;
 
 pub fn link_limit() -> Run {
-    let mut world = World::new(7, 60_000);
+    let mut world = RunHarness::new(7, 60_000);
     for step in 1..=8_u32 {
         let met = step == 8;
         world.stage(&format!("{}k", step * 60), step * 60_000, if met { 0.0 } else { 1_000.0 });
@@ -89,7 +89,7 @@ fn limits() -> Vec<Finding> {
 }
 
 pub fn ladder() -> Run {
-    let mut world = World::new(11, 50_000);
+    let mut world = RunHarness::new(11, 50_000);
     for (step, thousands) in [120, 240, 300, 540, 600, 700, 1_000_u32].into_iter().enumerate() {
         let clients = thousands * 1_000;
         world.stage(&format!("ladder {thousands}k"), clients, 2_000.0);
@@ -146,7 +146,7 @@ pub fn ladder() -> Run {
 }
 
 pub fn saturated() -> Run {
-    let mut world = World::new(3, 20_000);
+    let mut world = RunHarness::new(3, 20_000);
     world.stage("all at once", 20_000, 4_000.0);
     for second in 0..45 {
         world.second(if second < 10 { 2_000 } else { 0 }, if second < 12 { 1_600 } else { 0 }, 4.0);
@@ -164,7 +164,7 @@ pub fn saturated() -> Run {
 
 /// One row, nothing else: the smallest run there is.
 pub fn tiny() -> Run {
-    let mut world = World::new(1, 10);
+    let mut world = RunHarness::new(1, 10);
     world.stage("only", 10, 10.0);
     world.second(10, 10, 1.0);
     world.run("tiny", "")
@@ -172,7 +172,7 @@ pub fn tiny() -> Run {
 
 /// Ten seconds with something of everything, short enough to be looked through word by word.
 pub fn small() -> Run {
-    let mut world = World::new(5, 600);
+    let mut world = RunHarness::new(5, 600);
     for (name, clients, through, load) in [("calm", 300, 100, 1.0), ("storm", 600, 60, 6.0)] {
         world.stage(name, clients, 900.0 * load);
         for second in 0..5 {
