@@ -13,7 +13,7 @@ pub(crate) mod table;
 pub(crate) mod tokens;
 
 use crate::Settings;
-use crate::api::life::Phase;
+use crate::api::life::{Phase, said_to_be_last};
 use crate::audit_log::AuditLog;
 use crate::fault::Fault;
 use crate::feed::Feed;
@@ -193,6 +193,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(method)
         .layer(from_fn(seated))
+        .layer(from_fn_with_state(shared.phases.clone(), said_to_be_last))
         .layer(DefaultBodyLimit::disable()) // the guard has its own
         .with_state(shared)
 }

@@ -7,6 +7,11 @@
 use crate::api::{ANSWER, Shared, router};
 use crate::listener::ApiSlot;
 use crate::orders::WAIT_MS_MAX;
+use axum::extract::{Request, State};
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
+use axum::middleware::Next;
+use axum::response::Response;
 use model::limits::ApiLimits;
 use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
@@ -26,6 +31,20 @@ pub(crate) enum Phase {
     Finishing,
     /// The streams end too.
     Ended,
+}
+
+/// Says of an answer that it is the connection's last, from the server's end on: the connection
+/// may not know yet that it ends, and its caller would ask on.
+pub(crate) async fn said_to_be_last(
+    State(phases): State<watch::Receiver<Phase>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = next.run(request).await;
+    if *phases.borrow() >= Phase::Finishing {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// Returns when this phase is reached, or when the roof has let go of us: the same.
