@@ -318,16 +318,21 @@ fn so_many_bytes_are_on_their_way_to_a_client_and_one_message_at_least() {
 
 #[test]
 fn so_many_rows_of_a_packet_are_asked_for_at_a_time() {
-    let mut world = BrokerHarness::new(1);
-    let a = world.client(durable("a"));
-    world.keeps = false;
-    let wishes = (0..5_000).map(|n| wish(&format!("f{n}"), Qos::AtLeastOnce)).collect();
-    let packet = SubscribeRequest { session: a.session, id: 1, subscription_id: None, wishes };
-    world.ask(a.conn, SessionRequest::Subscribe(Box::new(packet)));
-    assert_eq!(world.nodes[0].fx.calls.len(), 2_048);
-    world.keeps = true;
-    world.run();
-    let heard = world.heard(a.conn);
-    let [SessionDelivery::Subscribed { results, .. }] = &heard[..] else { panic!("{heard:?}") };
-    assert!(results.len() == 5_000 && results.iter().all(|result| result.is_ok()));
+    // What is refused makes no row; a slice has 128.
+    for (refused, asked) in [(0, 2_048), (1, 2_047 + 128)] {
+        let mut world = BrokerHarness::new(1);
+        let a = world.client(durable("a"));
+        world.keeps = false;
+        let filter = |n| if n < refused { "$share/g".to_owned() } else { format!("f{n}") };
+        let wishes = (0..5_000).map(|n| wish(&filter(n), Qos::AtLeastOnce)).collect();
+        let packet = SubscribeRequest { session: a.session, id: 1, subscription_id: None, wishes };
+        world.ask(a.conn, SessionRequest::Subscribe(Box::new(packet)));
+        assert_eq!(world.nodes[0].fx.calls.len(), asked);
+        world.keeps = true;
+        world.run();
+        let heard = world.heard(a.conn);
+        let [SessionDelivery::Subscribed { results, .. }] = &heard[..] else { panic!("{heard:?}") };
+        let granted = results.iter().filter(|result| result.is_ok()).count();
+        assert_eq!((results.len(), granted), (5_000, 5_000 - refused));
+    }
 }
