@@ -165,4 +165,21 @@ mod tests {
         run.notes.push(note(40_000, "mended: the target goes on"));
         assert_eq!(detect(&Case::of(&run)), []);
     }
+
+    #[test]
+    fn a_period_is_of_three_stalls_two_seconds_apart_most_of_them_even() {
+        for (at, found) in [
+            (vec![0, 5_000], None),
+            (vec![0, 5_000, 10_000], Some(5_000.0)),
+            (vec![0, 2_000, 4_000], Some(2_000.0)),
+            (vec![0, 1_999, 3_998], None),
+            (vec![0, 20_000, 45_000, 65_000], Some(65_000.0 / 3.0)),
+            (vec![0, 20_000, 45_001, 65_001], None),
+            (vec![0, 5_000, 10_000, 15_000, 20_000, 30_000], Some(5_000.0)),
+            (vec![0, 5_000, 10_000, 15_000, 25_000], None),
+        ] {
+            let stalls: Vec<(u64, f64)> = at.iter().map(|at| (*at, 1e6)).collect();
+            assert_eq!(period(&stalls), found, "{at:?}");
+        }
+    }
 }
