@@ -238,12 +238,12 @@ fn the_api_sees_the_clients_of_all_shards() {
     let (mut kept, mut after) = (Vec::new(), None);
     loop {
         let page = TopicCommand::Retained { filter: "kept/+".into(), after, count: 4 };
-        let TopicAnswer::Retained { messages, more } = topics(&server, page) else {
+        let TopicAnswer::Retained { messages, next } = topics(&server, page) else {
             panic!("a page of messages")
         };
         kept.extend(messages.iter().map(|message| message.topic().to_owned()));
-        after = kept.last().map(|topic| topic.as_str().into());
-        if !more {
+        after = next;
+        if after.is_none() {
             break;
         }
     }

@@ -67,8 +67,7 @@ pub(crate) async fn retained(State(api): Api, query: Asked<RetainedQuery>) -> To
         count: page(query.limit)?,
     };
     match ask(&api, command).await? {
-        TopicAnswer::Retained { messages, more } => {
-            let next = messages.last().filter(|_| more).map(|last| last.topic());
+        TopicAnswer::Retained { messages, next } => {
             let told = messages.iter().map(|message| answers::message(message));
             Ok(Json(json!({ "messages": told.collect::<Vec<_>>(), "next": next })))
         }

@@ -58,7 +58,7 @@ fn test_api() -> TestApi {
             TopicCommand::Subscriptions(_) => TopicAnswer::Subscriptions(Some(Vec::new())),
             TopicCommand::Retained { filter, .. } => TopicAnswer::Retained {
                 messages: vec![Arc::new(Publication::new(filter, b"", b"x"))],
-                more: false,
+                next: None,
             },
             _ => TopicAnswer::Done(true),
         }),

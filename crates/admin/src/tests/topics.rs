@@ -226,11 +226,11 @@ fn message(topic: &str, payload: &[u8]) -> Arc<Publication> {
 fn retained_messages_are_told_and_cleared() {
     let test_api = test_api(|command| match command {
         TopicCommand::Retained { filter, .. } if &**filter == "none" => {
-            TopicAnswer::Retained { messages: Vec::new(), more: false }
+            TopicAnswer::Retained { messages: Vec::new(), next: None }
         }
         TopicCommand::Retained { .. } => {
             let messages = vec![message("a/1", b"on"), message("a/2", &[0xff])];
-            TopicAnswer::Retained { messages, more: true }
+            TopicAnswer::Retained { messages, next: Some("a/2".into()) }
         }
         TopicCommand::ClearRetained(topic) => TopicAnswer::Done(&**topic != "none"),
         _ => TopicAnswer::Refused("not asked for"),

@@ -193,7 +193,8 @@ impl Broker {
                 bytes += message.weight();
                 let is_full = messages.len() >= most.count || bytes > most.bytes;
                 if is_full && !messages.is_empty() {
-                    return TopicAnswer::Retained { messages, more: true };
+                    let next = messages.last().map(|last: &Arc<Publication>| last.topic().into());
+                    return TopicAnswer::Retained { messages, next };
                 }
                 messages.push(message);
             }
@@ -202,7 +203,7 @@ impl Broker {
                 break;
             }
         }
-        TopicAnswer::Retained { messages, more: after.is_some() }
+        TopicAnswer::Retained { messages, next: after }
     }
 }
 
@@ -273,17 +274,42 @@ mod tests {
                 after: after.map(Box::from),
                 count: 4,
             };
-            let TopicAnswer::Retained { messages, more } = ask(&mut broker, command(None)) else {
+            let TopicAnswer::Retained { messages, next } = ask(&mut broker, command(None)) else {
                 panic!("a page")
             };
-            assert_eq!((messages.len(), more), (shown, sizes.len() > shown), "{sizes:?}");
-            let last = format!("t/{}", shown - 1);
-            let TopicAnswer::Retained { messages, .. } = ask(&mut broker, command(Some(&last)))
+            let more = sizes.len() > shown;
+            assert_eq!((messages.len(), next.is_some()), (shown, more), "{sizes:?}");
+            let Some(next) = next else { continue };
+            let TopicAnswer::Retained { messages, .. } = ask(&mut broker, command(Some(&next)))
             else {
                 panic!("a page")
             };
-            let next = messages.first().map(|message| message.topic().to_owned());
-            assert_eq!(next, more.then(|| format!("t/{shown}")), "none is passed over");
+            let first = messages.first().map(|message| message.topic().to_owned());
+            assert_eq!(first, Some(format!("t/{shown}")), "none is passed over");
+        }
+    }
+
+    #[test]
+    fn a_page_without_a_match_says_where_to_go_on() {
+        let mut broker = broker(|_| {});
+        let names = (0..70_000).map(|n| format!("t/{n:05}/x"));
+        for name in names.chain(["t/99999/y".into()]) {
+            let mut message = Publication::new(&name, &[], b"x");
+            message.retain = true;
+            broker.retained.set(Arc::new(message)).expect("room");
+        }
+        let (mut after, mut empty) = (None, 0);
+        loop {
+            let command = TopicCommand::Retained { filter: "+/+/y".into(), after, count: 1 };
+            let TopicAnswer::Retained { messages, next } = ask(&mut broker, command) else {
+                panic!("a page")
+            };
+            if let [found] = &messages[..] {
+                assert_eq!((found.topic(), empty), ("t/99999/y", 1));
+                break;
+            }
+            assert!(next.is_some(), "the page is empty, and there is more");
+            (after, empty) = (next, empty + 1);
         }
     }
 }

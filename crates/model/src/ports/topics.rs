@@ -49,7 +49,7 @@ pub enum TopicCommand {
     Retained {
         /// Those whose topics match this filter.
         filter: Box<str>,
-        /// The last topic of the page before.
+        /// Where the page before said to go on.
         after: Option<Box<str>>,
         /// The most to return.
         count: u32,
@@ -81,8 +81,9 @@ pub enum TopicAnswer {
     Retained {
         /// The messages.
         messages: Vec<Arc<Publication>>,
-        /// There are more.
-        more: bool,
+        /// Behind which topic to go on, which may be one that was looked at and is not shown, and
+        /// the page empty for it; absent: that was all.
+        next: Option<Box<str>>,
     },
     /// It was done, or there was nothing to do (`false`).
     Done(bool),

@@ -50,11 +50,12 @@ impl<O: Outside + Send> Switchboard<O> {
         let most = *count as usize;
         let commands = self.all().map(|shard| (shard, Command::Topics(command.clone())));
         let first = move |answer: Answer| match answer {
-            Answer::Topics(TopicAnswer::Retained { mut messages, more }) => {
-                messages.sort_by(|a, b| a.topic().cmp(b.topic()));
-                let more = more || messages.len() > most;
-                messages.truncate(most);
-                reply(Answer::Topics(TopicAnswer::Retained { messages, more }));
+            Answer::Topics(TopicAnswer::Retained { mut messages, mut next }) => {
+                if messages.len() > most {
+                    messages.truncate(most);
+                    next = messages.last().map(|last| last.topic().into());
+                }
+                reply(Answer::Topics(TopicAnswer::Retained { messages, next }));
             }
             other => reply(other),
         };
@@ -101,24 +102,21 @@ fn has_wildcard(filter: &str) -> bool {
     proto_mqtt::codec::name::has_wildcard(filter)
 }
 
-/// Two shards' answers as one. Where a shard has more, nothing that may come behind it is shown:
-/// whoever goes on behind the last topic of this page would pass it over.
+/// Two shards' answers as one. Where a shard has more, nothing is shown that comes behind the topic
+/// where it is to go on: that is where the whole goes on.
 pub(super) fn merge(one: TopicAnswer, other: TopicAnswer) -> TopicAnswer {
     match (one, other) {
         (
-            TopicAnswer::Retained { mut messages, more },
-            TopicAnswer::Retained { messages: others, more: also },
+            TopicAnswer::Retained { mut messages, next },
+            TopicAnswer::Retained { messages: others, next: also },
         ) => {
-            let end = |list: &[Arc<Publication>], more: bool| {
-                list.last().filter(|_| more).map(|last| last.topic().to_owned())
-            };
-            let ends = [end(&messages, more), end(&others, also)];
+            let next = next.into_iter().chain(also).min();
             messages.extend(others);
             messages.sort_by(|a, b| a.topic().cmp(b.topic()));
-            if let Some(end) = ends.into_iter().flatten().min() {
-                messages.retain(|message| message.topic() <= &*end);
+            if let Some(next) = &next {
+                messages.retain(|message| message.topic() <= &**next);
             }
-            TopicAnswer::Retained { messages, more: more || also }
+            TopicAnswer::Retained { messages, next }
         }
         (TopicAnswer::Done(one), TopicAnswer::Done(other)) => TopicAnswer::Done(one || other),
         (wrong @ TopicAnswer::Refused(_), _) => wrong,
@@ -130,25 +128,31 @@ pub(super) fn merge(one: TopicAnswer, other: TopicAnswer) -> TopicAnswer {
 mod tests {
     use super::*;
 
-    fn page(topics: &str, more: bool) -> TopicAnswer {
+    /// A page with these topics, which goes on behind the one behind the `|`.
+    fn page(page: &str) -> TopicAnswer {
+        let (topics, next) = page.split_once('|').unwrap_or((page, ""));
         let message = |topic| Arc::new(Publication::new(topic, &[], &[]));
-        TopicAnswer::Retained { messages: topics.split_whitespace().map(message).collect(), more }
+        TopicAnswer::Retained {
+            messages: topics.split_whitespace().map(message).collect(),
+            next: Some(next).filter(|next| !next.is_empty()).map(Box::from),
+        }
     }
 
     #[test]
     fn no_page_goes_beyond_what_each_shard_has_told() {
         for (one, other, whole) in [
-            (("a c", false), ("b d", false), ("a b c d", false)),
-            (("a c", true), ("b d", false), ("a b c", true)),
-            (("b d", false), ("a c", true), ("a b c", true)),
-            (("a d", true), ("b c", true), ("a b c", true)),
-            (("c d", false), ("a b", true), ("a b", true)),
-            (("a b", true), ("c d", true), ("a b", true)),
-            (("", true), ("a b", false), ("a b", true)),
-            (("", false), ("a b", true), ("a b", true)),
+            ("a c", "b d", "a b c d"),
+            ("a c|c", "b d", "a b c|c"),
+            ("b d", "a c|c", "a b c|c"),
+            ("a d|d", "b c|c", "a b c|c"),
+            ("c d", "a b|b", "a b|b"),
+            ("a b|b", "c d|d", "a b|b"),
+            ("|x", "a b", "a b|x"),
+            ("|a", "a b", "a|a"),
+            ("", "a b|b", "a b|b"),
+            ("a|x", "b|y", "a b|x"),
         ] {
-            let merged = merge(page(one.0, one.1), page(other.0, other.1));
-            assert_eq!(merged, page(whole.0, whole.1), "{one:?} {other:?}");
+            assert_eq!(merge(page(one), page(other)), page(whole), "{one:?} {other:?}");
         }
     }
 }

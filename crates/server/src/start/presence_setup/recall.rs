@@ -35,7 +35,7 @@ pub fn recall(topic: &EventTopic, control: &dyn Control, ask: &AskOwner) -> u64 
             let _ = tell.send(answer);
         });
         control.ask(Command::Topics(command), reply);
-        let Ok(Answer::Topics(TopicAnswer::Retained { messages, more })) =
+        let Ok(Answer::Topics(TopicAnswer::Retained { messages, next })) =
             told.recv_timeout(ANSWER)
         else {
             return count;
@@ -48,8 +48,8 @@ pub fn recall(topic: &EventTopic, control: &dyn Control, ask: &AskOwner) -> u64 
                 }
             }
         }
-        after = messages.last().map(|message| message.topic().into());
-        if !more || after.is_none() {
+        after = next;
+        if after.is_none() {
             return count;
         }
     }
