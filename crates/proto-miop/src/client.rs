@@ -81,11 +81,6 @@ impl Client {
         }
     }
 
-    /// Whether the server has accepted it on this connection.
-    pub fn is_bound(&self) -> bool {
-        self.state == State::Bound
-    }
-
     /// Flags whether a message may have been seen before, and remembers it.
     fn seen(&mut self, id: u64) -> bool {
         let again = id <= self.last_id;

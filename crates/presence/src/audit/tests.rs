@@ -110,6 +110,8 @@ fn each_kind_is_told_with_its_history_and_repaired_on_request() {
     both.stored("demo#away", record(7, false));
     let mut waited = 0;
     let audit = both.audit(false, &mut |ms| waited += ms).expect("it works");
+    // Each bucket that differs is read, and once more after the wait.
+    assert_eq!(both.table.calls().buckets, 2 * audit.buckets_differing);
     let kinds: Vec<_> = audit.persistent.iter().map(|(kind, count)| (*kind, *count)).collect();
     assert_eq!(kinds, [("extra", 1), ("missing", 1), ("stale", 1), ("wrong_node", 1)]);
     assert_eq!((audit.differing, audit.repaired, waited), (4, 0, 300));

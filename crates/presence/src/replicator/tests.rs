@@ -83,6 +83,10 @@ fn calls_are_bounded_and_a_turn_makes_one_write() {
     assert_eq!((again, seen.written.len()), (at(0).mono, 2), "the third is for the next turn");
     replicator.turn(at(1), &mut table, &mut seen);
     assert_eq!((table.calls().records, seen.written.len()), (6_000, 3));
+    let counters = replicator.standing(at(1)).counters;
+    let of = |wanted| counters.iter().find(|(name, ..)| *name == wanted).map(|counter| counter.2);
+    let told = (of("directory_writes_total"), of("directory_records_written_total"));
+    assert_eq!(told, (Some(2), Some(6_000)));
 }
 
 #[test]

@@ -224,6 +224,29 @@ fn a_bind_says_all_it_says_and_asks_for_its_home_once() {
 }
 
 #[test]
+fn a_newest_bind_brings_the_proof_it_names() {
+    let bind = |auth_type, token: Option<&'static [u8]>| {
+        let (device_id, product_key) = (Some(&b"dev"[..]), Some(&b"pk"[..]));
+        let props = Props { device_id, product_key, auth_type, token, ..Props::default() };
+        let mut bytes = Vec::new();
+        Frame::new(Opcode::Bind, props).write(&mut bytes);
+        let mut side = fresh();
+        side.hear(now(), &bytes);
+        match side.take_words().as_slice() {
+            [Request::Bind(bind)] => Some(bind.proof.clone()),
+            _ => None,
+        }
+    };
+    assert_eq!(bind(None, None), Some(Proof::None));
+    assert_eq!(bind(Some(0), Some(b"jwt")), Some(Proof::None));
+    assert_eq!(bind(Some(2), Some(b"jwt")), Some(Proof::Token(b"jwt".as_slice().into())));
+    assert_eq!(bind(Some(3), None), Some(Proof::None), "there is no certificate");
+    for (kind, token) in [(Some(1), None), (Some(2), None), (Some(4), Some(&b"jwt"[..]))] {
+        assert_eq!(bind(kind, token), None, "{kind:?}");
+    }
+}
+
+#[test]
 fn a_classic_bind_brings_its_sign_or_none_and_the_certificate_counts() {
     let sign = "0123456789abcdef0123456789ABCDEF";
     let props = format!("u:a@1\nt:70000\nts:5\nauthtype:7\nsign:{sign}");
