@@ -11,8 +11,6 @@ use base::hash;
 use model::id::ShardId;
 use model::ports::control::{Answer, Command, Reply};
 use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};
-use model::topic::Publication;
-use std::sync::Arc;
 
 impl<O: Outside + Send> Switchboard<O> {
     pub(super) fn ask_topics(&self, command: TopicCommand, reply: Reply) {
@@ -127,6 +125,8 @@ pub(super) fn merge(one: TopicAnswer, other: TopicAnswer) -> TopicAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::topic::Publication;
+    use std::sync::Arc;
 
     /// A page with these topics, which goes on behind the one behind the `|`.
     fn page(page: &str) -> TopicAnswer {
