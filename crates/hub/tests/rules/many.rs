@@ -1,6 +1,7 @@
 //! Orders to tags and products: kept before they are answered, and never half done.
 
 use crate::harness::{HubHarness, Seat, id, product, settings, tag};
+use base::time::{Instant, Now};
 use hub::{OrderMessage, Settings};
 use model::id::{MessageId, ProductKey, ShardId};
 use model::limits::Limits;
@@ -125,6 +126,60 @@ fn wherever_the_kill_comes_each_device_has_it_once_and_only_those_it_was_for() {
             assert!(kept > 6, "it broke off everywhere: {kept}");
             return;
         }
+    }
+}
+
+#[test]
+fn each_that_took_it_is_noted_apart_while_an_order_scans() {
+    let limits = Arc::new(Limits { fan_out_slice: 1, ..crate::harness::limits() });
+    let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
+    let seats: Vec<_> = (0..2)
+        .map(|n| {
+            let mut bind = HubHarness::bind(&format!("d{n}"));
+            bind.tags = Some(vec![tag("t")]);
+            world.seat_with(bind)
+        })
+        .collect();
+    away(&mut world, 2..30);
+    let (push, _) = world.push_to(PushTarget::Tag(tag("t")), |_| {});
+    let step = |world: &mut HubHarness| {
+        world.hub.turn(world.now, &mut world.fx);
+        world.store();
+    };
+    (0..4).for_each(|_| step(&mut world));
+    for (seat, rows) in seats.iter().zip([2, 3]) {
+        world.ack(seat, &[push]);
+        // Time alone: a turn too many, and the order would be over.
+        let mono = world.now.mono.nanos() + 300_000_000;
+        world.now = Now::new(Instant::from_nanos(mono), world.now.wall_ms + 300);
+        step(&mut world);
+        assert_eq!(world.log.rows(Table::Orders), rows, "the order and a row for each");
+    }
+    world.restart();
+    rest(&mut world);
+    assert_eq!(waiting(&mut world, 0..3), [0, 0, 1]);
+    let counts = world.counts(push);
+    assert_eq!((counts.matched, counts.delivered, counts.stored), (30, 2, 28));
+}
+
+#[test]
+fn what_ends_while_the_server_goes_is_noted_without_waiting_for_more() {
+    for is_drained in [false, true] {
+        let mut world = HubHarness::new();
+        away(&mut world, 0..2);
+        let (push, _) = world.push_to(PushTarget::Tag(tag("t")), |_| {});
+        rest(&mut world);
+        let seat = world.seat("d0");
+        world.settle();
+        if is_drained {
+            world.hub.drain();
+        }
+        world.ack(&seat, &[push]);
+        world.hub.turn(world.now, &mut world.fx);
+        world.store();
+        world.restart();
+        rest(&mut world);
+        assert_eq!(world.counts(push).delivered, u64::from(is_drained));
     }
 }
 
