@@ -216,6 +216,8 @@ fn a_drain_writes_all_rows_in_slices() {
     world.store();
     world.pass_ms(10);
     assert_eq!(world.hub.unwritten(), 0);
+    let next = world.hub.turn(world.now, &mut world.fx).expect("it sweeps on");
+    assert!(next > world.now.mono, "there is nothing left to write");
     world.restart();
     let reason = world.state("d5999").expect("known").reason;
     assert_eq!(reason, Some(model::close::CloseReason::PeerClosed));
