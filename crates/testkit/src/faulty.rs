@@ -128,7 +128,7 @@ impl Faulty {
         self.address
     }
 
-    /// Connections taken in.
+    /// Connections taken in so far; callers know of theirs before this does.
     pub fn accepted(&self) -> u64 {
         self.shared.lock().accepted
     }

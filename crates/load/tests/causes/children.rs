@@ -1,7 +1,7 @@
 //! What needs limits of its own: this test's program again, with fewer descriptors or in a network
 //! namespace, where it runs one test that is told by the environment to do something.
 
-use crate::one_group::OneGroup;
+use crate::one_group::{LONG, OneGroup};
 use lab::cause::{Cause, Phase};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::File;
@@ -43,7 +43,7 @@ fn passed(output: &Output) {
 fn descriptors_run_out() {
     let server = Faulty::start(vec![ConnectionFate::new("served", [FateStep::Serve(still())])]);
     passed(&run(&[], "children::a_child_with_few_descriptors", &server.address().to_string()));
-    assert_eq!(server.accepted(), 60);
+    assert_eq!(server.accepted_in_time(60, LONG), 60);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_child_with_few_ports() {
     let source = r#", "sources": ["127.0.0.5"]"#;
     let mut generator = OneGroup::call(&url, source, 15);
     generator.wait("all have called", |seen| seen.online == 10 && seen.causes.sum() == 5);
-    assert_eq!(server.accepted(), 10);
+    assert_eq!(server.accepted_in_time(10, LONG), 10);
     // The ports of another address of the target, and of the source, are others, though all are
     // taken: binding a source takes none.
     let second = Faulty::at(([127, 0, 0, 2], 1_000).into(), fate);

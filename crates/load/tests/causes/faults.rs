@@ -1,6 +1,6 @@
 //! Faults of the network on a real load generator: what the proxy did is what the clients report.
 
-use crate::one_group::{OneGroup, until};
+use crate::one_group::{LONG, OneGroup};
 use lab::cause::{Cause, Phase};
 use lab::plan::{FaultKind, Network, Target};
 use load::fault::FaultRunner;
@@ -50,7 +50,7 @@ fn resets_are_counted_alike_at_both_ends_and_all_come_back() {
     // Who came back while the fault still stood was reset again, before it was bound or after.
     assert_eq!(seen.0.causes.all_of(Cause::Reset), reset, "{seen:?}");
     assert_eq!(seen.0.causes.of(Phase::Online, Cause::RunOver), CLIENTS);
-    assert!(until(|| server.accepted() > CLIENTS));
+    assert!(server.accepted_in_time(CLIENTS + 1, LONG) > CLIENTS);
 }
 
 #[test]
@@ -73,5 +73,5 @@ fn newcomers_are_refused_and_what_is_cut_is_missed() {
         (Phase::Bind, Cause::BindTimedOut, 3),
         (Phase::Online, Cause::RunOver, 10),
     ]);
-    assert!(server.accepted() >= 10);
+    assert!(server.accepted_in_time(10, LONG) >= 10);
 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// Ends that are expected.
 pub type Want = &'static [(Phase, Cause, u64)];
 
+/// Time for what certainly comes.
+pub const LONG: Duration = Duration::from_secs(300);
+
 /// Looks before a test gives up: half a minute of them.
 const LOOKS: u32 = 3_000;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
