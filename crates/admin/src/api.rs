@@ -30,6 +30,7 @@ use axum::response::Response;
 use model::limits::ApiLimits;
 use model::ports::control::{Answer, Command, Control};
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot, watch};
 
@@ -112,6 +113,26 @@ impl Shared {
         // Nobody is there to hear it when the request was given up.
         self.control.ask(command, Box::new(move |answer| drop(tell.send(answer))));
         told
+    }
+
+    /// Begins work that takes as long as it takes, on a thread of its own that nobody waits for at
+    /// the server's end. With the last of `places` gone it is refused; its place is free again
+    /// before it is told, for whoever hears it may ask for the next one.
+    pub(crate) fn begin<T: Send + 'static>(
+        places: &Arc<Semaphore>,
+        name: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<oneshot::Receiver<T>, Fault> {
+        let permit = Arc::clone(places).try_acquire_owned().map_err(|_| Fault::busy())?;
+        let (tell, told) = oneshot::channel();
+        let life = move || {
+            let done = work();
+            drop(permit);
+            // Nobody is there to hear it when the request was given up.
+            drop(tell.send(done));
+        };
+        Builder::new().name(name.into()).spawn(life).map_err(|_| Fault::busy())?;
+        Ok(told)
     }
 
     /// Asks the shards; an answer that refuses is a fault.

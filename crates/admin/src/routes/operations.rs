@@ -20,8 +20,6 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::Builder;
-use tokio::sync::oneshot;
 
 const INDEX: &str = "Holdline, the API for applications.
 
@@ -133,21 +131,12 @@ fn own(api: &Shared) -> [MetricReading; 5] {
 /// not wait for. A backup is only one when it is whole: one that is cut off is none, and told so.
 pub(crate) async fn backup(State(api): Api, body: Bytes) -> Result<Json<Value>, Fault> {
     let to = read::<BackupBody>(&body)?.to()?;
-    let permit = Arc::clone(&api.backups).try_acquire_owned().map_err(|_| Fault::busy())?;
-    let (tell, told) = oneshot::channel();
     let backup = Arc::clone(&api.settings.backup);
     let folder = to.clone();
-    let life = move || {
-        let done = match is_taken(&folder) {
-            true => Err(Fault::folder_taken(&folder)),
-            false => backup(&folder).map_err(Fault::backup),
-        };
-        // Before it is told: who hears it may ask for the next one.
-        drop(permit);
-        // Nobody is there to hear it when the request was given up.
-        drop(tell.send(done));
-    };
-    Builder::new().name("holdline-backup".into()).spawn(life).map_err(|_| Fault::busy())?;
+    let told = Shared::begin(&api.backups, "holdline-backup", move || match is_taken(&folder) {
+        true => Err(Fault::folder_taken(&folder)),
+        false => backup(&folder).map_err(Fault::backup),
+    })?;
     let done = tokio::select! {
         biased;
         done = told => done.map_err(|_| Fault::internal())?,

@@ -24,8 +24,6 @@ use model::presence::{PresenceRecord, Principal};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::thread::Builder;
-use tokio::sync::oneshot;
 
 type Told = Result<Json<Value>, Fault>;
 type Asked<T> = Result<Query<T>, QueryRejection>;
@@ -102,17 +100,8 @@ pub(crate) async fn statistics(State(api): Api, query: Asked<StatisticsQuery>) -
 pub(crate) async fn audit(State(api): Api, body: Bytes) -> Told {
     let order = read_or_empty::<AuditBody>(&body)?.order()?;
     is_there(&api)?;
-    let permit = Arc::clone(&api.audits).try_acquire_owned().map_err(|_| Fault::busy())?;
-    let (tell, told) = oneshot::channel();
     let queries = Arc::clone(&api.settings.presence);
-    let life = move || {
-        let done = queries.audit(order);
-        // Before it is told: who hears it may ask for the next one.
-        drop(permit);
-        // Nobody is there to hear it when the request was given up.
-        drop(tell.send(done));
-    };
-    Builder::new().name("holdline-audit".into()).spawn(life).map_err(|_| Fault::busy())?;
+    let told = Shared::begin(&api.audits, "holdline-audit", move || queries.audit(order))?;
     let done = told.await.map_err(|_| Fault::internal())?;
     done.map(|audit| Json(answers::audit(&audit))).map_err(Fault::directory)
 }
