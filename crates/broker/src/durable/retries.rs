@@ -2,8 +2,7 @@
 //!
 //! A refused write is asked for again after a pause. Rows are written in the order in which they
 //! are handed over; one that is asked for again must not undo a newer one, so it is written as it
-//! is by then. Messages that are
-//! over are removed in batches, one call a session and turn.
+//! is by then. Messages that are over are removed in batches, one call a session and turn.
 
 use super::entries::timeline_of;
 use super::rows::{self, SubscriptionRow};
@@ -61,13 +60,8 @@ impl Broker {
         result: Result<Done, StoreError>,
         fx: &mut Effects,
     ) {
-        match result {
-            Ok(_) => {}
-            Err(StoreError::Busy | StoreError::Full) if self.retries.len() < WAITING_MAX => {
-                self.retries.due = now.after(PAUSE);
-                self.retries.waiting.push_back(write);
-            }
-            Err(_) => fx.counters.count(Counter::RemovalsGivenUp),
+        if self.is_asked_again(now, result, fx) {
+            self.retries.waiting.push_back(write);
         }
     }
 
@@ -79,13 +73,28 @@ impl Broker {
         result: Result<Done, StoreError>,
         fx: &mut Effects,
     ) {
+        if self.is_asked_again(now, result, fx) {
+            self.retries.topics.insert(topic);
+        }
+    }
+
+    /// Whether what the log answered so is asked for again; what is given up is counted.
+    fn is_asked_again(
+        &mut self,
+        now: Now,
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) -> bool {
         match result {
-            Ok(_) => {}
+            Ok(_) => false,
             Err(StoreError::Busy | StoreError::Full) if self.retries.len() < WAITING_MAX => {
                 self.retries.due = now.after(PAUSE);
-                self.retries.topics.insert(topic);
+                true
             }
-            Err(_) => fx.counters.count(Counter::RemovalsGivenUp),
+            Err(_) => {
+                fx.counters.count(Counter::RemovalsGivenUp);
+                false
+            }
         }
     }
 
