@@ -334,6 +334,8 @@ class Case(unittest.TestCase):
     def setUp(self):
         self.servers = []
         self.log_from = len(self.server.log) if self.server else 0
+        if self.server:
+            self.server.all_gone()  # what the test before has closed is not counted in this one
         # A name of its own for each test, so that tests of one server do not meet.
         self.name = self.id().rsplit(".", 1)[-1].replace("test_", "")[:50]
 

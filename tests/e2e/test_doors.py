@@ -193,11 +193,6 @@ class Tls(Doors):
         }
         super().setUpClass()
 
-    def setUp(self):
-        super().setUp()
-        # What the test before has closed is counted before this one counts.
-        poll(lambda: self.server.status()["connections"] == 0, "no connection is left")
-
     def tls(self, version=None):
         return miop.tls_context(self.authority.certificate, version=version)
 
