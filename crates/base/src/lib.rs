@@ -2,7 +2,8 @@
 //!
 //! Time that is told and never read, slots whose ids cannot be mistaken for a later tenant, a hash
 //! index that never pauses to grow, a wheel for short timers, bytes that are taken off the front,
-//! the pace at which a crowd is let in, strangers' text made fit to be shown.
+//! the pace at which a crowd is let in, strangers' text made fit to be shown, the word that a
+//! typing error meant.
 //! Nothing here knows a protocol, a socket, a file or the clock; everything is memory.
 //!
 //! Read [`time`] first, then [`slab`]: every long-lived record of the server lives in one.
@@ -17,4 +18,5 @@ pub mod prng;
 pub mod slab;
 pub mod text;
 pub mod time;
+pub mod typo;
 pub mod wheel;

@@ -18,6 +18,20 @@ pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     escape(text, |char| is_obeyed(char) && char != '\n' && char != '\t')
 }
 
+/// The text between quotes, as TOML and JSON write it: it can be pasted into a file.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// Whether a terminal does something else with it than to show it.
 fn is_obeyed(char: char) -> bool {
     let turns = matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
@@ -59,5 +73,10 @@ mod tests {
             assert!(matches!(escaped(text), Cow::Borrowed(same) if same == text));
             assert!(matches!(escaped_lines(text), Cow::Borrowed(same) if same == text));
         }
+    }
+
+    #[test]
+    fn texts_are_quoted_as_toml_does() {
+        assert_eq!(quoted("a\"b\\c\n"), r#""a\"b\\c\u000A""#);
     }
 }

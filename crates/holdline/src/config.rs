@@ -50,7 +50,8 @@ fn import(file: &Path, out: Option<&Path>, strict: bool) -> Result<(), String> {
         return Err(format!("nothing is written, for {lost} of these would be lost (--strict)"));
     }
     // The variables of this shell are none of that server's.
-    let config = translated.config(std::iter::empty()).map_err(|error| error.to_string())?;
+    let config = mosquitto::config(&translated, std::iter::empty());
+    let config = config.map_err(|error| error.to_string())?;
     config.warnings.iter().for_each(|warning| note!("warning: {warning}"));
     match out {
         None => crate::out::print(&translated.text),

@@ -17,6 +17,7 @@ pub use user_book::SubmitUsers;
 
 use crate::clock;
 use guard::http::{NoVerdict, ServiceVerdict};
+use guard::passwords::{self, Hashing};
 use guard::{AccessControl, Errands};
 use lane::{Asked, Lane, LaneLimits, Turn};
 use model::id::ShardId;
@@ -36,6 +37,14 @@ use user_book::UserBook;
 /// What of the files that it names cannot be used.
 pub fn unusable(settings: &Settings) -> Option<String> {
     settings.load().err()
+}
+
+/// A line of a password file for a new password, as a server reads it from `password_file`. Slow.
+/// In words, why there is none.
+pub fn password_line(user: &str, password: &str) -> Result<String, String> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|error| format!("no random bytes: {error}"))?;
+    passwords::line(user, password, &Hashing::default(), random)
 }
 
 /// Hands the answer to a question to the shard that asked. It must arrive.

@@ -201,7 +201,7 @@ fn password(name: &str) -> Result<String, String> {
 
 /// A line of a password file.
 fn hashed(name: &str, password: &str) -> Result<String, String> {
-    server::config::mosquitto::password_line(name, password)
+    server::access::password_line(name, password)
 }
 
 /// Puts the user's line into the file, or takes it out. The file is replaced whole, so that a

@@ -9,7 +9,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::problem::{nearest, quoted};
+use base::text::quoted;
+use base::typo::nearest;
 
 /// Whether SIGHUP may change a key, or a restart is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

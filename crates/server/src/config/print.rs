@@ -4,9 +4,10 @@
 //! text. Knows no file; whoever wants one writes it.
 
 use super::key::{Key, Kind, Reload, Section, Value};
-use super::problem::{HIDDEN, quoted, without_password};
+use super::problem::{HIDDEN, without_password};
 use super::reader::Sheet;
 use super::{AutoSubscribeSection, BridgeSection, Config, Rewrite, SECTIONS, WebhookSection};
+use base::text::quoted;
 use model::product::Secret;
 
 /// Columns of the documentation's lines.

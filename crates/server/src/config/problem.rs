@@ -53,20 +53,6 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The text as TOML writes it.
-pub(super) fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
 /// What stands for a secret wherever it would be printed.
 pub(super) const HIDDEN: &str = "(hidden)";
 
@@ -97,40 +83,6 @@ pub(super) fn without_password(text: &str) -> String {
     }
 }
 
-/// The known word that is nearest to a mistyped one, if it is near enough to be meant: a third of
-/// the letters may differ, at least one and at most four.
-pub(super) fn nearest<'a>(
-    typed: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    if typed.is_empty() {
-        return known.into_iter().next(); // nothing is near to nothing: show what one looks like
-    }
-    let enough = (typed.chars().count() / 3).clamp(1, 4);
-    known
-        .into_iter()
-        .map(|word| (distance(typed, word), word))
-        .filter(|(apart, _)| *apart <= enough)
-        .min_by_key(|(apart, _)| *apart)
-        .map(|(_, word)| word)
-}
-
-/// How many letters must be put in, taken out or replaced to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 fn brief(value: &str) -> String {
     let line = value.lines().next().unwrap_or_default();
     let short: String = line.chars().take(VALUE_CHARS_MAX).collect();
@@ -140,15 +92,6 @@ fn brief(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_nearest_word_is_one_that_may_be_meant() {
-        let known = ["connections_max", "crowd_max", "tls"];
-        assert_eq!(nearest("conections_max", known), Some("connections_max"));
-        assert_eq!(nearest("crowds_max", known), Some("crowd_max"));
-        assert_eq!(nearest("tsl", known), None);
-        assert_eq!(nearest("elephants", known), None);
-    }
 
     #[test]
     fn a_long_value_is_cut_off() {
@@ -179,10 +122,5 @@ mod tests {
         }
         let shown = without_password("\"https://hooks.example/T0/s3cret\"");
         assert!(shown.starts_with("\"https://hooks.example/…") && !shown.contains("s3cret"));
-    }
-
-    #[test]
-    fn texts_are_quoted_as_toml_does() {
-        assert_eq!(quoted("a\"b\\c\n"), r#""a\"b\\c\u000A""#);
     }
 }

@@ -11,7 +11,9 @@ use std::ops::Range;
 use toml_edit::{Item, TableLike};
 
 use super::key::{Key, Section, Value};
-use super::problem::{ConfigProblem, HIDDEN, nearest, quoted, without_password};
+use super::problem::{ConfigProblem, HIDDEN, without_password};
+use base::text::quoted;
+use base::typo::nearest;
 
 /// What every environment variable of ours begins with.
 const PREFIX: &str = "HOLDLINE_";

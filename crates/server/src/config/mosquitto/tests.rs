@@ -1,13 +1,13 @@
-//! mosquitto's own files, and files as they are found in the field.
+//! mosquitto's own files, and files as they are found in the field: what they come to, read by
+//! [`Config`] each time.
 
 use super::*;
-use std::collections::BTreeSet;
 use std::fs;
 
 mod data;
 
 /// Translates a text that stands alone.
-fn of(text: &str) -> Result<Translated, String> {
+fn of(text: &str) -> Result<Translation, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("m.conf");
     fs::write(&path, text).expect("is written");
@@ -21,50 +21,21 @@ fn of(text: &str) -> Result<Translated, String> {
         .map_err(|why| why.to_string().replace(&dir, ""))
 }
 
-fn good(text: &str) -> Translated {
+fn good(text: &str) -> Translation {
     let translated = of(text).unwrap_or_else(|why| panic!("{why}"));
-    if let Err(why) = translated.config(std::iter::empty()) {
+    if let Err(why) = config(&translated, std::iter::empty()) {
         panic!("{why}\n{}", translated.text);
     }
     translated
 }
 
 /// Keys and values of a section, without where they come from.
-fn keys(translated: &Translated, header: &str) -> Vec<String> {
+fn keys(translated: &Translation, header: &str) -> Vec<String> {
     let header = format!("[{header}]");
     let lines = translated.text.lines().skip_while(|line| *line != header).skip(1);
     let lines = lines.take_while(|line| !line.is_empty());
     let lines = lines.filter(|line| !line.starts_with('#'));
     lines.map(|line| line.rsplit_once(" # ").map_or(line, |(key, _)| key).to_owned()).collect()
-}
-
-#[test]
-fn every_option_of_mosquitto_is_known() {
-    let known: BTreeSet<&str> = options::all().map(|known| known.name).collect();
-    assert_eq!(known.len(), options::all().count(), "none is there twice");
-    let missing: Vec<_> = data::OPTIONS_OF_2_0
-        .iter()
-        .chain(data::OPTIONS_OF_2_1)
-        .filter(|o| !known.contains(*o))
-        .collect();
-    assert!(missing.is_empty(), "{missing:?}");
-}
-
-const DOCUMENTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mosquitto.md");
-
-#[test]
-fn the_documentation_is_printed_from_the_table() {
-    let there = fs::read_to_string(DOCUMENTED).expect("docs/mosquitto.md is there");
-    assert!(
-        there == documented(),
-        "docs/mosquitto.md differs from the code: cargo test -p server -- --ignored mosquitto_md"
-    );
-}
-
-#[test]
-#[ignore = "writes docs/mosquitto.md anew after a change to the table"]
-fn mosquitto_md_is_written() {
-    fs::write(DOCUMENTED, documented()).expect("the folder can be written");
 }
 
 #[test]
@@ -118,7 +89,7 @@ fn debians_file_with_its_folder_starts() {
     fs::write(conf_d.join("a.conf"), "sys_interval 60\n").expect("is written");
     fs::write(conf_d.join("c.txt"), "nonsense\n").expect("is written");
     let translated = translate(&main).expect("is good");
-    let config = translated.config(std::iter::empty()).expect("is a configuration");
+    let config = config(&translated, std::iter::empty()).expect("is a configuration");
     assert_eq!(config.server.data, std::path::Path::new("/var/lib/mosquitto/holdline"));
     let options: Vec<_> = translated.notes.iter().map(|note| note.option.as_str()).collect();
     assert_eq!(options[4..6], ["include_dir", "sys_interval"], "in the order of their names");

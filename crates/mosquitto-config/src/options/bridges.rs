@@ -6,8 +6,8 @@ use super::Plan::{Becomes, Ignored, Lost, Refused};
 use super::Scope::Bridge;
 use super::Takes::{Flag, Number, Text, Word};
 use super::{Arg, Draft, Known, Line, Plan, Told, known};
-use crate::config::mosquitto::draft::{self, Entry, from, quoted};
-use crate::config::mosquitto::words::bridge as words;
+use crate::draft::{self, Entry, from, quoted};
+use crate::words::bridge as words;
 
 const INT: i64 = i32::MAX as i64;
 

@@ -6,8 +6,8 @@ use super::Plan::{Becomes, Closes, Ignored, Lost};
 use super::Scope::Listener;
 use super::Takes::{Flag, Number, Text, Word};
 use super::{Arg, Draft, Known, Line, Told, known};
-use crate::config::mosquitto::draft::{self, from, quoted};
-use crate::config::mosquitto::words::{MQTT, listen};
+use crate::draft::{self, from, quoted};
+use crate::words::{MQTT, listen};
 
 pub(super) const OPTIONS: &[Known] = &[
     known(

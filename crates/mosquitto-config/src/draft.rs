@@ -2,9 +2,9 @@
 //!
 //! Most options are a key at once; those of listeners are gathered, for they mean something only
 //! together: who may come in follows from `allow_anonymous`, `password_file`, certificates and
-//! whether settings are a listener's own. It writes no text. Invariant: see the module above.
+//! whether settings are a listener's own. It writes no text. Invariant: that of the crate.
 
-pub(super) use crate::config::problem::quoted;
+pub(super) use base::text::quoted;
 
 use super::lines::Line;
 use super::words::{self, listen};

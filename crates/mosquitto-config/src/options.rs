@@ -11,7 +11,7 @@ mod listeners;
 use super::draft::Draft;
 use super::lines::Line;
 use super::{OptionFate, OptionNote};
-use crate::config::problem::nearest;
+use base::typo::nearest;
 
 /// What an option is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,8 +5,7 @@
 //! `*.conf` in the order of their names; only the first file includes. It knows no option but
 //! `include_dir`. Invariant: lines come in the order in which mosquitto reads them.
 
-use super::problem;
-use crate::config::ConfigProblem;
+use super::OptionFault;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,12 +44,12 @@ pub(super) struct Line {
 }
 
 /// The lines, and what is wrong with reading them.
-pub(super) fn read(path: &Path) -> (Vec<Line>, Vec<ConfigProblem>) {
-    let mut problems = Vec::new();
+pub(super) fn read(path: &Path) -> (Vec<Line>, Vec<OptionFault>) {
+    let mut faults = Vec::new();
     let mut lines = Vec::new();
     let mut files = 0;
     let first = of_file(path, 0).unwrap_or_else(|why| {
-        problems.push(unread(path, &why));
+        faults.push(unread(path, &why));
         Vec::new()
     });
     for line in first {
@@ -61,23 +60,23 @@ pub(super) fn read(path: &Path) -> (Vec<Line>, Vec<ConfigProblem>) {
         let folder = PathBuf::from(&line.value);
         lines.push(line.clone());
         match included(&folder) {
-            Err(why) => problems.push(problem(&line.place.to_string(), "include_dir", &why)),
+            Err(why) => faults.push(OptionFault::new(&line.place.to_string(), "include_dir", &why)),
             Ok(paths) => {
                 for path in paths {
                     files += 1;
                     match of_file(&path, files) {
-                        Ok(inner) => take(inner, &mut lines, &mut problems),
-                        Err(why) => problems.push(unread(&path, &why)),
+                        Ok(inner) => take(inner, &mut lines, &mut faults),
+                        Err(why) => faults.push(unread(&path, &why)),
                     }
                 }
             }
         }
     }
-    (lines, problems)
+    (lines, faults)
 }
 
-fn unread(path: &Path, why: &str) -> ConfigProblem {
-    problem(&shown(path), "", &format!("cannot be read: {why}; name a file that can be"))
+fn unread(path: &Path, why: &str) -> OptionFault {
+    OptionFault::new(&shown(path), "", &format!("cannot be read: {why}; name a file that can be"))
 }
 
 /// A path for people: it goes into comments too.
@@ -85,11 +84,11 @@ fn shown(path: &Path) -> String {
     path.display().to_string().replace(char::is_control, "?")
 }
 
-fn take(inner: Vec<Line>, lines: &mut Vec<Line>, problems: &mut Vec<ConfigProblem>) {
+fn take(inner: Vec<Line>, lines: &mut Vec<Line>, faults: &mut Vec<OptionFault>) {
     for line in inner {
         if line.option == "include_dir" {
             let why = "only the first file includes; move it there";
-            problems.push(problem(&line.place.to_string(), "include_dir", why));
+            faults.push(OptionFault::new(&line.place.to_string(), "include_dir", why));
         } else {
             lines.push(line);
         }

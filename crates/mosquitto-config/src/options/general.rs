@@ -6,8 +6,8 @@ use super::Plan::{Becomes, Ignored, Lost, Refused};
 use super::Scope::{General, Security};
 use super::Takes::{Flag, Number, Text, Word};
 use super::{Arg, Known, Told, known};
-use crate::config::mosquitto::draft::{Plugin, from, quoted};
-use crate::config::mosquitto::words::{ACCESS, LIMITS, MQTT, SERVER};
+use crate::draft::{Plugin, from, quoted};
+use crate::words::{ACCESS, LIMITS, MQTT, SERVER};
 use model::limits::PACKET_BYTES_HARD_MAX;
 
 /// The highest whole number that an option takes.

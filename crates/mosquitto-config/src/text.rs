@@ -40,6 +40,11 @@ pub(super) fn file(name: &str, sheets: &[Sheet], notes: &[OptionNote]) -> String
     out
 }
 
+/// Where a line of the file says that its key comes from.
+pub(super) fn origin(line: &str) -> Option<&str> {
+    line.rsplit_once(" # ").map(|(_, from)| from)
+}
+
 fn comment(out: &mut String, text: &str) {
     let mut line = String::from("#");
     for word in text.split(' ') {
