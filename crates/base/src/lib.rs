@@ -3,7 +3,7 @@
 //! Time that is told and never read, slots whose ids cannot be mistaken for a later tenant, a hash
 //! index that never pauses to grow, a wheel for short timers, bytes that are taken off the front,
 //! the pace at which a crowd is let in, strangers' text made fit to be shown, the word that a
-//! typing error meant.
+//! typing error meant, keys of a configuration with all that is said of them.
 //! Nothing here knows a protocol, a socket, a file or the clock; everything is memory.
 //!
 //! Read [`time`] first, then [`slab`]: every long-lived record of the server lives in one.
@@ -15,6 +15,7 @@ pub mod index;
 pub mod never;
 pub mod pace;
 pub mod prng;
+pub mod setting;
 pub mod slab;
 pub mod text;
 pub mod time;

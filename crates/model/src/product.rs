@@ -1,14 +1,20 @@
-//! Products: families of devices that share a key, secrets and a policy.
+//! Products: families of devices that share a key, secrets and a policy; keys of `[products.KEY]`.
 
 use crate::id::{DeviceId, ProductKey};
+use base::setting::{Kind, text, whole};
+use base::{section, words};
 
-/// A secret with which devices of a product sign their Binds.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret {
-    /// Names the secret in a Bind, so that secrets can be rotated.
-    pub key_id: u32,
-    /// 16 to 64 bytes.
-    pub bytes: Box<[u8]>,
+section! {
+    /// A secret with which devices of a product sign their Binds.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct Secret {
+        /// Names the secret in a Bind. Put the newest secret first, take the oldest away when no
+        /// device uses it any more.
+        @live key_id: u32, whole(0..=u32::MAX as u64, "key number");
+        /// The secret's bytes. Never printed. `openssl rand -hex 32` makes one.
+        @live bytes as "hex": Box<[u8]>,
+            text("32 to 128 hexadecimal digits (16 to 64 bytes)", is_secret), secret;
+    }
 }
 
 impl std::fmt::Debug for Secret {
@@ -17,74 +23,95 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Proofs of identity that a product's Binds may bring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Proofs {
-    /// None at all.
-    pub anonymous: AnonymousFrom,
-    /// HMAC-SHA256 with a secret of the product (MIOP 7).
-    pub hmac: bool,
-    /// Demand a challenge: the server's nonce is part of what is signed (MIOP 7).
-    pub challenge: bool,
-    /// A verified client certificate whose identity is the device id.
-    pub certificate: bool,
-    /// A bearer token made by the API for one device.
-    pub token: bool,
-    /// Holdline's own signature in classic text properties (MIOP 5 and 6).
-    pub classic_sign: bool,
+fn is_secret(text: &str) -> bool {
+    let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex && text.len() % 2 == 0 && (32..=128).contains(&text.len())
 }
 
-/// From where Binds without proof are accepted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AnonymousFrom {
-    /// From nowhere.
-    Nowhere,
-    /// From this machine only.
-    Loopback,
-    /// From everywhere: an explicit choice of the operator.
-    Everywhere,
+section! {
+    /// Proofs of identity that a product's Binds may bring.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Proofs {
+        /// From where devices may bind without any proof. everywhere is warned of at the start.
+        @live anonymous: AnonymousFrom = AnonymousFrom::Nowhere;
+        /// Accept Binds signed with a secret of the product (MIOP 7).
+        @live hmac: bool = true;
+        /// Demand that the signature covers a number the server has just chosen: one round trip
+        /// more. Needs hmac.
+        @live challenge: bool = false;
+        /// Accept a verified client certificate whose identity is the device id.
+        @live certificate: bool = true;
+        /// Accept a bearer token that the API made for the device.
+        @live token: bool = true;
+        /// Accept Holdline's signature in classic text properties (MIOP 5 and 6).
+        @live classic_sign: bool = true;
+    }
 }
 
-/// Seconds of heartbeat that a product's devices may agree on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heartbeat {
-    /// Shortest.
-    pub min_s: u16,
-    /// When the device has no wish.
-    pub default_s: u16,
-    /// Longest.
-    pub max_s: u16,
+words! {
+    /// From where Binds without proof are accepted.
+    pub enum AnonymousFrom {
+        /// From nowhere.
+        Nowhere = "nowhere",
+        /// From this machine only.
+        Loopback = "loopback",
+        /// From everywhere: an explicit choice of the operator.
+        Everywhere = "everywhere",
+    }
 }
 
-/// A family of devices.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Product {
-    /// Its key, as devices name it.
-    pub key: ProductKey,
-    /// Its number, as classic records carry it.
-    pub app_id: u32,
-    /// Secrets, newest first; at most eight.
-    pub secrets: Vec<Secret>,
-    /// What a Bind must prove.
-    pub proofs: Proofs,
-    /// Agreed heartbeats.
-    pub heartbeat: Heartbeat,
-    /// Pushes that may be unacknowledged on a connection.
-    pub inflight_max: u16,
-    /// Stored pushes a device, count.
-    pub offline_count_max: u32,
-    /// Stored pushes a device, bytes.
-    pub offline_bytes_max: u32,
-    /// Longest time to live of a push, seconds.
-    pub time_to_live_max_s: u32,
-    /// Whether pushes for devices that never bound are stored.
-    pub store_for_unknown: bool,
-    /// Reports a second a device may send, and as many at once as it may save up in ten seconds.
-    pub reports_per_s: u16,
-    /// Where pushes for its devices are published too, with `%p` for the product and `%d` for the
-    /// device: who is the same account over a protocol of topics sees the same pushes. 1 to
-    /// [`Product::TOPIC_BYTES_MAX`] bytes.
-    pub topic: Option<Box<str>>,
+section! {
+    /// Seconds of heartbeat that a product's devices may agree on.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Heartbeat {
+        /// Shortest heartbeat. A device that wishes for less gets this.
+        @live min_s as "heartbeat_min_s": u16 = 30, SECONDS;
+        /// Heartbeat of a device without a wish.
+        @live default_s as "heartbeat_default_s": u16 = 300, SECONDS;
+        /// Longest heartbeat. A device that wishes for more gets this.
+        @live max_s as "heartbeat_max_s": u16 = 1_800, SECONDS;
+    }
+}
+
+const SECONDS: Kind = whole(1..=43_200, "seconds");
+
+section! {
+    /// A family of devices.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Product {
+        /// Its key, as devices name it.
+        @aside key: ProductKey = ProductKey::parse("unnamed").expect("a plain word");
+        /// Its number, as records on the wire carry it.
+        @live app_id: u32 = 0, whole(0..=u32::MAX as u64, "application number");
+        /// Secrets, newest first; at most eight.
+        @aside secrets: Vec<Secret>;
+        /// What a Bind must prove.
+        @part proofs: Proofs;
+        /// Agreed heartbeats.
+        @part heartbeat: Heartbeat;
+        /// Pushes that may be unacknowledged on a connection. The rest wait.
+        @live inflight_max: u16 = 32, whole(1..=1_024, "pushes");
+        /// Pushes stored for a device. At the limit an older one makes room, or the new one is
+        /// rejected.
+        @live offline_count_max: u32 = 100,
+            whole(0..=Product::OFFLINE_COUNT_HARD_MAX as u64, "pushes");
+        /// Their bytes for a device. At the limit the same.
+        @live offline_bytes_max: u32 = 256 * 1024, whole(0..=1 << 30, "bytes");
+        /// Longest time to live of a push. A longer wish is shortened to it.
+        @live time_to_live_max_s as "ttl_max_s": u32 = 7 * 24 * 3_600,
+            whole(0..=365 * 86_400, "seconds");
+        /// Store pushes for devices that never bound. Otherwise they are rejected.
+        @live store_for_unknown: bool = true;
+        /// The topic of MQTT on which every push of the product is published too; %p stands for the
+        /// product, %d for the device. "": on none.
+        // Who is the same account over a protocol of topics sees the same pushes.
+        @live topic: Option<Box<str>> = None,
+            text("a topic of MQTT with %p and %d, or empty for none", |text| {
+                text.is_empty() || Product::topic_fault(text).is_none()
+            });
+        /// Reports a device may send, ten seconds' worth at once. One more is refused.
+        @live reports_per_s: u16 = 10, whole(0..=10_000, "Reports a second");
+    }
 }
 
 impl Product {
@@ -115,27 +142,7 @@ impl Product {
 
     /// A product with the defaults of the documentation.
     pub fn new(key: ProductKey, app_id: u32) -> Product {
-        Product {
-            key,
-            app_id,
-            secrets: Vec::new(),
-            proofs: Proofs {
-                anonymous: AnonymousFrom::Nowhere,
-                hmac: true,
-                challenge: false,
-                certificate: true,
-                token: true,
-                classic_sign: true,
-            },
-            heartbeat: Heartbeat { min_s: 30, default_s: 300, max_s: 1_800 },
-            inflight_max: 32,
-            offline_count_max: 100,
-            offline_bytes_max: 256 * 1024,
-            time_to_live_max_s: 7 * 24 * 3_600,
-            store_for_unknown: true,
-            reports_per_s: 10,
-            topic: None,
-        }
+        Product { key, app_id, ..Product::default() }
     }
 }
 

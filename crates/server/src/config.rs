@@ -1,21 +1,19 @@
 //! The configuration: one tree, parsed once, from a file and the environment.
 //!
-//! Each section is a struct and a table of its keys; everything else here is generic over those
-//! tables. All problems are found and told at once, each with file, line, key, value, what is
-//! allowed and what to do. This module opens nothing but the configuration file: it does not look
-//! whether a certificate exists or an address can be bound. Invariant: a [`Config`] that exists
-//! holds to every range and every rule. Read next: `config/key.rs`, `config/sections.rs`.
+//! Each section is declared once, with its keys ([`base::section!`]); everything else here is
+//! generic over the tables that come of it. All problems are found and told at once, each with
+//! file, line, key, value, what is allowed and what to do. This module opens nothing but the
+//! configuration file: it does not look whether a certificate exists or an address can be bound.
+//! Invariant: a [`Config`] that exists holds to every range and every rule. Read next:
+//! `base::setting`, `config/sections.rs`.
 
 mod access;
 mod bridges;
-mod key;
-mod limits;
 mod listeners;
 pub mod mosquitto;
 mod presence_section;
 mod print;
 mod problem;
-mod products;
 mod reader;
 mod rules;
 mod sections;
@@ -28,13 +26,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use model::id::ProductKey;
 use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
 use toml_edit::{Document, TableLike};
 
 pub use access::{AccessSection, HashCost, HashSetting, HiddenList, Http, Token};
+pub use base::setting::Hidden;
 pub use bridges::{BridgeProtocol, BridgeSection};
-pub use key::Hidden;
 pub use listeners::{
     AnonymousClients, CertificateRequest, IdentityName, ListenAddress, ListenSection,
     ListenerProtocol, ProxyHeader, TlsMin, WebSocketAt,
@@ -47,7 +46,6 @@ pub use sections::{
 };
 pub use topics::{AutoSubscribeSection, MqttSection, Rewrite};
 
-use key::Section;
 pub(crate) use sections::SHARDS_MAX;
 
 use reader::{Reader, Sheet};
@@ -209,7 +207,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
     let tls: TlsSection = reader.single(root, "tls");
     let listen = listeners(root, &tls, reader);
     let api = reader.single(root, "api");
-    let limits: Limits = reader.single(root, "limits");
+    let limits = reader.single_from(root, "limits", usual_limits());
     let mqtt = mqtt(root, reader);
     let mut topics = mqtt.limits.clone();
     // The first packet is a packet too: whoever lowers the one lowers both.
@@ -231,9 +229,15 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
     }
 }
 
+/// The limits where the file is silent. Here are descriptors to count, which the model has not: 0
+/// lets the start settle how many connections they are good for.
+fn usual_limits() -> Limits {
+    Limits { connections_max: 0, ..Limits::default() }
+}
+
 fn mqtt(root: &dyn TableLike, reader: &mut Reader<'_>) -> MqttSection {
     let (sheet, table) = reader.outer(root, "mqtt");
-    let mut mqtt = MqttSection::blank("").expect("a single section needs no name");
+    let mut mqtt = MqttSection::default();
     reader.fill(&sheet, table, &["rewrite", "auto_subscribe"], &mut mqtt);
     if let Some(table) = table {
         mqtt.rewrites = reader.list(table, Some(&sheet), "rewrite", REWRITES_MAX);
@@ -244,7 +248,7 @@ fn mqtt(root: &dyn TableLike, reader: &mut Reader<'_>) -> MqttSection {
 
 fn access(root: &dyn TableLike, reader: &mut Reader<'_>) -> AccessSection {
     let (sheet, table) = reader.outer(root, "access");
-    let mut access = AccessSection::blank("").expect("a single section needs no name");
+    let mut access = AccessSection::default();
     reader.fill(&sheet, table, &["token", "http"], &mut access);
     access.token = reader.inner(&sheet, table, "token");
     access.http = reader.inner(&sheet, table, "http");
@@ -254,7 +258,7 @@ fn access(root: &dyn TableLike, reader: &mut Reader<'_>) -> AccessSection {
 fn bridges(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<BridgeSection> {
     let mut bridges = Vec::new();
     for (name, sheet, table) in reader.named(root, "bridge", BRIDGES_MAX) {
-        if let Some(mut bridge) = reader.blank(&name, &sheet) {
+        if let Some(mut bridge) = reader.checked(BridgeSection::checked(&name), &sheet) {
             reader.fill(&sheet, Some(table), &[], &mut bridge);
             bridges.push(bridge);
         }
@@ -276,7 +280,7 @@ fn listeners(
     }
     let mut listeners = Vec::new();
     for (name, sheet, table) in reader.named(root, "listen", LISTENERS_MAX) {
-        if let Some(mut listener) = reader.blank(&name, &sheet) {
+        if let Some(mut listener) = reader.checked(ListenSection::checked(&name), &sheet) {
             reader.fill(&sheet, Some(table), &[], &mut listener);
             listeners.push(listener);
         }
@@ -313,15 +317,17 @@ fn usual_listeners(has_certificate: bool) -> Vec<ListenSection> {
 
 fn products(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<Product> {
     if !root.contains_key("products") {
-        let mut demo = Product::blank("demo").expect("a plain word is a product's key");
-        demo.app_id = 1;
+        let key = ProductKey::parse("demo").expect("a plain word is a product's key");
+        let mut demo = Product::new(key, 1);
         demo.proofs.anonymous = AnonymousFrom::Loopback;
         reader.fill(&Sheet::named("products", "demo"), None, &[], &mut demo);
         return vec![demo];
     }
     let mut products = Vec::new();
     for (name, sheet, table) in reader.named(root, "products", PRODUCTS_MAX) {
-        let Some(mut product) = reader.blank::<Product>(&name, &sheet) else { continue };
+        let key = ProductKey::parse(&name).map_err(|error| format!("the product's key {error}"));
+        let Some(key) = reader.checked(key, &sheet) else { continue };
+        let mut product = Product::new(key, 0);
         reader.fill(&sheet, Some(table), &["secrets"], &mut product);
         product.secrets = reader.list(table, Some(&sheet), "secrets", SECRETS_MAX);
         products.push(product);

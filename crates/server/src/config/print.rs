@@ -3,10 +3,13 @@
 //! All three walk the same pages, made from the tables of the sections. Secrets never get into a
 //! text. Knows no file; whoever wants one writes it.
 
-use super::key::{Key, Kind, Reload, Section, Value};
 use super::problem::{HIDDEN, without_password};
 use super::reader::Sheet;
-use super::{AutoSubscribeSection, BridgeSection, Config, Rewrite, SECTIONS, WebhookSection};
+use super::{
+    AutoSubscribeSection, BridgeSection, Config, Rewrite, SECTIONS, WebhookSection, usual_limits,
+    usual_listeners,
+};
+use base::setting::{Reload, Section, Setting, Shown, Value};
 use base::text::quoted;
 use model::product::Secret;
 
@@ -38,32 +41,28 @@ struct Page {
     /// Which keys it has.
     sort: &'static str,
     sheet: Sheet,
+    /// Whether a reload may add or remove it whole.
     reload: Reload,
     entries: Vec<Entry>,
 }
 
 /// A key with its value.
 struct Entry {
-    name: &'static str,
+    setting: &'static Setting,
     value: Value,
     /// Its default, if it has one.
     usual: Option<Value>,
-    kind: Kind,
-    reload: Reload,
-    doc: &'static str,
-    secret: bool,
-    url: bool,
 }
 
 impl Entry {
     fn shown(&self) -> String {
-        match &self.value {
-            Value::Text(text) if self.secret && !text.is_empty() => quoted(HIDDEN),
-            Value::Text(text) if self.url => quoted(&without_password(text)),
-            Value::List(texts) if self.secret => {
+        match (self.setting.shown, &self.value) {
+            (Shown::Never, Value::Text(text)) if !text.is_empty() => quoted(HIDDEN),
+            (Shown::Never, Value::List(texts)) => {
                 Value::List(texts.iter().map(|_| HIDDEN.to_owned()).collect()).to_string()
             }
-            value => value.to_string(),
+            (Shown::WithoutSecrets, Value::Text(text)) => quoted(&without_password(text)),
+            (_, value) => value.to_string(),
         }
     }
 }
@@ -77,7 +76,7 @@ pub(super) fn to_toml(config: &Config) -> String {
         }
         out.push_str(&format!("{}\n", page.sheet.header));
         for entry in page.entries {
-            out.push_str(&format!("{} = {}\n", entry.name, entry.shown()));
+            out.push_str(&format!("{} = {}\n", entry.setting.name, entry.shown()));
         }
     }
     out
@@ -100,8 +99,8 @@ pub(super) fn diff(old: &Config, new: &Config) -> Changes {
             Some(other) => {
                 let pairs = page.entries.iter().zip(&other.entries);
                 for (old, new) in pairs.filter(|(old, new)| old.value != new.value) {
-                    let key = format!("{} {}", page.sheet.header, old.name);
-                    note(old.reload, key, old.shown(), new.shown());
+                    let key = format!("{} {}", page.sheet.header, old.setting.name);
+                    note(old.setting.reload, key, old.shown(), new.shown());
                 }
             }
         }
@@ -134,10 +133,10 @@ pub(super) fn documented() -> String {
             for entry in &page.entries {
                 if !known {
                     out.push('\n');
-                    explain(&mut out, entry);
+                    explain(&mut out, entry.setting);
                 }
                 let mark = if entry.usual.as_ref() == Some(&entry.value) { "#" } else { "" };
-                out.push_str(&format!("{mark}{} = {}\n", entry.name, entry.value));
+                out.push_str(&format!("{mark}{} = {}\n", entry.setting.name, entry.value));
             }
             explained = Some(page.sort);
         }
@@ -153,7 +152,7 @@ pub(super) fn documented() -> String {
             }
             "bridge" => example::<BridgeSection>(&mut out, "[bridge.up]", BRIDGE_EXAMPLE),
             "webhook" => example::<WebhookSection>(&mut out, "[[webhook]]", WEBHOOK_EXAMPLE),
-            "listen" => out.push_str(TLS_LISTENERS),
+            "listen" => tls_listeners(&mut out),
             _ => {}
         }
     }
@@ -170,28 +169,6 @@ const PREFACE: &str = "\
 # set by the environment: HOLDLINE_LIMITS_DRAIN_MS=5000. More in docs/configuration.md.
 ";
 
-const TLS_LISTENERS: &str = "
-# Without any [listen.NAME] and with a certificate in [tls] there are four more:
-#     [listen.miops]
-#     address = \"127.0.0.1:7002\"
-#     protocol = \"miop\"
-#     tls = true
-#     [listen.wss]
-#     address = \"127.0.0.1:7004\"
-#     protocol = \"http\"
-#     tls = true
-#     websocket = \"/miop\"
-#     [listen.mqtts]
-#     address = \"127.0.0.1:8883\"
-#     protocol = \"mqtt\"
-#     tls = true
-#     [listen.mqtt-wss]
-#     address = \"127.0.0.1:8084\"
-#     protocol = \"mqtt\"
-#     tls = true
-#     websocket = \"/mqtt\"
-";
-
 const SECRET_EXAMPLE: &[(&str, &str)] = &[("key_id", "1"), ("hex", "\"…\"")];
 const REWRITE_EXAMPLE: &[(&str, &str)] = &[("filter", "\"old/+/#\""), ("to", "\"new/$1/$2\"")];
 const SUBSCRIBE_EXAMPLE: &[(&str, &str)] = &[("filter", "\"dev/%c/in\"")];
@@ -199,26 +176,38 @@ const BRIDGE_EXAMPLE: &[(&str, &str)] =
     &[("addresses", "[\"broker.example:1883\"]"), ("topics", "[\"sensors/# out 1\"]")];
 const WEBHOOK_EXAMPLE: &[(&str, &str)] = &[("url", "\"https://app.example/events\"")];
 
-fn example<S: Section>(out: &mut String, header: &str, values: &[(&str, &str)]) {
+fn example<S: Section + Default>(out: &mut String, header: &str, values: &[(&str, &str)]) {
     out.push('\n');
     comment(out, "As many of these as needed:");
     out.push_str(&format!("#     {header}\n#\n"));
-    for entry in entries(&S::blank("any").expect("a plain word names a section of any sort")) {
-        explain(out, &entry);
-        let value = values.iter().find(|(name, _)| *name == entry.name);
+    for entry in entries(&S::default(), &S::default()) {
+        explain(out, entry.setting);
+        let name = entry.setting.name;
+        let value = values.iter().find(|(named, _)| *named == name);
         let value = value.map_or(entry.value.to_string(), |(_, value)| (*value).into());
-        out.push_str(&format!("#     {} = {value}\n", entry.name));
+        out.push_str(&format!("#     {name} = {value}\n"));
     }
 }
 
-fn explain(out: &mut String, entry: &Entry) {
-    let reload = match entry.reload {
+fn tls_listeners(out: &mut String) {
+    out.push('\n');
+    comment(out, "Without any [listen.NAME] and with a certificate in [tls] there are four more:");
+    for listener in usual_listeners(true).iter().filter(|listener| listener.tls) {
+        let page = page(Sheet::named("listen", &listener.name), listener);
+        out.push_str(&format!("#     {}\n", page.sheet.header));
+        let own = page.entries.iter().filter(|entry| entry.usual.as_ref() != Some(&entry.value));
+        own.for_each(|own| out.push_str(&format!("#     {} = {}\n", own.setting.name, own.value)));
+    }
+}
+
+fn explain(out: &mut String, setting: &Setting) {
+    let reload = match setting.reload {
         Reload::Live => "live",
         Reload::Restart => "restart",
     };
-    comment(out, entry.doc);
-    let required = if entry.usual.is_none() { " Must be given." } else { "" };
-    comment(out, &format!("Takes {}.{required} [{reload}]", entry.kind.allowed()));
+    comment(out, setting.text);
+    let required = if setting.required { " Must be given." } else { "" };
+    comment(out, &format!("Takes {}.{required} [{reload}]", setting.kind.allowed()));
 }
 
 fn comment(out: &mut String, text: &str) {
@@ -235,64 +224,67 @@ fn comment(out: &mut String, text: &str) {
 }
 
 fn pages(config: &Config) -> Vec<Page> {
-    let mut pages = vec![page(Sheet::single("server"), &config.server)];
+    let mut pages = vec![single("server", &config.server)];
     for listener in &config.listen {
         pages.push(page(Sheet::named("listen", &listener.name), listener));
     }
-    pages.push(page(Sheet::single("tls"), &config.tls));
-    pages.push(page(Sheet::single("api"), &config.api));
-    pages.push(page(Sheet::single("limits"), &config.limits));
+    pages.push(single("tls", &config.tls));
+    pages.push(single("api", &config.api));
+    pages.push(page_of(Sheet::single("limits"), &config.limits, &usual_limits()));
+    pages.push(single("mqtt", &config.mqtt));
     let mqtt = Sheet::single("mqtt");
-    let rewrites = config.mqtt.rewrites.iter().enumerate();
-    let subscribes = config.mqtt.auto_subscribes.iter().enumerate();
-    pages.push(page(mqtt.clone(), &config.mqtt));
-    pages.extend(
-        rewrites
-            .map(|(index, rewrite)| page(Sheet::nth(Some(&mqtt), "rewrite", index + 1), rewrite)),
-    );
-    pages.extend(subscribes.map(|(index, subscribe)| {
-        page(Sheet::nth(Some(&mqtt), "auto_subscribe", index + 1), subscribe)
-    }));
-    pages.push(page(Sheet::single("access"), &config.access));
+    pages.extend(list(Some(&mqtt), "rewrite", &config.mqtt.rewrites));
+    pages.extend(list(Some(&mqtt), "auto_subscribe", &config.mqtt.auto_subscribes));
+    pages.push(single("access", &config.access));
     pages.push(page(Sheet::named("access", "token"), &config.access.token));
     pages.push(page(Sheet::named("access", "http"), &config.access.http));
-    pages.push(page(Sheet::single("store"), &config.store));
-    pages.push(page(Sheet::single("presence"), &config.presence));
+    pages.push(single("store", &config.store));
+    pages.push(single("presence", &config.presence));
     for product in &config.products {
         let sheet = Sheet::named("products", product.key.as_str());
-        let secrets = product.secrets.iter().enumerate();
-        let secrets: Vec<Page> = secrets
-            .map(|(index, secret)| page(Sheet::nth(Some(&sheet), "secrets", index + 1), secret))
-            .collect();
-        pages.push(page(sheet, product));
-        pages.extend(secrets);
+        let secrets = list(Some(&sheet), "secrets", &product.secrets);
+        pages.push(live(page(sheet.clone(), product)));
+        pages.extend(secrets.map(live));
     }
     for bridge in &config.bridges {
         pages.push(page(Sheet::named("bridge", &bridge.name), bridge));
     }
-    for (index, webhook) in config.webhooks.iter().enumerate() {
-        pages.push(page(Sheet::nth(None, "webhook", index + 1), webhook));
-    }
+    pages.extend(list(None, "webhook", &config.webhooks));
     pages
 }
 
-fn page<S: Section>(sheet: Sheet, section: &S) -> Page {
-    let sort = std::any::type_name::<S>();
-    Page { sort, sheet, reload: S::RELOAD, entries: entries(section) }
+fn single<S: Section + Default>(name: &str, section: &S) -> Page {
+    page(Sheet::single(name), section)
 }
 
-fn entries<S: Section>(section: &S) -> Vec<Entry> {
-    // Any name will do: no default depends on it.
-    let blank = S::blank("any").expect("a plain word names a section of any sort");
-    let entry = |key: &Key<S>| Entry {
-        name: key.name,
-        value: (key.read)(section),
-        usual: (!key.required).then(|| (key.read)(&blank)),
-        kind: key.kind,
-        reload: key.reload,
-        doc: key.doc,
-        secret: key.secret,
-        url: key.url,
+fn list<'a, S: Section + Default>(
+    within: Option<&'a Sheet>,
+    list: &'a str,
+    sections: &'a [S],
+) -> impl Iterator<Item = Page> + 'a {
+    let numbered = sections.iter().enumerate();
+    numbered.map(move |(index, section)| page(Sheet::nth(within, list, index + 1), section))
+}
+
+fn page<S: Section + Default>(sheet: Sheet, section: &S) -> Page {
+    page_of(sheet, section, &S::default())
+}
+
+fn page_of<S: Section>(sheet: Sheet, section: &S, usual: &S) -> Page {
+    let (sort, reload) = (std::any::type_name::<S>(), Reload::Restart);
+    Page { sort, sheet, reload, entries: entries(section, usual) }
+}
+
+fn live(page: Page) -> Page {
+    Page { reload: Reload::Live, ..page }
+}
+
+fn entries<S: Section>(section: &S, usual: &S) -> Vec<Entry> {
+    let of = |section: &S, name| section.value(name).expect("a section has its own keys");
+    let entry = |setting: &'static Setting| Entry {
+        setting,
+        value: of(section, setting.name),
+        usual: (!setting.required).then(|| of(usual, setting.name)),
     };
-    S::KEYS.iter().map(entry).collect()
+    S::settings().into_iter().map(entry).collect()
 }

@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use toml_edit::{Item, TableLike};
 
-use super::key::{Key, Section, Value};
 use super::problem::{ConfigProblem, HIDDEN, without_password};
+use base::setting::{Section, Setting, Shown, Value};
 use base::text::quoted;
 use base::typo::nearest;
 
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The section `[outer.name]`.
-    pub(super) fn inner<S: Section>(
+    pub(super) fn inner<S: Section + Default>(
         &mut self,
         outer: &Sheet,
         within: Option<&dyn TableLike>,
@@ -170,15 +170,24 @@ impl<'a> Reader<'a> {
         sheet.span = within.and_then(|table| span_of(table, name));
         let item = within.and_then(|table| table.get(name));
         let table = item.and_then(|item| self.table(item, &sheet));
-        let mut section = S::blank("").expect("a single section needs no name");
+        let mut section = S::default();
         self.fill(&sheet, table, &[], &mut section);
         section
     }
 
     /// The section `[name]`.
-    pub(super) fn single<S: Section>(&mut self, root: &dyn TableLike, name: &str) -> S {
+    pub(super) fn single<S: Section + Default>(&mut self, root: &dyn TableLike, name: &str) -> S {
+        self.single_from(root, name, S::default())
+    }
+
+    /// The same, with what holds where the file is silent.
+    pub(super) fn single_from<S: Section>(
+        &mut self,
+        root: &dyn TableLike,
+        name: &str,
+        mut section: S,
+    ) -> S {
         let (sheet, table) = self.outer(root, name);
-        let mut section = S::blank("").expect("a single section needs no name");
         self.fill(&sheet, table, &[], &mut section);
         section
     }
@@ -209,20 +218,17 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// The section of this name with its defaults, unless the name is not allowed.
-    pub(super) fn blank<S: Section>(&mut self, name: &str, sheet: &Sheet) -> Option<S> {
-        match S::blank(name) {
-            Ok(section) => Some(section),
-            Err(rule) => {
-                let origin = self.in_file(sheet.span.clone(), sheet.header.clone(), None);
-                self.problems.push(origin.problem(rule, "choose another name"));
-                None
-            }
-        }
+    /// What was made of the section's name, unless that is not allowed.
+    pub(super) fn checked<S>(&mut self, made: Result<S, String>, sheet: &Sheet) -> Option<S> {
+        made.map_err(|rule| {
+            let origin = self.in_file(sheet.span.clone(), sheet.header.clone(), None);
+            self.problems.push(origin.problem(rule, "choose another name"));
+        })
+        .ok()
     }
 
     /// The sections of a list: `[[list]]`, or `list = [{ … }]`; at most `max`.
-    pub(super) fn list<S: Section>(
+    pub(super) fn list<S: Section + Default>(
         &mut self,
         table: &dyn TableLike,
         within: Option<&Sheet>,
@@ -256,7 +262,7 @@ impl<'a> Reader<'a> {
         for (index, (inner, span)) in tables.into_iter().take(max).enumerate() {
             let mut sheet = Sheet::nth(within, list, index + 1);
             sheet.span = span;
-            let mut section = S::blank("").expect("a section of a list needs no name");
+            let mut section = S::default();
             self.fill(&sheet, Some(inner), &[], &mut section);
             sections.push(section);
         }
@@ -271,22 +277,24 @@ impl<'a> Reader<'a> {
         nested: &[&str],
         section: &mut S,
     ) {
+        let settings = S::settings();
         if let Some(table) = table {
             for (name, item) in table.iter().filter(|(name, _)| !nested.contains(name)) {
                 let span = span_of(table, name);
-                match S::KEYS.iter().find(|key| key.name == name) {
-                    Some(key) => {
+                match settings.iter().copied().find(|setting| setting.name == name) {
+                    Some(setting) => {
                         let shown = item.span().filter(|_| item.is_value());
                         let shown = shown.and_then(|span| self.text.get(span)).map(str::to_string);
                         let origin = self.in_file(span, said(sheet, name), shown);
-                        self.put(sheet, (key, &value_of(item)), origin, section);
+                        self.put(sheet, (setting, &value_of(item)), origin, section);
                     }
                     None => self.unknown::<S>(sheet, name, span, nested),
                 }
             }
-            for key in S::KEYS.iter().filter(|key| key.required && !table.contains_key(key.name)) {
-                let origin = self.in_file(sheet.span.clone(), said(sheet, key.name), None);
-                let remedy = format!("it must be {}", key.kind.allowed());
+            let required = settings.iter().filter(|setting| setting.required);
+            for setting in required.filter(|setting| !table.contains_key(setting.name)) {
+                let origin = self.in_file(sheet.span.clone(), said(sheet, setting.name), None);
+                let remedy = format!("it must be {}", setting.kind.allowed());
                 self.problems.push(origin.problem("is missing and has no default", remedy));
                 self.spoiled.insert(sheet.path.clone());
             }
@@ -297,18 +305,18 @@ impl<'a> Reader<'a> {
     }
 
     fn override_keys<S: Section>(&mut self, sheet: &Sheet, section: &mut S) {
-        for key in S::KEYS {
-            let name = sheet.variable(key.name);
+        for setting in S::settings() {
+            let name = sheet.variable(setting.name);
             let found = self.variables.iter_mut().find(|variable| variable.name == name);
             if let Some(variable) = found {
                 variable.keys += 1;
-                let value = key.kind.of_text(&variable.value);
+                let value = setting.kind.of_text(&variable.value);
                 let origin = Origin {
                     place: "environment".into(),
                     key: name.clone(),
                     value: Some(quoted(&variable.value)),
                 };
-                self.put(sheet, (key, &value), origin, section);
+                self.put(sheet, (setting, &value), origin, section);
             }
             self.known.push(name);
         }
@@ -317,24 +325,26 @@ impl<'a> Reader<'a> {
     fn put<S: Section>(
         &mut self,
         sheet: &Sheet,
-        (key, value): (&'static Key<S>, &Value),
+        (setting, value): (&'static Setting, &Value),
         mut origin: Origin,
         section: &mut S,
     ) {
-        let usual = !key.required && !key.secret && !key.url;
-        let usual = usual.then(|| (key.read)(section));
-        if key.secret {
-            origin.value = Some(HIDDEN.into());
+        let Setting { name, kind, .. } = setting;
+        match setting.shown {
+            Shown::Whole => {}
+            Shown::WithoutSecrets => {
+                origin.value = origin.value.map(|value| without_password(&value));
+            }
+            Shown::Never => origin.value = Some(HIDDEN.into()),
         }
-        if key.url {
-            origin.value = origin.value.map(|value| without_password(&value));
-        }
-        if !(key.kind.fits(value) && (key.write)(section, value)) {
-            let rule = format!("must be {}", key.kind.allowed());
-            self.problems.push(origin.problem(rule, key.kind.remedy(value, usual.as_ref())));
+        let is_example = !setting.required && setting.shown == Shown::Whole;
+        let usual = section.value(name).filter(|_| is_example);
+        if !(kind.fits(value) && section.put(name, value)) {
+            let rule = format!("must be {}", kind.allowed());
+            self.problems.push(origin.problem(rule, kind.remedy(value, usual.as_ref())));
             self.spoiled.insert(sheet.path.clone());
         }
-        self.given.insert((sheet.path.clone(), key.name), origin);
+        self.given.insert((sheet.path.clone(), setting.name), origin);
     }
 
     fn unknown<S: Section>(
@@ -344,7 +354,8 @@ impl<'a> Reader<'a> {
         span: Option<Range<usize>>,
         nested: &[&str],
     ) {
-        let known = S::KEYS.iter().map(|key| key.name).chain(nested.iter().copied());
+        let known = S::settings().into_iter().map(|setting| setting.name);
+        let known = known.chain(nested.iter().copied());
         let remedy = match nearest(name, known.clone()) {
             Some(near) => format!("did you mean {near}?"),
             None => format!("the keys are {}", known.collect::<Vec<_>>().join(", ")),

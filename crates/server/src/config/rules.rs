@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::setting::Section;
 use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
 use net::network::IpNetwork;
 
-use super::key::{Key, Section};
 use super::problem::without_password;
 use super::reader::{Reader, Sheet};
 use super::{
@@ -129,15 +129,15 @@ fn limits(limits: &Limits, reader: &mut Reader<'_>) {
     let (sheet, topics) = (Sheet::single("limits"), Sheet::single("mqtt"));
     let words: Vec<&str> = rule.split(|c: char| !c.is_ascii_lowercase() && c != '_').collect();
     let named = words.iter().filter_map(|word| {
-        let limit = named(Limits::KEYS, word).map(|name| (&sheet, name));
-        limit.or_else(|| named(MqttSection::KEYS, word).map(|name| (&topics, name)))
+        let limit = named::<Limits>(word).map(|name| (&sheet, name));
+        limit.or_else(|| named::<MqttSection>(word).map(|name| (&topics, name)))
     });
     let keys: Vec<(&Sheet, &'static str)> = named.collect();
     reader.broken(&keys, rule, "change one of them");
 }
 
-fn named<S>(keys: &[Key<S>], word: &str) -> Option<&'static str> {
-    keys.iter().find(|key| key.name == word).map(|key| key.name)
+fn named<S: Section>(word: &str) -> Option<&'static str> {
+    S::settings().into_iter().map(|setting| setting.name).find(|name| *name == word)
 }
 
 /// What the broker's own tables say of filters.

@@ -3,8 +3,9 @@
 
 use std::path::PathBuf;
 
-use super::key::{Kind, Value};
 use super::*;
+use base::setting::{Kind, Section, Value};
+use std::collections::BTreeSet;
 
 const DOCUMENTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../holdline.toml");
 
@@ -529,16 +530,19 @@ fn holdline_toml_is_written() {
     std::fs::write(DOCUMENTED, Config::documented()).expect("the root can be written");
 }
 
+/// Every key of a section with its value.
+fn shown<S: Section>(section: &S) -> Vec<String> {
+    let value = |name| section.value(name).expect("its own key");
+    let settings = S::settings().into_iter();
+    settings.map(|setting| format!("{}: {}", setting.name, value(setting.name))).collect()
+}
+
 #[test]
 fn the_limits_are_those_of_the_model() {
     let debug = format!("{:?}", Limits::default());
     // Those of topics have a section of their own.
     let fields = debug.strip_prefix("Limits { ").and_then(|rest| rest.split(", topics: ").next());
-    let keys: Vec<String> = Limits::KEYS
-        .iter()
-        .map(|key| format!("{}: {}", key.name, (key.read)(&Limits::default())))
-        .collect();
-    assert_eq!(keys.join(", "), fields.expect("a struct's Debug"));
+    assert_eq!(shown(&Limits::default()).join(", "), fields.expect("a struct's Debug"));
 }
 
 #[test]
@@ -546,31 +550,33 @@ fn the_limits_of_topics_are_those_of_the_model() {
     let debug = format!("{:?}", model::limits::TopicLimits::default());
     let fields = debug.strip_prefix("TopicLimits { ").and_then(|rest| rest.strip_suffix(" }"));
     let fields = fields.expect("a struct's Debug");
-    let mqtt = MqttSection::blank("").expect("it needs no name");
-    let show = |key: &super::key::Key<MqttSection>| format!("{}: {}", key.name, (key.read)(&mqtt));
-    let keys: Vec<String> = MqttSection::KEYS.iter().map(show).collect();
+    let keys = shown(&MqttSection::default());
     let limits = fields.split(", ").count();
     assert_eq!(keys[..limits].join(", "), fields);
     assert_eq!(keys.len(), limits + 2, "strict_text and sys_interval_s");
 }
 
 /// Every key takes its default and both ends of its range, and gives back what it took.
-fn holds<S: Section>() {
-    for key in S::KEYS {
-        let mut section = S::blank("any").expect("a plain word");
-        let usual = (key.read)(&section);
-        assert!(key.required || key.kind.fits(&usual), "{}: default {usual}", key.name);
-        let values = match key.kind {
+fn holds<S: Section + Default>() {
+    let settings = S::settings();
+    let names: BTreeSet<_> = settings.iter().map(|setting| setting.name).collect();
+    assert_eq!(names.len(), settings.len(), "no name is there twice");
+    for setting in settings {
+        let (name, kind) = (setting.name, setting.kind);
+        let mut section = S::default();
+        let usual = section.value(name).expect("its own key");
+        assert!(setting.required || kind.fits(&usual), "{name}: default {usual}");
+        let values = match kind {
             Kind::Whole { min, max, .. } => vec![Value::Whole(min), Value::Whole(max)],
             Kind::Word(words) => words.iter().map(|word| Value::Text((*word).into())).collect(),
             Kind::Bool => vec![Value::Bool(true), Value::Bool(false)],
             _ => continue,
         };
         for value in values {
-            assert!((key.write)(&mut section, &value), "{} = {value}", key.name);
-            assert_eq!((key.read)(&section), value, "{}", key.name);
+            assert!(section.put(name, &value), "{name} = {value}");
+            assert_eq!(section.value(name), Some(value), "{name}");
         }
-        assert!(key.doc.ends_with('.'), "{}", key.name);
+        assert!(setting.text.ends_with('.'), "{name}");
     }
 }
 
@@ -642,6 +648,7 @@ fn no_text_makes_it_panic() {
     }
 }
 
+mod documents;
 mod names;
 mod presence_section;
 mod topics;

@@ -2,6 +2,9 @@
 //! [`Config`] each time.
 
 use super::*;
+use crate::config::{AccessSection, BridgeSection, ListenSection, MqttSection, ServerSection};
+use base::setting::Section;
+use model::limits::Limits;
 use std::fs;
 
 mod data;
@@ -303,4 +306,32 @@ fn options_of_an_included_file_end_with_it() {
     assert!(found.contains(&"connections_max = 7".to_owned()), "{found:?}");
     assert_eq!(found.len(), 4, "{found:?}");
     assert_eq!(keys(&translated, "listen.ws-9001")[1], "protocol = \"http\"");
+}
+
+/// The importer knows keys by name alone: each one that it tells of is there.
+#[test]
+fn every_key_that_the_page_names_is_a_key() {
+    fn has<S: Section>(key: &str) -> bool {
+        S::settings().iter().any(|setting| setting.name == key)
+    }
+    let page = mosquitto_config::documented();
+    let named = page.split('[').filter_map(|piece| piece.split_once("] "));
+    let keys = named.map(|(section, rest)| {
+        let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        (section, rest.split(|c| !is_of_name(c)).next().unwrap_or_default())
+    });
+    let keys: Vec<_> = keys.filter(|(_, key)| !["", "and", "can"].contains(key)).collect();
+    assert!(keys.len() > 40, "{keys:?}");
+    for (section, key) in keys {
+        let is_there = match section {
+            "server" => has::<ServerSection>(key),
+            "listen.NAME" => has::<ListenSection>(key),
+            "limits" => has::<Limits>(key),
+            "mqtt" => has::<MqttSection>(key),
+            "access" => has::<AccessSection>(key),
+            "bridge.NAME" => has::<BridgeSection>(key),
+            _ => false,
+        };
+        assert!(is_there, "[{section}] {key}");
+    }
 }

@@ -1,8 +1,7 @@
 //! What the API shows or changes of a setting has the setting's name.
 
-use super::super::key::{Key, Section};
-use super::super::topics::MqttSection;
-use crate::config::WebhookSection;
+use crate::config::{MqttSection, WebhookSection};
+use base::setting::Section;
 use model::limits::Limits;
 use model::product::{Product, Secret};
 use serde_json::Value;
@@ -11,8 +10,7 @@ use std::collections::BTreeSet;
 const API: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../admin/openapi.json");
 
 fn settings<S: Section>() -> BTreeSet<String> {
-    let name = |key: &Key<S>| key.name.to_owned();
-    S::KEYS.iter().map(name).collect()
+    S::settings().into_iter().map(|setting| setting.name.to_owned()).collect()
 }
 
 /// The fields of a schema of the API, but those that are no settings.
