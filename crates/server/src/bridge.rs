@@ -14,7 +14,7 @@ pub mod map;
 pub mod settings;
 
 pub use map::{Direction, Topic};
-pub use settings::{LocalBroker, Settings};
+pub use settings::{BridgeProtocol, BridgeSection, LocalBroker};
 
 use client::{ConnectError, Session};
 use legs::Legs;
@@ -62,9 +62,9 @@ pub struct Bridges {
 }
 
 /// Starts a thread for each bridge that is to start. An error says what to change.
-pub fn start(all: Vec<Settings>, local: &LocalBroker) -> Result<Bridges, String> {
+pub fn start(all: Vec<BridgeSection>, local: &LocalBroker) -> Result<Bridges, String> {
     let mut bridges = Bridges::default();
-    for settings in all.into_iter().filter(|settings| settings.start) {
+    for settings in all.into_iter().filter(|settings| settings.enabled) {
         settings.check()?;
         let named = |fault: ConnectError| format!("bridge {}: {fault}", settings.name);
         let remote = Session::new(settings.remote()?).map_err(named)?;
@@ -72,7 +72,7 @@ pub fn start(all: Vec<Settings>, local: &LocalBroker) -> Result<Bridges, String>
         let shared = Arc::new(Shared::default());
         shared.status().name.clone_from(&settings.name);
         let name = format!("bridge-{}", settings.name);
-        let mut legs = Legs::new(settings, remote, ours, shared.clone());
+        let mut legs = Legs::new(settings, [remote, ours], shared.clone())?;
         let builder = std::thread::Builder::new().name(name.clone());
         let thread = builder.spawn(move || legs.run());
         let thread = thread.map_err(|error| format!("{name}: cannot start a thread: {error}"))?;

@@ -8,7 +8,6 @@
 //! `base::setting`, `config/sections.rs`.
 
 mod access;
-mod bridges;
 mod listeners;
 pub mod mosquitto;
 mod presence_section;
@@ -31,9 +30,9 @@ use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
 use toml_edit::{Document, TableLike};
 
+pub use crate::bridge::{BridgeProtocol, BridgeSection};
 pub use access::{AccessSection, HashCost, HashSetting, HiddenList, Http, Token};
 pub use base::setting::Hidden;
-pub use bridges::{BridgeProtocol, BridgeSection};
 pub use listeners::{
     AnonymousClients, CertificateRequest, IdentityName, ListenAddress, ListenSection,
     ListenerProtocol, ProxyHeader, TlsMin, WebSocketAt,
@@ -209,6 +208,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
     let api = reader.single(root, "api");
     let limits = reader.single_from(root, "limits", usual_limits());
     let mqtt = mqtt(root, reader);
+    let packet_bytes_max = mqtt.limits.packet_bytes_max;
     let mut topics = mqtt.limits.clone();
     // The first packet is a packet too: whoever lowers the one lowers both.
     topics.connect_bytes_max = topics.connect_bytes_max.min(topics.packet_bytes_max);
@@ -223,7 +223,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         store: reader.single(root, "store"),
         presence: reader.single(root, "presence"),
         products: products(root, reader),
-        bridges: bridges(root, reader),
+        bridges: bridges(root, packet_bytes_max, reader),
         webhooks: reader.list(root, None, "webhook", WEBHOOKS_MAX),
         warnings: Vec::new(),
     }
@@ -255,11 +255,16 @@ fn access(root: &dyn TableLike, reader: &mut Reader<'_>) -> AccessSection {
     access
 }
 
-fn bridges(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<BridgeSection> {
+fn bridges(
+    root: &dyn TableLike,
+    packet_bytes_max: u32,
+    reader: &mut Reader<'_>,
+) -> Vec<BridgeSection> {
     let mut bridges = Vec::new();
     for (name, sheet, table) in reader.named(root, "bridge", BRIDGES_MAX) {
-        if let Some(mut bridge) = reader.checked(BridgeSection::checked(&name), &sheet) {
+        if let Some(mut bridge) = reader.checked(BridgeSection::named(&name), &sheet) {
             reader.fill(&sheet, Some(table), &[], &mut bridge);
+            bridge.packet_bytes_max = packet_bytes_max.max(1_024);
             bridges.push(bridge);
         }
     }

@@ -3,8 +3,8 @@
 //! The invariant: a message of QoS 1 or 2 that came in on one leg is acknowledged there when the
 //! other leg's broker has answered it, or when it is clear that it never will.
 
-use super::map::{BridgeSide, cross};
-use super::settings::Settings;
+use super::map::{BridgeSide, Topic, cross};
+use super::settings::BridgeSection;
 use super::{LOOK, Shared};
 use client::{
     Block, ConnectError, ConnectErrorKind, MqttEvent, Property, Publication, Qos, ReasonCode,
@@ -24,7 +24,8 @@ const MARK: &str = "holdline-bridge";
 
 /// A bridge at work.
 pub(super) struct Legs {
-    settings: Settings,
+    settings: BridgeSection,
+    topics: Vec<Topic>,
     remote: Leg,
     local: Leg,
     /// Of this process: what comes back with it has made a round.
@@ -48,9 +49,15 @@ impl Leg {
 }
 
 impl Legs {
-    pub fn new(settings: Settings, remote: Session, ours: Session, shared: Arc<Shared>) -> Legs {
+    /// Legs of these settings, over their session at the remote broker and over that at ours.
+    pub fn new(
+        settings: BridgeSection,
+        [remote, ours]: [Session; 2],
+        shared: Arc<Shared>,
+    ) -> Result<Legs, String> {
         let mark = format!("{}-{:x}", settings.name, client::now().wall_ms);
-        Legs { settings, remote: Leg::new(remote), local: Leg::new(ours), mark, shared }
+        let (topics, remote, local) = (settings.mapped_topics()?, Leg::new(remote), Leg::new(ours));
+        Ok(Legs { settings, topics, remote, local, mark, shared })
     }
 
     /// Works until it is told to stop.
@@ -165,7 +172,7 @@ impl Legs {
             retain_as_published: true,
             retain_handling: RetainHandling::SendIfNew,
         };
-        let topics = &self.settings.topics;
+        let topics = &self.topics;
         let wishes: Vec<SubscriptionOptions> = topics
             .iter()
             .filter_map(|topic| Some(wish(topic.subscribed(side)?, topic.qos)))
@@ -178,7 +185,7 @@ impl Legs {
     /// A message came in: on the other leg it goes out.
     fn pass(&mut self, from: BridgeSide, (token, qos): (u32, Qos), message: &Publication) {
         let to = if from == BridgeSide::Local { BridgeSide::Remote } else { BridgeSide::Local };
-        let crossed = cross(&self.settings.topics, from, message.topic());
+        let crossed = cross(&self.topics, from, message.topic());
         let has_returned = from == BridgeSide::Remote && self.is_marked(message);
         let Some((topic, qos_max)) = crossed.filter(|_| !has_returned) else {
             // Of an old session's subscription, or a loop.
@@ -207,7 +214,7 @@ impl Legs {
 
     /// The message under its new topic; what goes to a broker of version 5 is marked.
     fn remade(&self, to: BridgeSide, topic: &str, message: &Publication) -> Publication {
-        if to == BridgeSide::Local || self.settings.version != Version::V5 {
+        if to == BridgeSide::Local || self.settings.version() != Version::V5 {
             return message.renamed(topic);
         }
         let mut block = Block::default();

@@ -1,6 +1,10 @@
-//! Settings of a bridge, and the two sessions that follow from them.
+//! `[bridge.NAME]`: what a bridge is asked for, and the two sessions that follow from it.
+//!
+//! Passwords are never shown.
 
 use super::map::{Direction, Topic};
+use base::setting::{Hidden, Kind, list, text, whole};
+use base::{section, words};
 use client::{
     Backoff, BrokerAddress, CertificateCheck, Clean, Formula, Profile, PublishAckMode, Qos, Trust,
     Version, WillProfile,
@@ -8,60 +12,94 @@ use client::{
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a bridge is asked for: a section `[bridge.NAME]`, mosquitto's `connection NAME`.
-#[derive(Clone)]
-pub struct Settings {
-    /// Of the section; 1 to 64 bytes.
-    pub name: String,
-    /// The remote broker: `host`, `host:port`, or as [`BrokerAddress::parse`] takes it. The others
-    /// are tried when the ones before do not answer.
-    pub addresses: Vec<String>,
-    /// After a failure the next address is taken and stayed with; else the first one is preferred.
-    pub round_robin: bool,
-    /// The version that is spoken to the remote broker.
-    pub version: Version,
-    /// Its client identifier there; empty: `holdline.NAME`.
-    pub client_id: String,
-    /// Its client identifier here; empty: `local.NAME`.
-    pub local_client_id: String,
-    /// Its user name there.
-    pub user: Option<String>,
-    /// Its password there.
-    pub password: Option<String>,
-    /// Nothing waits for it when it is away, on either side.
-    pub clean_session: bool,
-    /// Longest silence, seconds.
-    pub keep_alive_s: u16,
-    /// The first wait before it calls again, seconds; doubled up to the longest, half of it random.
-    pub retry_s_min: u32,
-    /// The longest wait, seconds.
-    pub retry_s_max: u32,
-    /// It starts with the server.
-    pub start: bool,
-    /// It publishes `1`, and `0` as its will, where `notification_topic` says.
-    pub notifications: bool,
-    /// The same, but only here.
-    pub notifications_local_only: bool,
-    /// Empty: `$SYS/broker/connection/CLIENT-ID/state`.
-    pub notification_topic: String,
-    /// It tells the remote broker that it is a bridge, so that nothing comes back.
-    pub try_private: bool,
-    /// RETAIN is passed on to the remote broker.
-    pub outgoing_retain: bool,
-    /// Messages of QoS 1 and 2 on the way, each way.
-    pub inflight_max: u16,
-    /// Largest packet it takes, bytes. Larger messages are not passed on, and counted.
-    pub packet_bytes_max: u32,
-    /// TLS: the authorities to believe; without, those of the system.
-    pub ca_file: Option<PathBuf>,
-    /// TLS: our certificate there.
-    pub cert_file: Option<PathBuf>,
-    /// TLS: its key.
-    pub key_file: Option<PathBuf>,
-    /// TLS: the name in the certificate is not looked at; without `ca_file`, nothing of it.
-    pub insecure: bool,
-    /// What crosses.
-    pub topics: Vec<Topic>,
+section! {
+    /// `[bridge.NAME]`: another broker.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct BridgeSection {
+        /// Its name.
+        @aside name: String;
+        /// Where the other broker is: host, host:port, or a URL of mqtt, mqtts, ws, wss or unix.
+        /// The first is preferred and gone back to.
+        addresses: Vec<String>, list(
+            16,
+            "addresses, such as \"broker.example:1883\" or \"mqtts://broker.example\"",
+            |text| (1..=512).contains(&text.len()),
+        );
+        /// What is carried: a filter, then in, out or both, QoS, local and remote prefix ("" is
+        /// none), as mosquitto writes it; all but the filter may be left out.
+        topics: Vec<String>, list(
+            256,
+            "topics, such as \"sensors/# out 1 local/ remote/\"",
+            |text| (1..=4_096).contains(&text.len()),
+        );
+        /// Whether it is begun at all.
+        enabled: bool = true;
+        /// Take the next address at each failure, and stay with it.
+        round_robin: bool = false;
+        /// The version spoken there.
+        protocol: BridgeProtocol = BridgeProtocol::Mqtt311;
+        /// Its client identifier there; "" is holdline.NAME.
+        client_id: String = String::new(), NAME;
+        /// Its client identifier here; "" is local.NAME.
+        local_client_id: String = String::new(), NAME;
+        /// Who it is there; "" is nobody.
+        user: String = String::new(), NAME;
+        /// Its password there. Never printed.
+        password: Hidden = Hidden::default(), NAME, secret;
+        /// Whether nothing waits, here and there, while the connection is down.
+        clean: bool = false;
+        /// Longest silence. Then the connection is given up and begun again.
+        keep_alive_s: u16 = 60, whole(5..=65_535, "seconds");
+        /// Time before the first attempt to come back; it doubles with each, with some jitter.
+        restart_s_min: u32 = 5, whole(1..=3_600, "seconds");
+        /// What it rises to.
+        restart_s_max: u32 = 30, whole(1..=86_400, "seconds");
+        /// Publish 1 or 0, retained, when the connection is there or not.
+        notifications: bool = true;
+        /// The same here alone, not on the other broker.
+        notifications_local_only: bool = false;
+        /// Where; "" is $SYS/broker/connection/CLIENT_ID/state.
+        notification_topic: String = String::new(), NAME;
+        /// Say that it is a bridge, so that nothing comes back to where it came from.
+        try_private: bool = true;
+        /// Whether the retain flag is passed on.
+        outgoing_retain: bool = true;
+        /// Messages of QoS 1 and 2 on the way. The others wait.
+        inflight_max: u16 = 100, whole(1..=65_535, "messages");
+        /// PEM file of the authorities it trusts; "" is those of the system.
+        ca: Option<PathBuf> = None;
+        /// PEM file of its own certificate.
+        certificate: Option<PathBuf> = None;
+        /// PEM file of its private key.
+        key: Option<PathBuf> = None;
+        /// Do not check the other broker's certificate. Warned of at the start.
+        insecure: bool = false;
+        /// Largest packet it takes, bytes: that of `[mqtt]`. Larger messages are not passed on, and
+        /// counted.
+        @aside packet_bytes_max: u32 = 1024 * 1024;
+    }
+}
+
+words! {
+    /// The version of MQTT that a bridge speaks.
+    pub enum BridgeProtocol {
+        /// 3.1.
+        Mqtt31 = "mqtt31",
+        /// 3.1.1.
+        Mqtt311 = "mqtt311",
+        /// 5.
+        Mqtt5 = "mqtt5",
+    }
+}
+
+impl BridgeProtocol {
+    fn version(self) -> Version {
+        match self {
+            BridgeProtocol::Mqtt31 => Version::V31,
+            BridgeProtocol::Mqtt311 => Version::V311,
+            BridgeProtocol::Mqtt5 => Version::V5,
+        }
+    }
 }
 
 /// Our own broker.
@@ -78,53 +116,35 @@ pub struct LocalBroker {
 /// Time for a call, each address: a bridge that calls does nothing else.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Settings {
-    /// One without addresses and topics.
-    pub fn new(name: &str) -> Settings {
-        Settings {
-            name: name.to_owned(),
-            addresses: Vec::new(),
-            round_robin: false,
-            version: Version::V311,
-            client_id: String::new(),
-            local_client_id: String::new(),
-            user: None,
-            password: None,
-            clean_session: false,
-            keep_alive_s: 60,
-            retry_s_min: 5,
-            retry_s_max: 30,
-            start: true,
-            notifications: true,
-            notifications_local_only: false,
-            notification_topic: String::new(),
-            try_private: true,
-            outgoing_retain: true,
-            inflight_max: 100,
-            packet_bytes_max: 1024 * 1024,
-            ca_file: None,
-            cert_file: None,
-            key_file: None,
-            insecure: false,
-            topics: Vec::new(),
+const NAME: Kind =
+    text("a text of at most 1024 bytes", |text| text.len() <= 1_024 && !text.contains('\0'));
+
+impl BridgeSection {
+    /// One of this name with the defaults, unless the name may not be one; then why.
+    pub fn named(name: &str) -> Result<BridgeSection, String> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(allowed) {
+            return Err("a bridge's name must be 1 to 64 letters, digits, - _ and .".into());
         }
+        Ok(BridgeSection { name: name.into(), ..BridgeSection::default() })
     }
 
     /// What is wrong with them, in words.
     pub fn check(&self) -> Result<(), String> {
+        self.mapped_topics()?;
         let name = &self.name;
         let rules = [
-            ((1..=64).contains(&name.len()), "its name has 1 to 64 bytes"),
             (!self.addresses.is_empty(), "it needs an address"),
             (!self.topics.is_empty(), "it needs a topic, or nothing would cross"),
-            (self.keep_alive_s >= 5, "keep_alive_s is 5 or more"),
-            (self.retry_s_min > 0, "retry_s_min is 1 or more"),
-            (self.retry_s_min <= self.retry_s_max, "retry_s_min must not be above retry_s_max"),
-            (self.inflight_max > 0, "inflight_max is 1 or more"),
-            (self.packet_bytes_max >= 1_024, "packet_bytes_max is 1024 or more"),
-            (self.cert_file.is_some() == self.key_file.is_some(), "a certificate has a key"),
             (
-                self.user.is_some() || self.password.is_none() || self.version == Version::V5,
+                self.restart_s_min <= self.restart_s_max,
+                "restart_s_min must not be above restart_s_max",
+            ),
+            (self.certificate.is_some() == self.key.is_some(), "a certificate has a key"),
+            (
+                !self.user.is_empty()
+                    || self.password.reveal().is_empty()
+                    || self.protocol == BridgeProtocol::Mqtt5,
                 "a password needs a user name before MQTT 5",
             ),
         ];
@@ -132,10 +152,14 @@ impl Settings {
             return Err(format!("bridge {name}: {rule}"));
         }
         let named = |why| format!("bridge {name}: {why}");
-        self.topics.iter().try_for_each(|topic| topic.check().map_err(named))?;
         self.addresses
             .iter()
             .try_for_each(|text| BrokerAddress::parse(text).map(drop).map_err(named))
+    }
+
+    /// The version that is spoken to the remote broker.
+    pub(super) fn version(&self) -> Version {
+        self.protocol.version()
     }
 
     /// Its client identifier at the remote broker.
@@ -154,16 +178,21 @@ impl Settings {
         }
     }
 
-    fn has_qos2(&self, not: Direction) -> bool {
+    /// What is carried, as it is mapped; or what is wrong with a line of it.
+    pub(super) fn mapped_topics(&self) -> Result<Vec<Topic>, String> {
+        self.topics.iter().map(|line| Topic::parse(line)).collect()
+    }
+
+    fn has_qos2(&self, not: Direction) -> Result<bool, String> {
         let is = |topic: &Topic| topic.qos == Qos::ExactlyOnce && topic.direction != not;
-        self.topics.iter().any(is)
+        Ok(self.mapped_topics()?.iter().any(is))
     }
 
     /// What both legs have in common.
     fn profile(&self, version: Version, id: &str) -> Profile {
         let mut profile = Profile::new(version, Formula::plain(id));
-        profile.clean = if self.clean_session { Clean::Always } else { Clean::Never };
-        profile.expiry_s = if self.clean_session { 0 } else { u32::MAX };
+        profile.clean = if self.clean { Clean::Always } else { Clean::Never };
+        profile.expiry_s = if self.clean { 0 } else { u32::MAX };
         profile.keep_alive_s = self.keep_alive_s;
         profile.acks = PublishAckMode::Told;
         profile.receive_max = self.inflight_max;
@@ -180,11 +209,12 @@ impl Settings {
 
     /// The session at the remote broker.
     pub(super) fn remote(&self) -> Result<client::Settings, String> {
-        let mut profile = self.profile(self.version, &self.remote_id());
-        profile.user = self.user.as_deref().map(Formula::plain);
-        profile.password = self.password.as_ref().map(|text| text.clone().into_bytes().into());
-        profile.is_bridge = self.try_private && self.version != Version::V5;
-        profile.clears_ids = !self.clean_session && self.has_qos2(Direction::In);
+        let mut profile = self.profile(self.version(), &self.remote_id());
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        profile.user = some(&self.user).as_deref().map(Formula::plain);
+        profile.password = some(self.password.reveal()).map(|text| text.into_bytes().into());
+        profile.is_bridge = self.try_private && self.version() != Version::V5;
+        profile.clears_ids = !self.clean && self.has_qos2(Direction::In)?;
         if self.notifications && !self.notifications_local_only {
             profile.will = Some(WillProfile {
                 topic: Formula::plain(&self.notification_topic()),
@@ -197,7 +227,7 @@ impl Settings {
         let mut settings = self.session(&self.addresses, profile)?;
         settings.round_robin = self.round_robin;
         settings.trust = self.trust();
-        let (min, max) = (u64::from(self.retry_s_min), u64::from(self.retry_s_max));
+        let (min, max) = (u64::from(self.restart_s_min), u64::from(self.restart_s_max));
         let retry = Backoff { min: Duration::from_secs(min), max: Duration::from_secs(max) };
         settings.retry = Some(retry);
         Ok(settings)
@@ -206,10 +236,10 @@ impl Settings {
     /// Whom it believes, and what it shows.
     fn trust(&self) -> Trust {
         Trust {
-            ca_file: self.ca_file.clone(),
-            cert_file: self.cert_file.clone(),
-            key_file: self.key_file.clone(),
-            check: match (self.insecure, &self.ca_file) {
+            ca_file: self.ca.clone(),
+            cert_file: self.certificate.clone(),
+            key_file: self.key.clone(),
+            check: match (self.insecure, &self.ca) {
                 (false, _) => CertificateCheck::All,
                 (true, Some(_)) => CertificateCheck::NotTheName,
                 (true, None) => CertificateCheck::Nothing,
@@ -220,7 +250,7 @@ impl Settings {
 
     /// What of the files that it names cannot be used.
     pub fn unusable(&self) -> Option<String> {
-        let names_files = self.ca_file.is_some() || self.cert_file.is_some();
+        let names_files = self.ca.is_some() || self.certificate.is_some();
         let fault = if names_files { self.trust().config().err() } else { None };
         fault.map(|fault| format!("bridge.{}: {fault}", self.name))
     }
@@ -234,7 +264,7 @@ impl Settings {
         let mut profile = self.profile(Version::V5, &id);
         profile.user = local.user.as_deref().map(Formula::plain);
         profile.password = local.password.as_ref().map(|text| text.clone().into_bytes().into());
-        profile.clears_ids = !self.clean_session && self.has_qos2(Direction::Out);
+        profile.clears_ids = !self.clean && self.has_qos2(Direction::Out)?;
         let mut settings = self.session(std::slice::from_ref(&local.address), profile)?;
         let (min, max) = (Duration::from_millis(200), Duration::from_secs(5));
         settings.retry = Some(Backoff { min, max });

@@ -2,6 +2,7 @@
 //! installed, there is nothing to bridge to, and these tests say so and pass.
 
 use super::*;
+use base::setting::Hidden;
 use client::{
     BrokerAddress, Clean, Formula, MqttEvent, Profile, Publication, Qos, Session,
     SubscriptionOptions, Version,
@@ -124,19 +125,19 @@ fn publish(session: &mut Session, topic: &str, text: &str, qos: Qos) {
     }
 }
 
-fn settings(version: Version, remote: &Mosquitto, topics: &[&str]) -> Settings {
-    Settings {
+fn settings(protocol: BridgeProtocol, remote: &Mosquitto, topics: &[&str]) -> BridgeSection {
+    BridgeSection {
         addresses: vec![remote.address()],
-        version,
-        retry_s_min: 1,
-        retry_s_max: 1,
+        protocol,
+        restart_s_min: 1,
+        restart_s_max: 1,
         notification_topic: "bridge/state".into(),
-        topics: topics.iter().map(|line| Topic::parse(line).expect(line)).collect(),
-        ..Settings::new("test")
+        topics: topics.iter().map(|line| (*line).to_owned()).collect(),
+        ..BridgeSection::named("test").expect("a name")
     }
 }
 
-fn begin(settings: Settings, ours: &Mosquitto) -> Bridges {
+fn begin(settings: BridgeSection, ours: &Mosquitto) -> Bridges {
     let local = LocalBroker { address: ours.address(), user: None, password: None };
     start(vec![settings], &local).expect("a bridge")
 }
@@ -152,7 +153,7 @@ fn folders() -> [tempfile::TempDir; 2] {
 
 #[test]
 fn messages_cross_in_both_directions_and_never_come_back() {
-    for version in [Version::V311, Version::V5] {
+    for version in [BridgeProtocol::Mqtt311, BridgeProtocol::Mqtt5] {
         let [here, there] = folders();
         let Some(ours) = Mosquitto::start(here.path()) else { return };
         let Some(remote) = Mosquitto::start(there.path()) else { return };
@@ -191,7 +192,7 @@ fn messages_cross_in_both_directions_and_never_come_back() {
 
 #[test]
 fn what_is_published_while_the_remote_broker_is_away_waits_and_crosses_when_it_is_back() {
-    for version in [Version::V311, Version::V5] {
+    for version in [BridgeProtocol::Mqtt311, BridgeProtocol::Mqtt5] {
         let [here, there] = folders();
         let Some(ours) = Mosquitto::start(here.path()) else { return };
         let Some(remote) = Mosquitto::start(there.path()) else { return };
@@ -237,20 +238,20 @@ fn what_is_published_while_the_remote_broker_is_away_waits_and_crosses_when_it_i
 #[test]
 fn a_bridge_that_cannot_work_is_refused_in_words() {
     let local = LocalBroker { address: "localhost".into(), user: None, password: None };
-    let good = Settings {
+    let good = BridgeSection {
         addresses: vec!["localhost:1".into()],
-        topics: vec![Topic::parse("# out").expect("a line")],
-        ..Settings::new("x")
+        topics: vec!["# out".into()],
+        ..BridgeSection::named("x").expect("a name")
     };
     let bad = [
-        Settings { addresses: Vec::new(), ..good.clone() },
-        Settings { addresses: vec!["http://x".into()], ..good.clone() },
-        Settings { topics: Vec::new(), ..good.clone() },
-        Settings { password: Some("p".into()), ..good.clone() },
-        Settings { retry_s_min: 9, retry_s_max: 3, ..good.clone() },
-        Settings {
+        BridgeSection { addresses: Vec::new(), ..good.clone() },
+        BridgeSection { addresses: vec!["http://x".into()], ..good.clone() },
+        BridgeSection { topics: Vec::new(), ..good.clone() },
+        BridgeSection { password: Hidden::of("p"), ..good.clone() },
+        BridgeSection { restart_s_min: 9, restart_s_max: 3, ..good.clone() },
+        BridgeSection {
             addresses: vec!["mqtts://localhost".into()],
-            ca_file: Some("/nowhere".into()),
+            ca: Some("/nowhere".into()),
             ..good.clone()
         },
     ];
@@ -258,6 +259,6 @@ fn a_bridge_that_cannot_work_is_refused_in_words() {
         let refused = start(vec![settings], &local).err().expect("refused");
         assert!(refused.starts_with("bridge x: "), "{refused}");
     }
-    let asleep = Settings { start: false, ..good };
+    let asleep = BridgeSection { enabled: false, ..good };
     assert_eq!(start(vec![asleep], &local).map(|all| all.status().len()), Ok(0));
 }

@@ -29,8 +29,7 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     topics(config, reader);
     access(config, reader);
     for bridge in &config.bridges {
-        let bytes = config.mqtt.limits.packet_bytes_max.max(1_024);
-        if let Err(fault) = bridge.settings(bytes) {
+        if let Err(fault) = bridge.check() {
             let sheet = Sheet::named("bridge", &bridge.name);
             reader.broken(&[(&sheet, "topics"), (&sheet, "addresses")], &fault, "correct it");
         }

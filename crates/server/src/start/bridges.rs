@@ -43,22 +43,18 @@ impl Inside {
 
     /// Starts the bridges.
     pub(super) fn start(&self, config: &Config) -> Result<Bridges, StartError> {
-        let bytes = config.mqtt.limits.packet_bytes_max.max(1_024);
-        let settings = config.bridges.iter().map(|bridge| bridge.settings(bytes));
-        let settings = settings.collect::<Result<Vec<_>, _>>().map_err(StartError)?;
         let ListenAddress::Unix(path) = &self.listener.address else {
             return Err(StartError("the door of bridges is a socket file".into()));
         };
         let address = format!("unix://{}", path.display());
         let local = LocalBroker { address, user: Some(self.user.clone()), password: None };
-        bridge::start(settings, &local).map_err(StartError)
+        bridge::start(config.bridges.clone(), &local).map_err(StartError)
     }
 }
 
 /// What of the files that a bridge names cannot be used.
 pub(super) fn unusable(bridge: &config::BridgeSection) -> Option<String> {
-    let settings = bridge.enabled.then(|| bridge.settings(1_024))?;
-    settings.map_or_else(Some, |settings| settings.unusable())
+    bridge.enabled.then(|| bridge.unusable())?
 }
 
 fn listener(data: &Path) -> ListenSection {

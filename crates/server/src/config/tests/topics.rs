@@ -147,8 +147,9 @@ fn a_bridge_is_read_and_held() {
          password = \"not shown\"\nuser = \"me\"\ninsecure = true",
     )
     .expect("good");
-    let settings = config.bridges[0].settings(4_096).expect("good");
-    assert_eq!((settings.name.as_str(), settings.topics.len()), ("up", 1));
+    let bridge = &config.bridges[0];
+    assert_eq!((bridge.name.as_str(), bridge.topics.len()), ("up", 1));
+    assert_eq!(bridge.packet_bytes_max, config.mqtt.limits.packet_bytes_max);
     assert_eq!(config.warnings.len(), 1);
     assert!(!format!("{config:?}{}", config.to_toml()).contains("not shown"));
     let bad = parse("[bridge.up]\naddresses = [\"b\"]\ntopics = [\"a/#/b out\"]");
