@@ -11,7 +11,7 @@ mod declare;
 mod field;
 mod kind;
 
-pub use field::{Field, Hidden, Plain};
+pub use field::{Field, Hidden, Plain, Word};
 pub use kind::{Kind, choice, list, switch, text, whole};
 
 use crate::text::quoted;

@@ -13,6 +13,7 @@
 use crate::scram::{ITERATIONS_MAX, ITERATIONS_MIN, ScramKeys};
 use argon2::{Algorithm, Argon2, Params, Version};
 use argon2::{PasswordHash, PasswordHasher, PasswordVerifier};
+use base::words;
 use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD, Engine};
 use model::ports::users::UserOrder;
 use ring::pbkdf2;
@@ -29,52 +30,32 @@ const ARGON2_PASSES_MAX: u32 = 64;
 /// Bytes of a new salt under PBKDF2: mosquitto 2.0 reads no other.
 const PBKDF2_SALT_BYTES: usize = 12;
 
-/// How new passwords are hashed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum HashScheme {
-    /// PBKDF2 with HMAC-SHA-512, as mosquitto_passwd writes it: cheap in memory.
-    Pbkdf2,
-    /// Argon2id: dear in memory, for whoever guesses too.
-    Argon2id,
-}
-
-impl HashScheme {
-    /// Every scheme.
-    pub const ALL: [HashScheme; 2] = [HashScheme::Pbkdf2, HashScheme::Argon2id];
-
-    /// The word in configurations.
-    pub const fn name(self) -> &'static str {
-        match self {
-            HashScheme::Pbkdf2 => "pbkdf2",
-            HashScheme::Argon2id => "argon2id",
-        }
+words! {
+    /// How new passwords are hashed.
+    #[derive(Hash)]
+    pub enum HashScheme {
+        /// PBKDF2 with HMAC-SHA-512, as mosquitto_passwd writes it: cheap in memory.
+        Pbkdf2 = "pbkdf2",
+        /// Argon2id: dear in memory, for whoever guesses too.
+        Argon2id = "argon2id",
     }
 }
 
-/// What a check costs whoever makes it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Cost {
-    /// For passwords that are long and random, as devices have them: 1,000 rounds, or 4 MiB once.
-    Light,
-    /// 20,000 rounds, or 19 MiB twice.
-    Normal,
-    /// For passwords that people choose: 210,000 rounds, or 64 MiB three times.
-    Strong,
+words! {
+    /// What a check costs whoever makes it.
+    #[derive(Hash)]
+    pub enum Cost {
+        /// For passwords that are long and random, as devices have them: 1,000 rounds, or 4 MiB
+        /// once.
+        Light = "light",
+        /// 20,000 rounds, or 19 MiB twice.
+        Normal = "normal",
+        /// For passwords that people choose: 210,000 rounds, or 64 MiB three times.
+        Strong = "strong",
+    }
 }
 
 impl Cost {
-    /// Every cost.
-    pub const ALL: [Cost; 3] = [Cost::Light, Cost::Normal, Cost::Strong];
-
-    /// The word in configurations.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Cost::Light => "light",
-            Cost::Normal => "normal",
-            Cost::Strong => "strong",
-        }
-    }
-
     fn rounds(self) -> NonZeroU32 {
         let rounds = match self {
             Cost::Light => 1_000,

@@ -7,6 +7,7 @@ use crate::cache::CacheLimits;
 use crate::passwords::Hashing;
 use crate::sources::SourceLimits;
 use crate::token::TokenPolicy;
+use base::words;
 
 /// Everything that is chosen, besides files and the book.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,30 +79,20 @@ impl Default for ListenerPolicy {
     }
 }
 
-/// Who may come in without a name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Anonymous {
-    /// Nobody.
-    No,
-    /// Who comes from this machine.
-    Loopback,
-    /// Everybody.
-    Yes,
+words! {
+    /// Who may come in without a name.
+    #[derive(Hash)]
+    pub enum Anonymous {
+        /// Nobody.
+        No = "no",
+        /// Who comes from this machine.
+        Loopback = "loopback",
+        /// Everybody.
+        Yes = "yes",
+    }
 }
 
 impl Anonymous {
-    /// Every choice.
-    pub const ALL: [Anonymous; 3] = [Anonymous::No, Anonymous::Loopback, Anonymous::Yes];
-
-    /// The word in configurations.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Anonymous::No => "no",
-            Anonymous::Loopback => "loopback",
-            Anonymous::Yes => "yes",
-        }
-    }
-
     /// Whether somebody may who is of this machine, or is not.
     pub fn admits(self, near: bool) -> bool {
         match self {
@@ -112,35 +103,20 @@ impl Anonymous {
     }
 }
 
-/// A way to prove who one is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Method {
-    /// The identity in a verified certificate, or of a pre-shared key, is the user.
-    Certificate,
-    /// Name and password, of the book and the password file.
-    Passwords,
-    /// SCRAM-SHA-256, of the same users.
-    Scram,
-    /// A JSON Web Token as password.
-    Token,
-    /// Another service is asked.
-    Http,
-}
-
-impl Method {
-    /// Every method.
-    pub const ALL: [Method; 5] =
-        [Method::Certificate, Method::Passwords, Method::Scram, Method::Token, Method::Http];
-
-    /// The word in configurations.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Method::Certificate => "certificate",
-            Method::Passwords => "passwords",
-            Method::Scram => "scram",
-            Method::Token => "token",
-            Method::Http => "http",
-        }
+words! {
+    /// A way to prove who one is.
+    #[derive(Hash)]
+    pub enum Method {
+        /// The identity in a verified certificate, or of a pre-shared key, is the user.
+        Certificate = "certificate",
+        /// Name and password, of the book and the password file.
+        Passwords = "passwords",
+        /// SCRAM-SHA-256, of the same users.
+        Scram = "scram",
+        /// A JSON Web Token as password.
+        Token = "token",
+        /// Another service is asked.
+        Http = "http",
     }
 }
 

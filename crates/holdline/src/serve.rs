@@ -2,7 +2,7 @@
 
 use model::product::AnonymousFrom;
 use server::config::mosquitto::{self, OptionFate, OptionNote};
-use server::config::{AnonymousClients, ListenSection, ListenerProtocol, ProxyHeader};
+use server::config::{Anonymous, ListenSection, ListenerProtocol, ProxyHeader};
 use server::config::{Config, ConfigError, environment};
 use server::signals;
 use server::start::RunningServer;
@@ -131,9 +131,9 @@ fn open_door(
 fn tries_mqtt(running: &RunningServer) -> Option<String> {
     let (listener, addr) = open_door(running, [ListenerProtocol::Mqtt, ListenerProtocol::Any])?;
     let anonymous = match listener.anonymous {
-        AnonymousClients::No => false,
-        AnonymousClients::Loopback => addr.ip().is_loopback(),
-        AnonymousClients::Yes => true,
+        Anonymous::No => false,
+        Anonymous::Loopback => addr.ip().is_loopback(),
+        Anonymous::Yes => true,
     };
     let at = match addr.ip().to_string().as_str() {
         "127.0.0.1" => format!("-p {}", addr.port()),

@@ -31,11 +31,11 @@ use model::product::{AnonymousFrom, Product};
 use toml_edit::{Document, TableLike};
 
 pub use crate::bridge::{BridgeProtocol, BridgeSection};
-pub use access::{AccessSection, HashCost, HashSetting, HiddenList, Http, Token};
+pub use access::{AccessSection, HiddenList, Http, Token};
 pub use base::setting::Hidden;
+pub use guard::Anonymous;
 pub use listeners::{
-    AnonymousClients, CertificateRequest, IdentityName, ListenAddress, ListenSection,
-    ListenerProtocol, ProxyHeader, TlsMin, WebSocketAt,
+    ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin, WebSocketAt,
 };
 pub use presence_section::{DirectoryAt, PresenceSection};
 pub use print::{Changes, SettingChange};

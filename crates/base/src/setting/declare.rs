@@ -148,22 +148,37 @@ macro_rules! words {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         $vis enum $name { $($(#[$variant_meta])* $variant),+ }
 
+        impl $name {
+            /// Every one.
+            pub const ALL: [$name; [$($word),+].len()] = [$($name::$variant),+];
+
+            /// The word in configurations.
+            pub const fn name(self) -> &'static str {
+                match self { $($name::$variant => $word),+ }
+            }
+        }
+
         impl $crate::setting::Field for $name {
             fn show(&self) -> $crate::setting::Value {
-                $crate::setting::Value::Text(match self { $($name::$variant => $word),+ }.into())
+                $crate::setting::Value::Text(self.name().into())
             }
 
             fn take(value: &$crate::setting::Value) -> Option<Self> {
                 let $crate::setting::Value::Text(text) = value else { return None };
-                match text.as_str() {
-                    $($word => Some($name::$variant),)+
-                    _ => None,
-                }
+                $name::ALL.into_iter().find(|one| one.name() == text)
             }
         }
 
         impl $crate::setting::Plain for $name {
             const KIND: $crate::setting::Kind = $crate::setting::Kind::Word(&[$($word),+]);
+        }
+
+        impl $crate::setting::Word for $name {
+            const WORDS: &'static [&'static str] = &[$($word),+];
+
+            fn word(self) -> &'static str {
+                self.name()
+            }
         }
     };
 }

@@ -23,6 +23,31 @@ pub trait Plain: Field {
     const KIND: Kind;
 }
 
+/// An enum that is written as one of some words ([`words!`](crate::words)).
+pub trait Word: Field + Copy {
+    /// The words of all.
+    const WORDS: &'static [&'static str];
+
+    /// Its own.
+    fn word(self) -> &'static str;
+}
+
+/// Some of the words, in an order that may mean something.
+impl<T: Word> Field for Vec<T> {
+    fn show(&self) -> Value {
+        Value::List(self.iter().map(|one| one.word().to_owned()).collect())
+    }
+
+    fn take(value: &Value) -> Option<Self> {
+        let Value::List(texts) = value else { return None };
+        texts.iter().map(|text| T::take(&Value::Text(text.clone()))).collect()
+    }
+}
+
+impl<T: Word> Plain for Vec<T> {
+    const KIND: Kind = Kind::Choice(T::WORDS);
+}
+
 impl Plain for bool {
     const KIND: Kind = Kind::Bool;
 }

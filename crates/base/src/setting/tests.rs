@@ -34,6 +34,8 @@ crate::section! {
         @part part: Part;
         /// Its colour.
         @live hue as "colour": Colour = Colour::Red;
+        /// Other colours.
+        others: Vec<Colour> = vec![Colour::Blue];
         /// Who must not be told.
         password: Hidden = Hidden::of("x"), text("a password", |_| true), secret;
         /// Where it is told.
@@ -52,6 +54,7 @@ fn a_field_is_a_key_with_all_that_was_said_of_it() {
             ("place", "Where.", Reload::Restart, true, Shown::Whole),
             ("inner", "What is kept of it.", Reload::Restart, false, Shown::Whole),
             ("colour", "Its colour.", Reload::Live, false, Shown::Whole),
+            ("others", "Other colours.", Reload::Restart, false, Shown::Whole),
             ("password", "Who must not be told.", Reload::Restart, false, Shown::Never),
             ("url", "Where it is told.", Reload::Restart, false, Shown::WithoutSecrets),
         ]
@@ -59,7 +62,9 @@ fn a_field_is_a_key_with_all_that_was_said_of_it() {
     let all = All::default();
     assert_eq!((all.name.as_str(), all.place.as_str(), all.part.inner), ("", "", 7));
     assert_eq!((all.hue, all.password.reveal()), (Colour::Red, "x"));
-    assert_eq!(All::settings()[2].kind.allowed(), "one of \"red\", \"blue\"");
+    let allowed = |at: usize| All::settings()[at].kind.allowed();
+    assert_eq!(allowed(2), "one of \"red\", \"blue\"");
+    assert_eq!(allowed(3), "a list of at most 2 of \"red\", \"blue\"");
 }
 
 #[test]
@@ -69,10 +74,14 @@ fn what_is_put_is_the_value_from_then_on() {
     assert!(all.put("colour", &blue) && all.put("inner", &Value::Whole(9)));
     assert_eq!((all.hue, all.part.inner), (Colour::Blue, 9));
     assert_eq!((all.value("colour"), all.value("inner")), (Some(blue), Some(Value::Whole(9))));
+    let both = Value::List(vec!["red".into(), "blue".into()]);
+    assert!(all.put("others", &both) && all.others == Colour::ALL);
+    assert_eq!(all.value("others"), Some(both));
     let before = all.clone();
     for (name, value) in [
         ("hue", Value::Text("red".into())),
         ("colour", Value::Text("green".into())),
+        ("others", Value::List(vec!["red".into(), "green".into()])),
         ("inner", Value::Whole(256)),
         ("name", Value::Text("n".into())),
         ("place", Value::Other),

@@ -5,27 +5,30 @@
 //! escaped (RFC 4514). A certificate in which the wanted kind is missing or not well formed has no
 //! identity. It knows no users.
 
+use base::words;
 use rustls::pki_types::CertificateDer;
 use std::fmt::Write;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// Name of a client's certificate that is its identity.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum CertificateIdentity {
-    /// The first DNS name or URI among its alternative names; without either, the common name.
-    #[default]
-    Alternative,
-    /// The first DNS name among its alternative names.
-    Dns,
-    /// The first URI among them.
-    Uri,
-    /// The first e-mail address among them.
-    Email,
-    /// The common name of its subject.
-    CommonName,
-    /// Its whole subject, as RFC 4514 writes it.
-    Subject,
+words! {
+    /// Name of a client's certificate that is its identity.
+    #[derive(Default)]
+    pub enum CertificateIdentity {
+        /// The first DNS name or URI among its alternative names; without either, the common name.
+        #[default]
+        Alternative = "alternative_name",
+        /// The first DNS name among its alternative names.
+        Dns = "dns",
+        /// The first URI among them.
+        Uri = "uri",
+        /// The first e-mail address among them.
+        Email = "email",
+        /// The common name of its subject.
+        CommonName = "common_name",
+        /// Its whole subject, as RFC 4514 writes it.
+        Subject = "subject",
+    }
 }
 
 /// The name in a verified certificate.

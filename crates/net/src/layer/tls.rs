@@ -10,6 +10,7 @@ use crate::layer::Flow;
 use crate::layer::identity;
 pub use crate::layer::identity::CertificateIdentity;
 use arc_swap::ArcSwap;
+use base::words;
 use model::close::CloseReason;
 use model::link::TlsFacts;
 use rustls::client::UnbufferedClientConnection;
@@ -31,15 +32,16 @@ use std::sync::Arc;
 /// WebSocket's upgrade.
 const ALPN: [&[u8]; 3] = [b"miop/7", b"mqtt", b"http/1.1"];
 
-/// Policy for client certificates.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ClientCertificates {
-    /// They are not asked.
-    Off,
-    /// They may.
-    Optional,
-    /// They must.
-    Required,
+words! {
+    /// Policy for client certificates.
+    pub enum ClientCertificates {
+        /// They are not asked.
+        Off = "off",
+        /// They may.
+        Optional = "optional",
+        /// They must.
+        Required = "required",
+    }
 }
 
 /// Files that a listener's TLS is made of.

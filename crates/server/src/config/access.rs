@@ -6,8 +6,9 @@
 use std::path::PathBuf;
 
 use super::sections::is_url;
+use base::section;
 use base::setting::{Field, Hidden, Kind, Value, choice, list, text, whole};
-use base::{section, words};
+use guard::passwords::{Cost, HashScheme};
 
 section! {
     /// `[access]`: users and rules.
@@ -32,10 +33,10 @@ section! {
         /// Whether what no rule speaks of is allowed, where there are rules.
         @live allow_unmatched: bool = false;
         /// How the passwords of new users are kept.
-        @live hash: HashSetting = HashSetting::Pbkdf2;
+        @live hash: HashScheme = HashScheme::Pbkdf2;
         /// How much work one password is. A server that thousands of devices come back to at once
         /// wants light.
-        @live hash_cost: HashCost = HashCost::Normal;
+        @live hash_cost: Cost = Cost::Normal;
         /// Rounds of the keys for SCRAM-SHA-256 that are kept for new users; 0 keeps none, and
         /// these users cannot use it.
         @live scram_iterations: u32 = 4_096, whole(0..=10_000_000, "rounds");
@@ -68,28 +69,6 @@ section! {
         @aside token: Token;
         /// `[access.http]`.
         @aside http: Http;
-    }
-}
-
-words! {
-    /// Algorithm by which passwords are hashed.
-    pub enum HashSetting {
-        /// PBKDF2 with SHA-512.
-        Pbkdf2 = "pbkdf2",
-        /// Argon2id.
-        Argon2id = "argon2id",
-    }
-}
-
-words! {
-    /// Cost of a hash.
-    pub enum HashCost {
-        /// Little: for many small devices.
-        Light = "light",
-        /// Usual.
-        Normal = "normal",
-        /// Much.
-        Strong = "strong",
     }
 }
 

@@ -4,14 +4,16 @@
 //! that join several keys are in `rules.rs`. It does not look whether a certificate exists or an
 //! address can be bound.
 
+use guard::{Anonymous, ListenerPolicy, Method};
 use net::layer::BACKLOG;
+use net::layer::tls::{CertificateIdentity, ClientCertificates};
 use net::network::IpNetwork;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::sections::is_url_path;
-use base::setting::{Field, Kind, Value, choice, list, switch, text, whole};
+use base::setting::{Field, Kind, Value, list, switch, text, whole};
 use base::{section, words};
 
 section! {
@@ -61,11 +63,11 @@ section! {
             |text| text.parse::<IpNetwork>().is_ok(),
         );
         /// Whether TLS asks for the client's certificate; needs client_ca, here or in [tls].
-        client_certificates: CertificateRequest = CertificateRequest::Off;
+        client_certificates: ClientCertificates = ClientCertificates::Off;
         /// Which name of that certificate is who the client is: the first DNS name or URI of its
         /// alternative names (without either, the common name), the first of one of these kinds
         /// alone, the common name, or all of its subject as RFC 4514 writes it.
-        identity: IdentityName = IdentityName::Alternative;
+        identity: CertificateIdentity = CertificateIdentity::Alternative;
         /// PEM file of a certificate of its own; "" is that of [tls].
         certificate: Option<PathBuf> = None;
         /// PEM file of its private key.
@@ -81,11 +83,10 @@ section! {
         lenient: bool = false;
         /// MQTT: from where clients may come in without a name. yes on an address that others reach
         /// is warned of at the start.
-        anonymous: AnonymousClients = AnonymousClients::Loopback;
+        anonymous: Anonymous = Anonymous::Loopback;
         /// MQTT: how clients may prove who they are, in this order. One that is not configured is
         /// passed over.
-        methods: Vec<String> = METHODS[1..].iter().map(|&name| name.to_owned()).collect(),
-            choice(&METHODS);
+        methods: Vec<Method> = ListenerPolicy::default().methods;
         /// MQTT: where the nameless are let in, believe a name that no method knows, unproved.
         believe_names: bool = false;
     }
@@ -217,36 +218,6 @@ words! {
 }
 
 words! {
-    /// Policy of TLS for a client's certificate.
-    pub enum CertificateRequest {
-        /// It does not.
-        Off = "off",
-        /// It asks; one that is sent must be valid.
-        Optional = "optional",
-        /// It asks; without a valid one there is no connection.
-        Required = "required",
-    }
-}
-
-words! {
-    /// Name of a certificate that says who its owner is.
-    pub enum IdentityName {
-        /// The first DNS name or URI among its alternative names, else its common name.
-        Alternative = "alternative_name",
-        /// The first DNS name among them.
-        Dns = "dns",
-        /// The first URI among them.
-        Uri = "uri",
-        /// The first e-mail address among them.
-        Email = "email",
-        /// The common name.
-        CommonName = "common_name",
-        /// The whole subject.
-        Subject = "subject",
-    }
-}
-
-words! {
     /// The oldest version of TLS that is taken.
     pub enum TlsMin {
         /// 1.2.
@@ -255,21 +226,6 @@ words! {
         V13 = "1.3",
     }
 }
-
-words! {
-    /// From where clients of MQTT may come in without a name.
-    pub enum AnonymousClients {
-        /// From nowhere.
-        No = "no",
-        /// From this machine.
-        Loopback = "loopback",
-        /// From everywhere.
-        Yes = "yes",
-    }
-}
-
-/// The ways to prove who one is, as `guard` names them.
-pub(super) const METHODS: [&str; 5] = ["certificate", "passwords", "scram", "token", "http"];
 
 impl ListenSection {
     /// One of this name, a plain word, with the defaults.

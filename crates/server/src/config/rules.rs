@@ -6,15 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::setting::Section;
+use guard::{Anonymous, Method};
 use model::limits::Limits;
 use model::product::{AnonymousFrom, Product};
+use net::layer::tls::ClientCertificates;
 use net::network::IpNetwork;
 
 use super::problem::without_password;
 use super::reader::{Reader, Sheet};
 use super::{
-    AnonymousClients, CertificateRequest, Config, DirectoryAt, ListenAddress, ListenSection,
-    ListenerProtocol, MqttSection, PresenceSection, ProxyHeader, WebSocketAt,
+    Config, DirectoryAt, ListenAddress, ListenSection, ListenerProtocol, MqttSection,
+    PresenceSection, ProxyHeader, WebSocketAt,
 };
 
 pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
@@ -53,7 +55,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         }
     }
     for listener in config.listen.iter().filter(|listener| listener.enabled) {
-        if listener.anonymous == AnonymousClients::Yes
+        if listener.anonymous == Anonymous::Yes
             && takes_mqtt(listener)
             && !listener.address.is_near()
         {
@@ -158,22 +160,22 @@ fn topics(config: &Config, reader: &mut Reader<'_>) {
 
 fn access(config: &Config, reader: &mut Reader<'_>) {
     for listener in &config.listen {
-        let only = |method: &str| listener.methods.len() == 1 && listener.methods[0] == method;
+        let only = |method| listener.methods == [method];
         let sheet = Sheet::named("listen", &listener.name);
-        let named = |method: &str| listener.methods.iter().any(|name| name == method);
         let rules = [
             (
-                only("token") && !config.access.token.is_set(),
+                only(Method::Token) && !config.access.token.is_set(),
                 "no token can be checked",
                 "set secret, key_files or jwks_url in [access.token]",
             ),
             (
-                only("http") && config.access.http.url.is_empty(),
+                only(Method::Http) && config.access.http.url.is_empty(),
                 "there is nobody to ask",
                 "set url in [access.http]",
             ),
             (
-                named("certificate") && listener.client_certificates == CertificateRequest::Off,
+                listener.methods.contains(&Method::Certificate)
+                    && listener.client_certificates == ClientCertificates::Off,
                 "this listener asks for no certificate",
                 "set client_certificates = \"required\" for it",
             ),
@@ -272,8 +274,8 @@ fn listens(listener: &ListenSection, config: &Config, reader: &mut Reader<'_>) {
     let has_tls = listener.tls || listener.protocol == ListenerProtocol::Any;
     let has_certificate = listener.certificate.is_some() || config.tls.certificate.is_some();
     let web_socket = listener.web_socket != WebSocketAt::Off;
-    let asks = listener.client_certificates != CertificateRequest::Off;
-    let demands = listener.client_certificates == CertificateRequest::Required;
+    let asks = listener.client_certificates != ClientCertificates::Off;
+    let demands = listener.client_certificates == ClientCertificates::Required;
     let rules = [
         (
             listener.certificate.is_some() != listener.key.is_some(),

@@ -339,7 +339,7 @@ fn the_defaults_are_reachable_from_this_machine_only() {
     let names: Vec<&str> = config.listen.iter().map(|l| l.name.as_str()).collect();
     assert_eq!(names, ["any", "miop", "ws", "mqtt", "mqtt-ws"]);
     assert!(config.listen.iter().all(|l| l.address.is_near() && !l.tls));
-    assert!(config.listen.iter().all(|l| l.anonymous == AnonymousClients::Loopback));
+    assert!(config.listen.iter().all(|l| l.anonymous == Anonymous::Loopback));
     assert!(config.api.address.ip().is_loopback());
     assert_eq!(config.products.len(), 1);
     assert_eq!(config.products[0].proofs.anonymous, AnonymousFrom::Loopback);

@@ -7,7 +7,7 @@
 use super::StartError;
 use crate::bridge::{self, Bridges, LocalBroker};
 use crate::config::{
-    self, AnonymousClients, Config, ListenAddress, ListenSection, ListenerProtocol, WebSocketAt,
+    self, Anonymous, Config, ListenAddress, ListenSection, ListenerProtocol, WebSocketAt,
 };
 use base::hash::HashKey;
 use std::path::Path;
@@ -63,7 +63,7 @@ fn listener(data: &Path) -> ListenSection {
         mode: "0600".into(),
         protocol: ListenerProtocol::Mqtt,
         web_socket: WebSocketAt::Off,
-        anonymous: AnonymousClients::Yes,
+        anonymous: Anonymous::Yes,
         methods: Vec::new(),
         believe_names: true,
         ..ListenSection::named(NAME)

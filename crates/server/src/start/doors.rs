@@ -4,12 +4,10 @@
 //! in it is its number everywhere.
 
 use super::{StartError, failed};
-use crate::config::{
-    self, Config, ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin,
-};
+use crate::config::{Config, ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin};
 use crate::machines::ListenerProfile;
 use model::link::Protocol;
-use net::layer::tls::{CertificateIdentity, ClientCertificates, TlsFiles, TlsServer};
+use net::layer::tls::{TlsFiles, TlsServer};
 use net::layer::{ListenEndpoint, ListenerSetup};
 use std::sync::Arc;
 
@@ -27,19 +25,6 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
         let (Some(certificate), Some(key)) = of else {
             return Err(StartError(format!("listen.{}: certificate without key", listener.name)));
         };
-        let clients = match listener.client_certificates {
-            config::CertificateRequest::Off => ClientCertificates::Off,
-            config::CertificateRequest::Optional => ClientCertificates::Optional,
-            config::CertificateRequest::Required => ClientCertificates::Required,
-        };
-        let identity = match listener.identity {
-            config::IdentityName::Alternative => CertificateIdentity::Alternative,
-            config::IdentityName::Dns => CertificateIdentity::Dns,
-            config::IdentityName::Uri => CertificateIdentity::Uri,
-            config::IdentityName::Email => CertificateIdentity::Email,
-            config::IdentityName::CommonName => CertificateIdentity::CommonName,
-            config::IdentityName::Subject => CertificateIdentity::Subject,
-        };
         let files = TlsFiles {
             certificate: certificate.clone(),
             key: key.clone(),
@@ -47,7 +32,8 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
             revoked: listener.revoked.clone(),
             only_1_3: listener.tls_min == TlsMin::V13,
         };
-        let tls = TlsServer::of(files, clients).map_err(failed)?.identity(identity);
+        let tls = TlsServer::of(files, listener.client_certificates).map_err(failed)?;
+        let tls = tls.identity(listener.identity);
         Ok((listener.name.clone(), Arc::new(tls)))
     };
     config.listen.iter().filter(with_tls).map(load).collect()

@@ -11,8 +11,8 @@ use crate::shard_logic::Mail;
 use crate::switchboard::Mailboxes;
 use broker::rewrite::{AutoSubscribes, Rewrites};
 use broker::{Broker, Exclusives, routes::RouteSummary};
-use guard::passwords::{Cost, HashScheme, Hashing};
-use guard::{Anonymous, CacheLimits, ListenerPolicy, Method, SourceLimits};
+use guard::passwords::Hashing;
+use guard::{CacheLimits, ListenerPolicy, SourceLimits};
 use model::id::ShardId;
 use model::ports::log::Party;
 use std::sync::{Arc, OnceLock};
@@ -112,32 +112,17 @@ pub(super) fn access_settings(config: &Config) -> Settings {
 }
 
 fn door(listener: &ListenSection) -> ListenerPolicy {
-    let method = |name: &String| Method::ALL.into_iter().find(|method| method.name() == *name);
     ListenerPolicy {
-        anonymous: match listener.anonymous {
-            config::AnonymousClients::No => Anonymous::No,
-            config::AnonymousClients::Loopback => Anonymous::Loopback,
-            config::AnonymousClients::Yes => Anonymous::Yes,
-        },
-        methods: listener.methods.iter().filter_map(method).collect(),
+        anonymous: listener.anonymous,
+        methods: listener.methods.clone(),
         believe_names: listener.believe_names,
     }
 }
 
 /// How new passwords are kept.
 fn hashing(access: &config::AccessSection) -> Hashing {
-    Hashing {
-        scheme: match access.hash {
-            config::HashSetting::Pbkdf2 => HashScheme::Pbkdf2,
-            config::HashSetting::Argon2id => HashScheme::Argon2id,
-        },
-        cost: match access.hash_cost {
-            config::HashCost::Light => Cost::Light,
-            config::HashCost::Normal => Cost::Normal,
-            config::HashCost::Strong => Cost::Strong,
-        },
-        scram_iterations: access.scram_iterations,
-    }
+    let (scheme, cost) = (access.hash, access.hash_cost);
+    Hashing { scheme, cost, scram_iterations: access.scram_iterations }
 }
 
 fn token(token: &config::Token) -> TokenSettings {

@@ -1,6 +1,8 @@
 //! What concerns MQTT: listeners, topics, access, bridges.
 
 use super::*;
+use guard::passwords::HashScheme;
+use net::layer::tls::CertificateIdentity;
 
 #[test]
 fn a_listener_of_mqtt_has_its_own_choices() {
@@ -18,8 +20,8 @@ fn a_listener_of_mqtt_has_its_own_choices() {
     let [a, b, c] = &config.listen[..] else { panic!("three") };
     assert_eq!(a.address, ListenAddress::Unix("/run/x.sock".into()));
     assert_eq!((a.file_mode(), a.web_socket.paths().len()), (0o600, 0));
-    assert!(b.tls && b.lenient && b.anonymous == AnonymousClients::No);
-    assert_eq!((b.tls_min, b.identity), (TlsMin::V13, IdentityName::CommonName));
+    assert!(b.tls && b.lenient && b.anonymous == Anonymous::No);
+    assert_eq!((b.tls_min, b.identity), (TlsMin::V13, CertificateIdentity::CommonName));
     assert_eq!(c.web_socket.paths(), ["*"]);
     assert_eq!(config.warnings, [""; 0]);
     assert_eq!(parse(&config.to_toml()).as_ref(), Ok(&config));
@@ -124,7 +126,7 @@ fn access_is_read_with_its_parts_and_shows_no_secret() {
     )
     .expect("good");
     assert_eq!((config.access.token.leeway_s, config.access.threads), (5, 3));
-    assert_eq!(config.access.hash, HashSetting::Argon2id);
+    assert_eq!(config.access.hash, HashScheme::Argon2id);
     assert!(config.access.token.is_set());
     assert_eq!(config.access.http.headers.reveal(), [format!("X-Key: {secret}")]);
     let shown = format!("{config:?}{}", config.to_toml());
