@@ -4,9 +4,9 @@
 //! own, from which they are carried over. HTTP's and TCP's are here: they send what they are given
 //! and know where an answer ends. No machine knows a script or a plan.
 
-use super::http::{self, AnswerReader, HttpAnswer};
 use base::hash::HashKey;
 use base::time::Now;
+use load::http::{AnswerReader, BODY_BYTES_MAX, HttpAnswer};
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, Piece, TurnAway};
@@ -131,18 +131,12 @@ impl ClientSlot {
 
     fn hear_http(reader: &mut AnswerReader, input: &mut Input<'_>, out: &mut Out) -> Told {
         loop {
-            let (taken, answer) = reader.read(input.rest()).map_err(|fault| match fault {
-                http::HttpError::Malformed => CloseReason::Malformed,
-                http::HttpError::TooLarge => CloseReason::TooLarge,
-                http::HttpError::Unasked => CloseReason::OutOfOrder,
-            })?;
+            let (taken, answer) = reader.read(input.rest())?;
             input.take(taken);
-            let whole = answer.is_some();
-            if let Some(answer) = answer {
-                out.say(Said::Answer(Box::new(answer)));
-            }
-            if taken == 0 && !whole {
-                return Ok(());
+            match answer {
+                Some(answer) => out.say(Said::Answer(Box::new(answer))),
+                None if taken == 0 => return Ok(()),
+                None => {}
             }
         }
     }
@@ -159,7 +153,7 @@ impl ClientSlot {
                 false => rest.windows(end.len()).position(|at| at == end).map(|at| at + end.len()),
             };
             let Some(length) = length else {
-                let long = rest.len() > http::BODY_BYTES_MAX;
+                let long = rest.len() > BODY_BYTES_MAX;
                 return if long { Err(CloseReason::TooLarge) } else { Ok(()) };
             };
             let bytes = input.take(length);

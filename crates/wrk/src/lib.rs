@@ -10,7 +10,6 @@
 mod arguments;
 mod block;
 mod client_slot;
-pub mod http;
 mod logic;
 mod profiles;
 mod script;

@@ -17,8 +17,8 @@ pub use globals::{ScriptSetting, first_of};
 pub use stats::{Errors, ScriptSummary, stdev};
 pub use threads::ThreadShare;
 
-use crate::http::HttpHeader;
 use lab::timing::Spectrum;
+use load::http::HttpHeader;
 use mlua::{Function, HookTriggers, IntoLuaMulti, Lua, MultiValue, Table, Value, VmState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -5,12 +5,12 @@
 
 use super::{Asked, ShardHandle, State, WrkLogic, WrkProtocol};
 use crate::client_slot::ClientTask;
-use crate::http::{self, HttpAnswer, HttpHeader};
 use crate::script::ScriptRequest;
 use base::time::{Instant, Now};
 use lab::cause::{Cause, Phase};
 use lab::timing::Timing;
 use load::fleet::pace::{Rate, Schedule};
+use load::http::{self, HttpAnswer, HttpHeader};
 use model::id::ConnRef;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;

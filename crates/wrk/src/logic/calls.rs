@@ -5,11 +5,11 @@
 
 use super::{Asked, ShardHandle, State, WrkLogic, WrkProtocol};
 use crate::client_slot::{ClientSlot, ProtocolMachine};
-use crate::http::AnswerReader;
 use base::time::{Instant, Now};
 use lab::cause::{Cause, Phase};
 use lab::timing::Timing;
 use load::cause;
+use load::http::AnswerReader;
 use model::close::CloseReason;
 use model::id::ConnRef;
 use net::Dial;

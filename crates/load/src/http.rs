@@ -1,17 +1,18 @@
-//! The answers of an HTTP/1 server on one connection, read as they come, and the requests of a
-//! text counted.
+//! HTTP/1 as callers need it: the answers on one connection, read as they come, and the requests of
+//! a text counted.
 //!
 //! It knows no connection: it is shown bytes and takes what it can. Heads are read by `httparse`;
 //! what is done here is to know where a body ends (RFC 9112 6.3). Headers and bodies are kept only
-//! for a script that wants them, and within limits.
+//! for whoever wants them, and within limits.
 
+use model::close::CloseReason;
 use std::collections::VecDeque;
 
 /// Longest head of an answer, bytes.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Headers of an answer, at most.
 const HEADERS_MAX: usize = 128;
-/// Longest body that is kept for a script, bytes.
+/// Longest body that is kept, bytes.
 pub const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Requests in one text, at most.
 pub const PIPELINE_MAX: usize = 4_096;
@@ -41,6 +42,16 @@ pub enum HttpError {
     TooLarge,
     /// Nothing was asked.
     Unasked,
+}
+
+impl From<HttpError> for CloseReason {
+    fn from(error: HttpError) -> CloseReason {
+        match error {
+            HttpError::Malformed => CloseReason::Malformed,
+            HttpError::TooLarge => CloseReason::TooLarge,
+            HttpError::Unasked => CloseReason::OutOfOrder,
+        }
+    }
 }
 
 /// What comes next.
