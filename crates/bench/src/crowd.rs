@@ -9,6 +9,7 @@ use crate::child::Child;
 use lab::plan::Arrival;
 use load::{Fleet, FleetPlan, HeartbeatMode, Snapshot};
 use model::id::ProductKey;
+use net::layer::websocket::UpgradeTarget;
 use proto_miop::client::Profile;
 use proto_miop::codec::Version;
 use std::io::{self, BufRead, Write};
@@ -111,12 +112,11 @@ fn obey(to: SocketAddr, layer: Layer, order: &str) -> io::Result<(Fleet, u64)> {
     plan.timeout = Duration::from_secs(60);
     match layer {
         Layer::Tls => {
-            let tls = load::trust::anybody("localhost").map_err(io::Error::other)?;
+            let tls = load::trust::towards("localhost", None).map_err(io::Error::other)?;
             plan.layers.tls = Some(tls);
         }
         Layer::WebSocket => {
-            let (host, path) = (to.to_string(), "/miop".to_owned());
-            plan.layers.web_socket = Some(Arc::new((host, path)));
+            plan.layers.web_socket = Some(UpgradeTarget::open(to.to_string(), "/miop"));
         }
     }
     let fleet = Fleet::start(plan).map_err(io::Error::other)?;

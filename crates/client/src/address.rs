@@ -31,6 +31,17 @@ pub enum Endpoint {
     Unix(PathBuf),
 }
 
+impl Endpoint {
+    /// Host and port, as they stand in a `Host` header.
+    pub(crate) fn authority(&self) -> String {
+        match self {
+            Endpoint::Host(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+            Endpoint::Host(host, port) => format!("{host}:{port}"),
+            Endpoint::Unix(_) => "localhost".to_owned(),
+        }
+    }
+}
+
 impl BrokerAddress {
     /// A host without anything around.
     pub fn tcp(host: &str, port: u16) -> BrokerAddress {
@@ -104,10 +115,7 @@ impl std::fmt::Display for BrokerAddress {
         };
         match &self.place {
             Endpoint::Unix(path) => write!(f, "unix://{}", path.display()),
-            Endpoint::Host(host, port) if host.contains(':') => {
-                write!(f, "{scheme}://[{host}]:{port}")
-            }
-            Endpoint::Host(host, port) => write!(f, "{scheme}://{host}:{port}"),
+            place @ Endpoint::Host(..) => write!(f, "{scheme}://{}", place.authority()),
         }
     }
 }

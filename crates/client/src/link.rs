@@ -1,25 +1,29 @@
 //! The bytes' way to a broker: a socket, perhaps TLS, perhaps a WebSocket.
 //!
-//! Sockets do not block: whoever waits, waits here for what the socket has or takes, with a time.
-//! What the socket does not take yet stays in `pending`, in order.
+//! The layers are those of `net`, which every caller here has. Sockets do not block: whoever waits,
+//! waits here for what the socket has or takes, with a time. What the socket does not take yet
+//! stays in `pending`, in order.
 
-mod web_socket;
-
-use crate::clock;
 use crate::fault::{ConnectError, ConnectErrorKind};
-use crate::{BrokerAddress, Endpoint};
+use crate::session::random;
+use crate::trust::named;
+use crate::{BrokerAddress, Endpoint, clock};
+use base::hash::HashKey;
 use base::time::Instant;
 use model::close::CloseReason;
+use model::link::{Link as Known, Protocol};
+use net::Detail;
+use net::layer::tls::{ClientTls, TlsSession};
+use net::layer::websocket::UpgradeTarget;
+use net::layer::{ClientLayers, Flow, Layers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustls::{ClientConfig, ClientConnection};
-use rustls_pki_types::ServerName;
+use rustls::ClientConfig;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
-use web_socket::WebSocket;
 
 /// Bytes taken from a socket before somebody looks at them.
 const READ_BYTES: usize = 64 * 1024;
@@ -73,8 +77,8 @@ impl AsFd for Socket {
 /// A way to a broker that is open.
 pub(crate) struct Link {
     socket: Socket,
-    tls: Option<Box<ClientConnection>>,
-    web_socket: Option<WebSocket>,
+    /// What is between the socket and the protocol.
+    layers: Layers,
     /// Encoded, not yet taken by the socket.
     pending: Vec<u8>,
     /// Decoded, not yet taken by the machine.
@@ -93,6 +97,7 @@ impl Link {
         from: Option<IpAddr>,
         until: Instant,
     ) -> Result<Link, ConnectError> {
+        let layers = layers(address, trust)?;
         let socket = match &address.place {
             Endpoint::Unix(path) => {
                 UnixStream::connect(path).map(Socket::Unix).map_err(|error| {
@@ -112,127 +117,83 @@ impl Link {
         })?;
         let mut link = Link {
             socket,
-            tls: None,
-            web_socket: None,
+            layers: Layers::default(),
             pending: Vec::new(),
             inbox: Vec::new(),
             scratch: vec![0; READ_BYTES].into(),
         };
-        if let Some(config) = trust.filter(|_| address.tls) {
-            link.start_tls(address, config, until)?;
-        }
-        if let Some(path) = &address.web_socket {
-            link.upgrade(address, path, until)?;
+        if !layers.is_plain() {
+            link.open_layers(address, layers, until)?;
         }
         Ok(link)
     }
 
-    fn start_tls(
+    fn open_layers(
         &mut self,
         address: &BrokerAddress,
-        config: &Arc<ClientConfig>,
+        layers: ClientLayers,
         until: Instant,
     ) -> Result<(), ConnectError> {
-        let failed = |error: &dyn std::fmt::Display| {
-            let text = format!(
-                "{address}: TLS did not come about: {error}. Check the authority (--cafile) and \
-                 whether the broker speaks TLS on this port"
-            );
-            ConnectError::new(ConnectErrorKind::Tls, text)
-        };
-        let name = match &address.place {
-            Endpoint::Host(host, _) => host.clone(),
-            Endpoint::Unix(_) => "localhost".to_owned(),
-        };
-        let name = ServerName::try_from(name).map_err(|error| failed(&error))?;
-        let tls = ClientConnection::new(config.clone(), name).map_err(|error| failed(&error))?;
-        self.tls = Some(Box::new(tls));
+        let peer = Known::loopback(Protocol::Mqtt).peer;
+        let begun = Layers::dialled(layers, peer, &mut self.pending);
+        self.layers = begun.map_err(|reason| self.not_open(address, reason))?;
         loop {
-            let is_open = match self.tls.as_mut() {
-                None => true,
-                Some(tls) => {
-                    while tls.wants_write() {
-                        tls.write_tls(&mut self.pending).map_err(|error| failed(&error))?;
-                    }
-                    !tls.is_handshaking()
-                }
-            };
-            self.flush().map_err(|_| failed(&"the connection ended"))?;
-            if is_open {
-                return Ok(());
+            self.flush().map_err(|reason| self.not_open(address, reason))?;
+            let now = clock::now().mono;
+            if now >= until || !self.wait(until - now) {
+                let text = format!("{address}: no answer in time. Is this the right port?");
+                return Err(ConnectError::new(ConnectErrorKind::TimedOut, text));
             }
-            self.wait_until(address, until)?;
-            let mut records = Vec::new();
-            let ended = self.read_socket(&mut records).is_err();
-            if let Err(error) = self.decrypt(&records) {
+            let received = self.receive_layered();
+            if received == Ok(Flow::Open) {
+                self.layers.take_link();
+                let framing = self.layers.web_socket.iter_mut();
+                framing.for_each(|framing| framing.payload_max = u64::MAX);
+                return self.flush().map_err(|reason| self.not_open(address, reason));
+            }
+            if let Err(reason) = received {
                 // What the broker is told about it.
-                let _ = self.tls.as_mut().map(|tls| tls.write_tls(&mut self.pending));
                 let _ = self.flush();
-                return Err(failed(&error));
-            }
-            if ended {
-                return Err(failed(&"the connection ended"));
+                return Err(self.not_open(address, reason));
             }
         }
     }
 
-    fn upgrade(
-        &mut self,
-        address: &BrokerAddress,
-        path: &str,
-        until: Instant,
-    ) -> Result<(), ConnectError> {
-        let failed = |why: &str| {
-            let text = format!(
-                "{address}: the WebSocket did not come about: {why}. Check the path and whether \
-                 the broker speaks WebSocket on this port"
-            );
-            ConnectError::new(ConnectErrorKind::WebSocket, text)
+    /// Error of layers that did not come about.
+    fn not_open(&self, address: &BrokerAddress, reason: CloseReason) -> ConnectError {
+        let tls = self.layers.tls.as_deref();
+        let is_tls = reason == CloseReason::TlsFailed || tls.is_some_and(TlsSession::handshaking);
+        let failure = tls.and_then(TlsSession::failure);
+        let why = match (failure, self.layers.detail()) {
+            (Some(error), _) => error.to_string(),
+            (None, Detail::Upgrade(0)) => "its answer is no HTTP".to_owned(),
+            (None, Detail::Upgrade(101)) => "its answer does not fit what was asked".to_owned(),
+            (None, Detail::Upgrade(status)) => format!("the broker answered `{status}`"),
+            _ if reason == CloseReason::WebSocketFailed => "a broken frame".to_owned(),
+            _ => "the connection ended".to_owned(),
         };
-        let key = web_socket::key().map_err(|error| failed(&error))?;
-        let request = web_socket::request(&address.place, path, &key);
-        self.send_raw(request.as_bytes()).map_err(|_| failed("the connection ended"))?;
-        loop {
-            if let Some(end) = self.inbox.windows(4).position(|four| four == b"\r\n\r\n") {
-                let head: Vec<u8> = self.inbox.drain(..end + 4).collect();
-                let early = std::mem::take(&mut self.inbox);
-                web_socket::check(&String::from_utf8_lossy(&head), &key)
-                    .map_err(|why| failed(&why))?;
-                let mut opened = WebSocket::default();
-                opened.unwrap(&early, &mut self.inbox).map_err(|_| failed("a broken frame"))?;
-                self.web_socket = Some(opened);
-                return Ok(());
-            }
-            if self.inbox.len() > web_socket::HEAD_BYTES_MAX {
-                return Err(failed("the answer has no end"));
-            }
-            self.wait_until(address, until)?;
-            self.receive().map_err(|_| failed("the connection ended"))?;
-        }
+        let (kind, text) = match is_tls {
+            true => (
+                ConnectErrorKind::Tls,
+                format!(
+                    "{address}: TLS did not come about: {why}. Check the authority (--cafile) and \
+                     whether the broker speaks TLS on this port"
+                ),
+            ),
+            false => (
+                ConnectErrorKind::WebSocket,
+                format!(
+                    "{address}: the WebSocket did not come about: {why}. Check the path and \
+                     whether the broker speaks WebSocket on this port"
+                ),
+            ),
+        };
+        ConnectError::new(kind, text)
     }
 
     /// Sends bytes of the protocol, as far as the socket takes them now.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Ended> {
-        let Some(web_socket) = &mut self.web_socket else { return self.send_raw(bytes) };
-        let mut frame = Vec::with_capacity(bytes.len() + 14);
-        web_socket.wrap(bytes, &mut frame)?;
-        self.send_raw(&frame)
-    }
-
-    fn send_raw(&mut self, bytes: &[u8]) -> Result<(), Ended> {
-        match &mut self.tls {
-            None => self.pending.extend_from_slice(bytes),
-            Some(tls) => {
-                let mut rest = bytes;
-                while !rest.is_empty() {
-                    let taken = tls.writer().write(rest).map_err(|_| CloseReason::TlsFailed)?;
-                    rest = &rest[taken..];
-                    while tls.wants_write() {
-                        tls.write_tls(&mut self.pending).map_err(|_| CloseReason::TlsFailed)?;
-                    }
-                }
-            }
-        }
+        self.layers.wrap(bytes, &mut self.pending)?;
         if self.pending.len() > PENDING_BYTES_MAX {
             return Err(CloseReason::SlowConsumer);
         }
@@ -260,25 +221,20 @@ impl Link {
 
     /// Takes what has arrived into the inbox. What came before an end is there.
     pub fn receive(&mut self) -> Result<(), Ended> {
+        let flow = self.receive_layered()?;
+        self.flush()?;
+        if flow == Flow::Ended { Err(CloseReason::PeerClosed) } else { Ok(()) }
+    }
+
+    fn receive_layered(&mut self) -> Result<Flow, Ended> {
         let mut raw = Vec::new();
         let ended = self.read_socket(&mut raw);
-        let plain = match self.tls.is_some() {
-            false => raw,
-            true => self.decrypt(&raw).map_err(|_| CloseReason::TlsFailed)?,
-        };
-        match &mut self.web_socket {
-            None => self.inbox.extend_from_slice(&plain),
-            Some(web_socket) => {
-                let answer = web_socket.unwrap(&plain, &mut self.inbox)?;
-                if !answer.is_empty() {
-                    self.send_raw(&answer)?;
-                }
-                if web_socket_is_over(&self.web_socket) {
-                    return Err(CloseReason::PeerClosed);
-                }
-            }
+        if raw.is_empty() {
+            return ended.map(|()| Flow::Opening);
         }
-        ended
+        let flow = self.layers.receive(&raw, &mut self.inbox, &mut self.pending)?;
+        self.layers.pong(&mut self.pending)?;
+        ended.map(|()| flow)
     }
 
     fn read_socket(&mut self, into: &mut Vec<u8>) -> Result<(), Ended> {
@@ -290,36 +246,6 @@ impl Link {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(_) => return Err(CloseReason::PeerReset),
             }
-        }
-        Ok(())
-    }
-
-    fn decrypt(&mut self, mut records: &[u8]) -> Result<Vec<u8>, rustls::Error> {
-        let mut plain = Vec::new();
-        let Some(tls) = &mut self.tls else { return Ok(records.to_vec()) };
-        while !records.is_empty() {
-            let taken = tls.read_tls(&mut records).unwrap_or_default();
-            tls.process_new_packets()?;
-            // An end of the stream is seen at the socket, too.
-            let _ = tls.reader().read_to_end(&mut plain);
-            if taken == 0 {
-                break;
-            }
-        }
-        while tls.wants_write() {
-            if tls.write_tls(&mut self.pending).is_err() {
-                break;
-            }
-        }
-        Ok(plain)
-    }
-
-    /// Waits for the socket, no longer than `until`.
-    fn wait_until(&self, address: &BrokerAddress, until: Instant) -> Result<(), ConnectError> {
-        let now = clock::now().mono;
-        if now >= until || !self.wait(until - now) {
-            let text = format!("{address}: no answer in time. Is this the right port?");
-            return Err(ConnectError::new(ConnectErrorKind::TimedOut, text));
         }
         Ok(())
     }
@@ -343,16 +269,7 @@ impl Link {
     /// Says farewell to the layers, and gives the broker a little time to close in its turn: a
     /// socket that is closed with bytes unread takes back what was sent last.
     pub fn close(&mut self) {
-        let mut frame = Vec::new();
-        if let Some(web_socket) = &mut self.web_socket
-            && web_socket.farewell(&mut frame).is_ok()
-        {
-            let _ = self.send_raw(&frame);
-        }
-        if let Some(tls) = &mut self.tls {
-            tls.send_close_notify();
-            let _ = tls.write_tls(&mut self.pending);
-        }
+        self.layers.farewell(&mut self.pending);
         let until = clock::now().after(FAREWELL_TIME);
         while self.flush().is_ok() && self.has_pending() && clock::now().mono < until {
             self.wait(Duration::from_millis(100));
@@ -372,8 +289,35 @@ impl AsFd for Link {
     }
 }
 
-fn web_socket_is_over(web_socket: &Option<WebSocket>) -> bool {
-    web_socket.as_ref().is_some_and(|web_socket| web_socket.is_over)
+/// What goes around the protocol on the way to `address`.
+fn layers(
+    address: &BrokerAddress,
+    trust: Option<&Arc<ClientConfig>>,
+) -> Result<ClientLayers, ConnectError> {
+    let host = match &address.place {
+        Endpoint::Host(host, _) => host,
+        Endpoint::Unix(_) => "localhost",
+    };
+    let tls = match trust.filter(|_| address.tls) {
+        Some(config) => Some(Arc::new(ClientTls { config: config.clone(), name: named(host)? })),
+        None => None,
+    };
+    let web_socket = match &address.web_socket {
+        Some(path) => {
+            let host = address.place.authority();
+            let secret = Some(secret()?);
+            Some(Arc::new(UpgradeTarget { host, path: path.clone(), secret }))
+        }
+        None => None,
+    };
+    Ok(ClientLayers { tls, web_socket, protocol: Protocol::Mqtt })
+}
+
+/// A secret of one connection.
+fn secret() -> Result<HashKey, ConnectError> {
+    let random = random()?;
+    let word = |at: usize| u64::from_be_bytes(random[at..at + 8].try_into().expect("eight bytes"));
+    Ok(HashKey::new(word(0), word(8)))
 }
 
 /// Waits until one of several can be read, or written where that is said too; false: none in time.
@@ -435,3 +379,6 @@ fn dial_one(to: SocketAddr, from: Option<IpAddr>, span: Duration) -> std::io::Re
     connect(&fd, &to)?;
     Ok(TcpStream::from(fd))
 }
+
+#[cfg(test)]
+mod tests;

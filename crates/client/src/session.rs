@@ -512,7 +512,7 @@ impl Drop for Session {
     }
 }
 
-fn random() -> Result<[u8; 18], ConnectError> {
+pub(crate) fn random() -> Result<[u8; 18], ConnectError> {
     let mut bytes = [0; 18];
     getrandom::fill(&mut bytes).map_err(|error| {
         ConnectError::new(ConnectErrorKind::Settings, format!("no random numbers: {error}"))

@@ -1,6 +1,7 @@
 //! Whom a session believes, and what it shows of itself: certificates for TLS.
 
 use crate::fault::{ConnectError, ConnectErrorKind};
+use net::layer::tls::ClientTls;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -91,6 +92,11 @@ impl Trust {
         Ok(Arc::new(config))
     }
 
+    /// TLS towards `name`, a host name or an address. Reads the files.
+    pub fn towards(&self, name: &str) -> Result<Arc<ClientTls>, ConnectError> {
+        Ok(Arc::new(ClientTls { config: self.config()?, name: named(name)? }))
+    }
+
     fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Believer, ConnectError> {
         let names = self.check == CertificateCheck::All;
         if self.check == CertificateCheck::Nothing {
@@ -129,6 +135,14 @@ impl Trust {
         }
         Ok((roots, own))
     }
+}
+
+/// A name that a certificate can carry.
+pub(crate) fn named(name: &str) -> Result<ServerName<'static>, ConnectError> {
+    ServerName::try_from(name.to_owned()).map_err(|_| {
+        let text = format!("{name}: no name that a certificate can carry");
+        ConnectError::new(ConnectErrorKind::Settings, text)
+    })
 }
 
 fn wrong(path: &Path, error: &dyn std::fmt::Display) -> ConnectError {

@@ -319,7 +319,7 @@ fn a_wrong_plan_is_refused_in_words() {
 fn a_handshake_without_answer_is_given_up() {
     let mut plan = plan(server(&[Fate::NoAnswer]), 1);
     plan.timeout = Duration::from_millis(100);
-    plan.layers.tls = Some(load::trust::anybody("localhost").expect("TLS can be used"));
+    plan.layers.tls = Some(load::trust::towards("localhost", None).expect("TLS can be used"));
     let (seen, _) = fly(plan, |seen| seen.over == 1);
     assert_eq!((seen.causes.of(Phase::Layers, Cause::LayersTimedOut), seen.established), (1, 0));
 }

@@ -9,6 +9,7 @@ use model::link::Link;
 use model::request::{Bound, Delivery, Request};
 use net::epoll::Epoll;
 use net::layer::tls::{ClientCertificates, TlsServer};
+use net::layer::websocket::UpgradeTarget;
 use net::layer::{ListenEndpoint, ListenerSetup};
 use net::mailbox::Mailbox;
 use net::shard::ShardMessageOf;
@@ -105,10 +106,10 @@ fn check(to: SocketAddr, version: Version, encrypted: bool, web_socket: bool) {
     let text = r#"{"what": "heartbeat", "pace": {"window": 1}}"#;
     plan.traffic = vec![serde_json::from_str(text).expect("traffic")];
     if encrypted {
-        plan.layers.tls = Some(load::trust::anybody("localhost").expect("TLS can be used"));
+        plan.layers.tls = Some(load::trust::towards("localhost", None).expect("TLS can be used"));
     }
     if web_socket {
-        plan.layers.web_socket = Some(Arc::new(("localhost".into(), "/miop".into())));
+        plan.layers.web_socket = Some(UpgradeTarget::open("localhost", "/miop"));
     }
     let fleet = Fleet::start(plan).expect("it starts");
     let reached = fleet.wait(|s| s.online_now == 5 && s.pongs >= 500, Duration::from_secs(300));

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tls::{ClientTls, TlsServer, TlsSession};
-use websocket::WebSocket;
+use websocket::{UpgradeTarget, WebSocket};
 
 /// Connections that may wait to be accepted, unless another number is chosen.
 pub const BACKLOG: i32 = 65_535;
@@ -123,8 +123,8 @@ impl fmt::Display for ListenEndpoint {
 pub struct ClientLayers {
     /// TLS.
     pub tls: Option<Arc<ClientTls>>,
-    /// WebSocket: host and path of the upgrade.
-    pub web_socket: Option<Arc<(String, String)>>,
+    /// WebSocket: the upgrade.
+    pub web_socket: Option<Arc<UpgradeTarget>>,
     /// What is inside.
     pub protocol: Protocol,
 }
@@ -456,7 +456,7 @@ impl Layers {
             Side::Dialled(ClientLayers { web_socket: None, .. }) => return Ok(Some(Stage::Open)),
             Side::Dialled(ClientLayers { web_socket: Some(target), .. }) => {
                 let target = target.clone();
-                let request = websocket::request(&target.0, &target.1, handshake.link.protocol);
+                let request = target.request(handshake.link.protocol);
                 self.encrypt(request.as_bytes(), outer)?;
                 return Ok(Some(Stage::Upgrade));
             }
@@ -507,7 +507,8 @@ impl Layers {
             }
             Side::Dialled(layers) => {
                 said = Some(layers.protocol);
-                let answer = websocket::accepted(&handshake.pending);
+                let target = layers.web_socket.as_ref().expect("an upgrade was asked for");
+                let answer = target.accepted(layers.protocol, &handshake.pending);
                 let head = answer.map_err(|status| {
                     self.refused = Some(status);
                     CloseReason::WebSocketFailed
@@ -517,7 +518,7 @@ impl Layers {
                         return Err(CloseReason::WebSocketFailed);
                     }
                     None => return Ok(None),
-                    Some(head) => (head, String::new(), WebSocket::client()),
+                    Some(head) => (head, String::new(), WebSocket::client_of(target)),
                 }
             }
         };

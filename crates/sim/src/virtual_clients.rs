@@ -17,6 +17,7 @@ use model::link::{Link, Protocol};
 use model::request::HeartbeatWish;
 use model::virtual_client::{Action, Observation};
 use net::layer::ClientLayers;
+use net::layer::websocket::UpgradeTarget;
 use net::{ConnectionOrigin, Dial, ShardHandle, ShardLogic};
 use proto_miop::client::{Client, Profile};
 use proto_miop::codec::Version;
@@ -218,7 +219,7 @@ impl ClientLogic {
             script = self.invite(now, at);
         }
         let seat = &mut self.seats[at];
-        let target = Arc::new(("sim".to_owned(), "/miop".to_owned()));
+        let target = UpgradeTarget::open("sim", "/miop");
         let web_socket = seat.web_socket.then_some(target);
         let layers = ClientLayers { tls: None, web_socket, protocol: Protocol::Miop };
         seat.script = script;

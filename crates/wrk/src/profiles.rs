@@ -8,10 +8,12 @@ use model::id::DeviceId;
 use model::link::Protocol;
 use model::topic::Qos;
 use net::layer::ClientLayers;
+use net::layer::websocket::UpgradeTarget;
 use proto_miop::client::{DeviceNames, Prove};
 use proto_mqtt::client::{Formula, Wanted};
 use proto_mqtt::codec::subscribe::{RetainHandling, SubscribeOptions};
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,17 +116,14 @@ fn mqtt(target: &WrkTarget) -> proto_mqtt::client::Profile {
 }
 
 fn layers(target: &WrkTarget) -> Result<ClientLayers, String> {
-    let tls = match (&target.authority, target.encrypted) {
-        (_, false) => None,
-        (Some(path), true) => Some(trust::authority(&target.host, path.as_ref())?),
-        (None, true) => Some(trust::anybody(&target.host)?),
-    };
+    let authority = target.authority.as_deref().map(Path::new);
+    let tls = target.encrypted.then(|| trust::towards(&target.host, authority)).transpose()?;
     let web_socket = target.web_socket.then(|| {
         let host = match target.host.contains(':') {
             true => format!("[{}]:{}", target.host, target.port),
             false => format!("{}:{}", target.host, target.port),
         };
-        Arc::new((host, target.path.clone()))
+        UpgradeTarget::open(host, &target.path)
     });
     let protocol = match target.scheme {
         TargetProtocol::Http | TargetProtocol::Tcp => Protocol::Http,

@@ -7,10 +7,12 @@ use crate::trust;
 use lab::plan::Group;
 use model::id::{DeviceId, ProductKey};
 use net::layer::ClientLayers;
+use net::layer::websocket::UpgradeTarget;
 use proto_miop::client as miop;
 use proto_mqtt::client as mqtt;
 use proto_mqtt::codec::Qos;
 use proto_mqtt::codec::subscribe::SubscribeOptions;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Threads of a group that does not say how many, at most.
@@ -83,13 +85,11 @@ fn hash(name: &str) -> u64 {
 
 fn layers(group: &Group, url: &Url, profile: &FleetProfile) -> Result<ClientLayers, String> {
     let authority = group.authority.as_ref().or(url.authority.as_ref());
-    let tls = match (authority, url.scheme.is_encrypted) {
-        (_, false) => None,
-        (Some(path), true) => Some(trust::authority(&url.host, path.as_ref())?),
-        (None, true) => Some(trust::anybody(&url.host)?),
-    };
+    let is_encrypted = url.scheme.is_encrypted;
+    let tls =
+        is_encrypted.then(|| trust::towards(&url.host, authority.map(Path::new))).transpose()?;
     let is_web_socket = url.scheme.is_web_socket();
-    let web_socket = is_web_socket.then(|| Arc::new((url.authority(), url.path.clone())));
+    let web_socket = is_web_socket.then(|| UpgradeTarget::open(url.authority(), &url.path));
     Ok(ClientLayers { tls, web_socket, protocol: profile.protocol() })
 }
 

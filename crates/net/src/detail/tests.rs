@@ -4,6 +4,7 @@ use super::*;
 use crate::epoll::{self, Epoll};
 use crate::layer::ClientLayers;
 use crate::layer::tls::ClientTls;
+use crate::layer::websocket::UpgradeTarget;
 use crate::logic::{ConnectionOrigin, Dial, ShardHandle, ShardLogic};
 use crate::mailbox::Mailbox;
 use crate::shard::{Settings, Shard, ShardMessageOf};
@@ -221,7 +222,7 @@ fn plain_connections_end_clean_inside_a_frame_or_reset() {
 
 #[test]
 fn an_upgrade_is_refused_with_a_status() {
-    let web_socket = Some(Arc::new(("localhost".to_owned(), "/miop".to_owned())));
+    let web_socket = Some(UpgradeTarget::open("localhost", "/miop"));
     let layers = ClientLayers { web_socket, ..plain() };
     let fates = vec![
         vec![FateStep::Hear, say(b"HTTP/1.1 403 Forbidden\r\n\r\n"), FateStep::Close],

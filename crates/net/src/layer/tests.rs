@@ -35,7 +35,7 @@ fn through(
 }
 
 fn upgrade(path: &str, subprotocol: Option<&str>) -> Vec<u8> {
-    let request = websocket::request("h", path, Protocol::Mqtt);
+    let request = websocket::UpgradeTarget::open("h", path).request(Protocol::Mqtt);
     let ours = "Sec-WebSocket-Protocol: mqtt\r\n";
     let theirs = subprotocol.map(|name| format!("Sec-WebSocket-Protocol: {name}\r\n"));
     request.replace(ours, &theirs.unwrap_or_default()).into_bytes()

@@ -203,7 +203,7 @@ pub struct TlsSession {
     pending: Vec<u8>,
     open: bool,
     /// Why it failed.
-    failed: Detail,
+    failed: Option<Box<rustls::Error>>,
     /// Which name is the identity, until there is one.
     names: CertificateIdentity,
     identity: Option<Box<str>>,
@@ -232,8 +232,8 @@ impl TlsSession {
         names: CertificateIdentity,
     ) -> Result<TlsSession, CloseReason> {
         let session = session.map_err(|_| CloseReason::TlsFailed)?;
-        let failed = Detail::Nothing;
-        Ok(TlsSession { session, pending: Vec::new(), open: false, failed, names, identity: None })
+        let (pending, open, failed, identity) = (Vec::new(), false, None, None);
+        Ok(TlsSession { session, pending, open, failed, names, identity })
     }
 
     /// Whether the handshake is not finished.
@@ -243,7 +243,12 @@ impl TlsSession {
 
     /// Why it failed.
     pub fn detail(&self) -> Detail {
-        self.failed
+        self.failed.as_deref().map_or(Detail::Nothing, Detail::of_tls)
+    }
+
+    /// Why it failed, in rustls' words.
+    pub fn failure(&self) -> Option<&rustls::Error> {
+        self.failed.as_deref()
     }
 
     /// Whether an end that comes now is inside of something: of a record, or of the session, which
@@ -274,7 +279,7 @@ impl TlsSession {
         records.extend_from_slice(bytes);
         let mut from = 0;
         let flow = loop {
-            let step = match &mut self.session {
+            let Step { discard, next } = match &mut self.session {
                 Session::Server(session) => {
                     step(session.process_tls_records(&mut records[from..]), plain, out)
                 }
@@ -282,8 +287,8 @@ impl TlsSession {
                     step(session.process_tls_records(&mut records[from..]), plain, out)
                 }
             };
-            from += step.discard;
-            match step.next {
+            from += discard;
+            match next {
                 Next::Again => {}
                 Next::Handshake => break Flow::Opening,
                 Next::Open => {
@@ -292,7 +297,11 @@ impl TlsSession {
                 }
                 Next::Ended => break Flow::Ended,
                 Next::Failed(why) => {
-                    self.failed = why;
+                    self.failed = Some(Box::new(why));
+                    if let Session::Client(session) = &mut self.session {
+                        // The server is told by an alert (RFC 8446 6.2), if there is one to send.
+                        step(session.process_tls_records(&mut records[from..]), plain, out);
+                    }
                     return Err(CloseReason::TlsFailed);
                 }
             }
@@ -395,7 +404,7 @@ enum Next {
     Handshake,
     Open,
     Ended,
-    Failed(Detail),
+    Failed(rustls::Error),
 }
 
 /// Carries out one state of the session.
@@ -406,7 +415,7 @@ fn step<Data>(
 ) -> Step {
     let mut discard = status.discard;
     let next = match status.state {
-        Err(error) => Next::Failed(Detail::of_tls(&error)),
+        Err(error) => Next::Failed(error),
         Ok(ConnectionState::ReadTraffic(mut traffic)) => {
             let mut next = Next::Again;
             while let Some(record) = traffic.next_record() {
@@ -416,7 +425,7 @@ fn step<Data>(
                         plain.extend_from_slice(record.payload);
                     }
                     Err(error) => {
-                        next = Next::Failed(Detail::of_tls(&error));
+                        next = Next::Failed(error);
                         break;
                     }
                 }
@@ -438,7 +447,8 @@ fn step<Data>(
                     }
                     Err(_) => {
                         out.truncate(from);
-                        break Next::Failed(Detail::Tls("failed"));
+                        let what = "a record could not be encoded";
+                        break Next::Failed(rustls::Error::General(what.into()));
                     }
                 }
             }
@@ -450,7 +460,8 @@ fn step<Data>(
         Ok(ConnectionState::BlockedHandshake) => Next::Handshake,
         Ok(ConnectionState::WriteTraffic(_)) => Next::Open,
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Next::Ended,
-        Ok(_) => Next::Failed(Detail::Tls("early data")), // it is never accepted
+        // It is never accepted.
+        Ok(_) => Next::Failed(rustls::Error::General("early data".into())),
     };
     Step { discard, next }
 }

@@ -6,12 +6,14 @@
 //! is one pong, the newest (RFC 6455 5.5.3).
 
 use crate::layer::Flow;
+use base::hash::HashKey;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::close::CloseReason;
 use model::link::Protocol;
 use sha1::{Digest, Sha1};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Subprotocols, as they stand in `Sec-WebSocket-Protocol`, with what is inside. MQTT 3.1 has a
 /// name of its own with some clients; MQTT5 6.0.0-4 and later have one for all versions.
@@ -26,6 +28,8 @@ pub struct WebSocket {
     /// Bytes that the payload of the current frame still has.
     left: u64,
     mask: [u8; 4],
+    /// Masks of what is sent; none: zeros, or not at all.
+    masks: Option<Box<MaskSequence>>,
     /// What the newest ping said, until it is answered.
     pinged: Option<Box<[u8]>>,
     /// Largest payload of one frame, bytes: what the protocol inside may send now.
@@ -59,12 +63,18 @@ impl WebSocket {
     pub fn server() -> Self {
         let payload_max = u64::from(model::limits::FRAME_BYTES_HARD_MAX);
         let (pending, mask) = (Vec::new(), [0; 4]);
-        WebSocket { client: false, pending, left: 0, mask, pinged: None, payload_max }
+        WebSocket { client: false, pending, left: 0, mask, masks: None, pinged: None, payload_max }
     }
 
-    /// The side that called.
+    /// The side that called; it masks with zeros.
     pub fn client() -> Self {
         WebSocket { client: true, ..WebSocket::server() }
+    }
+
+    /// The side that called this.
+    pub(crate) fn client_of(target: &UpgradeTarget) -> Self {
+        let masks = target.secret.map(|secret| Box::new(MaskSequence { secret, drawn: 0 }));
+        WebSocket { masks, ..WebSocket::client() }
     }
 
     /// Whether nothing needs to be kept.
@@ -164,12 +174,31 @@ impl WebSocket {
 
     fn frame(&mut self, first: u8, payload: &[u8], out: &mut Vec<u8>) {
         put_header(first, payload.len(), self.client, out);
-        if self.client {
-            // The mask protects proxies from scripts in browsers (RFC 6455 10.3). This client is
-            // no browser and its bytes are its own, so a mask of zeros is as good as any.
-            out.extend_from_slice(&[0; 4]);
+        match &mut self.masks {
+            Some(masks) => {
+                let mask = masks.draw();
+                out.extend_from_slice(&mask);
+                unmask(payload, mask, out);
+            }
+            None => {
+                out.extend_from_slice(if self.client { &[0; 4] } else { &[] });
+                out.extend_from_slice(payload);
+            }
         }
-        out.extend_from_slice(payload);
+    }
+}
+
+/// Masks that nobody can foretell who does not know the secret (RFC 6455 5.3).
+struct MaskSequence {
+    secret: HashKey,
+    drawn: u64,
+}
+
+impl MaskSequence {
+    fn draw(&mut self) -> [u8; 4] {
+        self.drawn += 1;
+        let word = self.secret.of(&[b"mask", &self.drawn.to_be_bytes()]);
+        (word as u32).to_be_bytes()
     }
 }
 
@@ -332,35 +361,70 @@ fn without_port(authority: &str) -> &str {
     }
 }
 
-/// The request of a calling side that speaks `protocol`.
-pub fn request(host: &str, path: &str, protocol: Protocol) -> String {
-    let subprotocol = if protocol == Protocol::Mqtt { "mqtt" } else { "miop" };
-    format!(
-        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Protocol: {subprotocol}\r\n\r\n"
-    )
+/// Upgrade that a calling side asks for.
+#[derive(Clone)]
+pub struct UpgradeTarget {
+    /// Host and port, as they stand in the `Host` header.
+    pub host: String,
+    /// Path.
+    pub path: String,
+    /// Secret of this one connection, 16 random bytes, from which its key and its masks follow
+    /// (RFC 6455 4.1, 5.3). `None`: a key that is known to all, and masks of zeros. Both protect
+    /// caches and proxies from what strangers have others send (RFC 6455 10.3): a load generator
+    /// sends nothing but its own bytes.
+    pub secret: Option<HashKey>,
 }
 
-/// A calling side's key. It only proves that the answer was not made for another request; the
-/// calling side here opens one upgrade per connection and no cache is in between.
-const KEY: &str = "aG9sZGxpbmUtbG9hZC1rZQ==";
+impl UpgradeTarget {
+    /// One without a secret.
+    pub fn open(host: impl Into<String>, path: impl Into<String>) -> Arc<UpgradeTarget> {
+        Arc::new(UpgradeTarget { host: host.into(), path: path.into(), secret: None })
+    }
 
-/// Looks at the answer to [`request`]: bytes of its head once it is whole and well. An error is
-/// the status of one that is not; 0: it is no HTTP.
-pub fn accepted(bytes: &[u8]) -> Result<Option<usize>, u16> {
-    let mut headers = [httparse::EMPTY_HEADER; 32];
-    let mut response = httparse::Response::new(&mut headers);
-    let head = match response.parse(bytes) {
-        Ok(httparse::Status::Complete(head)) => head,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(0),
-    };
-    let expected = accept_key(KEY);
-    let accept =
-        response.headers.iter().find(|h| h.name.eq_ignore_ascii_case("sec-websocket-accept"));
-    let well = response.code == Some(101) && accept.is_some_and(|h| h.value == expected.as_bytes());
-    if well { Ok(Some(head)) } else { Err(response.code.unwrap_or_default()) }
+    /// The request of a calling side that speaks `protocol`.
+    pub fn request(&self, protocol: Protocol) -> String {
+        let (host, path, key) = (&self.host, &self.path, self.key());
+        let subprotocol = subprotocol_of(protocol);
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n\
+             Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Protocol: {subprotocol}\r\n\r\n"
+        )
+    }
+
+    /// Looks at the answer to the request: bytes of its head once it is whole and well. An error
+    /// is the status of one that is not; 0: it is no HTTP. The answer need not name a subprotocol,
+    /// but no other one than it was offered (RFC 6455 4.1).
+    pub fn accepted(&self, protocol: Protocol, bytes: &[u8]) -> Result<Option<usize>, u16> {
+        let mut headers = [httparse::EMPTY_HEADER; 64];
+        let mut response = httparse::Response::new(&mut headers);
+        let head = match response.parse(bytes) {
+            Ok(httparse::Status::Complete(head)) => head,
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(_) => return Err(0),
+        };
+        let header = |name: &str| {
+            let found = response.headers.iter().find(|h| h.name.eq_ignore_ascii_case(name));
+            found.map(|header| header.value)
+        };
+        let expected = accept_key(&self.key());
+        let well = response.code == Some(101)
+            && header("sec-websocket-accept") == Some(expected.as_bytes())
+            && header("sec-websocket-protocol")
+                .is_none_or(|it| it.eq_ignore_ascii_case(subprotocol_of(protocol).as_bytes()));
+        if well { Ok(Some(head)) } else { Err(response.code.unwrap_or_default()) }
+    }
+
+    /// The key, which proves that the answer was made for this request.
+    fn key(&self) -> String {
+        let Some(secret) = &self.secret else { return "aG9sZGxpbmUtbG9hZC1rZQ==".to_owned() };
+        let halves = [b"key 1", b"key 2"].map(|half| secret.of(&[half]).to_be_bytes());
+        STANDARD.encode(halves.concat())
+    }
+}
+
+fn subprotocol_of(protocol: Protocol) -> &'static str {
+    if protocol == Protocol::Mqtt { "mqtt" } else { "miop" }
 }
 
 /// RFC 6455 4.2.2, step 5.4.
@@ -384,6 +448,10 @@ fn refusal(status: &str, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn request(host: &str, path: &str, protocol: Protocol) -> String {
+        UpgradeTarget::open(host, path).request(protocol)
+    }
 
     #[test]
     fn the_accept_key_of_the_standard() {
@@ -454,6 +522,57 @@ mod tests {
     }
 
     #[test]
+    fn what_a_caller_with_a_secret_sends_is_masked_anew_each_time() {
+        let secret = Some(HashKey::new(7, 8));
+        let target = UpgradeTarget { secret, ..(*UpgradeTarget::open("h", "/")).clone() };
+        let (mut client, mut server) = (WebSocket::client_of(&target), WebSocket::server());
+        let mut masks = Vec::new();
+        for length in [5, 300, 70_000] {
+            let (mut wire, mut inner, mut outer) = (Vec::new(), Vec::new(), Vec::new());
+            client.wrap(&vec![9; length], &mut wire);
+            let head = wire.len() - length;
+            masks.push(wire[head - 4..head].to_vec());
+            assert!(wire[1] & 0x80 != 0 && wire[head..] != vec![9; length]);
+            assert_eq!(server.unwrap(&wire, &mut inner, &mut outer), Ok(Flow::Open));
+            assert_eq!(inner, vec![9; length]);
+        }
+        masks.sort();
+        masks.dedup();
+        assert_eq!(masks.len(), 3);
+        assert_ne!(target.key(), UpgradeTarget::open("h", "/").key());
+    }
+
+    /// Frames of a server in one string, split everywhere.
+    #[test]
+    fn payloads_come_out_however_frames_are_cut() {
+        let mut bytes = vec![0x82, 3, b'a', b'b', b'c', 0x89, 2, b'h', b'i', 0x02, 0, 0x80, 126, 0];
+        bytes.push(200);
+        bytes.extend_from_slice(&[7; 200]);
+        bytes.extend_from_slice(&[0x82, 1, b'd']);
+        for step in 1..bytes.len() {
+            let (mut client, mut inner, mut answer) = (WebSocket::client(), Vec::new(), Vec::new());
+            for piece in bytes.chunks(step) {
+                assert_eq!(client.unwrap(piece, &mut inner, &mut answer), Ok(Flow::Open));
+            }
+            let wanted = [&b"abc"[..], &[7; 200], b"d"].concat();
+            assert_eq!(inner, wanted, "cut in pieces of {step}");
+            client.pong(&mut answer);
+            assert_eq!(answer, b"\x8a\x82\0\0\0\0hi");
+        }
+        let (mut client, mut answer) = (WebSocket::client(), Vec::new());
+        let farewell = client.unwrap(&[0x88, 2, 3, 0xe8], &mut Vec::new(), &mut answer);
+        assert_eq!((farewell, &answer[..2]), (Ok(Flow::Ended), &[0x88, 0x82][..]));
+    }
+
+    #[test]
+    fn broken_frames_of_a_server_are_refused() {
+        for bytes in [&[0x82, 0x81][..], &[0x83, 0], &[0x81, 0], &[0xc2, 0], &[0x89, 126, 0, 200]] {
+            let refused = WebSocket::client().unwrap(bytes, &mut vec![], &mut vec![]);
+            assert_eq!(refused, Err(CloseReason::WebSocketFailed), "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn broken_frames_are_refused() {
         let refused = |bytes: &[u8]| WebSocket::server().unwrap(bytes, &mut vec![], &mut vec![]);
         assert_eq!(refused(b"\x82\x01x"), Err(CloseReason::WebSocketFailed)); // not masked
@@ -491,7 +610,15 @@ mod tests {
             panic!("a good request")
         };
         assert_eq!((head, protocol), (good.len(), Some(Protocol::Miop)));
-        assert_eq!(accepted(text.as_bytes()), Ok(Some(text.len())));
+        let target = UpgradeTarget::open("h", "/miop");
+        let accepted = |text: &str| target.accepted(Protocol::Miop, text.as_bytes());
+        assert_eq!(accepted(&text), Ok(Some(text.len())));
+        assert_eq!(accepted(&text.replace(": miop", ": soap")), Err(101), "another subprotocol");
+        let silent = text.replace("Sec-WebSocket-Protocol: miop\r\n", "");
+        assert_eq!(accepted(&silent), Ok(Some(silent.len())));
+        assert_eq!(accepted(&text[..40]), Ok(None));
+        let stranger = UpgradeTarget { secret: Some(HashKey::new(1, 2)), ..(*target).clone() };
+        assert_eq!(stranger.accepted(Protocol::Miop, text.as_bytes()), Err(101), "another key");
         assert!(matches!(answered(&good.as_bytes()[..40]), Upgrade::More));
         let cases = [
             (request("h", "/other", Protocol::Miop), "404"),

@@ -449,7 +449,8 @@ fn pings(count: usize) -> Vec<u8> {
 #[test]
 fn who_pings_in_a_web_socket_and_does_not_read_is_owed_one_pong() {
     let mut world = ShardHarness::new(Protocol::Mqtt);
-    let request = crate::layer::websocket::request("h", "/", Protocol::Mqtt);
+    let target = crate::layer::websocket::UpgradeTarget::open("h", "/");
+    let request = target.request(Protocol::Mqtt);
     let mut client = world.call(request.as_bytes());
     let mut head = [0; 4_096];
     world.turns(20);
