@@ -14,24 +14,18 @@ pub mod probe;
 pub mod speech;
 
 use crate::clock;
-use rustix::event::{Timespec, epoll};
+use crate::sockets::{self, EventFlags, Poller, patient};
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use speech::{Heard, Speech};
 use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-
-const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
-/// Without any progress for so long, what was asked for has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+use std::time::Duration;
 
 /// All lines of the caller.
 pub struct Caller {
     to: SocketAddr,
     speech: Speech,
-    poller: OwnedFd,
+    poller: Poller,
     lines: Vec<Line>,
     buffer: Vec<u8>,
     out: Vec<u8>,
@@ -53,7 +47,7 @@ struct Line {
 impl Caller {
     /// A caller without lines.
     pub fn new(to: SocketAddr, speech: Speech) -> io::Result<Caller> {
-        let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let poller = Poller::new(256)?;
         let (buffer, out) = (vec![0; 64 * 1024], Vec::with_capacity(64 * 1024));
         Ok(Caller { to, speech, poller, lines: Vec::new(), buffer, out })
     }
@@ -68,9 +62,9 @@ impl Caller {
             while self.lines.len() < end && self.lines.len() - open < window {
                 self.call(first + (self.lines.len() - begin) as u32)?;
             }
-            for (slot, writable) in self.wait(Duration::from_millis(100))? {
+            for (slot, writable) in self.poller.wait(Duration::from_millis(100))? {
                 if self.opened(slot, writable)? {
-                    epoll::delete(&self.poller, &self.lines[slot].socket)?;
+                    self.poller.remove(&self.lines[slot].socket)?;
                     open += 1;
                     last = clock::now();
                 }
@@ -91,7 +85,7 @@ impl Caller {
             self.say(slot, depth)?;
         }
         while owing > 0 {
-            let ready = self.wait(Duration::from_millis(100))?;
+            let ready = self.poller.wait(Duration::from_millis(100))?;
             let goes_on = clock::now() < end;
             for (slot, _) in ready {
                 answered += u64::from(self.hear(slot)?.answers);
@@ -122,7 +116,7 @@ impl Caller {
                 self.say((sent % self.lines.len() as u64) as usize, 1)?;
                 sent += 1;
             }
-            for (slot, _) in self.wait(Duration::from_millis(2))? {
+            for (slot, _) in self.poller.wait(Duration::from_millis(2))? {
                 answered += u64::from(self.hear(slot)?.answers);
                 last = clock::now();
             }
@@ -145,7 +139,7 @@ impl Caller {
         let end = clock::now() + span;
         let mut came = 0;
         while came < count && clock::now() < end {
-            for (slot, _) in self.wait(Duration::from_millis(100))? {
+            for (slot, _) in self.poller.wait(Duration::from_millis(100))? {
                 came += u64::from(self.hear(slot)?.pushes);
             }
         }
@@ -159,16 +153,8 @@ impl Caller {
     }
 
     fn call(&mut self, number: u32) -> io::Result<()> {
-        let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, FLAGS, None)?;
-        net::sockopt::set_tcp_nodelay(&socket, true)?;
-        // Closing resets: a port in TIME_WAIT would cost the next measurement less than a new one.
-        net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
-        match net::connect(&socket, &self.to) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        let both = epoll::EventFlags::IN | epoll::EventFlags::OUT;
-        self.watch(&socket, self.lines.len(), both)?;
+        let socket = sockets::dial(self.to, None)?;
+        self.poller.add(&socket, self.lines.len(), EventFlags::IN | EventFlags::OUT)?;
         let line = Line { socket, open: false, number, sent: 0, owed: 0, rest: Vec::new() };
         self.lines.push(line);
         Ok(())
@@ -178,7 +164,7 @@ impl Caller {
     fn opened(&mut self, slot: usize, writable: bool) -> io::Result<bool> {
         let line = &mut self.lines[slot];
         if line.sent == 0 && writable {
-            net::sockopt::socket_error(&line.socket)??;
+            sockets::connected(&line.socket)?;
             line.sent = 1;
             self.out.clear();
             self.speech.hello(line.number, &mut self.out);
@@ -211,14 +197,7 @@ impl Caller {
     fn hear(&mut self, slot: usize) -> io::Result<Heard> {
         let line = &mut self.lines[slot];
         let mut all = Heard::default();
-        loop {
-            let count = match rustix::io::read(&line.socket, &mut self.buffer[..]) {
-                Ok(0) => return Err(io::Error::other("the other end closed a line")),
-                Ok(count) => count,
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(errno.into()),
-            };
+        while let Some(count) = sockets::read(&line.socket, &mut self.buffer)? {
             self.out.clear();
             line.rest.extend_from_slice(&self.buffer[..count]);
             let heard =
@@ -237,50 +216,21 @@ impl Caller {
         Ok(all)
     }
 
-    /// The lines that are ready, and whether each takes bytes.
-    fn wait(&self, timeout: Duration) -> io::Result<Vec<(usize, bool)>> {
-        let mut events = Vec::with_capacity(256);
-        let nanos = i64::from(timeout.subsec_nanos());
-        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: nanos };
-        let spare = rustix::buffer::spare_capacity(&mut events);
-        match epoll::wait(&self.poller, spare, Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        let line = |event: &epoll::Event| {
-            let flags = event.flags; // a copy, for the kernel's record is packed
-            (event.data.u64() as usize, flags.contains(epoll::EventFlags::OUT))
-        };
-        Ok(events.iter().map(line).collect())
-    }
-
-    fn watch(&self, socket: &OwnedFd, slot: usize, flags: epoll::EventFlags) -> io::Result<()> {
-        let token = epoll::EventData::new_u64(slot as u64);
-        Ok(epoll::add(&self.poller, socket, token, flags | epoll::EventFlags::ET)?)
-    }
-
     fn watch_all(&self) -> io::Result<()> {
         let mut lines = self.lines.iter().enumerate();
-        lines.try_for_each(|(slot, line)| self.watch(&line.socket, slot, epoll::EventFlags::IN))
+        lines.try_for_each(|(slot, line)| self.poller.add(&line.socket, slot, EventFlags::IN))
     }
 
     fn unwatch_all(&self) -> io::Result<()> {
-        self.lines.iter().try_for_each(|line| Ok(epoll::delete(&self.poller, &line.socket)?))
+        self.lines.iter().try_for_each(|line| self.poller.remove(&line.socket))
     }
 }
 
 fn write(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
-    match net::send(socket, bytes, net::SendFlags::NOSIGNAL)? {
-        all if all == bytes.len() => Ok(()),
+    match sockets::write(socket, bytes)? {
+        Some(all) if all == bytes.len() => Ok(()),
         _ => Err(io::Error::other("a socket's buffer is full: the other end does not read")),
     }
-}
-
-fn patient(last: Instant) -> io::Result<()> {
-    if clock::since(last) < PATIENCE {
-        return Ok(());
-    }
-    Err(io::Error::new(io::ErrorKind::TimedOut, "no answer for 20 s"))
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@
 
 use crate::caller::speech::HEARTBEAT_S;
 use crate::child::Child;
+use crate::sockets;
 use lab::plan::Arrival;
 use load::{Fleet, FleetPlan, HeartbeatMode, Snapshot};
 use model::id::ProductKey;
 use net::layer::websocket::UpgradeTarget;
 use proto_miop::client::Profile;
 use proto_miop::codec::Version;
-use std::io::{self, BufRead, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,17 +87,12 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
         "websocket" => Layer::WebSocket,
         _ => return Err(usage()),
     };
-    let (mut fleets, mut answers) = (Vec::new(), io::stdout());
-    for order in io::stdin().lock().lines() {
-        match obey(to, layer, &order?) {
-            Ok((fleet, count)) => {
-                fleets.push(fleet);
-                writeln!(answers, "done {count}")?;
-            }
-            Err(error) => writeln!(answers, "failed: {error}")?,
-        }
-    }
-    Ok(())
+    let mut fleets = Vec::new();
+    sockets::obey(|order| {
+        let (fleet, count) = obey(to, layer, order)?;
+        fleets.push(fleet);
+        Ok(count)
+    })
 }
 
 fn obey(to: SocketAddr, layer: Layer, order: &str) -> io::Result<(Fleet, u64)> {

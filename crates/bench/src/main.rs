@@ -16,6 +16,7 @@ mod inside;
 mod measure;
 mod results;
 mod scenario;
+mod sockets;
 mod swarm;
 mod targets;
 

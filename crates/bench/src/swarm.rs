@@ -9,20 +9,16 @@ pub mod peers;
 mod wire;
 
 use crate::clock;
+use crate::sockets::{self, EventFlags, Poller, patient};
 use base::prng::Prng;
 use hdrhistogram::Histogram;
-use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 use wire::Said;
 
-/// Without any progress for so long, what was asked for has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Stands for the publisher of retained messages.
 const RETAINED: u32 = u32::MAX;
 /// Marks messages for one client, whose place is in the other bits.
@@ -35,7 +31,7 @@ const SOURCE_MAX: usize = 20_000;
 /// All clients.
 pub struct Swarm {
     to: SocketAddr,
-    poller: OwnedFd,
+    poller: Poller,
     clients: Vec<Client>,
     buffer: Vec<u8>,
     /// Clients with something to write.
@@ -108,7 +104,7 @@ impl Swarm {
     pub fn new(to: SocketAddr) -> io::Result<Swarm> {
         Ok(Swarm {
             to,
-            poller: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            poller: Poller::new(1_024)?,
             clients: Vec::new(),
             buffer: vec![0; 256 * 1024],
             dirty: Vec::new(),
@@ -339,22 +335,11 @@ impl Swarm {
     }
 
     fn call(&mut self, wanted: Wanted) -> io::Result<()> {
-        let flags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
-        let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-        net::sockopt::set_tcp_nodelay(&socket, true)?;
-        // Closing resets: a port in TIME_WAIT would cost the next measurement less than a new one.
-        net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
         let slot = self.clients.len();
-        if slot >= SOURCE_MAX {
-            let from = Ipv4Addr::new(127, 0, 1, (slot / SOURCE_MAX) as u8);
-            net::bind(&socket, &SocketAddr::from((from, 0)))?;
-        }
-        match net::connect(&socket, &self.to) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-        epoll::add(&self.poller, &socket, epoll::EventData::new_u64(slot as u64), flags)?;
+        let others = (slot / SOURCE_MAX) as u8;
+        let from = (others > 0).then(|| Ipv4Addr::new(127, 0, 1, others));
+        let socket = sockets::dial(self.to, from)?;
+        self.poller.add(&socket, slot, EventFlags::IN | EventFlags::OUT)?;
         let mut hello = Vec::new();
         wire::connect(&wanted.id, wanted.clean, &mut hello);
         let connect_bytes = hello.len();
@@ -370,7 +355,7 @@ impl Swarm {
 
     fn greet(&mut self, slot: usize) -> io::Result<()> {
         let client = &mut self.clients[slot];
-        net::sockopt::socket_error(&client.socket)??;
+        sockets::connected(&client.socket)?;
         client.state = State::Asked;
         self.mark(slot);
         Ok(())
@@ -391,10 +376,9 @@ impl Swarm {
             let client = &mut self.clients[slot];
             client.dirty = false;
             while !client.out.is_empty() {
-                match net::send(&client.socket, &client.out, net::SendFlags::NOSIGNAL) {
-                    Ok(count) => drop(client.out.drain(..count)),
-                    Err(Errno::AGAIN) => break,
-                    Err(errno) => return Err(errno.into()),
+                match sockets::write(&client.socket, &client.out)? {
+                    Some(count) => drop(client.out.drain(..count)),
+                    None => break,
                 }
             }
             match client.out.is_empty() {
@@ -422,15 +406,9 @@ impl Swarm {
             let kept = client.rest.len();
             buffer[..kept].copy_from_slice(&client.rest);
             client.rest.clear();
-            let count = match rustix::io::read(&client.socket, &mut buffer[kept..]) {
-                Ok(0) => return Err(io::Error::other("the other end closed a connection")),
-                Ok(count) => count,
-                Err(Errno::AGAIN) => {
-                    client.rest.extend_from_slice(&buffer[..kept]);
-                    return Ok(());
-                }
-                Err(Errno::INTR) => 0,
-                Err(errno) => return Err(errno.into()),
+            let Some(count) = sockets::read(&client.socket, &mut buffer[kept..])? else {
+                client.rest.extend_from_slice(&buffer[..kept]);
+                return Ok(());
             };
             let (mut at, end) = (0, kept + count);
             while let Some((said, bytes)) = wire::hear(&buffer[at..end])? {
@@ -494,29 +472,10 @@ impl Swarm {
 
     /// The clients that are ready, and whether each takes bytes.
     fn wait(&self, timeout: Duration) -> io::Result<Vec<(usize, bool)>> {
-        let mut events = Vec::with_capacity(1_024);
         let timeout = match self.dirty.is_empty() {
             true => timeout,
             false => timeout.min(Duration::from_millis(1)), // somebody's socket was full
         };
-        let nanos = i64::from(timeout.subsec_nanos());
-        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: nanos };
-        let spare = rustix::buffer::spare_capacity(&mut events);
-        match epoll::wait(&self.poller, spare, Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        let client = |event: &epoll::Event| {
-            let flags = event.flags; // a copy, for the kernel's record is packed
-            (event.data.u64() as usize, flags.contains(epoll::EventFlags::OUT))
-        };
-        Ok(events.iter().map(client).collect())
+        self.poller.wait(timeout)
     }
-}
-
-fn patient(last: Instant) -> io::Result<()> {
-    if clock::since(last) < PATIENCE {
-        return Ok(());
-    }
-    Err(io::Error::new(io::ErrorKind::TimedOut, "nothing happened for 20 s"))
 }

@@ -14,7 +14,8 @@
 use super::Caller;
 use super::speech::Speech;
 use crate::child::Child;
-use std::io::{self, BufRead, Write};
+use crate::sockets;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -32,14 +33,7 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     };
     let to: SocketAddr = to.parse().map_err(io::Error::other)?;
     let mut caller = Caller::new(to, speech)?;
-    let mut answers = io::stdout();
-    for line in io::stdin().lock().lines() {
-        match obey(&mut caller, &line?) {
-            Ok(count) => writeln!(answers, "done {count}")?,
-            Err(error) => writeln!(answers, "failed: {error}")?,
-        }
-    }
-    Ok(())
+    sockets::obey(|line| obey(&mut caller, line))
 }
 
 fn obey(caller: &mut Caller, order: &str) -> io::Result<u64> {

@@ -13,8 +13,8 @@
 
 use super::{Load, Swarm, Wanted};
 use crate::child::Child;
-use crate::clock;
-use std::io::{self, BufRead, Write};
+use crate::{clock, sockets};
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -66,15 +66,7 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     let to: SocketAddr = to.parse().map_err(io::Error::other)?;
     let mut swarm = Swarm::new(to)?;
     let mut load = Load { first: 0, publishers: 0, copies: 1, qos: 0, window: 1 };
-    let mut answers = io::stdout();
-    for order in io::stdin().lock().lines() {
-        let order = order?;
-        match obey(&mut swarm, &mut load, &order) {
-            Ok(answer) => writeln!(answers, "done {answer}")?,
-            Err(error) => writeln!(answers, "failed: {error}")?,
-        }
-    }
-    Ok(())
+    sockets::obey(|order| obey(&mut swarm, &mut load, order))
 }
 
 fn obey(swarm: &mut Swarm, load: &mut Load, order: &str) -> io::Result<String> {
