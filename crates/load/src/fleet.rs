@@ -10,6 +10,8 @@ pub mod effort;
 mod logic;
 pub mod pace;
 pub mod plan;
+pub mod pool;
+pub mod shards;
 pub mod snapshot;
 pub mod source;
 pub mod stamp;
@@ -17,19 +19,15 @@ pub mod target;
 pub mod trust;
 mod virtual_client;
 
-use base::hash::HashKey;
 use lab::order::Cut;
 use lab::plan::{Arrival, Traffic};
 use logic::{FleetLogic, Mail, Share};
-use model::close::CloseReason;
-use model::id::ShardId;
 use model::limits::{FRAME_BYTES_HARD_MAX, Limits, TopicLimits};
 use model::virtual_client::Action;
-use net::epoll::Epoll;
-use net::mailbox::Mailbox;
-use net::shard::{Census, ShardMessage};
-use net::{Settings, Shard, descriptors};
+use net::descriptors;
+use net::shard::ShardMessage;
 use plan::{FleetPlan, check_arrival, check_traffic};
+use shards::{ClientMailboxes, ClientShard};
 use snapshot::Snapshot;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -37,10 +35,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use virtual_client::FleetSlot;
 
-type Post = ShardMessage<FleetSlot, Mail, std::os::fd::OwnedFd>;
-type FleetThread = Shard<Epoll<Post>, FleetLogic>;
 /// What a thread leaves behind when it has ended.
 type Last = Arc<Mutex<Option<Snapshot>>>;
 
@@ -54,7 +49,7 @@ const CONNECTIONS_MAX: u32 = 1 << 24;
 
 /// A fleet of simulated clients. Dropping it stops it.
 pub struct Fleet {
-    mailboxes: Arc<[Arc<Mailbox<Post>>]>,
+    mailboxes: ClientMailboxes<FleetLogic>,
     threads: Vec<(JoinHandle<()>, Last)>,
     plan: Arc<FleetPlan>,
 }
@@ -64,31 +59,21 @@ impl Fleet {
     pub fn start(plan: FleetPlan) -> Result<Fleet, String> {
         plan.check()?;
         check_descriptors(u64::from(plan.count), descriptors::raise())?;
-        let limits = limits(&plan);
-        let mailboxes: Arc<[_]> = (0..plan.threads)
-            .map(|_| Mailbox::new(limits.mailbox_letters_max as usize))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(failed)?
-            .into();
-        let shared = plan.hearing.is_shared;
-        let setting = Setting {
-            plan: Arc::new(plan),
-            limits: Arc::new(limits),
-            census: Arc::default(),
-            keys: keys()?,
-            began: instant(),
-            origin_us: stamp::machine_us(),
-            shared: shared.then(Arc::default),
-        };
-        let plan = setting.plan.clone();
-        let mut fleet = Fleet { mailboxes, threads: Vec::new(), plan };
-        for thread in 0..setting.plan.threads {
-            let shard = setting.shard(thread, &fleet.mailboxes).map_err(failed)?;
+        let (began, origin_us) = (instant(), stamp::machine_us());
+        let shared = plan.hearing.is_shared.then(Arc::<Mutex<logic::Lately>>::default);
+        let plan = Arc::new(plan);
+        let logics = (0..plan.threads).map(|thread| {
+            let share = Share { origin_us, shared: shared.clone() };
+            FleetLogic::new(plan.clone(), thread, share)
+        });
+        let made = shards::shards(logics, limits(&plan), plan.seed, began, true)?;
+        let mut fleet = Fleet { mailboxes: made.0, threads: Vec::new(), plan };
+        for (thread, shard) in made.1.into_iter().enumerate() {
             let last = Last::default();
             let left = last.clone();
             let builder = std::thread::Builder::new().name(format!("pilots-{thread}"));
-            let handle = builder.spawn(move || fly(shard, &clock_since(setting.began), &left));
-            fleet.threads.push((handle.map_err(failed)?, last));
+            let handle = builder.spawn(move || fly(shard, &clock_since(began), &left));
+            fleet.threads.push((handle.map_err(shards::failed)?, last));
         }
         if !fleet.plan.traffic.is_empty() {
             fleet.post_all(|| Mail::Traffic(fleet.plan.traffic.clone().into()));
@@ -232,42 +217,6 @@ pub fn check_descriptors(connections: u64, limit: u64) -> Result<(), String> {
     })
 }
 
-/// What the threads of a fleet have in common.
-struct Setting {
-    plan: Arc<FleetPlan>,
-    limits: Arc<Limits>,
-    census: Arc<Census>,
-    keys: [u64; 2],
-    began: Instant,
-    origin_us: u64,
-    shared: Option<Arc<Mutex<logic::Lately>>>,
-}
-
-impl Setting {
-    fn shard(
-        &self,
-        thread: u16,
-        mailboxes: &Arc<[Arc<Mailbox<Post>>]>,
-    ) -> std::io::Result<FleetThread> {
-        let [k0, k1] = self.keys;
-        let settings = Settings {
-            shard: ShardId(thread),
-            shards: self.plan.threads,
-            hash_key: HashKey::new(k0, k1),
-            limits: self.limits.clone(),
-            doors: Vec::new(),
-            census: self.census.clone(),
-            seed: self.plan.seed,
-        };
-        let shared = self.shared.clone();
-        let share = Share { thread, origin_us: self.origin_us, shared };
-        let net = Epoll::new(ShardId(thread), Vec::new(), mailboxes.clone(), self.began)?;
-        // What is planned goes out when it is planned, not up to a millisecond later.
-        let net = net.precise()?;
-        Ok(Shard::new(settings, net, FleetLogic::new(self.plan.clone(), share)))
-    }
-}
-
 /// The shards' clock, for the last snapshot of a thread.
 fn clock_since(began: Instant) -> impl Fn() -> base::time::Now {
     move || {
@@ -277,7 +226,7 @@ fn clock_since(began: Instant) -> impl Fn() -> base::time::Now {
 }
 
 /// A thread's work.
-fn fly(mut shard: FleetThread, clock: &impl Fn() -> base::time::Now, left: &Last) {
+fn fly(mut shard: ClientShard<FleetLogic>, clock: &impl Fn() -> base::time::Now, left: &Last) {
     shard.run();
     let seen = shard.logic().snapshot(clock(), shard.handle());
     *left.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
@@ -303,17 +252,6 @@ fn limits(plan: &FleetPlan) -> Limits {
         topics: TopicLimits { packet_bytes_max: out_bytes_max, ..TopicLimits::default() },
         ..Limits::default()
     }
-}
-
-fn keys() -> Result<[u64; 2], String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
-    let word = |at: usize| bytes[at..at + 8].iter().fold(0, |word, &b| (word << 8) | u64::from(b));
-    Ok([word(0), word(8)])
-}
-
-fn failed(error: std::io::Error) -> String {
-    format!("cannot start the pilots' threads: {error} ({})", CloseReason::LocalLimit.meaning())
 }
 
 /// The monotonic clock, for whoever measures beside a fleet.

@@ -301,6 +301,21 @@ fn of_too_many_clients_the_last_ones_go_and_come_back_when_they_are_wanted() {
 }
 
 #[test]
+fn thousands_that_are_too_many_are_not_called_while_they_are_dismissed() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    drop(listener);
+    let fleet = Fleet::start(plan(address, 3_000)).expect("it starts");
+    assert!(fleet.wait(|seen| seen.over == 3_000, DEADLINE));
+    fleet.arrive(0, Arrival::Burst, Vec::new()).expect("it can");
+    assert!(fleet.wait(|seen| seen.planned == 0, DEADLINE));
+    // A look is answered between two turns, and a turn dismisses a thousand.
+    (0..5).for_each(|_| drop(fleet.snapshot()));
+    let seen = fleet.stop();
+    assert_eq!((seen.attempts, seen.over), (3_000, 3_000), "{seen:?}");
+}
+
+#[test]
 fn a_wrong_plan_is_refused_in_words() {
     let to = SocketAddr::from(([127, 0, 0, 1], 1));
     let wrong = [

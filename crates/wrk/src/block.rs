@@ -57,7 +57,7 @@ pub fn print(run: &WrkRun<'_>) -> (String, String) {
 }
 
 fn wrk_block(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
-    let tally = run.tally;
+    let (tally, seen) = (run.tally, &run.tally.seen);
     let latency = &tally.latency.corrected;
     writeln!(out, "  Thread Stats{:>6}{:>11}{:>8}{:>12}", "Avg", "Stdev", "Max", "+/- Stdev")?;
     stats("Latency", latency, time_us, out)?;
@@ -69,9 +69,9 @@ fn wrk_block(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
         let name = "Latency Distribution, uncorrected (from the moment a request was really sent)";
         distribution(name, &tally.latency.raw, out)?;
     }
-    let seconds = tally.elapsed.as_secs_f64().max(1e-6);
-    let (requests, bytes) = (tally.requests(), tally.bytes.0 as f64);
-    let span = time_us(tally.elapsed.as_micros() as f64);
+    let seconds = seen.elapsed.as_secs_f64().max(1e-6);
+    let (requests, bytes) = (seen.answered, seen.bytes_in as f64);
+    let span = time_us(seen.elapsed.as_micros() as f64);
     writeln!(out, "  {requests} requests in {span}, {}B read", binary(bytes))?;
     let errors = tally.errors();
     if errors.connect + errors.read + errors.write + errors.timeout > 0 {
@@ -124,37 +124,37 @@ fn within(of: &Spectrum, low: f64, high: f64) -> f64 {
 }
 
 fn own_block(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
-    let tally = run.tally;
+    let (tally, seen) = (run.tally, &run.tally.seen);
     writeln!(out, "\nConnections")?;
     writeln!(
         out,
         "  attempted {} (for {} clients, {} of them again), established {}, {} {}, online at the \
          end {}",
-        tally.attempts,
-        tally.planned,
-        tally.reconnects,
-        tally.established,
+        seen.attempts,
+        seen.planned,
+        seen.reconnects,
+        seen.established,
         if run.arguments.target.binds() { "bound" } else { "open" },
-        tally.bound,
-        tally.online,
+        seen.bound,
+        seen.online_now,
     )?;
-    let uncalled = (tally.planned + tally.reconnects).saturating_sub(tally.attempts);
+    let uncalled = (seen.planned + seen.reconnects).saturating_sub(seen.attempts);
     if uncalled > 0 {
         writeln!(out, "  {uncalled} clients were never called: the time was over before")?;
     }
-    for (code, count) in &tally.codes {
+    for (code, count) in seen.codes.iter() {
         writeln!(out, "    {code}: {count}")?;
     }
     times(run, out)?;
     writeln!(out, "  Ends by cause (whose doing)")?;
-    for (phase, cause, count) in tally.causes.iter() {
+    for (phase, cause, count) in seen.causes.iter() {
         let (name, side) = (cause.name(), cause.side().name());
         writeln!(out, "    {count} in {}: {name} ({side}). {}", phase.name(), cause.meaning())?;
         if cause.is_error() && !cause.setting().is_empty() {
             writeln!(out, "      look at: {}", cause.setting())?;
         }
     }
-    if tally.causes.sum() == 0 {
+    if seen.causes.sum() == 0 {
         writeln!(out, "    none")?;
     }
     writeln!(out, "  Sums")?;
@@ -164,21 +164,21 @@ fn own_block(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
     if !run.settled {
         writeln!(out, "    AFTER THE END THE SUMS DO NOT AGREE: a defect of the tester")?;
     }
-    if tally.messages > 0 {
-        writeln!(out, "  {} messages came unasked", tally.messages)?;
+    if seen.messages > 0 {
+        writeln!(out, "  {} messages came unasked", seen.messages)?;
     }
     tester(run, out)
 }
 
 fn times(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
     writeln!(out, "  Times                   p50       p90       p99     p99.9       max")?;
-    for (timing, timed) in run.tally.timings.iter() {
+    for (timing, timed) in run.tally.seen.timings.iter() {
         percentiles(timing.name(), &timed.corrected, out)?;
         if run.arguments.rate.is_some() && timed.corrected != timed.raw {
             percentiles(&format!("{}, raw", timing.name()), &timed.raw, out)?;
         }
     }
-    let unsent = run.tally.unsent;
+    let unsent = run.tally.seen.unsent;
     if unsent > 0 {
         writeln!(
             out,
@@ -197,10 +197,10 @@ fn proof(account: &Balance) -> String {
 }
 
 fn tester(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
-    let tally = run.tally;
-    let busy = tally.threads.iter().map(|thread| thread.busy()).fold(0.0, f64::max);
-    let turn = tally.threads.iter().map(|thread| thread.turn_us_max).max().unwrap_or(0);
-    let share = 100.0 * run.cpu.as_secs_f64() / tally.elapsed.as_secs_f64().max(1e-6);
+    let seen = &run.tally.seen;
+    let busy = seen.threads.iter().map(|thread| thread.busy()).fold(0.0, f64::max);
+    let turn = seen.threads.iter().map(|thread| thread.turn_us_max).max().unwrap_or(0);
+    let share = 100.0 * run.cpu.as_secs_f64() / seen.elapsed.as_secs_f64().max(1e-6);
     writeln!(
         out,
         "Tester: {:.2}s CPU ({share:.0}% of one), busiest thread {:.0}% busy, longest turn {}",
@@ -208,14 +208,14 @@ fn tester(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
         100.0 * busy,
         time_us(turn as f64),
     )?;
-    if tally.is_saturated() {
+    if seen.is_saturated() {
         writeln!(
             out,
             "WARNING: the tester was saturated: these are its own limits as much as the server's. \
              Use more threads (-t), a rate (-R) or another machine."
         )?;
     }
-    if tally.causes.all_of(Cause::Kicked) > 0 && run.arguments.target.binds() {
+    if seen.causes.all_of(Cause::Kicked) > 0 && run.arguments.target.binds() {
         writeln!(
             out,
             "WARNING: sessions were taken away. Does another tester have clients with the prefix \

@@ -103,32 +103,40 @@ const _: () = assert!(size_of::<ClientSlot>() <= 80, "a client's machine is too 
 type Out = Outbox<Said>;
 type Told = Result<(), CloseReason>;
 
-impl ClientSlot {
-    /// Lets the protocol's machine do something, and carries over what it wants.
-    fn drive(
-        &mut self,
-        out: &mut Out,
-        miop: impl FnOnce(&mut proto_miop::client::Client, &mut Outbox<Observation>) -> Told,
-        mqtt: impl FnOnce(&mut proto_mqtt::client::Client, &mut Outbox<MqttEvent>) -> Told,
-    ) -> Told {
-        match &mut self.wire {
-            ProtocolMachine::Miop(client, scratch) => {
+/// Lets the protocol's machine do something, and carries over what it wants; HTTP and TCP have
+/// none.
+macro_rules! drive {
+    ($slot:ident, $out:ident, |$client:ident, $inner:ident| $act:expr) => {
+        drive!($slot, $out, |$client, $inner| $act, |$client, $inner| $act)
+    };
+    ($slot:ident, $out:ident, |$miop:ident, $said:ident| $do:expr,
+     |$mqtt:ident, $told:ident| $order:expr) => {
+        match &mut $slot.wire {
+            ProtocolMachine::Miop($miop, scratch) => {
                 let mut boxes = scratch.0.lock().unwrap_or_else(PoisonError::into_inner);
-                let told = miop(client, &mut boxes.0);
-                carry(&mut boxes.0, out, of_miop);
-                told
+                let result = {
+                    let $said = &mut boxes.0;
+                    $do
+                };
+                carry(&mut boxes.0, $out, of_miop);
+                result
             }
-            ProtocolMachine::Mqtt(client, scratch) => {
+            ProtocolMachine::Mqtt($mqtt, scratch) => {
                 let mut boxes = scratch.0.lock().unwrap_or_else(PoisonError::into_inner);
-                let told = mqtt(client, &mut boxes.1);
-                let unwritten = &mut self.unwritten;
-                carry(&mut boxes.1, out, |event| of_mqtt(event, unwritten));
-                told
+                let result = {
+                    let $told = &mut boxes.1;
+                    $order
+                };
+                let unwritten = &mut $slot.unwritten;
+                carry(&mut boxes.1, $out, |event| of_mqtt(event, unwritten));
+                result
             }
-            _ => Ok(()),
+            ProtocolMachine::Http(_) | ProtocolMachine::Tcp { .. } => Ok(()),
         }
-    }
+    };
+}
 
+impl ClientSlot {
     fn hear_http(reader: &mut AnswerReader, input: &mut Input<'_>, out: &mut Out) -> Told {
         loop {
             let (taken, answer) = reader.read(input.rest())?;
@@ -178,11 +186,7 @@ impl Machine for ClientSlot {
     type Down = ClientTask;
 
     fn opened(&mut self, now: Now, link: &Link, out: &mut Out) -> Told {
-        self.drive(
-            out,
-            |client, out| client.opened(now, link, out),
-            |client, out| client.opened(now, link, out),
-        )
+        drive!(self, out, |client, out| client.opened(now, link, out))
     }
 
     fn receive(&mut self, now: Now, input: &mut Input<'_>, out: &mut Out) -> Told {
@@ -191,19 +195,7 @@ impl Machine for ClientSlot {
             ProtocolMachine::Tcp { end, keeps, open } => {
                 Self::hear_tcp((end, *keeps, open), input, out)
             }
-            ProtocolMachine::Miop(client, scratch) => {
-                let mut boxes = scratch.0.lock().unwrap_or_else(PoisonError::into_inner);
-                let told = client.receive(now, input, &mut boxes.0);
-                carry(&mut boxes.0, out, of_miop);
-                told
-            }
-            ProtocolMachine::Mqtt(client, scratch) => {
-                let mut boxes = scratch.0.lock().unwrap_or_else(PoisonError::into_inner);
-                let told = client.receive(now, input, &mut boxes.1);
-                let unwritten = &mut self.unwritten;
-                carry(&mut boxes.1, out, |event| of_mqtt(event, unwritten));
-                told
-            }
+            _ => drive!(self, out, |client, out| client.receive(now, input, out)),
         }
     }
 
@@ -224,21 +216,25 @@ impl Machine for ClientSlot {
                 let order = ClientOrder::Publish { token: 0, message: Arc::from(message) };
                 // A message of QoS 0 is settled when the socket has taken it, not before.
                 self.unwritten += u32::from(qos0);
-                self.drive(out, |_, _| Ok(()), |client, out| client.command(now, order, out))?;
+                drive!(self, out, |_miop, _out| Ok(()), |client, out| {
+                    client.command(now, order, out)
+                })?;
                 if qos0 {
                     out.tell_drained();
                 }
                 Ok(())
             }
-            (_, ClientTask::Ping) => self.drive(
+            (_, ClientTask::Ping) => drive!(
+                self,
                 out,
                 |client, out| client.command(now, Action::Ping, out),
-                |client, out| client.command(now, ClientOrder::Ping, out),
+                |client, out| client.command(now, ClientOrder::Ping, out)
             ),
-            (ProtocolMachine::Miop(..), ClientTask::Report(body)) => self.drive(
+            (ProtocolMachine::Miop(..), ClientTask::Report(body)) => drive!(
+                self,
                 out,
                 |client, out| client.command(now, Action::Report(body), out),
-                |_, _| Ok(()),
+                |_mqtt, _out| Ok(())
             ),
             // The logic asks a machine for what its protocol has.
             _ => Err(CloseReason::Internal),
@@ -246,26 +242,18 @@ impl Machine for ClientSlot {
     }
 
     fn wake(&mut self, now: Now, out: &mut Out) -> Told {
-        self.drive(out, |client, out| client.wake(now, out), |client, out| client.wake(now, out))
+        drive!(self, out, |client, out| client.wake(now, out))
     }
 
     fn drained(&mut self, now: Now, out: &mut Out) -> Told {
         for _ in 0..std::mem::take(&mut self.unwritten) {
             out.say(Said::Settled(0));
         }
-        self.drive(
-            out,
-            |client, out| client.drained(now, out),
-            |client, out| client.drained(now, out),
-        )
+        drive!(self, out, |client, out| client.drained(now, out))
     }
 
     fn silent(&mut self, now: Now, out: &mut Out) -> Told {
-        self.drive(
-            out,
-            |client, out| client.silent(now, out),
-            |client, out| client.silent(now, out),
-        )
+        drive!(self, out, |client, out| client.silent(now, out))
     }
 
     fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Out) {}
@@ -278,17 +266,10 @@ impl Machine for ClientSlot {
             out.say(Said::Answer(Box::new(answer)));
         }
         // An end says nothing that the reason does not.
-        let _ = self.drive(
-            out,
-            |client, out| {
-                client.closed(now, reason, out);
-                Ok(())
-            },
-            |client, out| {
-                client.closed(now, reason, out);
-                Ok(())
-            },
-        );
+        let _: Told = drive!(self, out, |client, out| {
+            client.closed(now, reason, out);
+            Ok(())
+        });
     }
 }
 

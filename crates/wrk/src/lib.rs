@@ -20,30 +20,17 @@ mod units;
 pub use arguments::{Arguments, Invocation, parse};
 pub use block::{WrkRun, print};
 pub use tally::Tally;
-pub use target::{TargetProtocol, WrkTarget};
+pub use target::WrkTarget;
 
 use crate::script::{Bounds, Script, ScriptSetting, ThreadShare};
-use base::hash::HashKey;
-use client_slot::{ClientSlot, Scratch};
+use client_slot::Scratch;
 use load::effort;
-use load::fleet::check_descriptors;
+use load::fleet::{check_descriptors, shards};
+use load::target::Speech;
 use logic::{Job, WrkLogic};
-use model::id::ShardId;
 use model::limits::{FRAME_BYTES_HARD_MAX, Limits};
-use net::epoll::Epoll;
-use net::mailbox::Mailbox;
-use net::shard::{Census, ShardMessage};
-use net::{Settings, Shard};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
-
-type Post = ShardMessage<ClientSlot, (), OwnedFd>;
-
-/// Calls and Binds under way at once. Binds queue behind the heartbeats of those who are bound
-/// already, so that fewer would make ten thousand wait.
-const WINDOW: u32 = 1_024;
 
 /// Where it prints. Neither may fail: whoever reads may have gone away.
 pub struct Lanes {
@@ -114,7 +101,7 @@ fn measure(arguments: &Arguments, lanes: &Lanes) -> Result<(), String> {
 /// What is worth saying before the test.
 fn warn(arguments: &Arguments, err: fn(&str)) {
     let target = &arguments.target;
-    if !arguments.headers.is_empty() && target.scheme != TargetProtocol::Http {
+    if !arguments.headers.is_empty() && target.scheme != Speech::Http {
         err(&format!("wrk: -H has no meaning for {} and is left out\n", target.name));
     }
     if arguments.rate.is_none() && arguments.uncorrected {
@@ -134,8 +121,6 @@ struct PreparedThreads {
     job: Arc<Job>,
     main: Option<Script>,
     logics: Vec<WrkLogic>,
-    mailboxes: Arc<[Arc<Mailbox<Post>>]>,
-    seed: [u64; 3],
 }
 
 /// What became of a thread: what it counted, and whether its sums agreed after its end too.
@@ -166,10 +151,10 @@ impl PreparedThreads {
             port: target.port_given.clone(),
             path: target.path.clone(),
             headers: arguments.headers.clone(),
-            http: target.scheme == TargetProtocol::Http,
+            http: target.scheme == Speech::Http,
         };
         let state = || Script::new(&setting, source, Bounds::default());
-        let scripted = source.is_some() || target.scheme == TargetProtocol::Http;
+        let scripted = source.is_some() || target.scheme == Speech::Http;
         let main = if scripted { Some(state()?) } else { None };
         let addr = match &main {
             Some(main) => {
@@ -180,13 +165,7 @@ impl PreparedThreads {
             }
             None => crate::script::first_of(&target.host, target.port)?,
         };
-        let job = Arc::new(profiles::job(arguments, WINDOW)?);
-        let seed = profiles::seed()?;
-        let letters = Limits::default().mailbox_letters_max as usize;
-        let mailboxes: Vec<Arc<Mailbox<Post>>> = (0..arguments.threads)
-            .map(|_| Mailbox::new(letters))
-            .collect::<Result<_, _>>()
-            .map_err(failed)?;
+        let job = Arc::new(profiles::job(arguments, addr, shards::random()?)?);
         let mut logics = Vec::new();
         for thread in 0..arguments.threads {
             let share = ThreadShare::new(addr);
@@ -199,45 +178,33 @@ impl PreparedThreads {
                 }
                 None => None,
             };
-            let scratch = Scratch::new(HashKey::new(seed[0], seed[1]));
-            let random = seed[2].wrapping_add(u64::from(thread));
-            let logic = WrkLogic::new(job.clone(), thread, share, script, (scratch, random))?;
+            let scratch = Scratch::new(shards::hash_key()?);
+            let logic = WrkLogic::new(job.clone(), thread, share, script, scratch)?;
             logics.push(logic);
         }
-        Ok(PreparedThreads { job, main, logics, mailboxes: mailboxes.into(), seed })
+        Ok(PreparedThreads { job, main, logics })
     }
 
     /// Runs all threads to their end.
     fn work(self) -> Result<Outcome, String> {
-        let PreparedThreads { job, main, logics, mailboxes, seed } = self;
+        let PreparedThreads { job, main, logics } = self;
         let _ = signal_hook::flag::register_conditional_shutdown(
             signal_hook::consts::SIGINT,
             130,
             job.stop.clone(),
         );
         let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, job.stop.clone());
-        let (began, census) = (instant(), Arc::<Census>::default());
+        let (began, seed) = (load::fleet::instant(), job.plan.seed);
+        let (_, shards) = shards::shards(logics.into_iter(), limits(&job), seed, began, false)?;
         let mut threads: Vec<JoinHandle<(Done, Option<Script>)>> = Vec::new();
-        for (thread, logic) in logics.into_iter().enumerate() {
-            let shard = ShardId(thread as u16);
-            let settings = Settings {
-                shard,
-                shards: job.threads,
-                hash_key: HashKey::new(seed[0], seed[1]),
-                limits: Arc::new(limits(&job)),
-                doors: Vec::new(),
-                census: census.clone(),
-                seed: seed[2],
-            };
-            let net = Epoll::new(shard, Vec::new(), mailboxes.clone(), began).map_err(failed)?;
+        for (thread, mut shard) in shards.into_iter().enumerate() {
             let builder = std::thread::Builder::new().name(format!("wrk-{thread}"));
             let handle = builder.spawn(move || {
-                let mut shard = Shard::new(settings, net, logic);
                 shard.run();
                 let logic = shard.logic_mut();
                 (logic.outcome(), logic.take_script())
             });
-            threads.push(handle.map_err(failed)?);
+            threads.push(handle.map_err(shards::failed)?);
         }
         let (mut tally, mut settled, mut scripts) = (Tally::default(), true, Vec::new());
         for thread in threads {
@@ -256,21 +223,12 @@ impl PreparedThreads {
 /// may send.
 fn limits(job: &Job) -> Limits {
     Limits {
-        connections_max: job.clients * u32::from(job.threads),
+        connections_max: job.plan.count,
         frame_bytes_max: FRAME_BYTES_HARD_MAX,
         out_bytes_max: 64 * FRAME_BYTES_HARD_MAX,
         out_frames_max: 1 << 20,
         ..Limits::default()
     }
-}
-
-fn failed(error: std::io::Error) -> String {
-    format!("cannot start the threads: {error}")
-}
-
-#[expect(clippy::disallowed_methods, reason = "the laboratory measures time")]
-fn instant() -> Instant {
-    Instant::now()
 }
 
 #[cfg(test)]

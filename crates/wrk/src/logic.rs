@@ -2,10 +2,9 @@
 //!
 //! Every client is a closed loop: a request, its answer, a delay if the script has one, the next
 //! request; with a rate, the next planned request goes to whichever client has waited longest. How
-//! clients come and go is in [`calls`](self::calls), what they ask and hear in
-//! [`asks`](self::asks). It knows no bytes of a protocol; what a script says it hands on.
-//!
-//! The invariant: a client is in one state, and each change of it moves exactly one count.
+//! clients come and go is the laboratory's [`ClientPool`], what the script hears of it is in
+//! [`calls`](self::calls), what they ask and hear in [`asks`](self::asks). It knows no bytes of a
+//! protocol; what a script says it hands on.
 
 mod asks;
 mod calls;
@@ -13,116 +12,63 @@ mod calls;
 use super::client_slot::{ClientSlot, ClientTask, Said, Scratch};
 use super::tally::Tally;
 use crate::script::{Script, ThreadShare, Wants};
-use base::prng::Prng;
 use base::time::{Instant, Now};
-use lab::cause::{Cause, Phase};
-use load::effort;
+use lab::cause::Cause;
+use load::FleetPlan;
+use load::fleet::client::FleetProfile;
 use load::fleet::pace::Schedule;
+use load::fleet::pool::ClientPool;
 use model::close::CloseReason;
-use model::event::Counter;
 use model::id::ConnRef;
 use model::link::Link;
-use net::layer::ClientLayers;
 use net::{ConnectionOrigin, ShardLogic};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-use std::net::IpAddr;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(super) type ShardHandle = net::ShardHandle<WrkLogic>;
 
-/// Time between two looks at overdue answers, and between two readings of the request rate.
-const TICK: Duration = Duration::from_millis(100);
-
-/// What the clients speak.
-pub enum WrkProtocol {
-    /// HTTP.
-    Http,
-    /// MIOP.
-    Miop(Arc<proto_miop::client::Profile>),
-    /// MQTT, with the topic of messages that have none of their own.
-    Mqtt(Arc<proto_mqtt::client::Profile>, String),
-    /// Bytes; an answer ends with these.
-    Tcp(Arc<[u8]>),
-}
-
 /// What all threads do.
 pub struct Job {
-    /// What the clients speak.
-    pub kind: WrkProtocol,
-    /// What goes around it.
-    pub layers: ClientLayers,
-    /// Source addresses, taken in turn; none: the kernel's choice.
-    pub sources: Vec<IpAddr>,
-    /// Threads.
-    pub threads: u16,
-    /// Clients of each thread.
-    pub clients: u32,
+    /// Who the clients are, how they come and come back. Whom they call a script may say anew.
+    pub plan: FleetPlan,
+    /// The topic of messages that have none of their own (MQTT).
+    pub topic: String,
+    /// What an answer ends with (TCP).
+    pub end: Arc<[u8]>,
     /// How long it takes.
     pub duration: Duration,
-    /// How long an answer may take.
-    pub timeout: Duration,
     /// Requests a second of all threads.
     pub rate: Option<f64>,
-    /// Calls and Binds under way at once, of each thread.
-    pub window: u64,
-    /// First and longest wait before a client comes back.
-    pub backoff: (Duration, Duration),
     /// Somebody wants it to end now.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Where a client is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    /// It was not called up yet, or waits to come back.
-    Away,
-    /// Its call is under way.
-    Calling,
-    /// Its Bind is under way.
-    Asking,
-    /// It may ask.
-    Online,
-    /// Its outcome is counted; the connection is about to end.
-    Leaving,
-    /// It will not come back.
-    Gone,
-}
-
 /// What a client's request is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Asked {
     Bind,
     Heartbeat,
     /// A message that no answer is promised for: its time is none.
     Shot,
     Message,
+    #[default]
     Request,
 }
 
-/// One client.
-#[derive(Clone)]
-struct WrkClient {
-    /// Its connection, as bits of a `ConnRef`.
-    conn: u64,
-    /// When what it waits for began; while leaving: when it may come back at the earliest.
+/// What one client waits for.
+#[derive(Clone, Default)]
+struct Exchange {
+    /// When its request was sent.
     since: Instant,
-    /// When it was planned to begin.
+    /// When it was planned to be.
     planned: Instant,
     /// Answers that are due.
     open: u32,
-    /// Which of its timers counts.
-    timer: u16,
-    /// Tries since it last had an answer.
-    tries: u8,
-    state: State,
     asked: Asked,
     /// An answer is overdue, and was counted so.
     overdue: bool,
-    /// It has been called before.
-    called: bool,
     /// It has been online before.
     been: bool,
 }
@@ -130,97 +76,63 @@ struct WrkClient {
 /// Requests that never change, and for each of them whether it is a HEAD.
 type Fixed = (Arc<[u8]>, Arc<[bool]>);
 
-const _: () = assert!(size_of::<WrkClient>() <= 48, "a client is too large");
+const _: () = assert!(size_of::<Exchange>() <= 24, "what a client waits for is too large");
 
 /// The clients of one thread.
 pub struct WrkLogic {
     job: Arc<Job>,
-    thread: u16,
     share: Arc<ThreadShare>,
     script: Option<Script>,
     wants: Wants,
     /// The request of a thread whose script has none of its own.
     fixed: Option<Fixed>,
     scratch: Arc<Scratch>,
-    virtual_clients: Vec<WrkClient>,
-    /// The client of each slot of the shard's connections.
-    seats: Vec<u32>,
-    timers: BinaryHeap<Reverse<(Instant, u32, u16)>>,
+    pool: ClientPool,
+    exchanges: Vec<Exchange>,
     /// Clients whose next request goes out in the next turn.
     ready: VecDeque<u32>,
     /// Clients that may take the next planned request, longest waiting first.
     idle: VecDeque<u32>,
     pace: Option<Schedule>,
-    /// Clients that were called up so far.
-    next_call: usize,
     /// Clients that were online at least once.
     arrived: usize,
-    begun: Option<Begun>,
-    swept: usize,
-    jitter: Prng,
-    stopping: bool,
+    stop_at: Instant,
+    /// Answers up to the last reading of the rate, and when that was.
+    read: (u64, Instant),
+    /// What is counted here; what the pool counts is in the pool.
     log: Tally,
     /// What had been counted when the time was over.
     result: Option<Tally>,
     fault: Option<String>,
 }
 
-/// What is known from the first turn on.
-struct Begun {
-    at: Instant,
-    stop_at: Instant,
-    ran: Duration,
-    waited: Duration,
-    tick_at: Instant,
-    /// Answers up to the last reading of the rate, and when that was.
-    answers: u64,
-    read_at: Instant,
-}
-
 impl WrkLogic {
-    /// The clients of one thread; `script` is its state, after `init`.
+    /// The clients of one thread; `script` is its state, after `setup` and `init`.
     pub fn new(
         job: Arc<Job>,
         thread: u16,
         share: Arc<ThreadShare>,
         script: Option<Script>,
-        (scratch, seed): (Arc<Scratch>, u64),
+        scratch: Arc<Scratch>,
     ) -> Result<WrkLogic, String> {
-        let now = Instant::from_nanos(0);
-        let virtual_client = WrkClient {
-            conn: 0,
-            since: now,
-            planned: now,
-            open: 0,
-            timer: 0,
-            tries: 0,
-            state: State::Away,
-            asked: Asked::Request,
-            overdue: false,
-            called: false,
-            been: false,
-        };
+        let plan = FleetPlan { to: vec![share.addr()], ..job.plan.clone() };
+        let pool = ClientPool::new(Arc::new(plan), thread);
         let mut this = WrkLogic {
-            virtual_clients: vec![virtual_client; job.clients as usize],
+            exchanges: vec![Exchange::default(); pool.part_of(job.plan.count)],
             wants: script.as_ref().map_or(Wants::default(), Script::wants),
-            log: Tally { planned: u64::from(job.clients), ..Tally::default() },
             job,
-            thread,
             share,
             script,
             fixed: None,
             scratch,
-            seats: Vec::new(),
-            timers: BinaryHeap::new(),
+            pool,
             ready: VecDeque::new(),
             idle: VecDeque::new(),
             pace: None,
-            next_call: 0,
             arrived: 0,
-            begun: None,
-            swept: 0,
-            jitter: Prng::new(seed),
-            stopping: false,
+            stop_at: Instant::default(),
+            read: (0, Instant::default()),
+            log: Tally::default(),
             result: None,
             fault: None,
         };
@@ -234,6 +146,7 @@ impl WrkLogic {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
+        self.log.seen = self.pool.log.clone();
         let settled = self.log.accounts().iter().all(|account| account.agrees());
         Ok((self.result.take().unwrap_or_else(|| self.log.clone()), settled))
     }
@@ -243,19 +156,12 @@ impl WrkLogic {
         self.script.take()
     }
 
-    /// The client's number among those of all threads.
-    fn number(&self, virtual_client: u32) -> u32 {
-        virtual_client * u32::from(self.job.threads) + u32::from(self.thread)
+    fn speaks_http(&self) -> bool {
+        matches!(self.job.plan.profile, FleetProfile::Http(_))
     }
 
-    fn at(&mut self, virtual_client: u32) -> &mut WrkClient {
-        &mut self.virtual_clients[virtual_client as usize]
-    }
-
-    fn virtual_client_on(&self, conn: ConnRef) -> Option<u32> {
-        let virtual_client = *self.seats.get(conn.key().slot as usize)?;
-        (self.virtual_clients.get(virtual_client as usize)?.conn == conn.bits())
-            .then_some(virtual_client)
+    fn exchange(&mut self, virtual_client: u32) -> &mut Exchange {
+        &mut self.exchanges[virtual_client as usize]
     }
 
     /// Asks the script something. The first error ends the test.
@@ -279,96 +185,67 @@ impl WrkLogic {
         }
     }
 
-    fn arm(&mut self, virtual_client: u32, at: Instant) {
-        let this = &mut self.virtual_clients[virtual_client as usize];
-        this.timer = this.timer.wrapping_add(1);
-        self.timers.push(Reverse((at, virtual_client, this.timer)));
-    }
-
     fn begin(&mut self, now: Now) {
-        let (ran, waited) = effort::of_this_thread();
-        let at = now.mono;
-        self.begun = Some(Begun {
-            at,
-            stop_at: at + self.job.duration,
-            ran,
-            waited,
-            tick_at: at + TICK,
-            answers: 0,
-            read_at: at,
-        });
+        let plan = &self.pool.plan;
+        let (count, arrival, sources) = (plan.count, plan.arrival, plan.sources.as_slice().into());
+        self.stop_at = now.mono + self.job.duration;
+        self.read = (0, now.mono);
+        self.pool.arrive(now, count, arrival, sources);
         self.stage("connect");
     }
 
     /// Whether this thread's time is over.
-    fn is_over(&self, now: Now) -> bool {
-        self.fault.is_some()
-            || self.share.is_stopped()
-            || self.virtual_clients.iter().all(|virtual_client| virtual_client.state == State::Gone)
-            || self.begun.as_ref().is_some_and(|begun| begun.stop_at <= now.mono)
+    fn is_over(&self) -> bool {
+        self.fault.is_some() || self.share.is_stopped() || self.pool.is_over()
     }
 
     /// What has been counted, at the end.
     fn conclude(&mut self, now: Now, handle: &mut ShardHandle) {
-        self.stopping = true;
+        self.pool.stopping = true;
         self.stage("end");
         if let Some(pace) = &mut self.pace {
             // A rate may be far above what can be: counting its debts must end.
-            while self.log.unsent < 100_000_000 && pace.next() <= now.mono {
+            while self.pool.log.unsent < 100_000_000 && pace.next() <= now.mono {
                 pace.take();
-                self.log.unsent += 1;
+                self.pool.log.unsent += 1;
             }
         }
-        self.log.bytes =
-            (handle.counters.of(Counter::BytesIn), handle.counters.of(Counter::BytesOut));
-        if let Some(begun) = &self.begun {
-            let (ran, waited) = effort::of_this_thread();
-            self.log.elapsed = now.mono - begun.at;
-            self.log.threads.push(effort::ThreadUse {
-                elapsed: self.log.elapsed,
-                ran: ran.saturating_sub(begun.ran),
-                waited: waited.saturating_sub(begun.waited),
-                turn_us_max: handle.turn_us_max,
-            });
-        }
-        self.result = Some(self.log.clone());
+        self.result = Some(Tally { seen: self.pool.snapshot(now, handle), ..self.log.clone() });
         handle.stop();
     }
 
     /// What happens ten times a second. False: the time is over.
     fn tick(&mut self, now: Now, handle: &mut ShardHandle) -> bool {
-        let answers = self.log.requests();
-        let Some(begun) = &mut self.begun else { return true };
-        if now.mono < begun.tick_at {
+        if !self.pool.is_tick(now) {
             return true;
         }
-        begun.tick_at = now.mono + TICK;
+        let (answers, (counted, read_at)) = (self.pool.log.answered, self.read);
         // As wrk counts: a tenth of a second without an answer belongs to the next.
-        if answers > begun.answers {
-            let spent = (now.mono - begun.read_at).as_secs_f64();
-            let rate = (answers - begun.answers) as f64 / spent.max(1e-6);
-            (begun.answers, begun.read_at) = (answers, now.mono);
+        if answers > counted {
+            let spent = (now.mono - read_at).as_secs_f64();
+            let rate = (answers - counted) as f64 / spent.max(1e-6);
+            self.read = (answers, now.mono);
             self.log.per_s.note(rate as u64);
         }
-        self.sweep(now, handle);
-        !self.job.stop.load(Ordering::Relaxed) && !self.is_over(now)
+        let exchanges = &mut self.exchanges;
+        self.pool.sweep(now, handle, |pool, virtual_client, _| {
+            let exchange = &mut exchanges[virtual_client as usize];
+            let is_late = exchange.open > 0 && now.mono - exchange.since > pool.plan.timeout;
+            if is_late && !std::mem::replace(&mut exchange.overdue, true) {
+                pool.log.unanswered += 1;
+            }
+        });
+        !self.job.stop.load(Ordering::Relaxed) && !self.is_over()
     }
 
     /// When the next turn must be, at the latest.
     fn next_turn(&self, now: Now) -> Option<Instant> {
-        let begun = self.begun.as_ref()?;
-        let more = self.next_call < self.virtual_clients.len() && self.has_room();
-        if more || !self.ready.is_empty() {
+        if !self.ready.is_empty() {
             return Some(now.mono);
         }
-        let mut next = begun.tick_at.min(begun.stop_at);
-        if let Some(Reverse((at, _, _))) = self.timers.peek() {
-            next = next.min(*at);
-        }
-        if let Some(pace) = self.pace.as_ref().filter(|_| !self.idle.is_empty()) {
-            next = next.min(pace.next());
-        }
-        Some(next)
+        let next = self.pool.next_turn(now)?.min(self.stop_at);
+        let pace = self.pace.as_ref().filter(|_| !self.idle.is_empty());
+        Some(pace.map_or(next, |pace| next.min(pace.next())))
     }
 }
 
@@ -382,7 +259,7 @@ impl ShardLogic for WrkLogic {
     }
 
     fn word(&mut self, now: Now, from: ConnRef, said: Said, handle: &mut ShardHandle) {
-        let Some(virtual_client) = self.virtual_client_on(from) else { return };
+        let Some(virtual_client) = self.pool.client_on(from) else { return };
         match said {
             Said::Bound => self.bound(now, virtual_client),
             Said::Refused { code, retry_after_ms } => {
@@ -394,13 +271,7 @@ impl ShardLogic for WrkLogic {
             Said::Message { topic, body } => self.message(virtual_client, &topic, &body),
             Said::Kicked(code) => self.kicked(now, virtual_client, code, handle),
             Said::GoAway(retry_after_ms) => {
-                self.leave(
-                    now,
-                    virtual_client,
-                    (Phase::Online, Cause::Redirected),
-                    retry_after_ms,
-                    handle,
-                );
+                self.leave(now, virtual_client, Cause::Redirected, retry_after_ms, handle);
             }
         }
     }
@@ -408,20 +279,22 @@ impl ShardLogic for WrkLogic {
     fn mail(&mut self, _: Now, (): (), _: &mut ShardHandle) {}
 
     fn turn(&mut self, now: Now, handle: &mut ShardHandle) -> Option<Instant> {
-        if self.begun.is_none() {
+        if self.pool.begin(now) {
             self.begin(now);
         }
-        if self.stopping {
+        if self.pool.stopping {
             return None;
         }
-        let over = self.begun.as_ref().is_some_and(|begun| begun.stop_at <= now.mono);
+        let over = self.stop_at <= now.mono;
         let told = self.script.is_some() && (self.fault.is_some() || self.share.is_stopped());
         if over || told || !self.tick(now, handle) {
             self.conclude(now, handle);
             return None;
         }
-        self.call_up(handle, now);
-        self.fire_timers(now, handle);
+        self.pool.call_up(now, handle);
+        while let Some(virtual_client) = self.pool.next_woken(now, handle) {
+            self.ready.push_back(virtual_client);
+        }
         self.ask_ready(now, handle);
         self.ask_by_plan(now, handle);
         self.next_turn(now)
@@ -442,16 +315,11 @@ impl ShardLogic for WrkLogic {
     }
 
     fn dialling(&mut self, _: Now, tag: u64, conn: ConnRef) {
-        let slot = conn.key().slot as usize;
-        if self.seats.len() <= slot {
-            self.seats.resize(slot + 1, u32::MAX);
-        }
-        self.seats[slot] = tag as u32;
-        self.at(tag as u32).conn = conn.bits();
+        self.pool.dialling(tag, conn);
     }
 
     fn connected(&mut self, now: Now, tag: u64) {
-        self.tcp_stands(now, tag as u32);
+        self.pool.tcp_stands(now, tag as u32);
     }
 
     fn dial_failed(&mut self, now: Now, tag: u64, reason: CloseReason, handle: &mut ShardHandle) {

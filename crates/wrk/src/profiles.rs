@@ -1,9 +1,13 @@
 //! From the command line to what clients are: names, proofs, layers, and how they come back.
 
 use super::arguments::Arguments;
-use super::logic::{Job, WrkProtocol};
-use super::target::{TargetProtocol, WrkTarget};
-use load::trust;
+use super::logic::Job;
+use super::target::WrkTarget;
+use lab::plan::Arrival;
+use load::fleet::client::FleetProfile;
+use load::fleet::client::http::HttpProfile;
+use load::target::Speech;
+use load::{FleetPlan, HeartbeatMode, Reconnect, trust};
 use model::id::DeviceId;
 use model::link::Protocol;
 use model::topic::Qos;
@@ -11,8 +15,8 @@ use net::layer::ClientLayers;
 use net::layer::websocket::UpgradeTarget;
 use proto_miop::client::{DeviceNames, Prove};
 use proto_mqtt::client::{Formula, Wanted};
-use proto_mqtt::codec::subscribe::{RetainHandling, SubscribeOptions};
-use std::net::IpAddr;
+use proto_mqtt::codec::subscribe::SubscribeOptions;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,41 +29,51 @@ const BACKOFF_BRIEF: (Duration, Duration) = (Duration::from_millis(10), Duration
 /// sure to have.
 const CLIENTS_A_SOURCE: u32 = 25_000;
 
-/// What all threads do.
-pub fn job(arguments: &Arguments, window: u32) -> Result<Job, String> {
+/// Calls and Binds under way at once. Binds queue behind the heartbeats of those who are bound
+/// already, so that fewer would make ten thousand wait.
+const WINDOW: u32 = 1_024;
+
+/// What all threads do, calling `to`.
+pub fn job(arguments: &Arguments, to: SocketAddr, seed: u64) -> Result<Job, String> {
     let target = &arguments.target;
-    let threads = u32::from(arguments.threads);
-    Ok(Job {
-        kind: kind(arguments)?,
+    // As wrk: what is left of the division is not there.
+    let count = arguments.connections - arguments.connections % u32::from(arguments.threads);
+    let (base, max) = if target.binds() { BACKOFF } else { BACKOFF_BRIEF };
+    let plan = FleetPlan {
+        arrival: Arrival::Window { open: WINDOW },
+        threads: arguments.threads,
         layers: layers(target)?,
         sources: sources(target, arguments.connections),
-        threads: arguments.threads,
-        // As wrk: what is left of the division is not there.
-        clients: arguments.connections / threads,
-        duration: arguments.duration,
+        heartbeat: HeartbeatMode::Never,
+        reconnect: Reconnect::Backoff { base, max },
         timeout: arguments.timeout,
+        seed,
+        ..FleetPlan::new(to, count, profile(arguments)?)
+    };
+    let topic = target.path.trim_start_matches('/');
+    let topic = if topic.is_empty() || target.web_socket { "wrk/%i" } else { topic };
+    Ok(Job {
+        plan,
+        topic: topic.to_owned(),
+        end: target.end.clone().into(),
+        duration: arguments.duration,
         rate: arguments.rate,
-        window: u64::from(window.div_ceil(threads)),
-        backoff: if target.binds() { BACKOFF } else { BACKOFF_BRIEF },
         stop: Arc::default(),
     })
 }
 
-fn kind(arguments: &Arguments) -> Result<WrkProtocol, String> {
+fn profile(arguments: &Arguments) -> Result<FleetProfile, String> {
     let target = &arguments.target;
     Ok(match target.scheme {
-        TargetProtocol::Http => WrkProtocol::Http,
-        TargetProtocol::Tcp => WrkProtocol::Tcp(target.end.clone().into()),
-        TargetProtocol::Miop => {
+        // A script says what is asked for.
+        Speech::Http => FleetProfile::Http(Arc::new(HttpProfile::get(&target.host, "/"))),
+        Speech::Tcp => FleetProfile::Tcp,
+        Speech::Miop => {
             let last = format!("{}-{}", target.prefix, arguments.connections - 1);
             DeviceId::parse(&last).map_err(|wrong| format!("the device id `{last}` {wrong}"))?;
-            WrkProtocol::Miop(Arc::new(miop(target)?))
+            FleetProfile::Miop(Arc::new(miop(target)?))
         }
-        TargetProtocol::Mqtt => {
-            let topic = target.path.trim_start_matches('/');
-            let topic = if topic.is_empty() || target.web_socket { "wrk/%i" } else { topic };
-            WrkProtocol::Mqtt(Arc::new(mqtt(target)), topic.to_owned())
-        }
+        Speech::Mqtt => FleetProfile::Mqtt(Arc::new(mqtt(target))),
     })
 }
 
@@ -101,17 +115,9 @@ fn mqtt(target: &WrkTarget) -> proto_mqtt::client::Profile {
     profile.user = target.user.as_deref().map(Formula::new);
     profile.password = target.password.as_ref().map(|password| password.as_bytes().into());
     profile.qos = Qos::of(target.qos).unwrap_or(Qos::AtMostOnce);
-    let options = SubscribeOptions {
-        qos: profile.qos,
-        no_local: false,
-        retain_as_published: false,
-        retain_handling: RetainHandling::Always,
-    };
-    profile.wanted = target
-        .subscribe
-        .iter()
-        .map(|filter| Wanted { filter: Formula::new(filter), options })
-        .collect();
+    let options = SubscribeOptions::of(profile.qos);
+    let wanted = |filter: &String| Wanted { filter: Formula::new(filter), options };
+    profile.wanted = target.subscribe.iter().map(wanted).collect();
     profile
 }
 
@@ -126,9 +132,9 @@ fn layers(target: &WrkTarget) -> Result<ClientLayers, String> {
         UpgradeTarget::open(host, &target.path)
     });
     let protocol = match target.scheme {
-        TargetProtocol::Http | TargetProtocol::Tcp => Protocol::Http,
-        TargetProtocol::Miop => Protocol::Miop,
-        TargetProtocol::Mqtt => Protocol::Mqtt,
+        Speech::Http | Speech::Tcp => Protocol::Http,
+        Speech::Miop => Protocol::Miop,
+        Speech::Mqtt => Protocol::Mqtt,
     };
     Ok(ClientLayers { tls, web_socket, protocol })
 }
@@ -144,14 +150,6 @@ fn sources(target: &WrkTarget, connections: u32) -> Vec<IpAddr> {
         IpAddr::from([127, b, c, d])
     };
     (0..connections.div_ceil(CLIENTS_A_SOURCE)).map(source).collect()
-}
-
-/// Random numbers for hashing and for waits.
-pub fn seed() -> Result<[u64; 3], String> {
-    let mut bytes = [0; 24];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
-    let word = |at: usize| bytes[at..at + 8].iter().fold(0, |word, &b| (word << 8) | u64::from(b));
-    Ok([word(0), word(8), word(16)])
 }
 
 /// Whether another wrk on this machine has clients of the same names.

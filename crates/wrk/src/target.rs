@@ -5,46 +5,8 @@
 //! clients' ids (two testers that share one take each other's sessions over), the account is
 //! MIOP's product or MQTT's user, and the query holds what else there is to say.
 
+use load::target::{SCHEMES, Speech, UrlScheme, unhex};
 use model::id::ProductKey;
-
-/// How the target is spoken to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TargetProtocol {
-    /// HTTP/1.1.
-    Http,
-    /// MIOP.
-    Miop,
-    /// MQTT.
-    Mqtt,
-    /// Bytes.
-    Tcp,
-}
-
-/// A row of the table of schemes.
-struct Row {
-    name: &'static str,
-    scheme: TargetProtocol,
-    encrypted: bool,
-    web_socket: bool,
-    /// The port when none is given; zero: it must be given.
-    port: u16,
-}
-
-const fn row(name: &'static str, scheme: TargetProtocol, port: u16) -> Row {
-    Row { name, scheme, encrypted: false, web_socket: false, port }
-}
-
-const SCHEMES: [Row; 9] = [
-    row("http", TargetProtocol::Http, 80),
-    Row { encrypted: true, ..row("https", TargetProtocol::Http, 443) },
-    row("miop", TargetProtocol::Miop, 0),
-    Row { encrypted: true, ..row("miops", TargetProtocol::Miop, 0) },
-    row("mqtt", TargetProtocol::Mqtt, 1883),
-    Row { encrypted: true, ..row("mqtts", TargetProtocol::Mqtt, 8883) },
-    Row { web_socket: true, ..row("ws", TargetProtocol::Miop, 80) },
-    Row { encrypted: true, web_socket: true, ..row("wss", TargetProtocol::Miop, 443) },
-    row("tcp", TargetProtocol::Tcp, 0),
-];
 
 /// Whom to call, as which clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,7 +14,7 @@ pub struct WrkTarget {
     /// The scheme's name.
     pub name: &'static str,
     /// How, below TLS and WebSocket.
-    pub scheme: TargetProtocol,
+    pub scheme: Speech,
     /// Whether TLS is around it.
     pub encrypted: bool,
     /// Whether WebSocket is around it.
@@ -96,8 +58,8 @@ impl WrkTarget {
     pub fn parse(url: &str) -> Result<WrkTarget, String> {
         let wrong = |what: &str| format!("invalid URL: {url}: {what}");
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
-        let row = SCHEMES.iter().find(|row| row.name == scheme).ok_or_else(|| {
-            let names: Vec<_> = SCHEMES.iter().map(|row| row.name).collect();
+        let row = SCHEMES.iter().find(|known| known.name == scheme).ok_or_else(|| {
+            let names: Vec<_> = SCHEMES.iter().map(|known| known.name).collect();
             wrong(&format!("{scheme}:// is not known; there are {}", names.join(", ")))
         })?;
         let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
@@ -109,13 +71,13 @@ impl WrkTarget {
         if host.is_empty() {
             return Err(wrong("it has no host"));
         }
-        let port = port_given.as_deref().map_or(Some(row.port), |text| text.parse().ok());
+        let port = port_given.as_deref().map_or(row.port, |text| text.parse().ok());
         let port = port.filter(|port| *port > 0).ok_or_else(|| match &port_given {
             None => wrong("it has no port"),
             Some(_) => wrong("its port is no number from 1 to 65535"),
         })?;
         let mut target = WrkTarget::of(row, host, port, port_given);
-        if row.scheme == TargetProtocol::Http {
+        if target.scheme == Speech::Http {
             let slash = if path.starts_with('/') { "" } else { "/" };
             target.path = format!("{slash}{path}");
         } else {
@@ -124,12 +86,12 @@ impl WrkTarget {
         Ok(target)
     }
 
-    fn of(row: &Row, host: String, port: u16, port_given: Option<String>) -> WrkTarget {
+    fn of(row: &UrlScheme, host: String, port: u16, port_given: Option<String>) -> WrkTarget {
         WrkTarget {
             name: row.name,
-            scheme: row.scheme,
-            encrypted: row.encrypted,
-            web_socket: row.web_socket,
+            scheme: row.speech.unwrap_or(Speech::Miop),
+            encrypted: row.is_encrypted,
+            web_socket: row.is_web_socket(),
             prefix: String::new(),
             product: None,
             user: None,
@@ -154,7 +116,7 @@ impl WrkTarget {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         self.path = if path.is_empty() { "/".to_owned() } else { path.to_owned() };
         if self.web_socket && self.path.ends_with("/mqtt") {
-            self.scheme = TargetProtocol::Mqtt;
+            self.scheme = Speech::Mqtt;
         }
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             self.set(pair)?;
@@ -162,20 +124,18 @@ impl WrkTarget {
         let (prefix, account) = who.split_once(':').unwrap_or((who, ""));
         self.prefix = prefix.to_owned();
         match self.scheme {
-            TargetProtocol::Miop => {
+            Speech::Miop => {
                 if prefix.is_empty() || account.is_empty() {
                     return Err("name the devices as HOST:PRODUCT@ in front of the address".into());
                 }
                 let key = ProductKey::parse(account);
                 self.product = Some(key.map_err(|error| format!("the product key {error}"))?);
             }
-            TargetProtocol::Mqtt => {
-                self.user = Some(account.to_owned()).filter(|user| !user.is_empty())
-            }
-            TargetProtocol::Http | TargetProtocol::Tcp => {}
+            Speech::Mqtt => self.user = Some(account.to_owned()).filter(|user| !user.is_empty()),
+            Speech::Http | Speech::Tcp => {}
         }
         let (versions, newest) = match self.scheme {
-            TargetProtocol::Mqtt => (3..=5, 4),
+            Speech::Mqtt => (3..=5, 4),
             _ => (5..=7, 7),
         };
         if self.version == 0 {
@@ -210,8 +170,8 @@ impl WrkTarget {
                 self.qos = qos.ok_or_else(|| allowed("0, 1 or 2"))?;
             }
             "protocol" => match value {
-                "miop" => self.scheme = TargetProtocol::Miop,
-                "mqtt" => self.scheme = TargetProtocol::Mqtt,
+                "miop" => self.scheme = Speech::Miop,
+                "mqtt" => self.scheme = Speech::Mqtt,
                 _ => return Err(allowed("miop or mqtt, in a WebSocket")),
             },
             _ => {
@@ -226,7 +186,7 @@ impl WrkTarget {
 
     /// Whether a connection's first request is a Bind.
     pub fn binds(&self) -> bool {
-        matches!(self.scheme, TargetProtocol::Miop | TargetProtocol::Mqtt)
+        matches!(self.scheme, Speech::Miop | Speech::Mqtt)
     }
 }
 
@@ -241,12 +201,4 @@ fn host_and_port(address: &str) -> Option<(String, Option<String>)> {
         rest => Some(rest.strip_prefix(':').filter(|port| !port.is_empty())?.to_owned()),
     };
     Some((host.to_owned(), port))
-}
-
-fn unhex(text: &str) -> Option<Box<[u8]>> {
-    let whole = !text.is_empty() && text.len().is_multiple_of(2);
-    if !whole || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }

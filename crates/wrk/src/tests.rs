@@ -4,7 +4,9 @@
 use super::*;
 use lab::cause::{Cause, Phase};
 use lab::timing::Timing;
+use load::Snapshot;
 use load::effort::ThreadUse;
+use load::target::Speech;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
@@ -45,7 +47,7 @@ fn flags_may_be_glued_and_stand_anywhere() {
     let target = &got.target;
     assert_eq!(
         (target.scheme, target.encrypted, target.host.as_str()),
-        (TargetProtocol::Miop, true, "::1")
+        (Speech::Miop, true, "::1")
     );
     assert_eq!((target.version, target.keep_s), (6, 300));
     assert_eq!(target.secret.as_deref(), Some(&[0u8, 255][..]));
@@ -61,16 +63,16 @@ fn flags_may_be_glued_and_stand_anywhere() {
 fn schemes_say_what_is_spoken() {
     let of = |url: &str| run_of(url).target;
     let mqtt = of("mqtt://dev:tom@h/room/%i?password=x&subscribe=a/%i&subscribe=b&qos=1&version=5");
-    assert_eq!((mqtt.scheme, mqtt.port, mqtt.version), (TargetProtocol::Mqtt, 1883, 5));
+    assert_eq!((mqtt.scheme, mqtt.port, mqtt.version), (Speech::Mqtt, 1883, 5));
     assert_eq!((mqtt.prefix.as_str(), mqtt.user.as_deref()), ("dev", Some("tom")));
     assert_eq!((mqtt.path.as_str(), mqtt.subscribe.len(), mqtt.qos), ("/room/%i", 2, 1));
     assert_eq!(of("mqtts://h").port, 8883);
-    assert_eq!(of("wss://d@h/mqtt").scheme, TargetProtocol::Mqtt);
-    assert_eq!(of("ws://d@h/x?protocol=mqtt").scheme, TargetProtocol::Mqtt);
+    assert_eq!(of("wss://d@h/mqtt").scheme, Speech::Mqtt);
+    assert_eq!(of("ws://d@h/x?protocol=mqtt").scheme, Speech::Mqtt);
     let miop = of("ws://d:p@h:80/miop");
-    assert_eq!((miop.scheme, miop.web_socket), (TargetProtocol::Miop, true));
+    assert_eq!((miop.scheme, miop.web_socket), (Speech::Miop, true));
     let tcp = of("tcp://h:7/?end=0d0a");
-    assert_eq!((tcp.scheme, &*tcp.end), (TargetProtocol::Tcp, &b"\r\n"[..]));
+    assert_eq!((tcp.scheme, &*tcp.end), (Speech::Tcp, &b"\r\n"[..]));
 }
 
 #[test]
@@ -111,10 +113,12 @@ fn what_is_wrong_is_named() {
 fn device_ids_are_checked_and_what_division_leaves_is_not_there() {
     let long = "x".repeat(63);
     let arguments = run_of(&format!("miop://{long}:p@127.0.0.1:1/ -c 100"));
-    let refused = profiles::job(&arguments, 1).err().expect("65 bytes are too long");
+    let to = SocketAddr::from(([127, 0, 0, 1], 1));
+    let refused = profiles::job(&arguments, to, 1).err().expect("65 bytes are too long");
     assert!(refused.contains("longer than 64"), "{refused}");
-    let job = profiles::job(&run_of("miop://h:p@127.0.0.1:1/ -c 10 -t 3"), WINDOW).expect("good");
-    assert_eq!((job.clients, job.threads), (3, 3));
+    let arguments = run_of("miop://h:p@127.0.0.1:1/ -c 10 -t 3");
+    let job = profiles::job(&arguments, to, 1).expect("good");
+    assert_eq!((job.plan.count, job.plan.threads), (9, 3));
 }
 
 #[test]
@@ -146,48 +150,52 @@ fn the_text_is_printed_as_wrk_prints_it() {
 
 /// The text's figures.
 fn fixed() -> Tally {
-    let mut tally = Tally {
+    let mut seen = Snapshot {
         elapsed: Duration::from_millis(30_010),
         planned: 4,
         attempts: 7,
         reconnects: 3,
         established: 6,
         bound: 4,
-        online: 2,
-        sent: 1_009,
-        answered: 1_005,
-        late: 1,
-        lost: 2,
-        open: 1,
+        online_now: 2,
+        asked: 1_009,
+        answered: 1_006,
+        lost_requests: 2,
+        open_requests: 1,
         unanswered: 2,
-        refusals: 1,
-        beats: [1_003, 1_000, 1, 1],
+        answered_badly: 1,
+        pings: 1_003,
+        pongs: 1_000,
+        late_pongs: 1,
+        lost_pings: 1,
         unsent: 3,
-        bytes: (5_000_000, 1),
-        ..Tally::default()
+        bytes_in: 5_000_000,
+        bytes_out: 1,
+        ..Snapshot::default()
     };
-    tally.causes.count(Phase::Bind, Cause::BindRefused);
-    tally.causes.count(Phase::Connect, Cause::Refused);
-    tally.causes.count(Phase::Bind, Cause::BindTimedOut);
-    tally.causes.count(Phase::Online, Cause::ClosedMidFrame);
-    tally.causes.count(Phase::Online, Cause::Kicked);
-    tally.codes = [("refused 30".to_owned(), 1), ("kicked 40".to_owned(), 1)].into();
+    seen.causes.count(Phase::Bind, Cause::BindRefused);
+    seen.causes.count(Phase::Connect, Cause::Refused);
+    seen.causes.count(Phase::Bind, Cause::BindTimedOut);
+    seen.causes.count(Phase::Online, Cause::ClosedMidFrame);
+    seen.causes.count(Phase::Online, Cause::Kicked);
+    ["refused 30", "kicked 40"].into_iter().for_each(|code| seen.codes.count(code));
+    let mut tally = Tally { late: 1, ..Tally::default() };
     for us in 1..=1_000 {
         tally.latency.note_both(us + 10, us);
-        tally.timings.at(Timing::Heartbeat).note_both(us + 10, us);
+        seen.timings.at(Timing::Heartbeat).note_both(us + 10, us);
     }
     tally.latency.note(16_000_000);
-    tally.timings.at(Timing::Heartbeat).note(16_000_000);
+    seen.timings.at(Timing::Heartbeat).note(16_000_000);
     for us in [200, 300, 400, 500] {
         tally.latency.note(us);
-        tally.timings.at(Timing::Bind).note(us);
+        seen.timings.at(Timing::Bind).note(us);
     }
-    [90, 100, 110].into_iter().for_each(|us| tally.timings.at(Timing::Connect).note(us));
+    [90, 100, 110].into_iter().for_each(|us| seen.timings.at(Timing::Connect).note(us));
     [30, 33, 34, 36].into_iter().for_each(|rate| tally.per_s.note(rate));
-    let (elapsed, ran) = (tally.elapsed, Duration::from_millis(28_000));
+    let (elapsed, ran) = (seen.elapsed, Duration::from_millis(28_000));
     let waited = Duration::from_millis(1_000);
-    tally.threads.push(ThreadUse { elapsed, ran, waited, turn_us_max: 1_500 });
-    tally
+    seen.threads.push(ThreadUse { elapsed, ran, waited, turn_us_max: 1_500 });
+    Tally { seen, ..tally }
 }
 
 /// A server that answers as it is told and remembers what it was asked: method, path, a header.
@@ -276,11 +284,14 @@ fn every_answer_is_counted_once_and_requests_in_one_text_count_each() {
         Some(format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{body}"))
     });
     let (tally, _) = tested(&server_of_heads, "-t1 -c2", &script).expect("it runs");
-    assert!(tally.requests() >= 30, "{tally:?}");
-    assert_eq!((tally.refusals, tally.lost, tally.errors()), (0, 0, Default::default()));
-    assert!(server_of_heads.seen().len() as u64 >= tally.requests());
+    assert!(tally.seen.answered >= 30, "{tally:?}");
+    assert_eq!(
+        (tally.seen.answered_badly, tally.seen.lost_requests, tally.errors()),
+        (0, 0, Default::default())
+    );
+    assert!(server_of_heads.seen().len() as u64 >= tally.seen.answered);
     let (tally, _) = tested(&server, "-t2 -c2", STOP_AT_30).expect("it runs");
-    assert_eq!((tally.requests(), tally.established, tally.threads.len()), (60, 2, 2));
+    assert_eq!((tally.seen.answered, tally.seen.established, tally.seen.threads.len()), (60, 2, 2));
     assert_eq!(tally.latency.corrected.count(), 60);
 }
 
@@ -307,9 +318,9 @@ fn a_server_that_says_it_will_close_makes_no_error() {
         Some("HTTP/1.1 404 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_owned())
     });
     let (tally, _) = tested(&server, "-t1 -c1", STOP_AT_30).expect("it runs");
-    assert_eq!((tally.requests(), tally.refusals), (30, 30));
-    assert_eq!(tally.causes.of(Phase::Online, Cause::Farewell), 30);
-    assert_eq!((tally.causes.errors(), tally.errors().read), (0, 0));
+    assert_eq!((tally.seen.answered, tally.seen.answered_badly), (30, 30));
+    assert_eq!(tally.seen.causes.of(Phase::Online, Cause::Farewell), 30);
+    assert_eq!((tally.seen.causes.errors(), tally.errors().read), (0, 0));
 }
 
 #[test]
@@ -322,9 +333,14 @@ fn a_connection_that_ends_instead_of_an_answer_is_a_read_error_with_its_cause() 
             if ends == 3 then wrk.thread:stop() end end
         function setup(thread) kept = thread end";
     let (tally, (main, _scripts)) = tested(&server, "-t1 -c1", script).expect("it runs");
-    let ended = tally.causes.of(Phase::Online, Cause::ClosedClean);
-    assert_eq!((ended, tally.lost, tally.errors().read), (3, 3, 3), "{:?}", tally.causes);
-    assert!(main.is_some() && tally.reconnects >= 2);
+    let ended = tally.seen.causes.of(Phase::Online, Cause::ClosedClean);
+    assert_eq!(
+        (ended, tally.seen.lost_requests, tally.errors().read),
+        (3, 3, 3),
+        "{:?}",
+        tally.seen.causes
+    );
+    assert!(main.is_some() && tally.seen.reconnects >= 2);
 }
 
 #[test]

@@ -1,12 +1,9 @@
 //! The virtual clients of one thread: what a shard of the laboratory drives.
 //!
-//! It calls its share of the clients up, gives each virtual client its orders and counts what
-//! becomes of them. It knows no frame and no socket. How virtual clients come is in
-//! [`calls`](self::calls), how they go in [`ends`](self::ends), heartbeats in
-//! [`beats`](self::beats), messages in [`traffic`](self::traffic) and [`hearing`](self::hearing),
-//! what is done to them in [`cuts`](self::cuts).
-//!
-//! The invariant: a virtual client is in one state, and each change of it moves exactly one count.
+//! It gives each virtual client of its [`ClientPool`] its orders and counts what becomes of them.
+//! It knows no frame and no socket. Heartbeats are in [`beats`](self::beats), messages in
+//! [`traffic`](self::traffic) and [`hearing`](self::hearing), what is done to clients in
+//! [`cuts`](self::cuts).
 
 mod beats;
 mod calls;
@@ -18,22 +15,18 @@ mod lately;
 mod traffic;
 
 use super::client::{Client, ClientAct};
-use super::effort;
 use super::plan::FleetPlan;
+use super::pool::ClientPool;
 use super::snapshot::Snapshot;
 use super::stamp;
-use super::virtual_client::{Aim, Ears, Flags, FleetSlot, State, Timers, VirtualClient};
-use base::prng::Prng;
+use super::virtual_client::{Ears, Flags, FleetSlot, State};
 use base::time::{Instant, Now};
-use calls::Arrivals;
 use flights::Flights;
 use hearing::{Came, Gaps};
 use lab::order::Cut;
 use lab::plan::{Arrival, Traffic};
-use lab::timing::Timing;
 pub(crate) use lately::Lately;
 use model::close::CloseReason;
-use model::event::Counter;
 use model::id::ConnRef;
 use model::link::Link;
 use model::virtual_client::{Action, Observation};
@@ -43,17 +36,9 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use traffic::Streams;
 
 pub(crate) type ShardHandle = net::ShardHandle<FleetLogic>;
-
-/// Time between two looks at overdue answers, and between two steps of flapping.
-const TICK: Duration = Duration::from_millis(100);
-/// Virtual clients looked at in one tick, at least; a tenth of all if that is more.
-const SWEEP_SLICE: usize = 4_096;
-/// Longest time that is told apart, microseconds: an hour. Longer ones count as one.
-const TIME_US_MAX: u128 = 3_600 * 1_000_000;
 
 /// What the fleet tells its shards' logic.
 pub(crate) enum Mail {
@@ -73,29 +58,20 @@ pub(crate) enum Mail {
     Stop,
 }
 
-/// Which virtual clients of the plan are here.
+/// What the logics of a fleet's threads have in common.
 pub(crate) struct Share {
-    /// This thread's number.
-    pub thread: u16,
     /// Unix time at the beginning of the shards' clock, microseconds.
     pub origin_us: u64,
     /// What was heard lately by a group that shares a subscription, on all threads.
     pub shared: Option<Arc<Mutex<Lately>>>,
 }
 
-/// The virtual clients of one thread.
+/// The virtual clients of one thread, and what the plan has them do.
 pub(crate) struct FleetLogic {
-    plan: Arc<FleetPlan>,
+    pool: ClientPool,
     share: Share,
-    virtual_clients: Vec<VirtualClient>,
-    /// The virtual client of each slot of the shard's connections.
-    seats: Vec<u32>,
     /// Machines of virtual clients that will come back.
     resting: HashMap<u32, Client>,
-    timers: Timers,
-    arrivals: Arrivals,
-    /// Addresses that are called from, in turn; none: the kernel chooses.
-    sources: Arc<[IpAddr]>,
     streams: Streams,
     flights: Flights,
     gaps: Gaps,
@@ -107,186 +83,63 @@ pub(crate) struct FleetLogic {
     flap: cuts::Flap,
     /// When frozen or deaf virtual clients went on last.
     thawed: Instant,
-    begun: Option<Begun>,
-    swept: usize,
-    stopping: bool,
-    random: Prng,
-    log: Snapshot,
-}
-
-/// What is known from the first turn on.
-struct Begun {
-    at: Instant,
-    ran: Duration,
-    waited: Duration,
-    tick_at: Instant,
 }
 
 impl FleetLogic {
-    pub(crate) fn new(plan: Arc<FleetPlan>, share: Share) -> FleetLogic {
-        let seed = base::prng::scramble(plan.seed ^ u64::from(share.thread) << 32);
+    pub(crate) fn new(plan: Arc<FleetPlan>, thread: u16, share: Share) -> FleetLogic {
         FleetLogic {
-            arrivals: Arrivals::default(),
-            sources: Arc::new([]),
+            pool: ClientPool::new(plan, thread),
+            share,
+            resting: HashMap::new(),
             streams: Streams::default(),
             flights: Flights::default(),
             gaps: Gaps::default(),
             lately: Lately::default(),
             numbered: 0,
-            random: Prng::new(seed),
-            plan,
-            share,
-            virtual_clients: Vec::new(),
-            seats: Vec::new(),
-            resting: HashMap::new(),
-            timers: Timers::new(),
             held: Vec::new(),
             flap: cuts::Flap::default(),
             thawed: Instant::default(),
-            begun: None,
-            swept: 0,
-            stopping: false,
-            log: Snapshot::default(),
         }
     }
 
     /// What has been counted. Called on the shard's own thread, whose effort it reads.
     pub(crate) fn snapshot(&self, now: Now, handle: &ShardHandle) -> Snapshot {
-        let mut seen = self.log.clone();
-        if self.stopping {
+        let mut seen = self.pool.snapshot(now, handle);
+        if self.pool.stopping {
             seen.missing += self.gaps.open();
-        }
-        seen.bytes_in = handle.counters.of(Counter::BytesIn);
-        seen.bytes_out = handle.counters.of(Counter::BytesOut);
-        if let Some(begun) = &self.begun {
-            let (ran, waited) = effort::of_this_thread();
-            seen.elapsed = now.mono - begun.at;
-            seen.threads.push(effort::ThreadUse {
-                elapsed: seen.elapsed,
-                ran: ran.saturating_sub(begun.ran),
-                waited: waited.saturating_sub(begun.waited),
-                turn_us_max: handle.turn_us_max,
-            });
         }
         seen
     }
 
-    /// Place of a virtual client in the whole fleet.
-    fn index(&self, virtual_client: u32) -> u32 {
-        virtual_client * u32::from(self.plan.threads) + u32::from(self.share.thread)
-    }
-
-    fn number(&self, virtual_client: u32) -> u32 {
-        self.plan
-            .first_number
-            .wrapping_add(self.index(virtual_client).wrapping_mul(self.plan.number_step))
-    }
-
-    /// How many of so many virtual clients of the fleet are here.
-    fn part_of(&self, total: u32) -> usize {
-        self.part_of_thread(total, self.share.thread)
-    }
-
-    fn part_of_thread(&self, total: u32, thread: u16) -> usize {
-        let (threads, thread) = (u32::from(self.plan.threads), u32::from(thread));
-        (total.saturating_add(threads - 1 - thread) / threads) as usize
-    }
-
-    fn at(&mut self, virtual_client: u32) -> &mut VirtualClient {
-        &mut self.virtual_clients[virtual_client as usize]
-    }
-
     fn tell(&mut self, virtual_client: u32, act: ClientAct, handle: &mut ShardHandle) {
-        handle.deliver(ConnRef::from_bits(self.at(virtual_client).conn), act);
-    }
-
-    /// The virtual client on a connection.
-    fn virtual_client_on(&self, conn: ConnRef) -> Option<u32> {
-        let virtual_client = *self.seats.get(conn.key().slot as usize)?;
-        (self.virtual_clients.get(virtual_client as usize)?.conn == conn.bits())
-            .then_some(virtual_client)
-    }
-
-    /// Notes a time since its planned beginning, which came so much later.
-    fn note(&mut self, timing: Timing, spent: Duration, late_us: u32) {
-        let corrected = spent.as_micros().min(TIME_US_MAX) as u64;
-        let raw = corrected.saturating_sub(u64::from(late_us));
-        self.log.timings.at(timing).note_both(corrected, raw);
-    }
-
-    fn begin(&mut self, now: Now) {
-        let (ran, waited) = effort::of_this_thread();
-        self.begun = Some(Begun { at: now.mono, ran, waited, tick_at: now.mono + TICK });
+        handle.deliver(self.pool.conn(virtual_client), act);
     }
 
     /// What happens ten times a second.
     fn tick(&mut self, now: Now, handle: &mut ShardHandle) {
-        let Some(begun) = &mut self.begun else { return };
-        if now.mono < begun.tick_at {
+        if !self.pool.is_tick(now) {
             return;
         }
-        begun.tick_at = now.mono + TICK;
         for virtual_client in std::mem::take(&mut self.held) {
             self.fill_windows(now, virtual_client, handle);
         }
-        self.log.missing += self.gaps.give_up(now.mono);
+        self.pool.log.missing += self.gaps.give_up(now.mono);
         self.flap_step(now, handle);
-        self.sweep(now, handle);
-    }
-
-    /// Looks at some virtual clients for answers that are overdue: at each at least once a second.
-    fn sweep(&mut self, now: Now, handle: &mut ShardHandle) {
-        let most =
-            SWEEP_SLICE.max(self.virtual_clients.len() / 10 + 1).min(self.virtual_clients.len());
-        let (timeout, gives_up) = (self.plan.timeout, self.plan.gives_up);
-        for _ in 0..most {
-            self.swept = (self.swept + 1) % self.virtual_clients.len();
-            let virtual_client = &mut self.virtual_clients[self.swept];
-            let waited = now.mono - virtual_client.since;
-            if waited <= timeout {
-                continue;
-            }
-            let conn = ConnRef::from_bits(virtual_client.conn);
-            match virtual_client.state {
-                State::Calling => handle.close(conn, CloseReason::TimedOut),
-                State::Asking => handle.close(conn, CloseReason::BindTimeout),
-                // Its farewell had no answer.
-                State::Online if virtual_client.flags.has(Flags::TOLD) => {
-                    handle.close(conn, CloseReason::OwnStop);
-                }
-                State::Online
-                    if virtual_client.is_pinging() && virtual_client.ears != Ears::Frozen =>
-                {
-                    if !virtual_client.flags.has(Flags::OVERDUE) {
-                        virtual_client.flags.set(Flags::OVERDUE);
-                        self.log.unanswered += 1;
-                    }
-                    if gives_up.is_some_and(|span| waited > span) {
-                        handle.close(conn, CloseReason::KeepAliveTimeout);
-                    }
-                }
-                _ => {}
-            }
-        }
+        self.pool.sweep(now, handle, |pool, virtual_client, handle| {
+            look_at_online(now, pool, virtual_client, handle);
+        });
     }
 
     /// When the next turn must be, at the latest.
     fn next_turn(&self, now: Now) -> Option<Instant> {
-        let begun = self.begun.as_ref()?;
-        let mut next = begun.tick_at;
-        if let Some(std::cmp::Reverse((at, ..))) = self.timers.peek() {
-            next = next.min(*at);
-        }
-        for other in [self.next_call(now), self.next_message()].into_iter().flatten() {
-            next = next.min(other);
-        }
-        Some(next)
+        let next = self.pool.next_turn(now)?;
+        Some(self.next_message().map_or(next, |at| next.min(at)))
     }
 
     fn act(&mut self, now: Now, numbers: &Range<u32>, action: &Action, handle: &mut ShardHandle) {
-        for virtual_client in 0..self.virtual_clients.len() as u32 {
-            if self.at(virtual_client).state != State::Online
-                || !numbers.contains(&self.number(virtual_client))
+        for virtual_client in 0..self.pool.clients.len() as u32 {
+            if self.pool.at(virtual_client).state != State::Online
+                || !numbers.contains(&self.pool.number(virtual_client))
             {
                 continue;
             }
@@ -312,7 +165,7 @@ impl ShardLogic for FleetLogic {
     type Mail = Mail;
 
     fn connected(&mut self, now: Now, tag: u64) {
-        self.tcp_stands(now, tag as u32);
+        self.pool.tcp_stands(now, tag as u32);
     }
 
     fn machine(&mut self, now: Now, _: &Link, how: ConnectionOrigin) -> Option<FleetSlot> {
@@ -321,7 +174,7 @@ impl ShardLogic for FleetLogic {
     }
 
     fn word(&mut self, now: Now, from: ConnRef, word: Observation, handle: &mut ShardHandle) {
-        let Some(virtual_client) = self.virtual_client_on(from) else { return };
+        let Some(virtual_client) = self.pool.client_on(from) else { return };
         match word {
             Observation::Bound { resumed, heartbeat_s, .. } => {
                 self.bound(now, virtual_client, resumed, heartbeat_s, handle);
@@ -349,12 +202,12 @@ impl ShardLogic for FleetLogic {
             Observation::GoAway { retry_after_ms, .. } => {
                 self.go_away(now, virtual_client, retry_after_ms, handle);
             }
-            Observation::Pulled { .. } => self.log.pulled += 1,
+            Observation::Pulled { .. } => self.pool.log.pulled += 1,
             Observation::Subscribed { granted, refused } => {
-                self.log.subscribed += u64::from(granted);
-                self.log.not_subscribed += refused.len() as u64;
+                self.pool.log.subscribed += u64::from(granted);
+                self.pool.log.not_subscribed += refused.len() as u64;
                 for code in refused {
-                    self.log.codes.count(&format!("subscription refused {code}"));
+                    self.pool.log.codes.count(&format!("subscription refused {code}"));
                 }
             }
         }
@@ -370,28 +223,26 @@ impl ShardLogic for FleetLogic {
                 let _ = to.try_send(seen);
             }
             Mail::Arrive(total, arrival, sources) => {
-                self.sources = sources;
-                self.arrive(now, total, arrival, handle);
+                self.arrive(now, (total, arrival), sources, handle);
             }
             Mail::Act(numbers, action) => self.act(now, &numbers, &action, handle),
             Mail::Traffic(traffic) => self.send_from_now_on(now, &traffic, handle),
             Mail::Cut(share, how) => self.cut(now, share, how, handle),
             Mail::Flap(share_per_s) => self.flap = cuts::Flap::new(share_per_s),
             Mail::Stop => {
-                self.stopping = true;
+                self.pool.stopping = true;
                 handle.stop();
             }
         }
     }
 
     fn turn(&mut self, now: Now, handle: &mut ShardHandle) -> Option<Instant> {
-        if self.begun.is_none() {
-            self.begin(now);
-        }
-        if self.stopping {
+        self.pool.begin(now);
+        if self.pool.stopping {
             return None;
         }
-        self.call_up(now, handle);
+        self.dismiss(now, handle);
+        self.pool.call_up(now, handle);
         self.fire_timers(now, handle);
         self.send_by_plan(now, handle);
         self.tick(now, handle);
@@ -407,12 +258,7 @@ impl ShardLogic for FleetLogic {
     }
 
     fn dialling(&mut self, _: Now, tag: u64, conn: ConnRef) {
-        let slot = conn.key().slot as usize;
-        if self.seats.len() <= slot {
-            self.seats.resize(slot + 1, u32::MAX);
-        }
-        self.seats[slot] = tag as u32;
-        self.at(tag as u32).conn = conn.bits();
+        self.pool.dialling(tag, conn);
     }
 
     fn dial_failed(&mut self, now: Now, tag: u64, reason: CloseReason, handle: &mut ShardHandle) {
@@ -420,21 +266,25 @@ impl ShardLogic for FleetLogic {
     }
 }
 
-/// What a timer of the logic does when its time has come.
-impl FleetLogic {
-    fn fire(
-        &mut self,
-        now: Now,
-        virtual_client: u32,
-        at: Instant,
-        aim: Aim,
-        handle: &mut ShardHandle,
-    ) {
-        match (aim, self.at(virtual_client).state) {
-            (Aim::Own, State::Away) => self.call(now, virtual_client, at, handle),
-            (Aim::Own, State::Online) => self.beat(now, virtual_client, at, handle),
-            (Aim::Every(stream), _) => self.send_every(now, virtual_client, at, stream, handle),
-            _ => {}
+/// Looks at a client that is online for an answer that is overdue.
+fn look_at_online(now: Now, pool: &mut ClientPool, virtual_client: u32, handle: &mut ShardHandle) {
+    let (timeout, gives_up, conn) =
+        (pool.plan.timeout, pool.plan.gives_up, pool.conn(virtual_client));
+    let this = pool.at(virtual_client);
+    let waited = now.mono - this.since;
+    if waited <= timeout {
+        return;
+    }
+    if this.flags.has(Flags::TOLD) {
+        // Its farewell had no answer.
+        handle.close(conn, CloseReason::OwnStop);
+    } else if this.is_pinging() && this.ears != Ears::Frozen {
+        if !this.flags.has(Flags::OVERDUE) {
+            this.flags.set(Flags::OVERDUE);
+            pool.log.unanswered += 1;
+        }
+        if gives_up.is_some_and(|span| waited > span) {
+            handle.close(conn, CloseReason::KeepAliveTimeout);
         }
     }
 }

@@ -267,7 +267,8 @@ impl Codes {
         self.0.iter().map(|(word, &count)| (word.as_str(), count))
     }
 
-    pub(crate) fn count(&mut self, word: &str) {
+    /// Counts this word.
+    pub fn count(&mut self, word: &str) {
         self.count_by(word, 1);
     }
 

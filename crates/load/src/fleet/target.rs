@@ -189,6 +189,15 @@ pub fn shown(url: &str) -> String {
     shown
 }
 
+/// Bytes of a secret: pairs of hexadecimal digits.
+pub fn unhex(text: &str) -> Option<Box<[u8]>> {
+    let whole = !text.is_empty() && text.len().is_multiple_of(2);
+    if !whole || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
 fn filled(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }

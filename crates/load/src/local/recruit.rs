@@ -2,7 +2,7 @@
 
 use crate::fleet::client::{FleetProfile, http};
 use crate::fleet::plan::{FleetPlan, Hearing, HeartbeatMode, Reconnect};
-use crate::target::{Speech, Url};
+use crate::target::{Speech, Url, unhex};
 use crate::trust;
 use lab::plan::Group;
 use model::id::{DeviceId, ProductKey};
@@ -180,14 +180,6 @@ fn mqtt_profile(group: &Group, url: &Url) -> Result<mqtt::Profile, String> {
     };
     profile.wanted = group.subscribe.iter().map(wanted).collect();
     Ok(profile)
-}
-
-fn unhex(text: &str) -> Option<Box<[u8]>> {
-    let whole = !text.is_empty() && text.len().is_multiple_of(2);
-    if !whole || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
 }
 
 #[cfg(test)]

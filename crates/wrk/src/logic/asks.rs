@@ -3,15 +3,15 @@
 //! A request may be several (pipelining): its time is that until the last answer, as in wrk. With
 //! a rate, time counts from the planned moment, and from the real one besides.
 
-use super::{Asked, ShardHandle, State, WrkLogic, WrkProtocol};
+use super::{Asked, ShardHandle, WrkLogic};
 use crate::client_slot::ClientTask;
 use crate::script::ScriptRequest;
 use base::time::{Instant, Now};
-use lab::cause::{Cause, Phase};
+use lab::cause::Cause;
 use lab::timing::Timing;
+use load::fleet::client::FleetProfile;
 use load::fleet::pace::{Rate, Schedule};
 use load::http::{self, HttpAnswer, HttpHeader};
-use model::id::ConnRef;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ impl WrkLogic {
     /// that has, on the first thread, as wrk does: it is asked for once more than it is sent.
     pub(super) fn fix_request(&mut self) -> Result<(), String> {
         let Some(script) = &self.script else { return Ok(()) };
-        let first = self.thread == 0;
-        if !matches!(self.job.kind, WrkProtocol::Http) || (self.wants.request && !first) {
+        let first = self.pool.thread == 0;
+        if !self.speaks_http() || (self.wants.request && !first) {
             return Ok(());
         }
         let ScriptRequest::Bytes(text) = script.request(0)? else {
@@ -44,7 +44,7 @@ impl WrkLogic {
     /// The client may ask: after its delay, or when the plan says so.
     pub(super) fn next(&mut self, now: Now, virtual_client: u32) {
         if let Some(rate) = self.job.rate {
-            let share = rate / f64::from(self.job.threads);
+            let share = rate / f64::from(self.job.plan.threads);
             self.pace.get_or_insert_with(|| Schedule::new(now.mono, Rate::Even(share), 0.0, 0));
             self.idle.push_back(virtual_client);
             return;
@@ -53,12 +53,12 @@ impl WrkLogic {
             self.ready.push_back(virtual_client);
             return;
         }
-        let number = self.number(virtual_client);
+        let number = self.pool.number(virtual_client);
         let delay = self.script(|script| script.delay(number));
         if delay.is_zero() {
             self.ready.push_back(virtual_client);
         } else {
-            self.arm(virtual_client, now.after(delay));
+            self.pool.arm(virtual_client, now.after(delay));
         }
     }
 
@@ -77,8 +77,8 @@ impl WrkLogic {
                 break;
             };
             let Some(virtual_client) = self.idle.pop_front() else { break };
-            let this = &self.virtual_clients[virtual_client as usize];
-            if this.state == State::Online && this.open == 0 {
+            let is_free = self.exchanges[virtual_client as usize].open == 0;
+            if self.pool.is_online(virtual_client) && is_free {
                 let at = pace.take();
                 self.ask(now, virtual_client, at, handle);
             }
@@ -86,19 +86,19 @@ impl WrkLogic {
     }
 
     fn ask(&mut self, now: Now, virtual_client: u32, planned: Instant, handle: &mut ShardHandle) {
-        let this = &self.virtual_clients[virtual_client as usize];
-        if this.state != State::Online || this.open > 0 || self.fault.is_some() {
+        let is_free = self.exchange(virtual_client).open == 0;
+        if !self.pool.is_online(virtual_client) || !is_free || self.fault.is_some() {
             return;
         }
-        let conn = ConnRef::from_bits(this.conn);
         let Some((ask, count, asked)) = self.what(virtual_client) else { return };
-        let this = self.at(virtual_client);
+        let this = self.exchange(virtual_client);
         (this.since, this.planned, this.open, this.asked) = (now.mono, planned, count, asked);
         this.overdue = false;
-        self.log.sent += u64::from(count);
-        self.log.open += u64::from(count);
-        self.log.beats[0] += u64::from(asked == Asked::Heartbeat);
-        handle.deliver(conn, ask);
+        let log = &mut self.pool.log;
+        log.asked += u64::from(count);
+        log.open_requests += u64::from(count);
+        log.pings += u64::from(asked == Asked::Heartbeat);
+        handle.deliver(self.pool.conn(virtual_client), ask);
     }
 
     /// What a client sends, how many answers it wants, and what it counts as. `None`: nothing.
@@ -107,41 +107,38 @@ impl WrkLogic {
             let count = heads.len() as u32;
             return Some((ClientTask::Send(bytes.clone(), heads.clone()), count, Asked::Request));
         }
-        let number = self.number(virtual_client);
+        let number = self.pool.number(virtual_client);
         let request = match self.wants.request {
             true => self.script(|script| script.request(number).map(Some))?,
             false => ScriptRequest::Nothing,
         };
-        match (&self.job.kind, request) {
-            (WrkProtocol::Http, ScriptRequest::Bytes(text)) => match http::requests(&text) {
+        match (&self.job.plan.profile, request) {
+            (FleetProfile::Http(_), ScriptRequest::Bytes(text)) => match http::requests(&text) {
                 Ok(heads) => {
                     let count = heads.len() as u32;
                     Some((ClientTask::Send(text.into(), heads.into()), count, Asked::Request))
                 }
                 Err(wrong) => self.failed(&wrong),
             },
-            (WrkProtocol::Http, _) => self.failed("request() returned no string"),
-            (WrkProtocol::Tcp(_), ScriptRequest::Bytes(bytes)) => {
+            (FleetProfile::Http(_), _) => self.failed("request() returned no string"),
+            (FleetProfile::Tcp, ScriptRequest::Bytes(bytes)) => {
                 Some((ClientTask::Send(bytes.into(), Arc::new([false])), 1, Asked::Request))
             }
-            (WrkProtocol::Tcp(_), ScriptRequest::Nothing) => None,
-            (WrkProtocol::Miop(_), ScriptRequest::Bytes(body)) => {
+            (FleetProfile::Tcp, ScriptRequest::Nothing) => None,
+            (FleetProfile::Miop(_), ScriptRequest::Bytes(body)) => {
                 Some((ClientTask::Report(body.into()), 1, Asked::Message))
             }
-            (WrkProtocol::Miop(_) | WrkProtocol::Mqtt(..), ScriptRequest::Nothing) => {
+            (FleetProfile::Miop(_) | FleetProfile::Mqtt(_), ScriptRequest::Nothing) => {
                 Some((ClientTask::Ping, 1, Asked::Heartbeat))
             }
-            (WrkProtocol::Mqtt(..), ScriptRequest::Bytes(payload)) => {
+            (FleetProfile::Mqtt(_), ScriptRequest::Bytes(payload)) => {
                 self.publication(number, None, &payload, (None, false))
             }
-            (WrkProtocol::Mqtt(..), ScriptRequest::Publish { topic, payload, qos, retain }) => {
+            (FleetProfile::Mqtt(_), ScriptRequest::Publish { topic, payload, qos, retain }) => {
                 self.publication(number, topic.as_deref(), &payload, (qos, retain))
             }
-            (
-                WrkProtocol::Tcp(_) | WrkProtocol::Miop(_),
-                ScriptRequest::Publish { payload, .. },
-            ) => {
-                let is_miop = matches!(self.job.kind, WrkProtocol::Miop(_));
+            (FleetProfile::Tcp | FleetProfile::Miop(_), ScriptRequest::Publish { payload, .. }) => {
+                let is_miop = matches!(self.job.plan.profile, FleetProfile::Miop(_));
                 Some(if is_miop {
                     (ClientTask::Report(payload.into()), 1, Asked::Message)
                 } else {
@@ -158,10 +155,10 @@ impl WrkLogic {
         payload: &[u8],
         (qos, retain): (Option<u8>, bool),
     ) -> Option<(ClientTask, u32, Asked)> {
-        let WrkProtocol::Mqtt(profile, own) = &self.job.kind else { return None };
+        let FleetProfile::Mqtt(profile) = &self.job.plan.profile else { return None };
         let topic = match topic {
             Some(topic) => topic.to_owned(),
-            None => own.replace("%i", &number.to_string()),
+            None => self.job.topic.replace("%i", &number.to_string()),
         };
         if topic.is_empty() || topic.contains(['+', '#', '\0']) || topic.len() > 65_535 {
             return self.failed(&format!("`{topic}` is no topic to publish to"));
@@ -183,13 +180,14 @@ impl WrkLogic {
     }
 
     pub(super) fn pong(&mut self, now: Now, virtual_client: u32) {
-        let this = &self.virtual_clients[virtual_client as usize];
-        if this.state != State::Online || this.open == 0 || this.asked != Asked::Heartbeat {
+        let this = &self.exchanges[virtual_client as usize];
+        let is_due = this.open > 0 && this.asked == Asked::Heartbeat;
+        if !is_due || !self.pool.is_online(virtual_client) {
             return;
         }
         let us = (now.mono - this.since).as_micros() as u64;
         if self.wants.heartbeat {
-            let number = self.number(virtual_client);
+            let number = self.pool.number(virtual_client);
             self.script(|script| script.heartbeat(number, us));
         }
         self.answered(now, virtual_client, (0, &[], &[]), true);
@@ -206,7 +204,7 @@ impl WrkLogic {
         let told = (u32::from(answer.status), &answer.headers[..], &answer.body[..]);
         self.answered(now, virtual_client, told, answer.goes_on);
         if !answer.goes_on {
-            self.leave(now, virtual_client, (Phase::Online, Cause::Farewell), 0, handle);
+            self.leave(now, virtual_client, Cause::Farewell, 0, handle);
         }
     }
 
@@ -218,14 +216,12 @@ impl WrkLogic {
         told: Told<'_>,
         goes_on: bool,
     ) {
-        let this = &self.virtual_clients[virtual_client as usize];
-        if this.state != State::Online || this.open == 0 {
+        if !self.pool.is_online(virtual_client) || self.exchange(virtual_client).open == 0 {
             return;
         }
         self.settle(now, virtual_client, told);
-        let this = self.at(virtual_client);
-        this.tries = 0;
-        if this.open == 0 && goes_on {
+        self.pool.forget_tries(virtual_client);
+        if self.exchange(virtual_client).open == 0 && goes_on {
             self.next(now, virtual_client);
         }
     }
@@ -237,18 +233,23 @@ impl WrkLogic {
         virtual_client: u32,
         (status, headers, body): Told<'_>,
     ) {
-        let timeout = self.job.timeout;
-        let this = &mut self.virtual_clients[virtual_client as usize];
+        let (timeout, is_http) = (self.job.plan.timeout, self.speaks_http());
+        let this = self.exchange(virtual_client);
         let raw = now.mono - this.since;
         let corrected = now.mono - this.planned;
         let late = raw > timeout;
         this.open -= 1;
         let (last, asked) = (this.open == 0, this.asked);
-        self.log.unanswered += u64::from(late && !std::mem::replace(&mut this.overdue, late));
-        self.log.open -= 1;
-        *(if late { &mut self.log.late } else { &mut self.log.answered }) += 1;
-        let is_http = matches!(self.job.kind, WrkProtocol::Http);
-        self.log.refusals += u64::from(if is_http { status > 399 } else { status != 0 });
+        let newly_late = late && !std::mem::replace(&mut this.overdue, late);
+        let log = &mut self.pool.log;
+        log.unanswered += u64::from(newly_late);
+        log.open_requests -= 1;
+        log.answered += 1;
+        log.answered_badly += u64::from(if is_http { status > 399 } else { status != 0 });
+        if asked == Asked::Heartbeat {
+            *(if late { &mut log.late_pongs } else { &mut log.pongs }) += 1;
+        }
+        self.log.late += u64::from(late);
         if last && asked != Asked::Shot {
             let (corrected, raw) = (corrected.as_micros() as u64, raw.as_micros() as u64);
             self.log.latency.note_both(corrected, raw);
@@ -258,33 +259,31 @@ impl WrkLogic {
                 Asked::Message | Asked::Shot => Timing::Publish,
                 Asked::Request => Timing::Request,
             };
-            self.log.timings.at(timing).note_both(corrected, raw);
-        }
-        if asked == Asked::Heartbeat {
-            self.log.beats[if late { 2 } else { 1 }] += 1;
+            self.pool.log.timings.at(timing).note_both(corrected, raw);
         }
         if self.wants.response {
-            let number = self.number(virtual_client);
+            let number = self.pool.number(virtual_client);
             self.script(|script| script.response(number, status, headers, body));
         }
     }
 
     pub(super) fn message(&mut self, virtual_client: u32, topic: &str, body: &[u8]) {
-        self.log.messages += 1;
+        self.pool.log.messages += 1;
         if self.wants.message {
-            let number = self.number(virtual_client);
+            let number = self.pool.number(virtual_client);
             self.script(|script| script.message(number, body, topic));
         }
     }
 
     /// What a client waited for will not come.
     pub(super) fn lose(&mut self, virtual_client: u32) {
-        let this = &mut self.virtual_clients[virtual_client as usize];
+        let this = self.exchange(virtual_client);
         let open = u64::from(std::mem::take(&mut this.open));
         let beat = this.asked == Asked::Heartbeat && open > 0;
         this.overdue = false;
-        self.log.open -= open;
-        self.log.lost += open;
-        self.log.beats[3] += u64::from(beat);
+        let log = &mut self.pool.log;
+        log.open_requests -= open;
+        log.lost_requests += open;
+        log.lost_pings += u64::from(beat);
     }
 }

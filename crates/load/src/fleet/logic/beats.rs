@@ -1,20 +1,14 @@
-//! When virtual clients beat, and their timers.
-//!
-//! Timers are a heap of exact times: a heartbeat's pace is what is measured here, so the grain of a
-//! wheel would show. A virtual client has one timer of its own that counts; those it had before are
-//! ignored.
+//! When virtual clients beat, and what their timers do.
 
 use super::{FleetLogic, ShardHandle};
 use crate::fleet::client::ClientAct;
 use crate::fleet::plan::HeartbeatMode;
+use crate::fleet::pool::micros;
 use crate::fleet::virtual_client::{Aim, Ears, Flags, State};
 use base::time::{Instant, Now};
 use lab::timing::Timing;
 use model::virtual_client::Action;
-use std::cmp::Reverse;
 use std::time::Duration;
-
-use super::calls::micros;
 
 /// Timers served in one turn. More wait a turn.
 const TIMERS_PER_TURN: usize = 1_024;
@@ -22,47 +16,43 @@ const TIMERS_PER_TURN: usize = 1_024;
 pub(super) const SPREAD: u32 = 0x9e37_79b9;
 
 impl FleetLogic {
-    pub(super) fn arm(&mut self, virtual_client: u32, at: Instant) {
-        let this = self.at(virtual_client);
-        this.timer = this.timer.wrapping_add(1);
-        let timer = this.timer;
-        self.timers.push(Reverse((at, virtual_client, timer, Aim::Own)));
-    }
-
     pub(super) fn fire_timers(&mut self, now: Now, handle: &mut ShardHandle) {
         for _ in 0..TIMERS_PER_TURN {
-            let Some(Reverse((at, virtual_client, timer, aim))) = self.timers.peek().copied()
-            else {
-                break;
-            };
-            if at > now.mono {
-                break;
-            }
-            self.timers.pop();
-            let this = self.at(virtual_client);
-            let counts = match aim {
-                Aim::Own => this.timer == timer,
-                Aim::Every(_) => u16::from(this.every) == timer,
-            };
-            if counts {
-                self.fire(now, virtual_client, at, aim, handle);
-            }
+            let Some((at, virtual_client, aim)) = self.pool.due(now) else { break };
+            self.fire(now, virtual_client, at, aim, handle);
+        }
+    }
+
+    /// What a timer does when its time has come.
+    fn fire(
+        &mut self,
+        now: Now,
+        virtual_client: u32,
+        at: Instant,
+        aim: Aim,
+        handle: &mut ShardHandle,
+    ) {
+        match (aim, self.pool.at(virtual_client).state) {
+            (Aim::Own, State::Away) => self.pool.call(now, virtual_client, at, handle),
+            (Aim::Own, State::Online) => self.beat(now, virtual_client, at, handle),
+            (Aim::Every(stream), _) => self.send_every(now, virtual_client, at, stream, handle),
+            _ => {}
         }
     }
 
     /// How large a part of a span a client waits first, by its number.
     pub(super) fn spread(&self, virtual_client: u32, span: Duration) -> Duration {
-        let part = self.number(virtual_client).wrapping_mul(SPREAD);
+        let part = self.pool.number(virtual_client).wrapping_mul(SPREAD);
         span.mul_f64(f64::from(part) / f64::from(u32::MAX))
     }
 
     /// What a virtual client does once it is bound.
     pub(super) fn first_beat(&mut self, now: Now, virtual_client: u32) {
-        match self.plan.heartbeat {
+        match self.pool.plan.heartbeat {
             HeartbeatMode::Agreed => self.rearm(now.mono, virtual_client),
             HeartbeatMode::Every(span) => {
                 let wait = self.spread(virtual_client, span);
-                self.arm(virtual_client, now.after(wait));
+                self.pool.arm(virtual_client, now.after(wait));
             }
             HeartbeatMode::Never => {}
         }
@@ -82,15 +72,15 @@ impl FleetLogic {
 
     /// Sets the next beat after that of `at`, where beats follow a clock.
     fn rearm(&mut self, at: Instant, virtual_client: u32) {
-        let span = match self.plan.heartbeat {
+        let span = match self.pool.plan.heartbeat {
             HeartbeatMode::Agreed => {
-                Duration::from_secs(u64::from(self.at(virtual_client).heartbeat_s))
+                Duration::from_secs(u64::from(self.pool.at(virtual_client).heartbeat_s))
             }
             HeartbeatMode::Every(span) => span,
             HeartbeatMode::Never => return,
         };
         if !span.is_zero() {
-            self.arm(virtual_client, at + span);
+            self.pool.arm(virtual_client, at + span);
         }
     }
 
@@ -103,27 +93,27 @@ impl FleetLogic {
         late_us: u32,
         handle: &mut ShardHandle,
     ) -> bool {
-        let this = self.at(virtual_client);
+        let this = self.pool.at(virtual_client);
         if this.ears == Ears::Frozen {
             return false;
         }
         if this.is_pinging() {
-            self.log.skipped_beats += 1;
+            self.pool.log.skipped_beats += 1;
             return false;
         }
         this.flags.set(Flags::PINGING);
         (this.since, this.late_us) = (at, late_us);
-        self.log.pings += 1;
-        self.log.open_pings += 1;
+        self.pool.log.pings += 1;
+        self.pool.log.open_pings += 1;
         self.tell(virtual_client, ClientAct::Do(Action::Ping), handle);
         true
     }
 
     pub(super) fn pong(&mut self, now: Now, virtual_client: u32, handle: &mut ShardHandle) {
-        let (timeout, thawed) = (self.plan.timeout, self.thawed);
-        let this = self.at(virtual_client);
+        let (timeout, thawed) = (self.pool.plan.timeout, self.thawed);
+        let this = self.pool.at(virtual_client);
         if this.state != State::Online || !this.flags.take(Flags::PINGING) {
-            self.log.unasked_pongs += 1;
+            self.pool.log.unasked_pongs += 1;
             return;
         }
         let (spent, late_us) = (now.mono - this.since, this.late_us);
@@ -132,10 +122,10 @@ impl FleetLogic {
         }
         let overdue = this.flags.take(Flags::OVERDUE);
         let late = overdue || spent > timeout;
-        self.log.open_pings -= 1;
-        self.log.unanswered += u64::from(late && !overdue); // the sweep had not come by yet
-        *(if late { &mut self.log.late_pongs } else { &mut self.log.pongs }) += 1;
-        self.note(Timing::Heartbeat, spent, late_us);
+        self.pool.log.open_pings -= 1;
+        self.pool.log.unanswered += u64::from(late && !overdue); // the sweep had not come by yet
+        *(if late { &mut self.pool.log.late_pongs } else { &mut self.pool.log.pongs }) += 1;
+        self.pool.note(Timing::Heartbeat, spent, late_us);
         self.ping_again(now, virtual_client, handle);
     }
 }

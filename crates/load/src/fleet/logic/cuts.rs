@@ -1,8 +1,9 @@
 //! What is done to virtual clients that are online: cut in every way, frozen, made deaf, made to
 //! flap.
 
-use super::{FleetLogic, ShardHandle, TICK};
+use super::{FleetLogic, ShardHandle};
 use crate::fleet::client::ClientAct;
+use crate::fleet::pool::TICK;
 use crate::fleet::virtual_client::{Ears, Flags, State};
 use base::time::Now;
 use lab::cause::{Cause, Phase};
@@ -34,26 +35,26 @@ impl FleetLogic {
             Cut::StopReading => ears == Ears::Open,
             Cut::Farewell | Cut::Close | Cut::Reset => true,
         };
-        let online = (0..self.virtual_clients.len() as u32).filter(|&virtual_client| {
-            let this = &self.virtual_clients[virtual_client as usize];
+        let online = (0..self.pool.clients.len() as u32).filter(|&virtual_client| {
+            let this = &self.pool.clients[virtual_client as usize];
             this.state == State::Online && fits(this.ears) && !this.flags.has(Flags::TOLD)
         });
         let mut online: Vec<u32> = online.collect();
         // Threads round at different places, so that all together cut what one would.
-        let place = (f64::from(self.share.thread) + 0.5) / f64::from(self.plan.threads);
+        let place = (f64::from(self.pool.thread) + 0.5) / f64::from(self.pool.plan.threads);
         let count = (online.len() as f64 * share.clamp(0.0, 1.0) + place) as usize;
         for at in 0..count.min(online.len()) {
-            let other = at + self.random.below((online.len() - at) as u64) as usize;
+            let other = at + self.pool.random.below((online.len() - at) as u64) as usize;
             online.swap(at, other);
             self.cut_one(now, online[at], how, handle);
         }
     }
 
     fn cut_one(&mut self, now: Now, virtual_client: u32, how: Cut, handle: &mut ShardHandle) {
-        let conn = ConnRef::from_bits(self.at(virtual_client).conn);
+        let conn = ConnRef::from_bits(self.pool.at(virtual_client).conn);
         match how {
             Cut::Farewell => {
-                let this = self.at(virtual_client);
+                let this = self.pool.at(virtual_client);
                 this.flags.set(Flags::TOLD);
                 if !this.is_pinging() {
                     this.since = now.mono;
@@ -71,7 +72,7 @@ impl FleetLogic {
             Cut::Freeze => self.hear_with(virtual_client, Ears::Frozen, handle),
             Cut::StopReading => self.hear_with(virtual_client, Ears::Deaf, handle),
             Cut::Thaw => {
-                self.log.thawed += 1;
+                self.pool.log.thawed += 1;
                 self.thawed = now.mono;
                 self.hear_with(virtual_client, Ears::Open, handle);
             }
@@ -79,7 +80,7 @@ impl FleetLogic {
     }
 
     fn hear_with(&mut self, virtual_client: u32, ears: Ears, handle: &mut ShardHandle) {
-        let this = self.at(virtual_client);
+        let this = self.pool.at(virtual_client);
         this.ears = ears;
         if ears != Ears::Open {
             this.flags.set(Flags::FROZEN);
@@ -88,9 +89,9 @@ impl FleetLogic {
     }
 
     fn count_cut(&mut self, now: Now, virtual_client: u32) {
-        self.log.causes.count(Phase::Online, Cause::Cut);
+        self.pool.log.causes.count(Phase::Online, Cause::Cut);
         self.offline(virtual_client, Cause::Cut);
-        let this = self.at(virtual_client);
+        let this = self.pool.at(virtual_client);
         this.state = State::Leaving;
         this.since = now.mono;
         this.lose(now.mono);
@@ -98,27 +99,27 @@ impl FleetLogic {
 
     /// A tick's part of the clients is cut, and comes back at once.
     pub(super) fn flap_step(&mut self, now: Now, handle: &mut ShardHandle) {
-        if self.flap.share_per_s <= 0.0 || self.log.online_now == 0 {
+        if self.flap.share_per_s <= 0.0 || self.pool.log.online_now == 0 {
             return;
         }
         let share = self.flap.share_per_s * TICK.as_secs_f64();
-        self.flap.owed += share * self.log.online_now as f64;
+        self.flap.owed += share * self.pool.log.online_now as f64;
         let count = self.flap.owed as u64;
         self.flap.owed -= count as f64;
-        for _ in 0..count.min(self.log.online_now) {
+        for _ in 0..count.min(self.pool.log.online_now) {
             let Some(virtual_client) = self.draw_online() else { break };
-            self.at(virtual_client).flags.set(Flags::AT_ONCE);
+            self.pool.at(virtual_client).flags.set(Flags::AT_ONCE);
             self.cut_one(now, virtual_client, Cut::Close, handle);
         }
     }
 
     /// Any client that is online.
     fn draw_online(&mut self) -> Option<u32> {
-        let count = self.virtual_clients.len() as u64;
-        let from = self.random.below(count);
+        let count = self.pool.clients.len() as u64;
+        let from = self.pool.random.below(count);
         let all = (from..count).chain(0..from);
         all.map(|at| at as u32).find(|&virtual_client| {
-            self.virtual_clients[virtual_client as usize].state == State::Online
+            self.pool.clients[virtual_client as usize].state == State::Online
         })
     }
 }

@@ -113,7 +113,7 @@ const WINDOW_FULL: u32 = 0x100;
 impl FleetLogic {
     /// Whether its clients ask and are answered, in place of speaking to each other.
     pub(super) fn sends_requests(&self) -> bool {
-        matches!(self.plan.profile, FleetProfile::Http(_) | FleetProfile::Tcp)
+        matches!(self.pool.plan.profile, FleetProfile::Http(_) | FleetProfile::Tcp)
     }
 
     /// Notes what is about to be sent. What the server does not answer (QoS 0) counts as taken once
@@ -125,7 +125,7 @@ impl FleetLogic {
         late_us: u32,
         is_answered: bool,
     ) {
-        let this = &mut self.virtual_clients[virtual_client as usize];
+        let this = &mut self.pool.clients[virtual_client as usize];
         this.sent += 1;
         let flight = Flight { at, late_us, seq: this.sent, is_answered, next: NONE };
         self.flights.push(this, flight);
@@ -136,8 +136,8 @@ impl FleetLogic {
 
     fn sums(&mut self) -> (&mut u64, &mut u64) {
         match self.sends_requests() {
-            true => (&mut self.log.asked, &mut self.log.open_requests),
-            false => (&mut self.log.sent, &mut self.log.open),
+            true => (&mut self.pool.log.asked, &mut self.pool.log.open_requests),
+            false => (&mut self.pool.log.sent, &mut self.pool.log.open),
         }
     }
 
@@ -149,22 +149,22 @@ impl FleetLogic {
         seq: u32,
         handle: &mut ShardHandle,
     ) {
-        if self.at(virtual_client).state != State::Online {
+        if self.pool.at(virtual_client).state != State::Online {
             return;
         }
         let is_request = self.sends_requests();
         let timing = if is_request { Timing::Request } else { Timing::Publish };
         let thawed = self.thawed;
         while let Some(flight) =
-            self.flights.pop(&mut self.virtual_clients[virtual_client as usize], seq)
+            self.flights.pop(&mut self.pool.clients[virtual_client as usize], seq)
         {
             if flight.is_answered && flight.at >= thawed {
-                self.at(virtual_client).flags.take(Flags::FROZEN);
+                self.pool.at(virtual_client).flags.take(Flags::FROZEN);
             }
             *self.sums().1 -= 1;
-            *(if is_request { &mut self.log.answered } else { &mut self.log.taken }) += 1;
+            *(if is_request { &mut self.pool.log.answered } else { &mut self.pool.log.taken }) += 1;
             if flight.is_answered {
-                self.note(timing, now.mono - flight.at, flight.late_us);
+                self.pool.note(timing, now.mono - flight.at, flight.late_us);
             }
         }
         self.fill_windows(now, virtual_client, handle);
@@ -178,14 +178,14 @@ impl FleetLogic {
         seq: u32,
         handle: &mut ShardHandle,
     ) {
-        let this = &mut self.virtual_clients[virtual_client as usize];
+        let this = &mut self.pool.clients[virtual_client as usize];
         if this.state != State::Online {
             return;
         }
         let Some(flight) = self.flights.pick(this, seq) else { return };
         *self.sums().1 -= 1;
-        self.log.taken += 1;
-        self.note(Timing::Publish, now.mono - flight.at, flight.late_us);
+        self.pool.log.taken += 1;
+        self.pool.note(Timing::Publish, now.mono - flight.at, flight.late_us);
         self.fill_windows(now, virtual_client, handle);
     }
 
@@ -197,17 +197,17 @@ impl FleetLogic {
         seq: u32,
         handle: &mut ShardHandle,
     ) {
-        let this = &mut self.virtual_clients[virtual_client as usize];
+        let this = &mut self.pool.clients[virtual_client as usize];
         if this.state != State::Online {
             return;
         }
         while self
             .flights
-            .pop_unanswered(&mut self.virtual_clients[virtual_client as usize], seq)
+            .pop_unanswered(&mut self.pool.clients[virtual_client as usize], seq)
             .is_some()
         {
             *self.sums().1 -= 1;
-            self.log.taken += 1;
+            self.pool.log.taken += 1;
         }
         self.fill_windows(now, virtual_client, handle);
     }
@@ -223,25 +223,25 @@ impl FleetLogic {
         handle: &mut ShardHandle,
     ) {
         let is_request = self.sends_requests();
-        let this = &mut self.virtual_clients[virtual_client as usize];
+        let this = &mut self.pool.clients[virtual_client as usize];
         if this.state != State::Online {
             return;
         }
         let Some(flight) = self.flights.pick(this, seq) else { return };
         *self.sums().1 -= 1;
         if is_request {
-            self.log.answered += 1;
-            self.log.answered_badly += 1;
-            self.log.codes.count(&format!("status {code}"));
-            self.note(Timing::Request, now.mono - flight.at, flight.late_us);
+            self.pool.log.answered += 1;
+            self.pool.log.answered_badly += 1;
+            self.pool.log.codes.count(&format!("status {code}"));
+            self.pool.note(Timing::Request, now.mono - flight.at, flight.late_us);
             return self.fill_windows(now, virtual_client, handle);
         }
         if code == WINDOW_FULL {
-            self.log.sent -= 1;
-            self.log.unsent += 1;
+            self.pool.log.sent -= 1;
+            self.pool.log.unsent += 1;
         } else {
-            self.log.refused += 1;
-            self.log.codes.count(&format!("not taken {code}"));
+            self.pool.log.refused += 1;
+            self.pool.log.codes.count(&format!("not taken {code}"));
         }
         self.held.push(virtual_client);
     }
@@ -249,13 +249,10 @@ impl FleetLogic {
     /// What was under way is lost with its connection, which the plan ended or somebody else.
     pub(super) fn flights_lost(&mut self, virtual_client: u32, planned: bool) {
         let is_request = self.sends_requests();
-        while self
-            .flights
-            .pop(&mut self.virtual_clients[virtual_client as usize], u32::MAX)
-            .is_some()
+        while self.flights.pop(&mut self.pool.clients[virtual_client as usize], u32::MAX).is_some()
         {
             *self.sums().1 -= 1;
-            let log = &mut self.log;
+            let log = &mut self.pool.log;
             *match (is_request, planned) {
                 (true, true) => &mut log.cut_requests,
                 (true, false) => &mut log.lost_requests,
@@ -265,7 +262,7 @@ impl FleetLogic {
         }
         if is_request {
             // A machine of theirs begins anew with each connection.
-            self.at(virtual_client).sent = 0;
+            self.pool.at(virtual_client).sent = 0;
         }
     }
 }

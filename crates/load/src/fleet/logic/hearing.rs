@@ -107,84 +107,84 @@ impl FleetLogic {
         came: &Came<'_>,
         handle: &mut ShardHandle,
     ) {
-        self.log.messages += 1;
-        self.log.message_bytes += u64::from(came.bytes);
+        self.pool.log.messages += 1;
+        self.pool.log.message_bytes += u64::from(came.bytes);
         if self.sends_requests() {
             return; // bytes that nobody asked for
         }
         let proof = stamp::proof(came.front, came.bytes, came.rest);
-        self.log.changed += u64::from(proof == StampProof::Changed);
-        self.log.foreign += u64::from(proof == StampProof::Foreign);
+        self.pool.log.changed += u64::from(proof == StampProof::Changed);
+        self.pool.log.foreign += u64::from(proof == StampProof::Foreign);
         let head = match proof {
             // Not even its time is to be believed.
             StampProof::Changed | StampProof::Foreign => None,
             _ => stamp::read(came.front, self.wall_us(now.mono)),
         };
         let Some(head) = head else {
-            self.log.unjudged += 1;
-            self.log.repeated += u64::from(came.again);
+            self.pool.log.unjudged += 1;
+            self.pool.log.repeated += u64::from(came.again);
             return;
         };
         let timing = if head.is_answer { Timing::Request } else { Timing::Delivery };
-        self.log.timings.at(timing).note_both(head.corrected_us, head.raw_us);
+        self.pool.log.timings.at(timing).note_both(head.corrected_us, head.raw_us);
         match (proof, head.from) {
             (StampProof::Whole(sign), _) if self.is_astray(virtual_client, &sign) => {
-                self.log.astray += 1
+                self.pool.log.astray += 1
             }
             (_, From::Row { tag, number }) if self.is_row_of(virtual_client, tag) => {
                 self.look_at_number(now, virtual_client, (tag, number));
             }
             (StampProof::Whole(sign), _) => self.judge(now, virtual_client, &head, &sign),
             _ => {
-                self.log.unjudged += 1;
-                self.log.repeated += u64::from(came.again);
+                self.pool.log.unjudged += 1;
+                self.pool.log.repeated += u64::from(came.again);
             }
         }
         let sender = match head.from {
             From::Sender(number) => number,
-            _ => self.number(virtual_client),
+            _ => self.pool.number(virtual_client),
         };
         self.answer(now, virtual_client, came.front, sender, handle);
     }
 
     /// Whether a message came to a client that has not subscribed to its topic.
     fn is_astray(&self, virtual_client: u32, sign: &Sign) -> bool {
-        self.plan.hearing.hears_own
+        self.pool.plan.hearing.hears_own
             && sign.topic != NO_TOPIC
-            && sign.topic != self.number(virtual_client)
+            && sign.topic != self.pool.number(virtual_client)
     }
 
     /// Whether a client hears the rows of this group and no others.
     fn is_row_of(&self, virtual_client: u32, tag: u8) -> bool {
-        let heard = self.virtual_clients[virtual_client as usize].heard;
-        self.plan.hearing.checks_rows && (heard == 0 || heard >> 24 == u32::from(tag))
+        let heard = self.pool.clients[virtual_client as usize].heard;
+        self.pool.plan.hearing.checks_rows && (heard == 0 || heard >> 24 == u32::from(tag))
     }
 
     fn look_at_number(&mut self, now: Now, virtual_client: u32, (tag, number): (u8, u32)) {
         let word = u32::from(tag) << 24 | number;
-        let this = &mut self.virtual_clients[virtual_client as usize];
+        let this = &mut self.pool.clients[virtual_client as usize];
         if this.heard == 0 {
             this.heard = word;
             return;
         }
         let last = this.heard % ROW_END;
         match number.wrapping_sub(last) % ROW_END {
-            0 => self.log.repeated += 1,
+            0 => self.pool.log.repeated += 1,
             ahead if ahead < ROW_END / 2 => {
                 this.heard = word;
                 for passed in 1..ahead {
                     let number = (last + passed) % ROW_END;
                     let waits = self.gaps.pass(now.mono, virtual_client, number);
-                    self.log.missing += u64::from(!waits);
+                    self.pool.log.missing += u64::from(!waits);
                 }
             }
             _ => match self.gaps.fill(virtual_client, number) {
-                Filled::Late => self.log.reordered += 1,
+                Filled::Late => self.pool.log.reordered += 1,
                 Filled::Found => {
-                    self.log.reordered += 1;
-                    self.log.missing -= 1;
+                    self.pool.log.reordered += 1;
+                    self.pool.log.missing -= 1;
                 }
-                Filled::Again => self.log.repeated += 1,
+                Filled::Again => self.pool.log.repeated += 1,
             },
         }
     }
@@ -192,7 +192,7 @@ impl FleetLogic {
     /// Tells a message from all that were heard lately.
     fn judge(&mut self, now: Now, virtual_client: u32, head: &StampHead, sign: &Sign) {
         let whose = u64::from(sign.tag) << 32 | u64::from(sign.publisher);
-        let place = u64::from(self.number(virtual_client)) << 32 | u64::from(sign.topic);
+        let place = u64::from(self.pool.number(virtual_client)) << 32 | u64::from(sign.topic);
         let order = key([whose, place, u64::from(sign.stream)]);
         let order = (sign.stream != UNORDERED).then_some(order);
         let age_ns = head.raw_us.saturating_mul(1_000);
@@ -212,12 +212,12 @@ impl FleetLogic {
                 self.lately.rank(now.mono, sent, keys, sign.number)
             }
         };
-        let is_elsewhere = self.plan.hearing.is_shared_elsewhere;
+        let is_elsewhere = self.pool.plan.hearing.is_shared_elsewhere;
         match rank {
-            Rank::Repeated => self.log.repeated += 1,
-            Rank::Late => self.log.reordered += 1,
-            Rank::Unknown => self.log.unjudged += 1,
-            Rank::New => self.log.unjudged += u64::from(is_elsewhere),
+            Rank::Repeated => self.pool.log.repeated += 1,
+            Rank::Late => self.pool.log.reordered += 1,
+            Rank::Unknown => self.pool.log.unjudged += 1,
+            Rank::New => self.pool.log.unjudged += u64::from(is_elsewhere),
         }
     }
 
@@ -229,13 +229,14 @@ impl FleetLogic {
         sender: u32,
         handle: &mut ShardHandle,
     ) {
-        let Some(formula) = &self.plan.hearing.answer_to else { return };
-        let (Some(head), FleetProfile::Mqtt(_)) = (stamp::answer(front), &self.plan.profile) else {
+        let Some(formula) = &self.pool.plan.hearing.answer_to else { return };
+        let (Some(head), FleetProfile::Mqtt(_)) = (stamp::answer(front), &self.pool.plan.profile)
+        else {
             return;
         };
-        let own = self.number(virtual_client);
+        let own = self.pool.number(virtual_client);
         let topic = topic_of(formula, own, sender);
-        let qos = self.plan.hearing.answer_qos;
+        let qos = self.pool.plan.hearing.answer_qos;
         let number = match (formula.contains("%s"), formula.contains("%i")) {
             (true, false) => sender,
             (false, true) => own,
@@ -251,7 +252,7 @@ impl FleetLogic {
     /// The sign of the next message of this publisher.
     pub(super) fn sign(&mut self, publisher: u32, topic: u32, stream: u8) -> Sign {
         self.numbered += 1;
-        Sign { publisher, topic, tag: self.plan.tag, stream, number: self.numbered }
+        Sign { publisher, topic, tag: self.pool.plan.tag, stream, number: self.numbered }
     }
 }
 

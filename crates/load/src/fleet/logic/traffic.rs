@@ -6,10 +6,10 @@
 //! this thread got to too late (`dropped`). Messages do not wait for each other. Closed loop: a
 //! client sends as soon as its window has room, and both times are the same.
 
-use super::calls::micros;
 use super::{FleetLogic, ShardHandle};
 use crate::fleet::client::{ClientAct, FleetProfile, TopicMessage};
 use crate::fleet::pace::{Rate, Schedule};
+use crate::fleet::pool::micros;
 use crate::fleet::stamp::{self, From, NO_TOPIC};
 use crate::fleet::virtual_client::{Aim, Ears, Flags, State};
 use base::time::{Instant, Now};
@@ -96,8 +96,8 @@ impl FleetLogic {
         self.streams.all = sent.map(stream).map(proved).collect();
         self.streams.epoch = self.streams.epoch.checked_add(1).unwrap_or(1);
         self.replan(now);
-        for virtual_client in 0..self.virtual_clients.len() as u32 {
-            if self.at(virtual_client).state == State::Online {
+        for virtual_client in 0..self.pool.clients.len() as u32 {
+            if self.pool.at(virtual_client).state == State::Online {
                 self.first_messages(now, virtual_client, handle);
             }
         }
@@ -106,25 +106,25 @@ impl FleetLogic {
     /// Whether one sender feeds one topic with it.
     fn could_be_row(&self, traffic: &Traffic) -> bool {
         let topic = traffic.topic.as_deref().unwrap_or_default();
-        let is_own = topic.contains("%i") || self.arrivals.total() == 1;
+        let is_own = topic.contains("%i") || self.pool.arrivals.total() == 1;
         traffic.what == What::Publish && traffic.among.is_none() && is_own
     }
 
     /// This thread's part of so many messages: all parts together are all of them.
     fn part_of_messages(&self, messages: u64) -> u64 {
-        let total = self.arrivals.total();
-        let clients = |thread| self.part_of_thread(total, thread) as u64;
-        let before: u64 = (0..self.share.thread).map(clients).sum();
+        let total = self.pool.arrivals.total();
+        let clients = |thread| self.pool.part_of_thread(total, thread) as u64;
+        let before: u64 = (0..self.pool.thread).map(clients).sum();
         let up_to = |clients: u64| {
             (u128::from(messages) * u128::from(clients) / u128::from(total.max(1))) as u64
         };
-        up_to(before + clients(self.share.thread)) - up_to(before)
+        up_to(before + clients(self.pool.thread)) - up_to(before)
     }
 
     /// Plans anew, for this thread's part of the clients.
     pub(super) fn replan(&mut self, now: Now) {
-        let share = self.arrivals.share();
-        let phase = f64::from(self.share.thread) / f64::from(self.plan.threads);
+        let share = self.pool.arrivals.share();
+        let phase = f64::from(self.pool.thread) / f64::from(self.pool.plan.threads);
         // Numbers are those of one topic: what a client sends to a second one has none.
         let could_be = |stream: &&Stream| self.could_be_row(&stream.traffic);
         let row = self.streams.all.iter().find(could_be).map(|one| one.traffic.topic.clone());
@@ -140,7 +140,7 @@ impl FleetLogic {
                 Pace::Window(_) | Pace::Every(_) => None,
             };
             let rate = rate.map(|rate| rate.times(share)).filter(|rate| rate.most() > 0.0);
-            let seed = self.random.draw();
+            let seed = self.pool.random.draw();
             let stream = &mut self.streams.all[place];
             stream.is_row = is_row;
             stream.left = part.map(|part| part.saturating_sub(stream.done));
@@ -156,13 +156,13 @@ impl FleetLogic {
         handle: &mut ShardHandle,
     ) {
         let epoch = self.streams.epoch;
-        if self.at(virtual_client).every != epoch {
-            self.at(virtual_client).every = epoch;
+        if self.pool.at(virtual_client).every != epoch {
+            self.pool.at(virtual_client).every = epoch;
             for place in 0..self.streams.all.len() {
                 if let Pace::Every(span) = self.streams.all[place].traffic.pace {
                     let at = now.after(self.spread(virtual_client, span.0));
                     let aim = Aim::Every(place as u8);
-                    self.timers.push(Reverse((at, virtual_client, u16::from(epoch), aim)));
+                    self.pool.timers.push(Reverse((at, virtual_client, u16::from(epoch), aim)));
                 }
             }
         }
@@ -181,14 +181,14 @@ impl FleetLogic {
     ) {
         let Some(stream) = self.streams.all.get(usize::from(place)) else { return };
         let Pace::Every(span) = stream.traffic.pace else { return };
-        let timer = u16::from(self.at(virtual_client).every);
+        let timer = u16::from(self.pool.at(virtual_client).every);
         // A tester that has fallen behind leaves moments out, and says so.
         let mut next = at + span.0;
         while next + LATE_MAX < now.mono {
             next = next + span.0;
-            self.log.dropped += 1;
+            self.pool.log.dropped += 1;
         }
-        self.timers.push(Reverse((next, virtual_client, timer, Aim::Every(place))));
+        self.pool.timers.push(Reverse((next, virtual_client, timer, Aim::Every(place))));
         if self.can_send(virtual_client) && self.streams.all[usize::from(place)].take_one() {
             self.send(now, virtual_client, usize::from(place), at, handle);
         }
@@ -204,7 +204,7 @@ impl FleetLogic {
                 continue;
             }
             while self.can_send(virtual_client)
-                && self.at(virtual_client).open < u32::from(window)
+                && self.pool.at(virtual_client).open < u32::from(window)
                 && self.streams.all[place].take_one()
             {
                 self.send(now, virtual_client, place, now.mono, handle);
@@ -217,13 +217,13 @@ impl FleetLogic {
         let is_loop = self.streams.all.iter().any(|stream| {
             stream.traffic.what == What::Heartbeat && matches!(stream.traffic.pace, Pace::Window(_))
         });
-        if is_loop && self.can_send(virtual_client) && !self.at(virtual_client).is_pinging() {
+        if is_loop && self.can_send(virtual_client) && !self.pool.at(virtual_client).is_pinging() {
             self.ping(virtual_client, now.mono, 0, handle);
         }
     }
 
     fn can_send(&mut self, virtual_client: u32) -> bool {
-        let this = self.at(virtual_client);
+        let this = self.pool.at(virtual_client);
         this.state == State::Online && this.ears != Ears::Frozen && !this.flags.has(Flags::TOLD)
     }
 
@@ -256,7 +256,7 @@ impl FleetLogic {
             stream.schedule = None;
             return false;
         }
-        let waits = now.mono - at <= self.plan.timeout && self.log.online_now > 0;
+        let waits = now.mono - at <= self.pool.plan.timeout && self.pool.log.online_now > 0;
         if waits && stream.blocked == Some(answers) {
             stream.blocked_at = now.mono;
             return false;
@@ -275,8 +275,8 @@ impl FleetLogic {
         stream.schedule.as_mut().map(Schedule::take);
         stream.take_one();
         match free {
-            None => self.log.unsent += 1,
-            Some(_) if late > LATE_MAX => self.log.dropped += 1,
+            None => self.pool.log.unsent += 1,
+            Some(_) if late > LATE_MAX => self.pool.log.dropped += 1,
             Some(virtual_client) => self.send(now, virtual_client, place, at, handle),
         }
         true
@@ -284,23 +284,23 @@ impl FleetLogic {
 
     /// What has made clients free so far.
     fn answers(&self) -> u64 {
-        let log = &self.log;
+        let log = &self.pool.log;
         log.bound + log.pongs + log.late_pongs + log.answered + log.thawed
     }
 
     /// The next client in turn that can send.
     fn next_free(&mut self, place: usize) -> Option<u32> {
-        if self.log.online_now == 0 {
+        if self.pool.log.online_now == 0 {
             return None;
         }
         let what = self.streams.all[place].traffic.what;
-        let (mut cursor, count) = (self.streams.all[place].cursor, self.virtual_clients.len());
+        let (mut cursor, count) = (self.streams.all[place].cursor, self.pool.clients.len());
         for _ in 0..count {
             let virtual_client = (cursor % count) as u32;
             cursor = (cursor + 1) % count;
             let is_busy = match what {
-                What::Heartbeat => self.at(virtual_client).is_pinging(),
-                What::Request => self.at(virtual_client).open > 0,
+                What::Heartbeat => self.pool.at(virtual_client).is_pinging(),
+                What::Request => self.pool.at(virtual_client).open > 0,
                 What::Publish | What::Push => false,
             };
             if self.can_send(virtual_client) && !is_busy {
@@ -323,7 +323,7 @@ impl FleetLogic {
         let late_us = micros(now.mono - at);
         let stream = &self.streams.all[place];
         let body = stream.body.clone();
-        match (stream.traffic.what, &self.plan.profile) {
+        match (stream.traffic.what, &self.pool.plan.profile) {
             (What::Heartbeat, _) => {
                 self.ping(virtual_client, at, late_us, handle);
             }
@@ -364,16 +364,17 @@ impl FleetLogic {
         at: Instant,
         handle: &mut ShardHandle,
     ) {
-        let own = self.number(virtual_client);
+        let own = self.pool.number(virtual_client);
         let (late_us, planned_us) = (micros(now.mono - at), self.wall_us(at));
         let stream = &self.streams.all[place];
-        let drawn = stream.traffic.among.map(|among| self.random.below(u64::from(among)) as u32);
+        let drawn =
+            stream.traffic.among.map(|among| self.pool.random.below(u64::from(among)) as u32);
         let from = match drawn {
             Some(_) => From::Sender(own),
             None if stream.is_row => {
-                let this = &mut self.virtual_clients[virtual_client as usize];
+                let this = &mut self.pool.clients[virtual_client as usize];
                 this.row = (this.row + 1) % stamp::ROW_END;
-                From::Row { tag: self.plan.tag, number: this.row }
+                From::Row { tag: self.pool.plan.tag, number: this.row }
             }
             None => From::Nobody,
         };
