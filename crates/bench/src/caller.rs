@@ -11,11 +11,12 @@
 
 pub mod orders;
 pub mod probe;
+pub mod sockets;
 pub mod speech;
 
 use crate::clock;
-use crate::sockets::{self, EventFlags, Poller, patient};
 use rustix::fd::OwnedFd;
+use sockets::{EventFlags, Poller, patient};
 use speech::{Heard, Speech};
 use std::io;
 use std::net::SocketAddr;

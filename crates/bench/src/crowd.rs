@@ -4,9 +4,9 @@
 //! that we ship. As a process it takes `open COUNT WINDOW FIRST` and answers `done COUNT`, or
 //! `failed` and why; each order is a fleet of its own. [`Crowd`] is the other end.
 
+use crate::caller::sockets;
 use crate::caller::speech::HEARTBEAT_S;
 use crate::child::Child;
-use crate::sockets;
 use lab::plan::Arrival;
 use load::{Fleet, FleetPlan, HeartbeatMode, Snapshot};
 use model::id::ProductKey;

@@ -16,7 +16,6 @@ mod inside;
 mod measure;
 mod results;
 mod scenario;
-mod sockets;
 mod swarm;
 mod targets;
 

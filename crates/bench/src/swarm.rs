@@ -8,8 +8,8 @@ pub mod orders;
 pub mod peers;
 mod wire;
 
+use crate::caller::sockets::{self, EventFlags, Poller, patient};
 use crate::clock;
-use crate::sockets::{self, EventFlags, Poller, patient};
 use base::prng::Prng;
 use hdrhistogram::Histogram;
 use rustix::fd::OwnedFd;

@@ -13,8 +13,8 @@
 
 use super::Caller;
 use super::speech::Speech;
+use crate::caller::sockets;
 use crate::child::Child;
-use crate::sockets;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;

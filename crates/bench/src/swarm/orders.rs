@@ -12,8 +12,9 @@
 //! ```
 
 use super::{Load, Swarm, Wanted};
+use crate::caller::sockets;
 use crate::child::Child;
-use crate::{clock, sockets};
+use crate::clock;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
