@@ -25,7 +25,7 @@ impl std::fmt::Debug for Secret {
 
 fn is_secret(text: &str) -> bool {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_hex && text.len() % 2 == 0 && (32..=128).contains(&text.len())
+    is_hex && text.len().is_multiple_of(2) && (32..=128).contains(&text.len())
 }
 
 section! {

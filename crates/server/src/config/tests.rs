@@ -566,6 +566,10 @@ fn holds<S: Section + Default>() {
         let mut section = S::default();
         let usual = section.value(name).expect("its own key");
         assert!(setting.required || kind.fits(&usual), "{name}: default {usual}");
+        if let Kind::Whole { min, max, .. } = kind {
+            let beyond = [min.checked_sub(1), max.checked_add(1)].into_iter().flatten();
+            beyond.for_each(|number| assert!(!kind.fits(&Value::Whole(number)), "{name}"));
+        }
         let values = match kind {
             Kind::Whole { min, max, .. } => vec![Value::Whole(min), Value::Whole(max)],
             Kind::Word(words) => words.iter().map(|word| Value::Text((*word).into())).collect(),
