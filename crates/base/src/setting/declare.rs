@@ -1,7 +1,7 @@
 //! The two macros that declare: a section with its keys, and the words that a key may have.
 //!
 //! They only write out what would be written by hand: a struct, its `Default`, and a
-//! [`Section`](super::Section) that goes over its fields; docs/adr/0014 says why they are macros.
+//! [`Section`](super::Section) that goes over its fields; docs/adr/0015 says why they are macros.
 
 /// Declares a struct that is a section. A field is a key with its text, its type, its default, and
 /// what it takes (where the type does not say it, [`Plain`](crate::setting::Plain)):
