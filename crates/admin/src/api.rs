@@ -29,6 +29,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use model::limits::ApiLimits;
 use model::ports::control::{Answer, Command, Control};
+use model::ports::pushes::PushAnswer;
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
@@ -158,10 +159,10 @@ impl Shared {
             Err(_) => Err(Fault::no_answer()),
             // The server is going, and may have done it.
             Ok(Err(_)) => Err(Fault::no_answer()),
-            Ok(Ok(Answer::UnknownProduct)) => Err(Fault::unknown("product")),
+            Ok(Ok(Answer::Push(PushAnswer::UnknownProduct))) => Err(Fault::unknown("product")),
             Ok(Ok(Answer::Busy)) => Err(Fault::busy()),
-            Ok(Ok(Answer::StoreFailed)) => Err(Fault::store()),
-            Ok(Ok(Answer::Conflict)) => Err(Fault::conflict()),
+            Ok(Ok(Answer::Push(PushAnswer::StoreFailed))) => Err(Fault::store()),
+            Ok(Ok(Answer::Push(PushAnswer::Conflict))) => Err(Fault::conflict()),
             Ok(Ok(answer)) => Ok(answer),
         }
     }

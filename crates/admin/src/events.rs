@@ -8,7 +8,7 @@ use crate::answers;
 use crate::feed::{Happening, Wish, topic};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use model::event::{ClientEvent, ClientWhat, DeviceWhat, Event};
+use model::event::{ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
 use model::id::ProductKey;
 use model::presence::PresenceVersion;
 use model::push::Outcome;
@@ -132,7 +132,7 @@ pub(crate) fn json(id: &str, happening: &Happening) -> Value {
 }
 
 /// An event of a device as JSON.
-pub(crate) fn device(id: &str, event: &Event) -> Value {
+pub(crate) fn device(id: &str, event: &DeviceEvent) -> Value {
     let mut told = json!({
         "id": id,
         "type": event.what.name(),

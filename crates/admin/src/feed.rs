@@ -13,8 +13,9 @@ pub(crate) mod topic;
 pub(crate) use lane::{Paused, Reader, Taken};
 
 use lane::Lane;
-use model::event::{ClientEvent, ClientWhat, DeviceWhat, Event};
+use model::event::{ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
 use model::limits::Limits;
+use model::service::{Event, ServiceKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,12 +27,21 @@ pub const MESSAGES_BYTES_MAX: usize = 64 * 1024 * 1024;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Happening {
     /// To a device.
-    Device(Event),
+    Device(DeviceEvent),
     /// To a client.
     Client(ClientEvent),
 }
 
 impl Happening {
+    /// What streams and webhooks tell of an event; an echo is nobody's business.
+    fn of(event: Event) -> Option<Happening> {
+        match event {
+            Event::Push(event) => Some(Happening::Device(event)),
+            Event::Topics(event) => Some(Happening::Client(event)),
+            Event::Echo(_) => None,
+        }
+    }
+
     /// The word in streams and webhooks.
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -113,28 +123,23 @@ impl Feed {
         Arc::new(Feed { events, messages })
     }
 
-    /// Puts events of devices in. The answer is how many, old or new, some reader will never see.
-    pub fn publish(&self, events: Vec<Event>) -> usize {
-        self.events.publish(events.into_iter().map(Happening::Device).collect())
-    }
-
-    /// The same for events of clients, messages among them.
-    pub fn publish_clients(&self, events: Vec<ClientEvent>) -> usize {
-        let is_message = |event: &ClientEvent| matches!(event.what, ClientWhat::Published(_));
-        let (messages, events): (Vec<_>, Vec<_>) = events.into_iter().partition(is_message);
-        let happenings = |events: Vec<_>| events.into_iter().map(Happening::Client).collect();
+    /// Puts events in, messages of clients among them. The answer is how many, old or new, some
+    /// reader will never see.
+    pub fn publish<E: Into<Event>>(&self, events: Vec<E>) -> usize {
+        let events = events.into_iter().map(Into::into);
+        let (messages, events): (Vec<_>, Vec<_>) = events.partition(Event::is_message);
+        let happenings = |events: Vec<_>| events.into_iter().filter_map(Happening::of).collect();
         self.events.publish(happenings(events)) + self.messages.publish(happenings(messages))
     }
 
-    /// Whether anybody listens to events of devices, or may come back to where it was: worth
-    /// making them for.
-    pub fn wanted(&self) -> bool {
-        self.events.wanted().devices()
-    }
-
-    /// The same for events of clients, without their messages.
-    pub fn clients_wanted(&self) -> bool {
-        self.events.wanted().clients()
+    /// Whether anybody listens to events of this service, messages apart, or may come back to where
+    /// it was: worth making them for.
+    pub fn wanted(&self, service: ServiceKind) -> bool {
+        match service {
+            ServiceKind::Push => self.events.wanted().devices(),
+            ServiceKind::Topics => self.events.wanted().clients(),
+            ServiceKind::Echo => false,
+        }
     }
 
     /// Whether anybody listens to some messages.

@@ -17,7 +17,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::id::{DeviceId, MessageId, NameError, ProductKey, Tag};
 use model::limits::Limits;
-use model::ports::control::{PushOrder, PushTarget};
+use model::ports::pushes::{PushOrder, PushTarget};
 use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
 use serde::Deserialize;

@@ -19,9 +19,10 @@ mod users;
 
 use super::*;
 use model::close::CloseReason;
-use model::event::{DeviceWhat, Event};
+use model::event::{DeviceEvent, DeviceWhat};
 use model::id::{DeviceId, MessageId, ProductKey};
 use model::ports::control::{Answer, Command, Reply};
+use model::ports::pushes::{PushAnswer, PushCommand};
 use serde_json::Value;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,6 +64,14 @@ struct TestApi {
 impl TestApi {
     fn new(script: impl Fn(&Command) -> Answer + Send + Sync + 'static) -> TestApi {
         TestApi::with(settings(), script)
+    }
+
+    /// One whose shards answer so about pushes.
+    fn pushes(script: impl Fn(&PushCommand) -> PushAnswer + Send + Sync + 'static) -> TestApi {
+        TestApi::new(move |command| match command {
+            Command::Push(command) => script(command).into(),
+            other => panic!("not about pushes: {other:?}"),
+        })
     }
 
     fn with(
@@ -175,16 +184,16 @@ fn device(name: &str) -> DeviceId {
     DeviceId::parse(name).expect("allowed")
 }
 
-fn report(seq: u32) -> Event {
+fn report(seq: u32) -> DeviceEvent {
     happened(DeviceWhat::Report { seq, body: seq.to_string().into_bytes().into() })
 }
 
-fn offline() -> Event {
+fn offline() -> DeviceEvent {
     happened(DeviceWhat::Offline { reason: CloseReason::PeerClosed })
 }
 
-fn happened(what: DeviceWhat) -> Event {
+fn happened(what: DeviceWhat) -> DeviceEvent {
     let (product, device, version) =
         (key("shop"), device("till-7"), model::presence::PresenceVersion(9));
-    Event { at_ms: NOW_MS, product, device, epoch: 3, version, what }
+    DeviceEvent { at_ms: NOW_MS, product, device, epoch: 3, version, what }
 }

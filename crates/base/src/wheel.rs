@@ -7,6 +7,7 @@
 //! would cost sixteen bytes each); `net` sweeps for it.
 
 use crate::time::Instant;
+use std::collections::VecDeque;
 
 const PLACES: usize = 256;
 const TICK_NS: u64 = 64_000_000;
@@ -130,10 +131,52 @@ fn last_of(place: &mut Vec<(u64, u64)>, left: &mut usize) -> Vec<(u64, u64)> {
     }
 }
 
+/// Timers that are moved in one turn, to nearer places or to those that are due.
+const MOVED_A_TURN_MAX: usize = 4_096;
+
+/// A wheel that is turned by so much a turn, and what of it is due and was not handled yet.
+#[derive(Default)]
+pub struct Timers {
+    wheel: Wheel,
+    due: VecDeque<u64>,
+    moved: Vec<u64>,
+    has_more: bool,
+}
+
+impl Timers {
+    /// Hands `token` out at `at`, or a little later.
+    pub fn insert(&mut self, at: Instant, token: u64) {
+        self.wheel.insert(at, token);
+    }
+
+    /// Turns the wheel, unless so many are due already that this turn has enough to do.
+    pub fn advance(&mut self, now: Instant, enough: usize) {
+        if self.due.len() < enough {
+            let moved = &mut self.moved;
+            self.has_more = self.wheel.expire_some(now, MOVED_A_TURN_MAX, moved);
+            self.due.extend(moved.drain(..));
+        }
+    }
+
+    /// The next token that is due.
+    pub fn take(&mut self) -> Option<u64> {
+        self.due.pop_front()
+    }
+
+    /// When to come back; `now`: there is more.
+    pub fn next(&self, now: Instant) -> Option<Instant> {
+        match self.due.is_empty() && !self.has_more {
+            true => self.wheel.next(),
+            false => Some(now),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::prng::Prng;
+    use std::collections::BTreeSet;
     use std::time::Duration;
 
     #[test]
@@ -228,5 +271,24 @@ mod tests {
                 assert!(calls < 300, "next() must make progress");
             }
         }
+    }
+
+    #[test]
+    fn timers_are_moved_so_many_a_turn_and_handled_in_their_order() {
+        let (mut timers, now) = (Timers::default(), Instant::from_nanos(10_000_000_000));
+        let all = MOVED_A_TURN_MAX as u64 + 3;
+        (0..all).for_each(|token| timers.insert(Instant::from_nanos(1), token));
+        let (mut handled, mut turns) = (BTreeSet::new(), 0);
+        while timers.next(now).is_some_and(|next| next <= now) {
+            timers.advance(now, 1);
+            let due: Vec<u64> = std::iter::from_fn(|| timers.take()).collect();
+            assert!(due.len() <= MOVED_A_TURN_MAX);
+            handled.extend(due);
+            turns += 1;
+        }
+        assert!(turns > 1 && handled.len() as u64 == all, "{turns}, {}", handled.len());
+        timers.insert(now + Duration::from_secs(1), 9);
+        timers.advance(now, 1);
+        assert!(timers.take().is_none() && timers.next(now).is_some_and(|next| next > now));
     }
 }

@@ -14,7 +14,6 @@
 //! outlives the process), `operations` (what operators want).
 
 mod durable;
-mod effects;
 pub mod group;
 pub mod later;
 mod message;
@@ -23,11 +22,11 @@ mod peer_message;
 pub mod retained;
 pub mod rewrite;
 pub mod routes;
+mod service;
 mod session;
 mod units;
 
 pub use durable::restore::home_of;
-pub use effects::Effects;
 pub use operations::Exclusives;
 pub use peer_message::{
     Asker, GroupWhat, GroupWord, LastWanted, LateWord, MemberWord, OldPlace, PageWanted,
@@ -37,7 +36,7 @@ pub use units::UNITS_A_CALL_MAX;
 
 use crate::durable::restore::Restoring;
 use crate::durable::retaining::Retainings;
-use crate::durable::retries::RetryQueue;
+use crate::durable::retries::Retries;
 use crate::durable::tickets::Tickets;
 use crate::later::Later;
 use crate::message::after::After;
@@ -69,7 +68,7 @@ use base::pace::AdmissionPace;
 use base::prng::Prng;
 use base::slab::{Key, Slab};
 use base::time::{Instant, Now};
-use base::wheel::Wheel;
+use base::wheel::Timers;
 use model::close::CloseReason;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
@@ -108,6 +107,9 @@ pub struct Settings {
     pub seed: u64,
 }
 
+/// Effects that a broker wants.
+pub type Effects = model::service::Effects<Broker>;
+
 /// The broker of one shard.
 pub struct Broker {
     settings: Settings,
@@ -126,7 +128,7 @@ pub struct Broker {
     renewal: Renewal,
     reachings: Reachings,
     allowed: Allowed,
-    wheel: Wheel,
+    timers: Timers,
     rng: Prng,
     /// Answers that wait for logs and other shards.
     waits: Slab<Wait>,
@@ -150,7 +152,7 @@ pub struct Broker {
     flap_counts: BTreeMap<u64, u16>,
     flap_window: u32,
     tickets: Tickets,
-    retries: RetryQueue,
+    retries: Retries,
     restoring: Restoring,
     /// Places that are over, to be removed from the log in batches.
     removals: Vec<(Key, u64)>,
@@ -173,8 +175,6 @@ pub struct Broker {
     hits: Hits,
     /// Messages that go to more than one turn can serve.
     fan_outs: FanOuts,
-    /// Timers that are over.
-    due: VecDeque<u64>,
     versions: VersionClock,
     online: u64,
     /// Shared subscriptions of all sessions.
@@ -214,7 +214,7 @@ impl Broker {
             reachings: Reachings::default(),
             renewal: Renewal::of(settings.access.version()),
             allowed: Allowed::new(settings.hash_key),
-            wheel: Wheel::default(),
+            timers: Timers::default(),
             rng: Prng::new(settings.seed),
             waits: Slab::new(WAITS_MAX),
             deferred: BTreeMap::new(),
@@ -228,7 +228,7 @@ impl Broker {
             flap_counts: BTreeMap::new(),
             flap_window: 0,
             tickets: Tickets::default(),
-            retries: RetryQueue::default(),
+            retries: Retries::default(),
             restoring: Restoring::default(),
             removals: Vec::new(),
             pullers: Vec::new(),
@@ -244,7 +244,6 @@ impl Broker {
             last_id: 0,
             hits: Hits::default(),
             fan_outs: FanOuts::new(settings.hash_key, share(limits.fan_outs_bytes_max)),
-            due: VecDeque::new(),
             versions: VersionClock::default(),
             online: 0,
             shares: 0,

@@ -245,3 +245,52 @@ pub struct RetainedPage {
     /// Where to go on; absent at the end.
     pub next: Option<Box<str>>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::slab::Key;
+
+    #[test]
+    fn a_peer_message_weighs_what_it_carries() {
+        let text = "f".repeat(100);
+        let session = SessionRef::new(ShardId(0), Key { slot: 1, generation: 1 });
+        let asker = || Asker { session, filter: text.as_str().into(), since: 1 };
+        let message = || Arc::new(Publication::new("t", &[], &[0; 1_000]));
+        let from = ShardId(0);
+        for (least, peer_message) in [
+            (1_000, PeerMessage::Publish { message: message(), from, receipt: 1, once: 0 }),
+            (1_000, PeerMessage::Keep { message: message(), from, receipt: 1, pages: 0 }),
+            (0, PeerMessage::Receipt { number: 1, result: Ok(true) }),
+            (
+                1_100,
+                PeerMessage::Late(Box::new(LateWord {
+                    asker: asker(),
+                    message: message(),
+                    last: true,
+                })),
+            ),
+            (
+                200,
+                PeerMessage::LastWanted(Box::new(LastWanted {
+                    asker: asker(),
+                    topic: text.as_str().into(),
+                })),
+            ),
+            (
+                2_000,
+                PeerMessage::Page(Box::new(RetainedPage {
+                    shard: from,
+                    session,
+                    page: 1,
+                    messages: vec![message(), message()],
+                    next: None,
+                })),
+            ),
+            (100, PeerMessage::Elsewhere(OldPlace { client: text.as_str().into(), seq: 1 })),
+        ] {
+            let weight = peer_message.weight();
+            assert!((least..least + 1_000).contains(&weight), "{weight} of {peer_message:?}");
+        }
+    }
+}

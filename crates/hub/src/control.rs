@@ -4,64 +4,61 @@
 //! devices comes to every shard and is merged by the roof. Orders that must survive a restart
 //! (products, blocks, tags) are carried out, and answered, when the log has them.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::log::durable::product;
 use crate::log::tickets::{Order, PendingCall};
 use crate::registry::device::{BindState, Device};
 use base::slab::Key;
 use base::time::Now;
 use model::id::{DeviceId, ProductKey};
-use model::ports::control::{Answer, Command};
 use model::ports::log::{Call, Table, Write};
+use model::ports::pushes::{PushAnswer, PushCommand};
 use model::product::Product;
 use model::request::Refusal;
 use std::sync::Arc;
 
 impl Hub {
     /// The API asks. The answer comes in `fx.answers` under `reply`, now or later, exactly once.
-    pub fn control(&mut self, now: Now, reply: u64, command: Command, fx: &mut Effects) {
+    pub fn command(&mut self, now: Now, reply: u64, command: PushCommand, fx: &mut Effects) {
         let answer = match command {
-            Command::Push(order) => return self.push(now, reply, order, fx),
-            Command::PutProduct(product) => return self.put_product(reply, *product, fx),
-            Command::DropProduct(key) => return self.drop_product(reply, key, fx),
-            Command::Block { product, device, blocked } => {
+            PushCommand::Push(order) => return self.push(now, reply, order, fx),
+            PushCommand::PutProduct(product) => return self.put_product(reply, *product, fx),
+            PushCommand::DropProduct(key) => return self.drop_product(reply, key, fx),
+            PushCommand::Block { product, device, blocked } => {
                 let order = |key| Order::Block(reply, key, blocked);
                 return self.order_device(now, reply, (product, device), order, fx);
             }
-            Command::Kick { product, device, addrs } => {
+            PushCommand::Kick { product, device, addrs } => {
                 return self.kick_by_name(now, reply, (product, device, addrs), fx);
             }
-            Command::SetTags { product, device, tags } => {
+            PushCommand::SetTags { product, device, tags } => {
                 if tags.len() > usize::from(self.settings.limits.tags_a_device_max) {
                     let known = self.registry.products.number(&product);
-                    known.map_or(Answer::UnknownProduct, |_| Answer::Done(false))
+                    known.map_or(PushAnswer::UnknownProduct, |_| PushAnswer::Done(false))
                 } else {
                     let order = |key| Order::Tags(reply, key, tags);
                     return self.order_device(now, reply, (product, device), order, fx);
                 }
             }
-            Command::Configure { product } => match self.registry.products.number(&product) {
-                Some(number) if self.configure(number) => Answer::Done(true),
-                Some(_) => Answer::Busy,
-                None => Answer::UnknownProduct,
+            PushCommand::Configure { product } => match self.registry.products.number(&product) {
+                Some(number) if self.configure(number) => PushAnswer::Done(true),
+                Some(_) => PushAnswer::Busy,
+                None => PushAnswer::UnknownProduct,
             },
-            Command::Token { product, device, until } => {
+            PushCommand::Token { product, device, until } => {
                 let known = self.registry.products.number(&product);
                 let token = known
                     .map(|_| self.access.bearer_token(product.as_str(), device.as_str(), until));
-                Answer::Token(token)
+                PushAnswer::Token(token)
             }
-            Command::PushCounts(id) => Answer::Counts(self.jobs.counts(id)),
-            Command::States { product, devices } => self.states(now, &product, &devices),
-            Command::List { product, online, tag, after, count } => {
+            PushCommand::PushCounts(id) => PushAnswer::Counts(self.jobs.counts(id)),
+            PushCommand::States { product, devices } => self.states(now, &product, &devices),
+            PushCommand::List { product, online, tag, after, count } => {
                 self.list(now, (product, online, tag), after, count)
             }
-            Command::Products => Answer::Products(self.registry.products.all().cloned().collect()),
-            Command::Status => Answer::Status(Box::new(self.status())),
-            Command::Topics(_) | Command::Presence(_) => {
-                base::never!(true, "topics are the broker's, presence is the keeper's");
-                Answer::Busy
+            PushCommand::Products => {
+                PushAnswer::Products(self.registry.products.all().cloned().collect())
             }
         };
         fx.answers.push((reply, answer));
@@ -92,7 +89,7 @@ impl Hub {
                 known
             }
         };
-        fx.answers.push((reply, Answer::Done(done)));
+        fx.answers.push((reply, PushAnswer::Done(done)));
     }
 
     fn put_product(&mut self, reply: u64, product: Product, fx: &mut Effects) {
@@ -106,7 +103,7 @@ impl Hub {
 
     fn drop_product(&mut self, reply: u64, key: ProductKey, fx: &mut Effects) {
         if self.registry.products.number(&key).is_none() {
-            return fx.answers.push((reply, Answer::Done(false)));
+            return fx.answers.push((reply, PushAnswer::Done(false)));
         }
         // Not deleted: a start must tell a product that was dropped from one that is not configured
         // this time.
@@ -126,7 +123,7 @@ impl Hub {
         fx: &mut Effects,
     ) {
         let Some(number) = self.registry.products.number(&product) else {
-            return fx.answers.push((reply, Answer::UnknownProduct));
+            return fx.answers.push((reply, PushAnswer::UnknownProduct));
         };
         match self.find_or_make(now, number, device.as_str()) {
             Some(key) => {
@@ -136,7 +133,7 @@ impl Hub {
                 }
                 self.order_row(order, fx);
             }
-            None => fx.answers.push((reply, Answer::Done(false))),
+            None => fx.answers.push((reply, PushAnswer::Done(false))),
         }
     }
 
@@ -179,16 +176,16 @@ impl Hub {
         fx: &mut Effects,
     ) {
         let Some(number) = self.registry.products.number(&product) else {
-            return fx.answers.push((reply, Answer::UnknownProduct));
+            return fx.answers.push((reply, PushAnswer::UnknownProduct));
         };
         let Some(key) = self.registry.find(number, device.as_str()) else {
-            return fx.answers.push((reply, Answer::Done(false)));
+            return fx.answers.push((reply, PushAnswer::Done(false)));
         };
         let why = if addrs.is_empty() { Refusal::AdminKick } else { Refusal::Redirect };
         let was_online = self.kick(now, key, (why, addrs), fx);
         match self.registry.at_mut(key).is_some_and(Device::bar) {
             true => self.put_row(key, PendingCall::Kicked(reply, key, was_online), fx),
-            false => fx.answers.push((reply, Answer::Done(was_online))),
+            false => fx.answers.push((reply, PushAnswer::Done(was_online))),
         }
     }
 }

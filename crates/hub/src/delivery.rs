@@ -10,8 +10,8 @@
 //! timer a device is enough: it is never set further ahead than the shortest interval, so nothing
 //! sent meanwhile can be due before it.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::registry::item::{Item, Kept};
 use crate::registry::queue::Progress;
 use base::slab::Key;
@@ -19,7 +19,7 @@ use base::time::{Instant, Now};
 use model::event::Counter;
 use model::id::MessageId;
 use model::push::{Outcome, Rejection};
-use model::request::Delivery;
+use model::request::PushDelivery;
 use std::time::Duration;
 
 /// Seconds until a push is sent again, after it was sent so many times.
@@ -43,7 +43,7 @@ impl Hub {
             let (push, again) = (push.clone(), item.times > 0);
             fx.counters.count(Counter::PushesSent);
             fx.counters.count_by(Counter::PushesResent, u64::from(again));
-            fx.deliveries.push((conn, Delivery::Push { term, push, again }));
+            fx.deliveries.push((conn, PushDelivery::Push { term, push, again }));
         });
         if queue.inflight() > 0 && !timed {
             device.set_timed(true);
@@ -138,11 +138,12 @@ impl Hub {
 
     /// Sends again what was not acknowledged for too long, a slice of the devices in question.
     pub(crate) fn turn_resends(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        self.resends.advance(now.mono, 1);
         for _ in 0..self.settings.limits.fan_out_slice {
-            let Some(token) = self.resends.take(now) else { break };
+            let Some(token) = self.resends.take() else { break };
             self.resend(now, Key::unpack(token), fx);
         }
-        self.resends.next(now)
+        self.resends.next(now.mono)
     }
 
     fn resend(&mut self, now: Now, key: Key, fx: &mut Effects) {
@@ -174,7 +175,7 @@ impl Hub {
             false
         });
         if some_due {
-            fx.deliveries.push((conn, Delivery::TellWritten { term }));
+            fx.deliveries.push((conn, PushDelivery::TellWritten { term }));
         }
         if let Some(next) = next {
             device.set_timed(true);
@@ -211,11 +212,11 @@ impl Hub {
             item.sent(now.mono);
             fx.counters.count(Counter::PushesSent);
             fx.counters.count(Counter::PushesResent);
-            fx.deliveries.push((conn, Delivery::Push { term, push, again: true }));
+            fx.deliveries.push((conn, PushDelivery::Push { term, push, again: true }));
             false
         });
         if more {
-            fx.deliveries.push((conn, Delivery::TellWritten { term }));
+            fx.deliveries.push((conn, PushDelivery::TellWritten { term }));
         }
     }
 }

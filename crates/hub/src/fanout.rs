@@ -6,9 +6,9 @@
 //! A device that is through with an order (`orders`) is passed over. Several scans take turns.
 //! Fan-outs pause while much waits for the store, and in a drain.
 
+use crate::Effects;
 use crate::Hub;
 use crate::access::terms;
-use crate::effects::Effects;
 use crate::log::cleanup::CleanupTask;
 use crate::push::Sending;
 use base::slab::Key;
@@ -16,7 +16,7 @@ use base::time::{Instant, Now};
 use model::id::{MessageId, Tag};
 use model::presence::PresenceVersion;
 use model::push::{Outcome, Rejection};
-use model::request::{Delivery, HeartbeatWish, Refusal};
+use model::request::{HeartbeatWish, PushDelivery, Refusal};
 use std::time::Duration;
 
 /// Slots looked at in a turn, those of other products included.
@@ -172,7 +172,7 @@ impl Hub {
         device.heartbeat_s = heartbeat_s;
         device.window = terms::window(&product, window);
         let (term, inflight_max) = (device.term(), device.window);
-        fx.deliveries.push((conn, Delivery::Configure { term, heartbeat_s, inflight_max }));
+        fx.deliveries.push((conn, PushDelivery::Configure { term, heartbeat_s, inflight_max }));
     }
 
     /// The device's product is gone, and so is the device.

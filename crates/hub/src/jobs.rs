@@ -9,7 +9,7 @@
 use crate::log::durable::order::{Ends, Named, StoredOrder};
 use base::time::Instant;
 use model::id::MessageId;
-use model::ports::control::PushCounts;
+use model::ports::pushes::PushCounts;
 use model::push::Outcome;
 use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};

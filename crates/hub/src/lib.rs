@@ -20,7 +20,6 @@ mod access;
 mod audit;
 mod control;
 mod delivery;
-mod effects;
 mod fanout;
 mod jobs;
 mod log;
@@ -29,11 +28,11 @@ mod push;
 mod query;
 mod registry;
 mod reports;
+mod service;
 mod session;
 mod sweep;
 mod waits;
 
-pub use effects::Effects;
 pub use log::durable::{decode_event, encode_event, home_of, home_parts, timeline_of};
 pub use orders::{OrderMessage, StoredOrder, order_home};
 pub use reports::ReportHook;
@@ -42,7 +41,7 @@ use crate::access::Access;
 use crate::access::replay::Replay;
 use crate::fanout::DeviceScan;
 use crate::jobs::Jobs;
-use crate::log::cleanup::CleanupQueue;
+use crate::log::cleanup::CleanupTask;
 use crate::log::epochs::Epochs;
 use crate::log::keep::Keeping;
 use crate::log::restore::Restoring;
@@ -51,20 +50,22 @@ use crate::log::tickets::Tickets;
 use crate::registry::Registry;
 use crate::registry::tags::Tags;
 use crate::sweep::Sweep;
-use crate::waits::{Timers, Waits};
+use crate::waits::Waits;
 use base::hash::HashKey;
 use base::pace::AdmissionPace;
 use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::{DeviceWhat, Event};
+use base::wheel::Timers;
+use model::event::{DeviceEvent, DeviceWhat};
 use model::id::{ConnRef, DeviceRef, ProductKey, ShardId};
 use model::limits::Limits;
+use model::ports::calls::RetryQueue;
 use model::ports::control::Status;
 use model::presence::PresenceVersion;
 use model::pressure::Pressure;
 use model::product::Product;
-use model::request::Request;
+use model::request::PushRequest;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -97,6 +98,9 @@ pub struct Settings {
     pub seed: u64,
 }
 
+/// Effects that a hub wants.
+pub type Effects = model::service::Effects<Hub>;
+
 /// The hub of one shard.
 pub struct Hub {
     settings: Settings,
@@ -107,7 +111,7 @@ pub struct Hub {
     tickets: Tickets,
     keeping: Keeping,
     rows: Rows,
-    cleanups: CleanupQueue,
+    cleanups: RetryQueue<CleanupTask>,
     epochs: Epochs,
     restoring: Restoring,
     waits: Waits,
@@ -140,7 +144,7 @@ impl Hub {
             tickets: Tickets::default(),
             keeping: Keeping::default(),
             rows: Rows::default(),
-            cleanups: CleanupQueue::default(),
+            cleanups: RetryQueue::default(),
             epochs: Epochs::default(),
             restoring: Restoring::default(),
             waits: Waits::default(),
@@ -193,42 +197,39 @@ impl Hub {
 
     /// A machine asks. What comes from a connection that the device is not (or no longer) bound to
     /// changes nothing.
-    pub fn request(&mut self, now: Now, from: ConnRef, request: Request, fx: &mut Effects) {
+    pub fn request(&mut self, now: Now, from: ConnRef, request: PushRequest, fx: &mut Effects) {
         match request {
-            Request::Bind(bind) => self.bind(now, from, *bind, fx),
-            Request::Unbind { term, device } => self.unbind(now, (from, term), device, fx),
-            Request::Ack { device, upto, ids } => {
+            PushRequest::Bind(bind) => self.bind(now, from, *bind, fx),
+            PushRequest::Unbind { term, device } => self.unbind(now, (from, term), device, fx),
+            PushRequest::Ack { device, upto, ids } => {
                 if let Some(key) = self.bound(from, device) {
                     self.acknowledge(now, key, (upto, ids), fx);
                 }
             }
-            Request::Unsendable { device, id, why } => {
+            PushRequest::Unsendable { device, id, why } => {
                 if let Some(key) = self.bound(from, device) {
                     self.unsendable(now, key, (id, why), fx);
                 }
             }
-            Request::Pull { term: _, device, after, count } => {
+            PushRequest::Pull { term: _, device, after, count } => {
                 if let Some(key) = self.bound(from, device) {
                     self.pull(now, key, (after, count), fx);
                 }
             }
-            Request::Report { term: _, device, seq, body } => {
+            PushRequest::Report { term: _, device, seq, body } => {
                 if let Some(key) = self.bound(from, device) {
                     self.report(now, key, (seq, body), fx);
                 }
             }
-            Request::Written { device } => {
+            PushRequest::Written { device } => {
                 if let Some(key) = self.bound(from, device) {
                     self.written(now, key, fx);
                 }
             }
-            Request::Closed { device, reason } => {
+            PushRequest::Closed { device, reason } => {
                 if let Some(key) = self.bound(from, device) {
                     self.detach(now, key, reason, fx);
                 }
-            }
-            Request::Session(_) => {
-                base::never!(true, "sessions are the broker's");
             }
         }
     }
@@ -257,15 +258,13 @@ impl Hub {
         self.draining = true;
     }
 
-    /// Gauges of this shard. Counters are in `Effects`, connections and turns with `net`: the roof
-    /// fills them in.
+    /// Gauges of this shard.
     pub fn status(&self) -> Status {
         Status {
             devices: self.registry.len() as u64,
             online: self.online,
             waiting: self.waiting,
             waiting_bytes: self.waiting_bytes,
-            shards: 1,
             ..Status::default()
         }
     }
@@ -295,6 +294,6 @@ impl Hub {
             }
             DeviceWhat::Report { .. } | DeviceWhat::Pushed { .. } => PresenceVersion::default(),
         };
-        fx.tell(Event { at_ms, product, device: id, epoch, version, what });
+        fx.tell(DeviceEvent { at_ms, product, device: id, epoch, version, what });
     }
 }

@@ -17,8 +17,8 @@
 //! ([`Hub::go_ahead`]). An order is owned by the hash of its name, if it has one, so a repeated one
 //! comes to the same shard.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::fanout::Errand;
 use crate::jobs::{Job, Open, Other, Settled, end_of};
 use crate::log::cleanup::CleanupTask;
@@ -29,8 +29,8 @@ use base::hash::{self, HashKey};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::id::{MessageId, ProductKey, ShardId};
-use model::ports::control::{Answer, PushCounts, PushOrder, PushTarget};
 use model::ports::log::{Call, StoreError, Table, Write};
+use model::ports::pushes::{PushAnswer, PushCounts, PushOrder, PushTarget};
 use model::push::{Outcome, Priority};
 use model::timeline::Seq;
 use std::collections::BTreeSet;
@@ -104,7 +104,7 @@ impl Hub {
             && let Some((first, job)) = self.jobs.named(named)
         {
             if job.named != Some(named) {
-                return fx.answers.push((reply, Answer::Conflict));
+                return fx.answers.push((reply, PushAnswer::Conflict));
             }
             let counts = job.counts;
             return match self.jobs.at_mut(first).and_then(|job| job.open.as_mut()) {
@@ -113,16 +113,16 @@ impl Hub {
             };
         }
         if self.log_failed {
-            return fx.answers.push((reply, Answer::StoreFailed));
+            return fx.answers.push((reply, PushAnswer::StoreFailed));
         }
         if self.jobs.at(id).is_some() || !self.jobs.has_room() {
-            return fx.answers.push((reply, Answer::Busy));
+            return fx.answers.push((reply, PushAnswer::Busy));
         }
         self.keep_order(now, Arc::new(order), vec![reply], fx);
     }
 
     /// Another shard speaks of an order.
-    pub fn order_message(
+    pub fn peer_message(
         &mut self,
         now: Now,
         from: ShardId,
@@ -155,7 +155,7 @@ impl Hub {
                         self.jobs.look(id, now.mono);
                         self.answer_order(id, fx);
                     }
-                    None => fx.order_messages.push((from, OrderMessage::Close(id))),
+                    None => fx.peer_messages.push((from, OrderMessage::Close(id))),
                 }
             }
             OrderMessage::Close(id) => self.close_order(id, fx),
@@ -247,19 +247,19 @@ impl Hub {
             let replies = std::mem::take(&mut open.replies);
             self.jobs.remove(id);
             if owner != self.settings.shard {
-                fx.order_messages.push((owner, OrderMessage::Taken(id, false)));
+                fx.peer_messages.push((owner, OrderMessage::Taken(id, false)));
             }
 
             let answer = match error {
-                StoreError::Busy => Answer::Busy,
-                _ => Answer::StoreFailed,
+                StoreError::Busy => PushAnswer::Busy,
+                _ => PushAnswer::StoreFailed,
             };
             let answers = replies.into_iter().map(|reply| (reply, answer.clone()));
             return fx.answers.extend(answers);
         }
         open.is_kept = true;
         if owner != self.settings.shard {
-            fx.order_messages.push((owner, OrderMessage::Taken(id, true)));
+            fx.peer_messages.push((owner, OrderMessage::Taken(id, true)));
         }
         self.scan_order(id);
         self.tell_others(now, id, fx);
@@ -315,7 +315,7 @@ impl Hub {
             self.later_do(CleanupTask::Unorder(key), fx);
         }
         let others = open.others.keys().map(|&shard| (ShardId(shard), OrderMessage::Close(id)));
-        fx.order_messages.extend(others);
+        fx.peer_messages.extend(others);
     }
 
     /// After a start: each order that is open goes on.
@@ -352,7 +352,7 @@ impl Hub {
             // It is answered when it is on stable storage.
             Some(Some(open)) if !open.is_kept => return,
             Some(Some(open)) => {
-                fx.order_messages.push((from, OrderMessage::Taken(id, true)));
+                fx.peer_messages.push((from, OrderMessage::Taken(id, true)));
                 if !open.is_over {
                     return;
                 }
@@ -362,7 +362,7 @@ impl Hub {
             None if !self.is_served(&order.push.product) => OrderMessage::Over(id),
             None => return self.keep_order(now, order, Vec::new(), fx),
         };
-        fx.order_messages.push((from, answer));
+        fx.peer_messages.push((from, answer));
     }
 
     fn is_served(&self, product: &ProductKey) -> bool {
@@ -407,8 +407,7 @@ impl Hub {
                 Other::Refused(until) if *until > now.mono => later = Some(*until),
                 Other::Untold | Other::Refused(_) => {
                     *other = Other::Told;
-                    fx.order_messages
-                        .push((ShardId(shard), OrderMessage::Take(open.order.clone())));
+                    fx.peer_messages.push((ShardId(shard), OrderMessage::Take(open.order.clone())));
                 }
                 Other::Told | Other::Taken | Other::Over => {}
             }
@@ -438,7 +437,7 @@ impl Hub {
         }
         if owner != self.settings.shard {
             if !std::mem::replace(&mut open.is_over, true) {
-                fx.order_messages.push((owner, OrderMessage::Over(id)));
+                fx.peer_messages.push((owner, OrderMessage::Over(id)));
             }
             return;
         }
@@ -543,6 +542,6 @@ fn job_is_idle(job: Option<&Job>) -> bool {
     job.is_none_or(|job| job.settled.is_empty())
 }
 
-fn pushed(id: MessageId, counts: PushCounts) -> Answer {
-    Answer::Pushed { id, outcomes: Vec::new(), counts }
+fn pushed(id: MessageId, counts: PushCounts) -> PushAnswer {
+    PushAnswer::Pushed { id, outcomes: Vec::new(), counts }
 }

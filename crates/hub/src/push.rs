@@ -4,8 +4,8 @@
 //! queue. Between them the push is in exactly one queue, on the way or waiting. A push that is for
 //! now or never takes a place only if it can be sent now.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::log::durable::push::made_s;
 use crate::orders;
 use crate::registry::device::BindState;
@@ -13,14 +13,15 @@ use crate::registry::item::{Item, Kept, Watch};
 use crate::registry::queue::QueueLimits;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::{Counter, DeviceWhat, Event};
+use model::event::{Counter, DeviceEvent, DeviceWhat};
 use model::id::DeviceId;
-use model::ports::control::{Answer, PushOrder, PushTarget};
+use model::ports::pushes::{PushAnswer, PushOrder, PushTarget};
 use model::presence::PresenceVersion;
 use model::pressure::Pressure;
 use model::product::Product;
 use model::push::{Outcome, Push, Rejection};
 use model::timeline::Seq;
+use model::topic::{Publication, Qos};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ impl Hub {
     /// The API orders a push.
     pub(crate) fn push(&mut self, now: Now, reply: u64, order: PushOrder, fx: &mut Effects) {
         let Some(number) = self.registry.products.number(&order.product) else {
-            return fx.answers.push((reply, Answer::UnknownProduct));
+            return fx.answers.push((reply, PushAnswer::UnknownProduct));
         };
         let product = self.registry.products.of(number).clone();
         let (receipts, wait_ms) = (order.receipts, order.wait_ms.min(WAIT_MS_MAX));
@@ -276,7 +277,7 @@ impl Hub {
     ) {
         let id = sending.push.id;
         if !self.waits.has_room(id, devices.len()) {
-            return fx.answers.push((reply, Answer::Busy));
+            return fx.answers.push((reply, PushAnswer::Busy));
         }
         let (mut open, mut outcomes) = (Vec::new(), Vec::new());
         for device in devices {
@@ -327,7 +328,10 @@ impl Hub {
         let key = self.registry.find(number, id.as_str());
         let blocked = key.and_then(|key| self.registry.at(key)).is_some_and(|it| it.blocked());
         if let Some(topic) = product.topic_of(id).filter(|_| !blocked) {
-            fx.mirrors.push((topic, push.clone()));
+            let mut message = Publication::new(&topic, &[], &push.body);
+            message.qos = if push.stores() { Qos::AtLeastOnce } else { Qos::AtMostOnce };
+            message.expire_at = push.expire_at;
+            fx.publications.push(message);
         }
     }
 
@@ -367,7 +371,7 @@ impl Hub {
             let (at_ms, product, device) = (now.wall_ms, sending.push.product.clone(), id.clone());
             let what = DeviceWhat::Pushed { id: sending.push.id, outcome };
             let (epoch, version) = (0, PresenceVersion::default());
-            fx.tell(Event { at_ms, product, device, epoch, version, what });
+            fx.tell(DeviceEvent { at_ms, product, device, epoch, version, what });
         }
         Err(outcome)
     }

@@ -9,8 +9,8 @@ use crate::registry::device::{BindState, Device};
 use base::slab::Key;
 use base::time::Now;
 use model::id::{DeviceId, ProductKey, Tag};
-use model::ports::control::{Answer, DeviceState};
 use model::ports::presence_queries::PresenceStatus as Found;
+use model::ports::pushes::{DeviceState, PushAnswer};
 use model::presence::{self, OnlineState, PresenceVersion, Principal};
 
 /// Devices in one page at most.
@@ -29,12 +29,17 @@ struct Seen {
 
 impl Hub {
     /// The states of those that are known.
-    pub(crate) fn states(&self, now: Now, product: &ProductKey, devices: &[DeviceId]) -> Answer {
+    pub(crate) fn states(
+        &self,
+        now: Now,
+        product: &ProductKey,
+        devices: &[DeviceId],
+    ) -> PushAnswer {
         let Some(number) = self.registry.products.number(product) else {
-            return Answer::UnknownProduct;
+            return PushAnswer::UnknownProduct;
         };
         let keys = devices.iter().filter_map(|id| self.registry.find(number, id.as_str()));
-        Answer::Devices(keys.filter_map(|key| self.state(now, key)).collect())
+        PushAnswer::Devices(keys.filter_map(|key| self.state(now, key)).collect())
     }
 
     /// A page of devices in the order of their slots.
@@ -44,9 +49,9 @@ impl Hub {
         (product, online, tag): (Option<ProductKey>, Option<bool>, Option<Tag>),
         after: Option<u64>,
         count: u32,
-    ) -> Answer {
+    ) -> PushAnswer {
         let number = match product.map(|key| self.registry.products.number(&key)) {
-            Some(None) => return Answer::UnknownProduct,
+            Some(None) => return PushAnswer::UnknownProduct,
             Some(known) => known,
             None => None,
         };
@@ -59,7 +64,7 @@ impl Hub {
                 slot = member.map_or(u64::from(u32::MAX), u64::from);
             }
             if slot >= u64::from(self.registry.slots()) {
-                return Answer::Page { devices, next: None };
+                return PushAnswer::Page { devices, next: None };
             }
             let tenant = self.registry.tenant(slot as u32);
             let asked = tenant.filter(|(_, device)| {
@@ -69,11 +74,11 @@ impl Hub {
             });
             devices.extend(asked.and_then(|(key, _)| self.state(now, key)));
             if devices.len() == count {
-                return Answer::Page { devices, next: Some(slot) };
+                return PushAnswer::Page { devices, next: Some(slot) };
             }
             slot += 1;
         }
-        Answer::Page { devices, next: Some(slot - 1) }
+        PushAnswer::Page { devices, next: Some(slot - 1) }
     }
 
     /// What is known of a device's presence; `None`: it never bound.

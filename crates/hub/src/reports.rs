@@ -6,18 +6,18 @@
 //! storage, in the timeline of each such webhook. Any other is taken once it is handed to the event
 //! feed; when nobody listens it is taken and counted, for nobody missed it.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::log::durable::encode_event;
 use crate::log::tickets::PendingCall;
 use base::slab::Key;
 use base::time::Now;
-use model::event::{Counter, DeviceWhat, Event};
+use model::event::{Counter, DeviceEvent, DeviceWhat};
 use model::id::{ConnRef, ProductKey};
 use model::ports::log::{Append, Call, Write};
 use model::presence::PresenceVersion;
 use model::product::Product;
-use model::request::{Delivery, Refusal};
+use model::request::{PushDelivery, Refusal};
 use model::timeline::{Message, TimelineId};
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) struct Waiting {
     conn: ConnRef,
     term: u16,
     seq: u32,
-    event: Event,
+    event: DeviceEvent,
 }
 
 impl Waiting {
@@ -76,11 +76,11 @@ impl Hub {
             Ok(()) => {
                 fx.counters.count(Counter::Reports);
                 self.event(now, key, || DeviceWhat::Report { seq, body }, fx);
-                Delivery::ReportTaken { term, seq }
+                PushDelivery::ReportTaken { term, seq }
             }
             Err(why) => {
                 fx.counters.count(Counter::ReportsRefused);
-                Delivery::ReportRefused { term, seq, why }
+                PushDelivery::ReportRefused { term, seq, why }
             }
         };
         fx.deliveries.push((conn, delivery));
@@ -103,8 +103,8 @@ impl Hub {
             return;
         }
         let delivery = match is_stored {
-            true => Delivery::ReportTaken { term, seq },
-            false => Delivery::ReportRefused { term, seq, why: Refusal::Busy },
+            true => PushDelivery::ReportTaken { term, seq },
+            false => PushDelivery::ReportRefused { term, seq, why: Refusal::Busy },
         };
         fx.deliveries.push((conn, delivery));
     }
@@ -121,8 +121,14 @@ impl Hub {
         device.extra().reports += 1;
         let (at_ms, epoch) = (now.wall_ms, device.epoch);
         let what = DeviceWhat::Report { seq, body };
-        let event =
-            Event { at_ms, product, device: id, epoch, version: PresenceVersion::default(), what };
+        let event = DeviceEvent {
+            at_ms,
+            product,
+            device: id,
+            epoch,
+            version: PresenceVersion::default(),
+            what,
+        };
         let body = encode_event(&event).expect("a Report can be encoded");
         let (id, at_s, label) = (seq.into(), now.unix_s(), Box::default());
         let message = Arc::new(Message { id, at_s, label, body });

@@ -5,10 +5,10 @@
 //! that arrives late cannot follow the online that came before it. Every coming and going is a
 //! transition, by turns and with rising versions, and an event with the same one.
 
+use crate::Effects;
 use crate::Hub;
 use crate::access::terms;
 use crate::access::{Access, Proven};
-use crate::effects::Effects;
 use crate::registry::device::BindState;
 use base::slab::Key;
 use base::time::Now;
@@ -16,7 +16,7 @@ use model::close::CloseReason;
 use model::event::{Counter, DeviceWhat};
 use model::id::{ConnRef, DeviceId, DeviceRef, ProductKey, Tag};
 use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
-use model::request::{Bind, Bound, Delivery, Kick, Refusal, Refused};
+use model::request::{Bind, Bound, Kick, PushDelivery, PushRequest, Refusal, Refused};
 
 /// Milliseconds after which to come back to a server that is full.
 const FULL_RETRY_MS: u32 = 10_000;
@@ -56,12 +56,12 @@ impl Hub {
             Verdict::In { key, resumed, until } => {
                 return self.attach(now, from, (key, resumed, until), bind, fx);
             }
-            Verdict::Challenge(nonce) => Delivery::Challenge { term, nonce },
+            Verdict::Challenge(nonce) => PushDelivery::Challenge { term, nonce },
             Verdict::Out { why, retry_after_ms } => {
                 fx.counters.count(Counter::BindsRefused);
                 let who = Some(format!("{}/{}", bind.product, bind.device).into());
                 let refused = Refused { term, why, retry_after_ms, addrs: Vec::new(), who };
-                Delivery::Refused(Box::new(refused))
+                PushDelivery::Refused(Box::new(refused))
             }
         };
         fx.deliveries.push((from, delivery));
@@ -75,7 +75,7 @@ impl Hub {
         device: DeviceRef,
         fx: &mut Effects,
     ) {
-        fx.deliveries.push((from, Delivery::Unbound { term }));
+        fx.deliveries.push((from, PushDelivery::Unbound { term }));
         if let Some(key) = self.bound(from, device) {
             self.detach(now, key, CloseReason::Unbound, fx);
         }
@@ -129,7 +129,7 @@ impl Hub {
         let Some(device) = self.registry.at(key) else { return };
         let Some(conn) = device.conn() else { return };
         let kick = Kick { term: device.term(), why, epoch: 0, retry_after_ms: 0, addrs };
-        fx.deliveries.push((conn, Delivery::Kick(Box::new(kick))));
+        fx.deliveries.push((conn, PushDelivery::Kick(Box::new(kick))));
         self.detach_at(now, key, (version, why.close_reason()), fx);
     }
 
@@ -149,6 +149,15 @@ impl Hub {
         let Some((key, device)) = online.filter(|(_, it)| it.conn().is_some()) else { return };
         let version = self.epochs.behind(self.settings.shard, device.epoch);
         self.kick_at(now, key, (Refusal::Replaced, Vec::new(), version), fx);
+    }
+
+    /// A delivery found its connection gone. Of a Bind that was answered from another shard nobody
+    /// else will tell the device's owner.
+    pub fn undelivered(&mut self, to: ConnRef, delivery: PushDelivery, fx: &mut Effects) {
+        if let PushDelivery::Bound(bound) = delivery {
+            let (device, reason) = (bound.device, CloseReason::PeerClosed);
+            fx.requests.push((to, PushRequest::Closed { device, reason }));
+        }
     }
 
     /// A version of another clock was seen: those given here are above it from now on.
@@ -299,7 +308,7 @@ impl Hub {
             frame_bytes_max: self.settings.limits.frame_bytes_max,
             app_id: product.app_id,
         };
-        fx.deliveries.push((from, Delivery::Bound(Box::new(bound))));
+        fx.deliveries.push((from, PushDelivery::Bound(Box::new(bound))));
         fx.counters.count(Counter::Binds);
         fx.counters.count_by(Counter::BindsResumed, u64::from(resumed));
         self.event(now, key, || DeviceWhat::Online { protocol: bind.protocol, resumed }, fx);
@@ -320,7 +329,7 @@ impl Hub {
         if conn != from {
             let (term, addrs, retry_after_ms) = (device.term(), Vec::new(), 0);
             let kick = Kick { term, why: Refusal::Replaced, epoch, retry_after_ms, addrs };
-            fx.deliveries.push((conn, Delivery::Kick(Box::new(kick))));
+            fx.deliveries.push((conn, PushDelivery::Kick(Box::new(kick))));
         }
         let (reason, version) = (CloseReason::Replaced, end);
         self.leave(key, (version, reason), fx);

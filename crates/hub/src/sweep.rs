@@ -5,8 +5,8 @@
 //! it, which is looked at when it is sent). A slice ends early when it has written its share of
 //! rows. In a drain it goes on without pauses until all rows are written.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::registry::device::Device;
 use base::time::{Instant, Now};
 use std::time::Duration;

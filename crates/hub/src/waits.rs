@@ -1,48 +1,19 @@
-//! Answers that wait for acknowledgements, and timers that are handled a few at a time.
+//! Answers that wait for acknowledgements.
 //!
 //! An order for a list of devices is answered once each device has an outcome. Until its time to
 //! wait is over, a push on its way has none; then the store is asked to keep it, and its completion
 //! is the outcome. An item whose outcome is waited for says so (`answers`), and is settled once.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::registry::item::Kept;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use base::wheel::Wheel;
+use base::wheel::Timers;
 use model::id::{DeviceId, MessageId};
-use model::ports::control::{Answer, PushCounts};
+use model::ports::pushes::{PushAnswer, PushCounts};
 use model::push::Outcome;
-use std::collections::{BTreeMap, VecDeque};
-
-/// A wheel, and what of it is due and was not handled yet.
-#[derive(Default)]
-pub(crate) struct Timers {
-    wheel: Wheel,
-    due: VecDeque<u64>,
-    fresh: Vec<u64>,
-}
-
-impl Timers {
-    /// Hands `token` out at `at`, or a little later.
-    pub fn insert(&mut self, at: Instant, token: u64) {
-        self.wheel.insert(at, token);
-    }
-
-    /// The next token that is due.
-    pub fn take(&mut self, now: Now) -> Option<u64> {
-        if self.due.is_empty() {
-            self.wheel.expire(now.mono, &mut self.fresh);
-            self.due.extend(self.fresh.drain(..));
-        }
-        self.due.pop_front()
-    }
-
-    /// When to come back.
-    pub fn next(&self, now: Now) -> Option<Instant> {
-        if self.due.is_empty() { self.wheel.next() } else { Some(now.mono) }
-    }
-}
+use std::collections::BTreeMap;
 
 struct Wait {
     reply: u64,
@@ -95,7 +66,7 @@ impl Hub {
     ) {
         if open.is_empty() {
             let counts = PushCounts::default();
-            fx.answers.push((reply, Answer::Pushed { id, outcomes, counts }));
+            fx.answers.push((reply, PushAnswer::Pushed { id, outcomes, counts }));
             return;
         }
         self.waits.insert(until, id, Wait { reply, open, outcomes });
@@ -113,19 +84,20 @@ impl Hub {
             && let Some(Wait { reply, outcomes, .. }) = self.waits.orders.remove(&id)
         {
             let counts = PushCounts::default();
-            fx.answers.push((reply, Answer::Pushed { id, outcomes, counts }));
+            fx.answers.push((reply, PushAnswer::Pushed { id, outcomes, counts }));
         }
     }
 
     /// Ends the waiting of orders whose time is over.
     pub(crate) fn turn_waits(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut left = self.settings.limits.fan_out_slice as usize;
+        self.waits.timers.advance(now.mono, 1);
         while left > 0
-            && let Some(token) = self.waits.timers.take(now)
+            && let Some(token) = self.waits.timers.take()
         {
             left = left.saturating_sub(self.stop_waiting(now, MessageId(token), fx).max(1));
         }
-        self.waits.timers.next(now)
+        self.waits.timers.next(now.mono)
     }
 
     /// The time to wait for acknowledgements is over; returns how many were missing.

@@ -6,7 +6,8 @@ use load::{Fleet, FleetPlan};
 use model::id::{ConnRef, DeviceRef, ProductKey, ShardId};
 use model::limits::Limits;
 use model::link::Link;
-use model::request::{Bound, Delivery, Request};
+use model::request::{Bound, PushDelivery, PushRequest};
+use model::service::{Delivery, Request};
 use net::epoll::Epoll;
 use net::layer::tls::{ClientCertificates, TlsServer};
 use net::layer::websocket::UpgradeTarget;
@@ -34,7 +35,7 @@ impl ShardLogic for Host {
     }
 
     fn word(&mut self, _: Now, from: ConnRef, word: Request, handle: &mut ShardHandle<Host>) {
-        let Request::Bind(bind) = word else { return };
+        let Request::Push(PushRequest::Bind(bind)) = word else { return };
         let bound = Bound {
             term: bind.term,
             device: DeviceRef::from_bits(from.bits()),
@@ -49,7 +50,7 @@ impl ShardLogic for Host {
             frame_bytes_max: 65_536,
             app_id: 1,
         };
-        handle.deliver(from, Delivery::Bound(Box::new(bound)));
+        handle.deliver(from, PushDelivery::Bound(Box::new(bound)).into());
     }
 
     fn mail(&mut self, _: Now, (): (), _: &mut ShardHandle<Host>) {}

@@ -12,9 +12,9 @@ use crate::topic::{Publication, Qos};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Something an application wants to know. Carries the wall-clock time at which it happened.
+/// Something that happened to a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Event {
+pub struct DeviceEvent {
     /// Unix milliseconds.
     pub at_ms: u64,
     /// Whose device.

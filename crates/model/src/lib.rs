@@ -1,9 +1,9 @@
 //! The nouns of Holdline, and the contracts between its crates.
 //!
-//! What every crate may say to every other: ids, pushes, the words a protocol says to the hub and
-//! hears from it, the ways a connection ends, the limits, the events, and the two contracts, the
-//! inner one ([`machine`]) and the outer ones ([`ports`]). No wire format, no I/O, no `async`, no
-//! serialisation and no clock: values only.
+//! What every crate may say to every other: ids, pushes, the words a protocol says to a service
+//! and hears from it, the ways a connection ends, the limits, the events, and three contracts: the
+//! inner one ([`machine`]), what a service is ([`service`]), and the outer ones ([`ports`]). No
+//! wire format, no I/O, no `async`, no serialisation and no clock: values only.
 //!
 //! Read [`close`], [`limits`] and [`machine`] first.
 
@@ -19,6 +19,7 @@ pub mod pressure;
 pub mod product;
 pub mod push;
 pub mod request;
+pub mod service;
 pub mod session;
 pub mod timeline;
 pub mod topic;

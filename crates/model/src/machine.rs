@@ -199,8 +199,8 @@ impl<Up> Outbox<Up> {
     }
 
     /// Says something to the inside.
-    pub fn say(&mut self, word: Up) {
-        self.words.push(word);
+    pub fn say(&mut self, word: impl Into<Up>) {
+        self.words.push(word.into());
     }
 
     /// The identity behind the connection is known: everything else about it happens on the shard

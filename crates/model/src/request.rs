@@ -1,17 +1,18 @@
-//! Requests of a server machine to the hub, and deliveries of the hub through it.
+//! What the server machine of a push protocol asks of the hub, and what the hub has delivered
+//! through it.
 //!
 //! Words of the model: no protocol's opcodes and codes. One connection may carry several Binds
 //! (MIOP 5 does); `term` says which of them is meant, counted from zero in the order of arrival.
 
 use crate::close::CloseReason;
-use crate::id::{DeviceId, DeviceRef, MessageId, ProductKey, Tag};
+use crate::id::{DeviceId, DeviceRef, MessageId, ProductKey, ShardId, Tag};
 use crate::push::{Push, Rejection};
-use crate::session::{SessionDelivery, SessionRequest};
+use base::hash::{self, HashKey};
 use std::sync::Arc;
 
 /// Request of a machine to the hub.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Request {
+pub enum PushRequest {
     /// Attach a device to this connection. Answered by `Bound`, `Refused` or `Challenge`.
     Bind(Box<Bind>),
     /// Detach it, with a farewell. Answered by `Unbound`.
@@ -63,7 +64,7 @@ pub enum Request {
         body: Box<[u8]>,
     },
     /// All that was delivered for the device so far has been written to the socket, as
-    /// [`Delivery::TellWritten`] asked.
+    /// [`PushDelivery::TellWritten`] asked.
     Written {
         /// The device.
         device: DeviceRef,
@@ -75,8 +76,29 @@ pub enum Request {
         /// Why the connection ended.
         reason: CloseReason,
     },
-    /// What is asked of the broker instead.
-    Session(SessionRequest),
+}
+
+impl PushRequest {
+    /// The shard that owns the device it speaks of, of so many. `key` is the one that chooses
+    /// shards.
+    pub fn owner(&self, (key, shards): (HashKey, u16)) -> ShardId {
+        match self {
+            PushRequest::Bind(bind) => owner((key, shards), &bind.product, &bind.device),
+            PushRequest::Unbind { device, .. }
+            | PushRequest::Ack { device, .. }
+            | PushRequest::Unsendable { device, .. }
+            | PushRequest::Pull { device, .. }
+            | PushRequest::Report { device, .. }
+            | PushRequest::Written { device }
+            | PushRequest::Closed { device, .. } => device.shard(),
+        }
+    }
+}
+
+/// The shard of so many that owns a device: what `Outbox::home` computes from the same two names.
+pub fn owner((key, shards): (HashKey, u16), product: &ProductKey, device: &DeviceId) -> ShardId {
+    let hash = key.of(&[product.as_str().as_bytes(), device.as_str().as_bytes()]);
+    ShardId(hash::home(hash, shards))
 }
 
 /// Everything a Bind says.
@@ -180,7 +202,7 @@ impl std::fmt::Debug for Proof {
 
 /// Delivery of the hub through a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Delivery {
+pub enum PushDelivery {
     /// The device is bound.
     Bound(Box<Bound>),
     /// The Bind was refused. A connection with no other bound device ends.
@@ -252,8 +274,6 @@ pub enum Delivery {
         /// Unacknowledged pushes.
         inflight_max: u16,
     },
-    /// What the broker delivers.
-    Session(SessionDelivery),
 }
 
 /// A device was bound.

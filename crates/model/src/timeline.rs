@@ -6,6 +6,7 @@
 //! table. Invariant: two timelines never share a sequence number, and numbers have no gaps but
 //! those left by what was removed.
 
+use crate::service::ServiceKind;
 use base::hash::HashKey;
 use std::sync::Arc;
 
@@ -31,6 +32,15 @@ impl Space {
     /// The space with this number.
     pub fn from_byte(byte: u8) -> Option<Space> {
         Space::ALL.into_iter().find(|&space| space as u8 == byte)
+    }
+
+    /// The service whose timelines are here.
+    pub const fn service(self) -> ServiceKind {
+        match self {
+            Space::Pushes | Space::Reports => ServiceKind::Push,
+            Space::Sessions => ServiceKind::Topics,
+            Space::Other => ServiceKind::Echo,
+        }
     }
 }
 

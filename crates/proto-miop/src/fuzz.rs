@@ -9,7 +9,7 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::id::{DeviceRef, ProductKey};
 use model::link::{Link, Protocol};
-use model::request::{Bound, Delivery, Kick, Refusal, Refused, Request};
+use model::request::{Bound, Kick, PushDelivery, PushRequest, Refusal, Refused};
 use std::sync::Arc;
 use testkit::pair::PairSide;
 use testkit::vector;
@@ -62,8 +62,8 @@ fn now() -> Now {
     Now::default()
 }
 
-fn yes(term: u16) -> Delivery {
-    Delivery::Bound(Box::new(Bound {
+fn yes(term: u16) -> PushDelivery {
+    PushDelivery::Bound(Box::new(Bound {
         term,
         device: DeviceRef::from_bits(u64::from(term)),
         epoch: 1,
@@ -80,26 +80,34 @@ fn yes(term: u16) -> Delivery {
 }
 
 /// What a hub might say to a request, or by itself.
-fn whim(rng: &mut Prng, request: &Request) -> Option<Delivery> {
+fn whim(rng: &mut Prng, request: &PushRequest) -> Option<PushDelivery> {
     let refused = |term, why| {
         let refused =
             Refused { term, why, retry_after_ms: 1, addrs: vec!["a:1".to_owned(); 5], who: None };
-        Some(Delivery::Refused(Box::new(refused)))
+        Some(PushDelivery::Refused(Box::new(refused)))
     };
     match request {
-        Request::Bind(bind) => match rng.below(8) {
+        PushRequest::Bind(bind) => match rng.below(8) {
             0 => refused(bind.term, Refusal::Busy),
             1 => refused(bind.term, Refusal::AuthFailed),
-            2 => Some(Delivery::Challenge { term: bind.term, nonce: [1; 16] }),
+            2 => Some(PushDelivery::Challenge { term: bind.term, nonce: [1; 16] }),
             _ => Some(yes(bind.term)),
         },
-        Request::Unbind { term, .. } => Some(Delivery::Unbound { term: *term }),
-        Request::Pull { term, .. } => Some(Delivery::Pulled { term: *term, remaining: 0 }),
-        Request::Report { term, seq, .. } => Some(Delivery::ReportTaken { term: *term, seq: *seq }),
+        PushRequest::Unbind { term, .. } => Some(PushDelivery::Unbound { term: *term }),
+        PushRequest::Pull { term, .. } => Some(PushDelivery::Pulled { term: *term, remaining: 0 }),
+        PushRequest::Report { term, seq, .. } => {
+            Some(PushDelivery::ReportTaken { term: *term, seq: *seq })
+        }
         _ if rng.one_in(4) => {
             let (term, why) = (rng.below(3) as u16, Refusal::Replaced);
             let addrs = Vec::new();
-            Some(Delivery::Kick(Box::new(Kick { term, why, epoch: 1, retry_after_ms: 0, addrs })))
+            Some(PushDelivery::Kick(Box::new(Kick {
+                term,
+                why,
+                epoch: 1,
+                retry_after_ms: 0,
+                addrs,
+            })))
         }
         _ => None,
     }
@@ -116,9 +124,9 @@ fn serve(bytes: &[u8], rng: &mut Prng) -> usize {
         rest = later;
         sent += side.hear(now(), piece).len();
         loop {
-            let words = side.take_words();
+            let words = side.take_words_as::<PushRequest>();
             let answers: Vec<_> = words.iter().filter_map(|word| whim(rng, word)).collect();
-            binds += answers.iter().filter(|a| matches!(a, Delivery::Bound(_))).count();
+            binds += answers.iter().filter(|a| matches!(a, PushDelivery::Bound(_))).count();
             if answers.is_empty() {
                 break;
             }

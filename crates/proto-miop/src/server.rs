@@ -30,7 +30,8 @@ use model::id::{DeviceRef, ProductKey};
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::push::{Push, Rejection};
-use model::request::{Bind, Bound, Delivery, Kick, Refusal, Refused, Request};
+use model::request::{Bind, Bound, Kick, PushDelivery, PushRequest, Refusal, Refused};
+use model::service::{Delivery, Request};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -225,7 +226,7 @@ impl Server {
         let fits = !push.body.is_empty() && push.body.len() + 16 <= wire::DATA_BYTES_MAX;
         if version.is_classic() && !fits {
             let why = Rejection::TooLarge;
-            out.say(Request::Unsendable { device, id: push.id, why });
+            out.say(PushRequest::Unsendable { device, id: push.id, why });
         } else if !again && Arc::strong_count(push) > 2 {
             // Several hold it: other connections of this shard are likely to send the same bytes.
             out.share_encoded(push.id.0, version as u8, encode);
@@ -317,18 +318,22 @@ impl Machine for Server {
     }
 
     fn command(&mut self, _: Now, down: Delivery, out: &mut Out) -> Result<(), CloseReason> {
+        let Delivery::Push(down) = down else {
+            base::never!(true, "what is not about devices goes to other machines");
+            return Ok(());
+        };
         match down {
-            Delivery::Bound(bound) => return self.bound(*bound, out),
-            Delivery::Refused(refused) => return self.refused(*refused, out),
-            Delivery::Challenge { term, nonce } => return self.challenge(term, nonce, out),
-            Delivery::Push { term, push, again } => self.push(term, &push, again, out),
-            Delivery::TellWritten { term } if self.device(term).is_some() => out.tell_drained(),
-            Delivery::Unbound { term } => return self.unbound(term, out),
-            Delivery::Kick(kick) => return self.kick(&kick, out),
-            Delivery::GoAway { retry_after_ms, addrs } => {
+            PushDelivery::Bound(bound) => return self.bound(*bound, out),
+            PushDelivery::Refused(refused) => return self.refused(*refused, out),
+            PushDelivery::Challenge { term, nonce } => return self.challenge(term, nonce, out),
+            PushDelivery::Push { term, push, again } => self.push(term, &push, again, out),
+            PushDelivery::TellWritten { term } if self.device(term).is_some() => out.tell_drained(),
+            PushDelivery::Unbound { term } => return self.unbound(term, out),
+            PushDelivery::Kick(kick) => return self.kick(&kick, out),
+            PushDelivery::GoAway { retry_after_ms, addrs } => {
                 return self.go_away(retry_after_ms, &addrs, out);
             }
-            Delivery::Configure { heartbeat_s, .. } if self.version() == Some(Version::V7) => {
+            PushDelivery::Configure { heartbeat_s, .. } if self.version() == Some(Version::V7) => {
                 newest::answer(self.version(), &down, out.bytes());
                 out.silence(patience_ms(heartbeat_s));
             }
@@ -340,9 +345,9 @@ impl Machine for Server {
 
     fn drained(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
         match &self.0 {
-            State::Bound { device, .. } => out.say(Request::Written { device: *device }),
+            State::Bound { device, .. } => out.say(PushRequest::Written { device: *device }),
             State::Many(many) => {
-                many.devices().for_each(|device| out.say(Request::Written { device }))
+                many.devices().for_each(|device| out.say(PushRequest::Written { device }))
             }
             _ => {}
         }
@@ -393,9 +398,9 @@ impl Machine for Server {
 
     fn closed(&mut self, _: Now, reason: CloseReason, out: &mut Out) {
         match &self.0 {
-            State::Bound { device, .. } => out.say(Request::Closed { device: *device, reason }),
+            State::Bound { device, .. } => out.say(PushRequest::Closed { device: *device, reason }),
             State::Many(many) => {
-                many.devices().for_each(|device| out.say(Request::Closed { device, reason }));
+                many.devices().for_each(|device| out.say(PushRequest::Closed { device, reason }));
             }
             _ => {}
         }

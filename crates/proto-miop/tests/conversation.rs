@@ -4,7 +4,7 @@ mod hub;
 
 use hub::{Conversation, Hub, conversation, message, profile, push, reconnect, talk};
 use model::close::CloseReason;
-use model::request::{Delivery, Kick, Proof, Refusal};
+use model::request::{Kick, Proof, PushDelivery, Refusal};
 use model::virtual_client::{Action, Observation};
 use proto_miop::client::{Prove, PushAckMode};
 use proto_miop::codec::Version;
@@ -36,7 +36,7 @@ fn a_signed_device_binds_is_pushed_to_acknowledges_and_leaves() {
         for id in [100, 101, 102] {
             hub.waiting.push(push(id, b"hello"));
             let push = hub.waiting.last().expect("just pushed").clone();
-            pair.tell_b(Delivery::Push { term: 0, push, again: false });
+            pair.tell_b(PushDelivery::Push { term: 0, push, again: false });
         }
         talk(&mut pair, &mut hub);
         let seen: Vec<_> = [100, 101, 102].map(|id| message(id, b"hello", false)).into();
@@ -95,7 +95,7 @@ fn what_was_not_acknowledged_is_sent_again_and_flagged() {
     pair.open();
     talk(&mut pair, &mut hub);
     assert_eq!(pair.a.take_words(), [bound(300, 1), message(50, b"x", false)]);
-    pair.tell_b(Delivery::Push { term: 0, push: hub.waiting[0].clone(), again: true });
+    pair.tell_b(PushDelivery::Push { term: 0, push: hub.waiting[0].clone(), again: true });
     talk(&mut pair, &mut hub);
     assert_eq!(pair.a.take_words(), [message(50, b"x", true)]);
     assert!(hub.acked.is_empty());
@@ -114,7 +114,7 @@ fn a_classic_device_tells_by_the_id_that_it_has_a_push() {
         let mut hub = Hub::default();
         let mut pair = begin(version, 4, &mut hub);
         for again in [false, true] {
-            pair.tell_b(Delivery::Push { term: 0, push: push(50, b"x"), again });
+            pair.tell_b(PushDelivery::Push { term: 0, push: push(50, b"x"), again });
             talk(&mut pair, &mut hub);
             assert_eq!(pair.a.take_words(), [message(50, b"x", again)]);
         }
@@ -185,7 +185,7 @@ fn a_kick_is_told_where_the_version_has_a_word_for_it() {
         let mut pair = begin(version, 8, &mut Hub::default());
         let addrs = vec!["10.0.0.2:7070".to_owned()];
         let kick = Kick { term: 0, why, epoch: 2, retry_after_ms: 9, addrs };
-        pair.tell_b(Delivery::Kick(Box::new(kick)));
+        pair.tell_b(PushDelivery::Kick(Box::new(kick)));
         talk(&mut pair, &mut Hub::default());
         assert_eq!(pair.b.ended, Some(why.close_reason()));
         pair.a.take_words()
@@ -203,7 +203,7 @@ fn a_kick_is_told_where_the_version_has_a_word_for_it() {
 #[test]
 fn a_server_on_its_way_out_asks_to_come_back() {
     let mut pair = begin(Version::V7, 9, &mut Hub::default());
-    pair.tell_b(Delivery::GoAway { retry_after_ms: 70, addrs: Vec::new() });
+    pair.tell_b(PushDelivery::GoAway { retry_after_ms: 70, addrs: Vec::new() });
     talk(&mut pair, &mut Hub::default());
     let go = Observation::GoAway { retry_after_ms: 70, addrs: Vec::new() };
     assert_eq!(pair.a.take_words(), [go]);

@@ -28,7 +28,8 @@ use model::close::CloseReason;
 use model::event::Counter;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
-use model::request::{Delivery, Refusal, Request};
+use model::request::Refusal;
+use model::service::{Delivery, Request};
 use model::session::{Denial, Denied, SessionDelivery, SessionRequest};
 use state::{Marks, Packed, Phase};
 use std::time::Duration;
@@ -193,11 +194,11 @@ impl Phase {
 
     fn closed(&mut self, reason: CloseReason, out: &mut Out) {
         match self {
-            Phase::Asked(_) => out.say(Request::Session(SessionRequest::Gone)),
+            Phase::Asked(_) => out.say(SessionRequest::Gone),
             Phase::Bound(bound) => {
                 bound.tell_dropped(out);
                 let session = bound.session;
-                out.say(Request::Session(SessionRequest::Closed { session, reason }));
+                out.say(SessionRequest::Closed { session, reason });
             }
             Phase::New { .. } | Phase::Fresh(_) | Phase::Over => {}
         }
@@ -231,7 +232,7 @@ impl Machine for Server {
 
     fn command(&mut self, now: Now, down: Delivery, out: &mut Out) -> Result<(), CloseReason> {
         match down {
-            Delivery::Session(word) => self.with(|phase| phase.command(now, word, out)),
+            Delivery::Topics(word) => self.with(|phase| phase.command(now, word, out)),
             _ => Err(unexpected("a delivery of the hub")),
         }
     }

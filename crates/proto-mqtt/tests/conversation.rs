@@ -3,7 +3,7 @@
 
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
-use model::request::{Delivery, Request};
+use model::service::{Delivery, Request};
 use model::session::{
     AckStep, Connected, Denial, Denied, Outgoing, Routed, SessionDelivery as Down,
     SessionRequest as Up,
@@ -97,9 +97,9 @@ fn talk(pair: &mut Conversation, echo: &mut Echo) {
             break;
         }
         for word in words {
-            let Request::Session(word) = word else { panic!("{word:?} is not the broker's") };
+            let Request::Topics(word) = word else { panic!("{word:?} is not the broker's") };
             for answer in echo.hear(word) {
-                pair.tell_b(Delivery::Session(answer));
+                pair.tell_b(Delivery::Topics(answer));
             }
         }
     }
@@ -201,7 +201,7 @@ fn a_client_that_is_alive_is_not_silent_and_one_that_is_taken_over_hears_why() {
         assert_eq!((pair.a.ended, pair.b.ended), (None, None), "it pings");
         pair.a.take_words();
         let denied = Denied::of(Denial::TakenOver, CloseReason::Replaced);
-        pair.tell_b(Delivery::Session(Down::End(Box::new(denied))));
+        pair.tell_b(Delivery::Topics(Down::End(Box::new(denied))));
         pair.settle();
         assert_eq!(pair.b.ended, Some(CloseReason::Replaced));
         let told = pair.a.take_words().into_iter().any(|event| {

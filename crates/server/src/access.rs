@@ -25,6 +25,7 @@ use model::ports::access::{Access, Admission, Question};
 use model::ports::log::Completion;
 use model::ports::tokens::TokenRows;
 use model::ports::users::Users;
+use model::service::ServiceKind;
 use model::session::Denial;
 use service::Service;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,8 +48,8 @@ pub fn password_line(user: &str, password: &str) -> Result<String, String> {
     passwords::line(user, password, &Hashing::default(), random)
 }
 
-/// Hands the answer to a question to the shard that asked. It must arrive.
-pub type Tell = Box<dyn Fn(ShardId, u64, Admission) + Send + Sync>;
+/// Hands the answer to a question to the service that asked, on its shard. It must arrive.
+pub type Tell = Box<dyn Fn((ServiceKind, ShardId), u64, Admission) + Send + Sync>;
 
 /// The ways out.
 pub struct Outbound {
@@ -169,12 +170,12 @@ impl Entrance {
     /// the answer, at once.
     pub fn resolve(
         &self,
-        shard: ShardId,
+        by: (ServiceKind, ShardId),
         number: u64,
         question: Box<Question>,
     ) -> Result<(), Admission> {
         let known = self.shared.access_control.known(clock::unix_s(), &question);
-        self.shared.hashing.put(Asked { shard, number, question, known }).map_err(|(why, _)| {
+        self.shared.hashing.put(Asked { by, number, question, known }).map_err(|(why, _)| {
             self.shared.tally.refused_full.fetch_add(1, Ordering::Relaxed);
             Admission::Refused(why)
         })
@@ -278,7 +279,7 @@ impl AccessShared {
 
     fn answer(&self, asked: &Asked, admission: Admission) {
         let tell = self.tell.get().expect("threads are started when there is somebody to tell");
-        tell(asked.shard, asked.number, admission);
+        tell(asked.by, asked.number, admission);
     }
 
     /// Fetches keys now and then, until all is over.

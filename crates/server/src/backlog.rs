@@ -6,7 +6,7 @@
 //! call is answered, at the latest when the backlog is closed.
 
 use base::hash::HashKey;
-use model::event::Event;
+use model::event::DeviceEvent;
 use model::id::{ProductKey, ShardId};
 use model::ports::backlog::Backlog;
 use model::ports::log::{Call, Completion, Done, Page, Pull, Read, StoreError, TimelineStatus};
@@ -224,7 +224,7 @@ impl Backlog for HookBacklog {
         state.news.get_mut(hook).is_some_and(std::mem::take)
     }
 
-    fn event(&self, body: &[u8]) -> Option<Event> {
+    fn event(&self, body: &[u8]) -> Option<DeviceEvent> {
         hub::decode_event(body)
     }
 }

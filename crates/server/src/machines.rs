@@ -8,7 +8,7 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
 use model::machine::{Input, Machine, Outbox, TurnAway};
-use model::request::{Delivery, Request};
+use model::service::{Delivery, Request};
 use net::connection::{ConnectionRecord, RECORD_BYTES_MAX};
 pub use proto_mqtt::server::ListenerProfile;
 use std::mem::size_of;

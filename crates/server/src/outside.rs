@@ -1,54 +1,44 @@
 //! What a logic needs of the world outside its shard: its log, the event feed, whoever answers slow
 //! questions about access, and whoever carries records to a directory.
 
-use model::event::{ClientEvent, Event};
 use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, DirectoryError};
 use model::ports::log::{Call, Completion, Ticket};
 use model::pressure::Pressure;
-
-/// Service of a shard that calls its log. Each has tickets of its own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Service {
-    /// Pushes and devices.
-    Hub,
-    /// Topics and sessions.
-    Broker,
-}
+use model::service::{Event, ServiceKind};
 
 /// The log and the feed, as one shard sees them. Implemented by the real ones (`start`) and by
 /// the simulated world.
 pub trait Outside {
-    /// Hands calls to the shard's log. Completions come by mail. The tickets that come back are
-    /// those of calls that were not taken, because too much waits: there will be no completion for
-    /// them.
-    fn call(&mut self, service: Service, calls: Vec<(Ticket, Call)>) -> Vec<Ticket>;
+    /// Hands a service's calls to the shard's log. Completions come by mail. The tickets that come
+    /// back are those of calls that were not taken, because too much waits: there will be no
+    /// completion for them.
+    fn call(&mut self, service: ServiceKind, calls: Vec<(Ticket, Call)>) -> Vec<Ticket>;
 
-    /// The log has completed these, and the hub is told next.
-    fn completed(&mut self, completions: &[Completion]);
+    /// The log has completed these, and the service is told next.
+    fn completed(&mut self, service: ServiceKind, completions: &[Completion]);
 
-    /// Whether somebody listens to events.
-    fn events_wanted(&self) -> bool;
+    /// Whether somebody listens to events of this service.
+    fn events_wanted(&self, service: ServiceKind) -> bool;
+
+    /// Whether somebody listens to what clients publish.
+    fn messages_wanted(&self) -> bool;
 
     /// Publishes events; returns how many were dropped.
     fn publish(&mut self, events: Vec<Event>) -> usize;
-
-    /// Whether somebody listens to what happens to clients.
-    fn clients_wanted(&self) -> bool;
-
-    /// Whether somebody listens to what they publish.
-    fn messages_wanted(&self) -> bool;
-
-    /// Publishes what happened to clients; returns how many were dropped.
-    fn publish_clients(&mut self, events: Vec<ClientEvent>) -> usize;
 
     /// How short memory is.
     fn pressure(&self) -> Pressure {
         Pressure::Calm
     }
 
-    /// Has a question answered, by mail; or at once, when it cannot be taken.
-    fn resolve(&mut self, number: u64, question: Box<Question>) -> Result<(), Admission>;
+    /// Has a service's question answered, by mail; or at once, when it cannot be taken.
+    fn resolve(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        question: Box<Question>,
+    ) -> Result<(), Admission>;
 
     /// Hands over what is to be written to the directory. What became of it comes by mail; an
     /// error: it was not taken.

@@ -1,60 +1,57 @@
-//! One shard's inside: machines on one side, the hub and the broker on the other.
+//! One shard's inside: machines on one side, services on the other.
 //!
-//! Requests go to the hub of the shard that owns the device, deliveries to the shard where the
-//! connection lives; mostly both are this one. What is about topics goes to the broker, always of
-//! this shard ([`topics`]). Both say who came and went ([`shard_presence`]). The logic carries out
-//! what they want and has no opinion of its own.
+//! Requests go to the service they are for, on the shard that owns what they are about; deliveries
+//! to the shard where the connection lives; mostly both are this one. Services say who came and
+//! went ([`shard_presence`]) and what other shards must hear ([`peers`]). The logic carries out
+//! what they want ([`running`]), has no opinion of its own, and names no service: it holds a list.
 
 pub mod homes;
+mod peers;
+pub mod running;
 mod shard_presence;
-mod topics;
 
+pub use self::peers::{PeerBacklog, PeerBag};
+pub use self::running::{AnyService, RunningService};
 pub use self::shard_presence::topic::EventTopic;
 pub use self::shard_presence::{Figures, ShardPresence};
 use crate::machines::{ListenerProfile, ServerMachine};
-use crate::outside::{Outside, Service};
+use crate::outside::Outside;
 use crate::switchboard::ShardPart;
-use base::hash::{self, HashKey};
+use base::hash::HashKey;
 use base::slab::{Key, Slab};
 use base::text::escaped;
 use base::time::{Instant, Now};
-use broker::Broker;
-use hub::{Effects, Hub, OrderMessage};
-use model::close::CloseReason;
-use model::event::Counter;
-use model::id::{ConnRef, DeviceId, ProductKey, ShardId};
+use model::event::Counters;
+use model::id::{ConnRef, ShardId};
 use model::link::Link;
-use model::ports::access::Admission;
-use model::ports::control::{Answer, Command};
+use model::ports::access::{Admission, Question};
+use model::ports::control::{Answer, Command, Status};
 use model::ports::directory::{DirectoryEntry, DirectoryError, Put};
-use model::ports::log::{Completion, StoreError, Ticket};
-use model::presence::{PresenceVersion, Principal};
+use model::ports::log::{Call, Completion, Ticket};
+use model::presence::{PresenceVersion, Principal, Transition};
 use model::product::Product;
-use model::request::{Delivery, Request};
-use model::session::{SessionDelivery, SessionRequest};
+use model::service::{Delivery, Event, Request, Service, ServiceKind};
+use model::topic::Publication;
 use net::{ConnectionOrigin, ShardHandle, ShardLogic};
+use running::{Carrier, Surroundings};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use topics::Topics;
-pub use topics::{PeerBacklog, PeerMessages};
 
 /// Commands that may wait for their answers on one shard. More are told that it is busy.
 const ASKS_MAX: usize = 65_536;
 
 /// Mail that shards, the API and the store send to a shard's logic.
 pub enum Mail {
-    /// From a machine on another shard, for a device owned here.
+    /// From a machine on another shard, about what is owned here.
     Request(ConnRef, Request),
     /// From the API.
     Ask(Command, ShardPart),
-    /// From the shard's log, for one of the two services.
-    Completions(Service, Vec<Completion>),
-    /// From the hub of another shard.
-    Order(ShardId, OrderMessage),
-    /// From the broker of another shard: what it had to say in a turn.
-    PeerMessages(PeerMessages),
-    /// The answer to a question about access.
-    Admitted(u64, Admission),
+    /// From the shard's log, for one of its services.
+    Completions(ServiceKind, Vec<Completion>),
+    /// From a service of another shard: what it had to say in a turn.
+    Peer(PeerBag),
+    /// The answer to a service's question about access.
+    Admitted(ServiceKind, u64, Admission),
     /// From configuration: these products are so from now on.
     Install(Vec<Arc<Product>>),
     /// What became of the batches that this shard's tracker handed out.
@@ -77,22 +74,28 @@ pub struct ServerLogic<O: Outside> {
     shards: u16,
     hash_key: HashKey,
     profiles: Arc<[ListenerProfile]>,
-    hub: Hub,
-    effects: Effects,
-    topics: Topics,
+    services: Vec<Box<dyn AnyService>>,
+    backlog: PeerBacklog,
+    around: Around<O>,
+}
+
+/// What services reach while what they want is carried out.
+struct Around<O: Outside> {
     shard_presence: ShardPresence,
     asks: Slab<ShardPart>,
     outside: O,
+    /// Messages of the server's own, to be published.
+    publications: Vec<Publication>,
+    /// Requests of services in the name of connections.
+    requests: Vec<(ConnRef, Request)>,
 }
 
-/// Services that a shard's logic joins, and what they need.
-pub struct Services {
-    /// Pushes and devices.
-    pub hub: Hub,
-    /// Topics and sessions.
-    pub broker: Broker,
+/// What a shard's logic is made of.
+pub struct LogicParts {
+    /// The services, one of a kind.
+    pub services: Vec<Box<dyn AnyService>>,
     /// Peer messages on their way to each shard.
-    pub waiting: PeerBacklog,
+    pub backlog: PeerBacklog,
     /// How each listener takes MQTT, by its place; the last holds for those behind it.
     pub profiles: Arc<[ListenerProfile]>,
     /// Who is there.
@@ -101,65 +104,61 @@ pub struct Services {
 
 impl<O: Outside> ServerLogic<O> {
     /// A logic over these services, one of `settings.shards`.
-    pub fn new(services: Services, settings: &net::Settings, outside: O) -> Self {
-        let Services { hub, broker, waiting, profiles, shard_presence } = services;
+    pub fn new(parts: LogicParts, settings: &net::Settings, outside: O) -> Self {
+        let LogicParts { services, backlog, profiles, shard_presence } = parts;
+        let (publications, requests) = (Vec::new(), Vec::new());
+        let asks = Slab::new(ASKS_MAX);
         ServerLogic {
             shard: settings.shard,
             shards: settings.shards,
             hash_key: settings.hash_key,
             profiles,
-            hub,
-            effects: Effects::default(),
-            topics: Topics::new(broker, settings.shard, waiting),
-            shard_presence,
-            asks: Slab::new(ASKS_MAX),
-            outside,
+            services,
+            backlog,
+            around: Around { shard_presence, asks, outside, publications, requests },
         }
     }
 
-    /// The hub, to look at.
-    pub fn hub(&self) -> &Hub {
-        &self.hub
+    /// A service, to look at. Panics when it is not in the list.
+    pub fn service<S: Service>(&self) -> &S {
+        let mut all = self.services.iter().filter_map(|service| service.inner().downcast_ref());
+        all.next().expect("it is in the list")
     }
 
-    /// The hub, to prepare it before the first turn.
-    pub fn hub_mut(&mut self) -> &mut Hub {
-        &mut self.hub
+    /// The same, to prepare it before the first turn.
+    pub fn service_mut<S: Service>(&mut self) -> &mut S {
+        let all = self.services.iter_mut();
+        let mut all = all.filter_map(|service| service.inner_mut().downcast_mut());
+        all.next().expect("it is in the list")
     }
 
-    /// Everything that the logs kept has been given to the hub. Gives how many calls it hands to
-    /// its log before anything else: until they are completed it admits nobody.
+    /// Everything that the logs kept has been given to the services. Gives how many calls they hand
+    /// to the log before anything else: until they are completed nobody is admitted.
     pub fn restored(&mut self, now: Now) -> usize {
-        self.hub.restored(now, &mut self.effects);
-        self.topics.restored(now);
-        let calls = self.effects.calls.len() + self.topics.calls();
-        self.call(now);
-        self.carry_out_alone(now);
-        calls
+        self.services.iter_mut().for_each(|service| service.restored(now));
+        self.begin(now)
     }
 
-    /// What its broker has to say to those of other shards, before the shards run.
-    pub fn said(&mut self, send: impl FnMut(ShardId, PeerMessages)) {
-        self.topics.post(send);
+    /// What its services have to say to those of other shards, before the shards run.
+    pub fn said(&mut self, mut send: impl FnMut(PeerBag)) {
+        self.services.iter_mut().for_each(|service| service.post(&self.backlog, &mut send));
     }
 
-    /// What another shard's broker says then; how many calls it hands to its log for it.
-    pub fn told(&mut self, now: Now, peer_messages: PeerMessages) -> usize {
-        self.topics.peer_messages(now, peer_messages);
-        let calls = self.topics.calls();
-        self.call(now);
-        self.carry_out_alone(now);
+    /// What a service of another shard says then; how many calls it hands to the log for it.
+    pub fn told(&mut self, now: Now, bag: PeerBag) -> usize {
+        self.peer_messages(now, bag);
+        self.begin(now)
+    }
+
+    fn begin(&mut self, now: Now) -> usize {
+        let calls = self.services.iter().map(|service| service.calls()).sum();
+        self.carry_out(now, None);
         calls
     }
 
     /// Who is there, to look at.
     pub fn shard_presence(&self) -> &ShardPresence {
-        &self.shard_presence
-    }
-
-    /// The broker, to look at.
-    pub fn broker(&self) -> &Broker {
-        &self.topics.broker
+        &self.around.shard_presence
     }
 
     /// Before the shard's first turn and after its last one: what the log has completed. Gives how
@@ -170,228 +169,203 @@ impl<O: Outside> ServerLogic<O> {
             match mail {
                 Mail::Completions(service, completions) => {
                     count += completions.len();
-                    self.complete(now, service, completions.into_iter());
+                    self.complete(now, service, completions);
                 }
-                Mail::PeerMessages(peer_messages) => self.topics.peer_messages(now, peer_messages),
-                Mail::Written(result) => {
-                    self.shard_presence.written(now, result, &mut self.outside);
-                    self.obey(now);
-                }
+                Mail::Peer(bag) => self.peer_messages(now, bag),
+                Mail::Written(result) => self.written(now, result),
                 _ => {}
             }
         }
-        self.carry_out_alone(now);
+        self.carry_out(now, None);
         count
     }
 
-    /// After the shard's last turn: lets hub and broker say what they still have to say to their
-    /// log, and the tracker to the directory. True when that is all.
+    /// After the shard's last turn: lets the services say what they still have to say to their log,
+    /// and the tracker to the directory. True when that is all.
     pub fn wind_up(&mut self, now: Now) -> bool {
-        self.hub.turn(now, &mut self.effects);
-        self.topics.turn(now);
-        self.carry_out_alone(now);
-        self.shard_presence.turn(now, &mut self.outside);
-        self.obey(now);
-        self.carry_out_alone(now);
-        self.is_logged() && self.shard_presence.is_settled()
+        for service in &mut self.services {
+            service.turn(now);
+        }
+        self.carry_out(now, None);
+        self.turn_presence(now);
+        self.carry_out(now, None);
+        self.is_logged() && self.around.shard_presence.is_settled()
     }
 
-    /// Whether the log has everything that hub and broker had to say.
+    /// Whether the log has everything that the services had to say.
     pub fn is_logged(&self) -> bool {
-        self.hub.unsettled() == 0 && self.topics.broker.unsettled() == 0
+        self.services.iter().all(|service| service.unsettled() == 0)
     }
 
-    /// What the hub has counted.
-    pub fn effects(&self) -> &Effects {
-        &self.effects
+    /// What the services have counted.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        self.services.iter().for_each(|service| sum.add(service.counters()));
+        sum
     }
 
     /// The outside, to look at.
     pub fn outside(&self) -> &O {
-        &self.outside
+        &self.around.outside
     }
 
-    fn owner(&self, product: &ProductKey, device: &DeviceId) -> ShardId {
-        owner(self.hash_key, self.shards, product, device)
+    /// Panics where a service does not agree with itself.
+    pub fn audit(&self) {
+        self.services.iter().for_each(|service| service.audit());
     }
 
+    /// The service of this kind. One that is not in the list is asked nothing.
+    fn of(&mut self, kind: ServiceKind) -> Option<&mut Box<dyn AnyService>> {
+        self.services.iter_mut().find(|service| service.kind() == kind)
+    }
+
+    /// Has whoever owns what a request is about hear it.
     fn request(
         &mut self,
         now: Now,
         from: ConnRef,
         request: Request,
-        handle: &mut ShardHandle<Self>,
+        handle: Option<&mut ShardHandle<Self>>,
     ) {
-        let owner = match &request {
-            Request::Bind(bind) => self.owner(&bind.product, &bind.device),
-            Request::Unbind { device, .. }
-            | Request::Ack { device, .. }
-            | Request::Unsendable { device, .. }
-            | Request::Pull { device, .. }
-            | Request::Report { device, .. }
-            | Request::Written { device }
-            | Request::Closed { device, .. } => device.shard(),
-            // A machine lives where its session does.
-            Request::Session(_) => self.shard,
-        };
-        if owner != self.shard {
-            return handle.post(owner, Mail::Request(from, request));
-        }
-        self.look_outside();
-        tell_login(from, &request);
-        match request {
-            Request::Session(word) => {
-                self.topics.request(now, from, word);
-                self.carry_out_topics(now, handle);
+        let owner = request.owner(self.shard, (self.hash_key, self.shards));
+        if owner == self.shard {
+            tell_login(from, &request);
+            if let Some(service) = self.of(request.service()) {
+                service.request(now, from, request);
             }
-            request => {
-                self.hub.request(now, from, request, &mut self.effects);
-                self.carry_out(now, handle);
-            }
+        } else if let Some(handle) = handle {
+            handle.post(owner, Mail::Request(from, request));
         }
     }
 
-    /// Somebody may have begun to listen a moment ago: the hub is told before each of its acts.
+    /// Somebody may have begun to listen a moment ago: services are told before each of their acts.
     fn look_outside(&mut self) {
-        self.effects.events_wanted = self.outside.events_wanted();
-        let effects = &mut self.topics.effects;
-        effects.events_wanted = self.outside.clients_wanted();
-        effects.messages_wanted = self.outside.messages_wanted();
-        let pressure = self.outside.pressure();
-        self.hub.press(pressure);
-        self.topics.broker.press(pressure);
+        let outside = &self.around.outside;
+        let (messages_wanted, pressure) = (outside.messages_wanted(), outside.pressure());
+        for service in &mut self.services {
+            let events_wanted = outside.events_wanted(service.kind());
+            service.look(Surroundings { events_wanted, messages_wanted, pressure });
+        }
     }
 
     fn ask(&mut self, now: Now, command: Command, part: ShardPart, handle: &mut ShardHandle<Self>) {
-        if let Command::Presence(command) = command {
-            return self.ask_presence(now, command, part);
-        }
-        match self.asks.insert(part) {
+        let kind = match command {
+            Command::Presence(command) => return self.ask_presence(now, command, part),
+            Command::Status => return part.answer(self.status(handle)),
+            _ => command.service(),
+        };
+        let known = kind.filter(|kind| self.services.iter().any(|it| it.kind() == *kind));
+        let Some(kind) = known else { return part.answer(Answer::Busy) };
+        match self.around.asks.insert(part) {
             Ok(key) => {
-                self.look_outside();
-                match command {
-                    Command::Topics(command) => self.topics.command(now, key.pack(), command),
-                    command => self.hub.control(now, key.pack(), command, &mut self.effects),
+                if let Some(service) = self.of(kind) {
+                    service.command(now, key.pack(), command);
                 }
-                self.carry_out(now, handle);
             }
             Err(part) => part.answer(Answer::Busy),
         }
     }
 
-    /// Empties the effects of both; carrying them out may make new ones.
-    fn carry_out(&mut self, now: Now, handle: &mut ShardHandle<Self>) {
-        while !self.effects.is_empty() {
-            for (to, delivery) in self.effects.deliveries.drain(..) {
-                if let Delivery::Refused(refused) = &delivery {
-                    handle.turned_away(to, refused.why.name(), refused.who.as_deref());
-                }
-                handle.deliver(to, delivery);
-            }
-            for (ask, answer) in std::mem::take(&mut self.effects.answers) {
-                self.answer(ask, answer, handle);
-            }
-            for (to, order_message) in self.effects.order_messages.drain(..) {
-                handle.post(to, Mail::Order(self.shard, order_message));
-            }
-            self.publish();
-            self.mirror(now);
-            self.attend(now);
-            self.call(now);
-        }
-        self.carry_out_topics(now, handle);
+    fn status(&self, handle: &mut ShardHandle<Self>) -> Answer {
+        let mut status = Status {
+            counters: handle.counters.clone(),
+            connections: handle.connections as u64,
+            shards: 1,
+            turn_us_max: std::mem::take(&mut handle.turn_us_max),
+            pressure: self.around.outside.pressure(),
+            ..Status::default()
+        };
+        self.services.iter().for_each(|service| service.status(&mut status));
+        Answer::Status(Box::new(status))
     }
 
-    /// Empties the broker's effects.
-    fn carry_out_topics(&mut self, now: Now, handle: &mut ShardHandle<Self>) {
-        while !self.topics.effects.is_empty() {
-            for (to, delivery) in self.topics.effects.deliveries.drain(..) {
-                if let SessionDelivery::Refused(denied) = &delivery {
-                    handle.turned_away(to, denied.why.name(), denied.who.as_deref());
-                }
-                handle.deliver(to, Delivery::Session(delivery));
-            }
-            for (ask, answer) in std::mem::take(&mut self.topics.effects.answers) {
-                self.answer(ask, Answer::Topics(answer), handle);
-            }
-            self.attend(now);
-            self.topics.carry_out(now, &mut self.outside);
+    fn complete(&mut self, now: Now, kind: ServiceKind, completions: Vec<Completion>) {
+        if let Some(service) = self.of(kind) {
+            service.complete(now, completions);
         }
     }
 
-    /// Pushes that are published on a topic too.
-    fn mirror(&mut self, now: Now) {
-        for (topic, push) in std::mem::take(&mut self.effects.mirrors) {
-            self.topics.mirror(now, &topic, &push);
+    fn peer_messages(&mut self, now: Now, bag: PeerBag) {
+        if let Some(service) = self.of(bag.service) {
+            service.peer_messages(now, bag);
         }
     }
 
-    /// The same without connections to deliver to.
-    fn carry_out_alone(&mut self, now: Now) {
-        while !(self.effects.is_empty() && self.topics.effects.is_empty()) {
-            self.effects.deliveries.clear();
-            // What orders have to say to each other is said again at the first turn after a start.
-            self.effects.order_messages.clear();
-            self.topics.effects.deliveries.clear();
-            let mut answers = std::mem::take(&mut self.effects.answers);
-            let others = std::mem::take(&mut self.topics.effects.answers);
-            answers.extend(others.into_iter().map(|(ask, answer)| (ask, Answer::Topics(answer))));
-            for (ask, answer) in answers {
-                if let Some(part) = self.asks.remove(Key::unpack(ask)) {
-                    part.answer(answer);
-                }
+    /// Does what the services want until they want nothing more. Without a handle there are no
+    /// connections to deliver to, and no other shards to ask.
+    fn carry_out(&mut self, now: Now, mut handle: Option<&mut ShardHandle<Self>>) {
+        loop {
+            let around = &mut self.around;
+            let mut carrying = Carrying { now, around, handle: handle.as_deref_mut() };
+            let mut any = false;
+            for service in &mut self.services {
+                any |= service.carry_out(now, &mut carrying);
             }
-            self.publish();
-            self.mirror(now);
-            self.attend(now);
-            self.call(now);
-            self.topics.carry_out(now, &mut self.outside);
-        }
-    }
-
-    fn publish(&mut self) {
-        if !self.effects.events.is_empty() {
-            let events = std::mem::take(&mut self.effects.events);
-            let dropped = self.outside.publish(events);
-            self.effects.counters.count_by(Counter::EventsDropped, dropped as u64);
-        }
-    }
-
-    fn call(&mut self, now: Now) {
-        if !self.effects.calls.is_empty() {
-            let calls = std::mem::take(&mut self.effects.calls);
-            let refused = self.outside.call(Service::Hub, calls);
-            self.complete(now, Service::Hub, refused.into_iter().map(busy));
-        }
-    }
-
-    fn complete(
-        &mut self,
-        now: Now,
-        service: Service,
-        completions: impl Iterator<Item = Completion>,
-    ) {
-        for completion in completions {
-            match service {
-                Service::Hub => self.hub.complete(now, completion, &mut self.effects),
-                Service::Broker => self.topics.complete(now, completion),
+            for (from, request) in std::mem::take(&mut self.around.requests) {
+                any = true;
+                self.request(now, from, request, handle.as_deref_mut());
+            }
+            for message in std::mem::take(&mut self.around.publications) {
+                any = true;
+                self.services.iter_mut().for_each(|service| service.publish(now, &message));
+            }
+            if !any {
+                return;
             }
         }
     }
+}
 
-    fn answer(&mut self, ask: u64, mut answer: Answer, handle: &mut ShardHandle<Self>) {
-        if let Answer::Status(status) = &mut answer {
-            status.counters.add(&handle.counters);
-            status.counters.add(&self.effects.counters);
-            status.counters.add(&self.topics.effects.counters);
-            self.topics.broker.status(status);
-            status.connections = handle.connections as u64;
-            status.pressure = self.outside.pressure();
-            status.turn_us_max = std::mem::take(&mut handle.turn_us_max);
+/// Carries out what a service wants: the parts of a logic beside its services.
+struct Carrying<'a, O: Outside> {
+    now: Now,
+    around: &'a mut Around<O>,
+    handle: Option<&'a mut ShardHandle<ServerLogic<O>>>,
+}
+
+impl<O: Outside> Carrier for Carrying<'_, O> {
+    fn deliver(&mut self, to: ConnRef, delivery: Delivery) {
+        let Some(handle) = &mut self.handle else { return };
+        if let Some((why, who)) = delivery.refusal() {
+            handle.turned_away(to, why, who);
         }
-        if let Some(part) = self.asks.remove(Key::unpack(ask)) {
+        handle.deliver(to, delivery);
+    }
+
+    fn ask(&mut self, from: ConnRef, request: Request) {
+        self.around.requests.push((from, request));
+    }
+
+    fn answer(&mut self, ask: u64, answer: Answer) {
+        if let Some(part) = self.around.asks.remove(Key::unpack(ask)) {
             part.answer(answer);
         }
+    }
+
+    fn call(&mut self, service: ServiceKind, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+        self.around.outside.call(service, calls)
+    }
+
+    fn resolve(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        question: Box<Question>,
+    ) -> Result<(), Admission> {
+        self.around.outside.resolve(service, number, question)
+    }
+
+    fn tell(&mut self, events: Vec<Event>) -> usize {
+        self.around.outside.publish(events)
+    }
+
+    fn note(&mut self, transition: Transition) {
+        let message = self.around.shard_presence.note(self.now, transition);
+        self.around.publications.extend(message);
+    }
+
+    fn publish(&mut self, message: Publication) {
+        self.around.publications.push(message);
     }
 }
 
@@ -400,29 +374,10 @@ fn tell_login(from: ConnRef, request: &Request) {
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    let (shard, conn) = (from.shard().0, from.key().pack());
-    match request {
-        Request::Bind(bind) => {
-            let (product, device) = (bind.product.as_str(), bind.device.as_str());
-            tracing::debug!(shard, conn, product, device, "it asks to be let in");
-        }
-        Request::Session(SessionRequest::Connect(connect)) => {
-            let device = escaped(&connect.client_id);
-            tracing::debug!(shard, conn, %device, "it asks to be let in");
-        }
-        _ => {}
+    if let Some((product, name)) = request.login() {
+        let (shard, conn, device) = (from.shard().0, from.key().pack(), escaped(name));
+        tracing::debug!(shard, conn, product, %device, "it asks to be let in");
     }
-}
-
-/// What becomes of a call that was not taken.
-fn busy(ticket: Ticket) -> Completion {
-    (ticket, Err(StoreError::Busy))
-}
-
-/// Which of `shards` owns a device: what `Outbox::home` computes from the same two names.
-pub fn owner(key: HashKey, shards: u16, product: &ProductKey, device: &DeviceId) -> ShardId {
-    let hash = key.of(&[product.as_str().as_bytes(), device.as_str().as_bytes()]);
-    ShardId(hash::home(hash, shards))
 }
 
 impl<O: Outside> ShardLogic for ServerLogic<O> {
@@ -435,93 +390,71 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
     }
 
     fn word(&mut self, now: Now, from: ConnRef, word: Request, handle: &mut ShardHandle<Self>) {
-        self.request(now, from, word, handle);
+        self.look_outside();
+        self.request(now, from, word, Some(&mut *handle));
+        self.carry_out(now, Some(handle));
     }
 
     fn mail(&mut self, now: Now, mail: Mail, handle: &mut ShardHandle<Self>) {
+        self.look_outside();
         match mail {
-            Mail::Request(from, request) => self.request(now, from, request, handle),
+            Mail::Request(from, request) => {
+                self.request(now, from, request, Some(&mut *handle));
+            }
             Mail::Ask(command, part) => self.ask(now, command, part, handle),
             Mail::Completions(service, completions) => {
-                if service == Service::Hub {
-                    self.outside.completed(&completions);
+                self.around.outside.completed(service, &completions);
+                self.complete(now, service, completions);
+            }
+            Mail::Peer(bag) => self.peer_messages(now, bag),
+            Mail::Admitted(service, number, answer) => {
+                if let Some(service) = self.of(service) {
+                    service.admitted(now, number, answer);
                 }
-                self.look_outside();
-                self.complete(now, service, completions.into_iter());
-                self.carry_out(now, handle);
-            }
-            Mail::Order(from, order_message) => {
-                self.look_outside();
-                self.hub.order_message(now, from, order_message, &mut self.effects);
-                self.carry_out(now, handle);
-            }
-            Mail::PeerMessages(peer_messages) => {
-                self.look_outside();
-                self.topics.peer_messages(now, peer_messages);
-                self.carry_out_topics(now, handle);
-            }
-            Mail::Admitted(number, answer) => {
-                self.look_outside();
-                self.topics.admitted(now, number, answer);
-                self.carry_out_topics(now, handle);
             }
             Mail::Install(products) => {
-                for product in products {
-                    self.hub.install(product);
-                }
+                self.services.iter_mut().for_each(|service| service.install(&products));
             }
-            Mail::Written(result) => {
-                self.look_outside();
-                self.shard_presence.written(now, result, &mut self.outside);
-                self.obey(now);
-                self.carry_out(now, handle);
-            }
-            Mail::Compare(bucket, stored) => {
-                self.look_outside();
-                self.shard_presence.compare(now, (bucket, &stored), &mut self.outside);
-                self.obey(now);
-                self.carry_out(now, handle);
-            }
+            Mail::Written(result) => self.written(now, result),
+            Mail::Compare(bucket, stored) => self.compare(now, (bucket, &stored)),
             // Nobody waits any more when it is late.
             Mail::Figures(to) => drop(to.try_send(self.figures(handle))),
-            Mail::Recall(who, version) => {
-                self.look_outside();
-                let known = self.find(now, &who);
-                if let Some(message) = self.shard_presence.recall((who, version), known) {
-                    self.topics.say(now, message);
-                    self.carry_out_topics(now, handle);
-                }
-            }
+            Mail::Recall(who, version) => self.recall(now, who, version),
             // The turn that ends with this mail is what was wanted.
             Mail::Attend => {}
             Mail::Drain => {
-                self.hub.drain();
-                self.topics.broker.drain();
+                self.services.iter_mut().for_each(|service| service.drain());
                 handle.drain();
             }
         }
+        self.carry_out(now, Some(handle));
     }
 
     fn turn(&mut self, now: Now, handle: &mut ShardHandle<Self>) -> Option<Instant> {
         self.look_outside();
-        let hub = self.hub.turn(now, &mut self.effects);
-        let broker = self.topics.turn(now);
-        self.carry_out(now, handle);
-        let tracker = self.shard_presence.turn(now, &mut self.outside);
-        self.obey(now);
-        self.carry_out(now, handle);
-        hub.into_iter().chain(broker).chain(tracker).min()
+        let mut next = None;
+        for service in &mut self.services {
+            next = next.into_iter().chain(service.turn(now)).min();
+        }
+        let behind = self.services.iter().any(|service| service.is_behind());
+        self.backlog.set_behind(self.shard, behind);
+        self.carry_out(now, Some(&mut *handle));
+        let tracker = self.turn_presence(now);
+        self.carry_out(now, Some(handle));
+        next.into_iter().chain(tracker).min()
     }
 
     fn turned(&mut self, _: Now, handle: &mut ShardHandle<Self>) {
-        self.topics.post(|to, peer_messages| handle.post(to, Mail::PeerMessages(peer_messages)));
-        if self.shard_presence.is_behind() {
+        let mut send = |bag: PeerBag| handle.post(bag.to, Mail::Peer(bag));
+        self.services.iter_mut().for_each(|service| service.post(&self.backlog, &mut send));
+        if self.around.shard_presence.is_behind() {
             handle.post(self.shard, Mail::Attend);
         }
     }
 
     fn congested(&self) -> bool {
-        self.topics.congested()
+        self.services.iter().any(|service| service.is_behind())
+            || self.backlog.is_long_beside(self.shard)
     }
 
     fn undelivered(
@@ -531,18 +464,9 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
         down: Delivery,
         handle: &mut ShardHandle<Self>,
     ) {
-        match down {
-            // A Bind was answered from another shard after its connection had ended: nobody else
-            // will tell the owner that the device is gone.
-            Delivery::Bound(bound) => {
-                let (device, reason) = (bound.device, CloseReason::PeerClosed);
-                self.request(now, to, Request::Closed { device, reason }, handle);
-            }
-            Delivery::Session(delivery) => {
-                self.topics.undelivered(now, to, delivery);
-                self.carry_out_topics(now, handle);
-            }
-            _ => {}
+        if let Some(service) = self.of(down.service()) {
+            service.undelivered(now, to, down);
         }
+        self.carry_out(now, Some(handle));
     }
 }

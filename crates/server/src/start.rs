@@ -25,12 +25,11 @@ use crate::bridge::Bridges;
 use crate::clock;
 use crate::config::{self, Config};
 use crate::machines::ListenerProfile;
-use crate::shard_logic::{Mail, PeerBacklog, ServerLogic, Services};
+use crate::shard_logic::{AnyService, LogicParts, Mail, PeerBacklog, RunningService, ServerLogic};
 use crate::switchboard::{Mailboxes, ServerLetter, Switchboard};
 use admin::Feed;
 use base::hash::HashKey;
 use bridges::Inside;
-use broker::Broker;
 use hub::{Hub, ReportHook};
 use model::id::ShardId;
 use model::limits::Limits;
@@ -106,8 +105,19 @@ pub fn unusable(config: &Config) -> Vec<String> {
     wrong
 }
 
+/// Makes the services of a shard, one of so many, that run beside those of every server.
+pub type FurtherServices<'a> = &'a dyn Fn(ShardId, u16) -> ShardServices;
+
+/// A server, or why there is none.
+pub type Started = Result<RunningServer, StartError>;
+
 /// Starts a server.
-pub fn start(mut config: Config) -> Result<RunningServer, StartError> {
+pub fn start(config: Config) -> Started {
+    start_with(config, &|_, _| Vec::new())
+}
+
+/// The same with further services.
+pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     let asked = config.clone();
     fit_descriptors(&mut config)?;
     let limits = Arc::new(config.limits.clone());
@@ -124,9 +134,9 @@ pub fn start(mut config: Config) -> Result<RunningServer, StartError> {
     let hooks = services::webhooks(&config);
     let timelines = services::report_timelines(folder.home, &hooks);
     let seeds = Seeds::new(&config, (&hooks, &timelines), &folder, count)?;
-    let services = restored(&config, (&seeds, &topics), &mut folder)?;
+    let services = restored(&config, (&seeds, &topics, further), &mut folder)?;
     folder.forget_others(&timelines)?;
-    let last_id = services.iter().map(|(hub, _)| hub.id_floor().0).fold(0, u64::max);
+    let last_id = hubs(&services).map(|hub| hub.id_floor().0).fold(0, u64::max);
     let boxes = boxes(count, &limits)?;
     let storage = Arc::new(folder.start(boxes.clone(), timelines, topics.entrance.clone())?);
     topics.begin(&storage, &boxes)?;
@@ -376,24 +386,43 @@ fn boxes(count: usize, limits: &Limits) -> Result<Mailboxes<ServerOutside>, Star
     Ok(boxes.collect::<Result<Vec<_>, _>>().map_err(failed)?.into())
 }
 
-/// Hubs and brokers, with everything that the logs kept.
+/// The services of a shard, in the order in which they act.
+pub type ShardServices = Vec<Box<dyn AnyService>>;
+
+/// The hub of each shard.
+fn hubs(services: &[ShardServices]) -> impl Iterator<Item = &Hub> {
+    services.iter().flatten().filter_map(|service| service.inner().downcast_ref())
+}
+
+/// The services of all shards, with everything that the logs kept.
 fn restored(
     config: &Config,
-    (seeds, topics): (&Seeds, &Topics),
+    (seeds, topics, further): (&Seeds, &Topics, FurtherServices<'_>),
     folder: &mut storage::Folder,
-) -> Result<Vec<(Hub, Broker)>, StartError> {
+) -> Result<Vec<ShardServices>, StartError> {
     let products: Vec<Arc<Product>> = config.products.iter().cloned().map(Arc::new).collect();
     let mut services = Vec::new();
-    for number in 0..seeds.count {
-        let mut hub = Hub::new(hub_settings(seeds, ShardId(number as u16)));
+    for shard in (0..seeds.count).map(|number| ShardId(number as u16)) {
+        let mut hub = Hub::new(hub_settings(seeds, shard));
         for product in &products {
             if !hub.install(product.clone()) {
                 return Err(StartError(format!("too many products: {} was one more", product.key)));
             }
         }
-        services.push((hub, topics.broker(seeds, ShardId(number as u16))));
+        let broker = topics.broker(seeds, shard);
+        let mut of_shard =
+            vec![RunningService::boxed(hub, shard), RunningService::boxed(broker, shard)];
+        of_shard.extend(further(shard, seeds.count as u16));
+        services.push(of_shard);
     }
     folder.restore(now(), &mut services, &topics.entrance)?;
+    for product in hubs(&services).take(1).flat_map(Hub::changed_since_configured) {
+        tracing::warn!(
+            %product,
+            "the API changed it after the configuration was written: that holds until its section \
+             in the configuration is changed"
+        );
+    }
     Ok(services)
 }
 
@@ -409,25 +438,25 @@ struct SharedParts<'a> {
 
 /// What the logic of all shards has in common.
 struct Joined {
-    waiting: PeerBacklog,
+    backlog: PeerBacklog,
     profiles: Arc<[ListenerProfile]>,
 }
 
 impl Joined {
     fn new(config: &Config, count: usize) -> Joined {
-        let waiting = PeerBacklog::new(count as u16, &config.limits);
-        Joined { waiting, profiles: doors::profiles(config) }
+        let backlog = PeerBacklog::new(count as u16, &config.limits);
+        Joined { backlog, profiles: doors::profiles(config) }
     }
 }
 
-/// A logic for each hub and broker.
+/// A logic over the services of each shard.
 fn logics(
     seeds: &Seeds,
-    (services, joined): (Vec<(Hub, Broker)>, Joined),
+    (services, joined): (Vec<ShardServices>, Joined),
     parts: &SharedParts<'_>,
     boxes: &Mailboxes<ServerOutside>,
 ) -> ServerLogics {
-    let logic = |(number, (hub, broker)): (usize, (Hub, Broker))| {
+    let logic = |(number, services): (usize, ShardServices)| {
         let settings = net::Settings {
             shard: ShardId(number as u16),
             shards: seeds.count as u16,
@@ -438,11 +467,11 @@ fn logics(
             seed: seeds.seed,
         };
         let outside = ServerOutside::new(settings.shard, parts);
-        let Joined { waiting, profiles } = &joined;
-        let (waiting, profiles) = (waiting.clone(), profiles.clone());
+        let Joined { backlog, profiles } = &joined;
+        let (backlog, profiles) = (backlog.clone(), profiles.clone());
         let shard_presence = parts.presence.shard_presence(seeds, settings.shard);
-        let services = Services { hub, broker, waiting, profiles, shard_presence };
-        let mut logic = ServerLogic::new(services, &settings, outside);
+        let logic_parts = LogicParts { services, backlog, profiles, shard_presence };
+        let mut logic = ServerLogic::new(logic_parts, &settings, outside);
         let calls = logic.restored(now());
         (settings, logic, calls)
     };
@@ -450,10 +479,10 @@ fn logics(
     // Members of shared groups join before anybody publishes.
     for from in 0..logics.len() {
         let mut said = Vec::new();
-        logics[from].1.said(|to, messages| said.push((to, messages)));
-        for (to, messages) in said {
-            let (_, logic, calls) = &mut logics[usize::from(to.0)];
-            *calls += logic.told(now(), messages);
+        logics[from].1.said(|bag| said.push(bag));
+        for bag in said {
+            let (_, logic, calls) = &mut logics[usize::from(bag.to().0)];
+            *calls += logic.told(now(), bag);
         }
     }
     let begin =

@@ -2,8 +2,9 @@
 //! also with another number of shards.
 
 use model::id::{DeviceId, ProductKey, Tag};
-use model::ports::control::{Answer, Command, Control, DeviceState, PushOrder, PushTarget};
+use model::ports::control::{Answer, Command, Control};
 use model::ports::log::{Done, Table, Write};
+use model::ports::pushes::{DeviceState, PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::product::Product;
 use model::push::{Outcome, Priority};
 use server::config::Config;
@@ -61,12 +62,15 @@ fn push(server: &RunningServer, idempotency_key: Option<&str>, body: &[u8]) -> A
         receipts: false,
         idempotency_key: idempotency_key.map(Into::into),
     };
-    ask(server, Command::Push(order))
+    ask(server, Command::Push(PushCommand::Push(order)))
 }
 
 fn states(server: &RunningServer) -> Vec<DeviceState> {
-    match ask(server, Command::States { product: key("shop"), devices: devices() }) {
-        Answer::Devices(mut states) => {
+    match ask(
+        server,
+        Command::Push(PushCommand::States { product: key("shop"), devices: devices() }),
+    ) {
+        Answer::Push(PushAnswer::Devices(mut states)) => {
             states.sort_by(|a, b| a.device.cmp(&b.device));
             states
         }
@@ -75,8 +79,10 @@ fn states(server: &RunningServer) -> Vec<DeviceState> {
 }
 
 fn products(server: &RunningServer) -> Vec<ProductKey> {
-    match ask(server, Command::Products) {
-        Answer::Products(products) => products.iter().map(|product| product.key.clone()).collect(),
+    match ask(server, Command::Push(PushCommand::Products)) {
+        Answer::Push(PushAnswer::Products(products)) => {
+            products.iter().map(|product| product.key.clone()).collect()
+        }
         other => panic!("no products: {other:?}"),
     }
 }
@@ -86,18 +92,27 @@ fn what_was_promised_is_there_after_restarts_with_other_shards() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let server = run(&data, 2);
-    let Answer::Pushed { id, outcomes, .. } = push(&server, Some("first"), b"hello") else {
+    let Answer::Push(PushAnswer::Pushed { id, outcomes, .. }) =
+        push(&server, Some("first"), b"hello")
+    else {
         panic!("it is pushed")
     };
     assert_eq!(outcomes.len(), DEVICES);
     assert!(outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Stored), "{outcomes:?}");
     let (product, tags) = (key("shop"), vec![Tag::parse("berlin").expect("allowed")]);
-    let set = Command::SetTags { product: product.clone(), device: device(3), tags: tags.clone() };
-    assert_eq!(ask(&server, set), Answer::Done(true));
-    let block = Command::Block { product, device: device(4), blocked: true };
-    assert_eq!(ask(&server, block), Answer::Done(true));
+    let set = Command::Push(PushCommand::SetTags {
+        product: product.clone(),
+        device: device(3),
+        tags: tags.clone(),
+    });
+    assert_eq!(ask(&server, set), Answer::Push(PushAnswer::Done(true)));
+    let block = Command::Push(PushCommand::Block { product, device: device(4), blocked: true });
+    assert_eq!(ask(&server, block), Answer::Push(PushAnswer::Done(true)));
     let made = Box::new(Product::new(key("made"), 9));
-    assert_eq!(ask(&server, Command::PutProduct(made)), Answer::Done(true));
+    assert_eq!(
+        ask(&server, Command::Push(PushCommand::PutProduct(made))),
+        Answer::Push(PushAnswer::Done(true))
+    );
     let before = states(&server);
     assert_eq!(before.len(), DEVICES);
     stop(server);
@@ -117,13 +132,19 @@ fn what_was_promised_is_there_after_restarts_with_other_shards() {
 fn a_repeated_order_is_known_again_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = run(folder.path(), 2);
-    let Answer::Pushed { id: first, .. } = push(&server, Some("k"), b"hello") else { panic!() };
+    let Answer::Push(PushAnswer::Pushed { id: first, .. }) = push(&server, Some("k"), b"hello")
+    else {
+        panic!()
+    };
     stop(server);
     let server = run(folder.path(), 2);
-    let Answer::Pushed { id: again, .. } = push(&server, Some("k"), b"hello") else { panic!() };
+    let Answer::Push(PushAnswer::Pushed { id: again, .. }) = push(&server, Some("k"), b"hello")
+    else {
+        panic!()
+    };
     assert_eq!(again, first);
     assert!(states(&server).iter().all(|state| state.waiting == 1), "nothing is doubled");
-    assert_eq!(push(&server, Some("k"), b"another"), Answer::Conflict);
+    assert_eq!(push(&server, Some("k"), b"another"), Answer::Push(PushAnswer::Conflict));
     stop(server);
 }
 
@@ -132,7 +153,10 @@ fn a_product_that_was_dropped_in_one_log_alone_does_not_come_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = run(folder.path(), 2);
     let made = Box::new(Product::new(key("made"), 9));
-    assert_eq!(ask(&server, Command::PutProduct(made)), Answer::Done(true));
+    assert_eq!(
+        ask(&server, Command::Push(PushCommand::PutProduct(made))),
+        Answer::Push(PushAnswer::Done(true))
+    );
     stop(server);
     let settings = store::data::Settings::new([0; 32], 2);
     let files = Arc::new(store::files::Disk);

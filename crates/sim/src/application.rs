@@ -13,9 +13,12 @@ use crate::virtual_clients::{ClientLogic, lock};
 use base::prng::Prng;
 use base::time::Now;
 use belief::Belief;
-use model::event::{DeviceWhat, Event};
+use model::event::{DeviceEvent, DeviceWhat};
 use model::id::{DeviceId, MessageId, ProductKey, ShardId, Tag};
-use model::ports::control::{Answer, Command, DeviceState, PushCounts, PushOrder, PushTarget};
+use model::ports::control::{Answer, Command};
+use model::ports::pushes::{
+    DeviceState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,
+};
 use model::push::{Outcome, Priority, Rejection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -138,19 +141,28 @@ impl Application {
             0 => self.ask_all(shards, None, Command::Status),
             1 => {
                 let (product, device) = (self.product.clone(), self.anyone());
-                self.ask_owner(None, Command::Kick { product, device, addrs: Vec::new() })
+                self.ask_owner(
+                    None,
+                    Command::Push(PushCommand::Kick { product, device, addrs: Vec::new() }),
+                )
             }
             2 => {
                 let (product, device) = (self.product.clone(), self.anyone());
                 let tags = if self.rng.one_in(3) { Vec::new() } else { vec![crowd()] };
                 self.changes.insert(self.asks + 1, Change::Tags(device.clone()));
                 self.tags.entry(device.clone()).or_default().ask(self.asks + 1, tags.clone());
-                self.ask_owner(None, Command::SetTags { product, device, tags })
+                self.ask_owner(None, Command::Push(PushCommand::SetTags { product, device, tags }))
             }
-            3 => self.ask_all(shards, None, Command::Configure { product: self.product.clone() }),
+            3 => self.ask_all(
+                shards,
+                None,
+                Command::Push(PushCommand::Configure { product: self.product.clone() }),
+            ),
             4 => {
                 let ids = self.ordered.keys().next_back().copied();
-                let counts = ids.map(|id| self.ask_all(shards, None, Command::PushCounts(id)));
+                let counts = ids.map(|id| {
+                    self.ask_all(shards, None, Command::Push(PushCommand::PushCounts(id)))
+                });
                 counts.unwrap_or_default()
             }
             5 if self.blocks => {
@@ -176,7 +188,9 @@ impl Application {
         order.priority = Priority::Normal;
         order.target = PushTarget::Devices(vec![device.clone()]);
         let id = order.id;
-        self.ask_owner(Some(id), Command::Push(order)).pop().expect("one device, one question")
+        self.ask_owner(Some(id), Command::Push(PushCommand::Push(order)))
+            .pop()
+            .expect("one device, one question")
     }
 
     /// Takes in the answers that have come. Panics at one that nobody waits for, or that promises
@@ -187,7 +201,7 @@ impl Application {
             let id = self.asked.remove(&number).expect("an order is answered exactly once");
             self.believe(number, &answer);
             match (id, answer) {
-                (Some(asked), Answer::Pushed { id, outcomes, counts }) => {
+                (Some(asked), Answer::Push(PushAnswer::Pushed { id, outcomes, counts })) => {
                     let again = self.is_repeated(asked, id);
                     let earlier = u64::from(again && asked != id);
                     *self.told.entry("earlier").or_default() += earlier;
@@ -209,10 +223,14 @@ impl Application {
                         }
                     }
                 }
-                (_, Answer::Counts(Some(counts))) => check_counts(MessageId(0), &counts),
+                (_, Answer::Push(PushAnswer::Counts(Some(counts)))) => {
+                    check_counts(MessageId(0), &counts)
+                }
                 (_, Answer::Busy) => *self.told.entry("busy").or_default() += 1,
-                (_, Answer::StoreFailed) => *self.told.entry("store_failed").or_default() += 1,
-                (_, Answer::UnknownProduct) => panic!("the product is known"),
+                (_, Answer::Push(PushAnswer::StoreFailed)) => {
+                    *self.told.entry("store_failed").or_default() += 1
+                }
+                (_, Answer::Push(PushAnswer::UnknownProduct)) => panic!("the product is known"),
                 _ => {}
             }
         }
@@ -220,7 +238,7 @@ impl Application {
 
     /// Takes in events. Panics at an end that was told twice in one life of the server or that
     /// `seen` contradicts, and at an offline or online that does not follow from the one before.
-    pub fn hear(&mut self, events: Vec<Event>, seen: impl Fn(&DeviceId, MessageId) -> bool) {
+    pub fn hear(&mut self, events: Vec<DeviceEvent>, seen: impl Fn(&DeviceId, MessageId) -> bool) {
         for event in events {
             *self.told.entry(event.what.name()).or_default() += 1;
             match event.what {
@@ -338,7 +356,7 @@ impl Application {
         self.changes.insert(self.asks + 1, Change::Blocked(device.clone()));
         self.blocked.entry(device.clone()).or_default().ask(self.asks + 1, blocked);
         let product = self.product.clone();
-        self.question(None, Command::Block { product, device, blocked }, None)
+        self.question(None, Command::Push(PushCommand::Block { product, device, blocked }), None)
     }
 
     /// Asks again for an order under a key, as somebody does who has not heard the answer.
@@ -350,7 +368,7 @@ impl Application {
         let order = PushOrder { id, ..keyed.order.clone() };
         let (time_to_live_s, collapse, many) = (order.time_to_live_s, None, false);
         self.ordered.insert(id, Ordered { time_to_live_s, collapse, many });
-        self.question(Some(id), Command::Push(order), None)
+        self.question(Some(id), Command::Push(PushCommand::Push(order)), None)
     }
 
     /// Whether both are ids of one order under a key.
@@ -388,10 +406,11 @@ impl Application {
                 ..order.clone()
             };
             let orders: Vec<_> = devices.iter().map(one).collect();
-            let asked = orders.into_iter().map(|order| (Some(id), Command::Push(order)));
+            let asked =
+                orders.into_iter().map(|order| (Some(id), Command::Push(PushCommand::Push(order))));
             return asked.flat_map(|(id, command)| self.ask_owner(id, command)).collect();
         }
-        self.ask_owner(Some(id), Command::Push(order))
+        self.ask_owner(Some(id), Command::Push(PushCommand::Push(order)))
     }
 
     fn order(&mut self, now: Now, time_to_live_s: u32, collapse: Option<Box<str>>) -> PushOrder {

@@ -13,9 +13,9 @@ use model::id::ShardId;
 use model::ports::log::{
     Call, Completion, Done, PAGE_MESSAGES_MAX, Pull, Read, Restored, StoreError, Ticket, Write,
 };
+use model::service::ServiceKind;
 use model::timeline::{Space, TimelineId};
-use server::outside::Service;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Fsync;
@@ -49,7 +49,7 @@ pub struct SimDisk {
 }
 
 /// A call's number, and whose it is.
-type Asked = (Service, Ticket);
+type Asked = (ServiceKind, Ticket);
 
 struct Log {
     engine: Engine,
@@ -94,7 +94,7 @@ impl SimDisk {
     pub fn take(
         &mut self,
         shard: ShardId,
-        service: Service,
+        service: ServiceKind,
         calls: Vec<(Ticket, Call)>,
     ) -> Vec<Ticket> {
         let refuse_in = self.faults.refuse_in;
@@ -107,7 +107,7 @@ impl SimDisk {
     }
 
     /// Carries out the first few calls of a shard, answers some reads, and does some upkeep.
-    pub fn work(&mut self, now_s: u32, shard: ShardId) -> Vec<(Service, Vec<Completion>)> {
+    pub fn work(&mut self, now_s: u32, shard: ShardId) -> Vec<(ServiceKind, Vec<Completion>)> {
         let at = usize::from(shard.0);
         if self.rng.one_in(2) {
             self.logs[at].keep_up(now_s, &mut self.rng);
@@ -115,13 +115,11 @@ impl SimDisk {
         if self.rng.one_in(20) {
             self.post(now_s, at);
         }
-        let (mut hub, mut broker) = (Vec::new(), Vec::new());
+        let mut completions = BTreeMap::<ServiceKind, Vec<Completion>>::new();
         for ((service, ticket), result) in self.logs[at].work(now_s, &mut self.rng) {
-            let completions = if service == Service::Hub { &mut hub } else { &mut broker };
-            completions.push((ticket, result));
+            completions.entry(service).or_default().push((ticket, result));
         }
-        let both = [(Service::Hub, hub), (Service::Broker, broker)];
-        both.into_iter().filter(|(_, completions)| !completions.is_empty()).collect()
+        completions.into_iter().collect()
     }
 
     /// The process died, or the machine did; both begin again, and every log is read.

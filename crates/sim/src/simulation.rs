@@ -26,11 +26,13 @@ use crate::virtual_clients::{ClientLogic, ClientMood};
 use base::prng::Prng;
 use model::id::{DeviceId, MessageId, ShardId};
 use model::limits::Limits;
-use model::ports::control::{Answer, Command, DeviceState, PushTarget};
+use model::ports::control::{Command, Reply};
+use model::ports::pushes::{DeviceState, PushCommand, PushTarget};
+use model::request::owner;
+use model::service::{Service, ServiceKind};
 use net::Shard;
 use net::shard::{Census, ShardMessage, ShardMessageOf};
-use server::outside::Service;
-use server::shard_logic::{Mail, ServerLogic, owner};
+use server::shard_logic::{Mail, ServerLogic};
 use server::switchboard;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -56,6 +58,7 @@ pub struct Simulation {
     disk: Rc<RefCell<SimDisk>>,
     events: Rc<RefCell<outside::Feed>>,
     copies: Rc<RefCell<SimReplicators>>,
+    further: build::Further,
     limits: Arc<Limits>,
     server: Server,
     virtual_clients: SimShard<ClientLogic>,
@@ -63,7 +66,7 @@ pub struct Simulation {
     virtual_clients_census: Arc<Census>,
     application: Application,
     /// Completions that found a full mailbox.
-    completed: Vec<(ShardId, Service, Vec<model::ports::log::Completion>)>,
+    completed: Vec<(ShardId, ServiceKind, Vec<model::ports::log::Completion>)>,
     names: BTreeMap<DeviceId, u32>,
     steps: u64,
     crashes: u64,
@@ -245,13 +248,22 @@ impl Simulation {
         let ApplicationQuestion { command, number, to } = question;
         let to = to.unwrap_or_else(|| self.owner_of(&command));
         let answers = self.application.answers();
-        let part = switchboard::part(Box::new(move |answer: Answer| {
-            crate::virtual_clients::lock(&answers).push((number, answer));
-        }));
+        let reply = move |answer| crate::virtual_clients::lock(&answers).push((number, answer));
+        self.ask_shard(to, command, Box::new(reply));
+    }
+
+    /// Asks one shard of the server something.
+    pub fn ask_shard(&mut self, to: ShardId, command: Command, reply: Reply) {
+        let part = switchboard::part(reply);
         // A shard message that finds no room is dropped, which answers it.
         if self.mail(to, Mail::Ask(command, part)) {
             self.ring(to);
         }
+    }
+
+    /// A service of a shard, to look at. Panics when it has none such.
+    pub fn service<S: Service>(&self, shard: ShardId) -> &S {
+        self.server.shards[usize::from(shard.0)].logic().service()
     }
 
     /// Sends mail to a shard's logic, from outside the shards; false when there is no room.
@@ -381,10 +393,10 @@ impl Simulation {
 
     fn owner_of(&self, command: &Command) -> ShardId {
         let (product, device) = match command {
-            Command::Kick { product, device, .. }
-            | Command::SetTags { product, device, .. }
-            | Command::Block { product, device, .. } => (product, device),
-            Command::Push(order) => match &order.target {
+            Command::Push(PushCommand::Kick { product, device, .. })
+            | Command::Push(PushCommand::SetTags { product, device, .. })
+            | Command::Push(PushCommand::Block { product, device, .. }) => (product, device),
+            Command::Push(PushCommand::Push(order)) => match &order.target {
                 PushTarget::Devices(devices) => (&order.product, &devices[0]),
                 _ => {
                     let home = hub::order_home(HOME, order);
@@ -393,7 +405,7 @@ impl Simulation {
             },
             _ => return ShardId(0),
         };
-        owner(HOME, self.plan.shards, product, device)
+        owner((HOME, self.plan.shards), product, device)
     }
 
     /// Steps until something holds, looking once a second. Panics when it never does.

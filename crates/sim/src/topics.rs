@@ -16,13 +16,14 @@ use crate::simulation::{ADDRESS, Parts, Server, SimPlan, SimShard, raise};
 use crate::weather::Weather;
 use base::hash::HashKey;
 use base::prng::Prng;
+use broker::Broker;
 use callers::{CallerLogic, CallerMood};
 use model::id::ShardId;
 use model::limits::{Limits, TopicLimits};
 use model::ports::control::Status;
+use model::service::ServiceKind;
 use net::Shard;
 use net::shard::{Census, ShardMessage};
-use server::outside::Service;
 use server::shard_logic::Mail;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -42,7 +43,7 @@ pub struct TopicSimulation {
     callers: SimShard<CallerLogic>,
     callers_host: HostId,
     /// Completions that found a full mailbox.
-    completed: Vec<(ShardId, Service, Vec<model::ports::log::Completion>)>,
+    completed: Vec<(ShardId, ServiceKind, Vec<model::ports::log::Completion>)>,
     crashes: u64,
 }
 
@@ -122,7 +123,8 @@ impl TopicSimulation {
         let hash_key = HashKey::new(rng.draw(), rng.draw());
         let names = (0..plan.devices).map(|number| CallerLogic::who(number).key());
         let copies = Rc::new(RefCell::new(SimReplicators::new(seed ^ 6, names.collect())));
-        let parts = Parts { fabric: &fabric, disk: &disk, events: &events, copies: &copies };
+        let parts =
+            Parts { fabric: &fabric, disk: &disk, events: &events, copies: &copies, further: None };
         let server = raise(&plan, &limits, hash_key, &parts);
         let (completed, crashes) = (Vec::new(), 0);
         let callers = Shard::new(settings, net, callers);
@@ -164,7 +166,10 @@ impl TopicSimulation {
 
     fn status(&self) -> Status {
         let mut status = Status::default();
-        self.server.shards.iter().for_each(|shard| shard.logic().broker().status(&mut status));
+        self.server
+            .shards
+            .iter()
+            .for_each(|shard| shard.logic().service::<Broker>().status(&mut status));
         status
     }
 
@@ -193,7 +198,7 @@ impl TopicSimulation {
         }
         let hash_key = HashKey::new(self.rng.draw(), self.rng.draw());
         let TopicSimulation { fabric, disk, events, copies, .. } = &*self;
-        let parts = Parts { fabric, disk, events, copies };
+        let parts = Parts { fabric, disk, events, copies, further: None };
         self.server = raise(&self.plan, &self.limits, hash_key, &parts);
     }
 

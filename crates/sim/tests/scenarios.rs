@@ -2,11 +2,17 @@
 
 use model::close::CloseReason;
 use model::event::Counter;
+use model::id::ShardId;
 use model::limits::Limits;
+use model::ports::control::{Answer, Command};
+use model::service::Echo;
+use server::shard_logic::RunningService;
 use sim::simulation::{SimPlan, Simulation, product};
 use sim::virtual_clients::ClientMood;
 use sim::weather::Weather;
+use std::cell::OnceCell;
 use std::time::Duration;
+use testkit::echo::EchoService;
 
 /// A world in which every device has bound.
 fn bound(plan: SimPlan) -> Simulation {
@@ -219,4 +225,35 @@ fn a_drain_lets_everybody_go() {
     assert_eq!((closed(&world, CloseReason::Draining), ended), (24, 24));
     assert_eq!(world.virtual_clients().go_aways(), 12, "half of them speak version 7");
     assert_eq!((world.connections(), world.online()), (0, 0));
+}
+
+#[test]
+fn a_further_service_is_restored_beside_the_others_after_every_crash() {
+    let heard = |world: &Simulation| {
+        let shards = (0..3).map(|shard| world.service::<EchoService>(ShardId(shard)));
+        shards.map(|echo| echo.heard().len()).collect::<Vec<_>>()
+    };
+    let echo = |shard, shards| vec![RunningService::boxed(EchoService::new(shard, shards), shard)];
+    let mut world = Simulation::with(SimPlan::calm(11, 3, 4), echo);
+    let mut said = Vec::new();
+    for life in 1..=3 {
+        for _ in 0..2 {
+            let (tell, told) = std::sync::mpsc::channel();
+            let reply = Box::new(move |answer| tell.send(answer).expect("awaited"));
+            world.ask_shard(ShardId(0), Command::Echo(Echo(format!("life {life}").into())), reply);
+            let answer = OnceCell::new();
+            world.live_until("it has answered", |_| {
+                told.try_recv().into_iter().for_each(|came| answer.set(came).expect("one answer"));
+                answer.get().is_some()
+            });
+            said.extend(answer.into_inner());
+        }
+        world.live_until("other shards have heard it", |world| heard(world) == [0, 2, 2]);
+        world.crash();
+        assert_eq!(heard(&world), [0, 0, 0], "what was not stored is gone");
+    }
+    let echo =
+        |(count, life): (u32, u32)| Answer::Echo(Echo(format!("life {life} {count}").into()));
+    assert_eq!(said, (1..=6).zip([1, 1, 2, 2, 3, 3]).map(echo).collect::<Vec<_>>());
+    world.finale();
 }

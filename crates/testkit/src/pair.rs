@@ -69,6 +69,12 @@ impl<M: Machine> PairSide<M> {
         std::mem::take(&mut self.words)
     }
 
+    /// The same as the words of one service, for whom all of them must be.
+    pub fn take_words_as<W: TryFrom<M::Up, Error: std::fmt::Debug>>(&mut self) -> Vec<W> {
+        let words = self.take_words().into_iter();
+        words.map(|word| W::try_from(word).expect("a word of this service")).collect()
+    }
+
     /// Bytes that arrived and that the machine has left untaken.
     pub fn untaken(&self) -> &[u8] {
         &self.inbox
@@ -94,11 +100,11 @@ impl<M: Machine> PairSide<M> {
 
     /// The machine is told something, then shown again what it left untaken. Returns what it
     /// sends.
-    pub fn tell(&mut self, now: Now, down: M::Down) -> Vec<u8> {
+    pub fn tell(&mut self, now: Now, down: impl Into<M::Down>) -> Vec<u8> {
         if self.ended.is_some() {
             return Vec::new();
         }
-        let result = self.machine.command(now, down, &mut self.out);
+        let result = self.machine.command(now, down.into(), &mut self.out);
         let mut sent = self.after(now, result).0;
         sent.extend(self.look(now));
         sent
@@ -193,13 +199,13 @@ impl<A: Machine, B: Machine> Pair<A, B> {
     }
 
     /// Tells the calling side something.
-    pub fn tell_a(&mut self, down: A::Down) {
+    pub fn tell_a(&mut self, down: impl Into<A::Down>) {
         let sent = self.a.tell(self.now, down);
         self.b.wire.extend(sent);
     }
 
     /// Tells the called side something.
-    pub fn tell_b(&mut self, down: B::Down) {
+    pub fn tell_b(&mut self, down: impl Into<B::Down>) {
         let sent = self.b.tell(self.now, down);
         self.a.wire.extend(sent);
     }

@@ -9,7 +9,7 @@
 
 use crate::feed::{Feed, Happening, Reader, Taken, Wish};
 use crate::webhook::{Backoff, WallClock};
-use model::event::{ClientEvent, ClientWhat, DeviceWhat, Event};
+use model::event::{ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
 use model::ports::directory::{DirectoryError, EventStream};
 use model::presence::NodeName;
 use std::sync::Arc;
@@ -197,7 +197,7 @@ impl StreamCourier {
         }
     }
 
-    fn device(&self, event: &Event) -> Option<Entry> {
+    fn device(&self, event: &DeviceEvent) -> Option<Entry> {
         let how = match &event.what {
             DeviceWhat::Online { protocol, .. } => ("protocol", *protocol),
             DeviceWhat::Offline { reason } => ("reason", reason.name()),

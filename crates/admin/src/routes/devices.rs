@@ -14,7 +14,8 @@ use axum::body::Bytes;
 use axum::extract::{FromRequestParts, Path, Query, RawPathParams, State};
 use axum::http::request::Parts;
 use model::id::{DeviceId, ProductKey};
-use model::ports::control::{Answer, Command, DeviceState};
+use model::ports::control::{Answer, Command};
+use model::ports::pushes::{DeviceState, PushAnswer, PushCommand};
 use serde_json::{Value, json};
 
 type Told = Result<Json<Value>, Fault>;
@@ -41,8 +42,8 @@ pub(crate) async fn list(State(api): Api, query: Asked<ListQuery>) -> Told {
     let product = query.product.as_deref().map(orders::product).transpose()?;
     let tag = query.tag.as_deref().map(orders::tag).transpose()?;
     let (online, after) = (query.online, query.after);
-    match api.ask(Command::List { product, online, tag, after, count }).await? {
-        Answer::Page { devices, next } => Ok(Json(json!({
+    match api.ask(Command::Push(PushCommand::List { product, online, tag, after, count })).await? {
+        Answer::Push(PushAnswer::Page { devices, next }) => Ok(Json(json!({
             "devices": devices.iter().map(answers::device).collect::<Vec<_>>(),
             "next": next.map(|next| next.to_string()),
         }))),
@@ -57,7 +58,8 @@ pub(crate) async fn kick(
     body: Bytes,
 ) -> Told {
     let addrs = read_or_empty::<KickBody>(&body)?.addrs()?;
-    let was_online = done(&api, Command::Kick { product, device, addrs }).await?;
+    let was_online =
+        done(&api, Command::Push(PushCommand::Kick { product, device, addrs })).await?;
     Ok(Json(json!({ "was_online": was_online })))
 }
 
@@ -80,7 +82,7 @@ pub(crate) async fn tags(
     let limits = &api.settings.limits;
     let tags = read::<TagsBody>(&body)?.tags(limits)?;
     let told = json!({ "tags": tags.iter().map(|tag| tag.as_str()).collect::<Vec<_>>() });
-    match done(&api, Command::SetTags { product, device, tags }).await? {
+    match done(&api, Command::Push(PushCommand::SetTags { product, device, tags })).await? {
         true => Ok(Json(told)),
         false => Err(Fault::bad(format!("a device has at most {} tags", limits.tags_a_device_max))),
     }
@@ -93,16 +95,18 @@ pub(crate) async fn token(
     body: Bytes,
 ) -> Told {
     let until = read::<TokenBody>(&body)?.until((api.settings.wall_ms)())?;
-    match api.ask(Command::Token { product, device, until }).await? {
-        Answer::Token(Some(token)) => Ok(Json(json!({ "token": token, "expires_at": until }))),
-        Answer::Token(None) => Err(Fault::unknown("product")),
+    match api.ask(Command::Push(PushCommand::Token { product, device, until })).await? {
+        Answer::Push(PushAnswer::Token(Some(token))) => {
+            Ok(Json(json!({ "token": token, "expires_at": until })))
+        }
+        Answer::Push(PushAnswer::Token(None)) => Err(Fault::unknown("product")),
         _ => Err(Fault::internal()),
     }
 }
 
 async fn set_blocked(api: &Shared, of: OfDevice, blocked: bool) -> Told {
     let OfDevice(product, device) = of;
-    done(api, Command::Block { product, device, blocked }).await?;
+    done(api, Command::Push(PushCommand::Block { product, device, blocked })).await?;
     Ok(Json(json!({ "blocked": blocked })))
 }
 
@@ -111,15 +115,15 @@ async fn states(
     product: ProductKey,
     devices: Vec<DeviceId>,
 ) -> Result<Vec<DeviceState>, Fault> {
-    match api.ask(Command::States { product, devices }).await? {
-        Answer::Devices(states) => Ok(states),
+    match api.ask(Command::Push(PushCommand::States { product, devices })).await? {
+        Answer::Push(PushAnswer::Devices(states)) => Ok(states),
         _ => Err(Fault::internal()),
     }
 }
 
 async fn done(api: &Shared, command: Command) -> Result<bool, Fault> {
     match api.ask(command).await? {
-        Answer::Done(done) => Ok(done),
+        Answer::Push(PushAnswer::Done(done)) => Ok(done),
         _ => Err(Fault::internal()),
     }
 }

@@ -10,6 +10,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use model::ports::control::{Answer, Command};
+use model::ports::pushes::{PushAnswer, PushCommand};
 use model::product::Product;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -45,32 +46,34 @@ pub(crate) async fn put(State(api): Api, path: Part, body: Bytes) -> Told {
     if let Some(secret) = &made {
         told["generated_secret"] = answers::made_secret(secret);
     }
-    done(&api, Command::PutProduct(Box::new(product))).await?;
+    done(&api, Command::Push(PushCommand::PutProduct(Box::new(product)))).await?;
     if changed {
         // Devices that are online hear of their new terms; the product is changed either way.
-        done(&api, Command::Configure { product: key }).await?;
+        done(&api, Command::Push(PushCommand::Configure { product: key })).await?;
     }
     Ok(Json(told))
 }
 
 /// `DELETE /v1/products/{product}`
 pub(crate) async fn remove(State(api): Api, path: Part) -> Told {
-    match done(&api, Command::DropProduct(orders::product(&part(path)?)?)).await? {
+    match done(&api, Command::Push(PushCommand::DropProduct(orders::product(&part(path)?)?)))
+        .await?
+    {
         true => Ok(Json(json!({ "removed": true }))),
         false => Err(Fault::unknown("product")),
     }
 }
 
 async fn products(api: &Shared) -> Result<Vec<Arc<Product>>, Fault> {
-    match api.ask(Command::Products).await? {
-        Answer::Products(products) => Ok(products),
+    match api.ask(Command::Push(PushCommand::Products)).await? {
+        Answer::Push(PushAnswer::Products(products)) => Ok(products),
         _ => Err(Fault::internal()),
     }
 }
 
 async fn done(api: &Shared, command: Command) -> Result<bool, Fault> {
     match api.ask(command).await? {
-        Answer::Done(done) => Ok(done),
+        Answer::Push(PushAnswer::Done(done)) => Ok(done),
         _ => Err(Fault::internal()),
     }
 }

@@ -13,7 +13,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
 use model::id::{DeviceId, MessageId};
-use model::ports::control::{Answer, Command, PushCounts, PushOrder, PushTarget};
+use model::ports::control::{Answer, Command};
+use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget};
 use model::push::{Outcome, Rejection};
 use serde_json::Value;
 use std::time::Duration;
@@ -36,13 +37,15 @@ pub(crate) async fn push(
     let listed = matches!(order.target, PushTarget::Devices(_));
     let wait = Duration::from_millis(order.wait_ms.into());
     let more = if listed { wait } else { Duration::ZERO };
-    match api.ask_within(Command::Push(order), more).await? {
+    match api.ask_within(Command::Push(PushCommand::Push(order)), more).await? {
         // Nobody has it and nobody will: a retry elsewhere, or later, is what is left.
-        Answer::Pushed { outcomes, .. } if listed && all_failed(&outcomes) => Err(Fault::store()),
-        Answer::Pushed { id, outcomes, .. } if listed => {
+        Answer::Push(PushAnswer::Pushed { outcomes, .. }) if listed && all_failed(&outcomes) => {
+            Err(Fault::store())
+        }
+        Answer::Push(PushAnswer::Pushed { id, outcomes, .. }) if listed => {
             Ok((about, Json(answers::outcomes(id, &outcomes))))
         }
-        Answer::Pushed { id, counts, .. } => {
+        Answer::Push(PushAnswer::Pushed { id, counts, .. }) => {
             let counts = come_through(&api, (id, counts), wait).await;
             Ok((about, Json(answers::counts(id, &counts))))
         }
@@ -72,9 +75,9 @@ fn about(order: &PushOrder) -> String {
 /// `GET /v1/pushes/{id}`
 pub(crate) async fn counts(State(api): Api, path: Part) -> Result<Json<Value>, Fault> {
     let id = orders::push_id(&part(path)?)?;
-    match api.ask(Command::PushCounts(id)).await? {
-        Answer::Counts(Some(counts)) => Ok(Json(answers::counts(id, &counts))),
-        Answer::Counts(None) => Err(Fault::unknown("push")),
+    match api.ask(Command::Push(PushCommand::PushCounts(id))).await? {
+        Answer::Push(PushAnswer::Counts(Some(counts))) => Ok(Json(answers::counts(id, &counts))),
+        Answer::Push(PushAnswer::Counts(None)) => Err(Fault::unknown("push")),
         _ => Err(Fault::internal()),
     }
 }
@@ -94,7 +97,9 @@ async fn come_through(
         while counts.running || counts.pending > 0 {
             tokio::time::sleep(Duration::from_millis(pause_ms)).await;
             pause_ms = (pause_ms * 2).min(*LOOK_MS.end());
-            if let Ok(Answer::Counts(Some(now))) = api.ask(Command::PushCounts(id)).await {
+            if let Ok(Answer::Push(PushAnswer::Counts(Some(now)))) =
+                api.ask(Command::Push(PushCommand::PushCounts(id))).await
+            {
                 counts = now;
             }
         }

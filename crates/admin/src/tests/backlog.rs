@@ -5,6 +5,7 @@ use super::hook::{Application, ids, test_api, wait_for};
 use super::*;
 use model::ports::backlog::Backlog;
 use model::ports::log::{Page, StoreError};
+use model::service::ServiceKind;
 use model::timeline::{Message, Placed, Seq};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -103,10 +104,10 @@ impl Backlog for Waiting {
         std::mem::take(&mut *waited.expect("no panic").0)
     }
 
-    fn event(&self, body: &[u8]) -> Option<Event> {
+    fn event(&self, body: &[u8]) -> Option<DeviceEvent> {
         let (name, seq) = std::str::from_utf8(body).ok()?.split_once(' ')?;
         let event = report(seq.parse().ok()?);
-        Some(Event { device: device(name), ..event })
+        Some(DeviceEvent { device: device(name), ..event })
     }
 }
 
@@ -198,7 +199,7 @@ fn who_wants_only_reports_leaves_the_feed_alone() {
         settings.backlog = Some(backlog);
         settings.webhooks[0].types = vec!["report".into()];
     });
-    assert!(!test_api.feed.wanted());
+    assert!(!test_api.feed.wanted(ServiceKind::Push));
     waiting.append(0, NOW_MS, "a 1");
     assert_eq!(told(&application.take(200).1), ["a 1"]);
 }

@@ -43,8 +43,8 @@ const LETTERS: &str = "/v1/webhooks/0/dead_letters";
 const PATH: &str = "/v1/webhooks/{webhook}/dead_letters";
 const AGAIN: &str = "/v1/webhooks/0/dead_letters/redeliver";
 
-fn old(seq: u32) -> Event {
-    Event { at_ms: NOW_MS - 25 * 3_600 * 1_000, ..report(seq) }
+fn old(seq: u32) -> DeviceEvent {
+    DeviceEvent { at_ms: NOW_MS - 25 * 3_600 * 1_000, ..report(seq) }
 }
 
 fn count(test_api: &TestApi, count: u64) {

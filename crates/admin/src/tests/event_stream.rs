@@ -5,6 +5,7 @@ use crate::feed::Wish;
 use model::event::{ClientEvent, ClientWhat};
 use model::ports::directory::{DirectoryError, EventStream};
 use model::presence::{NodeName, PresenceVersion};
+use model::service::ServiceKind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// What the stream does with a batch.
@@ -89,8 +90,8 @@ impl Play {
     }
 }
 
-fn version(version: u64) -> Event {
-    Event { version: PresenceVersion(version), ..offline() }
+fn version(version: u64) -> DeviceEvent {
+    DeviceEvent { version: PresenceVersion(version), ..offline() }
 }
 
 /// The versions in some entries.
@@ -115,7 +116,7 @@ fn who_comes_and_goes_is_told_and_nothing_else() {
         what,
     };
     let (protocol, peer) = ("mqtt5", ([127, 0, 0, 1], 9).into());
-    play.feed.publish_clients(vec![
+    play.feed.publish(vec![
         client(ClientWhat::Connected { protocol, peer, resumed: true }),
         client(ClientWhat::SessionEnded),
         client(ClientWhat::Disconnected { reason: CloseReason::KeepAliveTimeout }),
@@ -137,7 +138,11 @@ fn who_comes_and_goes_is_told_and_nothing_else() {
 #[test]
 fn what_is_not_about_presence_takes_no_room_and_who_wanted_it_is_told_of_a_gap() {
     let play = Play::begun(4);
-    assert!(play.feed.wanted() && play.feed.clients_wanted() && !play.feed.messages_wanted());
+    assert!(
+        play.feed.wanted(ServiceKind::Push)
+            && play.feed.wanted(ServiceKind::Topics)
+            && !play.feed.messages_wanted()
+    );
     assert_eq!(play.feed.publish((1..=9).map(report).collect()), 0);
     assert_eq!(play.tally.waiting(), 0);
     play.feed.publish(vec![version(1)]);

@@ -4,6 +4,7 @@ use super::description::check_named;
 use super::*;
 use model::event::{ClientEvent, ClientWhat};
 use model::presence::PresenceVersion;
+use model::service::ServiceKind;
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -114,7 +115,7 @@ fn the_signature_is_that_of_the_documentation() {
 fn a_batch_is_posted_again_until_it_is_taken_and_order_is_kept() {
     let application = Application::start();
     let test_api = test_api(&application, |_| {});
-    assert!(test_api.feed.wanted());
+    assert!(test_api.feed.wanted(ServiceKind::Push));
     test_api.feed.publish(vec![report(1)]);
     let (signature, first) = application.take(500);
     assert!(!signature.is_empty(), "it is signed");
@@ -143,7 +144,7 @@ fn an_offline_names_the_heartbeat_time_out_and_the_take_over_and_has_a_version()
         version: PresenceVersion(0x1a << 22),
         what: ClientWhat::Disconnected { reason },
     };
-    test_api.feed.publish_clients(reasons.map(client).into());
+    test_api.feed.publish(reasons.map(client).into());
     let mut told = Vec::new();
     while told.len() < 4 {
         let (_, body) = application.take(200);

@@ -4,7 +4,9 @@ use super::description::{check_answer, check_named};
 use super::*;
 use model::event::Counter;
 use model::id::Tag;
-use model::ports::control::{DeviceState, PushCounts, PushTarget, Status};
+use model::ports::control::Status;
+use model::ports::pushes::{DeviceState, PushCounts, PushTarget};
+use model::ports::pushes::{PushAnswer, PushCommand};
 use model::presence::PresenceVersion;
 use model::product::{AnonymousFrom, Product, Secret};
 use model::push::{Outcome, Priority, Rejection};
@@ -32,7 +34,7 @@ pub(super) fn state(name: &str) -> DeviceState {
 
 #[test]
 fn without_a_token_only_the_open_routes_answer_and_missing_and_wrong_are_told_apart() {
-    let test_api = TestApi::new(|_| Answer::Done(true));
+    let test_api = TestApi::new(|_| Answer::Push(PushAnswer::Done(true)));
     for (rule, _) in table::table() {
         let path = rule.path.replace(['{', '}'], "");
         for (token, code) in [
@@ -66,12 +68,14 @@ fn without_a_token_only_the_open_routes_answer_and_missing_and_wrong_are_told_ap
 #[test]
 fn a_push_to_devices_has_an_outcome_for_each() {
     let test_api = TestApi::new(|command| {
-        let Command::Push(order) = command else { return Answer::Done(false) };
+        let Command::Push(PushCommand::Push(order)) = command else {
+            return Answer::Push(PushAnswer::Done(false));
+        };
         let outcomes = vec![
             (device("a"), Outcome::Stored),
             (device("b"), Outcome::Rejected(Rejection::DeviceBlocked)),
         ];
-        Answer::Pushed { id: order.id, outcomes, counts: PushCounts::default() }
+        Answer::Push(PushAnswer::Pushed { id: order.id, outcomes, counts: PushCounts::default() })
     });
     let body = json!({
         "product": "shop", "devices": ["a", "b"], "body_base64": "AAE=", "ttl_s": 60,
@@ -84,7 +88,7 @@ fn a_push_to_devices_has_an_outcome_for_each() {
     assert_eq!(told["outcomes"][0], json!({ "device": "a", "outcome": "stored" }));
     assert_eq!(told["outcomes"][1]["reason"], "device_blocked");
     let asked = test_api.asked();
-    let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
+    let Command::Push(PushCommand::Push(order)) = &asked[0] else { panic!("{asked:?}") };
     assert_eq!(order.target, PushTarget::Devices(vec![device("a"), device("b")]));
     assert_eq!((&*order.body, order.collapse.as_deref()), (&[0u8, 1][..], Some("k")));
     assert_eq!((order.time_to_live_s, order.priority), (60, Priority::High));
@@ -100,9 +104,11 @@ fn a_push_that_no_log_takes_is_an_error_and_one_that_some_take_is_told_by_device
         (vec![(device("a"), Outcome::Rejected(Rejection::StoreFull))], 200),
     ] {
         let test_api = TestApi::new(move |command| {
-            let Command::Push(order) = command else { return Answer::Done(false) };
+            let Command::Push(PushCommand::Push(order)) = command else {
+                return Answer::Push(PushAnswer::Done(false));
+            };
             let (id, outcomes) = (order.id, outcomes.clone());
-            Answer::Pushed { id, outcomes, counts: PushCounts::default() }
+            Answer::Push(PushAnswer::Pushed { id, outcomes, counts: PushCounts::default() })
         });
         let body = r#"{"product": "p", "devices": ["a", "b"], "body": "b"}"#;
         let (status, told) = test_api.json("POST", "/v1/pushes", body);
@@ -139,14 +145,20 @@ fn a_server_is_alive_whatever_its_logs_and_ready_while_none_failed() {
 #[test]
 fn an_idempotency_key_goes_with_the_order_and_a_second_use_is_a_conflict() {
     let test_api = TestApi::new(|command| match command {
-        Command::Push(order) if order.idempotency_key.as_deref() == Some("again") => {
-            Answer::Conflict
+        Command::Push(PushCommand::Push(order))
+            if order.idempotency_key.as_deref() == Some("again") =>
+        {
+            Answer::Push(PushAnswer::Conflict)
         }
-        Command::Push(order) => {
+        Command::Push(PushCommand::Push(order)) => {
             let outcomes = vec![(device("d"), Outcome::Stored)];
-            Answer::Pushed { id: order.id, outcomes, counts: PushCounts::default() }
+            Answer::Push(PushAnswer::Pushed {
+                id: order.id,
+                outcomes,
+                counts: PushCounts::default(),
+            })
         }
-        _ => Answer::Done(false),
+        _ => Answer::Push(PushAnswer::Done(false)),
     });
     let to_one = r#"{"product": "p", "device": "d", "body": "b"}"#;
     let push = |keys: &[&[u8]], body: &str| {
@@ -158,7 +170,7 @@ fn an_idempotency_key_goes_with_the_order_and_a_second_use_is_a_conflict() {
     for key in [&b"order-17!"[..], &longest] {
         assert_eq!(push(&[key], to_one).0, 200);
         let asked = test_api.asked();
-        let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
+        let Command::Push(PushCommand::Push(order)) = &asked[0] else { panic!("{asked:?}") };
         assert_eq!(order.idempotency_key.as_deref().map(str::as_bytes), Some(key));
     }
     let (status, told) = push(&[b"again"], to_one);
@@ -175,7 +187,7 @@ fn an_idempotency_key_goes_with_the_order_and_a_second_use_is_a_conflict() {
         let body = format!(r#"{{"product": "p", "body": "b", {target}}}"#);
         assert_eq!(push(&[b"k"], &body).0, 200);
         let asked = test_api.asked();
-        let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
+        let Command::Push(PushCommand::Push(order)) = &asked[0] else { panic!("{asked:?}") };
         assert_eq!(order.idempotency_key.as_deref(), Some("k"));
     }
 }
@@ -183,12 +195,12 @@ fn an_idempotency_key_goes_with_the_order_and_a_second_use_is_a_conflict() {
 #[test]
 fn a_push_without_a_byte_is_refused_and_one_with_a_byte_is_not() {
     let test_api = TestApi::new(|command| match command {
-        Command::Push(order) => Answer::Pushed {
+        Command::Push(PushCommand::Push(order)) => Answer::Push(PushAnswer::Pushed {
             id: order.id,
             outcomes: vec![(device("d"), Outcome::Stored)],
             counts: PushCounts::default(),
-        },
-        _ => Answer::Done(false),
+        }),
+        _ => Answer::Push(PushAnswer::Done(false)),
     });
     for (field, empty, full) in [("body", "", "x"), ("body_base64", "", "eA==")] {
         let send = |what: &str| {
@@ -207,18 +219,18 @@ fn a_push_to_many_is_waited_for_until_it_has_come_through_or_the_time_is_over() 
     // Its third look finds nothing running, the fourth nothing pending.
     let looks = std::sync::atomic::AtomicU64::new(0);
     let test_api = TestApi::new(move |command| match command {
-        Command::Push(order) => {
+        Command::Push(PushCommand::Push(order)) => {
             let counts = PushCounts { running: true, ..PushCounts::default() };
-            Answer::Pushed { id: order.id, outcomes: Vec::new(), counts }
+            Answer::Push(PushAnswer::Pushed { id: order.id, outcomes: Vec::new(), counts })
         }
-        Command::PushCounts(_) => {
+        Command::Push(PushCommand::PushCounts(_)) => {
             let look = looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let (running, pending) = (look < 2, u64::from(look < 3));
             let (matched, delivered) = (2, 2 - pending);
             let counts = PushCounts { matched, pending, delivered, running, ..Default::default() };
-            Answer::Counts(Some(counts))
+            Answer::Push(PushAnswer::Counts(Some(counts)))
         }
-        _ => Answer::Done(false),
+        _ => Answer::Push(PushAnswer::Done(false)),
     });
     let push = |wait_ms: u32| {
         let body = json!({ "product": "p", "tag": "t", "body": "b", "wait_ms": wait_ms });
@@ -241,7 +253,7 @@ fn a_backup_is_made_where_it_is_asked_for_and_a_failure_is_told() {
         }),
         ..settings()
     };
-    let test_api = TestApi::with(settings, |_| Answer::Done(true));
+    let test_api = TestApi::with(settings, |_| Answer::Push(PushAnswer::Done(true)));
     let (status, told) = test_api.json("POST", "/v1/backup", r#"{"to": "/b/good"}"#);
     assert_eq!((status, &told), (200, &json!({ "to": "/b/good", "bytes": 7 })));
     check_answer("post", "/v1/backup", &told);
@@ -263,12 +275,14 @@ fn a_backup_is_made_where_it_is_asked_for_and_a_failure_is_told() {
 #[test]
 fn a_push_to_a_tag_or_a_product_is_counted() {
     let test_api = TestApi::new(|command| match command {
-        Command::Push(order) => {
+        Command::Push(PushCommand::Push(order)) => {
             let counts = PushCounts { matched: 9, running: true, ..PushCounts::default() };
-            Answer::Pushed { id: order.id, outcomes: Vec::new(), counts }
+            Answer::Push(PushAnswer::Pushed { id: order.id, outcomes: Vec::new(), counts })
         }
-        Command::PushCounts(MessageId(5)) => Answer::Counts(Some(PushCounts::default())),
-        _ => Answer::Counts(None),
+        Command::Push(PushCommand::PushCounts(MessageId(5))) => {
+            Answer::Push(PushAnswer::Counts(Some(PushCounts::default())))
+        }
+        _ => Answer::Push(PushAnswer::Counts(None)),
     });
     for (target, expected) in [
         (r#""tag": "berlin""#, PushTarget::Tag(Tag::parse("berlin").expect("allowed"))),
@@ -279,7 +293,7 @@ fn a_push_to_a_tag_or_a_product_is_counted() {
         assert_eq!((status, &told["counts"]["matched"]), (200, &json!(9)));
         check_answer("post", "/v1/pushes", &told);
         let asked = test_api.asked();
-        let Command::Push(order) = &asked[0] else { panic!("{asked:?}") };
+        let Command::Push(PushCommand::Push(order)) = &asked[0] else { panic!("{asked:?}") };
         assert_eq!((&order.target, order.time_to_live_s), (&expected, 86_400));
         assert_eq!(&*order.body, "ü".as_bytes());
     }
@@ -292,7 +306,7 @@ fn a_push_to_a_tag_or_a_product_is_counted() {
 
 #[test]
 fn what_makes_no_sense_is_told_with_what_would() {
-    let test_api = TestApi::new(|_| Answer::Done(true));
+    let test_api = TestApi::new(|_| Answer::Push(PushAnswer::Done(true)));
     let long = "x".repeat(65);
     let cases = [
         ("{", "the body is not JSON: "),
@@ -337,7 +351,7 @@ fn what_makes_no_sense_is_told_with_what_would() {
 
 #[test]
 fn a_value_of_the_wrong_type_is_told_with_its_field_and_what_it_may_be() {
-    let test_api = TestApi::new(|_| Answer::Products(Vec::new()));
+    let test_api = TestApi::new(|_| Answer::Push(PushAnswer::Products(Vec::new())));
     let push = "/v1/pushes";
     let product = "/v1/products/p";
     let number = |field, max: u32| format!("`{field}` must be a whole number from 0 to {max}");
@@ -371,7 +385,7 @@ fn a_value_of_the_wrong_type_is_told_with_its_field_and_what_it_may_be() {
 
 #[test]
 fn a_body_that_announces_too_much_is_refused_before_it_comes() {
-    let test_api = TestApi::new(|_| Answer::Done(true));
+    let test_api = TestApi::new(|_| Answer::Push(PushAnswer::Done(true)));
     let addr = test_api.url.strip_prefix("http://").expect("a URL");
     let mut stream = std::net::TcpStream::connect(addr).expect("connects");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
@@ -387,7 +401,7 @@ fn a_body_that_announces_too_much_is_refused_before_it_comes() {
 
 #[test]
 fn too_much_is_too_large() {
-    let test_api = TestApi::new(|_| Answer::Done(true));
+    let test_api = TestApi::new(|_| Answer::Push(PushAnswer::Done(true)));
     let push =
         |length| format!(r#"{{"product":"p","device":"d","body":"{}"}}"#, "x".repeat(length));
     let (status, told) = test_api.json("POST", "/v1/pushes", &push(4_097));
@@ -420,10 +434,10 @@ fn a_shard_that_lets_go_of_a_question_may_have_done_it() {
 #[test]
 fn every_answer_that_refuses_has_a_status() {
     for (answer, status, code, retry) in [
-        (Answer::UnknownProduct, 404, "unknown_product", None),
+        (Answer::Push(PushAnswer::UnknownProduct), 404, "unknown_product", None),
         (Answer::Busy, 503, "busy", Some("1")),
-        (Answer::StoreFailed, 503, "store_failed", Some("30")),
-        (Answer::Token(Some(String::new())), 500, "internal", None),
+        (Answer::Push(PushAnswer::StoreFailed), 503, "store_failed", Some("30")),
+        (Answer::Push(PushAnswer::Token(Some(String::new()))), 500, "internal", None),
     ] {
         let test_api = TestApi::new(move |_| answer.clone());
         let body = r#"{"product": "p", "device": "d", "body": "b"}"#;
@@ -438,16 +452,23 @@ fn every_answer_that_refuses_has_a_status() {
     }
 }
 
+/// What an answer says is wrong.
+fn message(told: &serde_json::Value) -> &str {
+    told["error"]["message"].as_str().unwrap_or_default()
+}
+
 #[test]
 fn devices_are_told_and_ordered_about() {
-    let test_api = TestApi::new(|command| match command {
-        Command::States { devices, .. } => Answer::Devices(
+    let test_api = TestApi::pushes(|command| match command {
+        PushCommand::States { devices, .. } => PushAnswer::Devices(
             devices.iter().filter(|d| d.as_str() != "x").map(|d| state(d.as_str())).collect(),
         ),
-        Command::List { .. } => Answer::Page { devices: vec![state("a")], next: Some(u64::MAX) },
-        Command::SetTags { tags, .. } => Answer::Done(tags.len() < 2),
-        Command::Token { .. } => Answer::Token(Some("tok".into())),
-        _ => Answer::Done(true),
+        PushCommand::List { .. } => {
+            PushAnswer::Page { devices: vec![state("a")], next: Some(u64::MAX) }
+        }
+        PushCommand::SetTags { tags, .. } => PushAnswer::Done(tags.len() < 2),
+        PushCommand::Token { .. } => PushAnswer::Token(Some("tok".into())),
+        _ => PushAnswer::Done(true),
     });
     let path = "/v1/products/shop/devices";
     let (status, told) = test_api.json("GET", &format!("{path}/a%2Fb"), "");
@@ -465,13 +486,13 @@ fn devices_are_told_and_ordered_about() {
     check_answer("get", "/v1/devices", &told);
     assert_eq!(told["next"], "18446744073709551615");
     let (product, device) = (key("shop"), device("a"));
-    let list = Command::List {
+    let list = Command::Push(PushCommand::List {
         product: Some(product.clone()),
         online: Some(true),
         tag: Some(Tag::parse("t").expect("allowed")),
         after: Some(u64::MAX),
         count: 5,
-    };
+    });
     assert_eq!(test_api.asked().pop(), Some(list));
     let each = "/v1/products/{product}/devices/{device}";
     for (method, action, body, expected) in [
@@ -495,24 +516,21 @@ fn devices_are_told_and_ordered_about() {
     let addrs = vec!["127.0.0.1:1".to_owned()];
     let tags = vec![Tag::parse("t").expect("allowed")];
     let expected = [
-        Command::Kick { product: p(), device: d(), addrs: Vec::new() },
-        Command::Kick { product: p(), device: d(), addrs },
-        Command::Block { product: p(), device: d(), blocked: true },
-        Command::Block { product: p(), device: d(), blocked: false },
-        Command::SetTags { product: p(), device: d(), tags },
-        Command::Token { product: p(), device: d(), until: 1_760_000_005 },
+        PushCommand::Kick { product: p(), device: d(), addrs: Vec::new() },
+        PushCommand::Kick { product: p(), device: d(), addrs },
+        PushCommand::Block { product: p(), device: d(), blocked: true },
+        PushCommand::Block { product: p(), device: d(), blocked: false },
+        PushCommand::SetTags { product: p(), device: d(), tags },
+        PushCommand::Token { product: p(), device: d(), until: 1_760_000_005 },
     ];
-    assert_eq!(test_api.asked(), expected);
-    let too_many = test_api.json("PUT", &format!("{path}/a/tags"), r#"{"tags": ["t", "u"]}"#);
-    assert!(
-        too_many.0 == 400
-            && too_many.1["error"]["message"].as_str().is_some_and(|m| m.contains("32 tags"))
-    );
+    assert_eq!(test_api.asked(), expected.map(Command::Push));
+    let (status, told) = test_api.json("PUT", &format!("{path}/a/tags"), r#"{"tags": ["t", "u"]}"#);
+    assert!(status == 400 && message(&told).contains("32 tags"));
 }
 
 #[test]
 fn a_null_that_says_nothing_is_refused_with_its_field() {
-    let test_api = TestApi::new(|_| Answer::Done(true));
+    let test_api = TestApi::new(|_| Answer::Push(PushAnswer::Done(true)));
     for (wrong, field) in [
         (r#"{"hmac": null}"#, "`hmac` must not be null"),
         (r#"{"secrets": null, "topic": null}"#, "`secrets` must not be null"),
@@ -527,27 +545,25 @@ fn a_null_that_says_nothing_is_refused_with_its_field() {
 fn products_are_made_and_changed_and_their_secrets_stay_inside() {
     let products = Arc::new(Mutex::new(Vec::<Arc<Product>>::new()));
     let table = Arc::clone(&products);
-    let test_api = TestApi::new(move |command| {
+    let test_api = TestApi::pushes(move |command| {
         let mut table = table.lock().expect("no panic");
         match command {
-            Command::Products => return Answer::Products(table.clone()),
-            Command::PutProduct(product) => {
+            PushCommand::Products => return PushAnswer::Products(table.clone()),
+            PushCommand::PutProduct(product) => {
                 table.retain(|there| there.key != product.key);
                 table.push(Arc::new((**product).clone()));
             }
-            Command::DropProduct(key) => {
+            PushCommand::DropProduct(key) => {
                 let before = table.len();
                 table.retain(|there| there.key != *key);
-                return Answer::Done(table.len() < before);
+                return PushAnswer::Done(table.len() < before);
             }
             _ => {}
         }
-        Answer::Done(true)
+        PushAnswer::Done(true)
     });
     let (status, told) = test_api.json("PUT", "/v1/products/shop", "{}");
-    assert!(
-        status == 400 && told["error"]["message"].as_str().is_some_and(|m| m.contains("app_id"))
-    );
+    assert!(status == 400 && message(&told).contains("app_id"));
     let (status, told) =
         test_api.json("PUT", "/v1/products/shop", r#"{"app_id": 7, "generate_secret": true}"#);
     assert_eq!((status, &told["key_ids"]), (200, &json!([1])));
@@ -558,7 +574,10 @@ fn products_are_made_and_changed_and_their_secrets_stay_inside() {
         "anonymous": "loopback", "hmac": false, "generate_secret": true}"#;
     let (_, told) = test_api.json("PUT", "/v1/products/shop", change);
     assert_eq!((&told["key_ids"], &told["app_id"]), (&json!([2, 1]), &json!(7)));
-    assert_eq!(test_api.asked().pop(), Some(Command::Configure { product: key("shop") }));
+    assert_eq!(
+        test_api.asked().pop(),
+        Some(Command::Push(PushCommand::Configure { product: key("shop") }))
+    );
     let kept = products.lock().expect("no panic")[0].clone();
     assert_eq!((kept.proofs.anonymous, kept.proofs.hmac), (AnonymousFrom::Loopback, false));
     assert!(kept.proofs.token, "what is left out keeps its value");

@@ -4,6 +4,8 @@ use super::door::{answer, connect, ended, request};
 use super::*;
 use crate::api::life::longest;
 use model::ports::control::Status;
+use model::ports::pushes::PushAnswer;
+use model::service::ServiceKind;
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::mpsc;
@@ -44,7 +46,7 @@ fn what_is_being_answered_is_answered_and_who_asks_nothing_is_closed() {
     let events = asked(&running, "/v1/events");
     let mut busy = asked(&running, "/v1/status");
     let reply = told.recv().expect("it is being answered");
-    while !feed.wanted() {
+    while !feed.wanted(ServiceKind::Push) {
         thread::yield_now(); // until the stream has begun
     }
     thread::scope(|scope| {
@@ -83,7 +85,7 @@ fn a_call_whose_caller_has_gone_is_done_and_kept_before_the_end() {
         let finishing = scope.spawn(|| running.finish());
         while TcpStream::connect(running.addrs()[0]).is_ok() {}
         assert!(!finishing.is_finished(), "it is being done");
-        reply(Answer::Done(true));
+        reply(Answer::Push(PushAnswer::Done(true)));
         finishing.join().expect("it returns");
     });
     let kept = std::fs::read_to_string(audit_log.join("current.jsonl")).expect("it is there");

@@ -2,6 +2,7 @@
 
 use super::description::check_answer;
 use super::*;
+use model::ports::pushes::{PushAnswer, PushCommand};
 use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};
 use model::topic::Publication;
 use serde_json::json;
@@ -150,9 +151,13 @@ fn a_retained_message_of_any_topic_is_shown_and_cleared() {
 #[test]
 fn a_device_of_any_name_is_shown_kicked_blocked_and_tagged() {
     let test_api = TestApi::new(|command| match command {
-        Command::States { .. } => Answer::Devices(vec![http::state("a")]),
-        Command::Token { .. } => Answer::Token(Some("t".into())),
-        _ => Answer::Done(true),
+        Command::Push(PushCommand::States { .. }) => {
+            Answer::Push(PushAnswer::Devices(vec![http::state("a")]))
+        }
+        Command::Push(PushCommand::Token { .. }) => {
+            Answer::Push(PushAnswer::Token(Some("t".into())))
+        }
+        _ => Answer::Push(PushAnswer::Done(true)),
     });
     let names = NAMES.into_iter().chain(["a#b"]).filter(|name| DeviceId::parse(name).is_ok());
     let mut count = 0;
@@ -179,11 +184,15 @@ fn a_device_of_any_name_is_shown_kicked_blocked_and_tagged() {
             });
             assert_eq!(orders[0], orders[1], "{method} {what}");
             let (of, named) = match &mut orders[1] {
-                Command::States { product, devices } => (product, devices.remove(0)),
-                Command::Kick { product, device, .. }
-                | Command::Block { product, device, .. }
-                | Command::SetTags { product, device, .. }
-                | Command::Token { product, device, .. } => (product, device.clone()),
+                Command::Push(PushCommand::States { product, devices }) => {
+                    (product, devices.remove(0))
+                }
+                Command::Push(PushCommand::Kick { product, device, .. })
+                | Command::Push(PushCommand::Block { product, device, .. })
+                | Command::Push(PushCommand::SetTags { product, device, .. })
+                | Command::Push(PushCommand::Token { product, device, .. }) => {
+                    (product, device.clone())
+                }
                 other => panic!("{other:?}"),
             };
             assert_eq!((&*of, named), (&product, device.clone()), "{method} {what}");

@@ -168,11 +168,11 @@ fn events_of_a_device_never_overtake_each_other_and_versions_discard_what_comes_
     }
 }
 
-fn transition(number: u64) -> Event {
+fn transition(number: u64) -> DeviceEvent {
     let (name, version) = turn(number);
     let online = DeviceWhat::Online { protocol: "miop7", resumed: false };
     let what = if version % 2 == 1 { online } else { offline().what };
-    Event { device: device(&name), version: PresenceVersion(version), ..happened(what) }
+    DeviceEvent { device: device(&name), version: PresenceVersion(version), ..happened(what) }
 }
 
 #[test]

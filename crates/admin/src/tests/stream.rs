@@ -4,6 +4,7 @@ use super::description::check_named;
 use super::*;
 use crate::feed::{Happening, Wish};
 use model::push::{Outcome, Rejection};
+use model::service::ServiceKind;
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read};
 
@@ -13,7 +14,7 @@ fn few(events_waiting_max: u32) -> Arc<Feed> {
 
 fn seqs(taken: &feed::Taken) -> Vec<u32> {
     let seq = |happening: &Happening| match happening {
-        Happening::Device(Event { what: DeviceWhat::Report { seq, .. }, .. }) => *seq,
+        Happening::Device(DeviceEvent { what: DeviceWhat::Report { seq, .. }, .. }) => *seq,
         _ => 0,
     };
     taken.happenings.iter().map(|(_, happening)| seq(happening)).collect()
@@ -41,20 +42,20 @@ fn a_slow_reader_loses_the_oldest_and_is_told_how_many() {
 #[test]
 fn events_are_wanted_while_somebody_listens_or_may_come_back() {
     let feed = few(3);
-    assert!(!feed.wanted());
+    assert!(!feed.wanted(ServiceKind::Push));
     assert_eq!(feed.publish(vec![report(0)]), 0, "lost to nobody");
     let reader = feed.reader(all(), None);
-    assert!(feed.wanted());
+    assert!(feed.wanted(ServiceKind::Push));
     feed.publish(vec![report(1)]);
     drop(reader);
-    assert!(feed.wanted(), "it may come back");
+    assert!(feed.wanted(ServiceKind::Push), "it may come back");
     feed.publish(vec![report(2)]);
     let back = feed.reader(all(), Some(2));
     let taken = back.take(10).expect("open");
     assert_eq!((taken.lost, seqs(&taken)), (0, vec![2]));
     drop(back);
     feed.publish((3..9).map(report).collect());
-    assert!(!feed.wanted(), "it did not come back in time");
+    assert!(!feed.wanted(ServiceKind::Push), "it did not come back in time");
     let taken = feed.reader(all(), Some(3)).take(10).expect("open");
     assert!(taken.lost > 0 && taken.happenings.is_empty());
 }
@@ -122,7 +123,7 @@ impl Client {
 fn a_stream_tells_what_happens_and_ends_when_the_api_stops() {
     let mut test_api = TestApi::new(|_| Answer::Busy);
     let mut client = Client::open(&test_api, "", None);
-    assert!(test_api.feed.wanted());
+    assert!(test_api.feed.wanted(ServiceKind::Push));
     let online = DeviceWhat::Online { protocol: "miop7", resumed: true };
     let outcome = Outcome::Rejected(Rejection::Evicted);
     let pushed = DeviceWhat::Pushed { id: MessageId(9), outcome };

@@ -6,8 +6,9 @@ use super::*;
 use crate::audit_log::Page;
 use crate::table::{Of, Rule};
 use crate::tokens::scope::Scope;
-use model::ports::control::{DeviceState, PushCounts};
 use model::ports::presence_queries::{PresenceAnswer, PresenceCommand, PresenceCounts};
+use model::ports::pushes::{DeviceState, PushCounts};
+use model::ports::pushes::{PushAnswer, PushCommand};
 use model::ports::tokens::NotKept;
 use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};
 use model::ports::users::{UserOrder, Users};
@@ -83,15 +84,25 @@ pub(super) fn whole_test_api(change: impl FnOnce(&mut Settings)) -> TestApi {
 
 fn answer(command: &Command) -> Answer {
     match command {
-        Command::Push(order) => {
+        Command::Push(PushCommand::Push(order)) => {
             let (id, outcomes, counts) = (order.id, Vec::new(), PushCounts::default());
-            Answer::Pushed { id, outcomes, counts }
+            Answer::Push(PushAnswer::Pushed { id, outcomes, counts })
         }
-        Command::PushCounts(_) => Answer::Counts(Some(PushCounts::default())),
-        Command::States { devices, .. } => Answer::Devices(devices.iter().map(state).collect()),
-        Command::List { .. } => Answer::Page { devices: Vec::new(), next: None },
-        Command::Products => Answer::Products(vec![Arc::new(Product::new(key("shop"), 7))]),
-        Command::Token { .. } => Answer::Token(Some("t".into())),
+        Command::Push(PushCommand::PushCounts(_)) => {
+            Answer::Push(PushAnswer::Counts(Some(PushCounts::default())))
+        }
+        Command::Push(PushCommand::States { devices, .. }) => {
+            Answer::Push(PushAnswer::Devices(devices.iter().map(state).collect()))
+        }
+        Command::Push(PushCommand::List { .. }) => {
+            Answer::Push(PushAnswer::Page { devices: Vec::new(), next: None })
+        }
+        Command::Push(PushCommand::Products) => {
+            Answer::Push(PushAnswer::Products(vec![Arc::new(Product::new(key("shop"), 7))]))
+        }
+        Command::Push(PushCommand::Token { .. }) => {
+            Answer::Push(PushAnswer::Token(Some("t".into())))
+        }
         Command::Status => Answer::Status(Box::default()),
         Command::Topics(command) => Answer::Topics(match command {
             TopicCommand::Publish { .. } => TopicAnswer::Published { matched: true },
@@ -122,7 +133,7 @@ fn answer(command: &Command) -> Answer {
             Answer::Presence(PresenceAnswer::Found(who.iter().map(found).collect()))
         }
         Command::Presence(_) => Answer::Presence(PresenceAnswer::Found(Vec::new())),
-        _ => Answer::Done(true),
+        _ => Answer::Push(PushAnswer::Done(true)),
     }
 }
 

@@ -7,6 +7,7 @@ use super::*;
 use model::event::{ClientEvent, ClientWhat};
 use model::ports::topics::{ClientState, SubscriptionState, TopicAnswer, TopicCommand};
 use model::presence::PresenceVersion;
+use model::service::ServiceKind;
 use model::session::{Denial, Drop};
 use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use serde_json::json;
@@ -268,7 +269,7 @@ fn published(topic: &str) -> ClientEvent {
 fn a_stream_tells_what_happens_to_clients() {
     let test_api = TestApi::new(|_| Answer::Busy);
     let mut client = Client::open(&test_api, "", None);
-    assert!(test_api.feed.clients_wanted() && !test_api.feed.messages_wanted());
+    assert!(test_api.feed.wanted(ServiceKind::Topics) && !test_api.feed.messages_wanted());
     let peer = ([192, 0, 2, 7], 1).into();
     let events = vec![
         happened_to("c", ClientWhat::Connected { protocol: "mqtt5", peer, resumed: true }),
@@ -281,7 +282,7 @@ fn a_stream_tells_what_happens_to_clients() {
         happened_to("c", ClientWhat::Dropped { why: Drop::QueueCount, count: 7 }),
     ];
     test_api.feed.publish(vec![offline()]);
-    assert_eq!(test_api.feed.publish_clients(events), 0);
+    assert_eq!(test_api.feed.publish(events), 0);
     let told: Vec<_> = (0..8).map(|_| client.next().expect("an event")).collect();
     let expected = [
         "offline",
@@ -309,15 +310,15 @@ fn a_stream_of_messages_has_those_on_its_topics() {
     let mut client = Client::open(&test_api, query, None);
     assert!(
         test_api.feed.messages_wanted()
-            && !test_api.feed.clients_wanted()
-            && !test_api.feed.wanted()
+            && !test_api.feed.wanted(ServiceKind::Topics)
+            && !test_api.feed.wanted(ServiceKind::Push)
     );
     let mut other = Client::open(&test_api, "?type=message_published&topic=b", None);
-    test_api.feed.publish_clients(vec![published("b"), published("a/1"), published("$SYS/a")]);
+    test_api.feed.publish(vec![published("b"), published("a/1"), published("$SYS/a")]);
     let (name, id, data) = client.next().expect("a message");
     assert_eq!((name.as_str(), id), ("message_published", format!("{NOW_MS}-m2")));
     assert_eq!(other.next().expect("a message").2["message"]["topic"], "b", "to each its own");
-    test_api.feed.publish_clients(vec![published("b")]);
+    test_api.feed.publish(vec![published("b")]);
     assert_eq!(other.next().expect("a message").1, format!("{NOW_MS}-m3"));
     check_named("ClientEvent", &data);
     assert_eq!((&data["message"]["topic"], &data["user"]), (&json!("a/1"), &json!("tills")));
@@ -338,10 +339,10 @@ fn a_stream_of_messages_has_those_on_its_topics() {
 #[test]
 fn messages_nobody_wants_cost_nothing_and_many_bytes_lose_the_oldest() {
     let feed = Feed::new(&Limits::default());
-    assert_eq!(feed.publish_clients(vec![published("a")]), 0);
+    assert_eq!(feed.publish(vec![published("a")]), 0);
     let reader = feed.message_reader(vec!["a".into()]);
     let large = || happened_to("c", ClientWhat::Published(message("a", &[0; 1024 * 1024])));
-    let lost: usize = (0..70).map(|_| feed.publish_clients(vec![large()])).sum();
+    let lost: usize = (0..70).map(|_| feed.publish(vec![large()])).sum();
     let taken = reader.take(100).expect("open");
     assert_eq!((taken.lost, taken.happenings.len()), (7, 63), "64 MiB with their weights");
     assert_eq!(lost, 7);
@@ -355,11 +356,11 @@ fn a_sort_that_nobody_kept_is_a_gap_for_who_comes_back_to_it() {
     let wish = |devices, clients| feed::Wish { devices, clients, ..Default::default() };
     let hold = feed.reader(wish(true, false), None);
     feed.publish(vec![offline()]);
-    assert!(feed.wanted() && !feed.clients_wanted());
-    assert_eq!(feed.publish_clients(vec![happened_to("c", ClientWhat::SessionEnded)]), 0);
+    assert!(feed.wanted(ServiceKind::Push) && !feed.wanted(ServiceKind::Topics));
+    assert_eq!(feed.publish(vec![happened_to("c", ClientWhat::SessionEnded)]), 0);
     let back = feed.reader(wish(false, true), Some(1));
     assert_eq!(back.take(9).expect("open").lost, 1);
-    feed.publish_clients(vec![happened_to("c", ClientWhat::SessionEnded)]);
+    feed.publish(vec![happened_to("c", ClientWhat::SessionEnded)]);
     let again = feed.reader(wish(true, true), Some(2)).take(9).expect("open");
     assert_eq!((again.lost, again.happenings.len()), (0, 1));
     drop(hold);
@@ -374,17 +375,17 @@ fn a_webhook_gets_events_of_clients_and_the_messages_it_names() {
         settings.webhooks[0].topics = vec!["a/#".into()];
     });
     assert!(
-        test_api.feed.clients_wanted()
+        test_api.feed.wanted(ServiceKind::Topics)
             && test_api.feed.messages_wanted()
-            && !test_api.feed.wanted()
+            && !test_api.feed.wanted(ServiceKind::Push)
     );
     let _other = test_api.feed.message_reader(vec!["b".into()]);
-    test_api.feed.publish_clients(vec![published("b"), published("a/1")]);
+    test_api.feed.publish(vec![published("b"), published("a/1")]);
     let (signature, batch) = application.take(500);
     check_named("WebhookBody", &batch);
     assert!(!signature.is_empty() && ids(&batch) == [format!("{NOW_MS}-m2")]);
     assert_eq!(application.take(200).1, batch, "it is posted again until it is taken");
-    test_api.feed.publish_clients(vec![happened_to("c", ClientWhat::SessionEnded)]);
+    test_api.feed.publish(vec![happened_to("c", ClientWhat::SessionEnded)]);
     let (_, batch) = application.take(200);
     check_named("WebhookBody", &batch);
     assert_eq!(ids(&batch), [format!("{NOW_MS}-1")]);

@@ -13,7 +13,7 @@ use super::dead::shelf::Why;
 use super::{Address, BATCH_EVENTS_MAX, Backoff, GATHER};
 use crate::events;
 use crate::feed::Feed;
-use model::event::Event;
+use model::event::DeviceEvent;
 use model::ports::backlog::Backlog;
 use model::ports::log::StoreError;
 use model::timeline::{Placed, Seq};
@@ -280,6 +280,6 @@ impl Standing {
 }
 
 /// Names a Report for good: when it was said and its place on stable storage.
-fn id(event: &Event, shard: usize, seq: Seq) -> String {
+fn id(event: &DeviceEvent, shard: usize, seq: Seq) -> String {
     format!("{}-{shard}-{seq}", event.at_ms)
 }

@@ -7,7 +7,7 @@
 use super::entries::timeline_of;
 use super::tickets::PendingCall;
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use crate::retained::decode;
 use base::slab::Key;
 use base::time::{Instant, Now};

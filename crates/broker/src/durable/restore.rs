@@ -8,7 +8,7 @@
 use super::entries::{Said, low_half, timeline_of};
 use super::rows::{self, SessionRow, SubscriptionRow};
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use crate::message::keep::stub_of;
 use crate::message::queue::{Release, id_of};
 use crate::message::shared::share_of;

@@ -6,7 +6,7 @@
 //! for.
 
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;

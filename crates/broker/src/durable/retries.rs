@@ -8,40 +8,32 @@ use super::entries::timeline_of;
 use super::rows::{self, SubscriptionRow};
 use super::tickets::PendingCall;
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use crate::session::record::{Session, Share};
+use base::never;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
+use model::ports::calls::{RETRIES_A_TURN_MAX, RETRIES_MAX, RetryQueue, may_be_taken_later};
 use model::ports::log::{Call, Done, REMOVE_SEQS_MAX, StoreError, Table, Write};
-use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-/// Writes that may wait to be asked for again, a shard. One more is left to the next start.
-const WAITING_MAX: usize = 65_536;
-
-/// Writes asked for again in one turn.
-const SLICE: usize = 256;
-
-/// How long a refusal is taken to last.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// Writes that were refused.
+/// Writes that were refused. Together no more than [`RETRIES_MAX`], but for those that clients wait
+/// for.
 #[derive(Default)]
-pub(crate) struct RetryQueue {
-    waiting: VecDeque<Write>,
+pub(crate) struct Retries {
+    writes: RetryQueue<Write>,
     /// Marks of released packet identifiers, whose clients wait: no more than they have in use.
     marks: Vec<(Key, u16)>,
     /// Marks of messages that clients have: no more than are on the way to them.
     received: Vec<(Key, u16)>,
     /// Topics whose rows of retained messages were refused.
     topics: BTreeSet<Box<str>>,
-    due: Instant,
 }
 
-impl RetryQueue {
+impl Retries {
     pub fn len(&self) -> usize {
-        self.waiting.len() + self.marks.len() + self.received.len() + self.topics.len()
+        self.writes.len() + self.marks.len() + self.received.len() + self.topics.len()
     }
 }
 
@@ -61,7 +53,8 @@ impl Broker {
         fx: &mut Effects,
     ) {
         if self.is_asked_again(now, result, fx) {
-            self.retries.waiting.push_back(write);
+            let has_room = self.retries.writes.put(write);
+            never!(!has_room, "all of them together have room");
         }
     }
 
@@ -87,8 +80,8 @@ impl Broker {
     ) -> bool {
         match result {
             Ok(_) => false,
-            Err(StoreError::Busy | StoreError::Full) if self.retries.len() < WAITING_MAX => {
-                self.retries.due = now.after(PAUSE);
+            Err(error) if may_be_taken_later(error) && self.retries.len() < RETRIES_MAX => {
+                self.retries.writes.pause(now);
                 true
             }
             Err(_) => {
@@ -100,13 +93,13 @@ impl Broker {
 
     /// The log did not remove a mark: it is asked again.
     pub(crate) fn unmark_later(&mut self, now: Now, mark: (Key, u16)) {
-        self.retries.due = now.after(PAUSE);
+        self.retries.writes.pause(now);
         self.retries.marks.push(mark);
     }
 
     /// The log did not take the mark of a message that a client has: it is asked again.
     pub(crate) fn mark_later(&mut self, now: Now, mark: (Key, u16)) {
-        self.retries.due = now.after(PAUSE);
+        self.retries.writes.pause(now);
         self.retries.received.push(mark);
     }
 
@@ -115,8 +108,8 @@ impl Broker {
         if self.retries.len() == 0 {
             return None;
         }
-        if now.mono < self.retries.due {
-            return Some(self.retries.due);
+        if let Err(due) = self.retries.writes.is_due(now) {
+            return Some(due);
         }
         for mark in std::mem::take(&mut self.retries.marks) {
             self.unmark(mark, fx);
@@ -124,12 +117,12 @@ impl Broker {
         for mark in std::mem::take(&mut self.retries.received) {
             self.mark_received(now, mark, fx);
         }
-        for _ in 0..SLICE {
+        for _ in 0..RETRIES_A_TURN_MAX {
             let Some(topic) = self.retries.topics.pop_first() else { break };
             self.write_retained(topic, fx);
         }
-        for _ in 0..SLICE {
-            let Some(write) = self.retries.waiting.pop_front() else { break };
+        for _ in 0..RETRIES_A_TURN_MAX {
+            let Some(write) = self.retries.writes.take() else { break };
             if let Some(write) = self.as_it_is(write) {
                 self.retry_write(write, fx);
             }
@@ -221,21 +214,22 @@ impl Broker {
 mod tests {
     use super::*;
     use crate::session::made::{HOME, NOW, broker};
+    use model::ports::calls::RETRY_PAUSE;
 
     #[test]
     fn so_many_writes_wait_and_one_more_is_left_to_the_next_start() {
         let (mut broker, mut fx) = (broker(|_| {}), Effects::default());
         let write = || Write::Forget(timeline_of(HOME, "a"));
         let given_up = |fx: &Effects| fx.counters.of(Counter::RemovalsGivenUp);
-        for n in 1..WAITING_MAX {
+        for n in 1..RETRIES_MAX {
             let why = if n % 2 == 0 { StoreError::Busy } else { StoreError::Full };
             broker.retry_write_done(NOW, write(), Err(why), &mut fx);
         }
         broker.retained_written(NOW, "t".into(), Err(StoreError::Busy), &mut fx);
-        assert_eq!((broker.retries.len(), given_up(&fx)), (WAITING_MAX, 0));
+        assert_eq!((broker.retries.len(), given_up(&fx)), (RETRIES_MAX, 0));
         broker.retry_write_done(NOW, write(), Err(StoreError::Busy), &mut fx);
         broker.retained_written(NOW, "u".into(), Err(StoreError::Full), &mut fx);
-        assert_eq!((broker.retries.len(), given_up(&fx)), (WAITING_MAX, 2));
+        assert_eq!((broker.retries.len(), given_up(&fx)), (RETRIES_MAX, 2));
     }
 
     #[test]
@@ -245,16 +239,16 @@ mod tests {
         broker.retry_write_done(NOW, write(), Err(StoreError::Failed), &mut fx);
         assert_eq!(broker.retries.len(), 0, "it will not be otherwise");
         assert_eq!(broker.turn_retries(NOW, &mut fx), None);
-        for _ in 0..SLICE + 1 {
+        for _ in 0..RETRIES_A_TURN_MAX + 1 {
             broker.retry_write_done(NOW, write(), Err(StoreError::Busy), &mut fx);
         }
-        let due = NOW.after(PAUSE);
+        let due = NOW.after(RETRY_PAUSE);
         assert_eq!(broker.turn_retries(NOW, &mut fx), Some(due));
         assert!(fx.calls.is_empty());
         let later = Now::new(due, NOW.wall_ms + 1_000);
         assert_eq!(broker.turn_retries(later, &mut fx), Some(due), "there is more");
-        assert_eq!(fx.calls.len(), SLICE);
+        assert_eq!(fx.calls.len(), RETRIES_A_TURN_MAX);
         assert_eq!(broker.turn_retries(later, &mut fx), None);
-        assert_eq!((fx.calls.len(), broker.retries.len()), (SLICE + 1, 0));
+        assert_eq!((fx.calls.len(), broker.retries.len()), (RETRIES_A_TURN_MAX + 1, 0));
     }
 }

@@ -5,15 +5,15 @@
 
 use super::retaining::Retaining;
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use crate::message::keep::Kept;
 use crate::session::connect::Welcome;
 use base::never;
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
-use model::ports::log::{Call, Completion, StoreError, Ticket, Write};
-use std::collections::VecDeque;
+use model::ports::calls;
+use model::ports::log::{Call, Completion, StoreError, Write};
 
 /// Call to the log that is not completed: what it was for.
 pub(crate) enum PendingCall {
@@ -44,49 +44,22 @@ pub(crate) enum PendingCall {
 }
 
 /// Tickets given and not completed.
-#[derive(Default)]
-pub(crate) struct Tickets {
-    first: Ticket,
-    open: VecDeque<Option<PendingCall>>,
-    len: usize,
-}
+pub(crate) type Tickets = calls::Tickets<PendingCall>;
 
-impl Tickets {
-    /// Calls that may wait for the log; beyond, what needs it is refused as Busy.
-    pub const MAX: usize = 262_144;
-
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    pub fn have_room(&self) -> bool {
-        self.len < Tickets::MAX
-    }
-
-    /// Whether fewer than so many calls wait.
-    pub fn have_room_for(&self, most: usize) -> bool {
-        self.len < most
-    }
-
-    fn give(&mut self, pending: PendingCall) -> Ticket {
-        self.len += 1;
-        self.open.push_back(Some(pending));
-        self.first + self.open.len() as Ticket - 1
-    }
-
-    fn take(&mut self, ticket: Ticket) -> Option<PendingCall> {
-        let at = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
-        let pending = self.open.get_mut(at)?.take()?;
-        self.len -= 1;
-        while matches!(self.open.front(), Some(None)) {
-            self.open.pop_front();
-            self.first += 1;
-        }
-        Some(pending)
-    }
-}
+/// Calls that may wait for the log; beyond, what needs it is refused as Busy.
+pub(crate) const CALLS_MAX: usize = 262_144;
 
 impl Broker {
+    /// Whether another call may wait for the log.
+    pub(crate) fn may_ask_log(&self) -> bool {
+        self.tickets.len() < CALLS_MAX
+    }
+
+    /// Whether so few calls wait for the log that work which asks much of it may go on.
+    pub(crate) fn log_is_easy(&self) -> bool {
+        self.tickets.len() < CALLS_MAX / 2
+    }
+
     /// Hands a call to the log.
     pub(crate) fn ask_log(&mut self, pending: PendingCall, call: Call, fx: &mut Effects) {
         let ticket = self.tickets.give(pending);
@@ -138,29 +111,25 @@ const _: () = assert!(size_of::<PendingCall>() <= 40);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pending_is_kept_once_whatever_the_order() {
-        let mut tickets = Tickets::default();
-        let pending = |n: u32| PendingCall::Retained(n.to_string().into());
-        let given: Vec<Ticket> = (0..4).map(|n| tickets.give(pending(n))).collect();
-        assert_eq!((&given[..], tickets.len()), (&[0, 1, 2, 3][..], 4));
-        for (at, left) in [(2, 3), (0, 2), (1, 1), (3, 0)] {
-            let name = match tickets.take(given[at]) {
-                Some(PendingCall::Retained(name)) => name,
-                _ => panic!("{at} was promised"),
-            };
-            assert_eq!((&*name, tickets.len()), (&*at.to_string(), left));
-            assert!(tickets.take(given[at]).is_none(), "{at} again");
-        }
-        assert!(tickets.take(4).is_none() && tickets.open.is_empty());
-        assert_eq!(tickets.give(pending(9)), 4, "no number is given twice");
-    }
+    use crate::session::made::broker;
+    use model::ports::log::{Read, Table};
 
     #[test]
     fn so_many_calls_wait() {
-        let of = |len: usize| Tickets { len, ..Tickets::default() };
-        assert!(of(Tickets::MAX - 1).have_room() && !of(Tickets::MAX).have_room());
-        assert!(of(9).have_room_for(10) && !of(10).have_room_for(10));
+        let (mut broker, mut fx) = (broker(|_| {}), Effects::default());
+        let mut ask = |count: usize| {
+            for _ in 0..count {
+                let (pending, read) = (
+                    PendingCall::Retained("t".into()),
+                    Read::Row { table: Table::Retained, key: Box::default() },
+                );
+                broker.ask_log(pending, Call::Read(read), &mut fx);
+            }
+            (broker.log_is_easy(), broker.may_ask_log())
+        };
+        assert_eq!(ask(CALLS_MAX / 2 - 1), (true, true));
+        assert_eq!(ask(1), (false, true));
+        assert_eq!(ask(CALLS_MAX / 2 - 1), (false, true));
+        assert_eq!(ask(1), (false, false));
     }
 }

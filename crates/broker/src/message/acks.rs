@@ -11,9 +11,9 @@
 
 use super::queue::{Awaited, Release};
 use crate::Broker;
+use crate::Effects;
 use crate::durable::entries::{Said, timeline_of};
 use crate::durable::tickets::PendingCall;
-use crate::effects::Effects;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;

@@ -8,7 +8,7 @@ use super::queue::Entry;
 use super::route::PendingAnswer;
 use super::waits::{Origin, Wait, receipt_of};
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use base::slab::Key;
 use base::time::Now;
 use model::ports::log::{Table, Write};

@@ -5,7 +5,7 @@
 
 use super::queue::Entry;
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;

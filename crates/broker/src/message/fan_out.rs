@@ -11,8 +11,7 @@
 use super::route::PendingAnswer;
 use super::waits::Origin;
 use crate::Broker;
-use crate::durable::tickets::Tickets;
-use crate::effects::Effects;
+use crate::Effects;
 use base::hash::HashKey;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -172,7 +171,7 @@ impl Broker {
     /// Serves a slice of those who get what stands in line.
     pub(crate) fn turn_fan_outs(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut left = AT_ONCE;
-        while left > 0 && self.tickets.have_room_for(Tickets::MAX / 2) {
+        while left > 0 && self.log_is_easy() {
             // What waits for the log goes on with its answer.
             let (mut fan_out, mut result) = self.fan_outs.take_first()?;
             let mut rest = None;
@@ -201,7 +200,7 @@ impl Broker {
                 (None, None) => {}
             }
         }
-        let goes_on = self.tickets.have_room_for(Tickets::MAX / 2) && self.fan_outs.len() > 0;
+        let goes_on = self.log_is_easy() && self.fan_outs.len() > 0;
         goes_on.then_some(now.mono)
     }
 }

@@ -346,6 +346,14 @@ mod tests {
     use base::hash::HashKey;
 
     #[test]
+    fn what_is_sent_lasts_at_qos_1_and_2_in_a_durable_session() {
+        for qos in 0..=2 {
+            let options = qos | option::NO_LOCAL | option::AS_PUBLISHED;
+            assert_eq!((lasts(options, true), lasts(options, false)), (qos > 0, false));
+        }
+    }
+
+    #[test]
     fn a_filter_with_ones_own_name_is_a_form_and_leads_to_its_session() {
         let key = HashKey::new(1, 2);
         let mut filters = Filters::new(&RouteSummary::new(1, key), ShardId(0));

@@ -8,9 +8,9 @@
 use super::queue::{ASKED_BYTES, Entry, QUEUE_BYTES};
 use super::waits::denial;
 use crate::Broker;
+use crate::Effects;
 use crate::durable::entries::{Label, Said, low_half, timeline_of};
 use crate::durable::tickets::PendingCall;
-use crate::effects::Effects;
 use crate::peer_message::PeerMessage;
 use crate::retained::row;
 use base::slab::Key;

@@ -11,7 +11,7 @@ use super::filters::{option, qos_of};
 use super::newcomers::Verdict;
 use super::queue::Entry;
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use crate::peer_message::{Asker, LastWanted, LateWord, PeerMessage};
 use base::slab::Key;
 use base::time::{Instant, Now};

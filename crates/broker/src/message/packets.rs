@@ -6,8 +6,8 @@
 //! log refused is not granted.
 
 use crate::Broker;
-use crate::durable::tickets::{PendingCall, Tickets};
-use crate::effects::Effects;
+use crate::Effects;
+use crate::durable::tickets::PendingCall;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
@@ -244,7 +244,7 @@ impl Broker {
             let online = self.sessions.at(key).and_then(|session| session.online());
             let is_here = granting.is_some_and(|granting| Some(granting.conn) == online);
             let waits = granting.is_some_and(|granting| granting.left > ROWS_ASKED_MAX)
-                || !self.tickets.have_room_for(Tickets::MAX / 2);
+                || !self.log_is_easy();
             let most = left.min(FILTERS_AT_ONCE);
             // A connection that is gone is not waited for: its packets are over.
             let is_over = !is_here

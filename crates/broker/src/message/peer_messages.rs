@@ -7,7 +7,7 @@
 use super::route::PendingAnswer;
 use super::waits::{Origin, wait_of};
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use crate::peer_message::{GroupWhat, PeerMessage};
 use base::time::{Instant, Now};
 use model::id::ShardId;

@@ -12,7 +12,7 @@ use super::late::straight;
 use super::newcomers::Verdict;
 use super::queue::Entry;
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use crate::peer_message::{Asker, PageWanted, PeerMessage, RetainedPage};
 use crate::retained::Most;
 use base::slab::Key;

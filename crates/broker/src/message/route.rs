@@ -10,9 +10,9 @@ use super::keep::Kept;
 use super::queue::{ASKED_BYTES, Entry};
 use super::waits::{Origin, WAITS_MAX, Wait, receipt_of};
 use crate::Broker;
+use crate::Effects;
 use crate::durable::entries::Label;
-use crate::durable::tickets::Tickets;
-use crate::effects::Effects;
+use crate::durable::tickets::CALLS_MAX;
 use crate::peer_message::{OldPlace, PeerMessage};
 use base::slab::Key;
 use base::time::Now;
@@ -110,7 +110,7 @@ impl Broker {
 
     /// Whether logs and answers have room for what a message may cause.
     pub(crate) fn has_room_to_wait(&self) -> bool {
-        self.waits.len() < WAITS_MAX && self.tickets.have_room()
+        self.waits.len() < WAITS_MAX && self.may_ask_log()
     }
 
     /// Routes a message to everybody; whether anybody may want it.
@@ -457,4 +457,4 @@ impl Broker {
     }
 }
 
-const _: () = assert!(Tickets::MAX <= WAITS_MAX);
+const _: () = assert!(CALLS_MAX <= WAITS_MAX);

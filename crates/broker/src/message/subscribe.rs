@@ -6,8 +6,8 @@
 
 use super::filters::{option, options_of, qos_of};
 use crate::Broker;
+use crate::Effects;
 use crate::durable::rows::{SubscriptionRow, subscription_key};
-use crate::effects::Effects;
 use crate::rewrite::Names;
 use crate::routes::FilterRefused;
 use crate::session::record::Session;

@@ -5,7 +5,7 @@
 //! holds those behind it.
 
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use crate::peer_message::PeerMessage;
 use crate::session::record::{Inbound, InboundState, Pending, Stage};
 use base::never;

@@ -1,7 +1,7 @@
 //! Commands of the API about clients, subscriptions and retained messages.
 
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use crate::message::filters::{option, qos_of};
 use crate::message::route::PendingAnswer;
 use crate::message::waits::Origin;

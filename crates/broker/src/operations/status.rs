@@ -3,7 +3,7 @@
 //! Counts are kept where things change; nothing is walked here.
 
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use base::slab::Key;
 use base::time::Now;
 use model::event::{ClientEvent, ClientWhat};

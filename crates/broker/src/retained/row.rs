@@ -78,6 +78,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_key_of_a_row_is_two_hashes_of_its_topic() {
+        let key = row_key("a/b");
+        let halves = ROW_KEYS.map(|key| key.of(&[b"a/b"]).to_be_bytes());
+        assert_eq!(key.as_slice(), halves.concat());
+    }
+
+    #[test]
     fn what_was_put_into_a_row_comes_out_of_it() {
         let mut message = Publication::new("a/\u{e4}/b", &[1, 2, 3], b"payload");
         (message.id, message.publisher) = (u64::MAX - 1, 1 << 40);

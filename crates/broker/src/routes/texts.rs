@@ -122,6 +122,7 @@ mod tests {
             assert_eq!(texts.bytes(slot, text.len()), text.as_bytes());
         }
         let before = texts.heap_bytes();
+        assert!(before >= all.iter().map(String::len).sum(), "{before}");
         all.iter().zip(slots).for_each(|(text, slot)| texts.free(slot, text.len()));
         for text in &all {
             let slot = texts.put(text).expect("room");

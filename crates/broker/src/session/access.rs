@@ -4,7 +4,7 @@
 //! finds nobody. A client that is bound may prove itself again (MQTT5 4.12.1); it stays who it was.
 
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;

@@ -8,9 +8,9 @@
 use super::keep_alive;
 use super::record::{NEVER_S, Session};
 use crate::Broker;
+use crate::Effects;
 use crate::durable::rows;
 use crate::durable::tickets::PendingCall;
-use crate::effects::Effects;
 use crate::rewrite::Names;
 use base::hash::home;
 use base::prng::scramble;

@@ -7,9 +7,8 @@
 
 use super::connect::Proven;
 use crate::Broker;
+use crate::Effects;
 use crate::durable::rows::subscription_key;
-use crate::durable::tickets::Tickets;
-use crate::effects::Effects;
 use crate::message::filters::option;
 use crate::message::queue::Queue;
 use base::slab::Key;
@@ -98,7 +97,7 @@ impl Broker {
     /// Takes away a slice of what is left behind.
     pub(crate) fn turn_endings(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut left = UNITS_A_TURN;
-        while left > 0 && self.tickets.have_room_for(Tickets::MAX / 2) {
+        while left > 0 && self.log_is_easy() {
             let (id, mut ending) = self.endings.open.pop_first()?;
             if !self.end_on(&id, (&mut ending, &mut left), fx) {
                 self.endings.open.insert(id, ending);
@@ -111,7 +110,7 @@ impl Broker {
             }
         }
         // Where the log has too much to do, its next answer brings a turn.
-        let goes_on = self.tickets.have_room_for(Tickets::MAX / 2);
+        let goes_on = self.log_is_easy();
         (goes_on && self.endings.len() > 0).then_some(now.mono)
     }
 

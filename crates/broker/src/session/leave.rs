@@ -7,9 +7,9 @@
 use super::ending::Ending;
 use super::record::{InboundState, NEVER_S};
 use crate::Broker;
+use crate::Effects;
 use crate::durable::entries::timeline_of;
 use crate::durable::rows;
-use crate::effects::Effects;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;

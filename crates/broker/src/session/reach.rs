@@ -10,7 +10,7 @@
 
 use super::record::Session;
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use crate::message::filters::option;
 use crate::message::subscribe::shared_filter;
 use base::slab::Key;

@@ -4,7 +4,7 @@
 //! not be here any more is ended, and how far subscriptions reach is found out anew.
 
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use crate::message::filters::option;
 use base::slab::Key;
 use base::time::{Instant, Now};

@@ -6,7 +6,7 @@
 use super::connect::Proven;
 use super::record::NEVER_S;
 use crate::Broker;
-use crate::effects::Effects;
+use crate::Effects;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
@@ -24,9 +24,6 @@ const SPAN_S: u64 = 24 * 3_600;
 
 /// Timers that are looked at in one turn. The others wait for the next.
 pub(crate) const TIMERS_A_TURN: usize = 256;
-
-/// Timers that are moved in one turn, to nearer places or to those that are looked at.
-const TIMERS_MOVED: usize = 4_096;
 
 const KIND: u32 = 62;
 const END: u64 = 0;
@@ -82,7 +79,7 @@ impl Broker {
         }
         let delay = Duration::from_millis(self.settings.limits.topics.flap_delay_ms.into());
         let number = self.late.put(from, proven);
-        self.wheel.insert(now.after(delay), LATE << KIND | number);
+        self.timers.insert(now.after(delay), LATE << KIND | number);
     }
 
     /// An away session has a timer for its end.
@@ -94,32 +91,28 @@ impl Broker {
         session.set_timed(true);
         let left_s = session.ends_at_s().saturating_sub(u64::from(now.unix_s()));
         let at = now.after(Duration::from_secs(left_s.min(SPAN_S)));
-        self.wheel.insert(at, END << KIND | key.pack());
+        self.timers.insert(at, END << KIND | key.pack());
     }
 
     /// A will has a timer for its publication.
     pub(crate) fn time_will(&mut self, now: Now, key: Key, due_s: u32) {
         let left_s = u64::from(due_s.saturating_sub(now.unix_s()));
         let at = now.after(Duration::from_secs(left_s.min(SPAN_S)));
-        self.wheel.insert(at, WILL << KIND | key.pack());
+        self.timers.insert(at, WILL << KIND | key.pack());
     }
 
     /// What a client may do is over some time.
     pub(crate) fn time_grant(&mut self, now: Now, key: Key, until_s: u32) {
         let left_s = u64::from(until_s.saturating_sub(now.unix_s()));
         let at = now.after(Duration::from_secs(left_s.min(SPAN_S)));
-        self.wheel.insert(at, GRANT << KIND | key.pack());
+        self.timers.insert(at, GRANT << KIND | key.pack());
     }
 
     /// Does what has fallen due.
     pub(crate) fn turn_timers(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let (mut due, mut more) = (Vec::new(), true);
-        if self.due.len() < TIMERS_A_TURN {
-            more = self.wheel.expire_some(now.mono, TIMERS_MOVED, &mut due);
-        }
-        self.due.extend(due);
+        self.timers.advance(now.mono, TIMERS_A_TURN);
         for _ in 0..TIMERS_A_TURN {
-            let Some(token) = self.due.pop_front() else { break };
+            let Some(token) = self.timers.take() else { break };
             self.units.spend(1);
             let number = token & ((1 << KIND) - 1);
             match token >> KIND {
@@ -133,7 +126,7 @@ impl Broker {
                 }
             }
         }
-        if self.due.is_empty() && !more { self.wheel.next() } else { Some(now.mono) }
+        self.timers.next(now.mono)
     }
 
     fn end_due(&mut self, now: Now, key: Key, fx: &mut Effects) {

@@ -6,8 +6,8 @@
 //! are due at once they are published some a turn.
 
 use crate::Broker;
+use crate::Effects;
 use crate::durable::rows;
-use crate::effects::Effects;
 use crate::message::after::After;
 use base::slab::Key;
 use base::time::{Instant, Now};

@@ -10,7 +10,9 @@ use std::sync::Arc;
 fn clients_and_their_subscriptions_are_told() {
     let mut world = BrokerHarness::new(1);
     let a = world.client(durable("a"));
-    world.subscribe_with(&a, vec![wish("t/#", Qos::AtLeastOnce)], Some(3));
+    let mut first = wish("t/#", Qos::AtLeastOnce);
+    first.no_local = true;
+    world.subscribe_with(&a, vec![first], Some(3));
     world.subscribe(&a, "$share/g/u", Qos::AtMostOnce);
     world.client(connect("b"));
     world.cut(&a);
@@ -31,6 +33,8 @@ fn clients_and_their_subscriptions_are_told() {
         all.iter().map(|s| (&*s.wish.filter, s.granted, s.subscription_id)).collect();
     let expected = [("t/#", Qos::AtLeastOnce, Some(3)), ("$share/g/u", Qos::AtMostOnce, None)];
     assert_eq!(seen, expected);
+    let flags = all.iter().map(|s| (s.wish.no_local, s.wish.retain_as_published));
+    assert_eq!(flags.collect::<Vec<_>>(), [(true, false), (false, false)]);
     let mut names = Vec::new();
     let mut after = None;
     loop {

@@ -5,8 +5,8 @@
 //! meanwhile is not sent. A body that cannot be read is passed over until the device's next
 //! session, counted, and stays in the log; an answer that there is no reading now is tried again.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::log::durable::push;
 use crate::log::tickets::{Fetch, PendingCall};
 use base::slab::Key;
@@ -15,7 +15,7 @@ use model::event::Counter;
 use model::id::MessageId;
 use model::ports::log::{Call, Done, Page, Pull, Read, StoreError};
 use model::push::Outcome;
-use model::request::Delivery;
+use model::request::PushDelivery;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Hub {
         let Some(extra) = &mut device.extra else { return };
         let Some(after) = extra.pull.take() else { return };
         let remaining = extra.queue.remaining(MessageId(after.get() - 1)) as u32;
-        fx.deliveries.push((conn, Delivery::Pulled { term, remaining }));
+        fx.deliveries.push((conn, PushDelivery::Pulled { term, remaining }));
     }
 
     /// A page came, or did not.

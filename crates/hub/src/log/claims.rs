@@ -6,8 +6,8 @@
 //! their queues may have filled meanwhile. A push that is for now or never is kept nowhere: the
 //! key alone is claimed.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::log::durable::push;
 use crate::log::keep::rejection;
 use crate::log::tickets::PendingCall;
@@ -19,10 +19,10 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
 use model::id::{DeviceId, MessageId};
-use model::ports::control::{Answer, PushCounts};
 use model::ports::log::{
     APPEND_TIMELINES_MAX, Append, Appended, Call, Done, OnceKey, StoreError, Write,
 };
+use model::ports::pushes::{PushAnswer, PushCounts};
 use model::push::{Outcome, Rejection};
 use model::timeline::Seq;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Hub {
             return answer(reply, sending.push.id, outcomes, fx);
         }
         if !self.tickets.have_room(devices.len().max(1)) {
-            return fx.answers.push((reply, Answer::Busy));
+            return fx.answers.push((reply, PushAnswer::Busy));
         }
         let names: Vec<&[u8]> = devices.iter().map(|device| device.as_str().as_bytes()).collect();
         let message = push::message(&sending.push, now.unix_s(), Some(home.of(&names)));
@@ -115,7 +115,7 @@ impl Hub {
             Ok(Done::Appended(Appended { id, seqs, .. })) => {
                 self.repeat(claim, MessageId(id), seqs.len(), fx);
             }
-            Err(StoreError::Conflict) => fx.answers.push((claim.reply, Answer::Conflict)),
+            Err(StoreError::Conflict) => fx.answers.push((claim.reply, PushAnswer::Conflict)),
             Err(error) => self.refuse_claim(now, claim, rejection(error), fx),
             Ok(other) => {
                 never!(true, "an append was answered by {other:?}");
@@ -163,7 +163,7 @@ impl Hub {
         let id = sending.push.id;
         if !at_once.is_empty() {
             let Some(number) = self.registry.products.number(&sending.push.product) else {
-                return fx.answers.push((reply, Answer::UnknownProduct));
+                return fx.answers.push((reply, PushAnswer::UnknownProduct));
             };
             return self.push_to_list(now, (reply, until), (number, at_once), sending, fx);
         }
@@ -249,7 +249,7 @@ impl Hub {
 }
 
 fn answer(reply: u64, id: MessageId, outcomes: Vec<(DeviceId, Outcome)>, fx: &mut Effects) {
-    fx.answers.push((reply, Answer::Pushed { id, outcomes, counts: PushCounts::default() }));
+    fx.answers.push((reply, PushAnswer::Pushed { id, outcomes, counts: PushCounts::default() }));
 }
 
 fn once_key(home: HashKey, product: &str, order: &str) -> OnceKey {

@@ -4,8 +4,8 @@
 //! harm; a row or a timeline is done away with only while its device is not known, for it may have
 //! come back meanwhile. What finds no room here is counted, and found again at the next start.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::log::durable::device::key as row_of_device;
 use crate::log::durable::product::key as row_of_product;
 use crate::log::durable::timeline_of;
@@ -13,19 +13,9 @@ use crate::log::tickets::PendingCall;
 use base::time::{Instant, Now};
 use model::event::Counter;
 use model::id::{DeviceId, ProductKey};
+use model::ports::calls::{RETRIES_A_TURN_MAX, may_be_taken_later};
 use model::ports::log::{Call, Done, StoreError, Table, Write};
 use model::timeline::{Seq, TimelineId};
-use std::collections::VecDeque;
-use std::time::Duration;
-
-/// Cleanups that may wait, a shard.
-const CHORES_MAX: usize = 65_536;
-
-/// Cleanups done in one call.
-const SLICE: usize = 256;
-
-/// How long a refusal is taken to last.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Cleanup that the log has to do.
 pub(crate) enum CleanupTask {
@@ -41,26 +31,11 @@ pub(crate) enum CleanupTask {
     Unorder(Box<[u8]>),
 }
 
-/// Cleanups that wait.
-#[derive(Default)]
-pub(crate) struct CleanupQueue {
-    waiting: VecDeque<CleanupTask>,
-    due: Instant,
-}
-
-impl CleanupQueue {
-    /// How many wait.
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-}
-
 impl Hub {
     /// Does a cleanup when its turn comes.
     pub(crate) fn later_do(&mut self, task: CleanupTask, fx: &mut Effects) {
-        match self.cleanups.len() < CHORES_MAX {
-            true => self.cleanups.waiting.push_back(task),
-            false => fx.counters.count(Counter::RemovalsGivenUp),
+        if !self.cleanups.put(task) {
+            fx.counters.count(Counter::RemovalsGivenUp);
         }
     }
 
@@ -76,8 +51,8 @@ impl Hub {
             Ok(_) => {}
             // The product may be made again any moment; the next start finds the row.
             Err(_) if matches!(task, CleanupTask::Undrop(_)) => {}
-            Err(StoreError::Busy | StoreError::Full) => {
-                self.cleanups.due = now.after(PAUSE);
+            Err(error) if may_be_taken_later(error) => {
+                self.cleanups.pause(now);
                 self.later_do(task, fx);
             }
             // It takes nothing more until a restart, which finds it.
@@ -87,14 +62,14 @@ impl Hub {
 
     /// Does a slice of the cleanups, if it is time.
     pub(crate) fn turn_cleanups(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        if self.cleanups.waiting.is_empty() {
+        if self.cleanups.is_empty() {
             return None;
         }
-        if now.mono < self.cleanups.due {
-            return Some(self.cleanups.due);
+        if let Err(due) = self.cleanups.is_due(now) {
+            return Some(due);
         }
-        for _ in 0..SLICE {
-            let task = self.cleanups.waiting.pop_front()?;
+        for _ in 0..RETRIES_A_TURN_MAX {
+            let task = self.cleanups.take()?;
             self.run(task, fx);
         }
         Some(now.mono)

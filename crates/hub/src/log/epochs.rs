@@ -10,8 +10,8 @@
 //! given up: better a session whose number may be given again, if the clock goes back at the
 //! restart that must follow, than none.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::log::durable::mark;
 use crate::log::tickets::PendingCall;
 use base::time::Now;

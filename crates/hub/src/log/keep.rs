@@ -5,8 +5,8 @@
 //! long as nothing but removals comes between; removals of one timeline go together too. The end of
 //! a push whose place is not known yet is told when its place is.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::log::durable::push;
 use crate::log::tickets::PendingCall;
 use crate::registry::item::Kept;

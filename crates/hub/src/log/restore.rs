@@ -7,8 +7,8 @@
 //! may be configured again the next) stays in the log. Orders to many that were open go on. Who was
 //! online and receipts of lists are not kept; a device that was online binds again.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::jobs::Job;
 use crate::log::cleanup::CleanupTask;
 use crate::log::durable::order::{self, Kind};
@@ -18,8 +18,8 @@ use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::id::{DeviceId, MessageId, ProductKey, ShardId};
-use model::ports::control::PushCounts;
 use model::ports::log::{REMOVE_SEQS_MAX, Restored, Table};
+use model::ports::pushes::PushCounts;
 use model::presence::PresenceVersion;
 use model::push::{Outcome, Rejection};
 use model::timeline::{Seq, Space, TimelineId};

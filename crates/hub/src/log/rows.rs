@@ -6,8 +6,8 @@
 //! that was refused makes it dirty again; if it was the device's first, no push is called stored
 //! on the strength of it, because nobody would know after a restart whose it is.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::log::cleanup::CleanupTask;
 use crate::log::durable::device::{self, DeviceRow};
 use crate::log::tickets::{Order, PendingCall};

@@ -5,8 +5,8 @@
 //! append was refused is dropped, sent or not, and its outcome says so: the application was not
 //! promised anything, and a copy that reached the device meanwhile is one more than promised.
 
+use crate::Effects;
 use crate::Hub;
-use crate::effects::Effects;
 use crate::jobs::Settled;
 use crate::log::claims::Claim;
 use crate::log::cleanup::CleanupTask;
@@ -17,11 +17,11 @@ use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
 use model::id::{MessageId, ProductKey, Tag};
-use model::ports::control::Answer;
+use model::ports::calls;
 use model::ports::log::{Completion, Done, StoreError, Ticket};
+use model::ports::pushes::PushAnswer;
 use model::product::Product;
 use model::timeline::{Seq, TimelineId};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Call to the log that is not completed: what it was for.
@@ -75,12 +75,10 @@ pub(crate) enum Order {
     Tags(u64, Key, Vec<Tag>),
 }
 
-/// Tickets given and not completed.
+/// Tickets given and not completed, and how many of them are of what has a limit.
 #[derive(Default)]
 pub(crate) struct Tickets {
-    /// The ticket of the first of `open`.
-    first: Ticket,
-    open: VecDeque<Option<PendingCall>>,
+    given: calls::Tickets<PendingCall>,
     waits: usize,
     pulls: usize,
     rows: usize,
@@ -130,33 +128,27 @@ impl Tickets {
 
     /// Tickets not completed.
     pub fn len(&self) -> usize {
-        self.open.iter().flatten().count()
+        self.given.len()
     }
 
     /// A ticket for a pending call.
     pub fn give(&mut self, pending: PendingCall) -> Ticket {
         let (count, size) = self.count(&pending);
         *count += size;
-        self.open.push_back(Some(pending));
-        self.first + self.open.len() as Ticket - 1
+        self.given.give(pending)
     }
 
     /// The pending call of a ticket, which is completed by this.
     fn take(&mut self, ticket: Ticket) -> Option<PendingCall> {
-        let at = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
-        let pending = self.open.get_mut(at)?.take()?;
+        let pending = self.given.take(ticket)?;
         let (count, size) = self.count(&pending);
         *count -= size;
-        while matches!(self.open.front(), Some(None)) {
-            self.open.pop_front();
-            self.first += 1;
-        }
         Some(pending)
     }
 
     /// Another device for a push that waits for others already.
     pub fn join(&mut self, ticket: Ticket, key: Key) {
-        if let Some(PendingCall::Keep(_, keys)) = self.pending_mut(ticket) {
+        if let Some(PendingCall::Keep(_, keys)) = self.given.at_mut(ticket) {
             keys.push(key);
             self.waits += 1;
         }
@@ -164,19 +156,14 @@ impl Tickets {
 
     /// Another push that is over.
     pub fn join_remove(&mut self, ticket: Ticket, seq: Seq) {
-        if let Some(PendingCall::Remove(_, seqs)) = self.pending_mut(ticket) {
+        if let Some(PendingCall::Remove(_, seqs)) = self.given.at_mut(ticket) {
             seqs.push(seq);
         }
     }
 
-    /// Promises, for an audit.
+    /// What all of them are for, for an audit.
     pub fn iter(&self) -> impl Iterator<Item = &PendingCall> {
-        self.open.iter().flatten()
-    }
-
-    fn pending_mut(&mut self, ticket: Ticket) -> Option<&mut PendingCall> {
-        let at = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
-        self.open.get_mut(at)?.as_mut()
+        self.given.iter()
     }
 
     /// The count that a pending call belongs to, and what it adds to it.
@@ -223,7 +210,7 @@ impl Hub {
             // It was kicked, whether the log has it or not.
             PendingCall::Kicked(reply, key, was_online) => {
                 self.row_answered(key, result.is_ok());
-                fx.answers.push((reply, Answer::Done(was_online)));
+                fx.answers.push((reply, PushAnswer::Done(was_online)));
             }
             PendingCall::Pull(key, fetch) => self.pulled(now, (key, fetch), result, fx),
             PendingCall::Order(order) => self.ordered(now, *order, result.is_ok(), fx),
@@ -244,7 +231,7 @@ impl Hub {
             false => {
                 let reply = order.reply();
                 self.give_up(now, order, fx);
-                fx.answers.push((reply, Answer::StoreFailed));
+                fx.answers.push((reply, PushAnswer::StoreFailed));
             }
         }
     }

@@ -3,9 +3,9 @@
 use crate::harness::{HubHarness, SECRET, Seat, WALL_MS, id, product, settings};
 use hmac::{Hmac, KeyInit, Mac};
 use model::id::ProductKey;
-use model::ports::control::{Answer, Command};
+use model::ports::pushes::{PushAnswer, PushCommand};
 use model::product::{AnonymousFrom, Product};
-use model::request::{Bind, Delivery, Proof, Refusal, Resume};
+use model::request::{Bind, Proof, PushDelivery, Refusal, Resume};
 use sha2::Sha256;
 
 fn signature(signed: &[u8]) -> [u8; 32] {
@@ -31,8 +31,8 @@ fn strict() -> HubHarness {
 fn verdict(world: &mut HubHarness, bind: Bind) -> Result<(), Refusal> {
     let conn = world.conn();
     match world.try_bind(conn, bind) {
-        Delivery::Bound(_) => Ok(()),
-        Delivery::Refused(refused) => Err(refused.why),
+        PushDelivery::Bound(_) => Ok(()),
+        PushDelivery::Refused(refused) => Err(refused.why),
         other => panic!("neither bound nor refused: {other:?}"),
     }
 }
@@ -131,7 +131,7 @@ fn a_product_may_demand_a_challenge() {
     for _ in 0..2 {
         let conn = world.conn();
         match world.try_bind(conn, signed("d", 1)) {
-            Delivery::Challenge { term: 0, nonce } => nonces.push(nonce),
+            PushDelivery::Challenge { term: 0, nonce } => nonces.push(nonce),
             other => panic!("no challenge: {other:?}"),
         }
     }
@@ -164,8 +164,8 @@ fn a_bearer_token_is_good_for_its_device_until_its_time() {
     let mut world = strict();
     let (product, device) = (ProductKey::parse("p").expect("a name"), id("d"));
     let until = WALL_MS / 1_000 + 60;
-    let token = match world.command(Command::Token { product, device, until }) {
-        Answer::Token(Some(token)) => token,
+    let token = match world.command(PushCommand::Token { product, device, until }) {
+        PushAnswer::Token(Some(token)) => token,
         other => panic!("no token: {other:?}"),
     };
     let with = |name: &str, token: &str| {
@@ -225,14 +225,14 @@ fn a_blocked_device_is_refused_until_it_is_unblocked() {
     let seat = world.seat("d");
     let block = |blocked| {
         let product = ProductKey::parse("p").expect("a name");
-        Command::Block { product, device: id("d"), blocked }
+        PushCommand::Block { product, device: id("d"), blocked }
     };
-    assert_eq!(world.command(block(true)), Answer::Done(true));
+    assert_eq!(world.command(block(true)), PushAnswer::Done(true));
     let deliveries = world.deliveries();
-    let [(conn, Delivery::Kick(kick))] = &deliveries[..] else { panic!("{deliveries:?}") };
+    let [(conn, PushDelivery::Kick(kick))] = &deliveries[..] else { panic!("{deliveries:?}") };
     assert_eq!((*conn, kick.why), (seat.conn, Refusal::DeviceBlocked));
     assert_eq!(verdict(&mut world, HubHarness::bind("d")), Err(Refusal::DeviceBlocked));
-    assert_eq!(world.command(block(false)), Answer::Done(true));
+    assert_eq!(world.command(block(false)), PushAnswer::Done(true));
     assert_eq!(verdict(&mut world, HubHarness::bind("d")), Ok(()));
     world.hub.audit();
 }
@@ -248,7 +248,7 @@ fn resuming(seat: &Seat) -> Bind {
 fn a_session_token_does_not_outlive_a_kick_also_over_a_restart() {
     let kick = || {
         let product = ProductKey::parse("p").expect("a name");
-        Command::Kick { product, device: id("d"), addrs: Vec::new() }
+        PushCommand::Kick { product, device: id("d"), addrs: Vec::new() }
     };
     for (is_online, restarts) in [(true, false), (true, true), (false, false), (false, true)] {
         let mut world = strict();
@@ -260,7 +260,7 @@ fn a_session_token_does_not_outlive_a_kick_also_over_a_restart() {
         let reply = world.tell(kick());
         assert_eq!(world.answer(reply), None, "it is not stored yet");
         world.settle();
-        assert_eq!(world.answer(reply), Some(Answer::Done(is_online)));
+        assert_eq!(world.answer(reply), Some(PushAnswer::Done(is_online)));
         world.keeps = true;
         if restarts {
             world.restart();
@@ -274,9 +274,9 @@ fn a_session_token_does_not_outlive_a_kick_also_over_a_restart() {
         for blocked in [true, false] {
             let product = ProductKey::parse("p").expect("a name");
             world.keeps = false;
-            let reply = world.tell(Command::Block { product, device: id("d"), blocked });
+            let reply = world.tell(PushCommand::Block { product, device: id("d"), blocked });
             world.complete(Ok(()));
-            assert_eq!(world.answer(reply), Some(Answer::Done(true)));
+            assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
             world.keeps = true;
             if restarts {
                 world.restart(); // with nothing of it in the log but the block itself
@@ -293,7 +293,7 @@ fn a_session_token_does_not_outlive_the_secrets_it_was_got_with() {
     let mut rotated = product();
     rotated.proofs.anonymous = AnonymousFrom::Nowhere;
     rotated.secrets[0].bytes = [9; 16].into();
-    world.tell(Command::PutProduct(Box::new(rotated)));
+    world.tell(PushCommand::PutProduct(Box::new(rotated)));
     assert_eq!(verdict(&mut world, resuming(&seat)), Err(Refusal::AuthFailed));
 }
 
@@ -303,8 +303,8 @@ fn a_session_token_does_not_outlive_what_proved_the_device_however_often_it_is_r
     let token = |world: &mut HubHarness, seconds: u64| {
         let until = world.now.wall_ms / 1_000 + seconds;
         let product = ProductKey::parse("p").expect("a name");
-        match world.command(Command::Token { product, device: id("d"), until }) {
-            Answer::Token(Some(token)) => Proof::Token(token.into_bytes().into()),
+        match world.command(PushCommand::Token { product, device: id("d"), until }) {
+            PushAnswer::Token(Some(token)) => Proof::Token(token.into_bytes().into()),
             other => panic!("no token: {other:?}"),
         }
     };
@@ -357,7 +357,7 @@ fn a_session_token_does_not_stand_for_the_answer_to_a_challenge() {
     assert_eq!(verdict(&mut world, resuming(&seat)), Err(Refusal::AuthFailed));
     let both = Bind { proof: signed("d", 2).proof, ..resuming(&seat) };
     let conn = world.conn();
-    assert!(matches!(world.try_bind(conn, both.clone()), Delivery::Challenge { .. }));
+    assert!(matches!(world.try_bind(conn, both.clone()), PushDelivery::Challenge { .. }));
     assert!(world.seat_with(challenged(both)).bound.resumed, "with the answer it is gone on with");
 }
 
@@ -371,10 +371,10 @@ fn a_signed_bind_is_not_taken_a_second_time_over_a_restart() {
     for after_ms in [0, 60_000, 60_000] {
         world.pass_ms(after_ms);
         let conn = world.conn();
-        assert!(matches!(world.try_bind(conn, bind.clone()), Delivery::Challenge { .. }));
+        assert!(matches!(world.try_bind(conn, bind.clone()), PushDelivery::Challenge { .. }));
         let mut fresh = HubHarness::bind("d");
         fresh.proof = signed_at("d", world.now.wall_ms);
-        assert!(matches!(world.try_bind(conn, fresh), Delivery::Challenge { .. }));
+        assert!(matches!(world.try_bind(conn, fresh), PushDelivery::Challenge { .. }));
     }
     world.pass_ms(1);
     let mut fresh = HubHarness::bind("d");

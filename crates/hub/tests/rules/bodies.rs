@@ -3,11 +3,11 @@
 use crate::harness::{HubHarness, Seat, product, settings};
 use model::event::Counter;
 use model::id::MessageId;
-use model::ports::control::PushOrder;
 use model::ports::log::{Call, Pull, Read, StoreError};
+use model::ports::pushes::PushOrder;
 use model::product::Product;
 use model::push::{Outcome, Priority};
-use model::request::{Bind, Delivery, Request};
+use model::request::{Bind, PushDelivery, PushRequest};
 use model::timeline::Space;
 
 /// A device that was bound, went away, and has pushes waiting.
@@ -52,7 +52,9 @@ fn a_body_is_fetched_when_its_device_binds() {
     let bodies: Vec<_> = deliveries
         .iter()
         .filter_map(|(_, delivery)| match delivery {
-            Delivery::Push { push, again: false, .. } => Some((push.id, &*push.body, push.app_id)),
+            PushDelivery::Push { push, again: false, .. } => {
+                Some((push.id, &*push.body, push.app_id))
+            }
             _ => None,
         })
         .collect();
@@ -75,7 +77,7 @@ fn everything_a_push_carries_comes_back() {
     let expire_at = world.now.unix_s() + 3_600;
     world.seat("d");
     let push = world.deliveries().into_iter().find_map(|(_, delivery)| match delivery {
-        Delivery::Push { push, .. } => Some(push),
+        PushDelivery::Push { push, .. } => Some(push),
         _ => None,
     });
     let push = push.expect("sent");
@@ -232,19 +234,19 @@ fn what_the_log_has_no_more_is_over() {
     world.hub.audit();
 }
 
-fn pull(seat: &Seat, after: u64, count: u16) -> Request {
-    Request::Pull { term: 0, device: seat.device, after: MessageId(after), count }
+fn pull(seat: &Seat, after: u64, count: u16) -> PushRequest {
+    PushRequest::Pull { term: 0, device: seat.device, after: MessageId(after), count }
 }
 
 fn remaining(world: &mut HubHarness) -> (Vec<MessageId>, Vec<u32>) {
     let (mut ids, mut answers) = (Vec::new(), Vec::new());
     for (_, delivery) in world.deliveries() {
         match delivery {
-            Delivery::Push { push, .. } => {
+            PushDelivery::Push { push, .. } => {
                 assert!(answers.is_empty(), "the answer comes last");
                 ids.push(push.id);
             }
-            Delivery::Pulled { remaining, .. } => answers.push(remaining),
+            PushDelivery::Pulled { remaining, .. } => answers.push(remaining),
             _ => {}
         }
     }

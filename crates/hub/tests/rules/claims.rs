@@ -4,8 +4,8 @@ use crate::harness::{HubHarness, id, product, settings};
 use crate::log::Did;
 use model::event::Counter;
 use model::id::MessageId;
-use model::ports::control::{Answer, Command, PushOrder, PushTarget};
 use model::ports::log::StoreError;
+use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::product::Product;
 use model::push::{Outcome, Priority, Rejection};
 use model::timeline::Space;
@@ -29,7 +29,7 @@ fn order(
 
 fn pushed(world: &mut HubHarness, reply: u64) -> (MessageId, Vec<(String, Outcome)>) {
     match world.answer(reply) {
-        Some(Answer::Pushed { id, outcomes, .. }) => {
+        Some(PushAnswer::Pushed { id, outcomes, .. }) => {
             let mut outcomes: Vec<_> =
                 outcomes.into_iter().map(|(device, is)| (device.to_string(), is)).collect();
             outcomes.sort_by(|a, b| a.0.cmp(&b.0));
@@ -121,7 +121,7 @@ fn another_order_under_the_same_key_is_a_conflict() {
     ];
     for change in changes {
         let (_, reply) = order(&mut world, &["d"], "k", change);
-        assert_eq!(world.answer(reply), Some(Answer::Conflict));
+        assert_eq!(world.answer(reply), Some(PushAnswer::Conflict));
     }
     assert_eq!(world.hub.status().waiting, 1);
     assert_eq!(world.count(Counter::StoreFailures), 0);
@@ -134,7 +134,7 @@ fn another_order_under_the_same_key_is_a_conflict() {
 fn devices_that_would_not_take_it_are_answered_so() {
     let mut world = HubHarness::with(Product { store_for_unknown: false, ..product() }, settings());
     world.seat("d");
-    let blocked = Command::Block { product: product().key, device: id("b"), blocked: true };
+    let blocked = PushCommand::Block { product: product().key, device: id("b"), blocked: true };
     world.tell(blocked);
     let (push, reply) = order(&mut world, &["b", "d", "x"], "k", |_| {});
     let expected = vec![
@@ -154,7 +154,7 @@ fn devices_that_would_not_take_it_are_answered_so() {
 #[test]
 fn a_repeated_order_calls_nothing_stored_that_is_not() {
     let mut world = HubHarness::new();
-    let block = |blocked| Command::Block { product: product().key, device: id("b"), blocked };
+    let block = |blocked| PushCommand::Block { product: product().key, device: id("b"), blocked };
     world.tell(block(true));
     let (push, _) = order(&mut world, &["a", "b"], "k", |_| {});
     world.tell(block(false));
@@ -230,7 +230,7 @@ fn a_device_that_changed_while_the_log_was_asked_is_judged_again() {
     world.keeps = false;
     let (push, reply) = order(&mut world, &["b", "d"], "k", |_| {});
     let calls = std::mem::take(&mut world.fx.calls);
-    world.tell(Command::Block { product: product().key, device: id("b"), blocked: true });
+    world.tell(PushCommand::Block { product: product().key, device: id("b"), blocked: true });
     world.settle();
     world.fx.calls = calls;
     world.complete(Ok(()));

@@ -3,10 +3,10 @@
 use crate::harness::{HubHarness, id, product, settings};
 use model::event::Counter;
 use model::id::MessageId;
-use model::ports::control::PushOrder;
+use model::ports::pushes::PushOrder;
 use model::product::Product;
 use model::push::{Outcome, Priority, Rejection};
-use model::request::{Delivery, Request};
+use model::request::{PushDelivery, PushRequest};
 
 fn windowed(name: &str, window: u16) -> (HubHarness, crate::harness::Seat) {
     let mut world = HubHarness::new();
@@ -38,11 +38,11 @@ fn a_cumulative_acknowledgement_covers_only_what_was_sent() {
     let given: Vec<_> = (0..5).map(|_| world.give("d")).collect();
     world.pushes();
     let upto = Some(given[4]);
-    world.ask(seat.conn, Request::Ack { device: seat.device, upto, ids: Vec::new() });
+    world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids: Vec::new() });
     assert_eq!(world.count(Counter::PushesDelivered), 2);
     assert_eq!(ids(world.pushes()), given[2..4]);
     let (upto, ids) = (Some(given[2]), vec![given[3]]);
-    world.ask(seat.conn, Request::Ack { device: seat.device, upto, ids });
+    world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids });
     assert_eq!(world.count(Counter::PushesDelivered), 4);
     world.hub.audit();
 }
@@ -135,10 +135,10 @@ fn a_device_that_pulls_gets_what_it_asks_for() {
     assert_eq!((seat.bound.offline_count, world.pushes()), (6, vec![]));
     let live = world.give("d");
     assert_eq!(ids(world.pushes()), [live], "what is new is sent");
-    let pull = |after, count| Request::Pull { term: 0, device: seat.device, after, count };
+    let pull = |after, count| PushRequest::Pull { term: 0, device: seat.device, after, count };
     world.ask(seat.conn, pull(given[0], 2));
     let deliveries = world.deliveries();
-    assert!(matches!(deliveries[2].1, Delivery::Pulled { term: 0, remaining: 3 }));
+    assert!(matches!(deliveries[2].1, PushDelivery::Pulled { term: 0, remaining: 3 }));
     assert_eq!(deliveries.len(), 3);
     world.hub.audit();
     world.ask(seat.conn, pull(given[2], 100));
@@ -154,8 +154,8 @@ fn a_device_that_pulls_gets_what_it_asks_for() {
 fn a_pull_of_nothing_is_answered() {
     let (mut world, seat) = windowed("d", 4);
     let after = MessageId(0);
-    world.ask(seat.conn, Request::Pull { term: 0, device: seat.device, after, count: 1 });
-    assert_eq!(world.deliveries(), [(seat.conn, Delivery::Pulled { term: 0, remaining: 0 })]);
+    world.ask(seat.conn, PushRequest::Pull { term: 0, device: seat.device, after, count: 1 });
+    assert_eq!(world.deliveries(), [(seat.conn, PushDelivery::Pulled { term: 0, remaining: 0 })]);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn what_cannot_be_sent_is_rejected() {
     let (mut world, seat) = windowed("d", 4);
     let (push, reply) = world.push("d", |order| order.receipts = true);
     let why = Rejection::TooLarge;
-    world.ask(seat.conn, Request::Unsendable { device: seat.device, id: push, why });
+    world.ask(seat.conn, PushRequest::Unsendable { device: seat.device, id: push, why });
     assert_eq!(world.outcome(reply), Some(Outcome::Rejected(why)));
     assert_eq!(world.receipts(), [(push, Outcome::Rejected(why))]);
     world.hub.audit();
@@ -273,11 +273,11 @@ fn nothing_is_sent_again_while_its_first_copy_has_not_left() {
             world.pass_ms(100);
             for (_, delivery) in world.deliveries() {
                 match delivery {
-                    Delivery::Push { push, again, .. } => {
+                    PushDelivery::Push { push, again, .. } => {
                         assert!(!again, "{:?} goes again at {:?}", push.id, world.now);
                         backlog.push((push.id, push.body.len()));
                     }
-                    Delivery::TellWritten { .. } => asked = true,
+                    PushDelivery::TellWritten { .. } => asked = true,
                     _ => {}
                 }
             }
@@ -294,7 +294,7 @@ fn nothing_is_sent_again_while_its_first_copy_has_not_left() {
                 }
             }
             if backlog.is_empty() && std::mem::take(&mut asked) {
-                world.ask(seat.conn, Request::Written { device: seat.device });
+                world.ask(seat.conn, PushRequest::Written { device: seat.device });
             }
         }
         assert_eq!(world.count(Counter::PushesDelivered), 60);
@@ -342,7 +342,7 @@ fn what_a_device_that_reads_nothing_costs_is_its_window_once_and_a_little() {
     let mut bytes = 0;
     let mut look = |world: &mut HubHarness| {
         let pushes = world.deliveries().into_iter().filter_map(|(_, delivery)| match delivery {
-            Delivery::Push { push, .. } => Some(push.body.len()),
+            PushDelivery::Push { push, .. } => Some(push.body.len()),
             _ => None,
         });
         bytes += pushes.sum::<usize>();
@@ -355,7 +355,7 @@ fn what_a_device_that_reads_nothing_costs_is_its_window_once_and_a_little() {
     }
     assert_eq!(look(&mut world), 32 * 4_096, "its first copies");
     // The kernel took all of them; the next ones stay here.
-    world.ask(seat.conn, Request::Written { device: seat.device });
+    world.ask(seat.conn, PushRequest::Written { device: seat.device });
     world.pass_ms(100_000);
     assert_eq!(look(&mut world), 32 * 4_096 + 16 * 1_024);
     world.hub.audit();

@@ -4,10 +4,10 @@ use crate::harness::{HubHarness, id, product, settings, tag};
 use model::event::Counter;
 use model::id::ProductKey;
 use model::limits::Limits;
-use model::ports::control::{Answer, Command, PushTarget};
+use model::ports::pushes::{PushAnswer, PushCommand, PushTarget};
 use model::product::Product;
 use model::push::{Outcome, Rejection};
-use model::request::{Delivery, Refusal};
+use model::request::{PushDelivery, Refusal};
 use std::sync::Arc;
 
 fn key() -> ProductKey {
@@ -25,7 +25,7 @@ fn crowd(count: usize) -> (HubHarness, Vec<crate::harness::Seat>) {
 fn a_fan_out_goes_in_slices() {
     let (mut world, _) = crowd(1_000);
     let (push, reply) = world.push_to(PushTarget::Product, |_| {});
-    let Some(Answer::Pushed { id, outcomes, counts }) = world.answer(reply) else {
+    let Some(PushAnswer::Pushed { id, outcomes, counts }) = world.answer(reply) else {
         panic!("answered at once");
     };
     assert_eq!((id, outcomes.len(), counts.running, counts.matched), (push, 0, true, 0));
@@ -98,12 +98,12 @@ fn a_tag_reaches_those_who_carry_it() {
     };
     assert_eq!(["x", "y", "z"].map(|name| matched(&mut world, name)), [2, 2, 0]);
     let tags = vec![tag("z"), tag("z")];
-    let set = Command::SetTags { product: key(), device: id("b"), tags };
-    assert_eq!(world.command(set), Answer::Done(true));
+    let set = PushCommand::SetTags { product: key(), device: id("b"), tags };
+    assert_eq!(world.command(set), PushAnswer::Done(true));
     assert_eq!(["x", "y", "z"].map(|name| matched(&mut world, name)), [1, 1, 1]);
     let tags = (0..33).map(|n| tag(&format!("t{n}"))).collect();
-    let many = Command::SetTags { product: key(), device: id("b"), tags };
-    assert_eq!(world.command(many), Answer::Done(false));
+    let many = PushCommand::SetTags { product: key(), device: id("b"), tags };
+    assert_eq!(world.command(many), PushAnswer::Done(false));
     world.hub.audit();
 }
 
@@ -128,7 +128,9 @@ fn who_comes_and_goes_during_a_scan_is_matched_at_most_once() {
         .fx
         .deliveries
         .iter()
-        .filter_map(|(conn, delivery)| matches!(delivery, Delivery::Push { .. }).then_some(*conn))
+        .filter_map(|(conn, delivery)| {
+            matches!(delivery, PushDelivery::Push { .. }).then_some(*conn)
+        })
         .collect();
     got.sort_unstable();
     assert!(got.windows(2).all(|pair| pair[0] != pair[1]), "once a connection");
@@ -183,11 +185,11 @@ fn only_so_many_jobs_are_remembered() {
     let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
     let pushes: Vec<_> = (0..3).map(|_| world.push_to(PushTarget::Product, |_| {}).0).collect();
     let (_, reply) = world.push_to(PushTarget::Product, |_| {});
-    assert_eq!(world.answer(reply), Some(Answer::Busy), "all three are running");
+    assert_eq!(world.answer(reply), Some(PushAnswer::Busy), "all three are running");
     world.turn();
     let (last, _) = world.push_to(PushTarget::Product, |_| {});
     world.turn();
-    assert_eq!(world.command(Command::PushCounts(pushes[0])), Answer::Counts(None));
+    assert_eq!(world.command(PushCommand::PushCounts(pushes[0])), PushAnswer::Counts(None));
     assert_eq!(world.counts(pushes[1]).matched + world.counts(last).matched, 0);
 }
 
@@ -211,14 +213,14 @@ fn new_terms_reach_those_online() {
     let mut changed = product();
     changed.heartbeat.default_s = 600;
     changed.inflight_max = 5;
-    world.tell(Command::PutProduct(Box::new(changed)));
+    world.tell(PushCommand::PutProduct(Box::new(changed)));
     world.deliveries();
-    assert_eq!(world.command(Command::Configure { product: key() }), Answer::Done(true));
+    assert_eq!(world.command(PushCommand::Configure { product: key() }), PushAnswer::Done(true));
     world.turn();
     let deliveries = world.deliveries();
     assert_eq!(deliveries.len(), 99);
     for (_, delivery) in deliveries {
-        let Delivery::Configure { heartbeat_s, inflight_max, .. } = delivery else {
+        let PushDelivery::Configure { heartbeat_s, inflight_max, .. } = delivery else {
             panic!("{delivery:?}");
         };
         assert!((600..=660).contains(&heartbeat_s) && inflight_max == 5);
@@ -238,14 +240,18 @@ fn a_dropped_product_takes_its_devices_along() {
     let (scan, _) = world.push_to(PushTarget::Product, |_| {});
     world.hub.turn(world.now, &mut world.fx);
     world.deliveries();
-    assert_eq!(world.command(Command::DropProduct(key())), Answer::Done(true));
+    assert_eq!(world.command(PushCommand::DropProduct(key())), PushAnswer::Done(true));
     let conn = world.conn();
-    let Delivery::Refused(refused) = world.try_bind(conn, HubHarness::bind("d1")) else { panic!() };
+    let PushDelivery::Refused(refused) = world.try_bind(conn, HubHarness::bind("d1")) else {
+        panic!()
+    };
     assert_eq!(refused.why, Refusal::UnknownProduct);
     world.turn();
-    let kicked = world.deliveries().into_iter().filter(
-        |(_, delivery)| matches!(delivery, Delivery::Kick(kick) if kick.why == Refusal::AdminKick),
-    );
+    let is_kick = |delivery: &PushDelivery| match delivery {
+        PushDelivery::Kick(kick) => kick.why == Refusal::AdminKick,
+        _ => false,
+    };
+    let kicked = world.deliveries().into_iter().filter(|(_, delivery)| is_kick(delivery));
     assert_eq!(kicked.count(), 100);
     let given_up = Outcome::Rejected(Rejection::Evicted);
     assert_eq!(world.outcome(waits), Some(given_up));
@@ -259,8 +265,8 @@ fn a_dropped_product_takes_its_devices_along() {
     // The same key is another product now.
     world.hub.install(Arc::new(Product { app_id: 8, ..product() }));
     assert_eq!(world.seat("d1").bound.app_id, 8);
-    assert_eq!(world.command(Command::DropProduct(ProductKey::parse("q").expect("a name"))), {
-        Answer::Done(false)
+    assert_eq!(world.command(PushCommand::DropProduct(ProductKey::parse("q").expect("a name"))), {
+        PushAnswer::Done(false)
     });
     assert_eq!(world.count(Counter::BindsRefused), 1);
     world.hub.audit();

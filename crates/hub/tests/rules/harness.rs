@@ -5,15 +5,17 @@ use base::hash::HashKey;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use hub::{Effects, Hub, Settings};
-use model::event::{Counter, DeviceWhat, Event};
+use model::event::{Counter, DeviceEvent, DeviceWhat};
 use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, ProductKey, ShardId, Tag};
 use model::limits::Limits;
-use model::ports::control::{Answer, Command, DeviceState, PushCounts, PushOrder, PushTarget};
 use model::ports::log::{Call, StoreError, Write};
+use model::ports::pushes::{
+    DeviceState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,
+};
 use model::presence::Principal;
 use model::product::{AnonymousFrom, Product, Secret};
 use model::push::{Outcome, Priority};
-use model::request::{Bind, Bound, Delivery, HeartbeatWish, Proof, Request};
+use model::request::{Bind, Bound, HeartbeatWish, Proof, PushDelivery, PushRequest};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use testkit::transitions::Roll;
@@ -260,7 +262,7 @@ impl HubHarness {
         MessageId(self.real)
     }
 
-    pub fn ask(&mut self, from: ConnRef, request: Request) {
+    pub fn ask(&mut self, from: ConnRef, request: PushRequest) {
         self.hub.request(self.now, from, request, &mut self.fx);
         self.store();
     }
@@ -269,32 +271,32 @@ impl HubHarness {
     pub fn write(&mut self) {
         let Some(device_of) = &self.written else { return };
         loop {
-            let asks = |(_, delivery): &(ConnRef, Delivery)| {
-                matches!(delivery, Delivery::TellWritten { .. })
+            let asks = |(_, delivery): &(ConnRef, PushDelivery)| {
+                matches!(delivery, PushDelivery::TellWritten { .. })
             };
             let Some(at) = self.fx.deliveries.iter().position(asks) else { return };
             let (conn, _) = self.fx.deliveries.remove(at);
             let Some(device) = device_of.get(&conn).copied() else { continue };
-            self.hub.request(self.now, conn, Request::Written { device }, &mut self.fx);
+            self.hub.request(self.now, conn, PushRequest::Written { device }, &mut self.fx);
         }
     }
 
     /// Tells the hub a command without waiting for the answer.
-    pub fn tell(&mut self, command: Command) -> u64 {
+    pub fn tell(&mut self, command: PushCommand) -> u64 {
         self.replies += 1;
-        self.hub.control(self.now, self.replies, command, &mut self.fx);
+        self.hub.command(self.now, self.replies, command, &mut self.fx);
         self.store();
         self.replies
     }
 
     /// The answer to a command, if it is there.
-    pub fn answer(&mut self, reply: u64) -> Option<Answer> {
+    pub fn answer(&mut self, reply: u64) -> Option<PushAnswer> {
         let at = self.fx.answers.iter().position(|(to, _)| *to == reply)?;
         Some(self.fx.answers.remove(at).1)
     }
 
     /// A command and its answer, which must be there at once.
-    pub fn command(&mut self, command: Command) -> Answer {
+    pub fn command(&mut self, command: PushCommand) -> PushAnswer {
         let reply = self.tell(command);
         self.answer(reply).expect("an answer at once")
     }
@@ -319,15 +321,15 @@ impl HubHarness {
     }
 
     /// Asks for a Bind; returns what the hub said first to that connection.
-    pub fn try_bind(&mut self, from: ConnRef, bind: Bind) -> Delivery {
+    pub fn try_bind(&mut self, from: ConnRef, bind: Bind) -> PushDelivery {
         let before = self.fx.deliveries.len();
-        self.ask(from, Request::Bind(Box::new(bind)));
-        let mine = |(conn, delivery): &(ConnRef, Delivery)| {
-            *conn == from && !matches!(delivery, Delivery::Push { .. })
+        self.ask(from, PushRequest::Bind(Box::new(bind)));
+        let mine = |(conn, delivery): &(ConnRef, PushDelivery)| {
+            *conn == from && !matches!(delivery, PushDelivery::Push { .. })
         };
         let at = self.fx.deliveries[before..].iter().position(mine).expect("an answer");
         let answer = self.fx.deliveries.remove(before + at).1;
-        if let (Delivery::Bound(bound), Some(written)) = (&answer, &mut self.written) {
+        if let (PushDelivery::Bound(bound), Some(written)) = (&answer, &mut self.written) {
             written.insert(from, bound.device);
         }
         answer
@@ -337,7 +339,7 @@ impl HubHarness {
     pub fn seat_with(&mut self, bind: Bind) -> Seat {
         let conn = self.conn();
         match self.try_bind(conn, bind) {
-            Delivery::Bound(bound) => Seat { conn, device: bound.device, bound: *bound },
+            PushDelivery::Bound(bound) => Seat { conn, device: bound.device, bound: *bound },
             other => panic!("not bound: {other:?}"),
         }
     }
@@ -348,15 +350,18 @@ impl HubHarness {
 
     pub fn close(&mut self, seat: &Seat) {
         let reason = model::close::CloseReason::PeerClosed;
-        self.ask(seat.conn, Request::Closed { device: seat.device, reason });
+        self.ask(seat.conn, PushRequest::Closed { device: seat.device, reason });
     }
 
     pub fn ack(&mut self, seat: &Seat, ids: &[MessageId]) {
-        self.ask(seat.conn, Request::Ack { device: seat.device, upto: None, ids: ids.to_vec() });
+        self.ask(
+            seat.conn,
+            PushRequest::Ack { device: seat.device, upto: None, ids: ids.to_vec() },
+        );
     }
 
     /// What was delivered since the last look.
-    pub fn deliveries(&mut self) -> Vec<(ConnRef, Delivery)> {
+    pub fn deliveries(&mut self) -> Vec<(ConnRef, PushDelivery)> {
         std::mem::take(&mut self.fx.deliveries)
     }
 
@@ -364,21 +369,21 @@ impl HubHarness {
     pub fn pushes(&mut self) -> Vec<(MessageId, bool)> {
         let deliveries = self.deliveries().into_iter();
         let pushes = deliveries.filter_map(|(_, delivery)| match delivery {
-            Delivery::Push { push, again, .. } => Some((push.id, again)),
+            PushDelivery::Push { push, again, .. } => Some((push.id, again)),
             _ => None,
         });
         pushes.collect()
     }
 
     /// Events since the last look.
-    pub fn events(&mut self) -> Vec<Event> {
+    pub fn events(&mut self) -> Vec<DeviceEvent> {
         std::mem::take(&mut self.fx.events)
     }
 
     /// Pushes to be published on topics since the last look.
-    pub fn mirrors(&mut self) -> Vec<(String, MessageId)> {
-        let mirrors = self.fx.mirrors.drain(..);
-        mirrors.map(|(topic, push)| (topic, push.id)).collect()
+    pub fn mirrors(&mut self) -> Vec<(String, Vec<u8>)> {
+        let messages = self.fx.publications.drain(..);
+        messages.map(|message| (message.topic().to_owned(), message.payload().to_vec())).collect()
     }
 
     /// Receipts since the last look; other events are dropped.
@@ -404,7 +409,7 @@ impl HubHarness {
         let message = self.message_id();
         let mut order = order(message, target);
         change(&mut order);
-        (message, self.tell(Command::Push(order)))
+        (message, self.tell(PushCommand::Push(order)))
     }
 
     /// Orders a push for one device and has it stored or sent, whatever comes of it.
@@ -415,7 +420,7 @@ impl HubHarness {
     /// The outcomes in the answer to a push for a list, if it is there.
     pub fn outcomes(&mut self, reply: u64) -> Option<Vec<(DeviceId, Outcome)>> {
         match self.answer(reply)? {
-            Answer::Pushed { outcomes, .. } => Some(outcomes),
+            PushAnswer::Pushed { outcomes, .. } => Some(outcomes),
             other => panic!("not pushed: {other:?}"),
         }
     }
@@ -426,16 +431,16 @@ impl HubHarness {
     }
 
     pub fn counts(&mut self, id: MessageId) -> PushCounts {
-        match self.command(Command::PushCounts(id)) {
-            Answer::Counts(counts) => counts.expect("a job that is remembered"),
+        match self.command(PushCommand::PushCounts(id)) {
+            PushAnswer::Counts(counts) => counts.expect("a job that is remembered"),
             other => panic!("no counts: {other:?}"),
         }
     }
 
     pub fn state(&mut self, name: &str) -> Option<DeviceState> {
         let product = ProductKey::parse("p").expect("a name");
-        match self.command(Command::States { product, devices: vec![id(name)] }) {
-            Answer::Devices(mut states) => states.pop(),
+        match self.command(PushCommand::States { product, devices: vec![id(name)] }) {
+            PushAnswer::Devices(mut states) => states.pop(),
             other => panic!("no states: {other:?}"),
         }
     }

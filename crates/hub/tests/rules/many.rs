@@ -5,9 +5,9 @@ use base::time::{Instant, Now};
 use hub::{OrderMessage, Settings};
 use model::id::{MessageId, ProductKey, ShardId};
 use model::limits::Limits;
-use model::ports::control::{Answer, Command, PushCounts, PushOrder, PushTarget};
 use model::ports::log::{Call, StoreError, Table, Write};
-use model::request::Delivery;
+use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget};
+use model::request::PushDelivery;
 use model::timeline::Space;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn an_order_is_kept_before_it_is_answered_and_goes_on_after_a_kill() {
     world.turn();
     assert_eq!(world.answer(reply), None, "nothing is kept yet");
     world.complete(Ok(()));
-    assert!(matches!(world.answer(reply), Some(Answer::Pushed { id, .. }) if id == push));
+    assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { id, .. }) if id == push));
     world.restart();
     world.keeps = true;
     rest(&mut world);
@@ -70,7 +70,7 @@ fn bustle(world: &mut HubHarness, push: MessageId, seats: &[Seat]) {
     world.ack(&seats[0], &[push]);
     world.ack(&seats[1], &[push]);
     world.hub.turn(world.now, &mut world.fx);
-    let tags = |device: &str, tags: &[&str]| Command::SetTags {
+    let tags = |device: &str, tags: &[&str]| PushCommand::SetTags {
         product: key(),
         device: id(device),
         tags: tags.iter().map(|name| tag(name)).collect(),
@@ -109,7 +109,7 @@ fn wherever_the_kill_comes_each_device_has_it_once_and_only_those_it_was_for() {
         world.restart();
         rest(&mut world);
         let waiting = waiting(&mut world, 0..10);
-        let Answer::Counts(Some(counts)) = world.command(Command::PushCounts(push)) else {
+        let PushAnswer::Counts(Some(counts)) = world.command(PushCommand::PushCounts(push)) else {
             assert_eq!((answer, kept, waiting), (None, 0, vec![0; 10]));
             continue;
         };
@@ -206,7 +206,7 @@ fn what_an_order_has_come_to_is_known_after_restarts() {
     assert_eq!(world.counts(push).expired, 4);
     world.pass_ms(7 * 24 * 3_600_000);
     rest(&mut world);
-    assert_eq!(world.command(Command::PushCounts(push)), Answer::Counts(None));
+    assert_eq!(world.command(PushCommand::PushCounts(push)), PushAnswer::Counts(None));
     assert_eq!(world.log.rows(Table::Orders), 0);
 }
 
@@ -250,7 +250,7 @@ fn a_repeated_order_to_many_is_the_first_one_also_after_a_restart() {
             rest(&mut world);
         }
         let (_, reply) = world.push_to(PushTarget::Tag(tag("t")), named);
-        assert!(matches!(world.answer(reply), Some(Answer::Pushed { id, .. }) if id == first));
+        assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { id, .. }) if id == first));
         let other = |order: &mut PushOrder| {
             named(order);
             order.body = Box::from(*b"another");
@@ -260,7 +260,7 @@ fn a_repeated_order_to_many_is_the_first_one_also_after_a_restart() {
                 true => world.push_to(target, other),
                 false => world.push_to(target, named),
             };
-            assert_eq!(world.answer(reply), Some(Answer::Conflict));
+            assert_eq!(world.answer(reply), Some(PushAnswer::Conflict));
         }
         rest(&mut world);
         assert_eq!(waiting(&mut world, 0..4), [1; 4]);
@@ -274,7 +274,7 @@ fn a_repeated_order_to_many_is_the_first_one_also_after_a_restart() {
     let (_, other) = world.push_to(PushTarget::Product, named);
     world.complete(Ok(()));
     for reply in [one, other] {
-        assert!(matches!(world.answer(reply), Some(Answer::Pushed { id, .. }) if id == late));
+        assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { id, .. }) if id == late));
     }
 }
 
@@ -284,13 +284,13 @@ fn an_order_that_is_not_kept_is_not_carried_out() {
     away(&mut world, 0..4);
     world.keeps = false;
     for (error, answer) in
-        [(StoreError::Full, Answer::StoreFailed), (StoreError::Busy, Answer::Busy)]
+        [(StoreError::Full, PushAnswer::StoreFailed), (StoreError::Busy, PushAnswer::Busy)]
     {
         let (push, reply) = world.push_to(PushTarget::Product, |_| {});
         world.complete(Err(error));
         world.turn();
         assert_eq!(world.answer(reply), Some(answer));
-        assert_eq!(world.command(Command::PushCounts(push)), Answer::Counts(None));
+        assert_eq!(world.command(PushCommand::PushCounts(push)), PushAnswer::Counts(None));
     }
     assert_eq!((waiting(&mut world, 0..4), world.asked()), (vec![0; 4], 0));
 }
@@ -322,11 +322,11 @@ impl Pair {
     }
 
     fn post(&mut self, from: usize) {
-        let order_messages: Vec<(ShardId, OrderMessage)> =
-            std::mem::take(&mut self.worlds[from].fx.order_messages);
-        for (to, order_message) in order_messages.into_iter().filter(|_| !self.loses) {
+        let peer_messages: Vec<(ShardId, OrderMessage)> =
+            std::mem::take(&mut self.worlds[from].fx.peer_messages);
+        for (to, order_message) in peer_messages.into_iter().filter(|_| !self.loses) {
             let world = &mut self.worlds[usize::from(to.0)];
-            world.hub.order_message(world.now, ShardId(from as u16), order_message, &mut world.fx);
+            world.hub.peer_message(world.now, ShardId(from as u16), order_message, &mut world.fx);
             world.store();
         }
     }
@@ -367,7 +367,7 @@ fn every_shard_gets_an_order_whatever_is_lost_between_them() {
             let owner = owner(push);
             *owners.entry(owner).or_default() += 1;
             let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
-            let reply = pair.worlds[owner].tell(Command::Push(order));
+            let reply = pair.worlds[owner].tell(PushCommand::Push(order));
             assert_eq!(pair.worlds[owner].answer(reply), None, "the other one has not spoken");
             for _ in 0..kill {
                 for from in 0..2 {
@@ -405,9 +405,8 @@ fn an_order_that_is_over_elsewhere_is_not_walked_again_after_a_kill() {
     let push = MessageId(1_000);
     let (owner, other) = (owner(push), 1 - owner(push));
     let order = crate::harness::order(push, PushTarget::Product);
-    pair.worlds[owner].tell(Command::Push(order));
-    while !matches!(pair.worlds[owner].fx.order_messages.last(), Some((_, OrderMessage::Close(_))))
-    {
+    pair.worlds[owner].tell(PushCommand::Push(order));
+    while !matches!(pair.worlds[owner].fx.peer_messages.last(), Some((_, OrderMessage::Close(_)))) {
         pair.post(owner);
         pair.worlds[other].turn();
         pair.post(other);
@@ -418,7 +417,7 @@ fn an_order_that_is_over_elsewhere_is_not_walked_again_after_a_kill() {
     // The owner's word comes again, before the other one has walked on.
     let world = &mut pair.worlds[other];
     let close = OrderMessage::Close(push);
-    world.hub.order_message(world.now, ShardId(owner as u16), close, &mut world.fx);
+    world.hub.peer_message(world.now, ShardId(owner as u16), close, &mut world.fx);
     world.store();
     world.hub.audit();
     pair.rest();
@@ -437,14 +436,14 @@ fn a_shard_whose_log_is_full_gets_the_order_later() {
     let (owner, other) = (owner(push), 1 - owner(push));
     pair.worlds[other].keeps = false;
     let order = crate::harness::order(push, PushTarget::Product);
-    let reply = pair.worlds[owner].tell(Command::Push(order));
+    let reply = pair.worlds[owner].tell(PushCommand::Push(order));
     pair.post(owner);
     pair.worlds[other].complete(Err(StoreError::Full));
     pair.post(other);
     assert!(pair.worlds[owner].answer(reply).is_some(), "the promise is kept by its owner");
     pair.worlds[other].keeps = true;
     pair.talk();
-    assert_eq!(pair.worlds[other].command(Command::PushCounts(push)), Answer::Counts(None));
+    assert_eq!(pair.worlds[other].command(PushCommand::PushCounts(push)), PushAnswer::Counts(None));
     pair.worlds.iter_mut().for_each(|world| world.pass_ms(1_100));
     pair.rest();
     assert_eq!(pair.stored(push), [(5, false), (7, false)]);
@@ -464,5 +463,5 @@ fn a_push_for_now_or_never_is_over_for_those_it_had_not_reached() {
     let counts = world.counts(push);
     assert_eq!((counts.matched, counts.expired, counts.running), (4, 4, false));
     let sent = world.deliveries();
-    assert!(!sent.iter().any(|(_, it)| matches!(it, Delivery::Push { .. })), "{here:?}");
+    assert!(!sent.iter().any(|(_, it)| matches!(it, PushDelivery::Push { .. })), "{here:?}");
 }

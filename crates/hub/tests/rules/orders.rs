@@ -4,7 +4,7 @@ use crate::harness::{HubHarness, id, product, settings};
 use crate::log::Did;
 use model::event::Counter;
 use model::id::ProductKey;
-use model::ports::control::{Answer, Command, PushTarget};
+use model::ports::pushes::{PushAnswer, PushCommand, PushTarget};
 use model::product::Product;
 use model::push::{Outcome, Rejection};
 
@@ -53,7 +53,7 @@ fn a_push_for_a_device_that_is_away_is_stored() {
 #[test]
 fn now_or_never_needs_the_device_at_once() {
     let mut world = HubHarness::new();
-    let now = |order: &mut model::ports::control::PushOrder| order.time_to_live_s = 0;
+    let now = |order: &mut model::ports::pushes::PushOrder| order.time_to_live_s = 0;
     let (_, reply) = world.push("stranger", now);
     assert_eq!(world.outcome(reply), Some(Outcome::Expired));
     assert_eq!(world.state("stranger"), None, "no record is made for it");
@@ -111,7 +111,7 @@ fn an_order_that_does_not_wait_is_stored_at_once_though_the_device_is_there() {
 fn each_device_of_a_list_has_its_own_outcome_once() {
     let mut world = HubHarness::new();
     let (there, slow) = (world.seat("there"), world.seat("slow"));
-    world.tell(Command::Block {
+    world.tell(PushCommand::Block {
         product: ProductKey::parse("p").expect("a name"),
         device: id("blocked"),
         blocked: true,
@@ -183,10 +183,10 @@ fn an_unknown_product_and_a_repeated_id_are_answered() {
     let (_, reply) = world.push("d", |order| {
         order.product = ProductKey::parse("q").expect("a name");
     });
-    assert_eq!(world.answer(reply), Some(Answer::UnknownProduct));
+    assert_eq!(world.answer(reply), Some(PushAnswer::UnknownProduct));
     let (first, _) = world.push("d", |_| {});
     let (_, reply) = world.push("d", |order| order.id = first);
-    assert_eq!(world.answer(reply), Some(Answer::Busy));
+    assert_eq!(world.answer(reply), Some(PushAnswer::Busy));
     world.hub.audit();
 }
 

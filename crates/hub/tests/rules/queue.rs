@@ -5,12 +5,12 @@ use crate::log::Did;
 use model::event::Counter;
 use model::id::{DeviceId, MessageId, ProductKey};
 use model::limits::Limits;
-use model::ports::control::{Answer, Command, PushOrder, PushTarget};
 use model::ports::log::{APPEND_TIMELINES_MAX, Call, Write};
+use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::pressure::Pressure;
 use model::product::{Product, Secret};
 use model::push::{Outcome, Priority, Rejection};
-use model::request::{Delivery, Refusal};
+use model::request::{PushDelivery, Refusal};
 use std::sync::Arc;
 
 fn bounded(count_max: u32, bytes_max: u32) -> HubHarness {
@@ -31,7 +31,7 @@ fn waiting(world: &mut HubHarness, name: &str) -> Vec<MessageId> {
 }
 
 fn collapse(world: &mut HubHarness, name: &str, key: &str) -> MessageId {
-    let change = |order: &mut model::ports::control::PushOrder| {
+    let change = |order: &mut model::ports::pushes::PushOrder| {
         (order.collapse, order.receipts) = (Some(key.into()), true);
     };
     world.push(name, change).0
@@ -88,7 +88,7 @@ fn a_queue_full_of_important_pushes_refuses_others() {
 
 #[test]
 fn bytes_are_bounded_too() {
-    let weigh = |order: &mut model::ports::control::PushOrder| order.body = vec![0; 300].into();
+    let weigh = |order: &mut model::ports::pushes::PushOrder| order.body = vec![0; 300].into();
     let mut world = bounded(100, 1_000);
     let given: Vec<_> = (0..4).map(|_| world.push("d", weigh).0).collect();
     assert_eq!(world.count(Counter::PushesEvicted), 2, "364 bytes each");
@@ -189,13 +189,13 @@ fn tags_a_device() {
         bind.tags = Some(tags(count));
         let conn = world.conn();
         match world.try_bind(conn, bind) {
-            Delivery::Bound(_) => assert!(fits),
-            Delivery::Refused(refused) => assert!(!fits && refused.why == Refusal::Quota),
+            PushDelivery::Bound(_) => assert!(fits),
+            PushDelivery::Refused(refused) => assert!(!fits && refused.why == Refusal::Quota),
             other => panic!("{other:?}"),
         }
         let (product, device) = (key("p"), id("e"));
-        let set = Command::SetTags { product, device, tags: tags(count) };
-        assert_eq!(world.command(set), Answer::Done(fits), "{count}");
+        let set = PushCommand::SetTags { product, device, tags: tags(count) };
+        assert_eq!(world.command(set), PushAnswer::Done(fits), "{count}");
     }
     assert_eq!(world.state("e").map(|state| state.tags.len()), Some(max.into()));
 }
@@ -261,8 +261,14 @@ fn products() {
     let product = |n: u32| Product::new(key(&format!("p{n}")), n);
     assert!((1..4_096).all(|n| world.hub.install(Arc::new(product(n)))));
     assert!(!world.hub.install(Arc::new(product(4_096))));
-    assert_eq!(world.command(Command::PutProduct(Box::new(product(4_096)))), Answer::Done(false));
-    assert_eq!(world.command(Command::PutProduct(Box::new(product(4_095)))), Answer::Done(true));
+    assert_eq!(
+        world.command(PushCommand::PutProduct(Box::new(product(4_096)))),
+        PushAnswer::Done(false)
+    );
+    assert_eq!(
+        world.command(PushCommand::PutProduct(Box::new(product(4_095)))),
+        PushAnswer::Done(true)
+    );
 }
 
 #[test]
@@ -270,18 +276,18 @@ fn secrets_of_a_product_come_back() {
     let mut world = HubHarness::new();
     let secrets = (0..8).map(|key_id| Secret { key_id, bytes: SECRET.into() }).collect();
     let many = Product { secrets, ..Product::new(key("many"), 3) };
-    world.tell(Command::PutProduct(Box::new(many.clone())));
+    world.tell(PushCommand::PutProduct(Box::new(many.clone())));
     world.restart();
-    let Answer::Products(all) = world.command(Command::Products) else { panic!() };
+    let PushAnswer::Products(all) = world.command(PushCommand::Products) else { panic!() };
     assert!(all.iter().any(|product| **product == many));
 }
 
 #[test]
 fn scans_that_wait() {
     let mut world = HubHarness::new();
-    let mut configure = || world.command(Command::Configure { product: key("p") });
-    assert!((0..1_024).all(|_| configure() == Answer::Done(true)));
-    assert_eq!(configure(), Answer::Busy);
+    let mut configure = || world.command(PushCommand::Configure { product: key("p") });
+    assert!((0..1_024).all(|_| configure() == PushAnswer::Done(true)));
+    assert_eq!(configure(), PushAnswer::Busy);
 }
 
 #[test]
@@ -290,9 +296,9 @@ fn a_page_of_devices() {
     (0..1_001).for_each(|n| _ = world.give(&format!("d{n}")));
     for (count, came) in [(0, 1), (1_000, 1_000), (1_001, 1_000), (u32::MAX, 1_000)] {
         let (product, online, tag, after) = (Some(key("p")), None, None, None);
-        let list = Command::List { product, online, tag, after, count };
+        let list = PushCommand::List { product, online, tag, after, count };
         match world.command(list) {
-            Answer::Page { devices, .. } => assert_eq!(devices.len(), came),
+            PushAnswer::Page { devices, .. } => assert_eq!(devices.len(), came),
             other => panic!("{other:?}"),
         }
     }
@@ -342,8 +348,8 @@ fn orders_that_are_over_are_remembered_so_long() {
     let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
     let (push, _) = world.push_to(PushTarget::Product, |_| {});
     world.turn();
-    let counts = |world: &mut HubHarness| match world.command(Command::PushCounts(push)) {
-        Answer::Counts(counts) => counts,
+    let counts = |world: &mut HubHarness| match world.command(PushCommand::PushCounts(push)) {
+        PushAnswer::Counts(counts) => counts,
         other => panic!("{other:?}"),
     };
     world.pass_ms(99_000);

@@ -5,11 +5,11 @@ use crate::harness::{HubHarness, Seat, id, product, settings, tag};
 use base::prng::Prng;
 use model::event::{Counter, Counters, DeviceWhat};
 use model::id::{DeviceId, MessageId, ProductKey};
-use model::ports::control::{Answer, Command, PushOrder, PushTarget};
 use model::ports::log::{StoreError, Table};
+use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::product::Product;
 use model::push::{Outcome, Priority};
-use model::request::{Delivery, Request};
+use model::request::{PushDelivery, PushRequest};
 use model::timeline::Space;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,19 +82,19 @@ impl Play {
                 let name = self.name();
                 let tags = (0..self.rng.below(3)).map(|n| tag(&format!("t{n}"))).collect();
                 let product = ProductKey::parse("p").expect("a name");
-                self.world.tell(Command::SetTags { product, device: id(&name), tags });
+                self.world.tell(PushCommand::SetTags { product, device: id(&name), tags });
             }
             14 => {
                 let (device, blocked) = (id(&self.name()), self.rng.one_in(3));
                 let product = ProductKey::parse("p").expect("a name");
-                self.world.tell(Command::Block { product, device, blocked });
+                self.world.tell(PushCommand::Block { product, device, blocked });
             }
             15 => self.order_with_key(),
             16 if self.rng.one_in(12) => self.restart(),
             _ => {
                 let device = id(&self.name());
                 let product = ProductKey::parse("p").expect("a name");
-                self.world.tell(Command::Kick { product, device, addrs: Vec::new() });
+                self.world.tell(PushCommand::Kick { product, device, addrs: Vec::new() });
             }
         }
         self.look();
@@ -114,7 +114,7 @@ impl Play {
             Some(seat) => seat.conn,
             None => self.world.conn(),
         };
-        if let Delivery::Bound(bound) = self.world.try_bind(conn, bind) {
+        if let PushDelivery::Bound(bound) = self.world.try_bind(conn, bind) {
             let device = bound.device;
             self.seats.insert(name, Seat { conn, device, bound: *bound });
         }
@@ -219,7 +219,7 @@ impl Play {
         let Some(seat) = self.seats.get(&name).cloned() else { return };
         if self.rng.one_in(3) {
             let (upto, ids) = (Some(push), Vec::new());
-            self.world.ask(seat.conn, Request::Ack { device: seat.device, upto, ids });
+            self.world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids });
         } else {
             self.world.ack(&seat, &[push]);
         }
@@ -228,7 +228,7 @@ impl Play {
     fn pull(&mut self) {
         let Some(seat) = self.seat() else { return };
         let (after, count) = (MessageId(self.rng.below(200)), 1 + self.rng.below(4) as u16);
-        let pull = Request::Pull { term: 0, device: seat.device, after, count };
+        let pull = PushRequest::Pull { term: 0, device: seat.device, after, count };
         self.world.ask(seat.conn, pull);
     }
 
@@ -257,17 +257,17 @@ impl Play {
         let names: BTreeMap<_, _> =
             self.seats.iter().map(|(name, seat)| (seat.conn, name.clone())).collect();
         for (conn, delivery) in self.world.deliveries() {
-            if let (Delivery::Push { push, .. }, Some(name)) = (delivery, names.get(&conn)) {
+            if let (PushDelivery::Push { push, .. }, Some(name)) = (delivery, names.get(&conn)) {
                 self.sent.push((name.clone(), push.id));
             }
         }
         for (reply, answer) in std::mem::take(&mut self.world.fx.answers) {
-            if answer == Answer::Conflict {
+            if answer == PushAnswer::Conflict {
                 self.conflicts += 1;
                 self.lists.remove(&reply).expect("an order with a key");
             }
             let many = self.many.remove(&reply);
-            let Answer::Pushed { id, outcomes, .. } = answer else { continue };
+            let PushAnswer::Pushed { id, outcomes, .. } = answer else { continue };
             self.fan_outs.extend(many);
             let own = self.ends.remove(&reply).filter(|(own, _)| *own == id);
             let Some(mut open) = self.lists.remove(&reply) else { continue };
@@ -317,7 +317,7 @@ impl Play {
         self.world.settle();
         self.world.hub.audit_idle();
         let product = ProductKey::parse("p").expect("a name");
-        self.world.tell(Command::DropProduct(product));
+        self.world.tell(PushCommand::DropProduct(product));
         self.answer_store(Ok(()));
         self.world.turn();
         self.world.settle();

@@ -6,7 +6,7 @@ use model::event::{Counter, DeviceWhat};
 use model::id::ProductKey;
 use model::ports::log::StoreError;
 use model::product::Product;
-use model::request::{Delivery, Refusal, Request};
+use model::request::{PushDelivery, PushRequest, Refusal};
 use model::timeline::{Space, TimelineId};
 
 fn hook(name: &str) -> TimelineId {
@@ -28,7 +28,7 @@ fn hooked() -> HubHarness {
 
 fn report(world: &mut HubHarness, seat: &Seat, seq: u32) {
     let body = Box::from(*b"21.5");
-    world.ask(seat.conn, Request::Report { term: 0, device: seat.device, seq, body });
+    world.ask(seat.conn, PushRequest::Report { term: 0, device: seat.device, seq, body });
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_report_is_taken_when_it_is_stored_for_those_who_want_it() {
     assert_eq!((world.deliveries(), world.events()), (vec![], vec![]));
     world.hub.audit();
     world.complete(Ok(()));
-    assert_eq!(world.deliveries(), [(seat.conn, Delivery::ReportTaken { term: 0, seq: 5 })]);
+    assert_eq!(world.deliveries(), [(seat.conn, PushDelivery::ReportTaken { term: 0, seq: 5 })]);
     let events = world.events();
     assert_eq!(events.len(), 1, "whoever listens hears of it too");
     assert_eq!(events[0].what, DeviceWhat::Report { seq: 5, body: Box::from(*b"21.5") });
@@ -68,7 +68,10 @@ fn a_report_that_is_not_stored_is_refused() {
         report(&mut world, &seat, 5);
         world.complete(Err(error));
         let (term, seq, why) = (0, 5, Refusal::Busy);
-        assert_eq!(world.deliveries(), [(seat.conn, Delivery::ReportRefused { term, seq, why })]);
+        assert_eq!(
+            world.deliveries(),
+            [(seat.conn, PushDelivery::ReportRefused { term, seq, why })]
+        );
         assert_eq!((world.count(Counter::ReportsRefused), world.events().len()), (1, 0));
         world.hub.audit();
     }
@@ -99,7 +102,7 @@ fn reports_that_wait_are_bounded() {
     let refused = world.deliveries();
     assert_eq!(refused.len(), 6);
     assert!(refused.iter().all(|(_, delivery)| {
-        matches!(delivery, Delivery::ReportRefused { why: Refusal::Busy, .. })
+        matches!(delivery, PushDelivery::ReportRefused { why: Refusal::Busy, .. })
     }));
     world.settle();
     report(&mut world, &seat, 2_000);

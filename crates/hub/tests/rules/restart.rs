@@ -5,11 +5,11 @@ use base::hash::HashKey;
 use hub::{home_of, home_parts, timeline_of};
 use model::close::CloseReason;
 use model::id::{MessageId, ProductKey};
-use model::ports::control::{Answer, Command, PushOrder};
 use model::ports::log::{Append, Call, Restored, StoreError, Table, Write};
+use model::ports::pushes::{PushAnswer, PushCommand, PushOrder};
 use model::product::Product;
 use model::push::{Outcome, Priority, Rejection};
-use model::request::{Delivery, Refusal, Resume};
+use model::request::{PushDelivery, Refusal, Resume};
 use model::timeline::Space;
 use std::sync::Arc;
 
@@ -156,9 +156,9 @@ fn tags_blocks_and_the_last_session_are_remembered() {
     world.pass_ms(1_000);
     world.close(&seat);
     let product = product().key;
-    world.tell(Command::Block { product: product.clone(), device: id("bad"), blocked: true });
+    world.tell(PushCommand::Block { product: product.clone(), device: id("bad"), blocked: true });
     let tags = vec![tag("c")];
-    world.tell(Command::SetTags { product, device: id("new"), tags: tags.clone() });
+    world.tell(PushCommand::SetTags { product, device: id("new"), tags: tags.clone() });
     world.pass_ms(31_000);
     world.pass_ms(31_000);
     let names = ["d", "bad", "new"];
@@ -171,11 +171,11 @@ fn tags_blocks_and_the_last_session_are_remembered() {
     assert_eq!((online.protocol, online.epoch > 0), ("miop7", true));
     assert_eq!((before[1].blocked, before[2].tags.clone()), (true, tags));
     let conn = world.conn();
-    let Delivery::Refused(refused) = world.try_bind(conn, HubHarness::bind("bad")) else {
+    let PushDelivery::Refused(refused) = world.try_bind(conn, HubHarness::bind("bad")) else {
         panic!()
     };
     assert_eq!(refused.why, Refusal::DeviceBlocked);
-    let (push, _) = world.push_to(model::ports::control::PushTarget::Tag(tag("a")), |_| {});
+    let (push, _) = world.push_to(model::ports::pushes::PushTarget::Tag(tag("a")), |_| {});
     world.turn();
     assert_eq!(world.counts(push).matched, 1);
     world.hub.audit();
@@ -227,7 +227,9 @@ fn no_epoch_is_given_above_the_stored_bound() {
     world.crash();
     let conn = world.conn();
     world.keeps = false;
-    let Delivery::Refused(refused) = world.try_bind(conn, HubHarness::bind("d")) else { panic!() };
+    let PushDelivery::Refused(refused) = world.try_bind(conn, HubHarness::bind("d")) else {
+        panic!()
+    };
     assert_eq!(refused.why, Refusal::Busy);
     assert!((200..=1_200).contains(&refused.retry_after_ms));
     world.complete(Ok(()));
@@ -255,12 +257,12 @@ fn what_belongs_to_a_product_that_was_dropped_is_cleaned_up() {
     let mut world = HubHarness::new();
     let q = ProductKey::parse("q").expect("a name");
     let other = Product { key: q.clone(), ..product() };
-    world.tell(Command::PutProduct(Box::new(other)));
+    world.tell(PushCommand::PutProduct(Box::new(other)));
     world.push("d", |order| order.product = q.clone());
     let kept = world.give("d");
     assert_eq!(world.log.rows(Table::Devices), 2);
     world.keeps = false;
-    world.tell(Command::DropProduct(q));
+    world.tell(PushCommand::DropProduct(q));
     world.complete(Ok(()));
     world.restart(); // before the scan over its devices began
     assert_eq!((world.log.rows(Table::Devices), world.hub.status().devices), (2, 1));
@@ -297,28 +299,28 @@ fn a_product_that_is_not_configured_this_time_finds_its_pushes_the_next() {
 fn of_the_api_and_the_configuration_the_one_holds_that_spoke_last() {
     let mut world = HubHarness::new();
     let made = Product::new(ProductKey::parse("q").expect("a name"), 9);
-    world.tell(Command::PutProduct(Box::new(made.clone())));
-    world.tell(Command::PutProduct(Box::new(Product { app_id: 99, ..product() })));
+    world.tell(PushCommand::PutProduct(Box::new(made.clone())));
+    world.tell(PushCommand::PutProduct(Box::new(Product { app_id: 99, ..product() })));
     world.restart();
     let told = |app_id: u32| {
         let products = vec![Product { app_id, ..product() }, made.clone()];
-        Answer::Products(products.into_iter().map(Arc::new).collect())
+        PushAnswer::Products(products.into_iter().map(Arc::new).collect())
     };
     // A restart or a reload with what was configured before undoes nothing.
-    assert_eq!(world.command(Command::Products), told(99));
+    assert_eq!(world.command(PushCommand::Products), told(99));
     assert!(world.hub.install(Arc::new(product())));
-    assert_eq!(world.command(Command::Products), told(99));
+    assert_eq!(world.command(PushCommand::Products), told(99));
     assert_eq!(world.hub.changed_since_configured(), [product().key]);
     // The configuration is changed, and says it later.
     assert!(world.hub.install(Arc::new(Product { app_id: 54, ..product() })));
-    assert_eq!(world.command(Command::Products), told(54));
+    assert_eq!(world.command(PushCommand::Products), told(54));
     world.change(|_, product| product.app_id = 55);
     world.restart();
-    assert_eq!(world.command(Command::Products), told(55));
+    assert_eq!(world.command(PushCommand::Products), told(55));
     assert_eq!(world.hub.changed_since_configured(), []);
-    world.tell(Command::PutProduct(Box::new(Product { app_id: 98, ..product() })));
+    world.tell(PushCommand::PutProduct(Box::new(Product { app_id: 98, ..product() })));
     world.restart();
-    assert_eq!(world.command(Command::Products), told(98));
+    assert_eq!(world.command(PushCommand::Products), told(98));
 }
 
 #[test]
@@ -371,7 +373,7 @@ fn pushes_of_nobody_are_removed_unless_a_row_could_not_be_read() {
 fn everything_restored_has_a_home() {
     let home = HashKey::new(21, 22);
     let mut world = HubHarness::new();
-    world.tell(Command::PutProduct(Box::new(Product { app_id: 99, ..product() })));
+    world.tell(PushCommand::PutProduct(Box::new(Product { app_id: 99, ..product() })));
     world.give("d");
     let expected = Some(home_parts(home, &product().key, &id("d")));
     let mut seen = Vec::new();

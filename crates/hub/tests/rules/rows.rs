@@ -3,19 +3,19 @@
 use crate::harness::{HubHarness, id, product, settings, tag};
 use crate::log::Did;
 use model::limits::Limits;
-use model::ports::control::{Answer, Command, PushTarget};
 use model::ports::log::{Call, StoreError, Table, Write};
+use model::ports::pushes::{PushAnswer, PushCommand, PushTarget};
 use model::push::{Outcome, Rejection};
 use model::timeline::Space;
 use std::sync::Arc;
 
-fn set_tags(name: &str, tags: &[&str]) -> Command {
+fn set_tags(name: &str, tags: &[&str]) -> PushCommand {
     let tags = tags.iter().map(|name| tag(name)).collect();
-    Command::SetTags { product: product().key, device: id(name), tags }
+    PushCommand::SetTags { product: product().key, device: id(name), tags }
 }
 
-fn block(name: &str, blocked: bool) -> Command {
-    Command::Block { product: product().key, device: id(name), blocked }
+fn block(name: &str, blocked: bool) -> PushCommand {
+    PushCommand::Block { product: product().key, device: id(name), blocked }
 }
 
 fn rows_asked(world: &HubHarness) -> usize {
@@ -76,11 +76,11 @@ fn tags_of_the_api_are_answered_when_they_are_stored() {
     assert_eq!((world.answer(reply), tags(&mut world, "d")), (None, vec![]));
     world.hub.audit();
     world.complete(Ok(()));
-    assert_eq!(world.answer(reply), Some(Answer::Done(true)));
+    assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
     assert_eq!(tags(&mut world, "d"), ["a"]);
     let reply = world.tell(set_tags("d", &["b"]));
     world.complete(Err(StoreError::Full));
-    assert_eq!(world.answer(reply), Some(Answer::StoreFailed));
+    assert_eq!(world.answer(reply), Some(PushAnswer::StoreFailed));
     assert_eq!(tags(&mut world, "d"), ["a"], "nothing was done");
     world.pass_ms(31_000);
     world.settle();
@@ -88,7 +88,7 @@ fn tags_of_the_api_are_answered_when_they_are_stored() {
     assert_eq!(tags(&mut world, "d"), ["a"]);
     let reply = world.tell(set_tags("new", &["a"]));
     world.complete(Err(StoreError::Busy));
-    assert_eq!((world.answer(reply), world.state("new")), (Some(Answer::StoreFailed), None));
+    assert_eq!((world.answer(reply), world.state("new")), (Some(PushAnswer::StoreFailed), None));
     world.hub.audit();
 }
 
@@ -129,7 +129,7 @@ fn a_refused_order_does_not_stay_in_a_later_row() {
         let done = world.log.answer(call);
         world.hub.complete(world.now, (*ticket, done), &mut world.fx);
     }
-    assert_eq!(world.answer(blocked), Some(Answer::StoreFailed));
+    assert_eq!(world.answer(blocked), Some(PushAnswer::StoreFailed));
     world.pass_ms(31_000);
     world.settle();
     world.restart();
@@ -251,12 +251,12 @@ fn a_dropped_product_takes_rows_and_pushes_along() {
     let seat = world.seat("d0");
     world.keeps = false;
     let (_, late) = world.push("d1", |_| {}); // not in the log yet when the product goes
-    let reply = world.tell(Command::DropProduct(product().key));
+    let reply = world.tell(PushCommand::DropProduct(product().key));
     world.complete(Ok(()));
-    assert_eq!(world.answer(reply), Some(Answer::Done(true)));
+    assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
     assert!(world.outcome(late).is_some());
     let (_, last) = world.push_to(PushTarget::Product, |_| {});
-    assert_eq!(world.answer(last), Some(Answer::UnknownProduct));
+    assert_eq!(world.answer(last), Some(PushAnswer::UnknownProduct));
     world.hub.turn(world.now, &mut world.fx);
     let forgets = |world: &HubHarness| {
         let calls = world.fx.calls.iter();

@@ -5,13 +5,13 @@ use model::close::CloseReason;
 use model::event::{Counter, DeviceWhat};
 use model::id::{MessageId, ProductKey};
 use model::limits::Limits;
-use model::ports::control::Command;
-use model::request::{Delivery, HeartbeatWish, Refusal, Request, Resume};
+use model::ports::pushes::PushCommand;
+use model::request::{HeartbeatWish, PushDelivery, PushRequest, Refusal, Resume};
 use std::sync::Arc;
 
-fn refusal(delivery: Delivery) -> (Refusal, u32) {
+fn refusal(delivery: PushDelivery) -> (Refusal, u32) {
     match delivery {
-        Delivery::Refused(refused) => (refused.why, refused.retry_after_ms),
+        PushDelivery::Refused(refused) => (refused.why, refused.retry_after_ms),
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -41,7 +41,7 @@ fn a_newer_bind_takes_over_and_the_older_is_told() {
     assert!(new.bound.epoch > old.bound.epoch);
     assert_eq!(new.device, old.device);
     let deliveries = world.deliveries();
-    let [(conn, Delivery::Kick(kick))] = &deliveries[..] else { panic!("{deliveries:?}") };
+    let [(conn, PushDelivery::Kick(kick))] = &deliveries[..] else { panic!("{deliveries:?}") };
     assert_eq!((*conn, kick.why, kick.epoch), (old.conn, Refusal::Replaced, new.bound.epoch));
     let events = world.events();
     assert_eq!(events[1].what, DeviceWhat::Offline { reason: CloseReason::Replaced });
@@ -59,9 +59,9 @@ fn an_older_connection_can_never_mark_the_device_offline() {
     world.events();
     world.close(&old);
     world.ack(&old, &[push]);
-    world.ask(old.conn, Request::Unbind { term: 0, device: old.device });
+    world.ask(old.conn, PushRequest::Unbind { term: 0, device: old.device });
     let (seq, body) = (1, Box::from(*b"late"));
-    world.ask(old.conn, Request::Report { term: 0, device: old.device, seq, body });
+    world.ask(old.conn, PushRequest::Report { term: 0, device: old.device, seq, body });
     let state = world.state("d").expect("known");
     assert!(state.online);
     assert_eq!((state.inflight, state.epoch), (1, new.bound.epoch));
@@ -77,13 +77,13 @@ fn a_second_bind_on_the_same_connection_replaces_the_term() {
     let seat = world.seat("d");
     let mut bind = HubHarness::bind("d");
     bind.term = 4;
-    let Delivery::Bound(bound) = world.try_bind(seat.conn, bind) else { panic!("not bound") };
+    let PushDelivery::Bound(bound) = world.try_bind(seat.conn, bind) else { panic!("not bound") };
     assert_eq!((bound.term, bound.device), (4, seat.device));
     assert!(bound.epoch > seat.bound.epoch);
     assert!(world.deliveries().is_empty(), "nobody is kicked");
     world.give("d");
     let pushed = world.deliveries();
-    assert!(matches!(&pushed[..], [(_, Delivery::Push { term: 4, .. })]), "{pushed:?}");
+    assert!(matches!(&pushed[..], [(_, PushDelivery::Push { term: 4, .. })]), "{pushed:?}");
     world.hub.audit();
 }
 
@@ -93,7 +93,7 @@ fn several_devices_share_a_connection_under_their_terms() {
     let first = world.seat("a");
     let mut bind = HubHarness::bind("b");
     bind.term = 1;
-    assert!(matches!(world.try_bind(first.conn, bind), Delivery::Bound(_)));
+    assert!(matches!(world.try_bind(first.conn, bind), PushDelivery::Bound(_)));
     world.close(&first);
     assert!(!world.state("a").expect("known").online);
     assert!(world.state("b").expect("known").online);
@@ -167,8 +167,8 @@ fn an_unbind_is_answered_and_told() {
     let mut world = HubHarness::new();
     let seat = world.seat("d");
     world.events();
-    world.ask(seat.conn, Request::Unbind { term: 0, device: seat.device });
-    assert_eq!(world.deliveries(), [(seat.conn, Delivery::Unbound { term: 0 })]);
+    world.ask(seat.conn, PushRequest::Unbind { term: 0, device: seat.device });
+    assert_eq!(world.deliveries(), [(seat.conn, PushDelivery::Unbound { term: 0 })]);
     let events = world.events();
     assert_eq!(events[0].what, DeviceWhat::Offline { reason: CloseReason::Unbound });
     assert_eq!(world.state("d").expect("known").reason, Some(CloseReason::Unbound));
@@ -240,10 +240,11 @@ fn a_kick_ends_the_session_and_may_point_elsewhere() {
     let product = ProductKey::parse("p").expect("a name");
     let addrs = vec!["127.0.0.1:9".to_owned()];
     for (name, addrs) in [("a", Vec::new()), ("b", addrs.clone())] {
-        world.tell(Command::Kick { product: product.clone(), device: id(name), addrs });
+        world.tell(PushCommand::Kick { product: product.clone(), device: id(name), addrs });
     }
     let deliveries = world.deliveries();
-    let [(to_a, Delivery::Kick(first)), (to_b, Delivery::Kick(second))] = &deliveries[..] else {
+    let [(to_a, PushDelivery::Kick(first)), (to_b, PushDelivery::Kick(second))] = &deliveries[..]
+    else {
         panic!("{deliveries:?}");
     };
     assert_eq!((*to_a, first.why, *to_b, second.why), {

@@ -4,8 +4,8 @@ use crate::harness::{HubHarness, id, product, settings};
 use crate::log::Did;
 use model::event::Counter;
 use model::id::ProductKey;
-use model::ports::control::{Answer, Command, PushOrder};
 use model::ports::log::{Call, StoreError, Write};
+use model::ports::pushes::{PushAnswer, PushCommand, PushOrder};
 use model::product::Product;
 use model::push::{Outcome, Rejection};
 use model::timeline::Space;
@@ -95,27 +95,32 @@ fn a_product_is_there_once_it_is_stored() {
     let mut world = HubHarness::new();
     world.keeps = false;
     let other = Product::new(ProductKey::parse("q").expect("a name"), 9);
-    let reply = world.tell(Command::PutProduct(Box::new(other.clone())));
+    let reply = world.tell(PushCommand::PutProduct(Box::new(other.clone())));
     assert_eq!(world.answer(reply), None);
-    assert_eq!(world.command(Command::Products), Answer::Products(vec![Arc::new(product())]));
+    assert_eq!(
+        world.command(PushCommand::Products),
+        PushAnswer::Products(vec![Arc::new(product())])
+    );
     world.complete(Ok(()));
-    assert_eq!(world.answer(reply), Some(Answer::Done(true)));
+    assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
     let all = vec![Arc::new(product()), Arc::new(other)];
-    assert_eq!(world.command(Command::Products), Answer::Products(all));
-    let reply = world.tell(Command::DropProduct(key()));
+    assert_eq!(world.command(PushCommand::Products), PushAnswer::Products(all));
+    let reply = world.tell(PushCommand::DropProduct(key()));
     world.complete(Err(StoreError::Failed));
-    assert_eq!(world.answer(reply), Some(Answer::StoreFailed));
-    assert!(matches!(world.command(Command::Products), Answer::Products(all) if all.len() == 2));
+    assert_eq!(world.answer(reply), Some(PushAnswer::StoreFailed));
+    assert!(
+        matches!(world.command(PushCommand::Products), PushAnswer::Products(all) if all.len() == 2)
+    );
 }
 
 #[test]
 fn a_block_is_in_force_once_it_is_stored() {
     let mut world = HubHarness::new();
     world.keeps = false;
-    let reply = world.tell(Command::Block { product: key(), device: id("d"), blocked: true });
+    let reply = world.tell(PushCommand::Block { product: key(), device: id("d"), blocked: true });
     world.seat("d");
     world.complete(Ok(()));
-    assert_eq!(world.answer(reply), Some(Answer::Done(true)));
+    assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
     let state = world.state("d").expect("known");
     assert!(state.blocked && !state.online);
     let (_, reply) = world.push("d", |_| {});
@@ -143,7 +148,7 @@ fn completions_may_come_in_any_order() {
 fn the_store_hears_of_a_new_push_before_the_end_of_the_one_it_replaces() {
     let mut world = HubHarness::new();
     world.keeps = false;
-    let key = |order: &mut model::ports::control::PushOrder| order.collapse = Some("k".into());
+    let key = |order: &mut model::ports::pushes::PushOrder| order.collapse = Some("k".into());
     let (old, _) = world.push("d", key);
     world.complete(Ok(()));
     let (new, _) = world.push("d", key);
@@ -239,9 +244,9 @@ fn a_push_for_many_is_one_call() {
         world.close(&seat);
     }
     world.keeps = false;
-    let key = |order: &mut model::ports::control::PushOrder| order.collapse = Some("k".into());
+    let key = |order: &mut model::ports::pushes::PushOrder| order.collapse = Some("k".into());
     let devices: Vec<_> = (0..100).map(|n| id(&format!("d{n}"))).collect();
-    let target = model::ports::control::PushTarget::Devices(devices);
+    let target = model::ports::pushes::PushTarget::Devices(devices);
     world.push_to(target.clone(), key);
     let appends = |world: &HubHarness| {
         let calls = world.fx.calls.iter();
@@ -255,7 +260,7 @@ fn a_push_for_many_is_one_call() {
     let outcomes = world.outcomes(reply).expect("stored");
     assert!(outcomes.len() == 100 && outcomes.iter().all(|(_, is)| *is == Outcome::Stored));
     assert_eq!(world.log.kept(Space::Pushes).len(), 100);
-    let (fan_out, _) = world.push_to(model::ports::control::PushTarget::Product, |_| {});
+    let (fan_out, _) = world.push_to(model::ports::pushes::PushTarget::Product, |_| {});
     world.complete(Ok(())); // the order itself
     world.hub.turn(world.now, &mut world.fx);
     assert_eq!((appends(&world), world.asked()), (1, 64), "one call a slice");

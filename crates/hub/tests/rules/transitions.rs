@@ -5,11 +5,11 @@ use base::slab::Key;
 use model::close::CloseReason;
 use model::event::DeviceWhat;
 use model::id::{ConnRef, ProductKey, ShardId};
-use model::ports::control::Command;
 use model::ports::log::StoreError;
+use model::ports::pushes::PushCommand;
 use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
 use model::product::Product;
-use model::request::{Delivery, HeartbeatWish, Refusal, Request};
+use model::request::{HeartbeatWish, PushDelivery, PushRequest, Refusal};
 
 fn key() -> ProductKey {
     product().key
@@ -39,7 +39,7 @@ fn told(world: &mut HubHarness, act: impl FnOnce(&mut HubHarness)) -> Vec<Transi
 fn bind_from(world: &mut HubHarness, conn: ConnRef) -> Vec<Transition> {
     let now = world.now;
     told(world, |world| {
-        let bind = Request::Bind(Box::new(HubHarness::bind("d")));
+        let bind = PushRequest::Bind(Box::new(HubHarness::bind("d")));
         world.hub.request(now, conn, bind, &mut world.fx);
     })
 }
@@ -95,7 +95,7 @@ fn what_is_neither_coming_nor_going_has_no_version() {
     let mut world = HubHarness::new();
     let seat = world.seat("d");
     let (term, seq, device, body) = (0, 5, seat.device, Box::default());
-    world.ask(seat.conn, Request::Report { term, device, seq, body });
+    world.ask(seat.conn, PushRequest::Report { term, device, seq, body });
     world.push("stranger", |order| (order.receipts, order.time_to_live_s) = (true, 0));
     let events = world.events();
     let others = events.iter().filter(|event| !matches!(event.what, DeviceWhat::Online { .. }));
@@ -114,7 +114,7 @@ fn a_device_that_another_server_has_is_let_go_without_the_last_word() {
     world.hub.observe(theirs);
     world.hub.outvoted(world.now, &key(), &id("d"), &mut world.fx);
     let deliveries = world.deliveries();
-    let [(to, Delivery::Kick(kick))] = &deliveries[..] else { panic!("{deliveries:?}") };
+    let [(to, PushDelivery::Kick(kick))] = &deliveries[..] else { panic!("{deliveries:?}") };
     assert_eq!((*to, kick.why), (seat.conn, Refusal::Replaced));
     world.call_roll();
     let (state, version) = found(&world, "d").expect("known");
@@ -145,7 +145,7 @@ fn what_is_given_is_above_what_was_seen_and_nonsense_is_passed_over() {
     world.hub.observe(far);
     world.keeps = false;
     let conn = world.conn();
-    assert!(matches!(world.try_bind(conn, HubHarness::bind("d")), Delivery::Refused(_)));
+    assert!(matches!(world.try_bind(conn, HubHarness::bind("d")), PushDelivery::Refused(_)));
     world.settle();
     world.keeps = true;
     assert!(PresenceVersion(world.seat("d").bound.epoch) > far);
@@ -228,15 +228,15 @@ fn a_product_that_is_dropped_and_made_again_does_not_end_those_who_came_since() 
     let old = world.seat("d");
     world.call_roll();
     world.keeps = false;
-    world.tell(Command::DropProduct(key()));
+    world.tell(PushCommand::DropProduct(key()));
     world.complete(Ok(()));
-    world.tell(Command::PutProduct(Box::new(Product { app_id: 8, ..product() })));
+    world.tell(PushCommand::PutProduct(Box::new(Product { app_id: 8, ..product() })));
     world.complete(Ok(()));
     let conn = ConnRef::new(ShardId(3), Key { slot: 77, generation: 1 });
     world.hub.request(
         world.now,
         conn,
-        Request::Bind(Box::new(HubHarness::bind("d"))),
+        PushRequest::Bind(Box::new(HubHarness::bind("d"))),
         &mut world.fx,
     );
     world.hub.turn(world.now, &mut world.fx);

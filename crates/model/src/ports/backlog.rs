@@ -33,5 +33,5 @@ pub trait Backlog: Send + Sync {
     fn wait(&self, hook: usize, ms_max: u64) -> bool;
 
     /// The event in a message, if its bytes make sense.
-    fn event(&self, body: &[u8]) -> Option<crate::event::Event>;
+    fn event(&self, body: &[u8]) -> Option<crate::event::DeviceEvent>;
 }

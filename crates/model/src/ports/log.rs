@@ -7,6 +7,7 @@
 //! `fsync` means it). A write is all or nothing, also across a crash.
 
 use crate::id::ShardId;
+use crate::service::ServiceKind;
 use crate::timeline::{Message, Placed, ReaderId, Seq, TimelineId};
 use std::sync::Arc;
 
@@ -34,12 +35,10 @@ pub type Ticket = u64;
 /// Party that is told of a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Party {
-    /// A shard, by its mailbox.
-    Shard(ShardId),
+    /// A service of a shard, by the shard's mailbox.
+    Service(ServiceKind, ShardId),
     /// The webhooks' couriers.
     Hooks,
-    /// The broker of a shard, by the shard's mailbox.
-    Broker(ShardId),
     /// The book of users.
     Users,
 }
@@ -162,6 +161,22 @@ impl Table {
     /// The table with this number.
     pub fn from_byte(byte: u8) -> Option<Table> {
         Table::ALL.into_iter().find(|&table| table as u8 == byte)
+    }
+
+    /// The service whose rows are here; absent: the process's own.
+    pub const fn service(self) -> Option<ServiceKind> {
+        match self {
+            Table::Products | Table::Devices | Table::Marks | Table::Orders => {
+                Some(ServiceKind::Push)
+            }
+            Table::Sessions
+            | Table::Subscriptions
+            | Table::Retained
+            | Table::Wills
+            | Table::Delayed => Some(ServiceKind::Topics),
+            Table::Other => Some(ServiceKind::Echo),
+            Table::Users | Table::ApiTokens => None,
+        }
     }
 }
 
@@ -312,6 +327,16 @@ pub enum Restored<'a> {
         /// The owner's label.
         label: &'a [u8],
     },
+}
+
+impl Restored<'_> {
+    /// The service that kept it; absent: the process's own.
+    pub fn service(&self) -> Option<ServiceKind> {
+        match self {
+            Restored::Row { table, .. } => table.service(),
+            Restored::Entry { timeline, .. } => Some(timeline.space().service()),
+        }
+    }
 }
 
 #[cfg(test)]

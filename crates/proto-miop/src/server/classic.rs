@@ -12,7 +12,7 @@ use crate::codec::text::Text;
 use crate::codec::{FrameFault, Version};
 use model::id::MessageId;
 use model::machine::Input;
-use model::request::Request;
+use model::request::PushRequest;
 
 impl Server {
     pub(super) fn step_classic(
@@ -60,7 +60,7 @@ impl Server {
         let (product, name, due) = (bind.product.clone(), name_hash(u), *due);
         let asked = Asked { version, product, name, due, bind: None, nonce: None };
         self.0 = State::Asked(Box::new(asked));
-        out.say(Request::Bind(Box::new(bind)));
+        out.say(PushRequest::Bind(Box::new(bind)));
         Ok(true)
     }
 
@@ -93,7 +93,7 @@ impl Server {
 
     /// The frame does not say which device has the push; a device that was not sent it has none.
     fn acknowledge(&self, id: MessageId, out: &mut Out) {
-        let mut say = |device| out.say(Request::Ack { device, upto: None, ids: vec![id] });
+        let mut say = |device| out.say(PushRequest::Ack { device, upto: None, ids: vec![id] });
         match &self.0 {
             State::Bound { device, .. } => say(*device),
             State::Many(many) => many.devices().for_each(say),
@@ -116,7 +116,7 @@ impl Server {
                 }
                 let device = *device;
                 self.detach(0);
-                out.say(Request::Unbind { term: 0, device });
+                out.say(PushRequest::Unbind { term: 0, device });
             }
             State::Many(many) => many.unbind(u.ok_or(FrameFault::MissingProperty)?, out),
             _ => {}

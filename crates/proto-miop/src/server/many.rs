@@ -10,7 +10,7 @@ use crate::codec::classic as wire;
 use crate::codec::result::ResultCode;
 use model::close::CloseReason;
 use model::id::DeviceRef;
-use model::request::{Bind, Bound, Kick, Request};
+use model::request::{Bind, Bound, Kick, PushRequest};
 
 const VERSION: Version = Version::V5;
 
@@ -91,7 +91,7 @@ impl Many {
         bind.term = self.next;
         self.pending = Some(Pending::Bind { number: self.next, u: u.into() });
         self.next += 1;
-        out.say(Request::Bind(Box::new(bind)));
+        out.say(PushRequest::Bind(Box::new(bind)));
     }
 
     pub fn bound(&mut self, bound: &Bound, out: &mut Out) -> Result<(), CloseReason> {
@@ -145,7 +145,7 @@ impl Many {
         };
         let Term { number, device, app_id, .. } = self.terms.remove(at);
         self.pending = Some(Pending::Unbind { number, app_id });
-        out.say(Request::Unbind { term: number, device });
+        out.say(PushRequest::Unbind { term: number, device });
     }
 
     pub fn unbound(&mut self, number: u16, out: &mut Out) {

@@ -12,7 +12,7 @@ use crate::sign;
 use base::time::Instant;
 use model::id::{DeviceRef, MessageId};
 use model::machine::Input;
-use model::request::{Bound, Delivery, Kick, Proof, Refused, Request};
+use model::request::{Bound, Kick, Proof, PushDelivery, PushRequest, Refused};
 
 /// How many stored pushes a PULL without a `count` asks for.
 const PULL_COUNT_DEFAULT: u16 = 32;
@@ -51,7 +51,7 @@ impl Server {
                 let device = *device;
                 if frame.opcode == Opcode::Unbind {
                     self.detach(0);
-                    out.say(Request::Unbind { term: 0, device });
+                    out.say(PushRequest::Unbind { term: 0, device });
                 } else {
                     ask_bound(device, &frame, out)?;
                 }
@@ -72,7 +72,7 @@ fn ask(
     let bind = Box::new(bind::newest(frame, input)?);
     let kept = matches!(bind.proof, Proof::Hmac { .. }).then(|| bind.clone());
     let product = bind.product.clone();
-    out.say(Request::Bind(bind));
+    out.say(PushRequest::Bind(bind));
     Ok(Asked { version: Version::V7, product, name: 0, due, bind: kept, nonce: None })
 }
 
@@ -86,7 +86,7 @@ fn answer_challenge(asked: &mut Asked, frame: &Frame<'_>, out: &mut Out) -> Resu
         *mac = answer;
         *challenged = true;
     }
-    out.say(Request::Bind(again));
+    out.say(PushRequest::Bind(again));
     Ok(())
 }
 
@@ -95,7 +95,7 @@ fn ask_bound(device: DeviceRef, frame: &Frame<'_>, out: &mut Out) -> Result<(), 
     match frame.opcode {
         Opcode::Ping => {
             if let Some(id) = frame.props.last_msg_id {
-                out.say(Request::Ack { device, upto: Some(MessageId(id)), ids: Vec::new() });
+                out.say(PushRequest::Ack { device, upto: Some(MessageId(id)), ids: Vec::new() });
             }
             out.beat();
             out.bytes().extend_from_slice(&[0, 7, 0, Opcode::Pong.number()]);
@@ -103,7 +103,7 @@ fn ask_bound(device: DeviceRef, frame: &Frame<'_>, out: &mut Out) -> Result<(), 
         Opcode::MsgAck => out.say(acknowledgement(device, frame)?),
         Opcode::Report => {
             let seq = frame.seq.ok_or(FrameFault::MissingSeq)?;
-            out.say(Request::Report { term, device, seq, body: frame.payload.into() });
+            out.say(PushRequest::Report { term, device, seq, body: frame.payload.into() });
         }
         Opcode::Pull => {
             let after = MessageId(frame.props.last_msg_id.unwrap_or(0));
@@ -111,7 +111,7 @@ fn ask_bound(device: DeviceRef, frame: &Frame<'_>, out: &mut Out) -> Result<(), 
             if count == 0 {
                 return Err(FrameFault::BadProperty);
             }
-            out.say(Request::Pull { term, device, after, count });
+            out.say(PushRequest::Pull { term, device, after, count });
         }
         _ => return Err(FrameFault::OutOfOrder),
     }
@@ -119,7 +119,7 @@ fn ask_bound(device: DeviceRef, frame: &Frame<'_>, out: &mut Out) -> Result<(), 
 }
 
 /// A cumulative id, a payload of single ids, or both.
-fn acknowledgement(device: DeviceRef, frame: &Frame<'_>) -> Result<Request, FrameFault> {
+fn acknowledgement(device: DeviceRef, frame: &Frame<'_>) -> Result<PushRequest, FrameFault> {
     let upto = frame.props.last_msg_id.map(MessageId);
     let (ids, rest) = frame.payload.as_chunks();
     if !rest.is_empty() {
@@ -129,7 +129,7 @@ fn acknowledgement(device: DeviceRef, frame: &Frame<'_>) -> Result<Request, Fram
         return Err(FrameFault::EmptyBlock);
     }
     let ids = ids.iter().map(|id| MessageId(u64::from_be_bytes(*id))).collect();
-    Ok(Request::Ack { device, upto, ids })
+    Ok(PushRequest::Ack { device, upto, ids })
 }
 
 /// Appends a BIND_ACK that lets in.
@@ -186,22 +186,22 @@ pub(super) fn write_go_away(retry_after_ms: u32, addrs: &[String], out: &mut Vec
 }
 
 /// Appends the frame for a delivery that only version 7 has a frame for; nothing for the others.
-pub(super) fn answer(version: Option<Version>, delivery: &Delivery, out: &mut Vec<u8>) {
+pub(super) fn answer(version: Option<Version>, delivery: &PushDelivery, out: &mut Vec<u8>) {
     if version != Some(Version::V7) {
         return;
     }
     let (opcode, props) = match *delivery {
-        Delivery::Pulled { remaining, .. } => {
+        PushDelivery::Pulled { remaining, .. } => {
             (Opcode::Pull, Props { offline_count: Some(remaining), ..Props::default() })
         }
-        Delivery::ReportTaken { seq, .. } => {
+        PushDelivery::ReportTaken { seq, .. } => {
             (Opcode::ReportAck, Props { report_seq: Some(seq), ..Props::default() })
         }
-        Delivery::ReportRefused { seq, why, .. } => {
+        PushDelivery::ReportRefused { seq, why, .. } => {
             let result = Some(ResultCode::of(why).number());
             (Opcode::Error, Props { result, report_seq: Some(seq), ..Props::default() })
         }
-        Delivery::Configure { heartbeat_s, inflight_max, .. } => {
+        PushDelivery::Configure { heartbeat_s, inflight_max, .. } => {
             let (heartbeat, max_inflight) = (Some(heartbeat_s), Some(inflight_max));
             (Opcode::Config, Props { heartbeat, max_inflight, ..Props::default() })
         }

@@ -29,8 +29,8 @@ fn fresh() -> PairSide<Server> {
     side
 }
 
-fn yes(term: u16) -> Delivery {
-    Delivery::Bound(Box::new(Bound {
+fn yes(term: u16) -> PushDelivery {
+    PushDelivery::Bound(Box::new(Bound {
         term,
         device: device(u32::from(term) + 1),
         epoch: 9,
@@ -46,14 +46,14 @@ fn yes(term: u16) -> Delivery {
     }))
 }
 
-fn no(term: u16, why: Refusal) -> Delivery {
+fn no(term: u16, why: Refusal) -> PushDelivery {
     let addrs = vec!["10.0.0.2:7070".to_owned()];
-    Delivery::Refused(Box::new(Refused { term, why, retry_after_ms: 500, addrs, who: None }))
+    PushDelivery::Refused(Box::new(Refused { term, why, retry_after_ms: 500, addrs, who: None }))
 }
 
-fn kick(term: u16, why: Refusal) -> Delivery {
+fn kick(term: u16, why: Refusal) -> PushDelivery {
     let addrs = vec!["10.0.0.2:7070".to_owned()];
-    Delivery::Kick(Box::new(Kick { term, why, epoch: 10, retry_after_ms: 0, addrs }))
+    PushDelivery::Kick(Box::new(Kick { term, why, epoch: 10, retry_after_ms: 0, addrs }))
 }
 
 fn bind_bytes(version: u8) -> Vec<u8> {
@@ -72,7 +72,7 @@ fn bind_bytes(version: u8) -> Vec<u8> {
 fn bound(version: u8) -> PairSide<Server> {
     let mut side = fresh();
     side.hear(now(), &bind_bytes(version));
-    assert!(matches!(side.take_words().as_slice(), [Request::Bind(_)]));
+    assert!(matches!(side.take_words_as::<PushRequest>().as_slice(), [PushRequest::Bind(_)]));
     side.tell(now(), yes(0));
     assert_eq!(side.silence_ms, 450_000);
     side
@@ -138,9 +138,9 @@ fn every_malformed_vector_ends_as_it_says() {
                 }
                 None => assert!(sent.is_empty(), "{name}: {sent:02x?}"),
             }
-            let words = side.take_words();
+            let words = side.take_words_as::<PushRequest>();
             let was_bound = vector.text("state").is_some_and(|state| state != "fresh");
-            let told = matches!(words.as_slice(), [Request::Closed { .. }]);
+            let told = matches!(words.as_slice(), [PushRequest::Closed { .. }]);
             assert_eq!(told, was_bound && side.ended.is_some(), "{name}: {words:?}");
         }
     }
@@ -157,13 +157,13 @@ fn every_good_vector_is_answered_as_it_says() {
         assert_eq!(side.ended, None, "{name}");
         let answer = vector.text("answer").map_or(Vec::new(), |_| vector.bytes("answer"));
         assert_eq!(sent, answer, "{name}");
-        let said = side.take_words();
+        let said = side.take_words_as::<PushRequest>();
         let said = said.iter().map(|word| match word {
-            Request::Bind(_) => "bind",
-            Request::Unbind { .. } => "unbind",
-            Request::Ack { .. } => "ack",
-            Request::Pull { .. } => "pull",
-            Request::Report { .. } => "report",
+            PushRequest::Bind(_) => "bind",
+            PushRequest::Unbind { .. } => "unbind",
+            PushRequest::Ack { .. } => "ack",
+            PushRequest::Pull { .. } => "pull",
+            PushRequest::Report { .. } => "report",
             _ => "other",
         });
         let said: Vec<_> = said.collect();
@@ -200,8 +200,8 @@ fn a_bind_says_all_it_says_and_asks_for_its_home_once() {
     bytes.iter().for_each(|byte| assert!(side.hear(now(), &[*byte]).is_empty()));
     let key = base::hash::HashKey::new(1, 2);
     assert_eq!(side.homes, [key.of(&[b"pk", b"dev"])]);
-    let words = side.take_words();
-    let [Request::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
+    let words = side.take_words_as::<PushRequest>();
+    let [PushRequest::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
     assert_eq!((bind.term, bind.device.as_str(), bind.product.as_str()), (0, "dev", "pk"));
     assert_eq!((bind.protocol, bind.from_loopback, bind.crowded), ("miop7", true, true));
     assert_eq!((bind.heartbeat.want_s, bind.heartbeat.min_s, bind.heartbeat.max_s), (300, 60, 900));
@@ -232,8 +232,8 @@ fn a_newest_bind_brings_the_proof_it_names() {
         Frame::new(Opcode::Bind, props).write(&mut bytes);
         let mut side = fresh();
         side.hear(now(), &bytes);
-        match side.take_words().as_slice() {
-            [Request::Bind(bind)] => Some(bind.proof.clone()),
+        match side.take_words_as::<PushRequest>().as_slice() {
+            [PushRequest::Bind(bind)] => Some(bind.proof.clone()),
             _ => None,
         }
     };
@@ -252,8 +252,8 @@ fn a_classic_bind_brings_its_sign_or_none_and_the_certificate_counts() {
     let props = format!("u:a@1\nt:70000\nts:5\nauthtype:7\nsign:{sign}");
     let mut side = fresh();
     side.hear(now(), &five(2, &props));
-    let words = side.take_words();
-    let [Request::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
+    let words = side.take_words_as::<PushRequest>();
+    let [PushRequest::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
     let heartbeat = bind.heartbeat;
     assert_eq!((heartbeat.want_s, heartbeat.min_s, heartbeat.max_s), (65_535, 65_535, 65_535));
     let Proof::Classic { signed, device_ms: 5, .. } = &bind.proof else { panic!("{bind:?}") };
@@ -262,8 +262,8 @@ fn a_classic_bind_brings_its_sign_or_none_and_the_certificate_counts() {
     let mut side = fresh();
     side.link.tls = Some(TlsFacts { identity: Some("a".into()) });
     side.hear(now(), &five(2, "u:a@1"));
-    let words = side.take_words();
-    let [Request::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
+    let words = side.take_words_as::<PushRequest>();
+    let [PushRequest::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
     assert_eq!(bind.proof, Proof::Certificate("a".into()));
 }
 
@@ -288,7 +288,7 @@ fn input_waits_while_an_unbind_is_with_the_hub() {
         let ping = [0, version, 0, 0];
         side.hear(now(), &[unbind, ping.to_vec()].concat());
         assert_eq!((side.ended, side.untaken()), (None, ping.as_slice()));
-        side.tell(now(), Delivery::Unbound { term: 0 });
+        side.tell(now(), PushDelivery::Unbound { term: 0 });
         assert_eq!(side.ended, Some(CloseReason::Unbound));
     }
 }
@@ -300,8 +300,8 @@ fn who_is_of_this_machine_is_told_by_the_link_and_not_by_an_address() {
         side.link.peer = peer.parse().expect("an address");
         side.link.near = expected;
         side.hear(now(), &bind_bytes(7));
-        let words = side.take_words();
-        let [Request::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
+        let words = side.take_words_as::<PushRequest>();
+        let [PushRequest::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
         assert_eq!(bind.from_loopback, expected, "{peer}");
     }
 }
@@ -358,8 +358,8 @@ fn a_refusal_is_said_where_it_does_no_harm() {
         let sent = side.tell(now(), no(0, why));
         assert_eq!(side.ended, Some(why.close_reason()));
         assert_eq!(sent.get(6..).unwrap_or_default(), props.as_bytes(), "{version} {why:?}");
-        let words = side.take_words();
-        assert!(matches!(words.as_slice(), [Request::Bind(_)]), "it never was bound");
+        let words = side.take_words_as::<PushRequest>();
+        assert!(matches!(words.as_slice(), [PushRequest::Bind(_)]), "it never was bound");
     }
     let mut side = fresh();
     side.hear(now(), &bind_bytes(7));
@@ -385,7 +385,7 @@ fn a_kick_ends_the_connection_and_is_not_also_a_close() {
         let sent = side.tell(now(), kick(0, why));
         assert_eq!(!sent.is_empty(), told, "{version} {why:?}");
         assert_eq!(side.ended, Some(why.close_reason()));
-        assert!(side.take_words().is_empty());
+        assert!(side.take_words_as::<PushRequest>().is_empty());
         if version == 7 {
             let (frame, _) = frame::parse(&sent, 4_096).expect("ours").expect("whole");
             let redirect = why == Refusal::Redirect;
@@ -401,24 +401,26 @@ fn a_kick_ends_the_connection_and_is_not_also_a_close() {
 #[test]
 fn a_push_is_encoded_for_its_version_and_shared_when_many_have_it() {
     let mut side = bound(6);
-    let sent = side.tell(now(), Delivery::Push { term: 0, push: push(5, b"hi"), again: false });
+    let sent = side.tell(now(), PushDelivery::Push { term: 0, push: push(5, b"hi"), again: false });
     let expected = vector::bytes(
         r#"00 06 00 03 00 05 "ack:5" 00 00 00 12 00*7 05 00 00 00 01 00 00 00 02 "hi""#,
     );
     assert_eq!(Some(sent), expected);
 
     let empty = push(6, b"");
-    assert!(side.tell(now(), Delivery::Push { term: 0, push: empty, again: false }).is_empty());
+    assert!(side.tell(now(), PushDelivery::Push { term: 0, push: empty, again: false }).is_empty());
     let why = Rejection::TooLarge;
-    let word = Request::Unsendable { device: device(1), id: MessageId(6), why };
-    assert_eq!(side.take_words(), [word]);
+    let word = PushRequest::Unsendable { device: device(1), id: MessageId(6), why };
+    assert_eq!(side.take_words_as::<PushRequest>(), [word]);
 
     let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
     for again in [false, true] {
         let mut machine = bound(7).machine;
         let push = push(7, b"hi");
         let _others = [push.clone(), push.clone()];
-        machine.command(now(), Delivery::Push { term: 0, push, again }, &mut out).expect("goes on");
+        machine
+            .command(now(), PushDelivery::Push { term: 0, push, again }.into(), &mut out)
+            .expect("goes on");
         let mut shared = 0;
         let mut sent = Vec::new();
         out.drain_wire(|piece| match piece {
@@ -443,10 +445,13 @@ fn acknowledgements_reach_the_hub_in_both_forms() {
     let ack = r#"00 07 01 04 00 00 00 13 0a 0d 08 00*7 05 00*7 09"#;
     side.hear(now(), &vector::bytes(ack).expect("bytes"));
     let (upto, ids) = (Some(MessageId(5)), vec![MessageId(9)]);
-    assert_eq!(side.take_words(), [Request::Ack { device: device(1), upto, ids }]);
+    assert_eq!(
+        side.take_words_as::<PushRequest>(),
+        [PushRequest::Ack { device: device(1), upto, ids }]
+    );
     side.hear(now(), &[0, 7, 1, 0, 0, 0, 0, 11, 10, 13, 8, 0, 0, 0, 0, 0, 0, 0, 6]);
-    let word = Request::Ack { device: device(1), upto: Some(MessageId(6)), ids: vec![] };
-    assert_eq!(side.take_words(), [word]);
+    let word = PushRequest::Ack { device: device(1), upto: Some(MessageId(6)), ids: vec![] };
+    assert_eq!(side.take_words_as::<PushRequest>(), [word]);
 }
 
 #[test]
@@ -454,7 +459,8 @@ fn several_devices_share_a_version_5_connection() {
     let mut side = bound(5);
     side.limits.binds_a_connection_max = 2;
     side.hear(now(), &five(2, "u:b@2"));
-    assert!(matches!(side.take_words().as_slice(), [Request::Bind(bind)] if bind.term == 1));
+    let words = side.take_words_as::<PushRequest>();
+    assert!(matches!(words.as_slice(), [PushRequest::Bind(bind)] if bind.term == 1));
     assert_eq!(side.homes.len(), 1, "only the first Bind moves the connection");
     assert!(side.hear(now(), &[0, 5, 0, 0]).is_empty(), "input waits");
     let sent = side.tell(now(), yes(1));
@@ -465,55 +471,68 @@ fn several_devices_share_a_version_5_connection() {
     assert_eq!(side.ended, None);
 
     side.hear(now(), &five(4, "ack:8"));
-    assert_eq!(side.take_words().len(), 2, "the ack may be of either");
+    assert_eq!(side.take_words_as::<PushRequest>().len(), 2, "the ack may be of either");
 
     side.hear(now(), &five(5, "u:a@1"));
-    assert_eq!(side.take_words(), [Request::Unbind { term: 0, device: device(1) }]);
-    assert_eq!(side.tell(now(), Delivery::Unbound { term: 0 }), five(7, "id:1\nr:0"));
+    assert_eq!(
+        side.take_words_as::<PushRequest>(),
+        [PushRequest::Unbind { term: 0, device: device(1) }]
+    );
+    assert_eq!(side.tell(now(), PushDelivery::Unbound { term: 0 }), five(7, "id:1\nr:0"));
     assert_eq!(side.ended, None, "one is left");
 
     let sent = side.tell(now(), kick(1, Refusal::AdminKick));
     assert_eq!(sent, five(6, "id:1\nr:41\naddr0:10.0.0.2:7070"));
     assert_eq!(side.ended, Some(CloseReason::AdminKick), "the last one has gone");
-    assert!(side.take_words().is_empty());
+    assert!(side.take_words_as::<PushRequest>().is_empty());
 }
 
 #[test]
 fn a_further_bind_may_be_refused_and_the_others_stay() {
     let mut side = bound(5);
     side.hear(now(), &five(2, "u:b@2"));
-    side.take_words();
+    side.take_words_as::<PushRequest>();
     let sent = side.tell(now(), no(1, Refusal::UnknownProduct));
     assert_eq!(sent, five(6, "id:2\nr:23\naddr0:10.0.0.2:7070"));
     assert_eq!(side.ended, None);
     side.close(now(), CloseReason::PeerReset);
     let reason = CloseReason::PeerReset;
-    assert_eq!(side.take_words(), [Request::Closed { device: device(1), reason }]);
+    assert_eq!(
+        side.take_words_as::<PushRequest>(),
+        [PushRequest::Closed { device: device(1), reason }]
+    );
 }
 
 #[test]
 fn a_device_that_binds_again_over_its_connection_is_not_told_of_its_own_kick() {
     let mut side = bound(5);
     side.hear(now(), &five(2, "u:a@1"));
-    side.take_words();
+    side.take_words_as::<PushRequest>();
     assert!(side.tell(now(), kick(0, Refusal::Replaced)).is_empty());
     assert_eq!(side.ended, None, "the new Bind decides");
     assert_eq!(side.tell(now(), yes(1)), five(6, "id:1\nr:0"));
     side.hear(now(), &five(5, "u:a@1"));
-    assert_eq!(side.take_words(), [Request::Unbind { term: 1, device: device(2) }]);
-    side.tell(now(), Delivery::Unbound { term: 1 });
+    assert_eq!(
+        side.take_words_as::<PushRequest>(),
+        [PushRequest::Unbind { term: 1, device: device(2) }]
+    );
+    side.tell(now(), PushDelivery::Unbound { term: 1 });
     assert_eq!(side.ended, Some(CloseReason::Unbound));
 
     // A hub that knows the connection does not kick: the record is the same one.
     let mut side = bound(5);
     side.hear(now(), &five(2, "u:a@1"));
-    side.take_words();
-    let Delivery::Bound(mut again) = yes(1) else { unreachable!("it is a yes") };
+    side.take_words_as::<PushRequest>();
+    let PushDelivery::Bound(mut again) = yes(1) else { unreachable!("it is a yes") };
     again.device = device(1);
-    side.tell(now(), Delivery::Bound(again));
+    side.tell(now(), PushDelivery::Bound(again));
     side.close(now(), CloseReason::PeerClosed);
     let reason = CloseReason::PeerClosed;
-    assert_eq!(side.take_words(), [Request::Closed { device: device(1), reason }], "once");
+    assert_eq!(
+        side.take_words_as::<PushRequest>(),
+        [PushRequest::Closed { device: device(1), reason }],
+        "once"
+    );
 
     // Refused, the first one goes on, and is told of a later kick.
     let mut side = bound(5);
@@ -527,21 +546,21 @@ fn a_device_that_binds_again_over_its_connection_is_not_told_of_its_own_kick() {
 fn a_challenge_is_answered_by_auth_or_refused() {
     let mut side = fresh();
     side.hear(now(), &bind_bytes(7));
-    side.take_words();
-    let sent = side.tell(now(), Delivery::Challenge { term: 0, nonce: [1; 16] });
+    side.take_words_as::<PushRequest>();
+    let sent = side.tell(now(), PushDelivery::Challenge { term: 0, nonce: [1; 16] });
     let (frame, _) = frame::parse(&sent, 4_096).expect("ours").expect("whole");
     assert_eq!((frame.opcode, frame.props.result), (Opcode::BindAck, Some(20)), "no signature");
     assert_eq!(side.ended, Some(CloseReason::AuthFailed));
 
     let mut side = fresh();
     side.hear(now(), &bind_bytes(6));
-    side.tell(now(), Delivery::Challenge { term: 0, nonce: [1; 16] });
+    side.tell(now(), PushDelivery::Challenge { term: 0, nonce: [1; 16] });
     assert_eq!(side.ended, Some(CloseReason::AuthFailed), "classic devices cannot answer one");
 }
 
 #[test]
 fn going_away_and_being_turned_away_are_said_in_each_version() {
-    let go = || Delivery::GoAway { retry_after_ms: 7, addrs: vec!["10.0.0.2:7070".to_owned()] };
+    let go = || PushDelivery::GoAway { retry_after_ms: 7, addrs: vec!["10.0.0.2:7070".to_owned()] };
     let mut side = bound(7);
     let sent = side.tell(now(), go());
     let (frame, _) = frame::parse(&sent, 4_096).expect("ours").expect("whole");
@@ -574,10 +593,10 @@ fn going_away_and_being_turned_away_are_said_in_each_version() {
 #[test]
 fn reports_pulls_and_terms_are_answered_in_version_7() {
     let answers = [
-        (Delivery::ReportTaken { term: 0, seq: 4 }, Opcode::ReportAck),
-        (Delivery::ReportRefused { term: 0, seq: 4, why: Refusal::Quota }, Opcode::Error),
-        (Delivery::Pulled { term: 0, remaining: 4 }, Opcode::Pull),
-        (Delivery::Configure { term: 0, heartbeat_s: 600, inflight_max: 4 }, Opcode::Config),
+        (PushDelivery::ReportTaken { term: 0, seq: 4 }, Opcode::ReportAck),
+        (PushDelivery::ReportRefused { term: 0, seq: 4, why: Refusal::Quota }, Opcode::Error),
+        (PushDelivery::Pulled { term: 0, remaining: 4 }, Opcode::Pull),
+        (PushDelivery::Configure { term: 0, heartbeat_s: 600, inflight_max: 4 }, Opcode::Config),
     ];
     for (delivery, opcode) in answers {
         let mut side = bound(7);
@@ -620,12 +639,14 @@ fn a_classic_device_is_sent_what_its_data_length_can_say_and_no_more() {
         [(0, false), (1, true), (DATA_BYTES_MAX - 16, true), (DATA_BYTES_MAX - 15, false)]
     {
         let mut side = bound(5);
-        let sent = side
-            .tell(now(), Delivery::Push { term: 0, push: push(9, &vec![1; length]), again: false });
+        let sent = side.tell(
+            now(),
+            PushDelivery::Push { term: 0, push: push(9, &vec![1; length]), again: false },
+        );
         assert_eq!(sent.len() > length, fits, "{length}");
         let (id, why) = (MessageId(9), Rejection::TooLarge);
-        let unsendable = Request::Unsendable { device: device(1), id, why };
-        assert_eq!(side.take_words().contains(&unsendable), !fits);
+        let unsendable = PushRequest::Unsendable { device: device(1), id, why };
+        assert_eq!(side.take_words_as::<PushRequest>().contains(&unsendable), !fits);
     }
 }
 
@@ -633,15 +654,15 @@ fn a_classic_device_is_sent_what_its_data_length_can_say_and_no_more() {
 fn what_is_written_is_told_for_each_device() {
     let mut side = bound(5);
     side.hear(now(), &five(2, "u:b@2"));
-    side.take_words();
+    side.take_words_as::<PushRequest>();
     side.tell(now(), yes(1));
     let mut out = Outbox::new(base::hash::HashKey::new(0, 0));
     for (term, is_here) in [(7, false), (1, true), (0, true)] {
-        let told = side.machine.command(now(), Delivery::TellWritten { term }, &mut out);
+        let told = side.machine.command(now(), PushDelivery::TellWritten { term }.into(), &mut out);
         assert_eq!((told, out.take_tell_drained()), (Ok(()), is_here), "{term}");
     }
     assert_eq!(side.machine.drained(now(), &mut out), Ok(()));
     let written = out.words().collect::<Vec<_>>();
     assert_eq!(written.len(), 2);
-    assert!(written.contains(&Request::Written { device: device(1) }));
+    assert!(written.contains(&PushRequest::Written { device: device(1) }.into()));
 }

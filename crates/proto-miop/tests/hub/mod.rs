@@ -4,7 +4,7 @@ use model::id::{DeviceRef, MessageId, ProductKey, ShardId};
 use model::link::{Link, Protocol};
 use model::machine::Machine;
 use model::push::{Priority, Push};
-use model::request::{Bind, Bound, Delivery, Proof, Refusal, Refused, Request};
+use model::request::{Bind, Bound, Proof, PushDelivery, PushRequest, Refusal, Refused};
 use model::virtual_client::Observation;
 use proto_miop::client::{Client, Profile, Prove};
 use proto_miop::codec::Version;
@@ -64,37 +64,35 @@ pub fn push(id: u64, body: &[u8]) -> Arc<Push> {
 
 impl Hub {
     /// What it says to a request.
-    pub fn answer(&mut self, request: Request) -> Vec<Delivery> {
+    pub fn answer(&mut self, request: PushRequest) -> Vec<PushDelivery> {
         match request {
-            Request::Bind(bind) => self.bind(*bind),
-            Request::Unbind { term, .. } => vec![Delivery::Unbound { term }],
-            Request::Ack { upto, ids, .. } => {
+            PushRequest::Bind(bind) => self.bind(*bind),
+            PushRequest::Unbind { term, .. } => vec![PushDelivery::Unbound { term }],
+            PushRequest::Ack { upto, ids, .. } => {
                 self.acknowledge(upto, &ids);
                 Vec::new()
             }
-            Request::Pull { term, after, count, .. } => {
+            PushRequest::Pull { term, after, count, .. } => {
                 let wanted = self.waiting.iter().filter(|push| push.id > after);
                 let wanted: Vec<_> = wanted.take(usize::from(count)).cloned().collect();
                 let remaining = (self.waiting.len() - wanted.len()) as u32;
-                let push = |push| Delivery::Push { term, push, again: false };
+                let push = |push| PushDelivery::Push { term, push, again: false };
                 let mut answers: Vec<_> = wanted.into_iter().map(push).collect();
-                answers.push(Delivery::Pulled { term, remaining });
+                answers.push(PushDelivery::Pulled { term, remaining });
                 answers
             }
-            Request::Report { term, seq, body, .. } => {
+            PushRequest::Report { term, seq, body, .. } => {
                 if body.starts_with(b"no") {
-                    return vec![Delivery::ReportRefused { term, seq, why: Refusal::Quota }];
+                    return vec![PushDelivery::ReportRefused { term, seq, why: Refusal::Quota }];
                 }
                 self.reports.push(body.into());
-                vec![Delivery::ReportTaken { term, seq }]
+                vec![PushDelivery::ReportTaken { term, seq }]
             }
-            Request::Closed { .. } => {
+            PushRequest::Closed { .. } => {
                 self.closed += 1;
                 Vec::new()
             }
-            Request::Unsendable { .. } | Request::Written { .. } | Request::Session(_) => {
-                Vec::new()
-            }
+            PushRequest::Unsendable { .. } | PushRequest::Written { .. } => Vec::new(),
         }
     }
 
@@ -103,14 +101,14 @@ impl Hub {
         self.acked.extend(self.waiting.extract_if(.., |push| has(push)).map(|push| push.id.0));
     }
 
-    fn bind(&mut self, bind: Bind) -> Vec<Delivery> {
+    fn bind(&mut self, bind: Bind) -> Vec<PushDelivery> {
         let term = bind.term;
         self.binds.push(bind.clone());
         let proven = match &bind.proof {
             Proof::None | Proof::Certificate(_) | Proof::Token(_) => true,
             Proof::Hmac { signed, mac, challenged, .. } => {
                 if self.challenge && !challenged {
-                    return vec![Delivery::Challenge { term, nonce: [9; 16] }];
+                    return vec![PushDelivery::Challenge { term, nonce: [9; 16] }];
                 }
                 sign::mac(SECRET, signed) == *mac
             }
@@ -120,14 +118,14 @@ impl Hub {
         if let Some(why) = refuse {
             let (addrs, who) = (Vec::new(), None);
             let refused = Refused { term, why, retry_after_ms: 250, addrs, who };
-            return vec![Delivery::Refused(Box::new(refused))];
+            return vec![PushDelivery::Refused(Box::new(refused))];
         }
         self.epoch += 1;
         if let Some(id) = bind.last_id {
             self.acknowledge(Some(id), &[]);
         }
         let resumed = bind.resume.as_ref().is_some_and(|r| r.token == TOKEN);
-        let mut answers = vec![Delivery::Bound(Box::new(Bound {
+        let mut answers = vec![PushDelivery::Bound(Box::new(Bound {
             term,
             device: device(),
             epoch: self.epoch,
@@ -143,7 +141,7 @@ impl Hub {
         }))];
         if !bind.pulls {
             let push =
-                |push: &Arc<Push>| Delivery::Push { term, push: push.clone(), again: resumed };
+                |push: &Arc<Push>| PushDelivery::Push { term, push: push.clone(), again: resumed };
             answers.extend(self.waiting.iter().map(push));
         }
         answers
@@ -169,7 +167,7 @@ pub fn conversation(profile: Profile, seed: u64) -> Conversation {
 pub fn talk(pair: &mut Conversation, hub: &mut Hub) {
     loop {
         pair.settle();
-        let words = pair.b.take_words();
+        let words = pair.b.take_words_as::<PushRequest>();
         if words.is_empty() {
             return;
         }

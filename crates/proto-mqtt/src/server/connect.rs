@@ -21,7 +21,6 @@ use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::Input;
-use model::request::Request;
 use model::session::{ConnectRequest, Connected, Denial, Denied, Proceed, SessionRequest, Will};
 use model::topic::Publication;
 use std::net::SocketAddr;
@@ -116,7 +115,7 @@ impl Fresh {
         out.packets(1, 0);
         let asked = Asked::of(now, self.marks, &connect, input);
         let link = &Link { peer: self.peer, ..input.link.clone() };
-        out.say(Request::Session(SessionRequest::Connect(words(&connect, &asked, link))));
+        out.say(SessionRequest::Connect(words(&connect, &asked, link)));
         out.wake(asked.due);
         Ok(Some(Box::new(asked)))
     }
@@ -209,7 +208,7 @@ impl Asked {
             return Err(PacketFault::AuthOrder.into());
         }
         self.challenged = false;
-        out.say(Request::Session(proceed(None, &auth)));
+        out.say(proceed(None, &auth));
         Ok(())
     }
 

@@ -13,7 +13,6 @@ use crate::codec::fanout::{Alias, FanoutMessage, ReceiverFields, Shape, id_at, p
 use crate::codec::{Qos, Unsent, Version};
 use base::time::Now;
 use model::machine::SharedBytes;
-use model::request::Request;
 use model::session::{AckStep, Drop, Outgoing, SessionRequest};
 use model::topic::Publication;
 
@@ -47,11 +46,11 @@ impl Bound {
             Ok(()) => out.packets(0, 1),
             Err(_) if is_qos_0 => {
                 let (count, why) = (1, Drop::TooLarge);
-                out.say(Request::Session(SessionRequest::Dropped { session, count, why }));
+                out.say(SessionRequest::Dropped { session, count, why });
             }
             Err(_) => {
                 let (id, step) = (outgoing.id, AckStep::Unsendable);
-                out.say(Request::Session(SessionRequest::Acked { session, id, step }));
+                out.say(SessionRequest::Acked { session, id, step });
             }
         }
     }
@@ -111,13 +110,13 @@ impl Bound {
         let Some(more) = self.more.as_mut().filter(|more| more.dropped > 0) else { return };
         let (session, count) = (self.session, std::mem::take(&mut more.dropped));
         let why = Drop::SlowReader;
-        out.say(Request::Session(SessionRequest::Dropped { session, count, why }));
+        out.say(SessionRequest::Dropped { session, count, why });
     }
 
     /// All that was queued has been written.
     pub(super) fn drained(&mut self, out: &mut Out) {
         self.tell_dropped(out);
-        out.say(Request::Session(SessionRequest::Ready { session: self.session }));
+        out.say(SessionRequest::Ready { session: self.session });
     }
 
     /// Whether nothing is read from the client for now.

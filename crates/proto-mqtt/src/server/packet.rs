@@ -13,7 +13,6 @@ use crate::codec::{DecodeRules, DecodeStep, Packet, PacketFault, PacketKind, Rea
 use base::time::Now;
 use model::close::CloseReason;
 use model::machine::Input;
-use model::request::Request;
 use model::session::{AckStep, SessionRequest, SubscribeRequest, UnsubscribeRequest};
 use model::topic::{RetainHandling, SubscriptionOptions};
 
@@ -149,5 +148,5 @@ impl Bound {
 }
 
 fn say(word: SessionRequest, out: &mut Out) {
-    out.say(Request::Session(word));
+    out.say(word);
 }

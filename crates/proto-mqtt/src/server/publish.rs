@@ -14,7 +14,6 @@ use crate::codec::{PacketFault, Qos, Version};
 use base::time::Now;
 use model::event::Counter;
 use model::limits::TopicLimits;
-use model::request::Request;
 use model::session::SessionRequest;
 use model::topic::Publication;
 use std::sync::Arc;
@@ -57,7 +56,7 @@ impl Bound {
         }
         let (session, id, again) = (self.session, publish.id, publish.dup);
         let message = Arc::new(message);
-        out.say(Request::Session(SessionRequest::Publish { session, id, again, message }));
+        out.say(SessionRequest::Publish { session, id, again, message });
         Ok(true)
     }
 

@@ -10,6 +10,7 @@ use guard::sources::Known;
 use model::id::ShardId;
 use model::link::Source;
 use model::ports::access::Question;
+use model::service::ServiceKind;
 use model::session::Denial;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,7 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Somebody's question.
 pub(super) struct Asked {
-    pub(super) shard: ShardId,
+    /// The service that asks, and its shard.
+    pub(super) by: (ServiceKind, ShardId),
     pub(super) number: u64,
     pub(super) question: Box<Question>,
     /// How well whoever asks is known.
@@ -240,7 +242,7 @@ mod tests {
             tls: false,
             protocol: "mqtt5",
         };
-        Asked { shard: ShardId(0), number, question: Box::new(question), known }
+        Asked { by: (ServiceKind::Topics, ShardId(0)), number, question: Box::new(question), known }
     }
 
     fn lane(waiting_max: u32, a_source_max: u32) -> Arc<Lane> {

@@ -5,6 +5,7 @@ use guard::{Anonymous, ListenerPolicy, Method};
 use model::ports::access::{Act, Grant, Who};
 use model::ports::log::{Call, Done, StoreError, Table, Write};
 use model::ports::users::{UserFault, UserOrder, UserRule};
+use model::service::ServiceKind;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -26,10 +27,13 @@ ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
 
 type Rows = Arc<Mutex<BTreeMap<Box<[u8]>, Box<[u8]>>>>;
 
+/// Who asks.
+const BY: (ServiceKind, ShardId) = (ServiceKind::Topics, ShardId(3));
+
 /// An entrance whose answers are heard and whose log is a map.
 struct Place {
     entrance: Arc<Entrance>,
-    answers: Receiver<(ShardId, u64, Admission)>,
+    answers: Receiver<((ServiceKind, ShardId), u64, Admission)>,
     rows: Rows,
 }
 
@@ -66,8 +70,8 @@ impl Place {
                 true
             })
         };
-        let tell = move |shard, number, admission| {
-            told.send((shard, number, admission)).expect("somebody listens");
+        let tell = move |by, number, admission| {
+            told.send((by, number, admission)).expect("somebody listens");
         };
         let outbound = Outbound { submit: Box::new(submit), tell: Box::new(tell) };
         entrance.begin(outbound).expect("threads");
@@ -78,9 +82,9 @@ impl Place {
     fn ask(&self, question: Question) -> Admission {
         match self.entrance.access().admit(clock::unix_s(), &question) {
             Admission::Later => {
-                self.entrance.resolve(ShardId(3), 77, Box::new(question)).expect("room");
-                let (shard, number, admission) = self.answers.recv().expect("an answer");
-                assert_eq!((shard, number), (ShardId(3), 77));
+                self.entrance.resolve(BY, 77, Box::new(question)).expect("room");
+                let (asked, number, admission) = self.answers.recv().expect("an answer");
+                assert_eq!((asked, number), (BY, 77));
                 admission
             }
             at_once => at_once,
@@ -363,7 +367,7 @@ fn too_many_questions_are_answered_at_once() {
     };
     // Nothing was begun: nobody takes them.
     let entrance = Entrance::new(settings, [5; 32]).expect("no files");
-    let ask = |number| entrance.resolve(ShardId(0), number, Box::new(question("a", "b")));
+    let ask = |number| entrance.resolve(BY, number, Box::new(question("a", "b")));
     assert!((0..3).all(|number| ask(number).is_ok()));
     assert!(matches!(ask(3), Err(Admission::Refused(Denial::Unavailable))));
     let counts = entrance.counts();
@@ -378,7 +382,7 @@ fn a_close_answers_whoever_waits() {
     for number in 0..400 {
         if lane
             .put(Asked {
-                shard: ShardId(0),
+                by: BY,
                 number,
                 question: Box::new(question("a", "b")),
                 known: guard::Known::Neither,
@@ -393,6 +397,6 @@ fn a_close_answers_whoever_waits() {
     let answers: Vec<u64> = (0..400).map(|_| place.answers.recv().expect("an answer").1).collect();
     closing.join().expect("it ends");
     assert_eq!(answers.len(), 400);
-    let late = place.entrance.resolve(ShardId(0), 1, Box::new(question("a", "b")));
+    let late = place.entrance.resolve(BY, 1, Box::new(question("a", "b")));
     assert!(matches!(late, Err(Admission::Refused(Denial::Unavailable))));
 }

@@ -1,13 +1,13 @@
 //! Presence on one shard: what came and went goes to its tracker, and out.
 //!
-//! Hub and broker say every transition; the tracker notes it, and where a topic is configured it is
+//! Services say every transition; the tracker notes it, and where a topic is configured it is
 //! published there too. What the tracker wants of the directory leaves by the outside, what it
-//! wants of hub and broker is done before they are asked anything else. Invariant: nothing here
+//! wants of the services is done before they are asked anything else. Invariant: nothing here
 //! waits, and a tracker hears of every batch that it handed out.
 
 pub mod topic;
 
-use super::ServerLogic;
+use super::{Around, ServerLogic};
 use crate::outside::Outside;
 use crate::switchboard::ShardPart;
 use base::time::{Instant, Now};
@@ -128,7 +128,7 @@ impl ShardPresence {
         self.refused || self.tracker.unwritten() == 0
     }
 
-    /// What hub and broker must be above from now on.
+    /// What the versions of all services must be above from now on.
     pub(super) fn observed(&mut self) -> Option<PresenceVersion> {
         self.effects.observed.take()
     }
@@ -138,7 +138,7 @@ impl ShardPresence {
         std::mem::take(&mut self.effects.outvoted)
     }
 
-    /// An answer; `find` is what hub and broker know of somebody.
+    /// An answer; `find` is what the services know of somebody.
     pub(super) fn answer(
         &self,
         command: PresenceCommand,
@@ -187,63 +187,62 @@ impl Figures {
 }
 
 impl<O: Outside> ServerLogic<O> {
-    /// Who came and went, in the order in which hub and broker say it.
-    pub(super) fn attend(&mut self, now: Now) {
-        if !(self.effects.transitions.is_empty() && self.topics.effects.transitions.is_empty()) {
-            let transitions = std::mem::take(&mut self.effects.transitions);
-            self.note(now, transitions);
-            let transitions = std::mem::take(&mut self.topics.effects.transitions);
-            self.note(now, transitions);
-        }
+    pub(super) fn turn_presence(&mut self, now: Now) -> Option<Instant> {
+        let Around { shard_presence, outside, .. } = &mut self.around;
+        let next = shard_presence.turn(now, outside);
+        self.obey(now);
+        next
     }
 
-    fn note(&mut self, now: Now, transitions: Vec<Transition>) {
-        for transition in transitions {
-            if let Some(message) = self.shard_presence.note(now, transition) {
-                self.topics.say(now, message);
-            }
-        }
+    /// What became of what was handed out.
+    pub(super) fn written(&mut self, now: Now, result: Result<Vec<Put>, DirectoryError>) {
+        let Around { shard_presence, outside, .. } = &mut self.around;
+        shard_presence.written(now, result, outside);
+        self.obey(now);
     }
 
-    /// What the tracker wants of hub and broker.
-    pub(super) fn obey(&mut self, now: Now) {
-        if let Some(version) = self.shard_presence.observed() {
-            self.hub.observe(version);
-            self.topics.broker.observe(version);
+    /// What the directory has in a bucket.
+    pub(super) fn compare(&mut self, now: Now, bucket: (u16, &[DirectoryEntry])) {
+        let Around { shard_presence, outside, .. } = &mut self.around;
+        shard_presence.compare(now, bucket, outside);
+        self.obey(now);
+    }
+
+    /// Says of somebody who was said to be online that they are not, if they are not.
+    pub(super) fn recall(&mut self, now: Now, who: Principal, version: PresenceVersion) {
+        let known = self.find(now, &who);
+        let message = self.around.shard_presence.recall((who, version), known);
+        self.around.publications.extend(message);
+    }
+
+    /// What the tracker wants of the services.
+    fn obey(&mut self, now: Now) {
+        if let Some(version) = self.around.shard_presence.observed() {
+            self.services.iter_mut().for_each(|service| service.observe(version));
         }
-        for (who, _) in self.shard_presence.outvoted() {
-            match who {
-                Principal::Device(product, device) => {
-                    self.hub.outvoted(now, &product, &device, &mut self.effects);
-                }
-                Principal::Client(id) => {
-                    self.topics.broker.outvoted(now, &id, &mut self.topics.effects);
-                }
-            }
+        for (who, _) in self.around.shard_presence.outvoted() {
+            self.services.iter_mut().for_each(|service| service.outvoted(now, &who));
         }
     }
 
     pub(super) fn ask_presence(&self, now: Now, command: PresenceCommand, part: ShardPart) {
         let find = |who: &Principal| self.find(now, who);
-        part.answer(Answer::Presence(self.shard_presence.answer(command, find)));
+        part.answer(Answer::Presence(self.around.shard_presence.answer(command, find)));
     }
 
-    pub(super) fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus> {
-        match who {
-            Principal::Device(product, device) => self.hub.find(now, product, device),
-            Principal::Client(id) => self.topics.broker.find(now, id),
-        }
+    /// What the services know of somebody.
+    pub fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus> {
+        self.services.iter().find_map(|service| service.find(now, who))
     }
 
     pub(super) fn figures(&self, handle: &ShardHandle<Self>) -> Figures {
-        let all = [&handle.counters, &self.effects.counters, &self.topics.effects.counters];
-        let of = |counter| all.iter().map(|counters| counters.of(counter)).sum();
-        let lost = CloseReason::KeepAliveTimeout;
+        let mut counters = self.counters();
+        counters.add(&handle.counters);
         Figures {
-            counts: self.shard_presence.tracker().counts().clone(),
-            heartbeats: of(Counter::Pings),
-            late: of(Counter::HeartbeatsLate),
-            lost: all.iter().map(|counters| counters.closed_of(lost)).sum(),
+            counts: self.around.shard_presence.tracker().counts().clone(),
+            heartbeats: counters.of(Counter::Pings),
+            late: counters.of(Counter::HeartbeatsLate),
+            lost: counters.closed_of(CloseReason::KeepAliveTimeout),
         }
     }
 }

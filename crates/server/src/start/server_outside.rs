@@ -9,14 +9,14 @@ use super::SharedParts;
 use super::presence_setup::replication::ReplicatorInbox;
 use super::storage::Storage;
 use crate::access::Entrance;
-use crate::outside::{Outside, Service};
+use crate::outside::Outside;
 use admin::Feed;
-use model::event::{ClientEvent, Event};
 use model::id::ShardId;
 use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, DirectoryError};
 use model::ports::log::{Call, Completion, Party, Ticket, Write};
 use model::pressure::{Gauge, Pressure};
+use model::service::{Event, ServiceKind};
 use model::timeline::Space;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct ServerOutside {
     copies: Option<ReplicatorInbox>,
     gauge: Arc<Gauge>,
     /// Tickets of Reports that are on their way to the log.
-    reports: HashSet<Ticket>,
+    reports: HashSet<(ServiceKind, Ticket)>,
 }
 
 impl ServerOutside {
@@ -49,57 +49,53 @@ impl ServerOutside {
 }
 
 impl Outside for ServerOutside {
-    fn call(&mut self, service: Service, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
-        let Service::Hub = service else {
-            let refused = self.storage.logs.submit(Party::Broker(self.shard), self.shard.0, calls);
-            let refused = refused.err().unwrap_or_default();
-            return refused.into_iter().map(|(ticket, _)| ticket).collect();
-        };
+    fn call(&mut self, service: ServiceKind, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
         let reports = calls.iter().filter(|(_, call)| is_report(call));
-        self.reports.extend(reports.map(|(ticket, _)| *ticket));
-        let refused = self.storage.logs.submit(Party::Shard(self.shard), self.shard.0, calls);
-        let refused = refused.err().unwrap_or_default();
-        let tickets: Vec<_> = refused.into_iter().map(|(ticket, _)| ticket).collect();
-        self.reports.retain(|ticket| !tickets.contains(ticket));
-        tickets
+        self.reports.extend(reports.map(|(ticket, _)| (service, *ticket)));
+        let party = Party::Service(service, self.shard);
+        let refused = self.storage.logs.submit(party, self.shard.0, calls).err();
+        let refused: Vec<Ticket> =
+            refused.into_iter().flatten().map(|(ticket, _)| ticket).collect();
+        for ticket in &refused {
+            self.reports.remove(&(service, *ticket));
+        }
+        refused
     }
 
-    fn completed(&mut self, completions: &[Completion]) {
+    fn completed(&mut self, service: ServiceKind, completions: &[Completion]) {
         if self.reports.is_empty() {
             return;
         }
-        let noted = completions.iter().filter(|(ticket, _)| self.reports.remove(ticket));
+        let is_noted = |(ticket, _): &&Completion| self.reports.remove(&(service, *ticket));
+        let noted = completions.iter().filter(is_noted);
         if noted.filter(|(_, result)| result.is_ok()).count() > 0 {
             self.storage.backlog.appended();
         }
     }
 
-    fn events_wanted(&self) -> bool {
-        self.feed.wanted()
+    fn events_wanted(&self, service: ServiceKind) -> bool {
+        self.feed.wanted(service)
     }
 
     fn publish(&mut self, events: Vec<Event>) -> usize {
         self.feed.publish(events)
     }
 
-    fn clients_wanted(&self) -> bool {
-        self.feed.clients_wanted()
-    }
-
     fn messages_wanted(&self) -> bool {
         self.feed.messages_wanted()
-    }
-
-    fn publish_clients(&mut self, events: Vec<ClientEvent>) -> usize {
-        self.feed.publish_clients(events)
     }
 
     fn pressure(&self) -> Pressure {
         self.gauge.now()
     }
 
-    fn resolve(&mut self, number: u64, question: Box<Question>) -> Result<(), Admission> {
-        self.entrance.resolve(self.shard, number, question)
+    fn resolve(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        question: Box<Question>,
+    ) -> Result<(), Admission> {
+        self.entrance.resolve((service, self.shard), number, question)
     }
 
     fn copy(&mut self, batches: Vec<Batch>) -> Result<(), DirectoryError> {

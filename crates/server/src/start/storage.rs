@@ -1,6 +1,6 @@
 //! The data folder at the start, and the running logs.
 //!
-//! In this order: open it, rehome it when the number of shards changed, restore hubs and brokers,
+//! In this order: open it, rehome it when the number of shards changed, restore the services,
 //! start the logs. It has their words for what lives
 //! where, and none of their rules. Invariant: nothing is answered to anybody before all of it is
 //! done.
@@ -10,14 +10,11 @@ use crate::access::Entrance;
 use crate::backlog::{HookBacklog, READER};
 use crate::clock;
 use crate::config::{self, Config};
-use crate::outside::Service;
-use crate::shard_logic::{Mail, homes};
+use crate::shard_logic::{AnyService, Mail, homes};
 use crate::start::ServerOutside;
 use crate::switchboard::Mailboxes;
 use base::hash::{self, HashKey};
 use base::time::Now;
-use broker::Broker;
-use hub::Hub;
 use model::id::ShardId;
 use model::ports::log::{Call, Completion, Party, Restored, Table, Ticket, Write};
 use model::timeline::{Seq, Space, TimelineId};
@@ -115,17 +112,17 @@ impl Folder {
         Ok(agreed)
     }
 
-    /// Gives each hub and each broker what their log kept.
+    /// Gives the services of each shard what their log kept.
     pub(super) fn restore(
         &mut self,
         now: Now,
-        services: &mut [(Hub, Broker)],
+        services: &mut [Vec<Box<dyn AnyService>>],
         entrance: &Entrance,
     ) -> Result<(), StartError> {
         let began = clock::began();
         let products = self.agree_on_products()?;
         let (mut taken, mut left) = (0_u64, 0_u64);
-        for (log, (hub, broker)) in services.iter_mut().enumerate() {
+        for (log, services) in services.iter_mut().enumerate() {
             let mut give = |restored: Restored<'_>| {
                 let took = match restored {
                     Restored::Row { table: Table::Users, key, value } => {
@@ -134,8 +131,12 @@ impl Folder {
                     Restored::Row { table: Table::ApiTokens, key, value } => {
                         entrance.restore_token(key, value)
                     }
-                    topics if homes::is_of_topics(&topics) => broker.restore(now, topics),
-                    others => hub.restore(now, others),
+                    kept => {
+                        let of = kept.service();
+                        let mut all = services.iter_mut();
+                        let service = all.find(|service| Some(service.kind()) == of);
+                        service.is_some_and(|service| service.restore(now, kept))
+                    }
                 };
                 if took { taken += 1 } else { left += 1 }
             };
@@ -153,13 +154,6 @@ impl Folder {
                 other => give(other),
             });
             restored.map_err(failed)?;
-        }
-        for product in services.iter().take(1).flat_map(|(hub, _)| hub.changed_since_configured()) {
-            tracing::warn!(
-                %product,
-                "the API changed it after the configuration was written: that holds until its \
-                 section in the configuration is changed"
-            );
         }
         let ms = clock::since(began).as_millis() as u64;
         tracing::info!(taken, ms, "what the logs kept is in memory");
@@ -252,9 +246,8 @@ struct Post {
 
 impl Post {
     fn complete(&self, party: Party, completions: Vec<Completion>) {
-        let (shard, service) = match party {
-            Party::Shard(shard) => (shard, Service::Hub),
-            Party::Broker(shard) => (shard, Service::Broker),
+        let (service, shard) = match party {
+            Party::Service(service, shard) => (service, shard),
             Party::Users => return self.entrance.complete(completions),
             Party::Hooks => {
                 // Nobody asks before it is there.

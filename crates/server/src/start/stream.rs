@@ -69,11 +69,12 @@ impl Running {
 mod tests {
     use super::*;
     use model::close::CloseReason;
-    use model::event::{DeviceWhat, Event};
+    use model::event::{DeviceEvent, DeviceWhat};
     use model::id::{DeviceId, ProductKey};
     use model::limits::Limits;
     use model::ports::directory::DirectoryError;
     use model::presence::PresenceVersion;
+    use model::service::ServiceKind;
 
     /// A stream that is away for a while.
     struct Memory {
@@ -99,8 +100,8 @@ mod tests {
         let memory = Memory { away: 1, kept: Arc::clone(&kept) };
         let node = NodeName::parse("n1").expect("allowed");
         let running = start(Box::new(memory), &feed, &node, 7).expect("a thread");
-        assert!(feed.wanted(), "events are made for it alone");
-        feed.publish(vec![Event {
+        assert!(feed.wanted(ServiceKind::Push), "events are made for it alone");
+        feed.publish(vec![DeviceEvent {
             at_ms: 1,
             product: ProductKey::parse("p").expect("allowed"),
             device: DeviceId::parse("d").expect("allowed"),

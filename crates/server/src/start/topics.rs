@@ -72,8 +72,8 @@ impl Topics {
         let (logs, boxes, over) = (storage.logs.clone(), boxes.clone(), storage.over.clone());
         let outbound = Outbound {
             submit: Box::new(move |calls| logs.submit(Party::Users, 0, calls).is_ok()),
-            tell: Box::new(move |shard, number, admission| {
-                insist(&boxes, shard, Mail::Admitted(number, admission), &over);
+            tell: Box::new(move |(service, shard), number, admission| {
+                insist(&boxes, shard, Mail::Admitted(service, number, admission), &over);
             }),
         };
         self.entrance.begin(outbound).map_err(super::failed)

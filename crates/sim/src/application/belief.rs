@@ -5,6 +5,7 @@
 
 use model::id::DeviceId;
 use model::ports::control::Answer;
+use model::ports::pushes::PushAnswer;
 use std::fmt::Debug;
 
 /// What one value may be.
@@ -34,11 +35,11 @@ impl<T: Clone + PartialEq + Debug + Default> Belief<T> {
     pub fn told(&mut self, number: u64, answer: &Answer) {
         let Some(at) = self.open.iter().position(|(open, _)| *open == number) else { return };
         match answer {
-            Answer::Done(true) => {
+            Answer::Push(PushAnswer::Done(true)) => {
                 self.certain = self.open.drain(..=at).next_back().map(|(_, value)| value);
                 self.possible.clear();
             }
-            Answer::StoreFailed => self.possible.push(self.open.remove(at).1),
+            Answer::Push(PushAnswer::StoreFailed) => self.possible.push(self.open.remove(at).1),
             _ => drop(self.open.remove(at)),
         }
     }

@@ -10,13 +10,14 @@ use base::index::Index;
 use broker::Broker;
 use broker::routes::RouteSummary;
 use hub::Hub;
-use model::event::{ClientEvent, Counter, Event};
+use model::event::Counter;
 use model::id::ShardId;
 use model::limits::Limits;
 use model::ports::access::{Admission, AllowAll, Question};
 use model::ports::directory::{Batch, DirectoryError, Lease};
 use model::ports::log::{Appended, Call, Completion, Done, Ticket, Write};
 use model::presence::NodeName;
+use model::service::{Event, ServiceKind};
 use model::session::Denial;
 use net::Shard;
 use net::connection::ConnectionRecord;
@@ -26,8 +27,10 @@ use net::transport::Net;
 use presence::{Digests, PresenceTracker};
 use server::machines::ListenerProfile;
 use server::machines::ServerMachine;
-use server::outside::{Outside, Service};
-use server::shard_logic::{Mail, PeerBacklog, ServerLogic, Services, ShardPresence};
+use server::outside::Outside;
+use server::shard_logic::{
+    LogicParts, Mail, PeerBacklog, RunningService, ServerLogic, ShardPresence,
+};
 use std::cell::RefCell;
 use std::mem::size_of;
 use std::rc::Rc;
@@ -128,7 +131,7 @@ struct Nothing {
 }
 
 impl Outside for Nothing {
-    fn call(&mut self, _: Service, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+    fn call(&mut self, _: ServiceKind, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
         let done = |call| match call {
             Call::Write(Write::Append(append)) => {
                 let seqs = vec![1; append.to.len()];
@@ -141,9 +144,9 @@ impl Outside for Nothing {
         Vec::new()
     }
 
-    fn completed(&mut self, _: &[Completion]) {}
+    fn completed(&mut self, _: ServiceKind, _: &[Completion]) {}
 
-    fn events_wanted(&self) -> bool {
+    fn events_wanted(&self, _: ServiceKind) -> bool {
         false
     }
 
@@ -151,19 +154,11 @@ impl Outside for Nothing {
         0
     }
 
-    fn clients_wanted(&self) -> bool {
-        false
-    }
-
     fn messages_wanted(&self) -> bool {
         false
     }
 
-    fn publish_clients(&mut self, _: Vec<ClientEvent>) -> usize {
-        0
-    }
-
-    fn resolve(&mut self, _: u64, _: Box<Question>) -> Result<(), Admission> {
+    fn resolve(&mut self, _: ServiceKind, _: u64, _: Box<Question>) -> Result<(), Admission> {
         // Nobody is asked: everybody is let in at once.
         Err(Admission::Refused(Denial::Unavailable))
     }
@@ -192,7 +187,7 @@ fn whole(devices: u32, shards: u16, record_bytes: u64) -> HoldMeasurement {
             if !completed.is_empty() {
                 shard
                     .handle_mut()
-                    .post(ShardId(number), Mail::Completions(Service::Hub, completed));
+                    .post(ShardId(number), Mail::Completions(ServiceKind::Push, completed));
             }
             shard.turn();
         }
@@ -205,8 +200,8 @@ fn whole(devices: u32, shards: u16, record_bytes: u64) -> HoldMeasurement {
         turn_all(&mut all);
     }
     let after = ProcessMemory::now();
-    let binds = all.iter().map(|shard| shard.logic().effects().counters.of(Counter::Binds));
-    let online = all.iter().map(|shard| shard.logic().hub().status().online);
+    let binds = all.iter().map(|shard| shard.logic().counters().of(Counter::Binds));
+    let online = all.iter().map(|shard| shard.logic().service::<Hub>().status().online);
     let (binds, count): (u64, u64) = (binds.sum(), online.sum());
     assert_eq!((binds, count), (u64::from(devices), u64::from(devices)), "everybody is bound");
     assert_eq!(u64::from(census.open()), count, "and connected");
@@ -269,9 +264,13 @@ fn shard(
     });
     let profiles = vec![ListenerProfile::strict(settings.limits.bind_ms_max)].into();
     let shard_presence = shard_presence(&settings);
-    let waiting = PeerBacklog::new(shards, &settings.limits);
-    let services = Services { hub, broker, waiting, profiles, shard_presence };
-    let mut logic = HoldLogic::new(services, &settings, Nothing { completed });
+    let backlog = PeerBacklog::new(shards, &settings.limits);
+    let services = vec![
+        RunningService::boxed(hub, settings.shard),
+        RunningService::boxed(broker, settings.shard),
+    ];
+    let parts = LogicParts { services, backlog, profiles, shard_presence };
+    let mut logic = HoldLogic::new(parts, &settings, Nothing { completed });
     let mut net = SparseNet { shared: shared.clone(), host: number };
     logic.restored(net.now());
     Shard::new(settings, net, logic)

@@ -24,7 +24,8 @@ use net::Shard;
 use net::layer::{ListenEndpoint, ListenerSetup};
 use net::shard::Census;
 use server::machines::ListenerProfile;
-use server::shard_logic::{PeerBacklog, Services, homes};
+use server::shard_logic::{LogicParts, PeerBacklog, RunningService};
+use server::start::ShardServices;
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::rc::Rc;
@@ -126,6 +127,15 @@ pub fn product() -> Product {
 impl Simulation {
     /// A world that has not taken a step.
     pub fn new(plan: SimPlan) -> Simulation {
+        Simulation::with(plan, |_, _| Vec::new())
+    }
+
+    /// The same with further services on each shard, one of so many.
+    pub fn with(
+        plan: SimPlan,
+        further: impl Fn(ShardId, u16) -> ShardServices + 'static,
+    ) -> Simulation {
+        let further: Further = Rc::new(further);
         let seed = plan.seed;
         let fabric = Rc::new(RefCell::new(Fabric::new(seed ^ 1, plan.weather.clone())));
         let disk = SimDisk::new(seed ^ 2, plan.shards, plan.faults);
@@ -157,7 +167,13 @@ impl Simulation {
         let who = ids.iter().map(|id| Principal::Device(key.clone(), id.clone()).key());
         let copies = SimReplicators::new(seed ^ 6, who.collect());
         let copies = Rc::new(RefCell::new(copies));
-        let parts = Parts { fabric: &fabric, disk: &disk, events: &events, copies: &copies };
+        let parts = Parts {
+            fabric: &fabric,
+            disk: &disk,
+            events: &events,
+            copies: &copies,
+            further: Some(&further),
+        };
         let server = raise(&plan, &limits, hash_key, &parts);
         Simulation {
             application: Application::new(seed ^ 5, key, ids, plan.blocks),
@@ -172,6 +188,7 @@ impl Simulation {
             disk,
             events,
             copies,
+            further,
             limits,
             server,
             virtual_clients_host,
@@ -187,13 +204,18 @@ pub(crate) struct Parts<'a> {
     pub(crate) disk: &'a Rc<RefCell<SimDisk>>,
     pub(crate) events: &'a Rc<RefCell<Feed>>,
     pub(crate) copies: &'a Rc<RefCell<SimReplicators>>,
+    pub(crate) further: Option<&'a Further>,
 }
+
+/// Makes the further services of a shard, one of so many.
+pub(crate) type Further = Rc<dyn Fn(ShardId, u16) -> ShardServices>;
 
 /// The server's next life, with a new key for its tables. Devices stay with their owners.
 pub(super) fn server(world: &mut Simulation) -> Server {
     let hash_key = HashKey::new(world.rng.draw(), world.rng.draw());
-    let Simulation { fabric, disk, events, copies, .. } = world;
-    let parts = Parts { fabric, disk, events, copies };
+    let Simulation { fabric, disk, events, copies, further, .. } = world;
+    let further = Some(&*further);
+    let parts = Parts { fabric, disk, events, copies, further };
     raise(&world.plan, &world.limits, hash_key, &parts)
 }
 
@@ -215,7 +237,7 @@ pub(crate) fn raise(
         ..ListenerSetup::plain("sim", ListenEndpoint::Tcp(ADDRESS))
     });
     let joined = Joined {
-        waiting: PeerBacklog::new(plan.shards, limits),
+        backlog: PeerBacklog::new(plan.shards, limits),
         summary: RouteSummary::new(plan.shards, hash_key),
         exclusives: Arc::default(),
     };
@@ -241,7 +263,7 @@ pub(crate) fn raise(
 
 /// What the brokers of a process have in common.
 struct Joined {
-    waiting: PeerBacklog,
+    backlog: PeerBacklog,
     summary: Arc<RouteSummary>,
     exclusives: Arc<Exclusives>,
 }
@@ -267,7 +289,7 @@ fn logic(
         seed: plan.seed ^ u64::from(settings.shard.0),
     });
     hub.install(Arc::new(product()));
-    let mut broker = Broker::new(broker::Settings {
+    let broker = Broker::new(broker::Settings {
         shard: settings.shard,
         shards: settings.shards,
         limits: limits.clone(),
@@ -281,11 +303,17 @@ fn logic(
         seed: plan.seed ^ u64::from(settings.shard.0),
     });
     let now = parts.fabric.borrow().now();
+    let mut services = vec![
+        RunningService::boxed(hub, settings.shard),
+        RunningService::boxed(broker, settings.shard),
+    ];
+    if let Some(further) = parts.further {
+        services.extend(further(settings.shard, settings.shards));
+    }
     parts.disk.borrow().restore(settings.shard, &mut |restored| {
-        let took = match homes::is_of_topics(&restored) {
-            true => broker.restore(now, restored),
-            false => hub.restore(now, restored),
-        };
+        let mut all = services.iter_mut();
+        let service = all.find(|service| Some(service.kind()) == restored.service());
+        let took = service.is_some_and(|service| service.restore(now, restored));
         assert!(took, "what is alive is taken in: {restored:?}");
     });
     let (disk, events) = (parts.disk.clone(), parts.events.clone());
@@ -293,9 +321,9 @@ fn logic(
     let shard_presence = copies.borrow_mut().shard_presence(settings.shard, HOME);
     let outside = SimOutside { shard: settings.shard, disk, events, copies };
     let profiles = vec![ListenerProfile::strict(limits.bind_ms_max)].into();
-    let services =
-        Services { hub, broker, waiting: joined.waiting.clone(), profiles, shard_presence };
-    let mut logic = SimLogic::new(services, settings, outside);
+    let backlog = joined.backlog.clone();
+    let logic_parts = LogicParts { services, backlog, profiles, shard_presence };
+    let mut logic = SimLogic::new(logic_parts, settings, outside);
     logic.restored(now);
     logic
 }

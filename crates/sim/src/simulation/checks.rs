@@ -2,11 +2,11 @@
 
 use super::Simulation;
 use crate::application::check_counts;
-use hub::Effects;
+use hub::{Effects, Hub};
 use model::close::CloseReason;
 use model::event::{Counter, Counters};
 use model::id::ShardId;
-use model::ports::control::{Answer, Command, DeviceState, PushCounts};
+use model::ports::pushes::{DeviceState, PushAnswer, PushCommand, PushCounts};
 use model::presence::Principal;
 use std::collections::BTreeSet;
 
@@ -19,13 +19,12 @@ impl Simulation {
     pub fn audit(&mut self) {
         assert_eq!(base::never::seen(), 0, "an impossible condition");
         for shard in &self.server.shards {
-            shard.logic().hub().audit();
+            shard.logic().audit();
         }
         let mut owned = BTreeSet::new();
         for (shard, device) in self.devices() {
-            let owner = server::shard_logic::owner(
-                crate::disk::HOME,
-                self.plan.shards,
+            let owner = model::request::owner(
+                (crate::disk::HOME, self.plan.shards),
                 &device.product,
                 &device.device,
             );
@@ -64,7 +63,8 @@ impl Simulation {
         for id in ids {
             let mut sum = PushCounts::default();
             for at in 0..self.server.shards.len() {
-                if let Answer::Counts(Some(counts)) = self.look(at, Command::PushCounts(id)) {
+                if let PushAnswer::Counts(Some(counts)) = self.look(at, PushCommand::PushCounts(id))
+                {
                     check_counts(id, &counts);
                     sum.add(&counts);
                 }
@@ -96,7 +96,7 @@ impl Simulation {
     pub(super) fn check_empty(&mut self) {
         self.audit();
         for shard in &self.server.shards {
-            shard.logic().hub().audit_idle();
+            shard.logic().service::<Hub>().audit_idle();
         }
         assert_eq!((self.connections(), self.server.census.open()), (0, 0), "the server's");
         assert_eq!(
@@ -122,7 +122,7 @@ impl Simulation {
         let mut sum = Counters::default();
         for shard in &self.server.shards {
             sum.add(&shard.handle().counters);
-            sum.add(&shard.logic().effects().counters);
+            sum.add(&shard.logic().counters());
         }
         sum
     }
@@ -134,12 +134,12 @@ impl Simulation {
 
     /// Pushes that wait for devices.
     pub fn waiting(&self) -> u64 {
-        self.server.shards.iter().map(|shard| shard.logic().hub().status().waiting).sum()
+        self.server.shards.iter().map(|shard| shard.logic().service::<Hub>().status().waiting).sum()
     }
 
     /// Devices that the hubs hold for online.
     pub fn online(&self) -> u64 {
-        self.server.shards.iter().map(|shard| shard.logic().hub().status().online).sum()
+        self.server.shards.iter().map(|shard| shard.logic().service::<Hub>().status().online).sum()
     }
 
     /// All devices that the server knows.
@@ -147,8 +147,8 @@ impl Simulation {
         let mut all = Vec::new();
         for at in 0..self.server.shards.len() {
             let (product, online, tag, after) = (None, None, None, None);
-            let list = Command::List { product, online, tag, after, count: PAGE };
-            let Answer::Page { devices, .. } = self.look(at, list) else { panic!("a page") };
+            let list = PushCommand::List { product, online, tag, after, count: PAGE };
+            let PushAnswer::Page { devices, .. } = self.look(at, list) else { panic!("a page") };
             all.extend(devices.into_iter().map(|device| (ShardId(at as u16), device)));
         }
         all
@@ -185,10 +185,10 @@ impl Simulation {
     }
 
     /// Asks a hub something that changes nothing, behind everybody's back.
-    fn look(&mut self, at: usize, command: Command) -> Answer {
+    fn look(&mut self, at: usize, command: PushCommand) -> PushAnswer {
         let (now, mut fx) = (self.fabric.borrow().now(), Effects::default());
         let logic = self.server.shards[at].logic_mut();
-        logic.hub_mut().control(now, 0, command, &mut fx);
+        logic.service_mut::<Hub>().command(now, 0, command, &mut fx);
         fx.answers.pop().expect("such questions are answered at once").1
     }
 }

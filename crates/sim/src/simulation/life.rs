@@ -50,10 +50,7 @@ impl Server {
         now: Now,
         who: impl Iterator<Item = Principal>,
     ) -> Vec<PresenceStatus> {
-        let find = |who: &Principal, shard: &SimShard<SimLogic>| match who {
-            Principal::Device(product, device) => shard.logic().hub().find(now, product, device),
-            Principal::Client(id) => shard.logic().broker().find(now, id),
-        };
+        let find = |who: &Principal, shard: &SimShard<SimLogic>| shard.logic().find(now, who);
         let found = who.filter_map(|who| self.shards.iter().find_map(|shard| find(&who, shard)));
         found.filter(|found| found.state.is_online()).collect()
     }

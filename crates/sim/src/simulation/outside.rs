@@ -2,20 +2,21 @@
 
 use crate::copies::SimReplicators;
 use crate::disk::SimDisk;
-use model::event::{ClientEvent, Event};
+use model::event::DeviceEvent;
 use model::id::ShardId;
 use model::ports::access::{Admission, Question};
 use model::ports::directory::{Batch, DirectoryError};
 use model::ports::log::{Call, Completion, Ticket};
+use model::service::{Event, ServiceKind};
 use model::session::Denial;
-use server::outside::{Outside, Service};
+use server::outside::Outside;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The event feed of a world.
 #[derive(Default)]
 pub(crate) struct Feed {
-    pub heard: Vec<Event>,
+    pub heard: Vec<DeviceEvent>,
 }
 
 /// The outside of one shard.
@@ -27,33 +28,27 @@ pub struct SimOutside {
 }
 
 impl Outside for SimOutside {
-    fn call(&mut self, service: Service, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+    fn call(&mut self, service: ServiceKind, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
         self.disk.borrow_mut().take(self.shard, service, calls)
     }
 
-    fn completed(&mut self, _: &[Completion]) {}
+    fn completed(&mut self, _: ServiceKind, _: &[Completion]) {}
 
-    fn events_wanted(&self) -> bool {
-        true
+    fn events_wanted(&self, service: ServiceKind) -> bool {
+        service == ServiceKind::Push
     }
 
     fn publish(&mut self, events: Vec<Event>) -> usize {
+        let events = events.into_iter().filter_map(|event| event.try_into().ok());
         self.events.borrow_mut().heard.extend(events);
         0
-    }
-    fn clients_wanted(&self) -> bool {
-        false
     }
 
     fn messages_wanted(&self) -> bool {
         false
     }
 
-    fn publish_clients(&mut self, _: Vec<ClientEvent>) -> usize {
-        0
-    }
-
-    fn resolve(&mut self, _: u64, _: Box<Question>) -> Result<(), Admission> {
+    fn resolve(&mut self, _: ServiceKind, _: u64, _: Box<Question>) -> Result<(), Admission> {
         // Nobody is asked: everybody is let in at once.
         Err(Admission::Refused(Denial::Unavailable))
     }

@@ -11,6 +11,7 @@ use crate::{Fsync, OpenError};
 use base::hash::HashKey;
 use model::id::ShardId;
 use model::ports::log::*;
+use model::service::ServiceKind;
 use model::timeline::{Message, ReaderId, Seq, Space, TimelineId};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 
-const SHARD: Party = Party::Shard(ShardId(0));
+const SHARD: Party = Party::Service(ServiceKind::Push, ShardId(0));
 
 pub(crate) fn settings(logs: u16) -> Settings {
     Settings::new([7; 32], logs)

@@ -65,7 +65,7 @@ impl Machine for Echo {
     fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<Vec<u8>>) {}
 
     fn closed(&mut self, _: Now, reason: CloseReason, out: &mut Outbox<Vec<u8>>) {
-        out.say(reason.name().into());
+        out.say(reason.name());
     }
 }
 
@@ -80,7 +80,7 @@ fn lines_arrive_whole_and_in_order_however_they_are_split() {
     for seed in 0..50 {
         let mut pair = pair(seed);
         pair.open();
-        pair.tell_a(b"three\n");
+        pair.tell_a(b"three\n".as_slice());
         pair.settle();
         let lines: Vec<&[u8]> = vec![b"one\n", b"two\n", b"three\n"];
         assert_eq!(pair.b.words, lines);

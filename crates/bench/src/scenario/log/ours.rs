@@ -12,6 +12,7 @@ use super::traffic::Traffic;
 use crate::clock;
 use model::id::ShardId;
 use model::ports::log::{Call, Completion, Done, Party, Pull, Read, Restored, Ticket, Write};
+use model::service::ServiceKind;
 use model::timeline::{Placed, TimelineId};
 use serde_json::{Value, json};
 use std::io;
@@ -25,7 +26,7 @@ use store::log::LogSettings;
 
 /// Blocks of state in memory, bytes: what a lone log of the server has.
 const STATE_CACHE_BYTES: u64 = 64 << 20;
-const PARTY: Party = Party::Shard(ShardId(0));
+const PARTY: Party = Party::Service(ServiceKind::Push, ShardId(0));
 
 /// What differs from the defaults.
 #[derive(Clone, Debug, Default)]

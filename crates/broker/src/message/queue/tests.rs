@@ -37,6 +37,21 @@ fn a_place_of_the_log_has_its_identifier_or_waits() {
 }
 
 #[test]
+fn what_was_on_the_way_before_a_restart_has_an_identifier_of_its_own() {
+    let (mut queue, mut totals) = (Queue::default(), Totals::default());
+    queue.push_sent(Entry { id: 1, ..entry(1) }, &mut totals);
+    assert!(!queue.is_free(1) && queue.is_free(2));
+    queue.push(entry(2), &mut totals);
+    queue.push(entry(65_537), &mut totals);
+    queue.push(entry(65_539), &mut totals);
+    queue.sent_before(8);
+    let ids: Vec<u16> = queue.ids().collect();
+    assert_eq!(ids, [1, 2], "65,537 would be identifier 1 again, and what follows stays behind it");
+    assert_eq!(queue.waiting(), 2);
+    queue.audit(&mut Totals::default());
+}
+
+#[test]
 fn what_was_sent_is_sent_again_in_its_order() {
     let (mut queue, mut totals) = (Queue::default(), Totals::default());
     (0..4).for_each(|_| queue.push(entry(0), &mut totals));

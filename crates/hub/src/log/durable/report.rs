@@ -2,14 +2,14 @@
 
 use super::bytes::{self, text};
 use base::bytes::ByteReader;
-use model::event::{DeviceWhat, Event};
+use model::event::{DeviceEvent, DeviceWhat};
 use model::presence::PresenceVersion;
 
 const VERSION: u8 = 1;
 
 /// The body of the message that keeps a Report for webhooks; `None` for other events, which are
 /// not kept. A Report has no version.
-pub fn encode_event(event: &Event) -> Option<Box<[u8]>> {
+pub fn encode_event(event: &DeviceEvent) -> Option<Box<[u8]>> {
     let DeviceWhat::Report { seq, body } = &event.what else { return None };
     let mut out = Vec::with_capacity(128 + body.len());
     out.push(VERSION);
@@ -23,12 +23,12 @@ pub fn encode_event(event: &Event) -> Option<Box<[u8]>> {
 }
 
 /// The event that a message's body keeps; `None` when it makes no sense.
-pub fn decode_event(body: &[u8]) -> Option<Event> {
+pub fn decode_event(body: &[u8]) -> Option<DeviceEvent> {
     let mut from = ByteReader::of(VERSION, body)?;
     let (product, device) = (bytes::product(&mut from)?, bytes::device(&mut from)?);
     let (at_ms, epoch, seq) = (from.u64()?, from.u64()?, from.u32()?);
     let what = DeviceWhat::Report { seq, body: from.rest().into() };
-    Some(Event { at_ms, product, device, epoch, version: PresenceVersion::default(), what })
+    Some(DeviceEvent { at_ms, product, device, epoch, version: PresenceVersion::default(), what })
 }
 
 #[cfg(test)]
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_report_comes_back_as_it_went() {
-        let mut event = Event {
+        let mut event = DeviceEvent {
             at_ms: 1_800_000_000_123,
             product: ProductKey::parse("shop").expect("allowed"),
             device: DeviceId::parse("d-1").expect("allowed"),

@@ -17,7 +17,7 @@ use model::id::SessionRef;
 use model::limits::Limits;
 use model::link::{Link, Protocol};
 use model::machine::{Input, Machine, Outbox, Piece, TurnAway};
-use model::request::{Delivery, Request};
+use model::service::{Delivery, Request};
 use model::session::{
     Connected, Denial, Denied, Routed, SessionDelivery as Down, SessionRequest as Up,
 };
@@ -163,7 +163,7 @@ impl ServerHarness {
     /// The broker says something.
     pub fn tell(&mut self, word: Down) {
         if self.ended.is_none() {
-            let down = Delivery::Session(word);
+            let down = Delivery::Topics(word);
             let result = self.machine.command(self.now, down, &mut self.out);
             self.after(result);
             self.look();
@@ -288,13 +288,13 @@ impl ServerHarness {
         let words: Vec<Request> = self.out.words().collect();
         let mut answers = Vec::new();
         for word in words {
-            let Request::Session(word) = word else { panic!("{word:?} is not the broker's") };
+            let Request::Topics(word) = word else { panic!("{word:?} is not the broker's") };
             answers.extend(kindly(&word).filter(|_| self.kind));
             self.words.push(word);
         }
         for answer in answers {
             if self.ended.is_none() {
-                let down = Delivery::Session(answer);
+                let down = Delivery::Topics(answer);
                 let result = self.machine.command(self.now, down, &mut self.out);
                 self.after(result);
             }

@@ -14,7 +14,7 @@ use base::time::Now;
 use model::limits::Limits;
 use model::link::{Link, Protocol};
 use model::machine::{Input, Machine, Outbox};
-use model::request::{Delivery, Request};
+use model::service::{Delivery, Request};
 use model::session::{Outgoing, Routed, SessionDelivery as Down};
 use std::hint::black_box;
 
@@ -49,7 +49,7 @@ impl Bench {
     }
 
     fn tell(&mut self, word: Down) {
-        let down = Delivery::Session(word);
+        let down = Delivery::Topics(word);
         self.machine.command(Now::default(), down, &mut self.out).expect("it goes on");
         self.empty();
     }

@@ -4,7 +4,6 @@
 use super::*;
 use crate::backlog;
 use model::id::ProductKey;
-use model::limits::Limits;
 use model::ports::backlog::Backlog;
 use model::ports::log::Append;
 use model::timeline::Message;
@@ -27,36 +26,10 @@ impl Place {
     }
 }
 
-/// The hub of the only shard, which gets what the folder kept.
+/// The only shard has no service: what is told of Reports is the folder's.
 fn restore(folder: &mut Folder) {
-    let hub = Hub::new(hub::Settings {
-        shard: ShardId(0),
-        shards: 1,
-        limits: Arc::new(Limits::default()),
-        devices_max: 10,
-        offline_bytes_max: 1 << 20,
-        binds_per_s: 10,
-        node_secret: folder.secret(),
-        hash_key: HashKey::new(1, 2),
-        home: folder.home,
-        report_hooks: Vec::new(),
-        seed: 3,
-    });
-    let broker = Broker::new(broker::Settings {
-        shard: ShardId(0),
-        shards: 1,
-        limits: Arc::new(Limits::default()),
-        hash_key: HashKey::new(1, 2),
-        home: folder.home,
-        access: Arc::new(model::ports::access::AllowAll),
-        summary: broker::routes::RouteSummary::new(1, HashKey::new(1, 2)),
-        exclusives: Arc::default(),
-        rewrites: None,
-        auto_subscribes: None,
-        seed: 4,
-    });
-    let mut services = [(hub, broker)];
-    folder.restore(clock::now(clock::began()), &mut services, &entrance()).expect("readable");
+    let now = clock::now(clock::began());
+    folder.restore(now, &mut [Vec::new()], &entrance()).expect("readable");
 }
 
 fn entrance() -> Arc<Entrance> {

@@ -1,0 +1,123 @@
+//! The broker as a service of its shard.
+
+use crate::{Broker, Effects};
+use base::hash::HashKey;
+use base::time::{Instant, Now};
+use model::event::ClientEvent;
+use model::id::{ConnRef, ShardId};
+use model::ports::access::Admission;
+use model::ports::control::Status;
+use model::ports::log::{Completion, Restored};
+use model::ports::presence_queries::PresenceStatus;
+use model::ports::topics::{TopicAnswer, TopicCommand};
+use model::presence::{PresenceVersion, Principal};
+use model::pressure::Pressure;
+use model::service::{Service, ServiceKind, Weigh};
+use model::session::{SessionDelivery, SessionRequest};
+use model::topic::Publication;
+
+impl Weigh for crate::PeerMessage {
+    fn weight(&self) -> usize {
+        self.weight()
+    }
+}
+
+impl Service for Broker {
+    const KIND: ServiceKind = ServiceKind::Topics;
+
+    type Request = SessionRequest;
+    type Delivery = SessionDelivery;
+    type Event = ClientEvent;
+    type Command = TopicCommand;
+    type Answer = TopicAnswer;
+    type PeerMessage = crate::PeerMessage;
+
+    fn home_of(home: HashKey, restored: &Restored<'_>) -> Option<u64> {
+        crate::home_of(home, restored)
+    }
+
+    fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
+        self.restore(now, restored)
+    }
+
+    fn restored(&mut self, now: Now, fx: &mut Effects) {
+        self.restored(now, fx);
+    }
+
+    fn request(&mut self, now: Now, from: ConnRef, request: SessionRequest, fx: &mut Effects) {
+        self.request(now, from, request, fx);
+    }
+
+    fn undelivered(&mut self, now: Now, to: ConnRef, delivery: SessionDelivery, fx: &mut Effects) {
+        self.undelivered(now, to, delivery, fx);
+    }
+
+    fn command(&mut self, now: Now, ask: u64, command: TopicCommand, fx: &mut Effects) {
+        self.command(now, ask, command, fx);
+    }
+
+    fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
+        self.complete(now, completion, fx);
+    }
+
+    fn peer_message(
+        &mut self,
+        now: Now,
+        _: ShardId,
+        message: crate::PeerMessage,
+        fx: &mut Effects,
+    ) {
+        self.peer_message(now, message, fx);
+    }
+
+    fn admitted(&mut self, now: Now, number: u64, answer: Admission, fx: &mut Effects) {
+        self.admitted(now, number, answer, fx);
+    }
+
+    fn publish(&mut self, now: Now, message: &Publication, fx: &mut Effects) {
+        self.publish(now, message.clone(), fx);
+    }
+
+    fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        self.turn(now, fx)
+    }
+
+    fn unsettled(&self) -> usize {
+        self.unsettled()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.is_behind()
+    }
+
+    fn press(&mut self, pressure: Pressure) {
+        self.press(pressure);
+    }
+
+    fn drain(&mut self) {
+        self.drain();
+    }
+
+    fn status(&self, status: &mut Status) {
+        self.status(status);
+    }
+
+    fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus> {
+        let Principal::Client(id) = who else { return None };
+        self.find(now, id)
+    }
+
+    fn observe(&mut self, version: PresenceVersion) {
+        self.observe(version);
+    }
+
+    fn outvoted(&mut self, now: Now, who: &Principal, fx: &mut Effects) {
+        if let Principal::Client(id) = who {
+            self.outvoted(now, id, fx);
+        }
+    }
+
+    fn audit(&self) {
+        self.audit();
+    }
+}

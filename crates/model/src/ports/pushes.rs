@@ -1,0 +1,261 @@
+//! What the API asks of the push service: devices, pushes, products.
+//!
+//! What is about one device goes to the shard that owns it, what is about all goes to all shards
+//! and the answers are merged, as with every command of [`super::control`].
+
+use crate::close::CloseReason;
+use crate::id::{DeviceId, MessageId, ProductKey, Tag};
+use crate::presence::PresenceVersion;
+use crate::product::Product;
+use crate::push::{Outcome, Priority};
+use std::sync::Arc;
+
+/// A question or an order about devices, pushes and products.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PushCommand {
+    /// Send a push. Answer: `Pushed`.
+    Push(PushOrder),
+    /// How far a push has come. Answer: `Counts`.
+    PushCounts(MessageId),
+    /// The state of these devices. Answer: `Devices`, those known.
+    States {
+        /// Product that the device belongs to.
+        product: ProductKey,
+        /// Which; at most `push_devices_max`.
+        devices: Vec<DeviceId>,
+    },
+    /// A page of devices. Answer: `Page`.
+    List {
+        /// Whose; all products when absent.
+        product: Option<ProductKey>,
+        /// Only those online (or only those offline).
+        online: Option<bool>,
+        /// Only those with this tag.
+        tag: Option<Tag>,
+        /// Where the last page ended.
+        after: Option<u64>,
+        /// The most to return.
+        count: u32,
+    },
+    /// End a device's connection. Answer: `Done` (whether it was online).
+    Kick {
+        /// Product that the device belongs to.
+        product: ProductKey,
+        /// Device, by its name within the product.
+        device: DeviceId,
+        /// Send it there instead, `ip:port`; at most four.
+        addrs: Vec<String>,
+    },
+    /// Block or unblock a device; blocking ends its connection. Answer: `Done`.
+    Block {
+        /// Product that the device belongs to.
+        product: ProductKey,
+        /// Device, by its name within the product.
+        device: DeviceId,
+        /// Whether it is blocked from now on.
+        blocked: bool,
+    },
+    /// Set a device's tags. Answer: `Done` (false: too many).
+    SetTags {
+        /// Product that the device belongs to.
+        product: ProductKey,
+        /// Device, by its name within the product.
+        device: DeviceId,
+        /// All its tags from now on.
+        tags: Vec<Tag>,
+    },
+    /// Change agreed heartbeat and window of the online devices of a product. Answer: `Done`.
+    Configure {
+        /// Product that the device belongs to.
+        product: ProductKey,
+    },
+    /// Make or change a product. Answer: `Done`.
+    PutProduct(Box<Product>),
+    /// Remove a product; its devices are kicked. Answer: `Done` (whether it was there).
+    DropProduct(ProductKey),
+    /// All products. Answer: `Products`.
+    Products,
+    /// A bearer token for one device. Answer: `Token`, absent when the product is unknown.
+    Token {
+        /// Product that the device belongs to.
+        product: ProductKey,
+        /// Device, by its name within the product.
+        device: DeviceId,
+        /// Unix second until which it is good.
+        until: u64,
+    },
+}
+
+/// A push as it is ordered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PushOrder {
+    /// The push's id. Made by whoever takes the order in.
+    pub id: MessageId,
+    /// Whose devices.
+    pub product: ProductKey,
+    /// Which of them.
+    pub target: PushTarget,
+    /// Opaque bytes, at most `push_bytes_max`.
+    pub body: Box<[u8]>,
+    /// Replaces stored pushes with the same key.
+    pub collapse: Option<Box<str>>,
+    /// Seconds it may wait; 0: deliver now or never.
+    pub time_to_live_s: u32,
+    /// Urgency.
+    pub priority: Priority,
+    /// Asks the application on the device to show nothing.
+    pub silent: bool,
+    /// Milliseconds the answer may wait for acknowledgements.
+    pub wait_ms: u32,
+    /// Tell the end of this push at each device as an event.
+    pub receipts: bool,
+    /// The application's own name for this order, 1 to [`PushOrder::KEY_BYTES_MAX`] bytes. The
+    /// order is on stable storage before anything is sent, and a repeated one is answered with the
+    /// first one's id and changes nothing.
+    pub idempotency_key: Option<Box<str>>,
+}
+
+impl PushOrder {
+    /// Longest idempotency key, bytes.
+    pub const KEY_BYTES_MAX: usize = 128;
+}
+
+/// Devices of a product that a push or an order is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PushTarget {
+    /// These. Each has its outcome in the answer.
+    Devices(Vec<DeviceId>),
+    /// Those with this tag. The answer counts.
+    Tag(Tag),
+    /// All that are known. The answer counts.
+    Product,
+}
+
+/// An answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PushAnswer {
+    /// To `Push`.
+    Pushed {
+        /// The push.
+        id: MessageId,
+        /// For a list of devices, in no particular order; empty for a tag or a product.
+        outcomes: Vec<(DeviceId, Outcome)>,
+        /// For a tag or a product: as far as it has come.
+        counts: PushCounts,
+    },
+    /// To `PushCounts`; absent when the push is not remembered.
+    Counts(Option<PushCounts>),
+    /// To `States`.
+    Devices(Vec<DeviceState>),
+    /// To `List`.
+    Page {
+        /// The devices.
+        devices: Vec<DeviceState>,
+        /// Where to go on; absent at the end.
+        next: Option<u64>,
+    },
+    /// It was done, or there was nothing to do (`false`).
+    Done(bool),
+    /// To `Products`.
+    Products(Vec<Arc<Product>>),
+    /// To `Token`.
+    Token(Option<String>),
+    /// The product is not known.
+    UnknownProduct,
+    /// A mailbox was full: nothing was done, try again.
+    Busy,
+    /// The store cannot take it: nothing was done.
+    StoreFailed,
+    /// The idempotency key was used before for another order: nothing was done.
+    Conflict,
+}
+
+/// Progress of a push. `matched` is the sum of the others once the fan-out is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PushCounts {
+    /// Devices it was for.
+    pub matched: u64,
+    /// Sent and not yet acknowledged.
+    pub pending: u64,
+    /// Acknowledged.
+    pub delivered: u64,
+    /// In the store.
+    pub stored: u64,
+    /// Over before it was delivered.
+    pub expired: u64,
+    /// Not taken on, or given up.
+    pub rejected: u64,
+    /// Whether some shard is still walking its devices, or has yet to begin.
+    pub running: bool,
+}
+
+impl PushCounts {
+    /// Adds another shard's counts.
+    pub fn add(&mut self, other: &PushCounts) {
+        self.matched += other.matched;
+        self.pending += other.pending;
+        self.delivered += other.delivered;
+        self.stored += other.stored;
+        self.expired += other.expired;
+        self.rejected += other.rejected;
+        self.running |= other.running;
+    }
+}
+
+/// State of a device, as the API tells it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceState {
+    /// Product that the device belongs to.
+    pub product: ProductKey,
+    /// Device, by its name within the product.
+    pub device: DeviceId,
+    /// Whether it is bound now.
+    pub online: bool,
+    /// `miop5`, `miop6`, `miop7`; empty if it never bound.
+    pub protocol: &'static str,
+    /// Epoch of its last session; 0 if it never bound.
+    pub epoch: u64,
+    /// Unix millisecond since when it is online or offline; 0 if it never bound.
+    pub since_ms: u64,
+    /// Unix millisecond at which it was certainly there for the last time; 0 if it never bound.
+    pub seen_ms: u64,
+    /// Of its last transition; zero if it never bound.
+    pub version: PresenceVersion,
+    /// How its last connection ended, when offline.
+    pub reason: Option<CloseReason>,
+    /// Agreed heartbeat in seconds, when online.
+    pub heartbeat_s: u16,
+    /// Pushes sent and not acknowledged.
+    pub inflight: u32,
+    /// Pushes waiting, those in flight included.
+    pub waiting: u32,
+    /// Its tags.
+    pub tags: Vec<Tag>,
+    /// Whether it is blocked.
+    pub blocked: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_shards_add_up_and_one_that_runs_makes_it_run() {
+        let of = |n: u64, running| PushCounts {
+            matched: n,
+            pending: 2 * n,
+            delivered: 3 * n,
+            stored: 4 * n,
+            expired: 5 * n,
+            rejected: 6 * n,
+            running,
+        };
+        let mut sum = of(1, false);
+        sum.add(&of(100, false));
+        assert_eq!(sum, of(101, false));
+        sum.add(&of(1_000, true));
+        sum.add(&of(0, false));
+        sum.add(&of(0, true));
+        assert_eq!(sum, of(1_101, true));
+    }
+}

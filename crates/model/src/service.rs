@@ -1,0 +1,368 @@
+//! The third contract: what a service is on a shard.
+//!
+//! A service is the rules of one kind of messaging over one shard's part of it: pushes and devices,
+//! topics and sessions. It is pure and synchronous: it is told the time, takes one request,
+//! command, completion or peer message, and says in [`Effects`] what is to be done. The roof holds
+//! a list of services and treats all of them alike. [`calls`](crate::ports::calls) is what
+//! each needs of its log.
+//!
+//! Every word that passes between a service and the rest has one variant a service: [`Request`],
+//! [`Delivery`], [`Event`], and [`Command`] and [`Answer`] of the control port. A new service is a
+//! crate that implements [`Service`], a variant in each of them, and a line in the roof's list.
+
+use crate::event::{ClientEvent, ClientWhat, Counters, DeviceEvent};
+use crate::id::{ConnRef, ShardId};
+use crate::ports::access::{Admission, Question};
+use crate::ports::control::{Answer, Command, Status};
+use crate::ports::log::{Call, Completion, Restored, Ticket};
+use crate::ports::presence_queries::PresenceStatus;
+use crate::ports::pushes::{PushAnswer, PushCommand};
+use crate::ports::topics::{TopicAnswer, TopicCommand};
+use crate::presence::{PresenceVersion, Principal, Transition};
+use crate::pressure::Pressure;
+use crate::product::Product;
+use crate::request::{PushDelivery, PushRequest};
+use crate::session::{SessionDelivery, SessionRequest};
+use crate::topic::Publication;
+use base::hash::HashKey;
+use base::time::{Instant, Now};
+use std::sync::Arc;
+
+/// The services there are. Each has tickets of its own at its shard's log.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum ServiceKind {
+    /// Pushes and devices.
+    Push,
+    /// Topics and sessions.
+    Topics,
+    /// What it is told, said again: the smallest service, for tests.
+    Echo,
+}
+
+/// Request of a server machine to a service.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// About a device and its pushes.
+    Push(PushRequest),
+    /// About a session and its topics.
+    Topics(SessionRequest),
+    /// To be said again.
+    Echo(Echo),
+}
+
+/// Delivery of a service through a server machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Delivery {
+    /// About a device and its pushes.
+    Push(PushDelivery),
+    /// About a session and its topics.
+    Topics(SessionDelivery),
+    /// Said again.
+    Echo(Echo),
+}
+
+/// Something an application may want to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// It happened to a device.
+    Push(DeviceEvent),
+    /// It happened to a client of a publish-and-subscribe protocol.
+    Topics(ClientEvent),
+    /// It was said again.
+    Echo(Echo),
+}
+
+/// Word of the echo service, whatever it is used for: a text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Echo(pub Box<str>);
+
+/// Declares that these words are these variants of the wider ones.
+macro_rules! variants {
+    ($($wide:ident::$variant:ident($word:ty);)+) => {$(
+        impl From<$word> for $wide {
+            fn from(word: $word) -> $wide {
+                $wide::$variant(word)
+            }
+        }
+
+        impl TryFrom<$wide> for $word {
+            type Error = $wide;
+
+            fn try_from(wide: $wide) -> Result<$word, $wide> {
+                match wide {
+                    $wide::$variant(word) => Ok(word),
+                    other => Err(other),
+                }
+            }
+        }
+    )+};
+}
+
+variants! {
+    Request::Push(PushRequest);
+    Request::Topics(SessionRequest);
+    Request::Echo(Echo);
+    Delivery::Push(PushDelivery);
+    Delivery::Topics(SessionDelivery);
+    Delivery::Echo(Echo);
+    Event::Push(DeviceEvent);
+    Event::Topics(ClientEvent);
+    Event::Echo(Echo);
+    Command::Push(PushCommand);
+    Command::Topics(TopicCommand);
+    Command::Echo(Echo);
+    Answer::Topics(TopicAnswer);
+    Answer::Echo(Echo);
+}
+
+impl From<PushAnswer> for Answer {
+    /// A service that is busy is as a shard that is.
+    fn from(answer: PushAnswer) -> Answer {
+        match answer {
+            PushAnswer::Busy => Answer::Busy,
+            answer => Answer::Push(answer),
+        }
+    }
+}
+
+impl Request {
+    /// The service it is for.
+    pub const fn service(&self) -> ServiceKind {
+        match self {
+            Request::Push(_) => ServiceKind::Push,
+            Request::Topics(_) => ServiceKind::Topics,
+            Request::Echo(_) => ServiceKind::Echo,
+        }
+    }
+
+    /// The shard it is for, of so many, when the machine that asks lives on shard `here`. `key` is
+    /// the one that chooses shards.
+    pub fn owner(&self, here: ShardId, (key, shards): (HashKey, u16)) -> ShardId {
+        match self {
+            Request::Push(request) => request.owner((key, shards)),
+            // A machine lives where its session does.
+            Request::Topics(_) | Request::Echo(_) => here,
+        }
+    }
+
+    /// Who wants to be whom, if it asks to be let in: its product, if it has one, and its name.
+    pub fn login(&self) -> Option<(&str, &str)> {
+        match self {
+            Request::Push(PushRequest::Bind(bind)) => {
+                Some((bind.product.as_str(), bind.device.as_str()))
+            }
+            Request::Topics(SessionRequest::Connect(connect)) => Some(("", &connect.client_id)),
+            _ => None,
+        }
+    }
+}
+
+impl Delivery {
+    /// The service it is of.
+    pub const fn service(&self) -> ServiceKind {
+        match self {
+            Delivery::Push(_) => ServiceKind::Push,
+            Delivery::Topics(_) => ServiceKind::Topics,
+            Delivery::Echo(_) => ServiceKind::Echo,
+        }
+    }
+
+    /// If it refuses a connection: the word for the reason, and who wanted to be let in.
+    pub fn refusal(&self) -> Option<(&'static str, Option<&str>)> {
+        match self {
+            Delivery::Push(PushDelivery::Refused(refused)) => {
+                Some((refused.why.name(), refused.who.as_deref()))
+            }
+            Delivery::Topics(SessionDelivery::Refused(denied)) => {
+                Some((denied.why.name(), denied.who.as_deref()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Event {
+    /// Whether it is a message that a client published.
+    pub const fn is_message(&self) -> bool {
+        matches!(self, Event::Topics(ClientEvent { what: ClientWhat::Published(_), .. }))
+    }
+}
+
+/// Something that is counted by its bytes while it is on its way.
+pub trait Weigh {
+    /// What it costs in memory, bytes, roughly.
+    fn weight(&self) -> usize;
+}
+
+/// Rules of one kind of messaging over one shard's part of it.
+///
+/// Each call says in `fx` what is to be done; whoever calls empties it after every call. Every
+/// command is answered once, every ticket completed once.
+pub trait Service: Send + 'static {
+    /// Which one it is.
+    const KIND: ServiceKind;
+
+    /// Its requests.
+    type Request: TryFrom<Request> + Into<Request> + Send;
+    /// Its deliveries.
+    type Delivery: TryFrom<Delivery> + Into<Delivery> + Send;
+    /// Its events.
+    type Event: Into<Event> + Send;
+    /// Its commands.
+    type Command: TryFrom<Command>;
+    /// Its answers.
+    type Answer: Into<Answer> + Send;
+    /// What it says to its counterparts on other shards.
+    type PeerMessage: Weigh + Send + 'static;
+
+    /// The hash that chooses the shard of something that the log kept; `None`: every shard has it.
+    fn home_of(home: HashKey, restored: &Restored<'_>) -> Option<u64>;
+
+    /// Takes something that the log kept, before anything else is asked. False: it cannot be read,
+    /// or has no room.
+    fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool;
+
+    /// Everything that the log kept has been given.
+    fn restored(&mut self, now: Now, fx: &mut Effects<Self>);
+
+    /// A machine asks. What comes from a connection that is not (or no longer) bound to what it
+    /// speaks of changes nothing.
+    fn request(&mut self, now: Now, from: ConnRef, request: Self::Request, fx: &mut Effects<Self>);
+
+    /// A delivery found its connection gone, on the shard where that had lived.
+    fn undelivered(
+        &mut self,
+        now: Now,
+        to: ConnRef,
+        delivery: Self::Delivery,
+        fx: &mut Effects<Self>,
+    );
+
+    /// The API asks. The answer comes in `fx.answers` under `ask`, now or later.
+    fn command(&mut self, now: Now, ask: u64, command: Self::Command, fx: &mut Effects<Self>);
+
+    /// The log answers a call.
+    fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects<Self>);
+
+    /// The same service of another shard says something.
+    fn peer_message(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        message: Self::PeerMessage,
+        fx: &mut Effects<Self>,
+    );
+
+    /// The answer to a question about access.
+    fn admitted(&mut self, _now: Now, _number: u64, _answer: Admission, _fx: &mut Effects<Self>) {}
+
+    /// A message of the server's own is published; for whoever has topics.
+    fn publish(&mut self, _now: Now, _message: &Publication, _fx: &mut Effects<Self>) {}
+
+    /// Goes on with whatever goes on, a slice of each, and says when it wants to be called again at
+    /// the latest; `now` means that there is more.
+    fn turn(&mut self, now: Now, fx: &mut Effects<Self>) -> Option<Instant>;
+
+    /// What its log has still to be told or to answer.
+    fn unsettled(&self) -> usize;
+
+    /// Whether what comes in goes out more slowly: machines, here and on other shards, had better
+    /// be read no further until it does not.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
+    /// From now on memory is so short.
+    fn press(&mut self, pressure: Pressure);
+
+    /// From now on newcomers are told that the server is going.
+    fn drain(&mut self);
+
+    /// From now on the configuration has these products.
+    fn install(&mut self, _products: &[Arc<Product>]) {}
+
+    /// Adds its gauges.
+    fn status(&self, status: &mut Status);
+
+    /// What it knows of a principal; nothing of another service's.
+    fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus>;
+
+    /// Versions of its transitions are above this one from now on.
+    fn observe(&mut self, version: PresenceVersion);
+
+    /// Another server has this principal by now: its connection here ends.
+    fn outvoted(&mut self, now: Now, who: &Principal, fx: &mut Effects<Self>);
+
+    /// Panics where it does not agree with itself.
+    fn audit(&self);
+}
+
+/// What a service wants done, in lanes that are emptied after every call; `counters` only grow.
+/// Order within a lane is the order of carrying out.
+pub struct Effects<S: Service + ?Sized> {
+    /// For the machines of these connections.
+    pub deliveries: Vec<(ConnRef, S::Delivery)>,
+    /// Asked in the name of these connections, of whoever owns what it is about.
+    pub requests: Vec<(ConnRef, S::Request)>,
+    /// To commands, under the number they came with.
+    pub answers: Vec<(u64, S::Answer)>,
+    /// For the log; each ticket is completed once.
+    pub calls: Vec<(Ticket, Call)>,
+    /// For the same service of other shards, in order for each of them.
+    pub peer_messages: Vec<(ShardId, S::PeerMessage)>,
+    /// For whoever can find out; the answer comes by [`Service::admitted`].
+    pub questions: Vec<(u64, Box<Question>)>,
+    /// For whoever listens.
+    pub events: Vec<S::Event>,
+    /// Who came and went, whether or not anybody listens: for whoever keeps presence.
+    pub transitions: Vec<Transition>,
+    /// Messages of the server's own.
+    pub publications: Vec<Publication>,
+    /// What happened since the process began.
+    pub counters: Counters,
+    /// Set by the roof: somebody listens to events.
+    pub events_wanted: bool,
+    /// Set by the roof: somebody listens to what clients publish.
+    pub messages_wanted: bool,
+}
+
+impl<S: Service + ?Sized> Default for Effects<S> {
+    fn default() -> Self {
+        Effects {
+            deliveries: Vec::new(),
+            requests: Vec::new(),
+            answers: Vec::new(),
+            calls: Vec::new(),
+            peer_messages: Vec::new(),
+            questions: Vec::new(),
+            events: Vec::new(),
+            transitions: Vec::new(),
+            publications: Vec::new(),
+            counters: Counters::default(),
+            events_wanted: false,
+            messages_wanted: false,
+        }
+    }
+}
+
+impl<S: Service + ?Sized> Effects<S> {
+    /// Whether every lane is empty.
+    pub fn is_empty(&self) -> bool {
+        self.deliveries.is_empty()
+            && self.requests.is_empty()
+            && self.answers.is_empty()
+            && self.calls.is_empty()
+            && self.peer_messages.is_empty()
+            && self.questions.is_empty()
+            && self.events.is_empty()
+            && self.transitions.is_empty()
+            && self.publications.is_empty()
+    }
+
+    /// An event, if somebody listens.
+    pub fn tell(&mut self, event: S::Event) {
+        if self.events_wanted {
+            self.events.push(event);
+        }
+    }
+}

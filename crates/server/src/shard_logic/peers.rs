@@ -1,0 +1,116 @@
+//! What the services of one shard say to the same services of others.
+//!
+//! What a service says to another shard in a turn is packed into one bag, which goes out when the
+//! turn is over. Each shard's [`PeerBacklog`] says how much is on its way to it: a logic whose
+//! peer messages pile up at another has its connections read no further until it is less; the same
+//! where messages for very many pile up at a service. Invariant: what was added to an account is
+//! taken off it by whoever reads the bag, or drops it.
+
+use model::id::ShardId;
+use model::limits::Limits;
+use model::service::ServiceKind;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Words on their way to one shard beyond which those who send to it are read no further.
+const WAITING_MAX: usize = 64 * 1024;
+
+/// Words between services that are on their way, to each shard.
+#[derive(Clone)]
+pub struct PeerBacklog {
+    lines: Arc<[Line]>,
+    /// Bytes beyond which the same happens: `letters_bytes_max`.
+    bytes_max: u64,
+}
+
+/// What is on its way to one shard.
+#[derive(Default)]
+struct Line {
+    words: AtomicUsize,
+    bytes: AtomicU64,
+    /// A service there hands out more slowly than it is told to.
+    behind: AtomicBool,
+}
+
+impl Line {
+    fn is_long(&self, bytes_max: u64) -> bool {
+        self.words.load(Ordering::Relaxed) > WAITING_MAX
+            || self.bytes.load(Ordering::Relaxed) > bytes_max
+            || self.behind.load(Ordering::Relaxed)
+    }
+}
+
+impl PeerBacklog {
+    /// None, between so many shards.
+    pub fn new(shards: u16, limits: &Limits) -> PeerBacklog {
+        let bytes_max = limits.topics.letters_bytes_max;
+        PeerBacklog { lines: (0..shards).map(|_| Line::default()).collect(), bytes_max }
+    }
+
+    /// Says of a shard whether a service of it is behind.
+    pub(super) fn set_behind(&self, shard: ShardId, behind: bool) {
+        self.at(shard).behind.store(behind, Ordering::Relaxed);
+    }
+
+    /// Whether too much is on its way to a shard other than this one, or waits there.
+    pub(super) fn is_long_beside(&self, shard: ShardId) -> bool {
+        let others = self.lines.iter().enumerate().filter(|(at, _)| *at != usize::from(shard.0));
+        others.into_iter().any(|(_, line)| line.is_long(self.bytes_max))
+    }
+
+    fn at(&self, shard: ShardId) -> &Line {
+        &self.lines[usize::from(shard.0)]
+    }
+}
+
+/// What a service of one shard had to say to the same of another in a turn: a `Vec` of its peer
+/// messages. However it ends, it is taken off the account.
+pub struct PeerBag {
+    pub(super) service: ServiceKind,
+    pub(super) from: ShardId,
+    pub(super) to: ShardId,
+    messages: Option<Box<dyn Any + Send>>,
+    words: usize,
+    bytes: u64,
+    backlog: PeerBacklog,
+}
+
+impl PeerBag {
+    /// A bag of these messages, which weigh so many bytes.
+    pub(super) fn new<T: Send + 'static>(
+        service: ServiceKind,
+        (from, to): (ShardId, ShardId),
+        (messages, bytes): (Vec<T>, u64),
+        backlog: &PeerBacklog,
+    ) -> PeerBag {
+        let (words, backlog) = (messages.len(), backlog.clone());
+        let line = backlog.at(to);
+        line.words.fetch_add(words, Ordering::Relaxed);
+        line.bytes.fetch_add(bytes, Ordering::Relaxed);
+        PeerBag { service, from, to, messages: Some(Box::new(messages)), words, bytes, backlog }
+    }
+
+    /// The shard it is for.
+    pub fn to(&self) -> ShardId {
+        self.to
+    }
+
+    /// What is in it: messages of its service.
+    pub(super) fn open<T: 'static>(mut self) -> Vec<T> {
+        let messages = self.messages.take().map(|messages| messages.downcast::<Vec<T>>());
+        let messages = messages.and_then(Result::ok);
+        if base::never!(messages.is_none(), "a bag has the messages of its service") {
+            return Vec::new();
+        }
+        messages.map_or(Vec::new(), |messages| *messages)
+    }
+}
+
+impl Drop for PeerBag {
+    fn drop(&mut self) {
+        let line = self.backlog.at(self.to);
+        line.words.fetch_sub(self.words, Ordering::Relaxed);
+        line.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,321 @@
+//! A service at work on a shard, of whatever kind: what the logic does with all of them alike.
+//!
+//! It keeps the service's effects and what it has to say to other shards, and hands out the wider
+//! words. The logic holds a list of these and names none.
+
+use super::peers::{PeerBacklog, PeerBag};
+use base::time::{Instant, Now};
+use model::event::{Counter, Counters};
+use model::id::{ConnRef, ShardId};
+use model::ports::access::{Admission, Question};
+use model::ports::control::{Answer, Command, Status};
+use model::ports::log::{Call, Completion, Restored, StoreError, Ticket};
+use model::ports::presence_queries::PresenceStatus;
+use model::presence::{PresenceVersion, Principal, Transition};
+use model::pressure::Pressure;
+use model::product::Product;
+use model::service::{Delivery, Effects, Event, Request, Service, ServiceKind, Weigh};
+use model::topic::Publication;
+use std::any::Any;
+use std::sync::Arc;
+
+/// Carries out what services want. Implemented by the logic.
+pub trait Carrier {
+    /// For the machine of a connection.
+    fn deliver(&mut self, to: ConnRef, delivery: Delivery);
+
+    /// Asked in the name of a connection, of whoever owns what it is about.
+    fn ask(&mut self, from: ConnRef, request: Request);
+
+    /// The answer to a command.
+    fn answer(&mut self, ask: u64, answer: Answer);
+
+    /// For the log; the tickets of calls that were not taken come back.
+    fn call(&mut self, service: ServiceKind, calls: Vec<(Ticket, Call)>) -> Vec<Ticket>;
+
+    /// For whoever can find out; an answer at once, when it cannot be taken.
+    fn resolve(
+        &mut self,
+        service: ServiceKind,
+        number: u64,
+        question: Box<Question>,
+    ) -> Result<(), Admission>;
+
+    /// For whoever listens; how many were dropped.
+    fn tell(&mut self, events: Vec<Event>) -> usize;
+
+    /// Somebody came or went.
+    fn note(&mut self, transition: Transition);
+
+    /// A message of the server's own.
+    fn publish(&mut self, message: Publication);
+}
+
+/// What somebody outside the shard wants to hear, and how short memory is.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings {
+    /// Events of this service.
+    pub events_wanted: bool,
+    /// What clients publish.
+    pub messages_wanted: bool,
+    /// How short memory is.
+    pub pressure: Pressure,
+}
+
+/// A service of any kind, at work on its shard. Methods that are named as those of [`Service`] do
+/// the same; what they want done is kept until [`carry_out`](AnyService::carry_out).
+pub trait AnyService: Send {
+    /// Which one it is.
+    fn kind(&self) -> ServiceKind;
+    /// Takes something that the log kept.
+    fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool;
+    /// Everything that the log kept has been given.
+    fn restored(&mut self, now: Now);
+    /// What is so outside, before it acts.
+    fn look(&mut self, surroundings: Surroundings);
+    /// A machine asks.
+    fn request(&mut self, now: Now, from: ConnRef, request: Request);
+    /// A delivery found its connection gone.
+    fn undelivered(&mut self, now: Now, to: ConnRef, delivery: Delivery);
+    /// The API asks.
+    fn command(&mut self, now: Now, ask: u64, command: Command);
+    /// The log answers calls.
+    fn complete(&mut self, now: Now, completions: Vec<Completion>);
+    /// The same service of another shard says something.
+    fn peer_messages(&mut self, now: Now, bag: PeerBag);
+    /// The answer to a question about access.
+    fn admitted(&mut self, now: Now, number: u64, answer: Admission);
+    /// A message of the server's own is published.
+    fn publish(&mut self, now: Now, message: &Publication);
+    /// Goes on with whatever goes on.
+    fn turn(&mut self, now: Now) -> Option<Instant>;
+    /// Does what it wants done; that may make it want more. Whether there was anything.
+    fn carry_out(&mut self, now: Now, carrier: &mut dyn Carrier) -> bool;
+    /// Calls that are to be handed to the log.
+    fn calls(&self) -> usize;
+    /// Sends what it said to other shards in this turn.
+    fn post(&mut self, backlog: &PeerBacklog, send: &mut dyn FnMut(PeerBag));
+    /// What its log has still to be told or to answer.
+    fn unsettled(&self) -> usize;
+    /// Whether what comes in goes out more slowly.
+    fn is_behind(&self) -> bool;
+    /// From now on newcomers are told that the server is going.
+    fn drain(&mut self);
+    /// From now on the configuration has these products.
+    fn install(&mut self, products: &[Arc<Product>]);
+    /// Adds its gauges and counters.
+    fn status(&self, status: &mut Status);
+    /// What it has counted.
+    fn counters(&self) -> &Counters;
+    /// What it knows of a principal.
+    fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus>;
+    /// Versions of its transitions are above this one from now on.
+    fn observe(&mut self, version: PresenceVersion);
+    /// Another server has this principal by now.
+    fn outvoted(&mut self, now: Now, who: &Principal);
+    /// Panics where it does not agree with itself.
+    fn audit(&self);
+    /// The service itself, to look at.
+    fn inner(&self) -> &dyn Any;
+    /// The service itself, to prepare it.
+    fn inner_mut(&mut self) -> &mut dyn Any;
+}
+
+/// A service with its effects and what it said.
+pub struct RunningService<S: Service> {
+    service: S,
+    effects: Effects<S>,
+    shard: ShardId,
+    /// What was said to each shard since the last turn.
+    said: Vec<Vec<S::PeerMessage>>,
+}
+
+impl<S: Service> RunningService<S> {
+    /// A service of this shard, to be put into the list.
+    pub fn boxed(service: S, shard: ShardId) -> Box<dyn AnyService> {
+        Box::new(RunningService { service, effects: Effects::default(), shard, said: Vec::new() })
+    }
+}
+
+/// What becomes of a call that was not taken.
+fn busy(ticket: Ticket) -> Completion {
+    (ticket, Err(StoreError::Busy))
+}
+
+/// A word that came to the service it is for; another one is impossible, and passed over.
+fn mine<W, S: TryFrom<W>>(word: W) -> Option<S> {
+    let mine = S::try_from(word).ok();
+    base::never!(mine.is_none(), "a word for another service");
+    mine
+}
+
+impl<S: Service> AnyService for RunningService<S> {
+    fn kind(&self) -> ServiceKind {
+        S::KIND
+    }
+
+    fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
+        self.service.restore(now, restored)
+    }
+
+    fn restored(&mut self, now: Now) {
+        self.service.restored(now, &mut self.effects);
+    }
+
+    fn look(&mut self, surroundings: Surroundings) {
+        self.effects.events_wanted = surroundings.events_wanted;
+        self.effects.messages_wanted = surroundings.messages_wanted;
+        self.service.press(surroundings.pressure);
+    }
+
+    fn request(&mut self, now: Now, from: ConnRef, request: Request) {
+        if let Some(request) = mine(request) {
+            self.service.request(now, from, request, &mut self.effects);
+        }
+    }
+
+    fn undelivered(&mut self, now: Now, to: ConnRef, delivery: Delivery) {
+        if let Some(delivery) = mine(delivery) {
+            self.service.undelivered(now, to, delivery, &mut self.effects);
+        }
+    }
+
+    fn command(&mut self, now: Now, ask: u64, command: Command) {
+        if let Some(command) = mine(command) {
+            self.service.command(now, ask, command, &mut self.effects);
+        }
+    }
+
+    fn complete(&mut self, now: Now, completions: Vec<Completion>) {
+        for completion in completions {
+            self.service.complete(now, completion, &mut self.effects);
+        }
+    }
+
+    fn peer_messages(&mut self, now: Now, bag: PeerBag) {
+        let from = bag.from;
+        for message in bag.open::<S::PeerMessage>() {
+            self.service.peer_message(now, from, message, &mut self.effects);
+        }
+    }
+
+    fn admitted(&mut self, now: Now, number: u64, answer: Admission) {
+        self.service.admitted(now, number, answer, &mut self.effects);
+    }
+
+    fn publish(&mut self, now: Now, message: &Publication) {
+        self.service.publish(now, message, &mut self.effects);
+    }
+
+    fn turn(&mut self, now: Now) -> Option<Instant> {
+        self.service.turn(now, &mut self.effects)
+    }
+
+    fn carry_out(&mut self, now: Now, carrier: &mut dyn Carrier) -> bool {
+        let RunningService { service, effects, said, .. } = self;
+        if effects.is_empty() {
+            return false;
+        }
+        for (to, delivery) in effects.deliveries.drain(..) {
+            carrier.deliver(to, delivery.into());
+        }
+        for (from, request) in effects.requests.drain(..) {
+            carrier.ask(from, request.into());
+        }
+        for (ask, answer) in effects.answers.drain(..) {
+            carrier.answer(ask, answer.into());
+        }
+        for (to, message) in effects.peer_messages.drain(..) {
+            let to = usize::from(to.0);
+            if said.len() <= to {
+                said.resize_with(to + 1, Vec::new);
+            }
+            said[to].push(message);
+        }
+        for (number, question) in std::mem::take(&mut effects.questions) {
+            if let Err(answer) = carrier.resolve(S::KIND, number, question) {
+                service.admitted(now, number, answer, effects);
+            }
+        }
+        if !effects.events.is_empty() {
+            let dropped = carrier.tell(effects.events.drain(..).map(Into::into).collect());
+            effects.counters.count_by(Counter::EventsDropped, dropped as u64);
+        }
+        for transition in effects.transitions.drain(..) {
+            carrier.note(transition);
+        }
+        for message in effects.publications.drain(..) {
+            carrier.publish(message);
+        }
+        if !effects.calls.is_empty() {
+            for ticket in carrier.call(S::KIND, std::mem::take(&mut effects.calls)) {
+                service.complete(now, busy(ticket), effects);
+            }
+        }
+        true
+    }
+
+    fn calls(&self) -> usize {
+        self.effects.calls.len()
+    }
+
+    fn post(&mut self, backlog: &PeerBacklog, send: &mut dyn FnMut(PeerBag)) {
+        for (to, messages) in self.said.iter_mut().enumerate() {
+            if !messages.is_empty() {
+                let messages = std::mem::take(messages);
+                let bytes = messages.iter().map(|message| message.weight() as u64).sum();
+                let way = (self.shard, ShardId(to as u16));
+                send(PeerBag::new(S::KIND, way, (messages, bytes), backlog));
+            }
+        }
+    }
+
+    fn unsettled(&self) -> usize {
+        self.service.unsettled()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.service.is_behind()
+    }
+
+    fn drain(&mut self) {
+        self.service.drain();
+    }
+
+    fn install(&mut self, products: &[Arc<Product>]) {
+        self.service.install(products);
+    }
+
+    fn status(&self, status: &mut Status) {
+        status.counters.add(&self.effects.counters);
+        self.service.status(status);
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.effects.counters
+    }
+
+    fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus> {
+        self.service.find(now, who)
+    }
+
+    fn observe(&mut self, version: PresenceVersion) {
+        self.service.observe(version);
+    }
+
+    fn outvoted(&mut self, now: Now, who: &Principal) {
+        self.service.outvoted(now, who, &mut self.effects);
+    }
+
+    fn audit(&self) {
+        self.service.audit();
+    }
+
+    fn inner(&self) -> &dyn Any {
+        &self.service
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Any {
+        &mut self.service
+    }
+}

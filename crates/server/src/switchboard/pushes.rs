@@ -1,0 +1,202 @@
+//! The API's way to the hubs.
+//!
+//! A command about one device goes to the shard that owns it; a list of devices is split among
+//! their owners; what is about all goes to all, and the answers are merged into one. Devices are
+//! listed shard after shard.
+
+use super::{Switchboard, merge as merge_answers};
+use crate::outside::Outside;
+use base::hash;
+use hub::order_home;
+use model::id::{DeviceId, ProductKey, ShardId};
+use model::ports::control::{Answer, Command, Reply};
+use model::ports::pushes::{
+    DeviceState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,
+};
+use model::push::{Outcome, Rejection};
+use model::request::owner;
+use std::collections::BTreeMap;
+
+/// Devices by the shard that owns them.
+type Split = BTreeMap<ShardId, Vec<DeviceId>>;
+
+impl<O: Outside + Send> Switchboard<O> {
+    pub(super) fn ask_pushes(&self, command: PushCommand, reply: Reply) {
+        match command {
+            PushCommand::Push(order) => self.push(order, reply),
+            PushCommand::List { .. } => self.list(command, Vec::new(), reply),
+            PushCommand::States { product, devices } => {
+                let split = self.split(&product, devices);
+                if split.is_empty() {
+                    return reply(PushAnswer::Devices(Vec::new()).into());
+                }
+                let commands = split.into_iter().map(|(shard, devices)| {
+                    (shard, PushCommand::States { product: product.clone(), devices }.into())
+                });
+                self.gather(commands.collect(), reply);
+            }
+            PushCommand::Kick { ref product, ref device, .. }
+            | PushCommand::Block { ref product, ref device, .. }
+            | PushCommand::SetTags { ref product, ref device, .. } => {
+                let owner = self.owner(product, device);
+                self.gather(vec![(owner, command.into())], reply);
+            }
+            PushCommand::Products | PushCommand::Token { .. } => {
+                self.gather(vec![(ShardId(0), command.into())], reply);
+            }
+            PushCommand::PushCounts(_)
+            | PushCommand::Configure { .. }
+            | PushCommand::PutProduct(_)
+            | PushCommand::DropProduct(_) => self.gather_from_all(command.into(), reply),
+        }
+    }
+
+    fn owner(&self, product: &ProductKey, device: &DeviceId) -> ShardId {
+        owner((self.hash_key, self.shards()), product, device)
+    }
+
+    fn split(&self, product: &ProductKey, devices: Vec<DeviceId>) -> Split {
+        let mut split = Split::new();
+        for device in devices {
+            split.entry(self.owner(product, &device)).or_default().push(device);
+        }
+        split
+    }
+
+    fn push(&self, order: PushOrder, reply: Reply) {
+        let PushTarget::Devices(devices) = &order.target else {
+            return self.push_to_many(order, reply);
+        };
+        let split = self.split(&order.product, devices.clone());
+        if split.is_empty() {
+            let (outcomes, counts) = (Vec::new(), PushCounts::default());
+            return reply(PushAnswer::Pushed { id: order.id, outcomes, counts }.into());
+        }
+        match order.idempotency_key.is_some() && split.len() > 1 {
+            true => self.push_with_key(order, split, reply),
+            false => self.gather(parts_of(&order, split), reply),
+        }
+    }
+
+    /// The order's owner takes it, for all; then all are asked how far they are.
+    fn push_to_many(&self, order: PushOrder, reply: Reply) {
+        let owner = hash::home(order_home(self.hash_key, &order), self.shards());
+        let this = self.clone();
+        let taken = move |answer: Answer| {
+            let Answer::Push(PushAnswer::Pushed { id, outcomes, counts }) = answer else {
+                return reply(answer);
+            };
+            let told = move |answer: Answer| {
+                let counts = match answer {
+                    Answer::Push(PushAnswer::Counts(Some(counts))) => counts,
+                    _ => counts,
+                };
+                reply(PushAnswer::Pushed { id, outcomes, counts }.into());
+            };
+            this.ask_pushes(PushCommand::PushCounts(id), Box::new(told));
+        };
+        let command = PushCommand::Push(order).into();
+        self.gather(vec![(ShardId(owner), command)], Box::new(taken));
+    }
+
+    /// One shard is asked first, and the others under the id it answers: so an order that was cut
+    /// off between shards goes on under its first id when it is repeated. Each half may wait half
+    /// as long.
+    fn push_with_key(&self, order: PushOrder, mut split: Split, reply: Reply) {
+        let order = PushOrder { wait_ms: order.wait_ms / 2, ..order };
+        let first = split.pop_first().into_iter().collect();
+        let (this, commands) = (self.clone(), parts_of(&order, first));
+        let rest = move |answer: Answer| {
+            let Answer::Push(PushAnswer::Pushed { id, .. }) = answer else { return reply(answer) };
+            let commands = parts_of(&PushOrder { id, ..order }, split);
+            this.gather(commands, Box::new(move |more| reply(merge_answers(answer, more))));
+        };
+        self.gather(commands, Box::new(rest));
+    }
+
+    /// A page is taken from one shard after the other: the cursor's high half says which is next.
+    fn list(&self, list: PushCommand, so_far: Vec<DeviceState>, reply: Reply) {
+        let PushCommand::List { product, online, tag, after, count } = list else { return };
+        let shard = (after.unwrap_or(0) >> 40) as u16;
+        // Inside a shard the place is a slot; 0 is taken for the beginning, so slots are told as
+        // one more than they are.
+        let inside = after.and_then(|after| (after & ((1 << 40) - 1)).checked_sub(1));
+        if shard >= self.shards() {
+            return reply(PushAnswer::Page { devices: so_far, next: None }.into());
+        }
+        let again = (product.clone(), tag.clone());
+        let command = PushCommand::List { product, online, tag, after: inside, count };
+        let this = self.clone();
+        let merge = move |answer: Answer| {
+            let Answer::Push(PushAnswer::Page { devices, next }) = answer else {
+                return reply(answer);
+            };
+            let left = count.saturating_sub(devices.len() as u32);
+            let mut all = so_far;
+            all.extend(devices);
+            let next = match next {
+                Some(slot) => Some((u64::from(shard) << 40) | (slot + 1)),
+                None if shard + 1 < this.shards() => Some(u64::from(shard + 1) << 40),
+                None => None,
+            };
+            if left == 0 || next.is_none() {
+                return reply(PushAnswer::Page { devices: all, next }.into());
+            }
+            let (product, tag) = again;
+            let rest = PushCommand::List { product, online, tag, after: next, count: left };
+            this.list(rest, all, reply);
+        };
+        self.gather(vec![(ShardId(shard), command.into())], Box::new(merge));
+    }
+}
+
+/// An order for each shard's part of its devices.
+fn parts_of(order: &PushOrder, split: Split) -> Vec<(ShardId, Command)> {
+    let part = |devices| PushOrder { target: PushTarget::Devices(devices), ..order.clone() };
+    let command = |devices| PushCommand::Push(part(devices)).into();
+    split.into_iter().map(|(shard, devices)| (shard, command(devices))).collect()
+}
+
+/// Two shards' answers as one.
+pub(super) fn merge(one: PushAnswer, other: PushAnswer) -> PushAnswer {
+    match (one, other) {
+        (
+            PushAnswer::Pushed { id, mut outcomes, mut counts },
+            PushAnswer::Pushed { id: other, outcomes: more, counts: others },
+        ) => {
+            outcomes.extend(more);
+            counts.add(&others);
+            // Where a repeated order was not known it was carried out now, under a new id: the
+            // application is told the first one.
+            PushAnswer::Pushed { id: id.min(other), outcomes, counts }
+        }
+        (PushAnswer::Counts(Some(mut counts)), PushAnswer::Counts(Some(others))) => {
+            counts.add(&others);
+            PushAnswer::Counts(Some(counts))
+        }
+        (PushAnswer::Counts(one), PushAnswer::Counts(other)) => PushAnswer::Counts(one.or(other)),
+        (PushAnswer::Devices(mut devices), PushAnswer::Devices(more)) => {
+            devices.extend(more);
+            PushAnswer::Devices(devices)
+        }
+        (PushAnswer::Done(one), PushAnswer::Done(other)) => PushAnswer::Done(one || other),
+        // What went wrong somewhere is told, whatever went well elsewhere.
+        (
+            wrong @ (PushAnswer::UnknownProduct | PushAnswer::StoreFailed | PushAnswer::Conflict),
+            _,
+        ) => wrong,
+        (_, other) => other,
+    }
+}
+
+/// The answer for a shard whose mailbox was full.
+pub(super) fn busy(command: PushCommand) -> PushAnswer {
+    match command {
+        PushCommand::Push(PushOrder { id, target: PushTarget::Devices(devices), .. }) => {
+            let rejected = |device| (device, Outcome::Rejected(Rejection::Busy));
+            let outcomes = devices.into_iter().map(rejected).collect();
+            PushAnswer::Pushed { id, outcomes, counts: PushCounts::default() }
+        }
+        _ => PushAnswer::Busy,
+    }
+}
