@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the MQTT clients that tests/e2e/mqtt tries and the checker of the API's description,
-# each by its own package manager.
+# Installs the MQTT clients that tests/e2e/mqtt tries, and the checkers of the API's description and
+# of its page of metrics, each by its own package manager.
 #
 #   scripts/e2e_clients.sh FOLDER      what was fetched and built is kept there
 #
@@ -82,6 +82,13 @@ install_schemathesis() {
         -r "$sources/../../requirements.txt"
 }
 
+# Out of Debian's package, which is not installed: it would start a Prometheus.
+install_promtool() {
+    (cd "$target/promtool" && { apt-get download -qq prometheus ||
+        { apt-get update -qq && apt-get download -qq prometheus; }; } &&
+        dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb)
+}
+
 install_missing
 client python requirements.txt
 client node package.json
@@ -89,4 +96,5 @@ client go go
 client java java
 client rumqttc rumqttc
 client schemathesis ../../requirements.txt
+client promtool ../../test_metrics.py
 exit 0

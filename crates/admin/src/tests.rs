@@ -8,6 +8,7 @@ mod event_stream;
 mod hook;
 mod http;
 mod life;
+mod metrics;
 mod mutated;
 mod names;
 mod order;

@@ -1,20 +1,26 @@
 //! Metrics in Prometheus' text format 0.0.4, by hand.
 //!
 //! Names, types and explanations come from where the counters are declared. It asks nobody: it is
-//! given the figures. Invariant: each metric has one HELP and one TYPE, before its samples.
+//! given the figures. Invariant: each metric has one HELP and one TYPE, before its samples; a name
+//! ends with `_total` where it is a counter's and nowhere else, and has seconds or bytes for unit
+//! (`promtool check metrics` holds it in the end-to-end tests).
 
 use crate::MetricReading;
 use crate::webhook::Address;
 use crate::webhook::dead::DeadTally;
 use model::close::CloseReason;
-use model::event::Counter;
+use model::event::{Counter, Counters};
 use model::ports::control::Status;
 use model::ports::presence_queries::{Circuit, Count, PresenceCounts, ReplicationStatus};
 use model::session::Drop;
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const TURN: &str = "shard_turn_seconds_max";
+const RESIDENT: &str = "process_resident_memory_bytes";
 
 /// Pairs of product and protocol that have samples of their own. Those after them, in the order of
 /// their names, are summed under the product `*`, which none is called.
@@ -27,18 +33,18 @@ pub(crate) struct PresenceFigures {
     pub(crate) standing: ReplicationStatus,
 }
 
-/// All metrics as text.
+/// All metrics of this version as text.
 pub(crate) fn text(
+    version: &str,
     status: &Status,
     presence: &PresenceFigures,
     webhooks: &[Arc<Address>],
     readings: &[MetricReading],
 ) -> String {
     let mut out = String::new();
-    for counter in Counter::ALL {
-        head(&mut out, counter.name(), "counter", counter.help());
-        sample(&mut out, counter.name(), "", status.counters.of(*counter));
-    }
+    head(&mut out, "build_info", "gauge", "Always 1, with the version that runs.");
+    sample(&mut out, "build_info", &format!("{{version=\"{version}\"}}"), 1);
+    counters(&mut out, &status.counters);
     let closed = "connections_closed_total";
     head(&mut out, closed, "counter", "Connections ended, by reason.");
     for reason in CloseReason::ALL {
@@ -51,9 +57,15 @@ pub(crate) fn text(
         let labels = format!("{{reason=\"{}\"}}", why.name());
         sample(&mut out, dropped, &labels, status.counters.dropped_of(why));
     }
-    for reading in gauges(status).iter().chain(&resident()).chain(readings) {
-        head(&mut out, reading.name, "gauge", reading.help);
-        sample(&mut out, reading.name, "", reading.value);
+    for &MetricReading { name, help, value } in gauges(status).iter().chain(readings) {
+        head(&mut out, name, kind(name), help);
+        sample(&mut out, name, "", value);
+    }
+    head(&mut out, TURN, "gauge", "Longest turn of a shard since the last look.");
+    sample(&mut out, TURN, "", Duration::from_micros(status.turn_us_max).as_secs_f64());
+    if let Some(bytes) = resident_bytes() {
+        head(&mut out, RESIDENT, "gauge", "Memory of the process in RAM.");
+        sample(&mut out, RESIDENT, "", bytes);
     }
     if let Some(counts) = &presence.counts {
         online(&mut out, counts);
@@ -63,6 +75,40 @@ pub(crate) fn text(
     }
     hooks(&mut out, webhooks);
     out
+}
+
+/// Each counter; those of one kind are one metric, with a label.
+fn counters(out: &mut String, counters: &Counters) {
+    let received = [Counter::Publishes, Counter::PublishesQos1, Counter::PublishesQos2];
+    let [all, first, second] = received.map(|counter| counters.of(counter));
+    let tolerated = |counter: Counter| {
+        let fault = counter.name().strip_prefix("tolerated_")?.strip_suffix("_total")?;
+        Some((fault, counters.of(counter)))
+    };
+    for &counter in Counter::ALL {
+        if tolerated(counter).is_some() || received[1..].contains(&counter) {
+            continue;
+        }
+        head(out, counter.name(), "counter", counter.help());
+        if counter != Counter::Publishes {
+            sample(out, counter.name(), "", counters.of(counter));
+            continue;
+        }
+        let none = all.saturating_sub(first + second);
+        for (qos, count) in [none, first, second].into_iter().enumerate() {
+            sample(out, counter.name(), &format!("{{qos=\"{qos}\"}}"), count);
+        }
+    }
+    let name = "tolerated_total";
+    head(out, name, "counter", "Faults of clients that a lenient listener let pass, by fault.");
+    for (fault, count) in Counter::ALL.iter().filter_map(|&counter| tolerated(counter)) {
+        sample(out, name, &format!("{{fault=\"{fault}\"}}"), count);
+    }
+}
+
+/// Readings and the directory's figures say by their names what they are.
+fn kind(name: &str) -> &'static str {
+    if name.ends_with("_total") { "counter" } else { "gauge" }
 }
 
 fn level(status: &Status) -> u64 {
@@ -77,7 +123,6 @@ fn gauges(status: &Status) -> Vec<MetricReading> {
         ("pushes_waiting", "Pushes waiting for devices.", status.waiting),
         ("pushes_waiting_bytes", "Their weight in bytes.", status.waiting_bytes),
         ("shards", "Shards that answered.", u64::from(status.shards)),
-        ("turn_us_max", "Longest turn of a shard since the last look.", status.turn_us_max),
         ("memory_pressure", "0 calm, 1 no connections, 2 no QoS 0, 3 no stores.", level(status)),
         ("sessions", "Sessions, online or not.", status.sessions),
         ("sessions_online", "Sessions with a connection.", status.sessions_online),
@@ -89,13 +134,6 @@ fn gauges(status: &Status) -> Vec<MetricReading> {
         ("delayed_messages", "Publications for later.", status.delayed),
     ];
     gauges.into_iter().map(|(name, help, value)| MetricReading { name, help, value }).collect()
-}
-
-fn resident() -> Option<MetricReading> {
-    resident_bytes().map(|value| {
-        let help = "Memory of the process in RAM.";
-        MetricReading { name: "process_resident_memory_bytes", help, value }
-    })
 }
 
 fn online(out: &mut String, counts: &PresenceCounts) {
@@ -123,23 +161,21 @@ fn online(out: &mut String, counts: &PresenceCounts) {
 }
 
 fn directory(out: &mut String, standing: &ReplicationStatus) {
-    let circuit = match standing.circuit {
-        Circuit::Closed => 0,
-        Circuit::HalfOpen => 1,
-        Circuit::Open => 2,
-    };
-    for (name, help, value) in [
-        ("presence_unwritten", "Transitions the directory has not taken.", standing.unwritten),
-        ("presence_lag_ms", "Age of the oldest of them.", standing.lag_ms),
-        ("presence_circuit", "Calls to the directory: 0 made, 1 tried, 2 held back.", circuit),
-        ("presence_resync_left", "Buckets still to be compared.", standing.resync_left),
-    ] {
-        head(out, name, "gauge", help);
-        sample(out, name, "", value);
+    let name = "presence_circuit";
+    head(out, name, "gauge", "1 for the state that the circuit of calls to the directory is in.");
+    for state in [Circuit::Closed, Circuit::HalfOpen, Circuit::Open] {
+        let labels = format!("{{state=\"{}\"}}", state.name());
+        sample(out, name, &labels, u64::from(standing.circuit == state));
     }
-    for &(name, help, value) in &standing.counters {
-        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
-        head(out, name, kind, help);
+    let name = "presence_lag_seconds";
+    head(out, name, "gauge", "Age of the oldest transition the directory has not taken.");
+    sample(out, name, "", Duration::from_millis(standing.lag_ms).as_secs_f64());
+    let own = [
+        ("presence_unwritten", "Transitions the directory has not taken.", standing.unwritten),
+        ("presence_resync_left", "Buckets still to be compared.", standing.resync_left),
+    ];
+    for &(name, help, value) in own.iter().chain(&standing.counters) {
+        head(out, name, kind(name), help);
         sample(out, name, "", value);
     }
 }
@@ -204,12 +240,19 @@ fn dead_letters(out: &mut String, webhooks: &[Arc<Address>]) {
 }
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) {
-    writeln!(out, "# HELP holdline_{name} {help}\n# TYPE holdline_{name} {kind}")
+    let prefix = prefix(name);
+    writeln!(out, "# HELP {prefix}{name} {help}\n# TYPE {prefix}{name} {kind}")
         .expect("text takes what is written");
 }
 
-fn sample(out: &mut String, name: &str, labels: &str, value: u64) {
-    writeln!(out, "holdline_{name}{labels} {value}").expect("text takes what is written");
+fn sample(out: &mut String, name: &str, labels: &str, value: impl Display) {
+    let prefix = prefix(name);
+    writeln!(out, "{prefix}{name}{labels} {value}").expect("text takes what is written");
+}
+
+/// Figures of the process have the names that all programs' have.
+fn prefix(name: &str) -> &'static str {
+    if name.starts_with("process_") { "" } else { "holdline_" }
 }
 
 /// `VmRSS` of /proc/self/status, where there is one.

@@ -93,7 +93,8 @@ pub(crate) async fn metrics(State(api): Api) -> Result<impl IntoResponse, Fault>
     };
     let mut readings = (api.settings.readings)();
     readings.extend(own(&api));
-    let text = prometheus::text(&status, &presence, &api.webhooks, &readings);
+    let version = api.settings.version;
+    let text = prometheus::text(version, &status, &presence, &api.webhooks, &readings);
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text))
 }
 

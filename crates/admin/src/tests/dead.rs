@@ -94,6 +94,7 @@ fn what_is_too_old_is_kept_and_posted_again_when_somebody_says_so() {
     assert_eq!(body, json!({ "lost": 0, "redelivered": true, "events": [first["events"][0]] }));
     assert_eq!(told(&test_api.json("GET", LETTERS, "").1), pairs([2]));
     wait_for(&test_api, "holdline_webhook_dead_letters_total{hook=\"0\",result=\"redelivered\"} 1");
+    super::metrics::check_metrics(&test_api.send("GET", "/metrics", "").1);
 
     let (status, cleared) = test_api.json("DELETE", LETTERS, "");
     check_answer("delete", PATH, &cleared);

@@ -1,6 +1,7 @@
 //! Requests and answers: what reaches the shards, what comes back, and every way to be refused.
 
 use super::description::{check_answer, check_named};
+use super::metrics::check_metrics;
 use super::*;
 use model::event::Counter;
 use model::id::Tag;
@@ -617,14 +618,20 @@ fn products_are_made_and_changed_and_their_secrets_stay_inside() {
 fn status_and_metrics_tell_every_counter() {
     let settings = Settings {
         readings: Arc::new(|| {
-            vec![MetricReading { name: "journal_bytes", help: "Bytes.", value: 77 }]
+            let reading = |name, help| MetricReading { name, help, value: 77 };
+            vec![reading("journal_bytes", "Bytes."), reading("journal_losses_total", "Losses.")]
         }),
         ..settings()
     };
     let test_api = TestApi::with(settings, |_| {
         let mut status = Status { connections: 5, retained_bytes: 9, ..Status::default() };
+        status.turn_us_max = 1_500;
         status.counters.dropped(model::session::Drop::QueueBytes, 3);
         status.counters.count_by(Counter::Binds, 12);
+        status.counters.count_by(Counter::Publishes, 9);
+        status.counters.count_by(Counter::PublishesQos1, 3);
+        status.counters.count_by(Counter::PublishesQos2, 2);
+        status.counters.count_by(Counter::TolerateText, 4);
         status.counters.closed(CloseReason::Replaced);
         Answer::Status(Box::new(status))
     });
@@ -643,15 +650,22 @@ fn status_and_metrics_tell_every_counter() {
         "# TYPE holdline_sessions gauge",
         "holdline_retained_bytes 9",
         "holdline_messages_dropped_total{reason=\"queue_bytes\"} 3",
+        "holdline_publishes_received_total{qos=\"0\"} 4",
+        "holdline_publishes_received_total{qos=\"1\"} 3",
+        "holdline_publishes_received_total{qos=\"2\"} 2",
+        "# TYPE holdline_tolerated_total counter",
+        "holdline_tolerated_total{fault=\"text\"} 4",
+        "# TYPE holdline_shard_turn_seconds_max gauge",
+        "holdline_shard_turn_seconds_max 0.0015",
         "# HELP holdline_journal_bytes Bytes.",
         "holdline_journal_bytes 77",
+        "# TYPE holdline_journal_losses_total counter",
+        "# TYPE process_resident_memory_bytes gauge",
+        "holdline_build_info{version=\"0.0.0\"} 1",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
-    let heads: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
-    let distinct: std::collections::BTreeSet<_> = heads.iter().collect();
-    assert_eq!(heads.len(), distinct.len());
-    assert!(text.contains("holdline_process_resident_memory_bytes "));
+    check_metrics(&text);
 }
 
 #[test]

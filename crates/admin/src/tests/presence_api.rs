@@ -2,6 +2,7 @@
 //! test wants.
 
 use super::description::{check_answer, check_named};
+use super::metrics::check_metrics;
 use super::*;
 use model::ports::directory::{DirectoryError, Lease};
 use model::ports::presence_queries::{
@@ -420,8 +421,9 @@ fn metrics_have_counts_by_product_and_protocol_and_how_the_directory_stands() {
         "# TYPE holdline_presence_arrivals_total counter",
         "holdline_presence_departures_total{product=\"shop\",protocol=\"miop7\"} 13",
         "holdline_presence_unwritten 3",
-        "holdline_presence_lag_ms 70",
-        "holdline_presence_circuit 2",
+        "holdline_presence_lag_seconds 0.07",
+        "holdline_presence_circuit{state=\"closed\"} 0",
+        "holdline_presence_circuit{state=\"open\"} 1",
         "holdline_presence_resync_left 9",
         "# TYPE holdline_directory_calls_total counter",
         "holdline_directory_calls_total 17",
@@ -430,7 +432,8 @@ fn metrics_have_counts_by_product_and_protocol_and_how_the_directory_stands() {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
     let none = lines(&test_api(ScriptedQueries::none()));
-    assert!(none.contains("presence_online{") && !none.contains("presence_lag_ms"), "{none}");
+    assert!(none.contains("presence_online{") && !none.contains("presence_lag"), "{none}");
+    check_metrics(&text);
     let silent = TestApi::new(|_| Answer::Status(Box::default()));
     assert!(!lines(&silent).contains("presence_online"), "absent, not zero");
 }

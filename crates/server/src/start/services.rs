@@ -142,7 +142,7 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
         store("store_behind_bytes", "Bytes written since the last checkpoint.", |log| {
             log.engine.bytes_since_checkpoint
         }),
-        reading("store_behind_s", "Age of the oldest change since its checkpoint.", behind_s),
+        reading("store_behind_seconds", "Age of the oldest change since its checkpoint.", behind_s),
         store("store_hot_hits", "Bodies that were wanted and in memory.", |log| {
             log.engine.hot_hits
         }),

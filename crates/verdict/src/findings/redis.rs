@@ -80,7 +80,7 @@ mod tests {
         made.gauge("server.redis.depth", |s| if s > 30 { 9_000.0 } else { 0.0 });
         made.gauge("redis.lag", |s| if (20..25).contains(&s) { 700.0 } else { 1.0 });
         made.gauge("server.redis.delay", |_| 5.0);
-        made.gauge("server.holdline_presence_lag_ms", |s| if s == 40 { 900.0 } else { 0.0 });
+        made.gauge("server.holdline_presence_lag_seconds", |s| if s == 40 { 900.0 } else { 0.0 });
         made.gauge("server.redis.queue", |_| 0.0);
         made.gauge("redis.process.listen_backlog", |_| 511.0);
         let found = detect(&Case::of(&made.run(10)));
