@@ -63,7 +63,8 @@ class Schema(Case):
         self.server = self.start({
             "listen.mqtt": {"address": "127.0.0.1:0", "protocol": "mqtt"},
             # As long as the description has it, which knows no configuration.
-            "mqtt": {"client_id_bytes_max": 480, "topic_bytes_max": 65535},
+            "mqtt": {"client_id_bytes_max": 480, "topic_bytes_max": 65535,
+                     "delay_s_max": 4294967295},
         })
         settings = os.path.join(self.server.folder, "schemathesis.toml")
         for path, text in ((settings, SETTINGS),

@@ -5,11 +5,14 @@
 
 pub(crate) mod audit_log;
 pub(crate) mod body;
+pub(crate) mod describe;
+pub(crate) mod document;
 pub(crate) mod fault;
 pub(crate) mod guard;
 pub(crate) mod life;
 pub mod listener;
 pub(crate) mod table;
+pub(crate) mod texts;
 pub(crate) mod tokens;
 
 use crate::Settings;
@@ -20,7 +23,7 @@ use crate::feed::Feed;
 use crate::guard::{guard, nothing};
 use crate::listener::{DoorLimits, Seats, seated};
 use crate::orders::presence_questions::PRINCIPALS_BYTES_MAX;
-use crate::table::table;
+use crate::table::{Route, table};
 use crate::tokens::Tokens;
 use crate::webhook::Address;
 use axum::Router;
@@ -207,9 +210,9 @@ fn door(limits: &ApiLimits) -> DoorLimits {
 /// The application.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let mut router = Router::new();
-    for (rule, handler) in table() {
+    for Route { rule, methods, .. } in table() {
         let guarded = from_fn_with_state((Arc::clone(&shared), rule), guard);
-        router = router.route(rule.path, handler.route_layer(guarded));
+        router = router.route(rule.path, methods.route_layer(guarded));
     }
     router
         .fallback(unknown)

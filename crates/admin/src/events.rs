@@ -1,17 +1,13 @@
-//! Happenings as JSON, and which of them somebody wants.
+//! Happenings by id, and which of them somebody wants.
 //!
-//! The same words serve the stream and the webhooks. 64-bit numbers are text, for many a reader of
-//! JSON keeps only 53 bits. Invariant: an id made by [`id`] names a place in this process's feed
-//! and no other's, and [`message_id`] never makes the same one.
+//! The same words serve the stream and the webhooks ([`crate::answers::events`]). 64-bit numbers
+//! are text, for many a reader of JSON keeps only 53 bits. Invariant: an id made by [`id`] names a
+//! place in this process's feed and no other's, and [`message_id`] never makes the same one.
 
-use crate::answers;
+use crate::answers::events::{self as bodies, AnyEvent};
 use crate::feed::{Happening, Wish, topic};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use model::event::{ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
+use model::event::{ClientEvent, ClientWhat, DeviceEvent};
 use model::id::ProductKey;
-use model::presence::PresenceVersion;
-use model::push::Outcome;
 use serde_json::{Value, json};
 
 /// The words for types of events: of devices, then of clients, then of messages.
@@ -125,84 +121,10 @@ pub(crate) fn place_after(boot: u64, id: &str) -> Option<u64> {
 
 /// A happening as JSON, under this id.
 pub(crate) fn json(id: &str, happening: &Happening) -> Value {
-    match happening {
-        Happening::Device(event) => device(id, event),
-        Happening::Client(event) => client(id, event),
-    }
+    json!(AnyEvent::new(id, happening))
 }
 
 /// An event of a device as JSON.
 pub(crate) fn device(id: &str, event: &DeviceEvent) -> Value {
-    let mut told = json!({
-        "id": id,
-        "type": event.what.name(),
-        "at_ms": event.at_ms,
-        "product": event.product.as_str(),
-        "device": event.device.as_str(),
-        "epoch": event.epoch.to_string(),
-    });
-    tell_version(&mut told, event.version);
-    match &event.what {
-        DeviceWhat::Online { protocol, resumed } => {
-            told["protocol"] = json!(protocol);
-            told["resumed"] = json!(resumed);
-        }
-        DeviceWhat::Offline { reason } => told["reason"] = json!(reason.name()),
-        DeviceWhat::Report { seq, body } => {
-            told["seq"] = json!(seq);
-            told["body_base64"] = json!(STANDARD.encode(body));
-            if let Ok(text) = std::str::from_utf8(body) {
-                told["body"] = json!(text);
-            }
-        }
-        DeviceWhat::Pushed { id, outcome } => {
-            told["push"] = json!(id.0.to_string());
-            told["outcome"] = json!(outcome.name());
-            if let Outcome::Rejected(why) = outcome {
-                told["reason"] = json!(why.name());
-            }
-        }
-    }
-    told
-}
-
-/// What is no transition has none.
-fn tell_version(told: &mut Value, version: PresenceVersion) {
-    if version != PresenceVersion::default() {
-        told["version"] = json!(version.to_string());
-    }
-}
-
-fn client(id: &str, event: &ClientEvent) -> Value {
-    let mut told = json!({
-        "id": id,
-        "type": event.what.name(),
-        "at_ms": event.at_ms,
-        "client_id": &*event.client_id,
-        "user": event.user.as_deref(),
-    });
-    tell_version(&mut told, event.version);
-    match &event.what {
-        ClientWhat::Connected { protocol, peer, resumed } => {
-            told["protocol"] = json!(protocol);
-            told["peer"] = json!(peer.to_string());
-            told["resumed"] = json!(resumed);
-        }
-        ClientWhat::Disconnected { reason } => told["reason"] = json!(reason.name()),
-        ClientWhat::Refused { why } => told["reason"] = json!(why.name()),
-        ClientWhat::SessionEnded => {}
-        ClientWhat::Subscribed { filter, qos } => {
-            told["filter"] = json!(&**filter);
-            told["qos"] = json!(*qos as u8);
-        }
-        ClientWhat::Unsubscribed { filter } => told["filter"] = json!(&**filter),
-        ClientWhat::Published(message) => {
-            told["message"] = answers::message(message);
-        }
-        ClientWhat::Dropped { why, count } => {
-            told["reason"] = json!(why.name());
-            told["count"] = json!(count);
-        }
-    }
-    told
+    json!(bodies::DeviceEvent::new(id, event))
 }

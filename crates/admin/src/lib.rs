@@ -3,7 +3,7 @@
 //! Axum on a thread and a runtime of its own, apart from the shards. A request becomes a
 //! [`model::ports::control::Command`]; the answer becomes a status and JSON. It does not know
 //! sockets of devices nor the hub's tables, and reads no clock. The API is described in
-//! `docs/api.md` and, for programs, in `openapi.json`, which a test holds against the routes.
+//! `docs/api.md` and, for programs, by `GET /openapi.json`, which is made of the routes' types.
 //! Invariant: no request runs on a shard's thread, and whatever waits here is bounded.
 //!
 //! Read [`start`] first, then `api.rs`.
@@ -31,7 +31,7 @@ pub use webhook::dead::{DEAD_LETTERS_BYTES_MAX, DEAD_LETTERS_MAX, DeadLetterSett
 pub use webhook::{BATCH_EVENTS_MAX, WallClock, Webhook, WebhookRetry};
 
 use api::life::{self, Phase};
-use api::{Parts, Shared, audit_log, body, fault, guard, table, tokens};
+use api::{Parts, Shared, audit_log, body, describe, document, fault, guard, table, texts, tokens};
 use audit_log::AuditLog;
 use events::{Filter, MESSAGE};
 use model::limits::{ApiLimits, Limits, TopicLimits};
@@ -49,6 +49,11 @@ use webhook::Address;
 use webhook::dead::DeadLetters;
 use webhook::feed_courier::FeedCourier;
 use webhook::report_courier::ReportCourier;
+
+/// The API's description for programs (OpenAPI 3.1), as `GET /openapi.json` serves it.
+pub fn openapi() -> &'static str {
+    &document::OPENAPI
+}
 
 /// A figure that the roof adds to the metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,8 +10,10 @@ pub(crate) mod properties;
 pub(crate) mod tokens;
 pub(crate) mod users;
 
+use crate::answers::products::Anonymous;
 use crate::fault::Fault;
 use crate::hex;
+use crate::texts::{Address, Base64, DeviceName, PageLimit, Place, ProductName, TagName};
 use axum::http::HeaderMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +22,9 @@ use model::limits::Limits;
 use model::ports::pushes::{PushOrder, PushTarget};
 use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::path::{Component, PathBuf};
 
 /// Longest wait for acknowledgements, milliseconds.
@@ -38,27 +42,66 @@ const ADDRS_MAX: usize = 4;
 /// Secrets a product may have at once.
 const SECRETS_MAX: usize = 8;
 
-/// Body of `POST /v1/pushes`.
-#[derive(Deserialize)]
+/// Exactly one target: `device`, `devices`, `tag` or `all`.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "PushOrder", extend("allOf" = one_target_and_body()))]
 pub(crate) struct PushBody {
+    /// Key of the product.
+    #[schemars(with = "ProductName")]
     product: String,
+    /// Target: this device.
+    #[schemars(with = "Option<DeviceName>")]
     device: Option<String>,
+    /// Target: these devices; at most push_devices_max (1,000).
+    #[schemars(with = "Option<Vec<DeviceName>>", length(min = 1))]
     devices: Option<Vec<String>>,
+    /// Target: all devices with this tag.
+    #[schemars(with = "Option<TagName>")]
     tag: Option<String>,
+    /// Target, when true: all devices of the product.
     #[serde(default)]
     all: bool,
+    /// What to push, as text. One of `body` and `body_base64`; 1 to push_bytes_max bytes (4,096).
+    #[schemars(length(min = 1))]
     body: Option<String>,
+    /// What to push, any bytes in base64; the same length.
+    #[schemars(with = "Option<Base64>", length(min = 1))]
     body_base64: Option<String>,
+    /// Seconds the push may wait for a device; 0: now or never. The product's ttl_max_s caps it.
+    #[schemars(extend("default" = TIME_TO_LIVE_DEFAULT_S))]
     ttl_s: Option<u32>,
+    /// A waiting push with the same key is replaced by this one.
+    #[schemars(length(min = 1, max = Push::COLLAPSE_BYTES_MAX))]
     collapse_key: Option<String>,
+    /// `high` goes before normal ones that have not been sent.
+    #[schemars(extend("enum" = ["normal", "high"], "default" = "normal"))]
     priority: Option<String>,
+    /// Asks the application on the device to show nothing.
     #[serde(default)]
     silent: bool,
+    /// Milliseconds the answer may wait: for the acknowledgement of each device that is named, or
+    /// until a push to a tag or a product has come through (neither running nor pending).
     #[serde(default)]
+    #[schemars(range(max = WAIT_MS_MAX))]
     wait_ms: u32,
+    /// Tell the end of this push at each device as an event `pushed`.
     #[serde(default)]
     receipts: bool,
+}
+
+/// What a schema of fields alone does not say: one target, one body.
+fn one_target_and_body() -> Value {
+    let not_all = json!({ "all": { "const": false } });
+    let alone = |target| json!({ "required": [target], "properties": not_all });
+    let all = json!({
+        "required": ["all"],
+        "properties": { "all": { "const": true }, "device": false, "devices": false, "tag": false },
+    });
+    json!([
+        { "oneOf": [alone("device"), alone("devices"), alone("tag"), all] },
+        { "oneOf": [{ "required": ["body"] }, { "required": ["body_base64"] }] },
+    ])
 }
 
 impl PushBody {
@@ -142,10 +185,13 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<Box<str>>, F
     }
 }
 
-/// Body of `POST /v1/backup`.
-#[derive(Deserialize)]
+/// Where a backup goes.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "BackupOrder")]
 pub(crate) struct BackupBody {
+    /// Absolute path, on the server's disk, of a folder that is to be made.
+    #[schemars(regex(pattern = "^/"))]
     to: String,
 }
 
@@ -161,29 +207,44 @@ impl BackupBody {
     }
 }
 
-/// Body of `POST /v1/products/{product}/devices/query`.
-#[derive(Deserialize)]
+/// Devices that are asked about.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "DeviceQuery")]
 pub(crate) struct QueryBody {
+    /// Their names; at most push_devices_max (1,000).
+    #[schemars(with = "Vec<DeviceName>", length(min = 1))]
     pub(crate) devices: Vec<String>,
 }
 
 /// Query of `GET /v1/devices`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListQuery {
+    /// Only of this product.
+    #[schemars(with = "Option<ProductName>")]
     pub(crate) product: Option<String>,
+    /// Only those online (or offline).
     pub(crate) online: Option<bool>,
+    /// Only those with this tag.
+    #[schemars(with = "Option<TagName>")]
     pub(crate) tag: Option<String>,
+    /// Where the last page ended: its `next`.
+    #[schemars(with = "Option<Place>")]
     pub(crate) after: Option<u64>,
+    /// Devices on the page.
+    #[schemars(with = "Option<PageLimit>")]
     pub(crate) limit: Option<u32>,
 }
 
-/// Body of a kick.
-#[derive(Deserialize)]
+/// How a device is kicked.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Kick")]
 pub(crate) struct KickBody {
+    /// Send the device to one of these, ip:port.
     #[serde(default)]
+    #[schemars(with = "Vec<Address>", length(max = ADDRS_MAX))]
     addrs: Vec<String>,
 }
 
@@ -197,15 +258,18 @@ impl KickBody {
     }
 }
 
-/// Body that sets a device's tags.
-#[derive(Deserialize)]
+/// Tags of a device: the order that sets them, and its answer.
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Tags")]
 pub(crate) struct TagsBody {
+    /// All its tags from now on; at most tags_a_device_max (32).
+    #[schemars(with = "Vec<TagName>")]
     tags: Vec<String>,
 }
 
 impl TagsBody {
-    pub(crate) fn tags(self, limits: &Limits) -> Result<Vec<Tag>, Fault> {
+    pub(crate) fn tags(&self, limits: &Limits) -> Result<Vec<Tag>, Fault> {
         let max = usize::from(limits.tags_a_device_max);
         if self.tags.len() > max {
             return Err(Fault::bad(format!("a device has at most {max} tags")));
@@ -214,10 +278,13 @@ impl TagsBody {
     }
 }
 
-/// Body that asks for a device's token.
-#[derive(Deserialize)]
+/// How long a device's token is to be good.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "TokenOrder")]
 pub(crate) struct TokenBody {
+    /// Seconds for which the token is good.
+    #[schemars(range(min = 1, max = TOKEN_TTL_S_MAX))]
     ttl_s: u64,
 }
 
@@ -232,42 +299,77 @@ impl TokenBody {
 }
 
 /// Query of `GET /v1/events`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventsQuery {
+    /// Only of this product.
+    #[schemars(with = "Option<ProductName>")]
     pub(crate) product: Option<String>,
+    /// Only these, with commas between: online, offline, report, pushed, client_connected,
+    /// client_disconnected, client_refused, session_ended, client_subscribed, client_unsubscribed,
+    /// messages_dropped. Or message_published alone: absent means all but that.
     #[serde(rename = "type")]
     pub(crate) types: Option<String>,
+    /// With type=message_published: only messages on topics that match this filter.
     pub(crate) topic: Option<String>,
+    /// The same as the header, for those who cannot set it.
     pub(crate) last_event_id: Option<String>,
 }
 
-/// Body of `PUT /v1/products/{product}`. A field left out keeps its value; a new product begins
-/// with the defaults.
-#[derive(Deserialize)]
+/// Fields left out keep their value; a new product begins with the defaults. Every field is named
+/// as its setting in [products.KEY].
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ProductChange")]
 pub(crate) struct ProductBody {
+    /// Its number, as classic records carry it; a new product needs one.
     app_id: Option<u32>,
+    /// All its secrets from now on, newest first. Left out: they stay.
+    #[schemars(length(max = SECRETS_MAX))]
     secrets: Option<Vec<SecretBody>>,
+    /// Make a new secret of 32 bytes, put it first, and tell it in this answer only.
     #[serde(default)]
     generate_secret: bool,
+    /// From where Binds without proof are accepted.
+    #[schemars(with = "Option<Anonymous>")]
     anonymous: Option<String>,
+    /// HMAC-SHA256 with a secret of the product (MIOP 7).
     hmac: Option<bool>,
+    /// Demand a challenge (MIOP 7).
     challenge: Option<bool>,
+    /// A verified client certificate.
     certificate: Option<bool>,
+    /// A token made by this API.
     token: Option<bool>,
+    /// The signature of MIOP 5 and 6.
     classic_sign: Option<bool>,
+    /// Shortest heartbeat, seconds.
+    #[schemars(range(min = 1))]
     heartbeat_min_s: Option<u16>,
+    /// Heartbeat of a device without a wish, seconds; not below the shortest.
     heartbeat_default_s: Option<u16>,
+    /// Longest heartbeat, seconds; not below that.
     heartbeat_max_s: Option<u16>,
+    /// Pushes that may be unacknowledged on a connection.
+    #[schemars(range(min = 1))]
     inflight_max: Option<u16>,
+    /// Stored pushes a device.
+    #[schemars(range(max = Product::OFFLINE_COUNT_HARD_MAX))]
     offline_count_max: Option<u32>,
+    /// Stored pushes a device, bytes.
     offline_bytes_max: Option<u32>,
+    /// Longest time to live of a push.
     ttl_max_s: Option<u32>,
+    /// Whether pushes for devices that never bound are stored.
     store_for_unknown: Option<bool>,
+    /// Reports a second a device may send.
+    #[schemars(range(min = 1))]
     reports_per_s: Option<u16>,
-    /// `null` and absent differ: the one takes the topic away, the other keeps it.
+    /// Pushes for a device are published here too, with %p for the product and %d for the device;
+    /// it has %d in it. null: nowhere. (`null` and absent differ: the one takes the topic away, the
+    /// other keeps it.)
     #[serde(default, deserialize_with = "given")]
+    #[schemars(regex(pattern = "%d"), length(max = Product::TOPIC_BYTES_MAX))]
     topic: Option<Option<String>>,
 }
 
@@ -277,18 +379,26 @@ fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Option<Stri
 }
 
 /// Query of `/v1/device` and of what is below it.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeviceQuery {
+    /// The product's key.
+    #[schemars(with = "ProductName")]
     pub(crate) product: String,
+    /// The device's name, any text that one may have.
+    #[schemars(with = "DeviceName")]
     pub(crate) device: String,
 }
 
-#[derive(Deserialize)]
+/// A secret of a product.
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct SecretBody {
-    key_id: u32,
-    hex: String,
+#[schemars(rename = "Secret")]
+pub(crate) struct SecretBody {
+    /// Names the secret in a Bind.
+    pub(crate) key_id: u32,
+    /// 16 to 64 bytes in hex.
+    pub(crate) hex: String,
 }
 
 impl ProductBody {

@@ -177,6 +177,10 @@ fn settings() -> Settings {
     }
 }
 
+fn rules() -> Vec<table::Rule> {
+    table::table().into_iter().map(|route| route.rule).collect()
+}
+
 fn key(name: &str) -> ProductKey {
     ProductKey::parse(name).expect("allowed")
 }

@@ -14,12 +14,13 @@ pub(crate) mod feed_courier;
 pub(crate) mod redelivery;
 pub(crate) mod report_courier;
 
+use crate::answers::hooks::WebhookBody;
 use crate::{hex, redact};
 use base::prng::Prng;
 use dead::DeadLetters;
 use dead::shelf::Why;
 use hmac::{Hmac, KeyInit, Mac};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::Sha256;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,7 +117,7 @@ impl Address {
     /// Posts events, with the number of those that were lost since the last batch taken. Counts
     /// what comes of it.
     fn post(&self, agent: &ureq::Agent, lost: u64, events: &[Value]) -> Result<(), ureq::Error> {
-        let posted = self.send(agent, json!({ "lost": lost, "events": events }).to_string());
+        let posted = self.send(agent, &WebhookBody { lost, redelivered: false, events });
         if posted.is_ok() {
             self.tally.delivered.fetch_add(events.len() as u64, Ordering::Relaxed);
         }
@@ -124,7 +125,8 @@ impl Address {
     }
 
     /// Posts a body, signed. Counts a failure, and logs it.
-    fn send(&self, agent: &ureq::Agent, body: String) -> Result<(), ureq::Error> {
+    fn send(&self, agent: &ureq::Agent, body: &WebhookBody<'_>) -> Result<(), ureq::Error> {
+        let body = serde_json::to_string(body).expect("names are text");
         let mut request = agent.post(&self.hook.url).header("Content-Type", "application/json");
         if !self.hook.secret.is_empty() {
             let signature = sign(&self.hook.secret, (self.wall_ms)() / 1_000, &body);

@@ -1,28 +1,82 @@
-//! Tokens of the API as JSON. Invariant: the token itself is told once, when it is made.
+//! Tokens of the API, and the audit log. Invariant: the token itself is told once, when it is made.
 
+use crate::audit_log::Numbered;
+use crate::texts::ScopeWord;
 use crate::tokens::Token;
-use model::id::ProductKey;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::sync::atomic::Ordering;
 
-/// A token, but for itself, at this Unix millisecond.
-pub(crate) fn token(token: &Token, now_ms: u64) -> Value {
-    let used_ms = token.used_ms.load(Ordering::Relaxed);
-    json!({
-        "name": token.name,
-        "scopes": token.scopes.names(),
-        "products": token.products.iter().map(ProductKey::as_str).collect::<Vec<_>>(),
-        "made_ms": token.made_ms,
-        "made_by": token.made_by,
-        "expires_ms": token.expires_ms,
-        "expired": token.is_expired(now_ms),
-        "used_ms": (used_ms > 0).then_some(used_ms),
-    })
+/// A token, but for itself.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ApiToken {
+    /// Its name.
+    name: String,
+    /// What it is good for.
+    #[schemars(with = "Vec<ScopeWord>")]
+    scopes: Vec<&'static str>,
+    /// It is for these only; empty: for all.
+    products: Vec<String>,
+    /// Unix millisecond at which it was made.
+    made_ms: u64,
+    /// Name of the token it was made with; `api.token` is the file's.
+    made_by: String,
+    /// Unix millisecond from which on it opens nothing; null: it is good for good.
+    expires_ms: Option<u64>,
+    /// Whether that is over.
+    expired: bool,
+    /// When it last opened something since the server was started.
+    used_ms: Option<u64>,
+}
+
+impl ApiToken {
+    /// At this Unix millisecond.
+    pub(crate) fn new(token: &Token, now_ms: u64) -> ApiToken {
+        let used_ms = token.used_ms.load(Ordering::Relaxed);
+        ApiToken {
+            name: token.name.clone(),
+            scopes: token.scopes.names(),
+            products: token.products.iter().map(|key| key.as_str().to_owned()).collect(),
+            made_ms: token.made_ms,
+            made_by: token.made_by.clone(),
+            expires_ms: token.expires_ms,
+            expired: token.is_expired(now_ms),
+            used_ms: (used_ms > 0).then_some(used_ms),
+        }
+    }
 }
 
 /// The one that was just made.
-pub(crate) fn made(made: &Token, text: &str, now_ms: u64) -> Value {
-    let mut told = token(made, now_ms);
-    told["token"] = json!(text);
-    told
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct MadeApiToken {
+    #[serde(flatten)]
+    pub(crate) made: ApiToken,
+    /// Shown this once.
+    pub(crate) token: String,
+}
+
+/// A page of tokens.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ApiTokens {
+    /// In the order of names.
+    pub(crate) tokens: Vec<ApiToken>,
+    /// The next query's `after`; null at the end.
+    pub(crate) next: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Revoked {
+    /// True.
+    pub(crate) revoked: bool,
+}
+
+/// A page of the audit log.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AuditLog")]
+pub(crate) struct AuditLogPage {
+    /// The newest first.
+    #[schemars(with = "Vec<Numbered<'static>>")]
+    pub(crate) entries: Vec<serde_json::Value>,
+    /// The next query's `after`; null at the end.
+    pub(crate) next: Option<String>,
 }

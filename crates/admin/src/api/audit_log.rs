@@ -12,6 +12,7 @@ mod pace;
 use file::AuditFile;
 pub(crate) use file::Page;
 use pace::Pace;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io;
 use std::path::Path;
@@ -22,19 +23,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const TEXT_BYTES_MAX: usize = 512;
 
 /// What happened.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub(crate) struct Entry {
     /// When it was over, Unix milliseconds.
     pub(crate) at_ms: u64,
-    /// The name of the token; absent: there was none, or nobody has it.
+    /// Name of the token; null: there was none, or nobody has it.
     pub(crate) token: Option<String>,
     /// Address of the caller, where it is known.
     pub(crate) peer: Option<String>,
-    /// What: method and route.
+    /// Method and route; `any` for calls without a good token.
     pub(crate) action: String,
-    /// On what: path and query as they came, or what the body was about.
+    /// Path and query as they came, or what the body was about; nothing else of a body is kept.
     pub(crate) on: String,
+    /// Whether it was done.
     pub(crate) outcome: Outcome,
+    /// Status of the answer.
     pub(crate) status: u16,
     /// The code of what was answered, where that was a refusal.
     pub(crate) code: Option<&'static str>,
@@ -42,14 +45,23 @@ pub(crate) struct Entry {
     pub(crate) more: u64,
 }
 
-/// What came of it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+/// An entry as it is kept and told: numbers rise by one.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AuditLogEntry")]
+pub(crate) struct Numbered<'a> {
+    /// Above those of all earlier ones, also over a restart.
+    pub(crate) number: String,
+    #[serde(flatten)]
+    pub(crate) entry: &'a Entry,
+}
+
+/// What came of it: it was done, the caller may not, or it could not be done.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub(crate) enum Outcome {
     Done,
-    /// The caller may not.
     Refused,
-    /// It could not be done.
     Failed,
 }
 

@@ -126,11 +126,6 @@ fn null_in(value: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// The same where an empty body means an empty object.
-pub(crate) fn read_or_empty<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
-    read(if body.is_empty() { b"{}" } else { body })
-}
-
 /// `path` is `.` for the body itself.
 fn wrong(path: &str, error: &serde_json::Error) -> Fault {
     let told = error.to_string();

@@ -4,6 +4,9 @@
 //! repeat a secret. Invariant: each [`Answer`](model::ports::control::Answer) that refuses has one
 //! row here.
 
+mod refusal;
+
+use crate::answers::{ErrorBody, ErrorWords};
 use crate::tokens::scope::Scope;
 use crate::tokens::{Token, TokenFault, Wrong};
 use axum::Json;
@@ -11,7 +14,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use model::id::ProductKey;
 use model::ports::directory::DirectoryError;
-use serde_json::{Value, json};
+pub(crate) use refusal::Refusal;
 use std::path::Path;
 
 /// The code of a refusal, in the extensions of its answer.
@@ -178,8 +181,13 @@ impl Fault {
     }
 
     /// As one of many in an answer that is none itself.
-    pub(crate) fn told(&self) -> Value {
-        json!({ "code": self.code, "message": self.message })
+    pub(crate) fn told(&self) -> ErrorWords {
+        ErrorWords { code: self.code, message: self.message.clone() }
+    }
+
+    /// The word for programs.
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
     }
 
     pub(crate) fn folder_taken(folder: &Path) -> Fault {
@@ -211,7 +219,7 @@ impl Fault {
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
-        let body = json!({ "error": self.told() });
+        let body = ErrorBody { error: self.told() };
         let mut response = (self.status, Json(body)).into_response();
         response.extensions_mut().insert(Code(self.code));
         let headers = response.headers_mut();

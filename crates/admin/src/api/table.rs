@@ -1,15 +1,23 @@
-//! Every route of the API: method, path, who may, what it is about, handler.
+//! Every route of the API: method, path, who may, what it is about, handler, and what is said of
+//! it.
 //!
-//! The one list of them. `openapi.json` says the same to programs, which a test holds. Invariant: a
-//! route that wants no scope is open to everybody.
+//! The one list of them: the router and the description for programs are made of it. What a route
+//! takes and answers its handler's types say ([`super::describe`]). Invariant: a route that wants
+//! no scope is open to everybody.
 
 use crate::api::Shared;
+use crate::describe::{Described, Operation};
+use crate::fault::Refusal;
 use crate::routes::{
     audit_log, clients, dead_letters, devices, messages, operations, presence_routes, products,
     pushes, stream, tokens, users,
 };
+use crate::texts::IdempotencyKey;
 use crate::tokens::scope::Scope;
-use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::handler::Handler;
+use axum::routing::{self, MethodRouter};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Where a route says which product it is about.
@@ -55,114 +63,379 @@ pub(crate) struct About(pub(crate) String);
 
 type Methods = MethodRouter<Arc<Shared>>;
 
-/// Every route.
-pub(crate) fn table() -> Vec<(Rule, Methods)> {
-    [of_devices(), of_topics(), of_access()].into_iter().flatten().collect()
+/// One route.
+pub(crate) struct Route {
+    pub(crate) rule: Rule,
+    pub(crate) methods: Methods,
+    /// Tells its types.
+    pub(crate) describe: fn(&mut Operation<'_>),
+    /// Its name for programs, which are generated with it.
+    pub(crate) id: &'static str,
+    pub(crate) summary: &'static str,
+    /// What is to be said beyond the summary.
+    pub(crate) more: &'static str,
+    /// What its body means, by status.
+    pub(crate) answers: Vec<(u16, &'static str)>,
+    /// Refusals, beside those that all routes of its kind have.
+    pub(crate) refusals: &'static [Refusal],
+    /// Headers it reads.
+    pub(crate) headers: Vec<Value>,
 }
 
-/// Open ones, figures, products, their devices and what is pushed to them.
+macro_rules! methods {
+    ($($method:ident)*) => {$(
+        fn $method<H, T, A>(path: &'static str, handler: H) -> Route
+        where
+            H: Handler<T, Arc<Shared>> + Described<A>,
+            T: 'static,
+        {
+            let rule = Rule { method: stringify!($method), path, scopes: &[], of: Of::Free };
+            Route {
+                rule,
+                methods: routing::$method(handler),
+                describe: H::describe,
+                id: "",
+                summary: "",
+                more: "",
+                answers: Vec::new(),
+                refusals: &[],
+                headers: Vec::new(),
+            }
+        }
+    )*};
+}
+
+methods!(get put post delete);
+
+impl Route {
+    /// One of these scopes, and what it is about.
+    fn wants(mut self, scopes: &'static [Scope], of: Of) -> Route {
+        (self.rule.scopes, self.rule.of) = (scopes, of);
+        self
+    }
+
+    fn refuses(self, refusals: &'static [Refusal]) -> Route {
+        Route { refusals, ..self }
+    }
+
+    /// Its name, a summary, and what its answer is.
+    fn told(self, id: &'static str, summary: &'static str, answer: &'static str) -> Route {
+        Route { id, summary, answers: vec![(200, answer)], ..self }
+    }
+
+    /// The same body comes with another status.
+    fn unless(mut self, status: u16, answer: &'static str) -> Route {
+        self.answers.push((status, answer));
+        self
+    }
+
+    fn more(self, more: &'static str) -> Route {
+        Route { more, ..self }
+    }
+
+    fn header<T: JsonSchema>(mut self, name: &'static str, told: &'static str) -> Route {
+        let schema = T::json_schema(&mut SchemaGenerator::default());
+        let header = json!({ "name": name, "in": "header", "description": told, "schema": schema });
+        self.headers.push(header);
+        self
+    }
+}
+
+/// Of a route that asks the shards.
+const ASKS: &[Refusal] = &[Refusal::Busy, Refusal::NoAnswer];
+
+/// Of one that asks them about something that may not be there.
+const FINDS: &[Refusal] = &[Refusal::NotFound, Refusal::Busy, Refusal::NoAnswer];
+
+/// Of one that asks for dead letters.
+const LETTERS: &[Refusal] = &[Refusal::NotFound, Refusal::NoDeadLetters, Refusal::Busy];
+
+/// Every route.
+pub(crate) fn table() -> Vec<Route> {
+    let of_devices = [general(), products_and_devices(), devices_by_query()];
+    let of_topics = [clients(), presence(), webhooks(), messages(), access()];
+    of_devices.into_iter().chain(of_topics).flatten().collect()
+}
+
+/// Open ones, figures, pushes, events.
 #[rustfmt::skip] // a row a route
-fn of_devices() -> Vec<(Rule, Methods)> {
-    use Of::{Body, Free, Other, Path, Query};
-    use Scope::{Admin, Manage, Metrics, Push, Read};
-    let row = |method, path, scopes, of, methods| (Rule { method, path, scopes, of }, methods);
+fn general() -> Vec<Route> {
+    use Of::{Body, Free, Other, Query};
+    use Refusal::{BackupFailed, Busy, Conflict, FolderTaken, NoAnswer, NotFound};
+    use Scope::{Admin, Metrics, Push, Read};
     vec![
-        row("get", "/", &[], Free, get(operations::index)),
-        row("get", "/healthz", &[], Free, get(operations::healthz)),
-        row("get", "/readyz", &[], Free, get(operations::readyz)),
-        row("get", "/openapi.json", &[], Free, get(operations::openapi)),
-        row("get", "/metrics", &[Metrics], Other, get(operations::metrics)),
-        row("get", "/v1/status", &[Metrics], Other, get(operations::status)),
-        row("post", "/v1/backup", &[Admin], Other, post(operations::backup)),
-        row("get", "/v1/events", &[Read], Query, get(stream::events)),
-        row("post", "/v1/pushes", &[Push], Body, post(pushes::push)),
-        row("get", "/v1/pushes/{id}", &[Push, Read], Free, get(pushes::counts)),
-        row("get", "/v1/devices", &[Read], Query, get(devices::list)),
-        row("get", "/v1/products", &[Read], Other, get(products::list)),
-        row("get", "/v1/products/{product}", &[Read], Path, get(products::one)),
-        row("put", "/v1/products/{product}", &[Admin], Path, put(products::put)),
-        row("delete", "/v1/products/{product}", &[Admin], Path, delete(products::remove)),
-        row("post", "/v1/products/{product}/devices/query", &[Read], Path, post(devices::query)),
-        row("get", "/v1/products/{product}/devices/{device}", &[Read], Path, get(devices::one)),
-        row("post", "/v1/products/{product}/devices/{device}/kick",
-            &[Manage], Path, post(devices::kick)),
-        row("put", "/v1/products/{product}/devices/{device}/block",
-            &[Manage], Path, put(devices::block)),
-        row("delete", "/v1/products/{product}/devices/{device}/block",
-            &[Manage], Path, delete(devices::unblock)),
-        row("put", "/v1/products/{product}/devices/{device}/tags",
-            &[Manage], Path, put(devices::tags)),
-        row("post", "/v1/products/{product}/devices/{device}/token",
-            &[Manage], Path, post(devices::token)),
-        row("get", "/v1/device", &[Read], Query, get(devices::one)),
-        row("post", "/v1/device/kick", &[Manage], Query, post(devices::kick)),
-        row("put", "/v1/device/block", &[Manage], Query, put(devices::block)),
-        row("delete", "/v1/device/block", &[Manage], Query, delete(devices::unblock)),
-        row("put", "/v1/device/tags", &[Manage], Query, put(devices::tags)),
-        row("post", "/v1/device/token", &[Manage], Query, post(devices::token)),
+        get("/", operations::index)
+            .told("index", "What there is, for people", "A page of text."),
+        get("/healthz", operations::healthz)
+            .told("health", "Whether the process is alive", "`ok`."),
+        get("/readyz", operations::readyz)
+            .told("ready", "Whether the server takes everything that belongs here", "It does.")
+            .unless(503, "It lets its connections go, or a log failed."),
+        get("/openapi.json", operations::openapi)
+            .told("describe", "This description", "OpenAPI 3.1."),
+        get("/metrics", operations::metrics).wants(&[Metrics], Other).refuses(ASKS)
+            .told("metrics", "Counters and gauges for Prometheus", "Text format 0.0.4."),
+        get("/v1/status", operations::status).wants(&[Metrics], Other).refuses(ASKS)
+            .told("status", "Counters and gauges", "Added up over the shards."),
+        post("/v1/backup", operations::backup)
+            .wants(&[Admin], Other).refuses(&[FolderTaken, BackupFailed, Busy])
+            .told("backup", "Copy the data folder while the server runs", "The copy is whole.")
+            .more("Answers when the copy is whole and on stable storage. One at a time."),
+        get("/v1/events", stream::events).wants(&[Read], Query).refuses(&[Busy])
+            .told("events", "Events as they happen",
+                "Server-sent events. Each has an id; comments keep a quiet stream alive every 15 \
+                 s. An event `gap` tells what is missing.")
+            .header::<String>("Last-Event-ID", "Go on after this event."),
+        post("/v1/pushes", pushes::push)
+            .wants(&[Push], Body).refuses(&[NotFound, Conflict, Busy, NoAnswer])
+            .told("push", "Push to a device, a list, a tag or a product",
+                "For `device` and `devices` an outcome for each; for `tag` and `all` counts, as \
+                 far as the push has come.")
+            .header::<IdempotencyKey>("Idempotency-Key",
+                "The application's own name for this push. The push is on stable storage before \
+                 it is answered; a repeated request is answered with the first one's id and \
+                 changes nothing; the same key with another push is refused."),
+        get("/v1/pushes/{id}", pushes::counts).wants(&[Push, Read], Free).refuses(FINDS)
+            .told("pushCounts", "How far a push has come",
+                "Its counts. The server remembers the last pushes only."),
     ]
 }
 
-/// Clients, what is published and retained, presence, webhooks.
+/// Products and their devices.
 #[rustfmt::skip] // a row a route
-fn of_topics() -> Vec<(Rule, Methods)> {
-    use Of::Other;
-    use Scope::{Manage, Metrics, Publish, Read};
-    let row = |method, path, scopes, of, methods| (Rule { method, path, scopes, of }, methods);
+fn products_and_devices() -> Vec<Route> {
+    use Of::{Other, Path, Query};
+    use Scope::{Admin, Manage, Read};
     vec![
-        row("get", "/v1/clients", &[Read], Other, get(clients::list)),
-        row("get", "/v1/clients/{client}", &[Read], Other, get(clients::one)),
-        row("delete", "/v1/clients/{client}", &[Manage], Other, delete(clients::kick)),
-        row("get", "/v1/clients/{client}/subscriptions",
-            &[Read], Other, get(clients::subscriptions)),
-        row("post", "/v1/clients/{client}/subscriptions",
-            &[Manage], Other, post(clients::subscribe)),
-        row("delete", "/v1/clients/{client}/subscriptions",
-            &[Manage], Other, delete(clients::unsubscribe)),
-        row("get", "/v1/client", &[Read], Other, get(clients::one_named)),
-        row("delete", "/v1/client", &[Manage], Other, delete(clients::kick_named)),
-        row("get", "/v1/client/subscriptions", &[Read], Other, get(clients::subscriptions_named)),
-        row("post", "/v1/client/subscriptions", &[Manage], Other, post(clients::subscribe_named)),
-        row("delete", "/v1/client/subscriptions",
-            &[Manage], Other, delete(clients::unsubscribe_named)),
-        row("get", "/v1/presence", &[Read], Other, get(presence_routes::one)),
-        row("post", "/v1/presence", &[Read], Other, post(presence_routes::many)),
-        row("get", "/v1/presence/stored", &[Read], Other, get(presence_routes::stored_one)),
-        row("post", "/v1/presence/stored", &[Read], Other, post(presence_routes::stored_many)),
-        row("get", "/v1/presence/status", &[Metrics], Other, get(presence_routes::status)),
-        row("get", "/v1/presence/counts", &[Metrics], Other, get(presence_routes::counts)),
-        row("get", "/v1/presence/statistics", &[Metrics], Other, get(presence_routes::statistics)),
-        row("post", "/v1/presence/audit", &[Manage], Other, post(presence_routes::audit)),
-        row("get", "/v1/webhooks", &[Read], Other, get(dead_letters::webhooks)),
-        row("get", "/v1/webhooks/{webhook}/dead_letters", &[Read], Other, get(dead_letters::list)),
-        row("delete", "/v1/webhooks/{webhook}/dead_letters",
-            &[Manage], Other, delete(dead_letters::clear)),
-        row("post", "/v1/webhooks/{webhook}/dead_letters/redeliver",
-            &[Manage], Other, post(dead_letters::redeliver)),
-        row("post", "/v1/publish", &[Publish], Other, post(messages::publish)),
-        row("get", "/v1/retained", &[Read], Other, get(messages::retained)),
-        row("get", "/v1/retained/{topic}", &[Read], Other, get(messages::retained_one)),
-        row("delete", "/v1/retained/{topic}", &[Manage], Other, delete(messages::clear)),
-        row("get", "/v1/retained_message", &[Read], Other, get(messages::retained_named)),
-        row("delete", "/v1/retained_message", &[Manage], Other, delete(messages::clear_named)),
+        get("/v1/devices", devices::list).wants(&[Read], Query).refuses(FINDS)
+            .told("listDevices", "Devices, page by page", "A page, in no particular order."),
+        get("/v1/products", products::list).wants(&[Read], Other).refuses(ASKS)
+            .told("listProducts", "All products", "By key."),
+        get("/v1/products/{product}", products::one).wants(&[Read], Path).refuses(FINDS)
+            .told("product", "A product", "The product."),
+        put("/v1/products/{product}", products::put).wants(&[Admin], Path).refuses(ASKS)
+            .told("putProduct", "Make or change a product",
+                "The product as it is now, with the secret if one was made."),
+        delete("/v1/products/{product}", products::remove).wants(&[Admin], Path).refuses(FINDS)
+            .told("removeProduct", "Remove a product; its devices are kicked", "It is gone."),
+        post("/v1/products/{product}/devices/query", devices::query)
+            .wants(&[Read], Path).refuses(FINDS)
+            .told("queryDevices", "The state of many devices", "Those that are known."),
+        get("/v1/products/{product}/devices/{device}", devices::one)
+            .wants(&[Read], Path).refuses(FINDS)
+            .told("device", "The state of a device", "The device."),
+        post("/v1/products/{product}/devices/{device}/kick", devices::kick)
+            .wants(&[Manage], Path).refuses(FINDS)
+            .told("kick", "End a device's connection", "It is told to go."),
+        put("/v1/products/{product}/devices/{device}/block", devices::block)
+            .wants(&[Manage], Path).refuses(FINDS)
+            .told("block", "Block a device; its connection ends", "It is blocked."),
+        delete("/v1/products/{product}/devices/{device}/block", devices::unblock)
+            .wants(&[Manage], Path).refuses(FINDS)
+            .told("unblock", "Unblock a device", "It is not blocked."),
+        put("/v1/products/{product}/devices/{device}/tags", devices::tags)
+            .wants(&[Manage], Path).refuses(FINDS)
+            .told("setTags", "Set a device's tags", "Its tags from now on."),
+        post("/v1/products/{product}/devices/{device}/token", devices::token)
+            .wants(&[Manage], Path).refuses(FINDS)
+            .told("makeDeviceToken", "Make a token for a device", "The token."),
+    ]
+}
+
+/// Devices that a path does not carry.
+#[rustfmt::skip] // a row a route
+fn devices_by_query() -> Vec<Route> {
+    use Of::Query;
+    use Scope::{Manage, Read};
+    vec![
+        get("/v1/device", devices::one).wants(&[Read], Query).refuses(FINDS)
+            .told("deviceNamed", "The state of a device, whatever it is called", "The device."),
+        post("/v1/device/kick", devices::kick).wants(&[Manage], Query).refuses(FINDS)
+            .told("kickNamed", "End a device's connection, whatever it is called",
+                "It is told to go."),
+        put("/v1/device/block", devices::block).wants(&[Manage], Query).refuses(FINDS)
+            .told("blockNamed", "Block a device; its connection ends, whatever it is called",
+                "It is blocked."),
+        delete("/v1/device/block", devices::unblock).wants(&[Manage], Query).refuses(FINDS)
+            .told("unblockNamed", "Unblock a device, whatever it is called", "It is not blocked."),
+        put("/v1/device/tags", devices::tags).wants(&[Manage], Query).refuses(FINDS)
+            .told("setTagsNamed", "Set a device's tags, whatever it is called",
+                "Its tags from now on."),
+        post("/v1/device/token", devices::token).wants(&[Manage], Query).refuses(FINDS)
+            .told("makeDeviceTokenNamed", "Make a token for a device, whatever it is called",
+                "The token."),
+    ]
+}
+
+/// Clients and their subscriptions.
+#[rustfmt::skip] // a row a route
+fn clients() -> Vec<Route> {
+    use Of::Other;
+    use Refusal::{Busy, NoAnswer, NotFound, Refused};
+    use Scope::{Manage, Read};
+    vec![
+        get("/v1/clients", clients::list).wants(&[Read], Other).refuses(ASKS)
+            .told("listClients", "Clients of topics, page by page",
+                "A page, in no particular order."),
+        get("/v1/clients/{client}", clients::one).wants(&[Read], Other).refuses(FINDS)
+            .told("getClient", "One client", "What is known of it."),
+        delete("/v1/clients/{client}", clients::kick).wants(&[Manage], Other).refuses(FINDS)
+            .told("kickClient", "End a client's connection, or its session too", "It is over."),
+        get("/v1/clients/{client}/subscriptions", clients::subscriptions)
+            .wants(&[Read], Other).refuses(FINDS)
+            .told("getSubscriptions", "A client's subscriptions", "All of them."),
+        post("/v1/clients/{client}/subscriptions", clients::subscribe)
+            .wants(&[Manage], Other).refuses(&[NotFound, Refused, Busy, NoAnswer])
+            .told("subscribeClient", "Subscribe a client",
+                "Retained messages follow as its wish says."),
+        delete("/v1/clients/{client}/subscriptions", clients::unsubscribe)
+            .wants(&[Manage], Other).refuses(FINDS)
+            .told("unsubscribeClient", "End a subscription", "It is over."),
+        get("/v1/client", clients::one_named).wants(&[Read], Other).refuses(FINDS)
+            .told("getClientNamed", "One client, whatever it is called", "What is known of it."),
+        delete("/v1/client", clients::kick_named).wants(&[Manage], Other).refuses(FINDS)
+            .told("kickClientNamed", "End its connection, or its session, whatever it is called",
+                "It is over."),
+        get("/v1/client/subscriptions", clients::subscriptions_named)
+            .wants(&[Read], Other).refuses(FINDS)
+            .told("listSubscriptionsNamed", "Its subscriptions, whatever it is called",
+                "All of them."),
+        post("/v1/client/subscriptions", clients::subscribe_named)
+            .wants(&[Manage], Other).refuses(&[NotFound, Refused, Busy, NoAnswer])
+            .told("subscribeNamed", "Subscribe for it, whatever it is called",
+                "Retained messages follow as its wish says."),
+        delete("/v1/client/subscriptions", clients::unsubscribe_named)
+            .wants(&[Manage], Other).refuses(FINDS)
+            .told("unsubscribeNamed", "End a subscription of it, whatever it is called",
+                "It is over."),
+    ]
+}
+
+/// Who is online, by memory and by the directory.
+#[rustfmt::skip] // a row a route
+fn presence() -> Vec<Route> {
+    use Of::Other;
+    use Refusal::{DirectoryFailed, NoDirectory, NotFound};
+    use Scope::{Manage, Metrics, Read};
+    vec![
+        get("/v1/presence", presence_routes::one).wants(&[Read], Other).refuses(FINDS)
+            .told("getPresence", "Is it online, by this server's memory",
+                "What memory knows of it."),
+        post("/v1/presence", presence_routes::many).wants(&[Read], Other).refuses(ASKS)
+            .told("queryPresence", "The same of up to 1000", "What memory knows of them."),
+        get("/v1/presence/stored", presence_routes::stored_one)
+            .wants(&[Read], Other).refuses(&[NotFound, NoDirectory, DirectoryFailed])
+            .told("getStoredPresence", "What the directory has of it",
+                "Its record, and what that means."),
+        post("/v1/presence/stored", presence_routes::stored_many)
+            .wants(&[Read], Other).refuses(&[NoDirectory, DirectoryFailed])
+            .told("queryStoredPresence", "The same of up to 1000", "Their records."),
+        get("/v1/presence/status", presence_routes::status).wants(&[Metrics], Other)
+            .told("presenceStatus", "How the directory stands",
+                "Circuit, lag, last fault, counters."),
+        get("/v1/presence/counts", presence_routes::counts).wants(&[Metrics], Other).refuses(ASKS)
+            .told("presenceCounts", "How many are online, by product and protocol",
+                "Of this server, by its memory."),
+        get("/v1/presence/statistics", presence_routes::statistics).wants(&[Metrics], Other)
+            .told("presenceStatistics", "Figures over time", "Oldest first."),
+        post("/v1/presence/audit", presence_routes::audit)
+            .wants(&[Manage], Other).refuses(&[NoDirectory, DirectoryFailed])
+            .told("auditPresence", "Compare memory and directory", "What was found.")
+            .more("By digests of 16384 buckets; records are read only where these differ. A \
+                   difference that is still there after the settle time is persistent. Answers \
+                   when it is done. One at a time."),
+    ]
+}
+
+/// Webhooks, and what they gave up.
+#[rustfmt::skip] // a row a route
+fn webhooks() -> Vec<Route> {
+    use Of::Other;
+    use Scope::{Manage, Read};
+    vec![
+        get("/v1/webhooks", dead_letters::webhooks).wants(&[Read], Other)
+            .told("listWebhooks", "Webhooks, and what became of their events",
+                "All of them, as configured."),
+        get("/v1/webhooks/{webhook}/dead_letters", dead_letters::list)
+            .wants(&[Read], Other).refuses(LETTERS)
+            .told("listDeadLetters", "Events that a webhook gave up, page by page",
+                "A page, oldest first."),
+        delete("/v1/webhooks/{webhook}/dead_letters", dead_letters::clear)
+            .wants(&[Manage], Other).refuses(LETTERS)
+            .told("clearDeadLetters", "Clear events that a webhook gave up", "Cleared."),
+        post("/v1/webhooks/{webhook}/dead_letters/redeliver", dead_letters::redeliver)
+            .wants(&[Manage], Other).refuses(LETTERS)
+            .told("redeliverDeadLetters", "Post to a webhook again what it gave up",
+                "It ended; `failure` says whether before it was through.")
+            .more("Oldest first, in batches of 100 marked `redelivered`, until `limit` is reached \
+                   or one is not taken. One at a time a webhook."),
+    ]
+}
+
+/// What is published and retained.
+#[rustfmt::skip] // a row a route
+fn messages() -> Vec<Route> {
+    use Of::Other;
+    use Refusal::{Busy, NoAnswer, Refused};
+    use Scope::{Manage, Publish, Read};
+    vec![
+        post("/v1/publish", messages::publish)
+            .wants(&[Publish], Other).refuses(&[Refused, Busy, NoAnswer])
+            .told("publish", "Publish to a topic, once or many times",
+                "It is where it has to be: what waits for somebody is on stable storage. A list \
+                 has a result for each; it is checked whole before its first message is \
+                 published."),
+        get("/v1/retained", messages::retained).wants(&[Read], Other).refuses(ASKS)
+            .told("listRetained", "Retained messages, page by page",
+                "A page, in the order of topics."),
+        get("/v1/retained/{topic}", messages::retained_one).wants(&[Read], Other).refuses(FINDS)
+            .told("getRetained", "The retained message of a topic", "It."),
+        delete("/v1/retained/{topic}", messages::clear).wants(&[Manage], Other).refuses(FINDS)
+            .told("clearRetained", "Forget the retained message of a topic", "It is gone."),
+        get("/v1/retained_message", messages::retained_named).wants(&[Read], Other).refuses(FINDS)
+            .told("getRetainedNamed", "The retained message of a topic, whatever it is called",
+                "It."),
+        delete("/v1/retained_message", messages::clear_named).wants(&[Manage], Other).refuses(FINDS)
+            .told("clearRetainedNamed", "Forget it, whatever the topic is called", "It is gone."),
     ]
 }
 
 /// Users, tokens, and what was done with them.
 #[rustfmt::skip] // a row a route
-fn of_access() -> Vec<(Rule, Methods)> {
+fn access() -> Vec<Route> {
     use Of::Other;
+    use Refusal::{Busy, NoAnswer, NotFound, Refused};
     use Scope::{Admin, Users};
-    let row = |method, path, scopes, of, methods| (Rule { method, path, scopes, of }, methods);
     vec![
-        row("get", "/v1/users", &[Users], Other, get(users::list)),
-        row("get", "/v1/users/{user}", &[Users], Other, get(users::one)),
-        row("put", "/v1/users/{user}", &[Users], Other, put(users::put)),
-        row("delete", "/v1/users/{user}", &[Users], Other, delete(users::remove)),
-        row("get", "/v1/tokens", &[Admin], Other, get(tokens::list)),
-        row("post", "/v1/tokens", &[Admin], Other, post(tokens::make)),
-        row("get", "/v1/tokens/{token}", &[Admin], Other, get(tokens::one)),
-        row("delete", "/v1/tokens/{token}", &[Admin], Other, delete(tokens::revoke)),
-        row("get", "/v1/audit_log", &[Admin], Other, get(audit_log::list)),
+        get("/v1/users", users::list).wants(&[Users], Other).refuses(ASKS)
+            .told("listUsers", "Users of the book, page by page",
+                "A page, in the order of names. Users of a password file are not in the book."),
+        get("/v1/users/{user}", users::one).wants(&[Users], Other).refuses(FINDS)
+            .told("getUser", "One user", "Without anything of its password."),
+        put("/v1/users/{user}", users::put)
+            .wants(&[Users], Other).refuses(&[Refused, Busy, NoAnswer])
+            .told("putUser", "Make or change a user",
+                "As it is now, on stable storage and in force."),
+        delete("/v1/users/{user}", users::remove).wants(&[Users], Other).refuses(FINDS)
+            .told("removeUser", "Remove a user", "It is gone; its connections end."),
+        get("/v1/tokens", tokens::list).wants(&[Admin], Other).refuses(&[Busy])
+            .told("listTokens", "Tokens of the API, page by page",
+                "A page, in the order of names. The tokens themselves are never shown again, and \
+                 the file's is not among them."),
+        post("/v1/tokens", tokens::make).wants(&[Admin], Other).refuses(&[Refused, Busy])
+            .told("makeToken", "Make a token", "It is on stable storage, and shown this once."),
+        get("/v1/tokens/{token}", tokens::one).wants(&[Admin], Other).refuses(&[NotFound, Busy])
+            .told("getToken", "One token, but for itself", "What it is good for."),
+        delete("/v1/tokens/{token}", tokens::revoke)
+            .wants(&[Admin], Other).refuses(&[NotFound, Busy])
+            .told("revokeToken", "Revoke a token",
+                "It opens nothing any more; its event streams end."),
+        get("/v1/audit_log", audit_log::list).wants(&[Admin], Other).refuses(&[Busy])
+            .told("listAuditLog", "Who called what, and what came of it",
+                "A page, the newest first.")
+            .more("Each call that changes something, and calls that were refused. An entry is on \
+                   stable storage before its call is answered. Messages (`POST /v1/pushes`, `POST \
+                   /v1/publish`) and refusals that are alike share an entry: the first is told at \
+                   once, `more` counts those since the one before."),
     ]
 }

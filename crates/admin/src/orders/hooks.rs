@@ -4,13 +4,19 @@
 //! Invariant: without `through` everything there is now is meant, and nothing later.
 
 use crate::fault::Fault;
+use crate::texts::{PageLimit, Place};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Query of `GET /v1/webhooks/{webhook}/dead_letters`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeadLettersQuery {
+    /// Where the last page ended: its `next`.
+    #[schemars(with = "Option<Place>")]
     after: Option<String>,
+    /// Entries on the page.
+    #[schemars(with = "Option<PageLimit>")]
     pub(crate) limit: Option<u32>,
 }
 
@@ -22,9 +28,11 @@ impl DeadLettersQuery {
 }
 
 /// Query of `DELETE /v1/webhooks/{webhook}/dead_letters`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClearQuery {
+    /// The number of the last one to clear; all without it.
+    #[schemars(with = "Option<Place>")]
     through: Option<String>,
 }
 
@@ -35,10 +43,13 @@ impl ClearQuery {
     }
 }
 
-/// Body of `POST /v1/webhooks/{webhook}/dead_letters/redeliver`.
-#[derive(Deserialize, Default)]
+/// How much is redelivered.
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "RedeliverOrder")]
 pub(crate) struct RedeliverBody {
+    /// Letters to post, oldest first.
+    #[schemars(with = "Option<PageLimit>")]
     pub(crate) limit: Option<u32>,
 }
 

@@ -8,12 +8,18 @@
 use super::properties::{Properties, encode};
 use crate::fault::Fault;
 use crate::feed::topic;
+use crate::texts::{
+    Base64, ClientName, KnownFilter, PageLimit, Pair, Place, QosNumber, RetainedTopic, TopicFilter,
+    TopicName,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::limits::{Limits, TopicLimits};
 use model::ports::topics::TopicCommand;
 use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Messages in one list.
@@ -25,28 +31,65 @@ const PACKET_BYTES: usize = 16;
 /// Longest text or data of a property, bytes: its length has 16 bits.
 const PROPERTY_BYTES_MAX: usize = u16::MAX as usize;
 
-/// Body of `POST /v1/publish`, or one of a list.
-#[derive(Deserialize)]
+/// A message to publish.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Publication", extend("allOf" = not_both()))]
 pub(crate) struct PublishBody {
+    /// Topic name, without wildcards.
+    #[schemars(with = "TopicName")]
     topic: String,
+    /// The payload as text. Neither this nor the next: no payload, which clears a retained message.
     payload: Option<String>,
+    /// The payload as bytes.
+    #[schemars(with = "Option<Base64>")]
     payload_base64: Option<String>,
+    /// How often it is delivered.
     #[serde(default)]
+    #[schemars(with = "QosNumber")]
     qos: u8,
+    /// Keep it for later subscribers.
     #[serde(default)]
     retain: bool,
+    /// Seconds after which it is delivered no more; absent: none.
     expiry_s: Option<u32>,
+    /// Seconds to wait before it is published.
     #[serde(default)]
     delay_s: u32,
+    /// The payload says of itself that it is text.
     #[serde(default)]
     payload_is_utf8: bool,
+    /// What sort of thing the payload is.
     content_type: Option<String>,
+    /// Where an answer goes.
+    #[schemars(with = "Option<TopicName>")]
     response_topic: Option<String>,
+    /// What the answer is to bring along, as text.
     correlation_data: Option<String>,
+    /// The same as bytes.
+    #[schemars(with = "Option<Base64>")]
     correlation_data_base64: Option<String>,
+    /// Pairs of name and value, in order; a name may come again.
     #[serde(default)]
+    #[schemars(with = "Vec<Pair>")]
     user_properties: Vec<(String, String)>,
+}
+
+/// What a schema of fields alone does not say: a field comes as text or as bytes.
+fn not_both() -> Value {
+    let pair = |name: &str| json!({ "not": { "required": [name, format!("{name}_base64")] } });
+    json!([pair("payload"), pair("correlation_data")])
+}
+
+/// A message, or a list of them.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "PublishOrder")]
+#[expect(dead_code, reason = "only described: a list is told from a message by its first byte")]
+pub(crate) enum PublishOrder {
+    One(PublishBody),
+    /// Published in this order; 1 to 1000.
+    List(#[schemars(length(min = 1, max = MESSAGES_MAX))] Vec<PublishBody>),
 }
 
 impl PublishBody {
@@ -155,17 +198,26 @@ fn qos(number: u8, name: &str) -> Result<Qos, Fault> {
     Qos::of(number).ok_or_else(|| Fault::bad(format!("`{name}` must be 0, 1 or 2")))
 }
 
-/// Body of `POST /v1/clients/{client}/subscriptions`.
-#[derive(Deserialize)]
+/// A subscription that is wished for.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "SubscribeOrder")]
 pub(crate) struct SubscribeBody {
+    /// Topic filter; `$share/GROUP/…` and `$exclusive/…` as for clients.
+    #[schemars(with = "TopicFilter")]
     filter: String,
+    /// The highest QoS.
     #[serde(default)]
+    #[schemars(with = "QosNumber")]
     qos: u8,
+    /// Nothing that it published itself.
     #[serde(default)]
     no_local: bool,
+    /// Messages keep their retain flag.
     #[serde(default)]
     retain_as_published: bool,
+    /// When retained messages are sent.
+    #[schemars(extend("enum" = RETAIN_HANDLING.map(|(word, _)| word), "default" = "send"))]
     retain_handling: Option<String>,
 }
 
@@ -229,67 +281,93 @@ pub(crate) fn known_name(text: String, limits: &TopicLimits) -> Result<Box<str>,
 }
 
 /// Query of `GET /v1/clients`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClientsQuery {
+    /// Only those with a connection (or without).
     pub(crate) online: Option<bool>,
+    /// Only of this user.
     pub(crate) user: Option<String>,
+    /// Only those whose identifier begins so.
     pub(crate) prefix: Option<String>,
+    /// Where the last page ended: its `next`.
+    #[schemars(with = "Option<Place>")]
     pub(crate) after: Option<u64>,
+    /// Entries on the page.
+    #[schemars(with = "Option<PageLimit>")]
     pub(crate) limit: Option<u32>,
 }
 
 /// Query of `/v1/client` and `/v1/client/subscriptions`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClientQuery {
+    /// The client identifier, any text that one may have.
+    #[schemars(with = "ClientName")]
     pub(crate) client_id: String,
 }
 
 /// Query of `DELETE /v1/client`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NamedKickQuery {
+    /// The client identifier, any text that one may have.
+    #[schemars(with = "ClientName")]
     pub(crate) client_id: String,
+    /// The session too: subscriptions and what waits are forgotten.
     #[serde(default)]
     pub(crate) session: bool,
 }
 
 /// Query of `DELETE /v1/client/subscriptions`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NamedUnsubscribeQuery {
+    /// The client identifier, any text that one may have.
+    #[schemars(with = "ClientName")]
     pub(crate) client_id: String,
+    /// Its topic filter.
+    #[schemars(with = "KnownFilter")]
     pub(crate) filter: String,
 }
 
 /// Query of `/v1/retained_message`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TopicQuery {
+    /// The topic, any text that one may have.
+    #[schemars(with = "RetainedTopic")]
     pub(crate) topic: String,
 }
 
 /// Query of `DELETE /v1/clients/{client}`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KickQuery {
+    /// The session too: subscriptions and what waits are forgotten.
     #[serde(default)]
     pub(crate) session: bool,
 }
 
 /// Query of `DELETE /v1/clients/{client}/subscriptions`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UnsubscribeQuery {
+    /// Its topic filter.
+    #[schemars(with = "KnownFilter")]
     pub(crate) filter: String,
 }
 
 /// Query of `GET /v1/retained`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetainedQuery {
+    /// Only those on topics that match.
+    #[schemars(with = "Option<KnownFilter>", extend("default" = "#"))]
     pub(crate) filter: Option<String>,
+    /// Where the last page ended: its `next`.
     pub(crate) after: Option<String>,
+    /// Entries on the page.
+    #[schemars(with = "Option<PageLimit>")]
     pub(crate) limit: Option<u32>,
 }

@@ -7,10 +7,13 @@
 use super::messages::client;
 use super::{device, product};
 use crate::fault::Fault;
+use crate::texts::{ClientName, DeviceName, PrincipalKey, ProductName};
 use model::limits::TopicLimits;
 use model::ports::presence_queries::{AuditOrder, StatisticsStep};
 use model::presence::Principal;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// Principals in one question. A longer list is refused.
 pub(crate) const PRINCIPALS_MAX: usize = 1_000;
@@ -33,12 +36,20 @@ const MOMENTS_MAX: u32 = 1_440;
 const MOMENTS_DEFAULT: u32 = 60;
 
 /// Query of `GET /v1/presence` and `GET /v1/presence/stored`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PrincipalQuery {
+    /// With `device`: of which product.
+    #[schemars(with = "Option<ProductName>")]
     product: Option<String>,
+    /// With `product`: which device.
+    #[schemars(with = "Option<DeviceName>")]
     device: Option<String>,
+    /// Or: a client of topics, by its identifier.
+    #[schemars(with = "Option<ClientName>")]
     client: Option<String>,
+    /// Or: a key, `product#device` or `#client`; its # is written %23.
+    #[schemars(with = "Option<PrincipalKey>")]
     key: Option<String>,
 }
 
@@ -55,16 +66,26 @@ impl PrincipalQuery {
     }
 }
 
-/// Body of `POST /v1/presence` and `POST /v1/presence/stored`.
-#[derive(Deserialize)]
+/// Principals that are asked about, up to 1000.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "PrincipalsQuery")]
+#[schemars(extend("dependentRequired" = json!({ "devices": ["product"] })))]
 pub(crate) struct PrincipalsBody {
+    /// Of all `devices`.
+    #[schemars(with = "Option<ProductName>")]
     product: Option<String>,
+    /// Names of devices of `product`.
     #[serde(default)]
+    #[schemars(with = "Vec<DeviceName>")]
     devices: Vec<String>,
+    /// Client identifiers.
     #[serde(default)]
+    #[schemars(with = "Vec<ClientName>")]
     clients: Vec<String>,
+    /// `product#device` or `#client`.
     #[serde(default)]
+    #[schemars(with = "Vec<PrincipalKey>")]
     keys: Vec<String>,
 }
 
@@ -111,13 +132,19 @@ fn key(text: &str, limits: &TopicLimits) -> Result<Principal, Fault> {
     }
 }
 
-/// Body of `POST /v1/presence/audit`.
-#[derive(Deserialize)]
+/// How memory and directory are compared.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "AuditOrder")]
 pub(crate) struct AuditBody {
+    /// How long a difference must last to be one.
+    #[schemars(range(max = SETTLE_MS_MAX), extend("default" = SETTLE_MS_DEFAULT))]
     settle_ms: Option<u32>,
+    /// Write persistent differences over, from memory.
     #[serde(default)]
     repair: bool,
+    /// Differences told one by one.
+    #[schemars(range(max = TOLD_MAX), extend("default" = TOLD_DEFAULT))]
     told_max: Option<u32>,
 }
 
@@ -136,19 +163,32 @@ impl AuditBody {
 }
 
 /// Query of `GET /v1/presence/statistics`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StatisticsQuery {
+    /// `second`: the last fifteen minutes; `minute`: the last day.
+    #[schemars(with = "Option<Step>", extend("default" = "second"))]
     step: Option<String>,
+    /// So many of the last moments, or fewer if the server is younger.
+    #[schemars(range(min = 1, max = MOMENTS_MAX), extend("default" = MOMENTS_DEFAULT))]
     count: Option<u32>,
+}
+
+/// Distance between moments.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum Step {
+    Second,
+    Minute,
 }
 
 impl StatisticsQuery {
     /// The step, its word, and how many of the last moments.
-    pub(crate) fn wish(&self) -> Result<(StatisticsStep, &'static str, usize), Fault> {
+    pub(crate) fn wish(&self) -> Result<(StatisticsStep, Step, usize), Fault> {
         let (step, word) = match self.step.as_deref() {
-            None | Some("second") => (StatisticsStep::Second, "second"),
-            Some("minute") => (StatisticsStep::Minute, "minute"),
+            None | Some("second") => (StatisticsStep::Second, Step::Second),
+            Some("minute") => (StatisticsStep::Minute, Step::Minute),
             Some(_) => return Err(Fault::bad("`step` must be `second` or `minute`")),
         };
         match self.count.unwrap_or(MOMENTS_DEFAULT) {

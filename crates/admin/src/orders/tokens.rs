@@ -5,8 +5,10 @@
 use crate::audit_log::Outcome;
 use crate::fault::Fault;
 use crate::orders;
+use crate::texts::{PageLimit, ScopeWord, TokenName};
 use crate::tokens::scope::{Scope, Scopes};
 use crate::tokens::{FILES, TokenOrder, is_bindable};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Longest name, bytes.
@@ -19,21 +21,34 @@ const PRODUCTS_MAX: usize = 64;
 const TTL_S_MAX: u64 = 10 * 365 * 24 * 3_600;
 
 /// Query of `GET /v1/tokens`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TokensQuery {
+    /// The last name of the page before.
     pub(crate) after: Option<String>,
+    /// Entries on the page.
+    #[schemars(with = "Option<PageLimit>")]
     pub(crate) limit: Option<u32>,
 }
 
-/// Body of `POST /v1/tokens`.
-#[derive(Deserialize)]
+/// A token that is to be made.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ApiTokenOrder")]
 pub(crate) struct ApiTokenBody {
+    /// 1 to 64 letters, digits, `-`, `_` and `.`; begins with no `.`.
+    #[schemars(with = "TokenName")]
     name: String,
+    /// `metrics`: figures. `read`: all that can be looked at but users, tokens and the audit log.
+    /// `push`, `publish`: send. `manage`: end, block and change devices, clients, sessions and what
+    /// is retained. `users`: the book of users. `admin`: everything.
+    #[schemars(with = "Vec<ScopeWord>", length(min = 1))]
     scopes: Vec<String>,
+    /// It is for these only; with the scopes `push`, `read` and `manage`. At most 64.
     #[serde(default)]
     products: Vec<String>,
+    /// Seconds after which it opens nothing; for good when it is left out.
+    #[schemars(range(min = 1, max = TTL_S_MAX))]
     ttl_s: Option<u64>,
 }
 
@@ -83,12 +98,18 @@ pub(crate) fn name(text: String) -> Result<String, Fault> {
 }
 
 /// Query of `GET /v1/audit_log`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AuditLogQuery {
+    /// Only those of the token with this name.
     pub(crate) token: Option<String>,
+    /// Only those that ended so.
+    #[schemars(extend("enum" = Outcome::ALL.map(|(word, _)| word)))]
     pub(crate) outcome: Option<String>,
+    /// The `next` of the page before.
     pub(crate) after: Option<u64>,
+    /// Entries on the page.
+    #[schemars(with = "Option<PageLimit>")]
     pub(crate) limit: Option<u32>,
 }
 

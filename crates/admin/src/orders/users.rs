@@ -5,35 +5,53 @@
 
 use crate::fault::Fault;
 use crate::feed::topic;
+use crate::texts::{PageLimit, TopicFilter};
 use model::limits::TopicLimits;
 use model::ports::users::{UserOrder, UserRule, UserState};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Query of `GET /v1/users`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UsersQuery {
+    /// The last name of the page before.
     pub(crate) after: Option<String>,
+    /// Entries on the page.
+    #[schemars(with = "Option<PageLimit>")]
     pub(crate) limit: Option<u32>,
 }
 
-/// Body of `PUT /v1/users/{user}`.
-#[derive(Deserialize)]
+/// Fields left out keep their value; a new user begins with none.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "UserChange")]
 pub(crate) struct UserBody {
+    /// A new password; it is kept as a hash and never shown.
+    #[schemars(length(min = 1, max = UserOrder::PASSWORD_BYTES_MAX))]
     password: Option<String>,
+    /// It may do everything.
     superuser: Option<bool>,
+    /// It is refused.
     disabled: Option<bool>,
+    /// What it may do; the first that matches holds.
+    #[schemars(length(max = UserOrder::RULES_MAX))]
     rules: Option<Vec<RuleBody>>,
 }
 
-#[derive(Deserialize)]
+/// One line of what a user may do.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Rule")]
 struct RuleBody {
+    /// Allowed, or forbidden.
     #[serde(default = "allowed")]
     allow: bool,
-    #[serde(default)]
+    /// What it is about.
+    #[schemars(extend("enum" = ACTIONS.map(|(word, _)| word), "default" = "all"))]
     action: Option<String>,
+    /// Topic filter, with %c for the client identifier and %u for the user.
+    #[schemars(with = "TopicFilter")]
     filter: String,
 }
 

@@ -1,19 +1,20 @@
 //! The audit log, page by page.
 
 use super::{Asked, asked, page};
+use crate::answers::tokens::AuditLogPage;
 use crate::api::Api;
 use crate::fault::Fault;
 use crate::orders::tokens::AuditLogQuery;
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// `GET /v1/audit_log`: the newest first. One reader at a time, for it may have to look far back.
 pub(crate) async fn list(
     State(api): Api,
     query: Asked<AuditLogQuery>,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Json<AuditLogPage>, Fault> {
     let query = asked(query)?;
     let (count, outcome) = (page(query.limit)? as usize, query.outcome()?);
     let permit = Arc::clone(&api.looks_back).try_acquire_owned().map_err(|_| Fault::busy())?;
@@ -31,6 +32,7 @@ pub(crate) async fn list(
         tracing::error!(%error, "the audit log cannot be read");
         Fault::audit_log()
     })?;
-    let next = page.entries.last().filter(|_| page.more).map(|entry| entry["number"].clone());
-    Ok(Json(json!({ "entries": page.entries, "next": next })))
+    let last = page.entries.last().filter(|_| page.more);
+    let next = last.and_then(|entry| Some(entry["number"].as_str()?.to_owned()));
+    Ok(Json(AuditLogPage { entries: page.entries, next }))
 }

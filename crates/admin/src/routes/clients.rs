@@ -5,24 +5,24 @@
 //! identifier or filter is checked before a shard hears of it.
 
 use super::{Asked, Part, ask, asked, done, page, part};
-use crate::answers;
+use crate::answers::clients::{
+    Client, ClientKicked, ClientPage, Subscribed, Subscription, Subscriptions, Unsubscribed,
+};
 use crate::api::{Api, Shared};
-use crate::body::read;
+use crate::describe::Body;
 use crate::fault::Fault;
 use crate::orders::messages::{
     self, ClientQuery, ClientsQuery, KickQuery, NamedKickQuery, NamedUnsubscribeQuery,
     SubscribeBody, UnsubscribeQuery,
 };
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State;
 use model::ports::topics::{TopicAnswer, TopicCommand};
-use serde_json::{Value, json};
 
-type Told = Result<Json<Value>, Fault>;
+type Told<T> = Result<Json<T>, Fault>;
 
 /// `GET /v1/clients`
-pub(crate) async fn list(State(api): Api, query: Asked<ClientsQuery>) -> Told {
+pub(crate) async fn list(State(api): Api, query: Asked<ClientsQuery>) -> Told<ClientPage> {
     let query = asked(query)?;
     let command = TopicCommand::Clients {
         online: query.online,
@@ -32,73 +32,83 @@ pub(crate) async fn list(State(api): Api, query: Asked<ClientsQuery>) -> Told {
         count: page(query.limit)?,
     };
     match ask(&api, command).await? {
-        TopicAnswer::Clients { clients, next } => Ok(Json(json!({
-            "clients": clients.iter().map(answers::client).collect::<Vec<_>>(),
-            "next": next.map(|next| next.to_string()),
-        }))),
+        TopicAnswer::Clients { clients, next } => Ok(Json(ClientPage {
+            clients: clients.iter().map(Client::from).collect(),
+            next: next.map(|next| next.to_string()),
+        })),
         _ => Err(Fault::internal()),
     }
 }
 
 /// `GET /v1/clients/{client}`
-pub(crate) async fn one(State(api): Api, path: Part) -> Told {
+pub(crate) async fn one(State(api): Api, path: Part) -> Told<Client> {
     show(&api, part(path)?).await
 }
 
 /// `GET /v1/client`: any identifier, also one that a path does not carry.
-pub(crate) async fn one_named(State(api): Api, query: Asked<ClientQuery>) -> Told {
+pub(crate) async fn one_named(State(api): Api, query: Asked<ClientQuery>) -> Told<Client> {
     show(&api, asked(query)?.client_id).await
 }
 
-async fn show(api: &Shared, client: String) -> Told {
+async fn show(api: &Shared, client: String) -> Told<Client> {
     let client = messages::client(client, &api.settings.limits.topics)?;
     match ask(api, TopicCommand::Client(client)).await? {
-        TopicAnswer::Client(Some(state)) => Ok(Json(answers::client(&state))),
+        TopicAnswer::Client(Some(state)) => Ok(Json(Client::from(&*state))),
         TopicAnswer::Client(None) => Err(Fault::unknown("client")),
         _ => Err(Fault::internal()),
     }
 }
 
 /// `DELETE /v1/clients/{client}`: its connection, or with `session=true` all that is known of it.
-pub(crate) async fn kick(State(api): Api, path: Part, query: Asked<KickQuery>) -> Told {
+pub(crate) async fn kick(
+    State(api): Api,
+    path: Part,
+    query: Asked<KickQuery>,
+) -> Told<ClientKicked> {
     end(&api, part(path)?, asked(query)?.session).await
 }
 
 /// `DELETE /v1/client`: the same.
-pub(crate) async fn kick_named(State(api): Api, query: Asked<NamedKickQuery>) -> Told {
+pub(crate) async fn kick_named(
+    State(api): Api,
+    query: Asked<NamedKickQuery>,
+) -> Told<ClientKicked> {
     let NamedKickQuery { client_id, session } = asked(query)?;
     end(&api, client_id, session).await
 }
 
-async fn end(api: &Shared, client: String, session: bool) -> Told {
+async fn end(api: &Shared, client: String, session: bool) -> Told<ClientKicked> {
     let client = messages::client(client, &api.settings.limits.topics)?;
     if session {
         let dropped = done(api, TopicCommand::DropSession(client)).await?;
         return match dropped {
-            true => Ok(Json(json!({ "dropped": true }))),
+            true => Ok(Json(ClientKicked::Session { dropped: true })),
             false => Err(Fault::unknown("client")),
         };
     }
     let was_online = done(api, TopicCommand::Kick(client)).await?;
-    Ok(Json(json!({ "was_online": was_online })))
+    Ok(Json(ClientKicked::Connection { was_online }))
 }
 
 /// `GET /v1/clients/{client}/subscriptions`
-pub(crate) async fn subscriptions(State(api): Api, path: Part) -> Told {
+pub(crate) async fn subscriptions(State(api): Api, path: Part) -> Told<Subscriptions> {
     list_subscriptions(&api, part(path)?).await
 }
 
 /// `GET /v1/client/subscriptions`
-pub(crate) async fn subscriptions_named(State(api): Api, query: Asked<ClientQuery>) -> Told {
+pub(crate) async fn subscriptions_named(
+    State(api): Api,
+    query: Asked<ClientQuery>,
+) -> Told<Subscriptions> {
     list_subscriptions(&api, asked(query)?.client_id).await
 }
 
-async fn list_subscriptions(api: &Shared, client: String) -> Told {
+async fn list_subscriptions(api: &Shared, client: String) -> Told<Subscriptions> {
     let client = messages::client(client, &api.settings.limits.topics)?;
     match ask(api, TopicCommand::Subscriptions(client)).await? {
         TopicAnswer::Subscriptions(Some(subscriptions)) => {
-            let told = subscriptions.iter().map(answers::subscription);
-            Ok(Json(json!({ "subscriptions": told.collect::<Vec<_>>() })))
+            let subscriptions = subscriptions.iter().map(Subscription::from).collect();
+            Ok(Json(Subscriptions { subscriptions }))
         }
         TopicAnswer::Subscriptions(None) => Err(Fault::unknown("client")),
         _ => Err(Fault::internal()),
@@ -106,7 +116,11 @@ async fn list_subscriptions(api: &Shared, client: String) -> Told {
 }
 
 /// `POST /v1/clients/{client}/subscriptions`
-pub(crate) async fn subscribe(State(api): Api, path: Part, body: Bytes) -> Told {
+pub(crate) async fn subscribe(
+    State(api): Api,
+    path: Part,
+    body: Body<SubscribeBody>,
+) -> Told<Subscribed> {
     add_subscription(&api, part(path)?, &body).await
 }
 
@@ -114,17 +128,21 @@ pub(crate) async fn subscribe(State(api): Api, path: Part, body: Bytes) -> Told 
 pub(crate) async fn subscribe_named(
     State(api): Api,
     query: Asked<ClientQuery>,
-    body: Bytes,
-) -> Told {
+    body: Body<SubscribeBody>,
+) -> Told<Subscribed> {
     add_subscription(&api, asked(query)?.client_id, &body).await
 }
 
-async fn add_subscription(api: &Shared, client: String, body: &[u8]) -> Told {
+async fn add_subscription(
+    api: &Shared,
+    client: String,
+    body: &Body<SubscribeBody>,
+) -> Told<Subscribed> {
     let limits = &api.settings.limits.topics;
     let client = messages::client(client, limits)?;
-    let wish = read::<SubscribeBody>(body)?.wish(limits)?;
+    let wish = body.read()?.wish(limits)?;
     match done(api, TopicCommand::Subscribe(client, wish)).await? {
-        true => Ok(Json(json!({ "subscribed": true }))),
+        true => Ok(Json(Subscribed { subscribed: true })),
         false => Err(Fault::unknown("client")),
     }
 }
@@ -134,7 +152,7 @@ pub(crate) async fn unsubscribe(
     State(api): Api,
     path: Part,
     query: Asked<UnsubscribeQuery>,
-) -> Told {
+) -> Told<Unsubscribed> {
     end_subscription(&api, part(path)?, &asked(query)?.filter).await
 }
 
@@ -142,17 +160,17 @@ pub(crate) async fn unsubscribe(
 pub(crate) async fn unsubscribe_named(
     State(api): Api,
     query: Asked<NamedUnsubscribeQuery>,
-) -> Told {
+) -> Told<Unsubscribed> {
     let NamedUnsubscribeQuery { client_id, filter } = asked(query)?;
     end_subscription(&api, client_id, &filter).await
 }
 
-async fn end_subscription(api: &Shared, client: String, filter: &str) -> Told {
+async fn end_subscription(api: &Shared, client: String, filter: &str) -> Told<Unsubscribed> {
     let limits = &api.settings.limits.topics;
     let client = messages::client(client, limits)?;
     let filter = messages::known_filter(filter, limits)?;
     match done(api, TopicCommand::Unsubscribe(client, filter)).await? {
-        true => Ok(Json(json!({ "unsubscribed": true }))),
+        true => Ok(Json(Unsubscribed { unsubscribed: true })),
         false => Err(Fault::unknown("subscription")),
     }
 }

@@ -4,49 +4,47 @@
 //! carry, in the query.
 
 use super::{Asked, Part, asked, page, pair, part};
-use crate::answers;
+use crate::answers::devices::{Blocked, Device, DevicePage, DeviceToken, Devices, Kicked};
 use crate::api::{Api, Shared};
-use crate::body::{read, read_or_empty};
+use crate::describe::{Body, OptionalBody};
 use crate::fault::Fault;
 use crate::orders::{self, DeviceQuery, KickBody, ListQuery, QueryBody, TagsBody, TokenBody};
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::{FromRequestParts, Path, Query, RawPathParams, State};
 use axum::http::request::Parts;
 use model::id::{DeviceId, ProductKey};
 use model::ports::control::{Answer, Command};
 use model::ports::pushes::{DeviceState, PushAnswer, PushCommand};
-use serde_json::{Value, json};
 
-type Told = Result<Json<Value>, Fault>;
+type Told<T> = Result<Json<T>, Fault>;
 
 /// `GET /v1/products/{product}/devices/{device}`, `GET /v1/device`
-pub(crate) async fn one(State(api): Api, OfDevice(product, device): OfDevice) -> Told {
+pub(crate) async fn one(State(api): Api, OfDevice(product, device): OfDevice) -> Told<Device> {
     let states = states(&api, product, vec![device]).await?;
-    states.first().map(|state| Json(answers::device(state))).ok_or(Fault::unknown("device"))
+    states.first().map(|state| Json(Device::from(state))).ok_or(Fault::unknown("device"))
 }
 
 /// `POST /v1/products/{product}/devices/query`
-pub(crate) async fn query(State(api): Api, path: Part, body: Bytes) -> Told {
+pub(crate) async fn query(State(api): Api, path: Part, body: Body<QueryBody>) -> Told<Devices> {
     let product = orders::product(&part(path)?)?;
-    let QueryBody { devices } = read(&body)?;
+    let QueryBody { devices } = body.read()?;
     let devices = orders::devices(&devices, &api.settings.limits)?;
     let states = states(&api, product, devices).await?;
-    Ok(Json(json!({ "devices": states.iter().map(answers::device).collect::<Vec<_>>() })))
+    Ok(Json(Devices { devices: states.iter().map(Device::from).collect() }))
 }
 
 /// `GET /v1/devices`
-pub(crate) async fn list(State(api): Api, query: Asked<ListQuery>) -> Told {
+pub(crate) async fn list(State(api): Api, query: Asked<ListQuery>) -> Told<DevicePage> {
     let query = asked(query)?;
     let count = page(query.limit)?;
     let product = query.product.as_deref().map(orders::product).transpose()?;
     let tag = query.tag.as_deref().map(orders::tag).transpose()?;
     let (online, after) = (query.online, query.after);
     match api.ask(Command::Push(PushCommand::List { product, online, tag, after, count })).await? {
-        Answer::Push(PushAnswer::Page { devices, next }) => Ok(Json(json!({
-            "devices": devices.iter().map(answers::device).collect::<Vec<_>>(),
-            "next": next.map(|next| next.to_string()),
-        }))),
+        Answer::Push(PushAnswer::Page { devices, next }) => Ok(Json(DevicePage {
+            devices: devices.iter().map(Device::from).collect(),
+            next: next.map(|next| next.to_string()),
+        })),
         _ => Err(Fault::internal()),
     }
 }
@@ -55,21 +53,21 @@ pub(crate) async fn list(State(api): Api, query: Asked<ListQuery>) -> Told {
 pub(crate) async fn kick(
     State(api): Api,
     OfDevice(product, device): OfDevice,
-    body: Bytes,
-) -> Told {
-    let addrs = read_or_empty::<KickBody>(&body)?.addrs()?;
+    body: OptionalBody<KickBody>,
+) -> Told<Kicked> {
+    let addrs = body.read()?.addrs()?;
     let was_online =
         done(&api, Command::Push(PushCommand::Kick { product, device, addrs })).await?;
-    Ok(Json(json!({ "was_online": was_online })))
+    Ok(Json(Kicked { was_online }))
 }
 
 /// `PUT /v1/products/{product}/devices/{device}/block`, `PUT /v1/device/block`
-pub(crate) async fn block(State(api): Api, of: OfDevice) -> Told {
+pub(crate) async fn block(State(api): Api, of: OfDevice) -> Told<Blocked> {
     set_blocked(&api, of, true).await
 }
 
 /// `DELETE /v1/products/{product}/devices/{device}/block`, `DELETE /v1/device/block`
-pub(crate) async fn unblock(State(api): Api, of: OfDevice) -> Told {
+pub(crate) async fn unblock(State(api): Api, of: OfDevice) -> Told<Blocked> {
     set_blocked(&api, of, false).await
 }
 
@@ -77,11 +75,11 @@ pub(crate) async fn unblock(State(api): Api, of: OfDevice) -> Told {
 pub(crate) async fn tags(
     State(api): Api,
     OfDevice(product, device): OfDevice,
-    body: Bytes,
-) -> Told {
+    body: Body<TagsBody>,
+) -> Told<TagsBody> {
     let limits = &api.settings.limits;
-    let tags = read::<TagsBody>(&body)?.tags(limits)?;
-    let told = json!({ "tags": tags.iter().map(|tag| tag.as_str()).collect::<Vec<_>>() });
+    let told = body.read()?;
+    let tags = told.tags(limits)?;
     match done(&api, Command::Push(PushCommand::SetTags { product, device, tags })).await? {
         true => Ok(Json(told)),
         false => Err(Fault::bad(format!("a device has at most {} tags", limits.tags_a_device_max))),
@@ -92,22 +90,22 @@ pub(crate) async fn tags(
 pub(crate) async fn token(
     State(api): Api,
     OfDevice(product, device): OfDevice,
-    body: Bytes,
-) -> Told {
-    let until = read::<TokenBody>(&body)?.until((api.settings.wall_ms)())?;
+    body: Body<TokenBody>,
+) -> Told<DeviceToken> {
+    let until = body.read()?.until((api.settings.wall_ms)())?;
     match api.ask(Command::Push(PushCommand::Token { product, device, until })).await? {
         Answer::Push(PushAnswer::Token(Some(token))) => {
-            Ok(Json(json!({ "token": token, "expires_at": until })))
+            Ok(Json(DeviceToken { token, expires_at: until }))
         }
         Answer::Push(PushAnswer::Token(None)) => Err(Fault::unknown("product")),
         _ => Err(Fault::internal()),
     }
 }
 
-async fn set_blocked(api: &Shared, of: OfDevice, blocked: bool) -> Told {
+async fn set_blocked(api: &Shared, of: OfDevice, blocked: bool) -> Told<Blocked> {
     let OfDevice(product, device) = of;
     done(api, Command::Push(PushCommand::Block { product, device, blocked })).await?;
-    Ok(Json(json!({ "blocked": blocked })))
+    Ok(Json(Blocked { blocked }))
 }
 
 async fn states(

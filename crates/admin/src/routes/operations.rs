@@ -2,21 +2,18 @@
 
 use super::presence_routes;
 use crate::MetricReading;
-use crate::answers;
 use crate::answers::metrics as prometheus;
+use crate::answers::operations::{self as answers, BackedUp};
 use crate::api::life::{Phase, reached};
 use crate::api::{Api, Shared};
-use crate::body::read;
+use crate::describe::{Body, Description, Page};
+use crate::document::OPENAPI;
 use crate::fault::Fault;
 use crate::orders::BackupBody;
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
 use model::ports::control::{Answer, Command, Status};
-use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,9 +42,6 @@ Everything but the first three and this page wants `Authorization: Bearer TOKEN`
 code, and says what would be right.
 ";
 
-/// The description, as it is served and as the tests read it.
-pub(crate) const OPENAPI: &str = include_str!("../../openapi.json");
-
 /// `GET /`
 pub(crate) async fn index() -> &'static str {
     INDEX
@@ -59,32 +53,27 @@ pub(crate) async fn healthz() -> &'static str {
 }
 
 /// `GET /readyz`: readiness. 503 while something is not taken that belongs here.
-pub(crate) async fn readyz(State(api): Api) -> impl IntoResponse {
+pub(crate) async fn readyz(State(api): Api) -> (StatusCode, Json<answers::Readiness>) {
     let readiness = (api.settings.readiness)();
     let status = match readiness.is_ready() {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let body = json!({
-        "ready": readiness.is_ready(),
-        "draining": readiness.draining,
-        "logs": readiness.logs.iter().map(|log| log.name()).collect::<Vec<_>>(),
-    });
-    (status, Json(body))
+    (status, Json((&readiness).into()))
 }
 
 /// `GET /openapi.json`
-pub(crate) async fn openapi() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], OPENAPI)
+pub(crate) async fn openapi() -> Description {
+    Description(&OPENAPI)
 }
 
 /// `GET /v1/status`
-pub(crate) async fn status(State(api): Api) -> Result<Json<Value>, Fault> {
-    Ok(Json(answers::status(api.settings.version, &*ask(&api).await?)))
+pub(crate) async fn status(State(api): Api) -> Result<Json<answers::Status>, Fault> {
+    Ok(Json(answers::Status::new(api.settings.version, &*ask(&api).await?)))
 }
 
 /// `GET /metrics`
-pub(crate) async fn metrics(State(api): Api) -> Result<impl IntoResponse, Fault> {
+pub(crate) async fn metrics(State(api): Api) -> Result<Page, Fault> {
     let status = ask(&api).await?;
     let presence = prometheus::PresenceFigures {
         // Where shards cannot tell now, the figures are absent, not zero.
@@ -95,7 +84,7 @@ pub(crate) async fn metrics(State(api): Api) -> Result<impl IntoResponse, Fault>
     readings.extend(own(&api));
     let version = api.settings.version;
     let text = prometheus::text(version, &status, &presence, &api.webhooks, &readings);
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text))
+    Ok(Page("text/plain; version=0.0.4", text))
 }
 
 /// The API's own figures.
@@ -130,8 +119,11 @@ fn own(api: &Shared) -> [MetricReading; 5] {
 
 /// `POST /v1/backup`: as long as it takes, on a thread of its own that an end of the server does
 /// not wait for. A backup is only one when it is whole: one that is cut off is none, and told so.
-pub(crate) async fn backup(State(api): Api, body: Bytes) -> Result<Json<Value>, Fault> {
-    let to = read::<BackupBody>(&body)?.to()?;
+pub(crate) async fn backup(
+    State(api): Api,
+    body: Body<BackupBody>,
+) -> Result<Json<BackedUp>, Fault> {
+    let to = body.read()?.to()?;
     let backup = Arc::clone(&api.settings.backup);
     let folder = to.clone();
     let told = Shared::begin(&api.backups, "holdline-backup", move || match is_taken(&folder) {
@@ -143,7 +135,7 @@ pub(crate) async fn backup(State(api): Api, body: Bytes) -> Result<Json<Value>, 
         done = told => done.map_err(|_| Fault::internal())?,
         () = reached(api.phases.clone(), Phase::Finishing) => return Err(Fault::stopping()),
     };
-    Ok(Json(json!({ "to": to, "bytes": done? })))
+    Ok(Json(BackedUp { to, bytes: done? }))
 }
 
 /// Whether there is something in a folder, or something else in its place.

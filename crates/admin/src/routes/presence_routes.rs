@@ -4,106 +4,114 @@
 //! block, so they are asked on threads that may wait: a bounded number of questions, and one audit.
 //! Invariant: an answer about the directory never comes from memory, nor the other way round.
 
-use crate::answers::presence_json as answers;
+use super::{Asked, asked};
+use crate::answers::presence as answers;
+use crate::answers::presence::{
+    Audit, Presence, PresenceList, PresenceMoment, PresenceStatistics, StoredPresence,
+    StoredPresenceList,
+};
 use crate::api::{Api, Shared};
-use crate::body::{read, read_or_empty};
+use crate::describe::{Body, OptionalBody};
 use crate::fault::Fault;
 use crate::orders::presence_questions::{
     AuditBody, PrincipalQuery, PrincipalsBody, StatisticsQuery,
 };
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use model::ports::control::{Answer, Command};
 use model::ports::directory::Lease;
 use model::ports::presence_queries::{
     PresenceAnswer, PresenceCommand, PresenceCounts, PresenceStatus,
 };
 use model::presence::{PresenceRecord, Principal};
-use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-type Told = Result<Json<Value>, Fault>;
-type Asked<T> = Result<Query<T>, QueryRejection>;
+type Told<T> = Result<Json<T>, Fault>;
 
 /// `GET /v1/presence`
-pub(crate) async fn one(State(api): Api, query: Asked<PrincipalQuery>) -> Told {
-    let who = wish(query)?.principal(&api.settings.limits.topics)?;
+pub(crate) async fn one(State(api): Api, query: Asked<PrincipalQuery>) -> Told<Presence> {
+    let who = asked(query)?.principal(&api.settings.limits.topics)?;
     let found = find(&api, vec![who]).await?;
     let node = api.settings.presence.standing().node;
-    let told = found.first().map(|found| Json(answers::presence(&node, found)));
+    let told = found.first().map(|found| Json(Presence::new(&node, found)));
     told.ok_or(Fault::unknown("principal"))
 }
 
 /// `POST /v1/presence`
-pub(crate) async fn many(State(api): Api, body: Bytes) -> Told {
-    let who = read::<PrincipalsBody>(&body)?.principals(&api.settings.limits.topics)?;
+pub(crate) async fn many(State(api): Api, body: Body<PrincipalsBody>) -> Told<PresenceList> {
+    let who = body.read()?.principals(&api.settings.limits.topics)?;
     let found = find(&api, who.clone()).await?;
     let node = api.settings.presence.standing().node;
     let found: HashMap<_, _> = found.iter().map(|found| (&found.who, found)).collect();
-    let known = who.iter().filter_map(|who| Some(answers::presence(&node, found.get(who)?)));
+    let known = who.iter().filter_map(|who| Some(Presence::new(&node, found.get(who)?)));
     let unknown = who.iter().filter(|who| !found.contains_key(who)).map(Principal::key);
-    Ok(Json(json!({
-        "found": known.collect::<Vec<_>>(),
-        "unknown": unknown.collect::<Vec<_>>(),
-    })))
+    let unknown = unknown.map(String::from).collect();
+    Ok(Json(PresenceList { found: known.collect(), unknown }))
 }
 
 /// `GET /v1/presence/stored`
-pub(crate) async fn stored_one(State(api): Api, query: Asked<PrincipalQuery>) -> Told {
-    let who = vec![wish(query)?.principal(&api.settings.limits.topics)?];
+pub(crate) async fn stored_one(
+    State(api): Api,
+    query: Asked<PrincipalQuery>,
+) -> Told<StoredPresence> {
+    let who = vec![asked(query)?.principal(&api.settings.limits.topics)?];
     let (who, records, leases) = stored(&api, who).await?;
     let found = who.first().zip(records.first().and_then(Option::as_ref));
-    let told = found.map(|(who, record)| Json(answers::stored(who, record, &leases)));
+    let told = found.map(|(who, record)| Json(StoredPresence::new(who, record, &leases)));
     told.ok_or(Fault::unknown("record"))
 }
 
 /// `POST /v1/presence/stored`
-pub(crate) async fn stored_many(State(api): Api, body: Bytes) -> Told {
-    let who = read::<PrincipalsBody>(&body)?.principals(&api.settings.limits.topics)?;
+pub(crate) async fn stored_many(
+    State(api): Api,
+    body: Body<PrincipalsBody>,
+) -> Told<StoredPresenceList> {
+    let who = body.read()?.principals(&api.settings.limits.topics)?;
     let (who, records, leases) = stored(&api, who).await?;
     let both = || who.iter().zip(&records);
     let known = both().filter_map(|(who, record)| {
-        record.as_ref().map(|record| answers::stored(who, record, &leases))
+        record.as_ref().map(|record| StoredPresence::new(who, record, &leases))
     });
-    let unknown = both().filter(|(_, record)| record.is_none()).map(|(who, _)| who.key());
-    Ok(Json(json!({
-        "found": known.collect::<Vec<_>>(),
-        "unknown": unknown.collect::<Vec<_>>(),
-        "leases": leases.iter().map(answers::lease).collect::<Vec<_>>(),
-    })))
+    let unknown = both().filter(|(_, record)| record.is_none()).map(|(who, _)| who.key().into());
+    Ok(Json(StoredPresenceList {
+        found: known.collect(),
+        unknown: unknown.collect(),
+        leases: leases.iter().map(Into::into).collect(),
+    }))
 }
 
 /// `GET /v1/presence/status`
-pub(crate) async fn status(State(api): Api) -> Json<Value> {
-    Json(answers::standing(&api.settings.presence.standing()))
+pub(crate) async fn status(State(api): Api) -> Json<answers::PresenceStatus> {
+    Json(api.settings.presence.standing().into())
 }
 
 /// `GET /v1/presence/counts`
-pub(crate) async fn counts(State(api): Api) -> Told {
-    counted(&api).await.map(|counts| Json(answers::counts(&counts)))
+pub(crate) async fn counts(State(api): Api) -> Told<answers::PresenceCounts> {
+    counted(&api).await.map(|counts| Json((&counts).into()))
 }
 
 /// `GET /v1/presence/statistics`
-pub(crate) async fn statistics(State(api): Api, query: Asked<StatisticsQuery>) -> Told {
-    let (step, word, count) = wish(query)?.wish()?;
+pub(crate) async fn statistics(
+    State(api): Api,
+    query: Asked<StatisticsQuery>,
+) -> Told<PresenceStatistics> {
+    let (step, word, count) = asked(query)?.wish()?;
     let moments = api.settings.presence.statistics(step);
     let last = &moments[moments.len().saturating_sub(count)..];
-    let told = last.iter().map(answers::moment).collect::<Vec<_>>();
-    Ok(Json(json!({ "step": word, "moments": told })))
+    let moments = last.iter().map(PresenceMoment::from).collect();
+    Ok(Json(PresenceStatistics { step: word, moments }))
 }
 
 /// `POST /v1/presence/audit`: as long as it takes, on a thread of its own. One at a time, also when
 /// whoever asked has gone meanwhile.
-pub(crate) async fn audit(State(api): Api, body: Bytes) -> Told {
-    let order = read_or_empty::<AuditBody>(&body)?.order()?;
+pub(crate) async fn audit(State(api): Api, body: OptionalBody<AuditBody>) -> Told<Audit> {
+    let order = body.read()?.order()?;
     is_there(&api)?;
     let queries = Arc::clone(&api.settings.presence);
     let told = Shared::begin(&api.audits, "holdline-audit", move || queries.audit(order))?;
     let done = told.await.map_err(|_| Fault::internal())?;
-    done.map(|audit| Json(answers::audit(&audit))).map_err(Fault::directory)
+    done.map(|audit| Json(Audit::from(&audit))).map_err(Fault::directory)
 }
 
 /// Counts of all shards.
@@ -112,10 +120,6 @@ pub(crate) async fn counted(api: &Shared) -> Result<PresenceCounts, Fault> {
         Answer::Presence(PresenceAnswer::Counts(counts)) => Ok(counts),
         _ => Err(Fault::internal()),
     }
-}
-
-fn wish<T>(query: Asked<T>) -> Result<T, Fault> {
-    query.map(|Query(wish)| wish).map_err(|error| Fault::bad(error.body_text()))
 }
 
 async fn find(api: &Shared, who: Vec<Principal>) -> Result<Vec<PresenceStatus>, Fault> {

@@ -1,14 +1,13 @@
 //! Pushes: order one, and ask how far it has come.
 
 use super::{Part, part};
-use crate::answers;
+use crate::answers::pushes::{self as answers, Pushed};
 use crate::api::{Api, Shared};
-use crate::body::read;
+use crate::describe::Body;
 use crate::fault::Fault;
 use crate::guard::Caller;
 use crate::orders::{self, PushBody};
 use crate::table::About;
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
@@ -16,7 +15,6 @@ use model::id::{DeviceId, MessageId};
 use model::ports::control::{Answer, Command};
 use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget};
 use model::push::{Outcome, Rejection};
-use serde_json::Value;
 use std::time::Duration;
 
 /// How long one looks again at a push to many that is on its way: a little longer each time.
@@ -27,11 +25,11 @@ pub(crate) async fn push(
     State(api): Api,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    body: Bytes,
-) -> Result<(Extension<About>, Json<Value>), Fault> {
+    body: Body<PushBody>,
+) -> Result<(Extension<About>, Json<Pushed>), Fault> {
     let key = orders::idempotency_key(&headers)?;
     let limits = &api.settings.limits;
-    let order = read::<PushBody>(&body)?.order(limits, key, || api.control.next_id())?;
+    let order = body.read()?.order(limits, key, || api.control.next_id())?;
     caller.is_for(order.product.as_str())?;
     let about = Extension(About(about(&order)));
     let listed = matches!(order.target, PushTarget::Devices(_));
@@ -43,11 +41,11 @@ pub(crate) async fn push(
             Err(Fault::store())
         }
         Answer::Push(PushAnswer::Pushed { id, outcomes, .. }) if listed => {
-            Ok((about, Json(answers::outcomes(id, &outcomes))))
+            Ok((about, Json(Pushed::Outcomes(answers::PushOutcomes::new(id, &outcomes)))))
         }
         Answer::Push(PushAnswer::Pushed { id, counts, .. }) => {
             let counts = come_through(&api, (id, counts), wait).await;
-            Ok((about, Json(answers::counts(id, &counts))))
+            Ok((about, Json(Pushed::Counts(answers::PushCounts::new(id, &counts)))))
         }
         _ => Err(Fault::internal()),
     }
@@ -73,10 +71,15 @@ fn about(order: &PushOrder) -> String {
 }
 
 /// `GET /v1/pushes/{id}`
-pub(crate) async fn counts(State(api): Api, path: Part) -> Result<Json<Value>, Fault> {
+pub(crate) async fn counts(
+    State(api): Api,
+    path: Part,
+) -> Result<Json<answers::PushCounts>, Fault> {
     let id = orders::push_id(&part(path)?)?;
     match api.ask(Command::Push(PushCommand::PushCounts(id))).await? {
-        Answer::Push(PushAnswer::Counts(Some(counts))) => Ok(Json(answers::counts(id, &counts))),
+        Answer::Push(PushAnswer::Counts(Some(counts))) => {
+            Ok(Json(answers::PushCounts::new(id, &counts)))
+        }
         Answer::Push(PushAnswer::Counts(None)) => Err(Fault::unknown("push")),
         _ => Err(Fault::internal()),
     }

@@ -4,6 +4,8 @@
 //! told by an event `gap` how many it has missed. A reader that is too slow is told the same way.
 //! Invariant: between two events of a stream there is either nothing missing or a `gap`.
 
+use super::{Asked, asked};
+use crate::answers::events::{AnyEvent, Gap};
 use crate::api::{Api, Shared};
 use crate::events::{self, Filter, MESSAGE};
 use crate::fault::Fault;
@@ -11,12 +13,10 @@ use crate::feed::{Reader, Taken};
 use crate::guard::Caller;
 use crate::orders::{self, EventsQuery, messages};
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream, StreamExt};
-use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +30,9 @@ pub(crate) async fn events(
     State(api): Api,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    query: Result<Query<EventsQuery>, QueryRejection>,
+    query: Asked<EventsQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Fault> {
-    let Query(query) = query.map_err(|error| Fault::bad(error.body_text()))?;
+    let query = asked(query)?;
     let product = query.product.as_deref().map(orders::product).transpose()?;
     let types = query.types.as_deref().unwrap_or("");
     let types = types.split(',').filter(|name| !name.is_empty());
@@ -110,7 +110,7 @@ impl Source {
         let wanted = taken.happenings.iter().filter(|(_, event)| self.filter.wants(event));
         let told = wanted.map(|(place, event)| {
             let id = (self.id)(boot, *place);
-            let told = events::json(&id, event).to_string();
+            let told = serde_json::to_string(&AnyEvent::new(&id, event)).expect("text for keys");
             Event::default().id(id).event(event.name()).data(told)
         });
         gap.into_iter().chain(told).collect()
@@ -119,5 +119,5 @@ impl Source {
 
 /// At least so many events are missing here; nobody knows how many when absent.
 fn gap(lost: Option<u64>) -> Event {
-    Event::default().event("gap").data(json!({ "lost": lost }).to_string())
+    Event::default().event("gap").data(serde_json::to_string(&Gap { lost }).expect("text for keys"))
 }

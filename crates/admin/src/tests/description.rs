@@ -1,4 +1,4 @@
-//! The description against the routes, the orders and the answers.
+//! The description against the orders, the answers and its own rules.
 
 use super::*;
 use crate::orders::hooks::RedeliverBody;
@@ -10,7 +10,7 @@ use crate::orders::{BackupBody, KickBody, ProductBody, PushBody, QueryBody, Tags
 use std::collections::BTreeSet;
 
 pub(super) fn document() -> Value {
-    serde_json::from_str(routes::operations::OPENAPI).expect("openapi.json is JSON")
+    serde_json::from_str(openapi()).expect("the description is JSON")
 }
 
 /// The part of the document that a `$ref` names, or the part itself.
@@ -32,9 +32,19 @@ fn conform(document: &Value, schema: &Value, value: &Value, place: &str) {
 
 fn conforms(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let schema = follow(document, schema);
-    if let Some(choices) = schema["oneOf"].as_array() {
+    if let Some(any) = schema.as_bool() {
+        return if any { Ok(()) } else { Err("nothing may be here".into()) };
+    }
+    for (word, all) in [("oneOf", false), ("anyOf", false), ("allOf", true)] {
+        let Some(choices) = schema[word].as_array() else { continue };
         let fits = choices.iter().filter(|schema| conforms(document, schema, value).is_ok());
-        return if fits.count() == 1 { Ok(()) } else { Err("not exactly one schema".into()) };
+        let fits = fits.count();
+        if fits == 0 || all && fits < choices.len() || word == "oneOf" && fits > 1 {
+            return Err(format!("{fits} fit of {word} {}", schema[word]));
+        }
+    }
+    if schema.get("not").is_some_and(|not| conforms(document, not, value).is_ok()) {
+        return Err(format!("it must not be {}", schema["not"]));
     }
     let kind = match value {
         Value::Null => "null",
@@ -46,24 +56,26 @@ fn conforms(document: &Value, schema: &Value, value: &Value) -> Result<(), Strin
     };
     let typed = &schema["type"];
     let allowed = typed.as_array().map_or(typed == kind, |kinds| kinds.iter().any(|k| k == kind));
-    if !allowed {
+    if !allowed && !typed.is_null() {
         return Err(format!("{kind} where {typed} is allowed"));
     }
     if let Some(words) = schema["enum"].as_array().filter(|words| !words.contains(value)) {
         return Err(format!("{value} is none of {words:?}"));
     }
-    for item in value.as_array().into_iter().flatten() {
-        conforms(document, &schema["items"], item)?;
+    if schema.get("const").is_some_and(|only| only != value) {
+        return Err(format!("{value} is not {}", schema["const"]));
+    }
+    for (at, item) in value.as_array().into_iter().flatten().enumerate() {
+        let first = schema["prefixItems"].get(at);
+        let Some(schema) = first.or(schema.get("items")) else { continue };
+        conforms(document, schema, item)?;
     }
     let Some(fields) = value.as_object() else { return Ok(()) };
     for (name, field) in fields {
-        let described = match &schema["properties"][name] {
-            Value::Null => &schema["additionalProperties"],
-            described => described,
+        let Some(described) = schema["properties"].get(name).or(schema.get("additionalProperties"))
+        else {
+            continue;
         };
-        if !described.is_object() {
-            return Err(format!("the field {name} is not described"));
-        }
         conforms(document, described, field).map_err(|why| format!("{name}: {why}"))?;
     }
     let mut required = schema["required"].as_array().into_iter().flatten();
@@ -97,24 +109,52 @@ fn operations(document: &Value) -> Vec<(String, String, &Value)> {
 }
 
 #[test]
-fn every_route_is_described_and_nothing_else() {
+fn every_route_is_described_once_with_its_scopes_and_its_path() {
     let document = document();
-    let described: BTreeSet<_> =
-        operations(&document).into_iter().map(|(method, path, _)| (method, path)).collect();
-    let served: BTreeSet<_> = table::table()
-        .into_iter()
-        .map(|(rule, _)| (rule.method.to_owned(), rule.path.to_owned()))
-        .collect();
-    assert_eq!(described, served);
-    for (rule, _) in table::table() {
-        let wanted: Vec<_> = rule.scopes.iter().map(|scope| scope.name()).collect();
-        let operation = &document["paths"][rule.path][rule.method];
-        let security = operation["security"]
-            .as_array()
-            .unwrap_or_else(|| panic!("{} {} says nothing of scopes", rule.method, rule.path));
+    let (mut ids, mut described) = (BTreeSet::new(), 0);
+    for (method, path, operation) in operations(&document) {
+        let rules = rules();
+        let rule = rules.iter().find(|rule| (rule.method, rule.path) == (&method, &path));
+        let wanted = rule.expect("it is served").scopes.iter().map(|scope| Some(scope.name()));
+        let security = operation["security"].as_array().expect("what it wants");
         let told: Vec<_> = security.iter().map(|any| any["token"][0].as_str()).collect();
-        assert_eq!(told, wanted.into_iter().map(Some).collect::<Vec<_>>(), "{}", rule.path);
+        assert_eq!(told, wanted.collect::<Vec<_>>(), "{path}");
+        let id = operation["operationId"].as_str().expect("a name");
+        assert!(!id.is_empty() && ids.insert(id.to_owned()), "{method} {path} is {id}");
+        assert_ne!(operation["summary"], "", "{id}");
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let parts = parameters.filter(|part| part["in"] == "path").count();
+        assert_eq!(parts, path.matches('{').count(), "{id}");
+        described += 1;
     }
+    assert_eq!(described, rules().len());
+}
+
+#[test]
+fn every_field_says_what_it_is_and_may_be_null_only_where_it_is_always_there() {
+    let document = document();
+    let mut fields = 0;
+    let mut look = |part: &Value, place: &str| {
+        let required = part["required"].as_array().into_iter().flatten().collect::<Vec<_>>();
+        for (name, field) in part["properties"].as_object().into_iter().flatten() {
+            let is_told = field["description"].is_string()
+                || field.get("$ref").is_some()
+                || field.get("const").is_some();
+            let is_part = part["type"] != "object"; // of a rule on several fields
+            assert!(is_told || is_part, "{place}.{name}");
+            let kinds = field["type"].as_array().into_iter().flatten();
+            let is_nullable = kinds.into_iter().any(|kind| kind == "null");
+            let is_known = required.iter().any(|one| **one == **name);
+            assert!(is_known || !is_nullable || place == "ProductChange", "{place}.{name}");
+            fields += 1;
+        }
+    };
+    for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
+        assert!(!name.ends_with(|c: char| c.is_ascii_digit()), "two types are called {name}");
+        look(schema, name);
+        schema["oneOf"].as_array().into_iter().flatten().for_each(|one| look(one, name));
+    }
+    assert!(fields > 300, "{fields}");
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn bodies_share_a_bounded_room() {
     let first = whole(&room).expect("there is room");
     assert_eq!((first.0.len(), room.available_permits()), (5_000, 4));
     let busy = whole(&room).map(drop).expect_err("there is not");
-    assert_eq!(busy.told()["code"], "busy");
+    assert_eq!(busy.code(), "busy");
     drop(first);
     assert_eq!(room.available_permits(), 9);
     whole(&room).expect("there is room again");

@@ -6,19 +6,12 @@
 //! redeliveries of one webhook go on at once, so their order is that in which events were given up.
 
 use super::dead::Lent;
+use super::dead::shelf::DeadLetter;
 use super::{Address, BATCH_EVENTS_MAX};
+use crate::answers::hooks::{Redelivered, WebhookBody};
 use crate::feed::Feed;
 use std::io;
 use std::time::Duration;
-
-/// Result of a redelivery.
-#[derive(PartialEq, Eq, Debug, Default)]
-pub(crate) struct Redelivered {
-    /// Letters that were taken.
-    pub(crate) taken: u64,
-    /// Why not all were.
-    pub(crate) failure: Option<String>,
-}
 
 impl Address {
     /// Posts up to `count` of them. Blocks; ends early when the feed does.
@@ -33,15 +26,14 @@ impl Address {
         let (agent, mut left, mut after) = (self.agent(), count, 0);
         while left > 0 {
             let Some(page) = dead.page(after, left.min(BATCH_EVENTS_MAX))? else { break };
-            let events: Vec<_> = page.letters.iter().map(|letter| &*letter.event).collect();
+            let events: Vec<_> = page.letters.iter().map(DeadLetter::as_json).collect();
             if !feed.pause(Duration::ZERO) {
                 told.failure = Some("the server stops".into());
                 break;
             }
-            let body =
-                format!(r#"{{"lost":0,"redelivered":true,"events":[{}]}}"#, events.join(","));
+            let body = WebhookBody { lost: 0, redelivered: true, events: &events };
             if !events.is_empty()
-                && let Err(error) = self.send(&agent, body)
+                && let Err(error) = self.send(&agent, &body)
             {
                 told.failure = Some(crate::redact::failure(&error));
                 break;
@@ -51,6 +43,7 @@ impl Address {
             left -= events.len().clamp(1, left);
             after = page.last;
         }
+        told.left = dead.left();
         Ok(told)
     }
 }

@@ -6,8 +6,8 @@
 //! an append that was to be on stable storage is there when it returns; a line that a crash cut
 //! off is skipped, not read as another.
 
-use super::Entry;
-use serde_json::{Value, json};
+use super::{Entry, Numbered};
+use serde_json::Value;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -72,9 +72,8 @@ impl AuditFile {
     pub(super) fn append(&self, entry: &Entry, sync: bool) -> io::Result<()> {
         let mut state = self.state();
         let number = state.last + 1;
-        let mut told = json!(entry);
-        told["number"] = json!(number.to_string());
-        let line = format!("{told}\n");
+        let told = serde_json::to_string(&Numbered { number: number.to_string(), entry })?;
+        let line = told + "\n";
         if state.bytes > 0 && state.bytes + line.len() as u64 > self.half_bytes {
             state.current.sync_data()?;
             fs::rename(self.folder.join(CURRENT), self.folder.join(PREVIOUS))?;

@@ -12,6 +12,7 @@
 //! again; and the same file read again gives the same shelf.
 
 use crate::hex;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -28,7 +29,7 @@ pub(crate) enum Why {
 }
 
 impl Why {
-    const ALL: [Why; 3] = [Why::TooOld, Why::TooFarBehind, Why::ServerStopped];
+    pub(crate) const ALL: [Why; 3] = [Why::TooOld, Why::TooFarBehind, Why::ServerStopped];
 
     /// The word in files, answers and the log.
     pub(crate) const fn name(self) -> &'static str {
@@ -60,6 +61,13 @@ pub(crate) struct DeadLetter {
     pub(crate) why: Why,
     /// The event, as JSON.
     pub(crate) event: String,
+}
+
+impl DeadLetter {
+    /// The event. What stands in the file was JSON when it was written.
+    pub(crate) fn as_json(&self) -> Value {
+        serde_json::from_str(&self.event).unwrap_or_default()
+    }
 }
 
 /// Where a letter stands in the file.

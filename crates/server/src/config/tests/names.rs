@@ -7,8 +7,6 @@ use model::product::{Product, Secret};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-const API: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../admin/openapi.json");
-
 fn settings<S: Section>() -> BTreeSet<String> {
     S::settings().into_iter().map(|setting| setting.name.to_owned()).collect()
 }
@@ -25,8 +23,7 @@ fn fields(document: &Value, schema: &str, others: &[&str]) -> BTreeSet<String> {
 
 #[test]
 fn the_api_names_a_setting_as_the_configuration_does() {
-    let file = std::fs::read_to_string(API).expect("it is beside this crate");
-    let document: Value = serde_json::from_str(&file).expect("JSON");
+    let document: Value = serde_json::from_str(admin::openapi()).expect("JSON");
     let mut product = settings::<Product>();
     assert_eq!(fields(&document, "Product", &["key", "key_ids", "generated_secret"]), product);
     product.insert("secrets".into()); // [[products.KEY.secrets]]
@@ -41,8 +38,7 @@ fn the_api_names_a_setting_as_the_configuration_does() {
 
 #[test]
 fn a_figure_of_the_api_is_named_as_its_bound() {
-    let file = std::fs::read_to_string(API).expect("it is beside this crate");
-    let document: Value = serde_json::from_str(&file).expect("JSON");
+    let document: Value = serde_json::from_str(admin::openapi()).expect("JSON");
     let bounds: BTreeSet<_> = &settings::<MqttSection>() | &settings::<Limits>();
     for (schema, field, bound) in [
         ("Client", "keep_alive_s", "keep_alive_s_max"),

@@ -1,0 +1,102 @@
+//! Devices: their state, and what an operator did to one.
+
+use crate::texts::{CloseWord, Decimal, Version};
+use model::close::CloseReason;
+use model::ports::pushes::DeviceState;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// State of a device.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Device {
+    /// Key of its product.
+    product: String,
+    /// Its name.
+    device: String,
+    /// Whether it is bound now.
+    online: bool,
+    /// `miop5`, `miop6`, `miop7`; empty if it never bound.
+    protocol: &'static str,
+    /// Number of its last session, 64 bits as text; 0 if it never bound.
+    #[schemars(with = "Decimal")]
+    epoch: String,
+    /// Unix millisecond since when it is online or offline; 0 if it never bound.
+    since_ms: u64,
+    /// Unix millisecond at which it was certainly there for the last time; 0: never.
+    seen_ms: u64,
+    /// Of its last transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
+    /// versions do.
+    #[schemars(with = "Version")]
+    version: String,
+    /// How its last connection ended, when offline.
+    #[schemars(with = "Option<CloseWord>")]
+    reason: Option<&'static str>,
+    /// Agreed heartbeat, when online.
+    heartbeat_s: u16,
+    /// Pushes sent and not acknowledged.
+    inflight: u32,
+    /// Pushes waiting, those in flight included.
+    waiting: u32,
+    /// Its tags.
+    tags: Vec<String>,
+    /// Whether it is blocked.
+    blocked: bool,
+}
+
+impl From<&DeviceState> for Device {
+    fn from(state: &DeviceState) -> Device {
+        Device {
+            product: state.product.as_str().into(),
+            device: state.device.as_str().into(),
+            online: state.online,
+            protocol: state.protocol,
+            epoch: state.epoch.to_string(),
+            since_ms: state.since_ms,
+            seen_ms: state.seen_ms,
+            version: state.version.to_string(),
+            reason: state.reason.map(CloseReason::name),
+            heartbeat_s: state.heartbeat_s,
+            inflight: state.inflight,
+            waiting: state.waiting,
+            tags: state.tags.iter().map(|tag| tag.as_str().to_owned()).collect(),
+            blocked: state.blocked,
+        }
+    }
+}
+
+/// Some devices.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Devices {
+    /// Those that are known.
+    pub(crate) devices: Vec<Device>,
+}
+
+/// A page of devices.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DevicePage {
+    /// The page.
+    pub(crate) devices: Vec<Device>,
+    /// Give it as `after` for the next page; null at the end.
+    pub(crate) next: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Kicked {
+    /// Whether there was a connection to end.
+    pub(crate) was_online: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Blocked {
+    /// Whether the device is blocked from now on.
+    pub(crate) blocked: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Token")]
+pub(crate) struct DeviceToken {
+    /// The device presents it in its Bind.
+    pub(crate) token: String,
+    /// Unix second until which it is good.
+    pub(crate) expires_at: u64,
+}

@@ -1,0 +1,294 @@
+//! Events, as the stream and the webhooks tell them: a variant each.
+//!
+//! Invariant: the `type` of an event is the name that the model has for it.
+
+use super::messages::Message;
+use super::pushes;
+use crate::feed::Happening;
+use crate::texts::{Base64, CloseWord, Decimal, OutcomeWord, QosNumber, RejectionWord, Version};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use model::event::{self, ClientWhat, DeviceWhat};
+use model::presence::PresenceVersion;
+use model::session::{Denial, Drop};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Something that happened.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(crate) enum AnyEvent {
+    Device(DeviceEvent),
+    Client(ClientEvent),
+}
+
+impl AnyEvent {
+    /// Under this id.
+    pub(crate) fn new(id: &str, happening: &Happening) -> AnyEvent {
+        match happening {
+            Happening::Device(event) => AnyEvent::Device(DeviceEvent::new(id, event)),
+            Happening::Client(event) => AnyEvent::Client(ClientEvent::new(id, event)),
+        }
+    }
+}
+
+/// What every event of a device says.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OfDevice {
+    /// In the stream: give it as Last-Event-ID to go on after it. In a webhook: names the event for
+    /// good, so that a repetition can be dropped.
+    id: String,
+    /// Unix millisecond.
+    at_ms: u64,
+    /// Whose device.
+    product: String,
+    /// Which device.
+    device: String,
+    /// Number of the session, 64 bits as text. An offline of a lower epoch than the last online
+    /// means nothing.
+    #[schemars(with = "Decimal")]
+    epoch: String,
+}
+
+/// An event of a device.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[schemars(rename = "Event")]
+pub(crate) enum DeviceEvent {
+    /// It is bound.
+    Online {
+        #[serde(flatten)]
+        of: OfDevice,
+        #[serde(flatten)]
+        transition: Transition,
+        /// `miop5`, `miop6`, `miop7`.
+        protocol: &'static str,
+        /// An earlier session goes on.
+        resumed: bool,
+    },
+    /// Its connection ended.
+    Offline {
+        #[serde(flatten)]
+        of: OfDevice,
+        #[serde(flatten)]
+        transition: Transition,
+        /// How the connection ended.
+        #[schemars(with = "CloseWord")]
+        reason: &'static str,
+    },
+    /// It sent a Report.
+    Report {
+        #[serde(flatten)]
+        of: OfDevice,
+        /// The device's number for it.
+        seq: u32,
+        /// What it said.
+        #[schemars(with = "Base64")]
+        body_base64: String,
+        /// The same as text, if it is UTF-8.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        body: Option<String>,
+    },
+    /// A push reached its end at this device.
+    Pushed {
+        #[serde(flatten)]
+        of: OfDevice,
+        /// Id of the push.
+        #[schemars(with = "Decimal")]
+        push: String,
+        /// What became of it.
+        #[schemars(with = "OutcomeWord")]
+        outcome: &'static str,
+        /// Why it was rejected.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<RejectionWord>")]
+        reason: Option<&'static str>,
+    },
+}
+
+/// The version of who came or went.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Transition {
+    /// Sixteen hexadecimal digits, above those of all earlier ones of this device or client, on
+    /// whatever server. Discard one that is not above the last you saw; compare as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Version>")]
+    version: Option<String>,
+}
+
+impl Transition {
+    /// What is no transition has none.
+    fn new(version: PresenceVersion) -> Transition {
+        let version = (version != PresenceVersion::default()).then(|| version.to_string());
+        Transition { version }
+    }
+}
+
+impl DeviceEvent {
+    pub(crate) fn new(id: &str, event: &event::DeviceEvent) -> DeviceEvent {
+        let of = OfDevice {
+            id: id.into(),
+            at_ms: event.at_ms,
+            product: event.product.as_str().into(),
+            device: event.device.as_str().into(),
+            epoch: event.epoch.to_string(),
+        };
+        let transition = Transition::new(event.version);
+        match &event.what {
+            &DeviceWhat::Online { protocol, resumed } => {
+                DeviceEvent::Online { of, transition, protocol, resumed }
+            }
+            DeviceWhat::Offline { reason } => {
+                DeviceEvent::Offline { of, transition, reason: reason.name() }
+            }
+            DeviceWhat::Report { seq, body } => DeviceEvent::Report {
+                of,
+                seq: *seq,
+                body_base64: STANDARD.encode(body),
+                body: std::str::from_utf8(body).ok().map(str::to_owned),
+            },
+            DeviceWhat::Pushed { id, outcome } => DeviceEvent::Pushed {
+                of,
+                push: id.0.to_string(),
+                outcome: outcome.name(),
+                reason: pushes::rejection(*outcome),
+            },
+        }
+    }
+}
+
+/// What every event of a client says.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OfClient {
+    /// In the stream: give it as Last-Event-ID to go on after it. In a webhook: names the event for
+    /// good, so that a repetition can be dropped.
+    id: String,
+    /// Unix millisecond.
+    at_ms: u64,
+    /// Whose; empty: the server's own.
+    client_id: String,
+    /// Who it is; null: anonymous.
+    user: Option<String>,
+}
+
+/// An event of a client of topics.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum ClientEvent {
+    /// It is connected.
+    ClientConnected {
+        #[serde(flatten)]
+        of: OfClient,
+        #[serde(flatten)]
+        transition: Transition,
+        /// `mqtt31`, `mqtt311`, `mqtt5`.
+        protocol: &'static str,
+        /// Its address.
+        peer: String,
+        /// An earlier session goes on.
+        resumed: bool,
+    },
+    /// Its connection ended.
+    ClientDisconnected {
+        #[serde(flatten)]
+        of: OfClient,
+        #[serde(flatten)]
+        transition: Transition,
+        /// How the connection ended.
+        #[schemars(with = "CloseWord")]
+        reason: &'static str,
+    },
+    /// It was refused.
+    ClientRefused {
+        #[serde(flatten)]
+        of: OfClient,
+        /// Why.
+        #[schemars(extend("enum" = words(Denial::ALL, Denial::name)))]
+        reason: &'static str,
+    },
+    /// Its session ended.
+    SessionEnded {
+        #[serde(flatten)]
+        of: OfClient,
+    },
+    /// A subscription was granted.
+    ClientSubscribed {
+        #[serde(flatten)]
+        of: OfClient,
+        /// The topic filter.
+        filter: String,
+        /// What was granted.
+        #[schemars(with = "QosNumber")]
+        qos: u8,
+    },
+    /// A subscription ended by its wish.
+    ClientUnsubscribed {
+        #[serde(flatten)]
+        of: OfClient,
+        /// The topic filter.
+        filter: String,
+    },
+    /// It published a message.
+    MessagePublished {
+        #[serde(flatten)]
+        of: OfClient,
+        message: Message,
+    },
+    /// Messages for it were dropped.
+    MessagesDropped {
+        #[serde(flatten)]
+        of: OfClient,
+        /// Why.
+        #[schemars(extend("enum" = words(&Drop::ALL, Drop::name)))]
+        reason: &'static str,
+        /// How many.
+        count: u64,
+    },
+}
+
+fn words<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
+    all.iter().map(|&one| name(one)).collect()
+}
+
+impl ClientEvent {
+    fn new(id: &str, event: &event::ClientEvent) -> ClientEvent {
+        let of = OfClient {
+            id: id.into(),
+            at_ms: event.at_ms,
+            client_id: event.client_id.to_string(),
+            user: event.user.as_deref().map(str::to_owned),
+        };
+        let transition = Transition::new(event.version);
+        match &event.what {
+            &ClientWhat::Connected { protocol, peer, resumed } => {
+                let peer = peer.to_string();
+                ClientEvent::ClientConnected { of, transition, protocol, peer, resumed }
+            }
+            ClientWhat::Disconnected { reason } => {
+                ClientEvent::ClientDisconnected { of, transition, reason: reason.name() }
+            }
+            ClientWhat::Refused { why } => ClientEvent::ClientRefused { of, reason: why.name() },
+            ClientWhat::SessionEnded => ClientEvent::SessionEnded { of },
+            ClientWhat::Subscribed { filter, qos } => {
+                ClientEvent::ClientSubscribed { of, filter: filter.to_string(), qos: *qos as u8 }
+            }
+            ClientWhat::Unsubscribed { filter } => {
+                ClientEvent::ClientUnsubscribed { of, filter: filter.to_string() }
+            }
+            ClientWhat::Published(message) => {
+                ClientEvent::MessagePublished { of, message: Message::from(&**message) }
+            }
+            ClientWhat::Dropped { why, count } => {
+                ClientEvent::MessagesDropped { of, reason: why.name(), count: *count }
+            }
+        }
+    }
+}
+
+/// Something is missing in a stream.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Gap {
+    /// At least so many events are missing here; null when nobody knows.
+    pub(crate) lost: Option<u64>,
+}

@@ -1,0 +1,120 @@
+//! Messages on topics: those that are retained, and what became of those that were published.
+//!
+//! It knows no broker.
+
+use super::{ErrorBody, ErrorWords};
+use crate::orders::properties;
+use crate::texts::{Base64, Pair, QosNumber};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use model::topic::Publication;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A published message: the payload as text too where it is one, and the properties it has.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Message {
+    /// Topic name.
+    topic: String,
+    /// As published.
+    #[schemars(with = "QosNumber")]
+    qos: u8,
+    /// As published.
+    retain: bool,
+    /// Unix second at which it came.
+    at_s: u32,
+    /// Unix second after which it is delivered no more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expire_at_s: Option<u32>,
+    /// The payload.
+    #[schemars(with = "Base64")]
+    payload_base64: String,
+    /// The same as text, if it is UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<String>,
+    /// True: the payload says of itself that it is text. Else absent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    payload_is_utf8: bool,
+    /// What sort of thing the payload is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<String>,
+    /// Where an answer goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_topic: Option<String>,
+    /// What the answer is to bring along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Base64>")]
+    correlation_data_base64: Option<String>,
+    /// Pairs of name and value, in order; a name may come again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<Pair>")]
+    user_properties: Vec<(String, String)>,
+}
+
+impl From<&Publication> for Message {
+    fn from(message: &Publication) -> Message {
+        let properties = properties::decode(message.properties());
+        Message {
+            topic: message.topic().into(),
+            qos: message.qos as u8,
+            retain: message.retain,
+            at_s: message.at_s,
+            expire_at_s: (message.expire_at != 0).then_some(message.expire_at),
+            payload_base64: STANDARD.encode(message.payload()),
+            payload: std::str::from_utf8(message.payload()).ok().map(str::to_owned),
+            payload_is_utf8: properties.is_utf8,
+            content_type: properties.content_type,
+            response_topic: properties.response_topic,
+            correlation_data_base64: properties.correlation_data.map(|data| STANDARD.encode(data)),
+            user_properties: properties.user_properties,
+        }
+    }
+}
+
+/// A page of retained messages.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct MessagePage {
+    /// The page, in the order of topics.
+    pub(crate) messages: Vec<Message>,
+    /// The next query's `after`; null at the end.
+    pub(crate) next: Option<String>,
+}
+
+/// What became of a message, or of each of a list.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(crate) enum PublishAnswer {
+    One(Published),
+    List(PublishResults),
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Published {
+    /// Somebody may have wanted it.
+    pub(crate) matched: bool,
+}
+
+/// What became of a list.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PublishResults {
+    /// In the order of the list.
+    pub(crate) results: Vec<PublishResult>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(crate) enum PublishResult {
+    Published(Published),
+    Refused(ErrorBody),
+}
+
+impl From<Result<Published, ErrorWords>> for PublishResult {
+    fn from(published: Result<Published, ErrorWords>) -> PublishResult {
+        match published {
+            Ok(published) => PublishResult::Published(published),
+            Err(error) => PublishResult::Refused(ErrorBody { error }),
+        }
+    }
+}

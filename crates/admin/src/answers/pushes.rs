@@ -1,0 +1,102 @@
+//! A push and what became of it.
+
+use crate::texts::{Decimal, OutcomeWord, RejectionWord};
+use model::id::{DeviceId, MessageId};
+use model::push;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What became of a push as far as it has come: by device where devices were named, else in all.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(crate) enum Pushed {
+    Outcomes(PushOutcomes),
+    Counts(PushCounts),
+}
+
+/// A push with an outcome for each device.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PushOutcomes {
+    /// Id of the push, a decimal number of 64 bits as text.
+    #[schemars(with = "Decimal")]
+    id: String,
+    /// One for each device, in no particular order.
+    outcomes: Vec<Outcome>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Outcome {
+    /// The device.
+    device: String,
+    /// delivered: the device acknowledged it. stored: it is on stable storage and waits. expired:
+    /// its time was over, or it was for now and the device was away. rejected: see reason.
+    #[schemars(with = "OutcomeWord")]
+    outcome: &'static str,
+    /// Why it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<RejectionWord>")]
+    reason: Option<&'static str>,
+}
+
+/// A push with its counts.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PushCounts {
+    /// Id of the push, a decimal number of 64 bits as text.
+    #[schemars(with = "Decimal")]
+    id: String,
+    counts: Counts,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Counts {
+    /// Devices it was for.
+    matched: u64,
+    /// Sent and not yet acknowledged.
+    pending: u64,
+    /// Acknowledged.
+    delivered: u64,
+    /// Waiting in the store.
+    stored: u64,
+    /// Over before it was delivered.
+    expired: u64,
+    /// Not taken on, or given up.
+    rejected: u64,
+    /// Whether the push is still on its way through the devices.
+    running: bool,
+}
+
+impl PushOutcomes {
+    pub(crate) fn new(id: MessageId, outcomes: &[(DeviceId, push::Outcome)]) -> PushOutcomes {
+        let told = outcomes.iter().map(|(device, outcome)| Outcome {
+            device: device.as_str().into(),
+            outcome: outcome.name(),
+            reason: rejection(*outcome),
+        });
+        PushOutcomes { id: id.0.to_string(), outcomes: told.collect() }
+    }
+}
+
+/// The word for why a push was rejected, if it was.
+pub(super) fn rejection(outcome: push::Outcome) -> Option<&'static str> {
+    match outcome {
+        push::Outcome::Rejected(why) => Some(why.name()),
+        _ => None,
+    }
+}
+
+impl PushCounts {
+    pub(crate) fn new(id: MessageId, counts: &model::ports::pushes::PushCounts) -> PushCounts {
+        let model::ports::pushes::PushCounts {
+            matched,
+            pending,
+            delivered,
+            stored,
+            expired,
+            rejected,
+            running,
+        } = *counts;
+        let counts = Counts { matched, pending, delivered, stored, expired, rejected, running };
+        PushCounts { id: id.0.to_string(), counts }
+    }
+}

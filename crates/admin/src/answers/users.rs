@@ -1,0 +1,60 @@
+//! Users of the book, without anything of their passwords.
+
+use crate::orders::users::ACTIONS;
+use model::ports::users::UserState;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A user.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct User {
+    /// Its name.
+    name: String,
+    /// It has a password.
+    has_password: bool,
+    /// It may do everything.
+    superuser: bool,
+    /// It is refused.
+    disabled: bool,
+    /// What it may do; the first that matches holds.
+    rules: Vec<UserRule>,
+}
+
+/// One line of what a user may do.
+#[derive(Serialize, JsonSchema)]
+struct UserRule {
+    /// Allowed, or forbidden.
+    allow: bool,
+    /// What it is about.
+    #[schemars(extend("enum" = ACTIONS.map(|(word, _)| word)))]
+    action: &'static str,
+    /// Topic filter, with %c for the client identifier and %u for the user.
+    filter: String,
+}
+
+impl From<&UserState> for User {
+    fn from(state: &UserState) -> User {
+        let rules = state.rules.iter().map(|rule| {
+            let about = (rule.publish, rule.read);
+            let action = ACTIONS.into_iter().find(|(_, known)| *known == about);
+            let action = action.map_or("none", |(word, _)| word);
+            UserRule { allow: rule.allow, action, filter: rule.filter.clone() }
+        });
+        User {
+            name: state.name.clone(),
+            has_password: state.has_password,
+            superuser: state.is_super,
+            disabled: state.is_disabled,
+            rules: rules.collect(),
+        }
+    }
+}
+
+/// A page of users.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Users {
+    /// The page, in the order of names.
+    pub(crate) users: Vec<User>,
+    /// The next query's `after`; null at the end.
+    pub(crate) next: Option<String>,
+}

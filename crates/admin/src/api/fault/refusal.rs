@@ -1,0 +1,133 @@
+//! Refusals as the description tells them: groups of faults with one status that a route may
+//! answer.
+
+use super::Fault;
+use crate::tokens::Wrong;
+use axum::http::StatusCode;
+use model::ports::directory::DirectoryError;
+use std::path::Path;
+
+/// A group of refusals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    Bad,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    SlowBody,
+    Conflict,
+    FolderTaken,
+    Refused,
+    NoDirectory,
+    NoDeadLetters,
+    TooLarge,
+    BackupFailed,
+    Busy,
+    DirectoryFailed,
+    NoAnswer,
+}
+
+impl Refusal {
+    pub(crate) const ALL: [Refusal; 15] = [
+        Refusal::Bad,
+        Refusal::Unauthorized,
+        Refusal::Forbidden,
+        Refusal::NotFound,
+        Refusal::SlowBody,
+        Refusal::Conflict,
+        Refusal::FolderTaken,
+        Refusal::Refused,
+        Refusal::NoDirectory,
+        Refusal::NoDeadLetters,
+        Refusal::TooLarge,
+        Refusal::BackupFailed,
+        Refusal::Busy,
+        Refusal::DirectoryFailed,
+        Refusal::NoAnswer,
+    ];
+
+    /// What it means.
+    pub(crate) const fn told(self) -> &'static str {
+        match self {
+            Refusal::Bad => "The request makes no sense; the message says what is allowed.",
+            Refusal::Unauthorized => {
+                "The token is missing, wrong or over: `unauthorized`, `wrong_token`, \
+                 `expired_token`."
+            }
+            Refusal::Forbidden => {
+                "The token is good for something else (`scope_missing`), or for another product \
+                 (`product_forbidden`)."
+            }
+            Refusal::NotFound => {
+                "The product, device, push, client, subscription, retained message, user, \
+                 principal, record, webhook or token is not known."
+            }
+            Refusal::SlowBody => "The body did not come in time ([api] body_ms_max).",
+            Refusal::Conflict => "The Idempotency-Key was used for another push; nothing was done.",
+            Refusal::FolderTaken => "The folder is there already and not empty.",
+            Refusal::Refused => {
+                "Nothing was done. `refused`: the broker says no. `users_full`, `tokens_full`: \
+                 there are as many as there may be. `token_exists`: one has this name."
+            }
+            Refusal::NoDirectory => "No directory is configured.",
+            Refusal::NoDeadLetters => "This server keeps no dead letters.",
+            Refusal::TooLarge => "The body is too large.",
+            Refusal::BackupFailed => "The backup was not made; the message says why.",
+            Refusal::Busy => {
+                "`busy`: a queue was full and nothing was done. `store_failed`: the store is full \
+                 or failed and nothing was done."
+            }
+            Refusal::DirectoryFailed => {
+                "`directory_failed`: the directory cannot be reached, is slow, refuses or has \
+                 nonsense; the message says which. `busy`: too many ask already."
+            }
+            Refusal::NoAnswer => {
+                "The shards did not answer, in time or at all; it may have been done."
+            }
+        }
+    }
+
+    /// One of each kind, as examples; all have one status.
+    pub(crate) fn faults(self) -> Vec<Fault> {
+        match self {
+            Refusal::Bad => vec![Fault::bad("`wait_ms` is at most 30000")],
+            Refusal::Unauthorized => {
+                [Wrong::Missing, Wrong::Unknown, Wrong::Expired].map(Fault::unauthorized).into()
+            }
+            Refusal::Forbidden => {
+                let message = "this wants a token with `push` (or `admin`), and ci has `read`: \
+                               have another one made (POST /v1/tokens)";
+                vec![Fault::new(StatusCode::FORBIDDEN, "scope_missing", message)]
+            }
+            Refusal::NotFound => vec![Fault::unknown("product")],
+            Refusal::SlowBody => vec![Fault::slow_body()],
+            Refusal::Conflict => vec![Fault::conflict()],
+            Refusal::FolderTaken => {
+                vec![Fault::folder_taken(Path::new("/var/backups/holdline"))]
+            }
+            Refusal::Refused => {
+                vec![Fault::refused("the topic is not accepted"), Fault::users_full()]
+            }
+            Refusal::NoDirectory => vec![Fault::no_directory()],
+            Refusal::NoDeadLetters => vec![Fault::no_dead_letters()],
+            Refusal::TooLarge => {
+                vec![Fault::too_large("the push has 5000 bytes of at most 4096")]
+            }
+            Refusal::BackupFailed => {
+                vec![Fault::backup("/var/backups/holdline: No space left on device".into())]
+            }
+            Refusal::Busy => vec![Fault::busy(), Fault::store()],
+            Refusal::DirectoryFailed => vec![Fault::directory(DirectoryError::Slow)],
+            Refusal::NoAnswer => vec![Fault::no_answer()],
+        }
+    }
+
+    pub(crate) fn status(self) -> u16 {
+        self.faults()[0].status.as_u16()
+    }
+
+    /// Whether a repetition is worth while, and when.
+    pub(crate) fn comes_back(self) -> bool {
+        self.faults().iter().all(|fault| fault.retry_after_s.is_some())
+    }
+}

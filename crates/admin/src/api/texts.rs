@@ -1,0 +1,167 @@
+//! Texts and numbers of a form that bodies, queries and paths share, for the API's description.
+//!
+//! A field names its form by `#[schemars(with = "…")]`; what is read is checked where an order is
+//! made. Patterns are those of JSON Schema (ECMA-262). It knows no field.
+
+use crate::LogHealth;
+use crate::tokens::FILES;
+use crate::tokens::scope::Scope;
+use model::close::CloseReason;
+use model::ports::pushes::PushOrder;
+use model::push::{Outcome, Rejection};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// What names of products, devices and tags are made of.
+const NAME: &str = "^[A-Za-z0-9._+:/=-]+$";
+const KEY: &str = r"^([A-Za-z0-9._+:/=-]{1,32}#[A-Za-z0-9._+:/=-]{1,64}|#[^\u0000]{1,480})$";
+const FILTER: &str =
+    r"^(([^+#/\u0000-\u001f\u007f-\u009f]*|\+)/)*([^+#/\u0000-\u001f\u007f-\u009f]*|\+|#)$";
+const KNOWN_FILTER: &str = r"^(([^+#/\u0000]*|\+)/)*([^+#/\u0000]*|\+|#)$";
+const TOPIC: &str = r"^[^+#\u0000-\u001f\u007f-\u009f]+$";
+const BASE64: &str =
+    "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+
+macro_rules! forms {
+    ($($(#[$doc:meta])+ $name:ident $schema:tt)+) => {$(
+        $(#[$doc])+
+        pub(crate) enum $name {}
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    )+};
+}
+
+forms! {
+    /// Key of a product.
+    ProductName { "type": "string", "minLength": 1, "maxLength": 32, "pattern": NAME }
+    /// Name of a device within its product.
+    DeviceName { "type": "string", "minLength": 1, "maxLength": 64, "pattern": NAME }
+    /// Name of a tag.
+    TagName { "type": "string", "minLength": 1, "maxLength": 64, "pattern": NAME }
+    /// Identifier of a client of topics.
+    ClientName { "type": "string", "minLength": 1, "maxLength": 480, "pattern": r"^[^\u0000]+$" }
+    /// Name of a user.
+    UserName {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 256,
+        "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$",
+    }
+    /// Name of a token of the API.
+    TokenName {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 64,
+        "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]*$",
+        "not": { "enum": [FILES] },
+    }
+    /// Topic to publish to.
+    TopicName { "type": "string", "minLength": 1, "pattern": TOPIC }
+    /// Topic that something may be retained on.
+    RetainedTopic { "type": "string", "minLength": 1, "pattern": r"^[^+#\u0000]+$" }
+    /// Topic filter.
+    TopicFilter { "type": "string", "minLength": 1, "pattern": FILTER }
+    /// Topic filter to look with: whatever a client may have sent.
+    KnownFilter { "type": "string", "minLength": 1, "pattern": KNOWN_FILTER }
+    /// Key of a principal.
+    PrincipalKey { "type": "string", "minLength": 2, "pattern": KEY }
+    /// Address and port.
+    Address { "type": "string", "pattern": r"^([0-9.]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$" }
+    /// The application's own name for a push.
+    IdempotencyKey {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": PushOrder::KEY_BYTES_MAX,
+        "pattern": "^[!-~]+$",
+    }
+    /// Name and value.
+    Pair { "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2 }
+    /// Any bytes.
+    Base64 { "type": "string", "contentEncoding": "base64", "pattern": BASE64 }
+    /// A number of 64 bits, as text.
+    Decimal { "type": "string", "pattern": "^[0-9]{1,20}$" }
+    /// Place in a list that goes on.
+    Place { "type": "string", "pattern": "^[0-9]{1,18}$" }
+    /// Number of a webhook, in a path.
+    Number { "type": "string", "pattern": "^[0-9]{1,9}$" }
+    /// Version of a transition.
+    Version { "type": "string", "pattern": "^[0-9a-f]{16}$" }
+    /// Quality of service.
+    QosNumber { "type": "integer", "enum": [0, 1, 2] }
+    /// Entries on a page.
+    PageLimit { "type": "integer", "minimum": 1, "maximum": 1000, "default": 100 }
+    /// Bucket of a directory.
+    Bucket { "type": "integer", "minimum": 0, "maximum": 16383 }
+    /// Word for the health of a log.
+    LogWord {
+        "type": "string",
+        "enum": LOGS.map(LogHealth::name),
+    }
+    /// Word for what a token is good for.
+    ScopeWord { "type": "string", "enum": Scope::ALL.map(|(word, _)| word) }
+    /// Word for the end of a connection.
+    CloseWord { "type": "string", "enum": close_words() }
+    /// Word for the outcome of a push.
+    OutcomeWord { "type": "string", "enum": OUTCOMES.map(Outcome::name) }
+    /// Word for the reason of a rejection.
+    RejectionWord { "type": "string", "enum": REJECTIONS.map(Rejection::name) }
+}
+
+const LOGS: [LogHealth; 3] = [LogHealth::Good, LogHealth::Full, LogHealth::Failed];
+
+const OUTCOMES: [Outcome; 4] =
+    [Outcome::Delivered, Outcome::Stored, Outcome::Expired, Outcome::Rejected(Rejection::Busy)];
+
+const REJECTIONS: [Rejection; 9] = [
+    Rejection::UnknownDevice,
+    Rejection::DeviceBlocked,
+    Rejection::QueueFull,
+    Rejection::Evicted,
+    Rejection::Collapsed,
+    Rejection::StoreFull,
+    Rejection::StoreFailed,
+    Rejection::TooLarge,
+    Rejection::Busy,
+];
+
+fn close_words() -> Vec<&'static str> {
+    CloseReason::ALL.iter().map(|reason| reason.name()).collect()
+}
+
+/// The form of a part of a path with this name, and what it is.
+pub(crate) fn of_path(name: &str, generator: &mut SchemaGenerator) -> (&'static str, Value) {
+    let (told, schema) = match name {
+        "product" => ("Key of the product.", ProductName::json_schema(generator)),
+        "device" => (
+            "Name of the device, percent-encoded where it has a slash.",
+            DeviceName::json_schema(generator),
+        ),
+        "client" => ("Client identifier, percent-encoded.", ClientName::json_schema(generator)),
+        "topic" => (
+            "Topic name, percent-encoded: its slashes are %2F.",
+            RetainedTopic::json_schema(generator),
+        ),
+        "user" => (
+            "Name of the user, percent-encoded; `*` holds the rules of everybody.",
+            UserName::json_schema(generator),
+        ),
+        "token" => ("Name of a token.", TokenName::json_schema(generator)),
+        "webhook" => ("The webhook's number.", Number::json_schema(generator)),
+        "id" => ("Id of the push.", Decimal::json_schema(generator)),
+        other => unreachable!("a path has {other}, which has no form here"),
+    };
+    (told, schema.to_value())
+}
