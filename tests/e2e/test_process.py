@@ -1,6 +1,7 @@
 """The server as a process: configuration, signals, the data folder, addresses, descriptors."""
 
 import glob
+import http.client
 import json
 import os
 import signal
@@ -510,10 +511,12 @@ class Drain(Case):
                      b"Content-Length: %d\r\n\r\n%s"
                      % (server.token.encode(), len(order), order.encode()))
         push = device.expect(miop.MSG)
-        idle = socket.create_connection(server.ports["api"], timeout=60)
+        idle = http.client.HTTPConnection(*server.ports["api"], timeout=60)
         self.addCleanup(idle.close)
+        idle.request("GET", "/healthz")
+        self.assertEqual(idle.getresponse().read()[:2], b"ok")  # it was let in
         server.signal(signal.SIGTERM)
-        self.assertEqual(idle.recv(1), b"")  # it asked nothing
+        self.assertEqual(idle.sock.recv(1), b"")  # it asked nothing more
         device.ack(*[record.id for record in push.records])
         answer = b""
         while piece := busy.recv(4096):
