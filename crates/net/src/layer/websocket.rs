@@ -599,6 +599,16 @@ mod tests {
     }
 
     #[test]
+    fn a_caller_offers_the_subprotocol_of_what_it_speaks() {
+        for (protocol, name) in [(Protocol::Mqtt, "mqtt"), (Protocol::Miop, "miop")] {
+            let request = request("h", "/", protocol);
+            let offers = request.matches("Sec-WebSocket-Protocol").count();
+            let offer = format!("\r\nSec-WebSocket-Protocol: {name}\r\n");
+            assert!(offers == 1 && request.contains(&offer), "{request}");
+        }
+    }
+
+    #[test]
     fn an_upgrade_is_answered_or_refused_with_a_reason() {
         let good = request("h", "/miop", Protocol::Miop);
         let paths = ["/miop".to_owned(), "/mqtt".to_owned()];
