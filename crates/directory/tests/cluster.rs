@@ -7,7 +7,7 @@ use directory::Settings;
 use model::ports::directory::{Batch, Directory, Put};
 use model::presence::{BUCKETS, bucket};
 use std::collections::BTreeMap;
-use testkit::directory::{find, lease, put, record};
+use testkit::directory::{lease, put, record};
 use testkit::redis::{Cluster, RedisOptions, until};
 
 const LONG_MS: u64 = 600_000;

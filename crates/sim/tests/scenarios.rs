@@ -11,6 +11,7 @@ use sim::simulation::{SimPlan, Simulation, product};
 use sim::virtual_clients::ClientMood;
 use sim::weather::Weather;
 use std::cell::OnceCell;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use testkit::echo::EchoService;
 
@@ -238,7 +239,7 @@ fn a_further_service_is_restored_beside_the_others_after_every_crash() {
     let mut said = Vec::new();
     for life in 1..=3 {
         for _ in 0..2 {
-            let (tell, told) = std::sync::mpsc::channel();
+            let (tell, told) = sync_channel(1);
             let reply = Box::new(move |answer| tell.send(answer).expect("awaited"));
             world.ask_shard(ShardId(0), Command::Echo(Echo(format!("life {life}").into())), reply);
             let answer = OnceCell::new();
