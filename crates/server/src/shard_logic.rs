@@ -141,7 +141,9 @@ impl<O: Outside> ServerLogic<O> {
 
     /// What its services have to say to those of other shards, before the shards run.
     pub fn said(&mut self, mut send: impl FnMut(PeerBag)) {
-        self.services.iter_mut().for_each(|service| service.post(&self.backlog, &mut send));
+        self.services
+            .iter_mut()
+            .for_each(|service| service.post(self.shard, &self.backlog, &mut send));
     }
 
     /// What a service of another shard says then; how many calls it hands to the log for it.
@@ -216,7 +218,7 @@ impl<O: Outside> ServerLogic<O> {
 
     /// The service of this kind. One that is not in the list is asked nothing.
     fn of(&mut self, kind: ServiceKind) -> Option<&mut Box<dyn AnyService>> {
-        self.services.iter_mut().find(|service| service.kind() == kind)
+        running::of_kind(&mut self.services, kind)
     }
 
     /// Has whoever owns what a request is about hear it.
@@ -254,14 +256,10 @@ impl<O: Outside> ServerLogic<O> {
             Command::Status => return part.answer(self.status(handle)),
             _ => command.service(),
         };
-        let known = kind.filter(|kind| self.services.iter().any(|it| it.kind() == *kind));
-        let Some(kind) = known else { return part.answer(Answer::Busy) };
+        let service = kind.and_then(|kind| running::of_kind(&mut self.services, kind));
+        let Some(service) = service else { return part.answer(Answer::Busy) };
         match self.around.asks.insert(part) {
-            Ok(key) => {
-                if let Some(service) = self.of(kind) {
-                    service.command(now, key.pack(), command);
-                }
-            }
+            Ok(key) => service.command(now, key.pack(), command),
             Err(part) => part.answer(Answer::Busy),
         }
     }
@@ -446,7 +444,9 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
 
     fn turned(&mut self, _: Now, handle: &mut ShardHandle<Self>) {
         let mut send = |bag: PeerBag| handle.post(bag.to, Mail::Peer(bag));
-        self.services.iter_mut().for_each(|service| service.post(&self.backlog, &mut send));
+        self.services
+            .iter_mut()
+            .for_each(|service| service.post(self.shard, &self.backlog, &mut send));
         if self.around.shard_presence.is_behind() {
             handle.post(self.shard, Mail::Attend);
         }

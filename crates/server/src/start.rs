@@ -410,8 +410,7 @@ fn restored(
             }
         }
         let broker = topics.broker(seeds, shard);
-        let mut of_shard =
-            vec![RunningService::boxed(hub, shard), RunningService::boxed(broker, shard)];
+        let mut of_shard = vec![RunningService::boxed(hub), RunningService::boxed(broker)];
         of_shard.extend(further(shard, seeds.count as u16));
         services.push(of_shard);
     }

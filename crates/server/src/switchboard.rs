@@ -87,6 +87,22 @@ impl<O: Outside + Send> Switchboard<O> {
         (0..self.shards()).map(ShardId)
     }
 
+    /// Where a page goes on that is taken from one shard after the other: which shard is next, and
+    /// its own cursor. The shard is the high half. Inside, the place is a slot, told as one more
+    /// than it is, for 0 is taken for the beginning.
+    fn place(after: Option<u64>) -> (u16, Option<u64>) {
+        let after = after.unwrap_or(0);
+        ((after >> 40) as u16, (after & ((1 << 40) - 1)).checked_sub(1))
+    }
+
+    /// The cursor behind what this shard told, which has more behind this slot, or no more.
+    fn cursor(&self, shard: u16, more: Option<u64>) -> Option<u64> {
+        match more {
+            Some(slot) => Some((u64::from(shard) << 40) | (slot + 1)),
+            None => (shard + 1 < self.shards()).then(|| u64::from(shard + 1) << 40),
+        }
+    }
+
     /// The same command for every shard.
     fn gather_from_all(&self, command: Command, reply: Reply) {
         let commands = self.all().map(|shard| (shard, command.clone()));

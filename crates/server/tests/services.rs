@@ -34,7 +34,7 @@ fn stop(server: RunningServer) {
 #[test]
 fn a_further_service_runs_in_a_server_and_keeps_its_rows() {
     let folder = tempfile::tempdir().expect("a folder");
-    let echo = |shard, shards| vec![RunningService::boxed(EchoService::new(shard, shards), shard)];
+    let echo = |shard, shards| vec![RunningService::boxed(EchoService::new(shard, shards))];
     let server = start_with(config(folder.path()), &echo).expect("starts");
     assert_eq!(say(&server, "a"), Answer::Echo(Echo("a 1".into())));
     assert_eq!(say(&server, "b"), Answer::Echo(Echo("b 2".into())));

@@ -234,7 +234,7 @@ fn a_further_service_is_restored_beside_the_others_after_every_crash() {
         let shards = (0..3).map(|shard| world.service::<EchoService>(ShardId(shard)));
         shards.map(|echo| echo.heard().len()).collect::<Vec<_>>()
     };
-    let echo = |shard, shards| vec![RunningService::boxed(EchoService::new(shard, shards), shard)];
+    let echo = |shard, shards| vec![RunningService::boxed(EchoService::new(shard, shards))];
     let mut world = Simulation::with(SimPlan::calm(11, 3, 4), echo);
     let mut said = Vec::new();
     for life in 1..=3 {

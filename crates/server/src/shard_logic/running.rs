@@ -93,8 +93,8 @@ pub trait AnyService: Send {
     fn carry_out(&mut self, now: Now, carrier: &mut dyn Carrier) -> bool;
     /// Calls that are to be handed to the log.
     fn calls(&self) -> usize;
-    /// Sends what it said to other shards in this turn.
-    fn post(&mut self, backlog: &PeerBacklog, send: &mut dyn FnMut(PeerBag));
+    /// Sends what it said to other shards in this turn, in the name of this one.
+    fn post(&mut self, from: ShardId, backlog: &PeerBacklog, send: &mut dyn FnMut(PeerBag));
     /// What its log has still to be told or to answer.
     fn unsettled(&self) -> usize;
     /// Whether what comes in goes out more slowly.
@@ -121,19 +121,33 @@ pub trait AnyService: Send {
     fn inner_mut(&mut self) -> &mut dyn Any;
 }
 
+/// The service of this kind, if it is among these.
+pub(super) fn of_kind(
+    services: &mut [Box<dyn AnyService>],
+    kind: ServiceKind,
+) -> Option<&mut Box<dyn AnyService>> {
+    services.iter_mut().find(|service| service.kind() == kind)
+}
+
+/// Gives something that the log kept to the service that kept it. False: it did not take it, or is
+/// not among these.
+pub fn restore(services: &mut [Box<dyn AnyService>], now: Now, restored: Restored<'_>) -> bool {
+    let service = restored.service().and_then(|kind| of_kind(services, kind));
+    service.is_some_and(|service| service.restore(now, restored))
+}
+
 /// A service with its effects and what it said.
 pub struct RunningService<S: Service> {
     service: S,
     effects: Effects<S>,
-    shard: ShardId,
     /// What was said to each shard since the last turn.
     said: Vec<Vec<S::PeerMessage>>,
 }
 
 impl<S: Service> RunningService<S> {
-    /// A service of this shard, to be put into the list.
-    pub fn boxed(service: S, shard: ShardId) -> Box<dyn AnyService> {
-        Box::new(RunningService { service, effects: Effects::default(), shard, said: Vec::new() })
+    /// A service, to be put into the list of a shard.
+    pub fn boxed(service: S) -> Box<dyn AnyService> {
+        Box::new(RunningService { service, effects: Effects::default(), said: Vec::new() })
     }
 }
 
@@ -259,12 +273,12 @@ impl<S: Service> AnyService for RunningService<S> {
         self.effects.calls.len()
     }
 
-    fn post(&mut self, backlog: &PeerBacklog, send: &mut dyn FnMut(PeerBag)) {
+    fn post(&mut self, from: ShardId, backlog: &PeerBacklog, send: &mut dyn FnMut(PeerBag)) {
         for (to, messages) in self.said.iter_mut().enumerate() {
             if !messages.is_empty() {
                 let messages = std::mem::take(messages);
                 let bytes = messages.iter().map(|message| message.weight() as u64).sum();
-                let way = (self.shard, ShardId(to as u16));
+                let way = (from, ShardId(to as u16));
                 send(PeerBag::new(S::KIND, way, (messages, bytes), backlog));
             }
         }

@@ -10,7 +10,7 @@ use crate::access::Entrance;
 use crate::backlog::{HookBacklog, READER};
 use crate::clock;
 use crate::config::{self, Config};
-use crate::shard_logic::{AnyService, Mail, homes};
+use crate::shard_logic::{AnyService, Mail, homes, running};
 use crate::start::ServerOutside;
 use crate::switchboard::Mailboxes;
 use base::hash::{self, HashKey};
@@ -131,12 +131,7 @@ impl Folder {
                     Restored::Row { table: Table::ApiTokens, key, value } => {
                         entrance.restore_token(key, value)
                     }
-                    kept => {
-                        let of = kept.service();
-                        let mut all = services.iter_mut();
-                        let service = all.find(|service| Some(service.kind()) == of);
-                        service.is_some_and(|service| service.restore(now, kept))
-                    }
+                    kept => running::restore(services, now, kept),
                 };
                 if took { taken += 1 } else { left += 1 }
             };

@@ -114,13 +114,10 @@ impl<O: Outside + Send> Switchboard<O> {
         self.gather(commands, Box::new(rest));
     }
 
-    /// A page is taken from one shard after the other: the cursor's high half says which is next.
+    /// A page is taken from one shard after the other.
     fn list(&self, list: PushCommand, so_far: Vec<DeviceState>, reply: Reply) {
         let PushCommand::List { product, online, tag, after, count } = list else { return };
-        let shard = (after.unwrap_or(0) >> 40) as u16;
-        // Inside a shard the place is a slot; 0 is taken for the beginning, so slots are told as
-        // one more than they are.
-        let inside = after.and_then(|after| (after & ((1 << 40) - 1)).checked_sub(1));
+        let (shard, inside) = Self::place(after);
         if shard >= self.shards() {
             return reply(PushAnswer::Page { devices: so_far, next: None }.into());
         }
@@ -134,11 +131,7 @@ impl<O: Outside + Send> Switchboard<O> {
             let left = count.saturating_sub(devices.len() as u32);
             let mut all = so_far;
             all.extend(devices);
-            let next = match next {
-                Some(slot) => Some((u64::from(shard) << 40) | (slot + 1)),
-                None if shard + 1 < this.shards() => Some(u64::from(shard + 1) << 40),
-                None => None,
-            };
+            let next = this.cursor(shard, next);
             if left == 0 || next.is_none() {
                 return reply(PushAnswer::Page { devices: all, next }.into());
             }

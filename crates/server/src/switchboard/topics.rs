@@ -60,12 +60,10 @@ impl<O: Outside + Send> Switchboard<O> {
         self.gather(commands.collect(), Box::new(first));
     }
 
-    /// A page is taken from one shard after the other, as with devices: the cursor's high half says
-    /// which is next.
+    /// A page is taken from one shard after the other, as with devices.
     fn clients(&self, command: TopicCommand, so_far: Vec<ClientState>, reply: Reply) {
         let TopicCommand::Clients { online, user, prefix, after, count } = command else { return };
-        let shard = (after.unwrap_or(0) >> 40) as u16;
-        let inside = after.and_then(|after| (after & ((1 << 40) - 1)).checked_sub(1));
+        let (shard, inside) = Self::place(after);
         if shard >= self.shards() {
             let answer = TopicAnswer::Clients { clients: so_far, next: None };
             return reply(Answer::Topics(answer));
@@ -80,11 +78,7 @@ impl<O: Outside + Send> Switchboard<O> {
             let left = count.saturating_sub(clients.len() as u32);
             let mut all = so_far;
             all.extend(clients);
-            let next = match next {
-                Some(slot) => Some((u64::from(shard) << 40) | (slot + 1)),
-                None if shard + 1 < this.shards() => Some(u64::from(shard + 1) << 40),
-                None => None,
-            };
+            let next = this.cursor(shard, next);
             if left == 0 || next.is_none() {
                 return reply(Answer::Topics(TopicAnswer::Clients { clients: all, next }));
             }

@@ -265,10 +265,7 @@ fn shard(
     let profiles = vec![ListenerProfile::strict(settings.limits.bind_ms_max)].into();
     let shard_presence = shard_presence(&settings);
     let backlog = PeerBacklog::new(shards, &settings.limits);
-    let services = vec![
-        RunningService::boxed(hub, settings.shard),
-        RunningService::boxed(broker, settings.shard),
-    ];
+    let services = vec![RunningService::boxed(hub), RunningService::boxed(broker)];
     let parts = LogicParts { services, backlog, profiles, shard_presence };
     let mut logic = HoldLogic::new(parts, &settings, Nothing { completed });
     let mut net = SparseNet { shared: shared.clone(), host: number };

@@ -24,7 +24,7 @@ use net::Shard;
 use net::layer::{ListenEndpoint, ListenerSetup};
 use net::shard::Census;
 use server::machines::ListenerProfile;
-use server::shard_logic::{LogicParts, PeerBacklog, RunningService};
+use server::shard_logic::{LogicParts, PeerBacklog, RunningService, running};
 use server::start::ShardServices;
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -303,17 +303,12 @@ fn logic(
         seed: plan.seed ^ u64::from(settings.shard.0),
     });
     let now = parts.fabric.borrow().now();
-    let mut services = vec![
-        RunningService::boxed(hub, settings.shard),
-        RunningService::boxed(broker, settings.shard),
-    ];
+    let mut services = vec![RunningService::boxed(hub), RunningService::boxed(broker)];
     if let Some(further) = parts.further {
         services.extend(further(settings.shard, settings.shards));
     }
     parts.disk.borrow().restore(settings.shard, &mut |restored| {
-        let mut all = services.iter_mut();
-        let service = all.find(|service| Some(service.kind()) == restored.service());
-        let took = service.is_some_and(|service| service.restore(now, restored));
+        let took = running::restore(&mut services, now, restored);
         assert!(took, "what is alive is taken in: {restored:?}");
     });
     let (disk, events) = (parts.disk.clone(), parts.events.clone());
