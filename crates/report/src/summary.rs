@@ -242,3 +242,35 @@ pub fn two(times: &Spectrum) -> String {
     let [p50, p99] = [50.0, 99.0].map(|percent| figure::micros(times.at(percent) as f64));
     format!("{p50} / {p99}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_rules_held_is_said_in_words() {
+        let said = |held: &[Option<bool>]| {
+            let check = |held: &Option<bool>| CheckResult {
+                rule: "errors == 0".to_owned(),
+                value: None,
+                held: *held,
+            };
+            let checks = held.iter().map(check).collect();
+            why(&Run { checks, finished: true, ..Run::default() })
+        };
+        let (held, broken, unknown) = (Some(true), Some(false), None);
+        for (checks, words) in [
+            (&[][..], "The plan had no rules."),
+            (&[held], "Its one rule held."),
+            (&[held, held], "Both rules held."),
+            (&[held; 3], "All 3 rules held."),
+            (&[broken], "0 of 1 rules held; `errors == 0` did not."),
+            (&[held, broken], "1 of 2 rules held; `errors == 0` did not."),
+            (&[broken, broken], "0 of 2 rules held; `errors == 0` and others did not."),
+            (&[held, unknown], "1 of 2 rules held; 1 could not be known, which is no pass."),
+            (&[unknown], "0 of 1 rules held; 1 could not be known, which is no pass."),
+        ] {
+            assert_eq!(said(checks), words);
+        }
+    }
+}

@@ -283,3 +283,28 @@ fn same_machine(series: &Series) -> bool {
         read >= 3 && near == read
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made::Made;
+
+    #[test]
+    fn the_same_memory_and_the_same_segments_are_one_machine() {
+        let shared = |memory: f64, segments: fn(u64) -> f64, rows: u64| {
+            let mut made = Made::of(rows - 1);
+            made.gauge("target.memory.total", |_| 8e9);
+            made.gauge("tester.memory.total", move |_| memory);
+            made.total("target.tcp.out_segments", |s| 1e3 + 1e4 * s as f64);
+            made.total("tester.tcp.out_segments", move |s| segments(s));
+            Case::of(&made.run(10)).shared
+        };
+        let same = |s| 1e3 + 1e4 * s as f64;
+        assert!(shared(8e9, same, 10));
+        assert!(shared(8.07e9, same, 3), "within a hundredth, in three rows");
+        assert!(!shared(8.09e9, same, 10), "another memory");
+        assert!(!shared(8e9, |s| 1e4 + 1e4 * s as f64, 10), "other traffic");
+        assert!(!shared(8e9, same, 2), "two rows tell nothing");
+        assert!(!Case::of(&Made::of(10).run(10)).shared, "nothing is known");
+    }
+}

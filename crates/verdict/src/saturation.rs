@@ -253,6 +253,10 @@ mod tests {
         let mut run = made.run(100);
         run.total.timings.at(Timing::Heartbeat).note(8_000);
         assert_eq!(saturation(&run).len(), 0, "the p99 is right all the same");
+        made.gauge("tester.turn_us_max", |s| 11_000.0 + (s % 7) as f64);
+        let mut run = made.run(100);
+        run.total.timings.at(Timing::Heartbeat).note(20_000);
+        assert_eq!(saturation(&run).len(), 0, "a turn that is shorter than what it measures");
     }
 
     #[test]

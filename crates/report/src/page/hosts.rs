@@ -315,3 +315,27 @@ pub fn is_kernels(column: &Column) -> bool {
     let kernel = ["tcp", "ip", "softnet", "conntrack", "net", "loopback", "memory", "cgroup"];
     column.kind == FigureKind::Total && column.unit == Unit::Count && kernel.contains(&of)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::plot::Stroke;
+
+    #[test]
+    fn a_machine_is_hidden_where_it_has_more_than_four_times_what_its_process_has() {
+        let line = |name: &str, most: f64| PlotLine {
+            name: name.to_owned(),
+            colour: 0,
+            stroke: Stroke::Solid,
+            hidden: false,
+            points: vec![(0.0, 0.0), (1.0, most)],
+        };
+        for (process, machine, hidden) in
+            [(2.0, 8.0, false), (2.0, 8.5, true), (0.0, 8.0, false), (9.0, 8.0, false)]
+        {
+            let mut lines = [line("the process", process), line("its machine", machine)];
+            hide_machines(&mut lines);
+            assert_eq!(lines.map(|line| line.hidden), [false, hidden], "{process} {machine}");
+        }
+    }
+}

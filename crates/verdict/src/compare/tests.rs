@@ -126,3 +126,14 @@ fn stages_of_the_same_name_are_compared_too() {
     assert_eq!(of(&comparison, "more: heartbeat.p99").better, Better::Worse);
     assert!(comparison.rows.iter().any(|row| row.figure == "hold: online_share"));
 }
+
+#[test]
+fn figures_of_which_no_difference_can_be_told_are_counted() {
+    let comparison = compare(&[run(1, 1_000, 0.5, 0)], &[run(2, 1_500, 0.9, 100)]);
+    let of = |better| comparison.rows.iter().filter(|row| row.better == better).count();
+    let with = comparison.rows.iter().filter(|row| row.interval.is_some()).count();
+    let told = of(Better::Worse) + of(Better::Better) + of(Better::Differs);
+    assert!(told > 0 && told < with);
+    let sentence = format!("In {} of {with} figures with an interval", with - told);
+    assert!(comparison.summary.contains(&sentence), "{}", comparison.summary);
+}

@@ -214,4 +214,45 @@ mod tests {
         assert!(with(100, 0, |s| 1e8 + 1e6 * s, |s| 1_000.0 + (s % 2) as f64 * 11.0).is_none());
         assert!(with(100, 0, |s| 1e8 + 1e6 * s, |s| 1_000.0 + (s % 2) as f64 * 10.0).is_some());
     }
+
+    #[test]
+    fn of_two_stages_that_leak_the_worse_is_told() {
+        let with = |rates: [f64; 2]| {
+            let mut made = Made::of(100);
+            made.gauge("clients.online", |_| 1_000.0);
+            made.gauge(TARGET_RSS, move |s| {
+                let (first, second) = (s.min(50) as f64, s.saturating_sub(50) as f64);
+                1e8 + rates[0] * first + rates[1] * second
+            });
+            let mut run = made.run(1_000);
+            let mut second = run.stages[0].clone();
+            (run.stages[0].arrived_ms, run.stages[0].to_ms) = (1_000, 49_000);
+            second.name = "second".to_owned();
+            (second.from_ms, second.arrived_ms) = (50_000, 51_000);
+            run.stages.push(second);
+            let found = detect(&Case::of(&run));
+            let leaks = found.into_iter().filter(|found| found.what.contains("leak"));
+            leaks.map(|leak| leak.evidence).collect::<Vec<_>>()
+        };
+        for (rates, stage) in [([4e5, 2e6], "second"), ([2e6, 4e5], "hold")] {
+            let leaks = with(rates);
+            assert_eq!(leaks.len(), 1);
+            assert!(leaks[0].starts_with(&format!("in stage `{stage}`")), "{leaks:?}");
+        }
+    }
+
+    #[test]
+    fn growth_of_a_hundredth_and_of_two_megabytes_is_a_leak() {
+        let with = |rss: fn(f64) -> f64| {
+            let mut made = Made::of(128);
+            made.gauge("clients.online", |_| 1_000.0);
+            made.gauge(TARGET_RSS, move |s| rss(s as f64));
+            let mut run = made.run(1_000);
+            run.stages[0].arrived_ms = 0;
+            detect(&Case::of(&run)).iter().any(|found| found.what.contains("leak"))
+        };
+        // Two megabytes in 128 s are 16,384 bytes a second.
+        assert!(with(|s| 1e6 + 16_385.0 * s));
+        assert!(!with(|s| 1e6 + 16_383.0 * s));
+    }
 }

@@ -172,4 +172,13 @@ mod tests {
     fn no_codes_are_no_finding() {
         assert_eq!(detect(&Case::of(&Made::of(4).run(10))), []);
     }
+
+    #[test]
+    fn calls_in_all_are_told_where_calls_were_refused() {
+        assert!(with("refused 137").evidence.contains("; 500 calls in all were refused"));
+        let mut run = Made::of(40).run(20_000);
+        run.total.codes.insert("refused 137".to_owned(), 500);
+        let found = detect(&Case::of(&run)).remove(0);
+        assert_eq!(found.evidence, "500 x refused 137 (server busy)");
+    }
 }

@@ -178,3 +178,23 @@ fn a_stage_without_a_hold_has_its_rates_over_its_whole_time() {
     assert_eq!(check("messages.sent.per_s == 50", &scope).held, Some(true));
     assert!(Scope::of_stage(&run, 1).is_none());
 }
+
+#[test]
+fn what_was_counted_at_least_leaves_a_rule_open_only_where_more_would_change_it() {
+    let mut run = Made::of(10).run(10);
+    run.total.raise("messages.repeated", 2.0);
+    run.total.raise("messages.received", 100.0);
+    run.total.raise("messages.unjudged", 5.0);
+    let scope = Scope::of_run(&run);
+    for (rule, held) in [
+        ("messages.repeated == 0", Some(false)),
+        ("messages.repeated < 2", Some(false)),
+        ("messages.repeated < 8", Some(true)),
+        ("messages.repeated < 7", None),
+        ("messages.repeated < 3", None),
+        ("messages.repeated > 1", Some(true)),
+        ("messages.repeated >= 3", None),
+    ] {
+        assert_eq!(check(rule, &scope).held, held, "{rule}");
+    }
+}

@@ -207,4 +207,21 @@ mod tests {
             assert_eq!((found[0].gravity, &*found[0].side), (Gravity::Warning, "target"));
         }
     }
+
+    #[test]
+    fn codes_are_told_with_the_figure_that_they_belong_to() {
+        for (figure, code) in [
+            ("subscriptions.refused", "subscription refused 135"),
+            ("messages.refused", "not taken 151"),
+        ] {
+            let mut run = run(figure, 7.0);
+            run.total.codes.insert("subscription refused 135".to_owned(), 3);
+            run.total.codes.insert("not taken 151".to_owned(), 3);
+            let found = detect(&Case::of(&run));
+            assert!(found[0].evidence.ends_with(&format!("; 3 x {code}")), "{}", found[0].evidence);
+        }
+        let mut run = run("messages.missing", 7.0);
+        run.total.codes.insert("not taken 151".to_owned(), 3);
+        assert!(!detect(&Case::of(&run))[0].evidence.contains("151"));
+    }
 }

@@ -182,4 +182,17 @@ mod tests {
             assert_eq!(period(&stalls), found, "{at:?}");
         }
     }
+
+    #[test]
+    fn a_tester_lags_by_more_than_its_bound_and_a_quarter_of_the_stall() {
+        let told = |turn: f64| {
+            let mut made = Made::of(100);
+            made.gauge("clients.delivery.max", |s| if s == 40 { 640_000.0 } else { 3_000.0 });
+            made.gauge("tester.turn_us_max", move |s| if s == 40 { turn } else { 900.0 });
+            detect(&Case::of(&made.run(100))).len()
+        };
+        assert!(LAG_US < 160_000.0, "the quarter is the larger of the two here");
+        assert_eq!([160_000.0, 160_001.0].map(told), [1, 0]);
+        assert_eq!(told(LAG_US + 1.0), 1, "a turn that explains little of the stall");
+    }
 }

@@ -108,3 +108,34 @@ fn what_is_no_plateau_is_none() {
     made.total("clients.attempts", |s| 100.0 * s as f64);
     assert!(found(&made).is_empty());
 }
+
+#[test]
+fn a_plateau_lasts_five_rows_and_four_seconds() {
+    let with = |rows: u64, apart_ms: fn(u64) -> u64| {
+        let mut made = Made::of(40 + rows - 1);
+        made.gauge("clients.online", |s| (25.0 * s as f64).min(1_000.0));
+        made.gauge("clients.planned", |_| 5_000.0);
+        made.total("clients.attempts", |s| 25.0 * s as f64);
+        made.at_ms = apart_ms;
+        found(&made).len()
+    };
+    assert_eq!((with(4, |row| row * 1_000), with(5, |row| row * 1_000)), (0, 1));
+    assert_eq!((with(5, |row| row * 999), with(9, |row| row * 500)), (0, 1));
+    assert_eq!(with(8, |row| row * 500), 0, "three and a half seconds");
+}
+
+#[test]
+fn a_queue_that_overflowed_is_a_suspect_and_one_that_did_not_is_ruled_out() {
+    for (drops, what) in [
+        (0.0, "no known limit explains it"),
+        (1.0, "the server accepted no more connections, and its queue overflowed"),
+    ] {
+        let mut made = stuck(331.0, 1_200.0);
+        made.total("target.tcp.listen_drops", move |s| if s > 60 { drops } else { 0.0 });
+        let found = found(&made);
+        assert!(found[0].what.ends_with(&format!("{what}.")), "{}", found[0].what);
+        let evidence = &found[0].evidence;
+        assert!(evidence.contains(&format!("ListenDrops +{drops}")), "{evidence}");
+        assert_eq!(evidence.contains("ruled out: "), drops == 0.0, "{evidence}");
+    }
+}
