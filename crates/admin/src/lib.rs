@@ -12,7 +12,6 @@ mod answers;
 mod api;
 mod events;
 mod feed;
-mod hex;
 mod orders;
 mod redact;
 mod routes;

@@ -12,9 +12,9 @@ pub(crate) mod users;
 
 use crate::answers::products::Anonymous;
 use crate::fault::Fault;
-use crate::hex;
 use crate::texts::{Address, Base64, DeviceName, PageLimit, Place, ProductName, TagName};
 use axum::http::HeaderMap;
+use base::hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::id::{DeviceId, MessageId, NameError, ProductKey, Tag};
@@ -501,7 +501,7 @@ fn anonymous(word: &str) -> Result<AnonymousFrom, Fault> {
 fn secret(body: SecretBody) -> Result<Secret, Fault> {
     let bytes = hex::decode(&body.hex).filter(|bytes| (16..=64).contains(&bytes.len()));
     let bytes = bytes.ok_or_else(|| Fault::bad("a secret's `hex` is 16 to 64 bytes in hex"))?;
-    Ok(Secret { key_id: body.key_id, bytes: bytes.into() })
+    Ok(Secret { key_id: body.key_id, bytes })
 }
 
 fn check(product: &Product) -> Result<(), Fault> {

@@ -4,7 +4,7 @@
 //! hand out URLs whose path is the secret; what stands for it tells two of them apart. It takes any
 //! text. Invariant: of what it gives, nothing but the scheme and the host stood in the text.
 
-use crate::hex;
+use base::hex;
 use sha2::{Digest, Sha256};
 
 /// What stands for a secret.

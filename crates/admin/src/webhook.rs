@@ -15,7 +15,8 @@ pub(crate) mod redelivery;
 pub(crate) mod report_courier;
 
 use crate::answers::hooks::WebhookBody;
-use crate::{hex, redact};
+use crate::redact;
+use base::hex;
 use base::prng::Prng;
 use dead::DeadLetters;
 use dead::shelf::Why;

@@ -2,7 +2,8 @@
 //!
 //! Time that is told and never read, slots whose ids cannot be mistaken for a later tenant, a hash
 //! index that never pauses to grow, a wheel for short timers, bytes that are taken off the front,
-//! the pace at which a crowd is let in, strangers' text made fit to be shown, the word that a
+//! the pace at which a crowd is let in, strangers' text made fit to be shown, bytes as
+//! hexadecimal digits, the word that a
 //! typing error meant, keys of a configuration with all that is said of them.
 //! Nothing here knows a protocol, a socket, a file or the clock; everything is memory.
 //!
@@ -11,6 +12,7 @@
 pub mod bytes;
 pub mod calendar;
 pub mod hash;
+pub mod hex;
 pub mod index;
 pub mod never;
 pub mod pace;

@@ -13,6 +13,7 @@ pub(crate) mod terms;
 
 use self::replay::{Nonce, Replay, SKEW_MS_MAX};
 use base::hash::HashKey;
+use base::hex;
 use base::time::Now;
 use hmac::{Hmac, KeyInit, Mac};
 use model::product::{AnonymousFrom, Product};
@@ -147,7 +148,7 @@ impl Access {
         let until = until.to_string();
         let parts = [product.as_bytes(), device.as_bytes(), until.as_bytes()];
         let mac = self.mac(b"bearer", &parts);
-        let digits: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = hex::encode(&mac);
         format!("{until}.{digits}")
     }
 

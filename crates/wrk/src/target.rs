@@ -5,7 +5,7 @@
 //! clients' ids (two testers that share one take each other's sessions over), the account is
 //! MIOP's product or MQTT's user, and the query holds what else there is to say.
 
-use load::target::{SCHEMES, Speech, UrlScheme, unhex};
+use load::target::{SCHEMES, Speech, UrlScheme, secret_of};
 use model::id::ProductKey;
 
 /// Whom to call, as which clients.
@@ -157,9 +157,9 @@ impl WrkTarget {
                 self.version = version.ok_or_else(|| allowed("a number"))?;
             }
             "secret" => {
-                self.secret = Some(unhex(value).ok_or_else(|| allowed("pairs of hex digits"))?);
+                self.secret = Some(secret_of(value).ok_or_else(|| allowed("pairs of hex digits"))?);
             }
-            "end" => self.end = unhex(value).ok_or_else(|| allowed("pairs of hex digits"))?,
+            "end" => self.end = secret_of(value).ok_or_else(|| allowed("pairs of hex digits"))?,
             "key_id" => self.key_id = value.parse().map_err(|_| allowed("a number"))?,
             "keep" => self.keep_s = value.parse().map_err(|_| allowed("seconds, 0 to 65535"))?,
             "ca" if !value.is_empty() => self.authority = Some(value.to_owned()),

@@ -1,7 +1,7 @@
 //! Products, their secrets by their ids only.
 
-use crate::hex;
 use crate::orders::SecretBody;
+use base::hex;
 use model::product::{self, AnonymousFrom};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -7,7 +7,7 @@
 
 pub(crate) mod scope;
 
-use crate::hex;
+use base::hex;
 use hmac::{Hmac, KeyInit, Mac};
 use model::id::ProductKey;
 use model::ports::tokens::TokenRows;
@@ -125,7 +125,7 @@ impl Token {
             products: products.collect::<Option<_>>()?,
             expires_ms: row.expires_ms,
         };
-        let hash = hex::decode(&row.hash)?.try_into().ok()?;
+        let hash = hex::decode_array(&row.hash)?;
         Some(Token::new(order, hash, row.made_ms, row.made_by))
     }
 

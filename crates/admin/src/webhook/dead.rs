@@ -9,7 +9,7 @@ mod file;
 pub(crate) mod shelf;
 
 use super::Webhook;
-use crate::hex;
+use base::hex;
 use file::DeadFile;
 use model::id::ProductKey;
 use sha2::{Digest, Sha256};

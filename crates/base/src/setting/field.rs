@@ -4,6 +4,7 @@
 //! shows it takes again.
 
 use super::{Kind, Value, text};
+use crate::hex;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -105,7 +106,7 @@ text_field! {
     PathBuf, |from| from.display().to_string(), |text| Some(text.into());
     SocketAddr, |from| from.to_string(), |text| text.parse().ok();
     Hidden, |from| from.0.clone(), |text| Some(Hidden(text.clone()));
-    Box<[u8]>, |from| from.iter().map(|b| format!("{b:02x}")).collect(), |text| unhex(text);
+    Box<[u8]>, |from| hex::encode(from), |text| hex::decode(text);
     Option<Box<str>>,
         |from| from.as_deref().unwrap_or_default().to_owned(),
         |text| Some((!text.is_empty()).then(|| text.as_str().into()));
@@ -164,12 +165,4 @@ impl fmt::Debug for Hidden {
 
 fn is_path(text: &str) -> bool {
     text.len() <= PATH_BYTES_MAX && !text.contains('\0')
-}
-
-/// The bytes of pairs of hexadecimal digits.
-fn unhex(text: &str) -> Option<Box<[u8]>> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
-    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
-    Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }

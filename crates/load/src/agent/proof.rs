@@ -5,6 +5,7 @@
 //! is HMAC-SHA-256 (RFC 2104) under the token over the role's name and both nonces, so that no
 //! proof can be used in another exchange or by the other side.
 
+use base::hex;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -52,8 +53,7 @@ fn mac(token: &str, role: Role, coordinator: Nonce, agent: Nonce) -> Hmac<Sha256
 
 impl Serialize for Hex {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        serializer.serialize_str(&digits)
+        serializer.serialize_str(&hex::encode(&self.0))
     }
 }
 
@@ -61,14 +61,7 @@ impl<'de> Deserialize<'de> for Hex {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = String::deserialize(deserializer)?;
         let wrong = || serde::de::Error::custom("64 hexadecimal digits are wanted");
-        if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Err(wrong());
-        }
-        let mut bytes = [0; 32];
-        for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| wrong())?;
-        }
-        Ok(Hex(bytes))
+        hex::decode_array(&digits).map(Hex).ok_or_else(wrong)
     }
 }
 

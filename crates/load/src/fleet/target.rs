@@ -6,6 +6,7 @@
 //! other keys decide (`product` means MIOP, else MQTT). The key `ca` names a file of authorities to
 //! trust.
 
+use base::hex;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 /// What clients speak.
@@ -189,13 +190,9 @@ pub fn shown(url: &str) -> String {
     shown
 }
 
-/// Bytes of a secret: pairs of hexadecimal digits.
-pub fn unhex(text: &str) -> Option<Box<[u8]>> {
-    let whole = !text.is_empty() && text.len().is_multiple_of(2);
-    if !whole || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+/// Bytes of a secret: pairs of hexadecimal digits, at least one.
+pub fn secret_of(text: &str) -> Option<Box<[u8]>> {
+    hex::decode(text).filter(|bytes| !bytes.is_empty())
 }
 
 fn filled(text: &str) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use crate::fleet::client::{FleetProfile, http};
 use crate::fleet::plan::{FleetPlan, Hearing, HeartbeatMode, Reconnect};
-use crate::target::{Speech, Url, unhex};
+use crate::target::{Speech, Url, secret_of};
 use crate::trust;
 use lab::plan::Group;
 use model::id::{DeviceId, ProductKey};
@@ -143,7 +143,7 @@ fn miop_profile(group: &Group, url: &Url) -> Result<miop::Profile, String> {
     profile.heartbeat.want_s = keep_alive_s(group)?;
     profile.resumes = group.keep_session;
     if let Some(secret) = &group.secret {
-        let bytes = unhex(secret).ok_or("secret: pairs of hexadecimal digits")?;
+        let bytes = secret_of(secret).ok_or("secret: pairs of hexadecimal digits")?;
         profile.prove = miop::Prove::Secret { key_id: 1, bytes };
     }
     getrandom::fill(&mut profile.nonce_seed)

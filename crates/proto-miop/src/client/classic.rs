@@ -38,7 +38,7 @@ impl Client {
         if let Prove::Secret { bytes, .. } = &self.profile.prove {
             let sign = sign::classic_mac(bytes, &sign::classic(&u, &ts, &t));
             let authtype = sign::CLASSIC_AUTHTYPE;
-            props.push_str(&format!("\nauthtype:{authtype}\nsign:{}", sign::hex(&sign)));
+            props.push_str(&format!("\nauthtype:{authtype}\nsign:{}", base::hex::encode(&sign)));
         }
         classic::write_props(version, ClassicOpcode::Bind, props.as_bytes(), out.bytes());
     }

@@ -7,6 +7,7 @@ use crate::codec::property::cap;
 use crate::codec::text::Text;
 use crate::codec::{FrameFault, Version};
 use crate::sign::{self, Claim};
+use base::hex;
 use model::id::{DeviceId, MessageId, ProductKey, Tag};
 use model::link::Link;
 use model::machine::Input;
@@ -49,7 +50,7 @@ pub fn classic<'a>(
     if props.value("authtype") == Some(sign::CLASSIC_AUTHTYPE) {
         let device_ms = props.number("ts")?.ok_or(FrameFault::MissingProperty)?;
         let sign = props.value("sign").ok_or(FrameFault::MissingProperty)?;
-        let sign = sign::unhex(sign).ok_or(FrameFault::BadProperty)?;
+        let sign = hex::decode_array(sign).ok_or(FrameFault::BadProperty)?;
         let [ts, t] = ["ts", "t"].map(|key| props.value(key).unwrap_or_default());
         let signed = sign::classic(u, ts, t).into();
         bind.proof = Proof::Classic { signed, sign, device_ms };

@@ -2,6 +2,7 @@
 
 use super::{StartError, failed, random};
 use crate::config::Config;
+use base::hex;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -40,7 +41,7 @@ fn token_in(data: &Path, configured: &str) -> Result<(String, Option<PathBuf>), 
         Err(error) => return Err(StartError(format!("{}: {error}", path.display()))),
     }
     let bytes: [u8; 24] = random()?;
-    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = hex::encode(&bytes);
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true).mode(0o600);
     let mut file = options.open(&path).map_err(failed)?;

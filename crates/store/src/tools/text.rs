@@ -12,6 +12,7 @@
 //! It knows lines, not logs. Texts have no escapes: names are ours and contents are base64 or hex.
 //! Invariant: [`Line::read`] gives back what [`Line::write`] wrote, and says what else is wrong.
 
+use base::hex;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::ports::log::Table;
@@ -64,7 +65,7 @@ impl Line {
         let base = |bytes: &[u8]| STANDARD.encode(bytes);
         match self {
             Line::First { logs, secret } => {
-                let secret = hex(secret);
+                let secret = hex::encode(secret);
                 let first = format!(r#""holdline":"export","version":{VERSION}"#);
                 format!(r#"{{{first},"logs":{logs},"secret":"{secret}"}}"#)
             }
@@ -74,7 +75,7 @@ impl Line {
                 format!(r#"{{"row":{table},"key":"{key}","value":"{value}"}}"#)
             }
             Line::Timeline { timeline, last } => {
-                let id = hex(&timeline.to_bytes());
+                let id = hex::encode(&timeline.to_bytes());
                 format!(r#"{{"timeline":"{id}","last":{last}}}"#)
             }
             Line::Entry { seq, message: Message { id, at_s, label, body } } => {
@@ -102,7 +103,8 @@ impl Line {
             "log" => Ok(Line::Log(fields.number("log")?)),
             "row" => fields.row(),
             "timeline" => {
-                let id = unhex(fields.text("timeline")?).and_then(TimelineId::from_bytes);
+                let id =
+                    hex::decode_array(fields.text("timeline")?).and_then(TimelineId::from_bytes);
                 let timeline = id.ok_or("\"timeline\" is not the id of one")?;
                 Ok(Line::Timeline { timeline, last: fields.number("last")? })
             }
@@ -135,7 +137,7 @@ impl<'a> Fields<'a> {
     fn first(&self) -> Result<Line, String> {
         match (self.text("holdline")?, self.number("version")?) {
             ("export", VERSION) => {
-                let secret = unhex(self.text("secret")?);
+                let secret = hex::decode_array(self.text("secret")?);
                 let secret = secret.ok_or("\"secret\" does not have 64 hex digits")?;
                 Ok(Line::First { logs: self.number("logs")?, secret })
             }
@@ -211,19 +213,6 @@ fn fields(line: &str) -> Option<Vec<(&str, Value<'_>)>> {
 fn text(rest: &str) -> Option<(&str, &str)> {
     let (text, after) = rest.strip_prefix('"')?.split_once('"')?;
     (!text.contains('\\')).then_some((text, after))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |at: usize| (*text.as_bytes().get(at)? as char).to_digit(16);
-    let mut bytes = [0; N];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = (digit(2 * at)? << 4 | digit(2 * at + 1)?) as u8;
-    }
-    (text.len() == 2 * N).then_some(bytes)
 }
 
 #[cfg(test)]

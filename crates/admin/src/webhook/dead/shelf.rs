@@ -11,7 +11,7 @@
 //! never more letters, nor more bytes of them, than the bounds allow, also after reading the file
 //! again; and the same file read again gives the same shelf.
 
-use crate::hex;
+use base::hex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
