@@ -3,7 +3,8 @@
 //! Submit and complete: whoever asks hands over a place for the answer and goes on; nobody waits
 //! inside. [`control`] is the way in for the HTTP API; [`pushes`] and [`topics`] are its parts
 //! about devices, and about topics and sessions. [`log`] is the way out to stable storage,
-//! [`calls`] what whoever takes it has to remember, and [`backlog`] what waits there for webhooks.
+//! [`calls`] what whoever takes it has to remember, [`backlog`] what waits there for webhooks, and
+//! [`files`] the disk that a store writes to.
 //! [`directory`] is a copy of presence outside, [`presence_queries`] what is asked about it.
 //! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API.
 
@@ -12,6 +13,7 @@ pub mod backlog;
 pub mod calls;
 pub mod control;
 pub mod directory;
+pub mod files;
 pub mod log;
 pub mod presence_queries;
 pub mod pushes;

@@ -10,6 +10,7 @@
 use base::hash::HashKey;
 use base::prng::Prng;
 use model::id::ShardId;
+use model::ports::files::FileSystem;
 use model::ports::log::{
     Call, Completion, Done, PAGE_MESSAGES_MAX, Pull, Read, Restored, StoreError, Ticket, Write,
 };
@@ -22,9 +23,8 @@ use store::Fsync;
 use store::engine::{
     Engine, EngineSettings, Finished, MemoryState, Planned, Retention, UpkeepTask,
 };
-use store::faults::{Error, FaultyFiles, Op};
-use store::files::FileSystem;
 use store::log::LogSettings;
+use testkit::files::{Error, FaultyFiles, Op};
 
 /// What goes wrong on the disk of a world: once in so many times; zero: never.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -19,9 +19,10 @@ mod tests;
 pub(crate) use reader::{ReadError, Reader};
 pub use record::RecordKind;
 
-use crate::files::{File, FileSystem, is_full};
+use crate::files::is_full;
 use crate::{Fsync, OpenError, Torn};
 use durable_mark::DurableMark;
+use model::ports::files::{File, FileSystem};
 use model::ports::log::StoreError;
 use reserve::{ENDING_BYTES, ROLLING_BYTES, Reserve};
 use std::collections::BTreeMap;

@@ -5,11 +5,11 @@ mod steps;
 
 use super::*;
 use crate::engine::{MemoryState, State};
-use crate::faults::FaultyFiles;
-use crate::files::{Disk, FileSystem};
+use crate::files::Disk;
 use crate::{Fsync, OpenError};
 use base::hash::HashKey;
 use model::id::ShardId;
+use model::ports::files::FileSystem;
 use model::ports::log::*;
 use model::service::ServiceKind;
 use model::timeline::{Message, ReaderId, Seq, Space, TimelineId};
@@ -18,6 +18,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
+use testkit::files::FaultyFiles;
 
 const SHARD: Party = Party::Service(ServiceKind::Push, ShardId(0));
 

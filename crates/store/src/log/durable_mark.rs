@@ -11,7 +11,7 @@
 //! is not known, and claims nothing.
 
 use super::Place;
-use crate::files::{File, FileSystem};
+use model::ports::files::{File, FileSystem};
 use std::io;
 use std::path::{Path, PathBuf};
 

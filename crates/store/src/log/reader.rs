@@ -5,10 +5,10 @@
 //! payload. Invariant: what is returned has had its checksum looked at, and never is part of a
 //! batch that is still being written.
 
-use crate::files::{FileSystem, ReadFile};
 use crate::log::record::{self, HEAD_BYTES, RecordKind};
 use crate::log::record_scan::{RecordScan, Stuck};
 use crate::log::{Place, segment_path};
+use model::ports::files::{FileSystem, ReadFile};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -184,7 +184,7 @@ fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::FaultyFiles;
+    use testkit::files::FaultyFiles;
 
     #[test]
     fn so_many_segments_are_kept_open_and_the_longest_unread_makes_room() {

@@ -4,8 +4,8 @@
 //! the file. Invariant: [`RecordScan::next`] gives records that stand one behind another, the first
 //! of them where the scan began.
 
-use crate::files::ReadFile;
 use crate::log::record::{self, HEAD_BYTES, RecordKind};
+use model::ports::files::ReadFile;
 use std::io;
 
 /// Bytes that are read at once.

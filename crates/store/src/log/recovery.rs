@@ -5,10 +5,10 @@
 //! corrupt middle, and nothing is changed. Invariant: when [`recover`] returns, everything that it
 //! gave to `each` is on stable storage, whatever an earlier process was told by a failed sync.
 
-use crate::files::{FileSystem, ReadFile};
 use crate::log::record_scan::{RecordScan, Stuck};
 use crate::log::{OpenedLog, Place, record, segment_number, segment_path};
 use crate::{OpenError, Torn};
+use model::ports::files::{FileSystem, ReadFile};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

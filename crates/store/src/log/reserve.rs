@@ -6,7 +6,8 @@
 //! stands, [`RESERVE_BYTES`] more can be written on a disk that is full (unless the file system
 //! stores zeros in no room).
 
-use crate::files::{FileSystem, is_full};
+use crate::files::is_full;
+use model::ports::files::FileSystem;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;

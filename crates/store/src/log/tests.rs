@@ -5,9 +5,9 @@ mod crashes;
 mod promises;
 
 use super::*;
-use crate::faults::{Error, FaultyFiles, Op};
-use crate::files::ReadFile;
+use model::ports::files::ReadFile;
 use std::time::Duration;
+use testkit::files::{Error, FaultyFiles, Op};
 
 const FOLDER: &str = "/log";
 

@@ -11,9 +11,9 @@ use crate::data::alive::{Rest, state_failed};
 use crate::data::folder::log_folder;
 use crate::data::opened::settle;
 use crate::engine::Engine;
-use crate::files::FileSystem;
 use crate::log::record_scan::{RecordScan, Stuck};
 use crate::log::{durable_mark, record, recovery, segment_path};
+use model::ports::files::FileSystem;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -160,7 +160,7 @@ fn walk(
 
 /// Where the record behind a bad one stands, if its length can be believed.
 fn next_record(
-    source: &dyn crate::files::ReadFile,
+    source: &dyn model::ports::files::ReadFile,
     offset: u64,
     length: u64,
 ) -> io::Result<Option<u64>> {
@@ -240,8 +240,8 @@ fn alive_in(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::FaultyFiles;
     use crate::log::RecordKind;
+    use testkit::files::FaultyFiles;
 
     /// What a walk tells of a segment with so many damaged records, a good one behind each.
     fn told(bad: usize) -> (usize, u64) {

@@ -4,11 +4,12 @@
 //! before the process ends well. It says nothing of power cuts; [`crate::simulated`] does.
 
 use crate::{TIDY_S, folder, settings};
+use model::ports::files::FileSystem;
 use model::ports::log::{Call, Done, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::engine::{Engine, FjallState};
-use store::files::{Disk, FileSystem};
+use store::files::Disk;
 use testkit::log::{CallAnswer, KilledWork, LogOptions, Restoration, Subject};
 
 /// The engine on a real folder, with fjall.

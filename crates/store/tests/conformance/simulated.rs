@@ -6,14 +6,14 @@
 
 use crate::{TIDY_S, settings};
 use base::prng::Prng;
+use model::ports::files::{File, FileSystem};
 use model::ports::log::{Call, Done, StoreError, Write};
 use model::timeline::TimelineId;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use store::engine::*;
-use store::faults::{Error, FaultyFiles, Op};
-use store::files::{File, FileSystem};
+use testkit::files::{Error, FaultyFiles, Op};
 use testkit::log::{CallAnswer, KilledWork, LogOptions, Restoration, Subject};
 
 const FOLDER: &str = "/data/log-00";

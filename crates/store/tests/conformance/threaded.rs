@@ -15,8 +15,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use store::data::{Folder, Logs, Settings};
 use store::engine::State;
-use store::faults::FaultyFiles;
 use store::files::Disk;
+use testkit::files::FaultyFiles;
 use testkit::log::{CallAnswer, KilledWork, LogOptions, Restoration, Subject};
 
 type Answers = BTreeMap<Ticket, Result<Done, StoreError>>;

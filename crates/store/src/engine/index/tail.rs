@@ -221,3 +221,35 @@ fn before_in(part: &Part, before: Seq) -> impl Iterator<Item = &Entry> {
     let to = part.entries.partition_point(|entry| entry.seq < before);
     part.entries.range(..to).rev()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+    use model::timeline::Space;
+
+    #[test]
+    fn what_a_failed_task_had_is_taken_back_with_what_changed_since() {
+        let place = |offset| Place { segment: 1, offset };
+        let entry = |seq: Seq| {
+            let stored = Stored { place: place(seq as u32), length: 10, ..Stored::default() };
+            Entry { seq, stored: Arc::new(stored) }
+        };
+        let timeline = TimelineId::of(Space::Other, HashKey::new(1, 2), &[b"a"]);
+        let mut touched = Touched::new(0, 0);
+        let part = Part { entries: (1..=3).map(entry).collect(), old: None };
+        let (row, as_of) = (HeadRow::default(), place(100));
+        let (base, runs, doubtful) = (0, false, false);
+        let flush = Flush { timeline, part, row, as_of, base, runs, doubtful };
+        touched.flushing = Some(Arc::new(flush));
+        // Meanwhile the first left, the second moved, a fourth came.
+        touched.part.old().gone.insert(1);
+        touched.part.old().moved.insert(2, (Place { segment: 7, offset: 70 }, 77));
+        touched.part.entries.push_back(entry(4));
+        touched.take_back();
+        let at: Vec<_> = touched.tail_after(0).map(|it| (it.seq, it.stored.place)).collect();
+        assert_eq!(at, [(2, Place { segment: 7, offset: 70 }), (3, place(3)), (4, place(4))]);
+        assert_eq!(touched.part.entries[0].stored.length, 77);
+        assert!(touched.doubtful && touched.flushing.is_none() && touched.is_gone(1));
+    }
+}

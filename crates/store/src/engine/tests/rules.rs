@@ -184,7 +184,7 @@ fn a_missing_segment_that_is_needed_is_named() {
     held.engine().checkpoint_now(NOW_S);
     held.engine = None;
     let path = Path::new("/log/0000000002.log");
-    crate::files::FileSystem::remove(&held.files, path).expect("no fault");
+    model::ports::files::FileSystem::remove(&held.files, path).expect("no fault");
     match held.try_open() {
         Err(OpenError::Corrupt { path: named, .. }) => assert_eq!(named, path),
         other => panic!("{:?}", other.map(|_| ())),
@@ -253,4 +253,18 @@ fn a_full_log_takes_small_rows_and_refuses_larger_ones() {
         let put = Write::Put { table, key, value: vec![2; bytes].into() };
         assert_eq!(held.engine().commit(NOW_S, &[put]), [answer], "{bytes}");
     }
+}
+
+#[test]
+fn a_page_waits_for_the_disk_unless_memory_has_every_message() {
+    let mut held = held(Ground::Memory);
+    held.append(&[line(1)], &message(1, 500));
+    assert!(held.engine().plan(Read::Pull(all(line(1)))).is_ready());
+    // What is held in memory is as large as a segment.
+    (2..=60).for_each(|id| held.append(&[line(2)], &message(id, 500)));
+    assert!(!held.engine().plan(Read::Pull(all(line(1)))).is_ready());
+    let latest = Pull { backwards: true, from: Seq::MAX, count_max: 3, ..all(line(2)) };
+    assert!(held.engine().plan(Read::Pull(latest)).is_ready());
+    held.engine().checkpoint_now(NOW_S);
+    assert!(!held.engine().plan(Read::Pull(latest)).is_ready(), "they are in runs");
 }

@@ -5,14 +5,14 @@ use crate::engine::{
     Engine, EngineFound, EngineSettings, FjallState, Keep, MemoryState, Retention, State,
     StateChange, StateError, UpkeepTask,
 };
-use crate::faults::FaultyFiles;
-use crate::files::FileSystem;
 use crate::log::LogSettings;
 use crate::{Fsync, OpenError};
 use base::prng::Prng;
+use model::ports::files::FileSystem;
 use model::ports::log::{Call, Done, StoreError, Write};
 use std::path::Path;
 use std::sync::Arc;
+use testkit::files::FaultyFiles;
 use testkit::log::{CallAnswer, KilledWork, LogOptions, Restoration, Subject};
 
 /// What state lives in.

@@ -11,7 +11,7 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
-use crate::files::{File, FileSystem, Lock, ReadFile};
+use model::ports::files::{File, FileSystem, Lock, ReadFile};
 pub use simulation::{Error, FaultCounts, Op};
 use simulation::{FaultSimulation, Id};
 use std::io;
