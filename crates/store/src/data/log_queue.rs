@@ -270,3 +270,30 @@ pub(crate) fn write_weight(write: &Write) -> usize {
         Write::Acknowledge { .. } | Write::Forget(_) => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+    use model::ports::log::{Pull, Read};
+    use model::timeline::{Space, TimelineId};
+
+    #[test]
+    fn a_read_makes_room_for_others_when_it_is_answered() {
+        let queue = LogQueue::new(2, 1_000);
+        let timeline = TimelineId::of(Space::Other, HashKey::new(1, 2), &[b"a"]);
+        let pull = Pull { timeline, from: 0, backwards: false, count_max: 1, bytes_max: 1 };
+        let reads = |count: Ticket| {
+            let read = |at| (at, Call::Read(Read::Pull(pull)));
+            (Party::Hooks, (0..count).map(read).collect::<Vec<_>>())
+        };
+        assert!(queue.put(reads(2)).is_ok());
+        assert!(queue.put(reads(1)).is_err(), "two wait already");
+        assert_eq!(queue.take().map(|work| work.parcels.len()), Some(1));
+        assert_eq!(queue.waiting(), 2, "they are taken, and not answered");
+        queue.answered(1);
+        assert_eq!(queue.waiting(), 1);
+        assert!(queue.put(reads(1)).is_ok());
+        assert!(queue.put(reads(1)).is_err());
+    }
+}

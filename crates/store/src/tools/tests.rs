@@ -188,6 +188,8 @@ fn a_compaction_drops_what_is_dead_and_nothing_else() {
     let before = text_of(&path);
     let compacted = compact(&path, &means(), NOW_S).expect("room");
     assert!(compacted.after_bytes * 4 < compacted.before_bytes, "{compacted:?}");
+    let again = compact(&path, &means(), NOW_S).expect("room");
+    assert_eq!(again.before_bytes, compacted.after_bytes);
     assert_eq!(text_of(&path), before);
     assert!(check(&path, &means(), NOW_S).expect("readable").is_sound());
 }

@@ -78,3 +78,32 @@ impl Hot {
 fn key(message: &Arc<Message>) -> usize {
     Arc::as_ptr(message).addr()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_weighs_no_more_than_the_limit_and_the_oldest_goes_first() {
+        // Three of 164 bytes have room.
+        let mut hot = Hot::new(500);
+        let message = |id| {
+            let body = vec![0; 100].into();
+            Arc::new(Message { id, at_s: 0, label: Box::default(), body })
+        };
+        let place = |offset| Place { segment: 1, offset };
+        let messages: Vec<Arc<Message>> = (0..5).map(message).collect();
+        for (offset, message) in (0..).zip(&messages) {
+            let stored = Stored { place: place(offset), ..Stored::default() };
+            hot.know(message, &Arc::new(stored));
+            hot.hold(place(offset), message);
+        }
+        assert_eq!(hot.bytes(), 3 * 164);
+        for (offset, message) in (0..).zip(&messages) {
+            assert_eq!(hot.at(place(offset)).is_some(), offset >= 2, "{offset}");
+            assert_eq!(hot.find(message, 1).is_some(), offset >= 2, "{offset}");
+            assert!(hot.find(message, 2).is_none());
+        }
+        assert_eq!(hot.hits(), 3);
+    }
+}
