@@ -4,8 +4,8 @@
 //! [`vector`] reads golden vectors from their text files; [`log`] is what every store must do that
 //! serves `model`'s port of the durable log; [`transitions`] is the law of coming and going;
 //! [`directory`] is that of every directory; [`echo`] is the smallest service, [`faulty`] a server
-//! and [`files`] a file system that fail on purpose, [`redis`] the real one, started and broken by tests. Generic over
-//! `model`: no protocol is known here.
+//! and [`files`] a file system that fail on purpose, [`redis`] the real one, started and broken by
+//! tests. Generic over `model`: no protocol is known here.
 
 pub mod directory;
 pub mod echo;
