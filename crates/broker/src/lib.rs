@@ -26,7 +26,6 @@ mod service;
 mod session;
 mod units;
 
-pub use durable::restore::home_of;
 pub use operations::Exclusives;
 pub use peer_message::{
     Asker, GroupWhat, GroupWord, LastWanted, LateWord, MemberWord, OldPlace, PageWanted,
@@ -34,49 +33,40 @@ pub use peer_message::{
 };
 pub use units::UNITS_A_CALL_MAX;
 
+use crate::durable::calls::LogCalls;
 use crate::durable::restore::Restoring;
 use crate::durable::retaining::Retainings;
-use crate::durable::retries::Retries;
-use crate::durable::tickets::Tickets;
 use crate::later::Later;
-use crate::message::after::After;
+use crate::message::answers::Answers;
 use crate::message::fan_out::FanOuts;
-use crate::message::filters::{Filters, Hits};
 use crate::message::handover::Handovers;
 use crate::message::late::Asked;
 use crate::message::newcomers::Newcomers;
-use crate::message::packets::{GRANTINGS_MAX, Granting, Packets};
-use crate::message::peer_messages::Outgoing;
-use crate::message::publish::Deferred;
+use crate::message::packets::Packets;
 use crate::message::queue::Totals;
 use crate::message::shared::Groups;
-use crate::message::waits::{WAITS_MAX, Wait};
+use crate::message::subscriptions::{Hits, Subscriptions};
 use crate::retained::Retained;
 use crate::rewrite::{AutoSubscribes, Rewrites};
-use crate::session::access::Askings;
-use crate::session::allowed::Allowed;
+use crate::session::admissions::Admissions;
 use crate::session::ending::Endings;
-use crate::session::principals::Principals;
 use crate::session::reach::Reachings;
-use crate::session::registry::Registry;
 use crate::session::renew::Renewal;
-use crate::session::timers::Late;
+use crate::session::sessions::Sessions;
+use crate::session::timers::SessionTimers;
 use crate::session::will::Wills;
 use crate::units::Units;
 use base::hash::HashKey;
-use base::pace::AdmissionPace;
 use base::prng::Prng;
-use base::slab::{Key, Slab};
+use base::slab::Key;
 use base::time::{Instant, Now};
-use base::wheel::Timers;
 use model::close::CloseReason;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
 use model::ports::access::Access;
-use model::presence::VersionClock;
 use model::pressure::Pressure;
 use model::session::{Drop, SessionDelivery, SessionRequest};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Settings of a broker. Where `limits` speak of the process, it takes its shard's share.
@@ -113,49 +103,28 @@ pub type Effects = model::service::Effects<Broker>;
 /// The broker of one shard.
 pub struct Broker {
     settings: Settings,
-    sessions: Registry,
-    principals: Principals,
-    filters: Filters,
+    sessions: Sessions,
+    subscriptions: Subscriptions,
     groups: Groups,
     handovers: Handovers,
     retained: Retained,
     /// Topics whose rows the log has not answered.
     retainings: Retainings,
     later: Later,
-    pace: AdmissionPace,
-    askings: Askings,
-    late: Late,
+    admissions: Admissions,
     renewal: Renewal,
     reachings: Reachings,
-    allowed: Allowed,
-    timers: Timers,
+    timers: SessionTimers,
     rng: Prng,
-    /// Answers that wait for logs and other shards.
-    waits: Slab<Wait>,
-    /// Messages of QoS 2 that other shards get when they are marked here.
-    deferred: BTreeMap<(Key, u16), Deferred>,
-    /// What is done when waits of the broker's own are over.
-    afterwards: BTreeMap<Key, After>,
-    /// Answers to subscribers that wait for rows.
-    grantings: Slab<Granting>,
+    answers: Answers,
     /// Packets that are too long for one turn.
     packets: Packets,
     /// Sessions that ended with more than one turn can take away.
     endings: Endings,
     /// How much work a call is.
     units: Units,
-    /// Sessions whose clients are not told yet that they are connected.
-    welcomes: BTreeMap<ConnRef, Key>,
-    /// Identifiers that were given and are not in use yet.
-    assigned: BTreeSet<Box<str>>,
-    /// How often each client came in this window of time, by hash.
-    flap_counts: BTreeMap<u64, u16>,
-    flap_window: u32,
-    tickets: Tickets,
-    retries: Retries,
+    log: LogCalls,
     restoring: Restoring,
-    /// Places that are over, to be removed from the log in batches.
-    removals: Vec<(Key, u64)>,
     /// Sessions that wait for bodies which could not be read.
     pullers: Vec<(Instant, Key)>,
     /// Sessions whose replays took enough for one turn.
@@ -164,9 +133,6 @@ pub struct Broker {
     asked: Asked,
     /// The number of the last page of retained messages that was asked for.
     last_page: u32,
-    outgoing: Outgoing,
-    /// Receipts that this shard owes itself: peer messages that were given up, sessions that went.
-    refusals: Vec<PeerMessage>,
     wills: Wills,
     totals: Totals,
     /// The last publisher, and what stands for it.
@@ -175,15 +141,7 @@ pub struct Broker {
     hits: Hits,
     /// Messages that go to more than one turn can serve.
     fan_outs: FanOuts,
-    versions: VersionClock,
-    online: u64,
-    /// Shared subscriptions of all sessions.
-    shares: u64,
-    sessions_max: usize,
-    subscriptions_max: u64,
     queues_bytes_max: u64,
-    subscribes_bytes_max: u64,
-    log_failed: bool,
     draining: bool,
     pressure: Pressure,
 }
@@ -200,58 +158,36 @@ impl Broker {
         let retained_bytes_max = share(limits.retained_bytes_max);
         let connects = share(settings.limits.binds_per_s.into()) as u32;
         Broker {
-            sessions: Registry::new(settings.hash_key, sessions_max),
-            principals: Principals::default(),
-            filters: Filters::new(&settings.summary, settings.shard),
+            sessions: Sessions::new(settings.hash_key, settings.shard, sessions_max),
+            subscriptions: Subscriptions::new(&settings, share(limits.subscriptions_max)),
             groups: Groups::default(),
             handovers: Handovers::default(),
             retained: Retained::new(settings.hash_key, retained_max, retained_bytes_max),
             retainings: Retainings::default(),
             later: Later::new(share(limits.delayed_max.into()) as u32),
-            pace: AdmissionPace::new(connects),
-            askings: Askings::default(),
-            late: Late::default(),
+            admissions: Admissions::new(settings.hash_key, connects),
             reachings: Reachings::default(),
             renewal: Renewal::of(settings.access.version()),
-            allowed: Allowed::new(settings.hash_key),
-            timers: Timers::default(),
+            timers: SessionTimers::default(),
             rng: Prng::new(settings.seed),
-            waits: Slab::new(WAITS_MAX),
-            deferred: BTreeMap::new(),
-            afterwards: BTreeMap::new(),
-            grantings: Slab::new(GRANTINGS_MAX),
-            packets: Packets::default(),
+            answers: Answers::new(),
+            packets: Packets::new(share(limits.subscribes_bytes_max)),
             endings: Endings::default(),
             units: Units::default(),
-            welcomes: BTreeMap::new(),
-            assigned: BTreeSet::new(),
-            flap_counts: BTreeMap::new(),
-            flap_window: 0,
-            tickets: Tickets::default(),
-            retries: Retries::default(),
+            log: LogCalls::default(),
             restoring: Restoring::default(),
-            removals: Vec::new(),
             pullers: Vec::new(),
             walkers: VecDeque::new(),
             newcomers: Newcomers::new(share(limits.retained_walks_bytes_max)),
             asked: Asked::default(),
             last_page: 0,
-            outgoing: Outgoing::default(),
-            refusals: Vec::new(),
             wills: Wills::default(),
             totals: Totals::default(),
             publisher: (None, 0),
             last_id: 0,
             hits: Hits::default(),
             fan_outs: FanOuts::new(settings.hash_key, share(limits.fan_outs_bytes_max)),
-            versions: VersionClock::default(),
-            online: 0,
-            shares: 0,
-            sessions_max,
-            subscriptions_max: share(limits.subscriptions_max),
             queues_bytes_max: share(limits.queues_bytes_max),
-            subscribes_bytes_max: share(limits.subscribes_bytes_max),
-            log_failed: false,
             draining: false,
             pressure: Pressure::default(),
             settings,
@@ -353,13 +289,12 @@ impl Broker {
         let bodies = self.turn_bodies(now, fx);
         let handovers = self.turn_handovers(now, fx);
         let retries = self.turn_retries(now, fx);
-        let peer_messages = self.turn_peer_messages(now, fx);
+        self.turn_owed(now, fx);
         self.turn_removals(fx);
         let newcomers = self.turn_newcomers(now);
-        let grows = self.filters.grow(4_096).then_some(now.mono);
+        let grows = self.subscriptions.grow(4_096).then_some(now.mono);
         let all = [timers, wills, renewal, later, retained, replays, bodies, handovers];
-        let rest =
-            [retries, peer_messages, newcomers, grows, packets, endings, fan_outs, reachings];
+        let rest = [retries, newcomers, grows, packets, endings, fan_outs, reachings];
         all.into_iter().chain(rest).flatten().min()
     }
 
@@ -399,7 +334,6 @@ impl Broker {
         if session.shard() != self.settings.shard {
             return None;
         }
-        let conn = self.sessions.at(session.key())?.conn()?;
-        (conn == from).then_some(session.key())
+        (self.sessions.conn(session.key())? == from).then_some(session.key())
     }
 }

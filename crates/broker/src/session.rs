@@ -4,6 +4,7 @@
 //! a connection says counts only while the session is bound to it.
 
 pub(crate) mod access;
+pub(crate) mod admissions;
 pub(crate) mod allowed;
 pub(crate) mod connect;
 pub(crate) mod ending;
@@ -14,7 +15,7 @@ pub(crate) mod made;
 pub(crate) mod principals;
 pub(crate) mod reach;
 pub(crate) mod record;
-pub(crate) mod registry;
 pub(crate) mod renew;
+pub(crate) mod sessions;
 pub(crate) mod timers;
 pub(crate) mod will;

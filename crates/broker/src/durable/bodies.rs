@@ -4,11 +4,12 @@
 //! so the order is that of the queue. A body that the log has no more is lost and counted; after an
 //! answer that there is no reading now it is asked for again.
 
+use super::calls::PendingCall;
 use super::entries::timeline_of;
-use super::tickets::PendingCall;
 use crate::Broker;
 use crate::Effects;
 use crate::retained::decode;
+use crate::session::record::EntryRef;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
@@ -42,14 +43,18 @@ impl Broker {
             count_max: PAGE_COUNT,
             bytes_max: PAGE_BYTES,
         };
-        self.ask_log(PendingCall::Bodies(key, seq), Call::Read(Read::Pull(pull)), fx);
+        self.log.ask(
+            PendingCall::Bodies(EntryRef { session: key, seq }),
+            Call::Read(Read::Pull(pull)),
+            fx,
+        );
     }
 
     /// A page came, or did not.
     pub(crate) fn bodies_came(
         &mut self,
         now: Now,
-        (key, seq): (Key, u64),
+        EntryRef { session: key, seq }: EntryRef,
         result: Result<Done, StoreError>,
         fx: &mut Effects,
     ) {
@@ -58,10 +63,12 @@ impl Broker {
         more.pulling = false;
         if session.online().is_none() {
             // Its client went again meanwhile: they are fetched when it is back.
-            return self.rest(key);
+            return self.sessions.rest(key);
         }
         match result {
-            Ok(Done::Page(page)) => self.attach_bodies(now, (key, seq), &page, fx),
+            Ok(Done::Page(page)) => {
+                self.attach_bodies(now, EntryRef { session: key, seq }, &page, fx)
+            }
             Err(StoreError::Damaged) => {
                 fx.counters.count(Counter::PullsFailed);
                 self.lose_body(now, key, seq, fx);
@@ -86,7 +93,8 @@ impl Broker {
         self.pullers.iter().map(|(at, _)| *at).min()
     }
 
-    fn attach_bodies(&mut self, now: Now, (key, first): (Key, u64), page: &Page, fx: &mut Effects) {
+    fn attach_bodies(&mut self, now: Now, first: EntryRef, page: &Page, fx: &mut Effects) {
+        let EntryRef { session: key, seq: first } = first;
         let mut came = false;
         for placed in &page.messages {
             let Some(session) = self.sessions.at_mut(key) else { return };
@@ -104,7 +112,7 @@ impl Broker {
 
     fn lose_body(&mut self, now: Now, key: Key, seq: u64, fx: &mut Effects) {
         let totals = &mut self.totals;
-        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let more = self.sessions.more_mut(key);
         if let Some(entry) = more.and_then(|more| more.queue.lose(seq, totals)) {
             self.share_over(key, &entry, fx);
             self.dropped(now, key, (Drop::StoreFull, 1), fx);

@@ -13,9 +13,10 @@ use crate::message::keep::stub_of;
 use crate::message::queue::{Release, id_of};
 use crate::message::shared::share_of;
 use crate::message::subscribe::SHARE;
+use crate::message::subscriptions::Hold;
 use crate::peer_message::OldPlace;
 use crate::retained::decode;
-use crate::session::record::{Inbound, InboundState, Share};
+use crate::session::record::{EntryRef, Inbound, InboundState, Share};
 use base::slab::Key;
 use base::time::Now;
 use model::ports::access::Grant;
@@ -46,7 +47,7 @@ pub(crate) struct Restoring {
     strays: Vec<Write>,
     /// Timelines that belong to nobody.
     lost: BTreeSet<TimelineId>,
-    over: Vec<(Key, Seq)>,
+    over: Vec<EntryRef>,
     /// Where messages stood that have gone to other members of their groups.
     old_places: Vec<OldPlace>,
     /// A row could not be read: what belongs to nobody may be its session's.
@@ -85,12 +86,14 @@ impl Broker {
         let online = restoring.owners.values().filter(|owner| owner.online);
         let online: BTreeSet<Key> = online.map(|owner| owner.key).collect();
         if !restoring.unreadable {
-            restoring.strays.into_iter().for_each(|write| self.retry_write(write, fx));
+            restoring.strays.into_iter().for_each(|write| self.log.write(write, fx));
             for timeline in restoring.lost {
-                self.retry_write(Write::Forget(timeline), fx);
+                self.log.write(Write::Forget(timeline), fx);
             }
         }
-        self.removals.extend(restoring.over);
+        for entry in restoring.over {
+            self.log.remove(entry.session, entry.seq);
+        }
         for place in restoring.old_places {
             self.leave_old_place(now, place, fx);
         }
@@ -112,7 +115,7 @@ impl Broker {
             self.share_presence(now, key, false, fx);
             self.will_due(now, key, fx);
             self.time_end(now, key);
-            self.rest(key);
+            self.sessions.rest(key);
         }
         self.turn_removals(fx);
     }
@@ -120,33 +123,27 @@ impl Broker {
     fn restore_session(&mut self, now: Now, key: &[u8], value: &[u8]) -> Option<()> {
         let id = std::str::from_utf8(key).ok()?;
         let row = SessionRow::decode(value)?;
-        let principal = self.principals.hold(&Grant {
-            user: row.user.as_deref().map(Arc::from),
-            rules: None,
-            until_s: 0,
-        });
         let protocol = self.sessions.protocol(match &*row.protocol {
             "mqtt31" => "mqtt31",
             "mqtt311" => "mqtt311",
             "mqtt5" => "mqtt5",
             _ => "",
         });
-        let Some(key) = self.sessions.insert(id) else {
-            self.principals.let_go(principal);
-            return None;
-        };
+        let key = self.sessions.insert(id)?;
+        let user = row.user.as_deref().map(Arc::from);
+        self.sessions.grant(key, &Grant { user, rules: None, until_s: 0 });
         let session = self.sessions.at_mut(key)?;
-        session.principal = principal;
         session.protocol = protocol;
         session.expiry_s = row.expiry_s;
         session.since_s = if row.online { now.unix_s() } else { row.since_s };
         // Below all that are given from now on.
         let since_ms = u64::from(session.since_s) * 1_000;
         session.version = VersionClock::default().next(since_ms, self.settings.shard);
-        self.versions.observe(session.version);
         session.set_durable(true);
         session.set_bridge(row.bridge);
         session.set_reason(Some(model::close::CloseReason::ServerStopped));
+        let version = session.version;
+        self.sessions.observe(version);
         let timeline = timeline_of(self.settings.home, id);
         let (online, sent_upto) = (row.online, row.sent_upto);
         self.restoring.owners.insert(timeline, Owner { key, online, sent_upto });
@@ -166,15 +163,14 @@ impl Broker {
             let session = self.sessions.at_mut(owner)?;
             let number = share_of(&filter);
             let share = Share { filter, number, options, subscription_id };
-            let is_new = session.more().set_share(share);
-            self.shares += u64::from(is_new);
+            if session.more().set_share(share) {
+                self.subscriptions.add_share();
+            }
             return Some(());
         }
-        if options & crate::message::filters::option::EXCLUSIVE != 0 {
-            self.settings.exclusives.claim(&filter, id);
-        }
-        let held = self.filters.hold((&filter, id), (owner.slot, options), true, None);
-        let number = held.ok()?;
+        let hold =
+            Hold { filter: &filter, client_id: id, slot: owner.slot, options, durable: true };
+        let number = self.subscriptions.restore(hold)?;
         let session = self.sessions.at_mut(owner)?;
         session.add_filter(number);
         session.set_subscription_id(number, subscription_id);
@@ -221,7 +217,9 @@ impl Broker {
         // Of two that say the same the former was refused, or is over.
         let over = &mut self.restoring.over;
         let mut mark = |last: Inbound| match more.inbound.iter_mut().find(|it| it.id == last.id) {
-            Some(known) => over.push((key, std::mem::replace(known, last).marker)),
+            Some(known) => {
+                over.push(EntryRef { session: key, seq: std::mem::replace(known, last).marker })
+            }
             None => more.inbound.push(last),
         };
         match said {
@@ -247,28 +245,5 @@ impl Broker {
             }
         }
         Some(())
-    }
-}
-
-/// The hash that chooses the shard of what a log gives back, if it is the broker's.
-pub fn home_of(home: base::hash::HashKey, restored: &Restored<'_>) -> Option<u64> {
-    match restored {
-        Restored::Row { table: Table::Sessions, key, .. } => Some(home.of(&[b"mqtt", key])),
-        Restored::Row { table: Table::Subscriptions | Table::Wills, key, .. } => {
-            Some(match rows::subscriber(key) {
-                Some(id) => home.of(&[b"mqtt", id.as_bytes()]),
-                None => home.of(&[key]),
-            })
-        }
-        Restored::Row { table: Table::Retained | Table::Delayed, key, value } => {
-            Some(match decode(value) {
-                Some(message) => home.of(&[b"mqtt-topic", message.topic().as_bytes()]),
-                None => home.of(&[key]),
-            })
-        }
-        Restored::Entry { timeline, .. } if timeline.space() == Space::Sessions => {
-            Some(timeline.home_hash())
-        }
-        Restored::Row { .. } | Restored::Entry { .. } => None,
     }
 }

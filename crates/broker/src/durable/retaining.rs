@@ -10,7 +10,7 @@ use crate::Effects;
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
-use model::ports::log::{Done, StoreError};
+use model::session::Denial;
 use model::topic::Publication;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Broker {
         &mut self,
         now: Now,
         Retaining { topic, number, wait }: Retaining,
-        result: Result<Done, StoreError>,
+        result: Result<(), Denial>,
         fx: &mut Effects,
     ) {
         if let Some(known) = self.retainings.open.get_mut(&topic) {
@@ -107,7 +107,6 @@ impl Broker {
                 self.retain_again(&topic, kept, fx);
             }
         }
-        let result = result.map(|_| ()).map_err(crate::message::waits::denial);
         self.arrived(now, wait, result, fx);
     }
 

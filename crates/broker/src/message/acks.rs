@@ -12,12 +12,14 @@
 use super::queue::{Awaited, Release};
 use crate::Broker;
 use crate::Effects;
+use crate::durable::calls::{PendingCall, Retry};
 use crate::durable::entries::{Said, timeline_of};
-use crate::durable::tickets::PendingCall;
+use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::event::Counter;
+use model::ports::calls::may_be_taken_later;
 use model::ports::log::{Append, Call, Done, StoreError, Write};
 use model::session::{AckStep, Denial, Denied, Drop, SessionDelivery};
 use model::timeline::Message;
@@ -33,7 +35,7 @@ impl Broker {
         (id, step): (u16, AckStep),
         fx: &mut Effects,
     ) {
-        let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+        let more = self.sessions.more(key);
         let awaited = more.and_then(|more| more.queue.awaited(id));
         if let Some(text) = awaited.and_then(|awaited| out_of_order(awaited, step)) {
             return self.end_for(now, key, text, fx);
@@ -47,7 +49,7 @@ impl Broker {
             AckStep::Pubcomp => self.completed_out(key, id, fx),
             AckStep::Unsendable => {
                 let totals = &mut self.totals;
-                let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+                let more = self.sessions.more_mut(key);
                 let entry = more.and_then(|more| more.queue.cancel(id, totals));
                 let Some(entry) = entry else { return };
                 self.over(key, &entry);
@@ -73,7 +75,7 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let totals = &mut self.totals;
-        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let more = self.sessions.more_mut(key);
         let Some(entry) = more.and_then(|more| more.queue.acknowledge(id, qos, totals)) else {
             return;
         };
@@ -97,7 +99,7 @@ impl Broker {
             queue.add_release(Release { id, of: entry.seq, seq: 0, marking });
             self.share_over(key, &entry, fx);
             match marking {
-                true => self.mark_received(now, (key, id), fx),
+                true => self.mark_received(now, Exchange { session: key, id }, fx),
                 false => {
                     fx.deliveries.push((conn, SessionDelivery::Release { id, unknown: false }))
                 }
@@ -112,8 +114,9 @@ impl Broker {
     }
 
     /// The log is told that the client has a message.
-    pub(crate) fn mark_received(&mut self, now: Now, (key, id): (Key, u16), fx: &mut Effects) {
-        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+    pub(crate) fn mark_received(&mut self, now: Now, exchange: Exchange, fx: &mut Effects) {
+        let Exchange { session: key, id } = exchange;
+        let more = self.sessions.more_mut(key);
         let release = more.and_then(|more| more.queue.release_mut(id));
         let Some(seq) = release.filter(|it| it.marking).map(|it| it.of) else { return };
         let Some(session) = self.sessions.at(key) else { return };
@@ -125,7 +128,7 @@ impl Broker {
             body: Box::default(),
         });
         let append = Write::Append(Append { message, to: vec![timeline], once: None });
-        self.ask_log(PendingCall::Released(key, id), Call::Write(append), fx);
+        self.log.ask(PendingCall::Released(exchange), Call::Write(append), fx);
     }
 
     /// The log knows that the client has it, or is asked again. Until it knows nothing is said:
@@ -133,21 +136,24 @@ impl Broker {
     pub(crate) fn release_written(
         &mut self,
         now: Now,
-        (key, id): (Key, u16),
+        exchange: Exchange,
         result: Result<Done, StoreError>,
         fx: &mut Effects,
     ) {
+        let Exchange { session: key, id } = exchange;
         let Some(session) = self.sessions.at_mut(key) else { return };
         let conn = session.online();
         let seq = match result {
             Ok(Done::Appended(appended)) => appended.seqs.first().copied().unwrap_or(0),
-            Err(StoreError::Busy | StoreError::Full) => return self.mark_later(now, (key, id)),
+            Err(error) if may_be_taken_later(error) => {
+                return self.log.again(now, Retry::Received(exchange));
+            }
             // It is known at the next start.
             _ => return,
         };
         let release = session.more.as_mut().and_then(|more| more.queue.release_mut(id));
         let Some(release) = release.filter(|release| release.marking) else {
-            return self.removals.push((key, seq));
+            return self.log.remove(key, seq);
         };
         (release.seq, release.marking) = (seq, false);
         if let Some(conn) = conn {
@@ -156,11 +162,11 @@ impl Broker {
     }
 
     fn completed_out(&mut self, key: Key, id: u16, _fx: &mut Effects) {
-        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let more = self.sessions.more_mut(key);
         let Some(release) = more.and_then(|more| more.queue.drop_release(id)) else { return };
         // Both in one call: a marker that leaves first would have the message sent once more.
-        let places = [release.of, release.seq].into_iter().filter(|&seq| seq != 0);
-        self.removals.extend(places.map(|seq| (key, seq)));
+        self.log.remove(key, release.of);
+        self.log.remove(key, release.seq);
     }
 }
 

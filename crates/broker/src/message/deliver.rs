@@ -30,7 +30,7 @@ impl Broker {
     pub(crate) fn pump(&mut self, now: Now, key: Key, fx: &mut Effects) {
         self.pump_queue(now, key, fx);
         self.replay_on(now, key, super::replay::LOOKS_MAX, fx);
-        self.rest(key);
+        self.sessions.rest(key);
     }
 
     /// Sends what may be sent of what waits.
@@ -94,13 +94,6 @@ impl Broker {
             fx.deliveries.push((conn, release));
         }
         self.pump(now, key, fx);
-    }
-
-    /// Frees what a session does not need.
-    pub(crate) fn rest(&mut self, key: Key) {
-        if let Some(session) = self.sessions.at_mut(key) {
-            session.rest();
-        }
     }
 }
 

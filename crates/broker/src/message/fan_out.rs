@@ -8,10 +8,11 @@
 //! whose packet identifier is to be marked waits for that, and goes in a way that makes a
 //! repetition after a crash harmless.
 
-use super::route::PendingAnswer;
-use super::waits::Origin;
+use super::answers::Origin;
+use super::answers::PendingAnswer;
 use crate::Broker;
 use crate::Effects;
+use crate::session::record::Exchange;
 use base::hash::HashKey;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -40,7 +41,7 @@ struct FanOut {
     /// Makes a repetition harmless; 0: it is none.
     once: u128,
     /// The packet identifier that has to be marked as taken before it goes.
-    mark: Option<(Key, u16)>,
+    mark: Option<Exchange>,
 }
 
 impl FanOut {
@@ -58,7 +59,7 @@ pub(crate) struct FanOuts {
     /// Publishers and topics of those in line, and how many of each.
     likes: BTreeMap<(bool, u64), u32>,
     /// Marks that some wait for, and what the log answered.
-    marks: BTreeMap<(Key, u16), Option<Result<u128, Denial>>>,
+    marks: BTreeMap<Exchange, Option<Result<u128, Denial>>>,
 }
 
 impl FanOuts {
@@ -83,12 +84,12 @@ impl FanOuts {
     }
 
     /// Whether one waits for this mark.
-    pub fn waits_for(&self, mark: (Key, u16)) -> bool {
+    pub fn waits_for(&self, mark: Exchange) -> bool {
         !self.marks.is_empty() && self.marks.contains_key(&mark)
     }
 
     /// The log has answered about a mark: what the message is called now, or why it does not go.
-    pub fn mark_answered(&mut self, mark: (Key, u16), answer: Result<u128, Denial>) {
+    pub fn mark_answered(&mut self, mark: Exchange, answer: Result<u128, Denial>) {
         if let Some(known) = self.marks.get_mut(&mark) {
             *known = Some(answer);
         }
@@ -160,7 +161,7 @@ impl Broker {
             return fx.counters.dropped(Drop::Busy, 1);
         }
         if message.qos != Qos::AtMostOnce {
-            fan_out.wait = self.one_more(pending_answer);
+            fan_out.wait = self.answers.one_more(pending_answer);
             if fan_out.wait.is_none() {
                 return;
             }
@@ -171,7 +172,7 @@ impl Broker {
     /// Serves a slice of those who get what stands in line.
     pub(crate) fn turn_fan_outs(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut left = AT_ONCE;
-        while left > 0 && self.log_is_easy() {
+        while left > 0 && self.log.is_easy() {
             // What waits for the log goes on with its answer.
             let (mut fan_out, mut result) = self.fan_outs.take_first()?;
             let mut rest = None;
@@ -188,10 +189,8 @@ impl Broker {
             }
             match (rest, fan_out.wait) {
                 (Some(from), wait) => {
-                    if let (Err(why), Some(open)) =
-                        (result, wait.and_then(|at| self.waits.at_mut(at)))
-                    {
-                        open.error = open.error.or(Some(why));
+                    if let Some(wait) = wait {
+                        self.answers.note(wait, false, result.err());
                     }
                     fan_out.from = from;
                     self.fan_outs.put_back(fan_out);
@@ -200,7 +199,7 @@ impl Broker {
                 (None, None) => {}
             }
         }
-        let goes_on = self.log_is_easy() && self.fan_outs.len() > 0;
+        let goes_on = self.log.is_easy() && self.fan_outs.len() > 0;
         goes_on.then_some(now.mono)
     }
 }

@@ -9,15 +9,15 @@
 //! Whoever returns keeps what was not offered yet. Invariant: an entry is in the queue or offered,
 //! never both.
 
+use super::answers::{Origin, PendingAnswer};
 use super::queue::Entry;
-use super::route::PendingAnswer;
-use super::waits::Origin;
 use crate::Broker;
 use crate::Effects;
+use crate::durable::calls::PendingCall;
 use crate::durable::entries::{OLD_CLIENT_BYTES_MAX, timeline_of};
-use crate::durable::tickets::PendingCall;
 use crate::peer_message::{GroupWhat, GroupWord, OldPlace, PeerMessage};
 use crate::retained::decode;
+use crate::session::record::EntryRef;
 use base::hash::home;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -118,7 +118,7 @@ impl Broker {
     ) {
         let Some((filter, client)) = self.offered_group(key, seq) else { return };
         let totals = &mut self.totals;
-        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let more = self.sessions.more_mut(key);
         let Some(entry) = more.and_then(|more| more.queue.lose(seq, totals)) else { return };
         let Some(message) = body.or_else(|| entry.message.clone()) else {
             return self.put_back(now, key, entry, fx);
@@ -237,7 +237,11 @@ impl Broker {
                 handover.pulling = true;
             }
             begun += 1;
-            self.ask_log(PendingCall::Given(key, seq), Call::Read(Read::Pull(pull)), fx);
+            self.log.ask(
+                PendingCall::Given(EntryRef { session: key, seq }),
+                Call::Read(Read::Pull(pull)),
+                fx,
+            );
         }
         self.handovers.ready.iter().map(|(at, _)| *at).min()
     }
@@ -246,7 +250,7 @@ impl Broker {
     pub(crate) fn given_came(
         &mut self,
         now: Now,
-        (key, first): (Key, Seq),
+        EntryRef { session: key, seq: first }: EntryRef,
         result: Result<Done, StoreError>,
         fx: &mut Effects,
     ) {
@@ -315,7 +319,7 @@ impl Broker {
             Some(_) => None,
         };
         let (Some(number), None) = (number, why) else {
-            return self.answer(now, (None, origin), Err(why.unwrap_or(NOBODY)), fx);
+            return self.refuse(now, origin, why.unwrap_or(NOBODY), fx);
         };
         let mut pending_answer = PendingAnswer::of(origin);
         pending_answer.offered = Some(place);
@@ -342,7 +346,7 @@ impl Broker {
     /// Whether a session's queue is so empty that it does not have to drop what others drop in.
     pub(crate) fn has_room_for_work(&self, key: Key, weight: u32) -> bool {
         let limits = &self.settings.limits.topics;
-        let Some(more) = self.sessions.at(key).and_then(|session| session.more.as_ref()) else {
+        let Some(more) = self.sessions.more(key) else {
             return false;
         };
         let count = more.queue.waiting() + more.asked as usize;
@@ -362,11 +366,11 @@ impl Broker {
         }
         let Some(key) = self.sessions.find(&place.client) else { return };
         let totals = &mut self.totals;
-        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let more = self.sessions.more_mut(key);
         if more.and_then(|more| more.queue.lose(place.seq, totals)).is_some() {
-            self.removals.push((key, place.seq));
+            self.log.remove(key, place.seq);
         }
-        self.rest(key);
+        self.sessions.rest(key);
     }
 }
 

@@ -5,14 +5,14 @@
 //! has seen once is not lost. The publisher's own timeline is in the same append when the message
 //! is of QoS 2, as the mark that its packet identifier is taken; so both are there or neither.
 
+use super::answers::{denial, receipt_of};
 use super::queue::{ASKED_BYTES, Entry, QUEUE_BYTES};
-use super::waits::denial;
 use crate::Broker;
 use crate::Effects;
+use crate::durable::calls::PendingCall;
 use crate::durable::entries::{Label, Said, low_half, timeline_of};
-use crate::durable::tickets::PendingCall;
-use crate::peer_message::PeerMessage;
 use crate::retained::row;
+use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
@@ -34,7 +34,7 @@ pub(crate) struct Kept {
     pub label: Label,
     pub to: Vec<Key>,
     /// The publisher's own timeline is the last: its session and packet identifier.
-    pub mark: Option<(Key, u16)>,
+    pub mark: Option<Exchange>,
     pub wait: Option<Key>,
 }
 
@@ -53,13 +53,13 @@ impl Broker {
             return self.append(kept, (message, None), fx);
         }
         let to = std::mem::take(&mut kept.to);
-        if let Some(open) = kept.wait.and_then(|wait| self.waits.at_mut(wait)) {
+        if let Some(wait) = kept.wait {
             // One stood for all of them.
-            open.left += (to.len() as u32 + u32::from(kept.mark.is_some())).saturating_sub(1);
-        }
-        if let (true, None, Some(wait)) = (to.is_empty(), kept.mark, kept.wait) {
-            let number = super::waits::receipt_of(wait);
-            self.refusals.push(PeerMessage::Receipt { number, result: Ok(false) });
+            let all = to.len() + usize::from(kept.mark.is_some());
+            self.answers.wait_for(wait, all.saturating_sub(1));
+            if all == 0 {
+                self.answers.owe(receipt_of(wait), Ok(false));
+            }
         }
         for key in to {
             let Some(session) = self.sessions.at(key) else { continue };
@@ -84,7 +84,7 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let home = self.settings.home;
-        let all = kept.to.iter().copied().chain(kept.mark.map(|(key, _)| key));
+        let all = kept.to.iter().copied().chain(kept.mark.map(|mark| mark.session));
         let timelines = all.filter_map(|key| Some(timeline_of(home, &self.sessions.at(key)?.id)));
         let to: Vec<_> = timelines.collect();
         debug_assert!(to.len() <= APPEND_TIMELINES_MAX, "shapes are split before");
@@ -95,12 +95,12 @@ impl Broker {
             }
         }
         let append = Write::Append(Append { message, to, once });
-        self.ask_log(PendingCall::Kept(Box::new(kept)), Call::Write(append), fx);
+        self.log.ask(PendingCall::Kept(Box::new(kept)), Call::Write(append), fx);
     }
 
     /// The label of a message in this shape.
-    pub(crate) fn label_origin(&self, mark: Option<(Key, u16)>) -> (u64, u16) {
-        let of = mark.and_then(|(key, id)| Some((self.sessions.at(key)?, id)));
+    pub(crate) fn label_origin(&self, mark: Option<Exchange>) -> (u64, u16) {
+        let of = mark.and_then(|mark| Some((self.sessions.at(mark.session)?, mark.id)));
         of.map_or((0, 0), |(session, id)| {
             (low_half(timeline_of(self.settings.home, &session.id)), id)
         })
@@ -140,12 +140,12 @@ impl Broker {
                     self.dropped(now, key, (Drop::StoreFull, 1), fx);
                 }
             }
-            self.rest(key);
+            self.sessions.rest(key);
         }
         match (kept.mark, &answer) {
-            (Some((key, id)), Ok(appended)) => {
+            (Some(mark), Ok(appended)) => {
                 let seq = appended.seqs.last().copied().unwrap_or(0);
-                self.set_marker(key, id, (seq, false), fx);
+                self.set_marker(mark, (seq, false), fx);
             }
             (Some(mark), Err(error)) => self.not_marked(now, mark, denial(*error), fx),
             (None, _) => {}
@@ -166,7 +166,7 @@ impl Broker {
     ) -> bool {
         let limits = self.settings.limits.clone();
         let limits = &limits.topics;
-        let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+        let more = self.sessions.more(key);
         let first = more.is_none_or(|more| more.queue.count() == 0);
         let here = cost + beside + if first { QUEUE_BYTES } else { 0 };
         let is_away = self.sessions.at(key).is_some_and(|session| session.online().is_none());
@@ -208,9 +208,7 @@ impl Broker {
 
     /// An entry is over: it leaves the log, if it is there.
     pub(crate) fn over(&mut self, key: Key, entry: &Entry) {
-        if entry.seq != 0 {
-            self.removals.push((key, entry.seq));
-        }
+        self.log.remove(key, entry.seq);
     }
 
     /// Messages for a session are dropped.
@@ -242,7 +240,7 @@ impl Broker {
             true => {
                 self.pump(now, key, fx);
                 let totals = &mut self.totals;
-                let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+                let more = self.sessions.more_mut(key);
                 if let Some(more) = more
                     && more.queue.waiting() > BODIES_NEAR
                 {
@@ -256,7 +254,7 @@ impl Broker {
                     self.give_late(now, key, fx);
                 }
                 let totals = &mut self.totals;
-                let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+                let more = self.sessions.more_mut(key);
                 if let Some(more) = more {
                     more.queue.shed_last(totals);
                 }

@@ -7,9 +7,9 @@
 //! whom; the publisher's shard reads the count before it looks, and the owner sends the message to
 //! those who had a page since. Whoever has it already does not get it twice: see `newcomers`.
 
-use super::filters::{option, qos_of};
 use super::newcomers::Verdict;
 use super::queue::Entry;
+use super::subscriptions::{Held, option, qos_of};
 use crate::Broker;
 use crate::Effects;
 use crate::peer_message::{Asker, LastWanted, LateWord, PeerMessage};
@@ -135,14 +135,12 @@ impl Broker {
         let LateWord { asker, message, last } = late;
         let key = asker.session.key();
         let Some(session) = self.sessions.at(key) else { return };
-        let known = self.filters.known(session, key.slot, &asker.filter);
-        let Some((number, options)) = known else { return };
+        let known = self.subscriptions.known(session, key.slot, &asker.filter);
+        let Some(Held { number, options }) = known else { return };
         let own =
             options & option::NO_LOCAL != 0 && message.publisher == self.publisher_of(&session.id);
-        let may = options & option::PARTLY == 0 && !session.is_reaching() || {
-            let principal = self.principals.at(session.principal);
-            principal.may(&session.id, Act::Read, message.topic())
-        };
+        let may = options & option::PARTLY == 0 && !session.is_reaching()
+            || self.sessions.may(session, Act::Read, message.topic());
         if own || !may {
             return;
         }
@@ -172,7 +170,7 @@ impl Broker {
     ) {
         // That a topic is cleared is said live alone.
         let retain = !message.payload().is_empty();
-        let conn = self.sessions.at(key).and_then(|session| session.online());
+        let conn = self.sessions.online(key);
         match (qos, conn) {
             (Qos::AtMostOnce, None) => self.dropped(now, key, (Drop::Offline, 1), fx),
             (Qos::AtMostOnce, Some(conn)) => {

@@ -189,7 +189,7 @@ impl Broker {
                 return Some(at);
             }
             self.newcomers.due.pop_front();
-            let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+            let more = self.sessions.more(key);
             match more.is_some_and(|more| !more.replays.is_empty()) {
                 true => self.newcomers.due.push_back((now.after(SPAN), key)),
                 false => self.newcomers.forget(key),

@@ -7,8 +7,8 @@
 
 use crate::Broker;
 use crate::Effects;
-use crate::durable::tickets::PendingCall;
-use base::slab::Key;
+use crate::durable::calls::PendingCall;
+use base::slab::{Key, Slab};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::event::Counter;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::vec::IntoIter;
 
 /// Answers to subscribers that may wait, a shard. Beyond, all of a packet is refused.
-pub(crate) const GRANTINGS_MAX: usize = 1 << 20;
+const GRANTINGS_MAX: usize = 1 << 20;
 
 /// Filters of a packet that are looked at when it comes, and of one session in a turn.
 pub(crate) const FILTERS_AT_ONCE: usize = 128;
@@ -32,7 +32,7 @@ pub(crate) const FILTERS_A_TURN: usize = 512;
 const ROWS_ASKED_MAX: u32 = 2_048;
 
 /// An answer that is not given yet.
-pub(crate) struct Granting {
+struct Granting {
     key: Key,
     conn: ConnRef,
     id: u16,
@@ -64,12 +64,14 @@ struct Packet {
 }
 
 /// Those of a shard.
-#[derive(Default)]
 pub(crate) struct Packets {
+    /// Answers to subscribers that wait for rows.
+    grantings: Slab<Granting>,
     of: BTreeMap<Key, VecDeque<Packet>>,
     /// Whose turn it is.
     order: VecDeque<Key>,
     bytes: u64,
+    bytes_max: u64,
 }
 
 impl Rest {
@@ -91,6 +93,12 @@ impl Rest {
 }
 
 impl Packets {
+    /// None; of long ones at most so many bytes.
+    pub fn new(bytes_max: u64) -> Packets {
+        let (of, order) = (BTreeMap::new(), VecDeque::new());
+        Packets { grantings: Slab::new(GRANTINGS_MAX), of, order, bytes: 0, bytes_max }
+    }
+
     fn add(&mut self, key: Key, packet: Packet) {
         self.bytes += packet.bytes;
         let line = self.of.entry(key).or_insert_with(|| {
@@ -133,10 +141,10 @@ impl Broker {
         (id, rest, results): (u16, Rest, Results),
         fx: &mut Effects,
     ) {
-        let Some(conn) = self.sessions.at(key).and_then(|session| session.online()) else { return };
+        let Some(conn) = self.sessions.online(key) else { return };
         let (wanted, filters) = (BTreeMap::new(), Vec::with_capacity(rest.len()));
         let granting = Granting { key, conn, id, left: 1, results, wanted, filters };
-        let number = match self.grantings.insert(granting) {
+        let number = match self.packets.grantings.insert(granting) {
             Ok(number) => number,
             Err(mut granting) => {
                 match &mut granting.results {
@@ -152,7 +160,7 @@ impl Broker {
             return self.packet_over(now, number, fx);
         }
         packet.bytes = packet.rest.bytes();
-        if self.packets.bytes + packet.bytes > self.subscribes_bytes_max {
+        if self.packets.bytes + packet.bytes > self.packets.bytes_max {
             // It is over before its answer, which would be shorter than what was asked.
             self.end(now, key, Denied::of(Denial::Quota, CloseReason::Quota), fx);
             return self.packet_over(now, number, fx);
@@ -181,11 +189,11 @@ impl Broker {
                     None => return true,
                 },
             };
-            let Some(granting) = self.grantings.at_mut(number) else { return true };
+            let Some(granting) = self.packets.grantings.at_mut(number) else { return true };
             if let Some(row) = row {
                 granting.left += 1;
                 let at = granting.filters.len() - 1;
-                self.ask_log(PendingCall::Granted(number, at), Call::Write(row), fx);
+                self.log.ask(PendingCall::Granted(number, at), Call::Write(row), fx);
             }
         }
         packet.rest.len() == 0
@@ -199,14 +207,14 @@ impl Broker {
         fx: &mut Effects,
     ) -> Option<Write> {
         let filter = wish.filter.clone();
-        let at = self.grantings.at(number)?.filters.len() as u32;
+        let at = self.packets.grantings.at(number)?.filters.len() as u32;
         let granted = self.grant(now, key, (wish, subscription_id), Some((number, at)), fx);
         let (counter, wanted) = match &granted {
             Ok(granted) => (Counter::Subscribed, granted.wanted),
             Err(_) => (Counter::SubscribesRefused, None),
         };
         fx.counters.count(counter);
-        let granting = self.grantings.at_mut(number)?;
+        let granting = self.packets.grantings.at_mut(number)?;
         granting.filters.push(filter);
         granting.left += u32::from(granted.as_ref().is_ok_and(|granted| granted.joins));
         granting.wanted.extend(wanted);
@@ -224,7 +232,7 @@ impl Broker {
         fx: &mut Effects,
     ) -> Option<Write> {
         let (was_there, row) = self.withdraw(now, key, &filter, fx);
-        let granting = self.grantings.at_mut(number)?;
+        let granting = self.packets.grantings.at_mut(number)?;
         granting.filters.push(filter);
         if let Results::Unsubscribed(results) = &mut granting.results {
             results.push(Ok(was_there));
@@ -240,11 +248,11 @@ impl Broker {
             let line = self.packets.of.get_mut(&key);
             let Some(mut packet) = line.and_then(|line| line.pop_front()) else { continue };
             self.packets.bytes -= packet.bytes;
-            let granting = self.grantings.at(packet.granting);
-            let online = self.sessions.at(key).and_then(|session| session.online());
+            let granting = self.packets.grantings.at(packet.granting);
+            let online = self.sessions.online(key);
             let is_here = granting.is_some_and(|granting| Some(granting.conn) == online);
             let waits = granting.is_some_and(|granting| granting.left > ROWS_ASKED_MAX)
-                || !self.log_is_easy();
+                || !self.log.is_easy();
             let most = left.min(FILTERS_AT_ONCE);
             // A connection that is gone is not waited for: its packets are over.
             let is_over = !is_here
@@ -271,10 +279,10 @@ impl Broker {
 
     /// A packet was looked at to its end, or is looked at no further.
     fn packet_over(&mut self, now: Now, number: Key, fx: &mut Effects) {
-        let Some(granting) = self.grantings.at_mut(number) else { return };
+        let Some(granting) = self.packets.grantings.at_mut(number) else { return };
         granting.left -= 1;
         if granting.left == 0
-            && let Some(granting) = self.grantings.remove(number)
+            && let Some(granting) = self.packets.grantings.remove(number)
         {
             self.tell_granted(now, granting, fx);
         }
@@ -288,7 +296,7 @@ impl Broker {
         result: Result<(), Denial>,
         fx: &mut Effects,
     ) {
-        let Some(granting) = self.grantings.at_mut(number) else { return };
+        let Some(granting) = self.packets.grantings.at_mut(number) else { return };
         let mut refused = None;
         if let Err(why) = result {
             match &mut granting.results {
@@ -303,7 +311,7 @@ impl Broker {
             // What is not on stable storage, or not known to its group, is not granted.
             let (_, row) = self.withdraw(now, key, &filter, fx);
             if let Some(row) = row {
-                self.retry_write(row, fx);
+                self.log.write(row, fx);
             }
         }
         self.packet_over(now, number, fx);
@@ -332,16 +340,15 @@ impl Broker {
 mod tests {
     use super::*;
     use crate::session::made::{NOW, broker, client, conn};
-    use base::slab::Slab;
     use model::session::SessionRequest;
     use model::topic::RetainHandling;
 
     #[test]
     fn where_no_more_answers_may_wait_all_of_a_packet_is_refused() {
         let (mut broker, mut fx) = (broker(|_| {}), Effects::default());
-        assert_eq!(broker.grantings.cap(), GRANTINGS_MAX);
+        assert_eq!(broker.packets.grantings.cap(), GRANTINGS_MAX);
         let session = client(&mut broker, conn(1), "a");
-        broker.grantings = Slab::new(0);
+        broker.packets.grantings = Slab::new(0);
         let wish = SubscriptionOptions {
             filter: "t".into(),
             qos: Qos::AtLeastOnce,
@@ -364,6 +371,6 @@ mod tests {
                 SessionDelivery::Unsubscribed { id: 6, results: unsubscribed },
             ]
         );
-        assert_eq!(broker.filters.len(), 0);
+        assert_eq!(broker.subscriptions.len(), 0);
     }
 }

@@ -5,37 +5,27 @@
 //! answered and not delivered again (MQTT5 4.3.3-10). The answer is given when the message is
 //! where it has to be; an answer that a log refused says so.
 
+use super::answers::{Deferred, DueAnswer, Origin, PendingAnswer, SameShape, receipt_of};
 use super::keep::Kept;
-use super::route::PendingAnswer;
-use super::waits::{Origin, receipt_of};
 use crate::Broker;
 use crate::Effects;
-use crate::durable::entries::{Label, Said, timeline_of};
-use crate::durable::tickets::PendingCall;
+use crate::durable::calls::{PendingCall, Retry};
+use crate::durable::entries::{Said, timeline_of};
 use crate::peer_message::PeerMessage;
 use crate::retained::is_own;
 use crate::rewrite::Names;
-use crate::session::record::{Inbound, InboundState, Pending, Stage};
+use crate::session::record::{Exchange, Inbound, InboundState, Pending, Stage};
 use base::slab::Key;
 use base::time::Now;
 use model::event::{ClientWhat, Counter};
-use model::id::{MessageId, ShardId};
-use model::ports::access::Act;
+use model::id::MessageId;
+use model::ports::calls::may_be_taken_later;
 use model::ports::log::{Append, Call, Done, StoreError, Write};
 use model::pressure::Pressure;
 use model::session::{Denial, Routed, SessionDelivery};
 use model::timeline::Message;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
-
-/// A message of QoS 2 that goes on when its packet identifier is marked as taken.
-pub(crate) struct Deferred {
-    pub message: Arc<Publication>,
-    pub shards: Vec<ShardId>,
-    /// And sessions of this shard, when the publisher is one of them.
-    pub appends: Vec<(Label, Vec<Key>)>,
-    pub wait: Key,
-}
 
 /// In front of a topic: seconds, and the topic to publish to then.
 const DELAYED: &str = "$delayed/";
@@ -71,8 +61,8 @@ impl Broker {
                 return fx.counters.count(Counter::PublishesRefused);
             }
             Err(why) => {
-                let origin = Origin::Client(key, id, qos);
-                return self.answer(now, (None, origin), Err(why), fx);
+                let origin = Origin::Client(Exchange { session: key, id }, qos);
+                return self.refuse(now, origin, why, fx);
             }
         };
         if fx.events_wanted && fx.messages_wanted {
@@ -130,14 +120,15 @@ impl Broker {
             }
             return;
         }
-        let origin = Origin::Client(key, id, qos);
+        let exchange = Exchange { session: key, id };
+        let origin = Origin::Client(exchange, qos);
         if !self.has_room_to_wait() {
-            return self.answer(now, (None, origin), Err(Denial::Busy), fx);
+            return self.refuse(now, origin, Denial::Busy, fx);
         }
         let mut pending_answer = PendingAnswer::of(origin);
         let durable = self.sessions.at(key).is_some_and(|session| session.is_durable());
         if qos == Qos::ExactlyOnce {
-            pending_answer.mark = durable.then_some((key, id));
+            pending_answer.mark = durable.then_some(exchange);
             pending_answer.defer = (durable && self.settings.shards > 1).then(Vec::new);
             if let Some(session) = self.sessions.at_mut(key) {
                 let state = InboundState::Taken(Routed::NoSubscriber);
@@ -148,7 +139,7 @@ impl Broker {
         if let Some(mark) = pending_answer.mark.take() {
             self.write_mark(now, mark, &mut pending_answer, fx);
         }
-        self.defer((key, id), &message, &mut pending_answer);
+        self.answers.defer(exchange, &message, &mut pending_answer);
         if !matched {
             fx.counters.count(Counter::PublishesUnmatched);
         }
@@ -156,22 +147,6 @@ impl Broker {
             self.expect_answer(key, (id, qos), &pending_answer);
         }
         self.close(now, pending_answer, matched, fx);
-    }
-
-    /// What has to wait until the packet identifier is marked as taken waits.
-    fn defer(
-        &mut self,
-        mark: (Key, u16),
-        message: &Arc<Publication>,
-        pending_answer: &mut PendingAnswer,
-    ) {
-        let shards = pending_answer.defer.take().unwrap_or_default();
-        let appends = std::mem::take(&mut pending_answer.deferred);
-        let waits = (0..shards.len() + appends.len()).filter_map(|_| self.one_more(pending_answer));
-        if let Some(wait) = waits.last() {
-            let message = message.clone();
-            self.deferred.insert(mark, Deferred { message, shards, appends, wait });
-        }
     }
 
     /// Routes a message and keeps it if it is to be retained, or puts it by for later.
@@ -216,25 +191,20 @@ impl Broker {
         let rest = topic.strip_prefix(DELAYED).map(|rest| rest.split_once('/'));
         let bare = rest.map_or(topic, |rest| rest.map(|(_, bare)| bare).unwrap_or_default());
         let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
-        let principal = self.principals.at(session.principal);
-        let names = Names { client: &session.id, user: principal.user.as_deref() };
-        let other = self.published_as(bare, names)?;
+        let other = self.published_as(bare, self.sessions.names(session))?;
         let name = other.as_deref().unwrap_or(bare);
-        if principal.rules.is_some() && !self.allowed.has(key, session.principal, name) {
-            if !principal.may(&session.id, Act::Publish, name) {
-                return Err(Denial::NotAuthorized);
-            }
-            self.allowed.put(key, session.principal, name);
+        if !self.sessions.may_publish(key, name) {
+            return Err(Denial::NotAuthorized);
         }
         if let Some(other) = other {
             let when = &topic[..topic.len() - bare.len()];
             let name = format!("{when}{other}");
             message = Arc::new(message.renamed(&name));
         }
-        let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
         let publisher = match self.publisher {
             (known, hash) if known == Some(key) => hash,
             _ => {
+                let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
                 let hash = self.publisher_of(&session.id);
                 self.publisher = (Some(key), hash);
                 hash
@@ -284,15 +254,17 @@ impl Broker {
         let inbound = &more.inbound[at];
         if inbound.state == InboundState::Halfway && !again {
             // What was refused is over, this is a new one (MQTT5 3.3.1-2).
-            self.removals.push((key, inbound.marker));
+            self.log.remove(key, inbound.marker);
             more.inbound.swap_remove(at);
             return false;
         }
         fx.counters.count(Counter::PublishesRepeated);
-        let origin = Origin::Client(key, id, Qos::ExactlyOnce);
+        let origin = Origin::Client(Exchange { session: key, id }, Qos::ExactlyOnce);
         let (state, marker, alone) = (inbound.state, inbound.marker, inbound.alone);
         match state {
-            InboundState::Taken(routed) => self.answer(now, (None, origin), Ok(routed), fx),
+            InboundState::Taken(routed) => {
+                self.answer(now, DueAnswer::at_once(origin, Ok(routed)), fx);
+            }
             InboundState::Releasing { .. } => {}
             InboundState::Storing(wait) => {
                 let waits =
@@ -342,33 +314,37 @@ impl Broker {
                 // Were the mark still there after a crash, the next message under this identifier
                 // would be taken for this one: the client hears of it when the mark is gone.
                 inbound.state = InboundState::Releasing { asked: true };
-                self.unmark((key, id), fx);
+                self.unmark(Exchange { session: key, id }, fx);
             }
         }
     }
 
     /// Has the log remove the mark of a packet identifier that is released.
-    pub(crate) fn unmark(&mut self, (key, id): (Key, u16), fx: &mut Effects) {
+    pub(crate) fn unmark(&mut self, exchange: Exchange, fx: &mut Effects) {
+        let Exchange { session: key, id } = exchange;
         let Some(session) = self.sessions.at(key) else { return };
         let mut inbound = session.more.iter().flat_map(|more| more.inbound.iter());
         let Some(inbound) = inbound.find(|inbound| inbound.id == id) else { return };
         let timeline = timeline_of(self.settings.home, &session.id);
         let remove = Write::Remove { timeline, seqs: vec![inbound.marker] };
-        self.ask_log(PendingCall::Unmarked(key, id), Call::Write(remove), fx);
+        self.log.ask(PendingCall::Unmarked(exchange), Call::Write(remove), fx);
     }
 
     /// The mark of a packet identifier is gone, or could not be removed.
     pub(crate) fn unmarked(
         &mut self,
         now: Now,
-        (key, id): (Key, u16),
+        exchange: Exchange,
         result: Result<Done, StoreError>,
         fx: &mut Effects,
     ) {
+        let Exchange { session: key, id } = exchange;
         match result {
             Ok(_) => self.completed(now, key, id, fx),
             // A client does not ask again over the same connection.
-            Err(StoreError::Busy | StoreError::Full) => self.unmark_later(now, (key, id)),
+            Err(error) if may_be_taken_later(error) => {
+                self.log.again(now, Retry::Unmark(exchange));
+            }
             Err(_) => {
                 let Some(session) = self.sessions.at_mut(key) else { return };
                 let inbound = session.more().inbound.iter_mut().find(|inbound| inbound.id == id);
@@ -394,51 +370,52 @@ impl Broker {
     /// Nobody durable is on this shard: the mark that an identifier is taken is written by itself.
     fn write_mark(
         &mut self,
-        _now: Now,
-        (key, id): (Key, u16),
+        now: Now,
+        exchange: Exchange,
         pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
-        let Some(wait) = self.one_more(pending_answer) else { return };
-        let Some(session) = self.sessions.at(key) else { return };
+        let Some(wait) = self.answers.one_more(pending_answer) else { return };
+        let Some(session) = self.sessions.at(exchange.session) else { return };
         let message = Arc::new(Message {
             id: self.last_id,
-            at_s: _now.unix_s(),
-            label: Said::Inbound(id).encode(),
+            at_s: now.unix_s(),
+            label: Said::Inbound(exchange.id).encode(),
             body: Box::default(),
         });
         let to = vec![timeline_of(self.settings.home, &session.id)];
         let append = Write::Append(Append { message, to, once: None });
-        self.ask_log(PendingCall::Marked(key, id, wait), Call::Write(append), fx);
+        self.log.ask(PendingCall::Marked(exchange, wait), Call::Write(append), fx);
     }
 
     /// The mark was written.
     pub(crate) fn marked(
         &mut self,
         now: Now,
-        (key, id, wait): (Key, u16, Key),
+        exchange: Exchange,
+        wait: Key,
         result: Result<Done, StoreError>,
         fx: &mut Effects,
     ) {
         let result = match result {
             Ok(Done::Appended(appended)) => {
                 let seq = appended.seqs.first().copied().unwrap_or(0);
-                self.set_marker(key, id, (seq, true), fx);
+                self.set_marker(exchange, (seq, true), fx);
                 Ok(())
             }
             Ok(_) => Err(Denial::StoreFull),
-            Err(error) => Err(super::waits::denial(error)),
+            Err(error) => Err(super::answers::denial(error)),
         };
         if let Err(why) = result {
-            self.not_marked(now, (key, id), why, fx);
+            self.not_marked(now, exchange, why, fx);
         }
         self.arrived(now, wait, result, fx);
     }
 
     /// The mark of an identifier was refused: nobody else gets the message.
-    pub(crate) fn not_marked(&mut self, now: Now, mark: (Key, u16), why: Denial, fx: &mut Effects) {
+    pub(crate) fn not_marked(&mut self, now: Now, mark: Exchange, why: Denial, fx: &mut Effects) {
         self.fan_outs.mark_answered(mark, Err(why));
-        let Some(deferred) = self.deferred.remove(&mark) else { return };
+        let Some(deferred) = self.answers.take_deferred(mark) else { return };
         let Deferred { shards, appends, wait, .. } = deferred;
         for _ in 0..shards.len() + appends.len() {
             self.arrived(now, wait, Err(why), fx);
@@ -449,19 +426,19 @@ impl Broker {
     /// repetition after a crash harmless.
     pub(crate) fn set_marker(
         &mut self,
-        key: Key,
-        id: u16,
+        mark: Exchange,
         (seq, alone): (u64, bool),
         fx: &mut Effects,
     ) {
-        if self.fan_outs.waits_for((key, id)) {
+        let Exchange { session: key, id } = mark;
+        if self.fan_outs.waits_for(mark) {
             let once = self.once_of(key, seq);
-            self.fan_outs.mark_answered((key, id), Ok(once));
+            self.fan_outs.mark_answered(mark, Ok(once));
         }
-        if let Some(deferred) = self.deferred.remove(&(key, id)) {
+        if let Some(deferred) = self.answers.take_deferred(mark) {
             let once = self.once_of(key, seq);
             let Deferred { message, shards, appends, wait } = deferred;
-            for (label, to) in appends {
+            for SameShape { label, to } in appends {
                 let (message, mark, wait) = (message.clone(), None, Some(wait));
                 self.keep(Kept { message, label, to, mark, wait }, once, fx);
             }
@@ -469,14 +446,14 @@ impl Broker {
                 let (message, from, receipt) =
                     (message.clone(), self.settings.shard, receipt_of(wait));
                 let peer_message = PeerMessage::Publish { message, from, receipt, once };
-                self.send(shard, peer_message, fx);
+                fx.peer_messages.push((shard, peer_message));
             }
         }
         let Some(session) = self.sessions.at_mut(key) else { return };
         let more = session.more();
         match more.inbound.iter_mut().find(|inbound| inbound.id == id && inbound.marker == 0) {
             Some(inbound) => (inbound.marker, inbound.alone) = (seq, alone),
-            None => self.removals.push((key, seq)),
+            None => self.log.remove(key, seq),
         }
     }
 
@@ -489,10 +466,10 @@ impl Broker {
         message: &Arc<Publication>,
         fx: &mut Effects,
     ) {
-        let origin = Origin::Client(key, id, Qos::ExactlyOnce);
+        let origin = Origin::Client(Exchange { session: key, id }, Qos::ExactlyOnce);
         let message = match self.admit_message(now, key, message.clone()) {
             Ok(message) => message,
-            Err(why) => return self.answer(now, (None, origin), Err(why), fx),
+            Err(why) => return self.refuse(now, origin, why, fx),
         };
         let mut pending_answer = PendingAnswer::of(origin);
         pending_answer.once = self.once_of(key, marker);

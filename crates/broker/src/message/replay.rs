@@ -7,10 +7,10 @@
 //! come again, and nothing older behind it: see `newcomers`. What is kept while pages are on their
 //! way comes behind them: see `late`.
 
-use super::filters::{option, qos_of, replay_number};
 use super::late::straight;
 use super::newcomers::Verdict;
 use super::queue::Entry;
+use super::subscriptions::{Held, option, qos_of, replay_number};
 use crate::Broker;
 use crate::Effects;
 use crate::peer_message::{Asker, PageWanted, PeerMessage, RetainedPage};
@@ -116,7 +116,7 @@ impl Broker {
             replays.waiting.insert(*replay_number(wanted).start(), since);
         }
         self.replay_on(now, key, LOOKS_MAX, fx);
-        self.rest(key);
+        self.sessions.rest(key);
     }
 
     /// The next of those that wait begins; false: there is none.
@@ -130,7 +130,7 @@ impl Broker {
             };
             let Some(held) = session.filter_in(replay_number(number)) else { continue };
             let ids = session.subscription_id(held).map(|id| Arc::from([id]));
-            let filter = self.filters.text(held, &session.id);
+            let filter = self.subscriptions.text(held, &session.id);
             let shard = match filter.contains(['+', '#']) {
                 true => 0,
                 false => self.owner_of_topic(&filter).0,
@@ -146,12 +146,12 @@ impl Broker {
 
     /// The socket has taken all that was sent.
     pub(crate) fn ready(&mut self, now: Now, key: Key, fx: &mut Effects) {
-        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let more = self.sessions.more_mut(key);
         if let Some(replays) = more.map(|more| &mut more.replays) {
             (replays.sent, replays.drains) = (0, false);
         }
         self.replay_on(now, key, LOOKS_MAX, fx);
-        self.rest(key);
+        self.sessions.rest(key);
     }
 
     /// Asks for the next pages, if it is time, and looks at so many topics, nearly; at how many.
@@ -193,7 +193,7 @@ impl Broker {
             let owner = ShardId(replay.shard);
             looks += PAGE_LOOKS;
             if owner != self.settings.shard {
-                self.post(owner, PeerMessage::PageWanted(Box::new(wanted)), fx);
+                fx.peer_messages.push((owner, PeerMessage::PageWanted(Box::new(wanted))));
                 return looks;
             }
             let (page, looked) = self.page(now, &wanted);
@@ -203,7 +203,7 @@ impl Broker {
             self.pump_queue(now, key, fx);
         }
         // That is enough for one turn: the next goes on with it.
-        if let Some(more) = self.sessions.at_mut(key).and_then(|session| session.more.as_mut())
+        if let Some(more) = self.sessions.more_mut(key)
             && !std::mem::replace(&mut more.replays.rests, true)
         {
             self.walkers.push_back(key);
@@ -219,12 +219,12 @@ impl Broker {
                 break;
             }
             let Some(key) = self.walkers.pop_front() else { break };
-            let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+            let more = self.sessions.more_mut(key);
             let Some(more) = more else { continue };
             more.replays.rests = false;
             let looks = self.replay_on(now, key, left.min(LOOKS_MAX / 4), fx);
             left = left.saturating_sub(looks.max(1));
-            self.rest(key);
+            self.sessions.rest(key);
         }
         (!self.walkers.is_empty()).then_some(now.mono)
     }
@@ -233,7 +233,7 @@ impl Broker {
     pub(crate) fn page_wanted(&mut self, now: Now, wanted: &PageWanted, fx: &mut Effects) {
         let (page, looked) = self.page(now, wanted);
         self.units.spend(PAGE_LOOKS + looked);
-        self.post(wanted.from, PeerMessage::Page(Box::new(page)), fx);
+        fx.peer_messages.push((wanted.from, PeerMessage::Page(Box::new(page))));
     }
 
     /// A page, and how many topics were looked at for it.
@@ -261,17 +261,17 @@ impl Broker {
         let Some(session) = self.sessions.at(key) else { return };
         let (id, is_reaching) = (session.id.clone(), session.is_reaching());
         let Some(conn) = session.online() else { return };
-        let principal = self.principals.at(session.principal).clone();
+        let principal = self.sessions.principal(session).clone();
         let is_it = |it: &&RetainedReplay| it.page == page.page && it.stage == Stage::Asked;
         let more = session.more.as_ref();
         let replay = more.and_then(|more| more.replays.replay.as_deref()).filter(is_it);
         let Some(replay) = replay else { return };
         // Rules may have changed, or the subscription has gone, since the replay began.
-        let known = self.filters.known(session, key.slot, &replay.filter);
+        let known = self.subscriptions.known(session, key.slot, &replay.filter);
         let own = self.publisher_of(&id);
         let Some(session) = self.sessions.at_mut(key) else { return };
         let Some(more) = session.more.as_mut() else { return };
-        let Some((_, options)) = known else {
+        let Some(Held { options, .. }) = known else {
             more.replays.replay = None;
             return;
         };

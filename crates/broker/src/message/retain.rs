@@ -5,13 +5,11 @@
 //! comes behind. Numbers say nothing of this: they are given on the publisher's shard. An empty
 //! payload clears (MQTT5 3.3.1-6).
 
-use super::after::After;
-use super::route::PendingAnswer;
-use super::waits::receipt_of;
+use super::answers::{After, Origin, PendingAnswer, receipt_of};
 use crate::Broker;
 use crate::Effects;
+use crate::durable::calls::PendingCall;
 use crate::durable::retaining::Retaining;
-use crate::durable::tickets::PendingCall;
 use crate::peer_message::PeerMessage;
 use crate::retained::{encode, is_own, row_key};
 use base::hash::home;
@@ -54,10 +52,10 @@ impl Broker {
         }
         let receipt = match message.qos {
             Qos::AtMostOnce => 0,
-            _ => self.one_more(pending_answer).map_or(0, receipt_of),
+            _ => self.answers.one_more(pending_answer).map_or(0, receipt_of),
         };
         let (message, from, pages) = (message.clone(), self.settings.shard, pending_answer.pages);
-        self.send(owner, PeerMessage::Keep { message, from, receipt, pages }, fx);
+        fx.peer_messages.push((owner, PeerMessage::Keep { message, from, receipt, pages }));
         false
     }
 
@@ -122,10 +120,10 @@ impl Broker {
             Qos::AtMostOnce => self.write_retained(topic.into(), fx),
             _ => {
                 let write = self.retained_row(topic);
-                if let Some(wait) = self.one_more(pending_answer) {
+                if let Some(wait) = self.answers.one_more(pending_answer) {
                     let number = self.retaining(topic, before);
                     let retaining = Box::new(Retaining { topic: topic.into(), number, wait });
-                    self.ask_log(PendingCall::Retaining(retaining), Call::Write(write), fx);
+                    self.log.ask(PendingCall::Retaining(retaining), Call::Write(write), fx);
                 }
             }
         }
@@ -145,9 +143,9 @@ impl Broker {
     /// older one must not undo a newer one.
     pub(crate) fn write_retained(&mut self, topic: Box<str>, fx: &mut Effects) {
         self.retained_for_good(&topic);
-        if !self.log_failed {
+        if !self.log.has_failed() {
             let write = self.retained_row(&topic);
-            self.ask_log(PendingCall::Retained(topic), Call::Write(write), fx);
+            self.log.ask(PendingCall::Retained(topic), Call::Write(write), fx);
         }
     }
 
@@ -214,10 +212,10 @@ impl Broker {
         };
         let write = Write::Put { table: Table::Delayed, key: key.into(), value };
         match pending_answer.origin {
-            super::waits::Origin::Server => self.retry_write(write, fx),
+            Origin::Server => self.log.write(write, fx),
             _ => {
-                if let Some(wait) = self.one_more(pending_answer) {
-                    self.ask_log(PendingCall::Counted(wait), Call::Write(write), fx);
+                if let Some(wait) = self.answers.one_more(pending_answer) {
+                    self.log.ask(PendingCall::Counted(wait), Call::Write(write), fx);
                 }
             }
         }

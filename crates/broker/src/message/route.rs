@@ -4,79 +4,28 @@
 //! one copy, with the highest QoS of them and all their identifiers (MQTT5 3.3.4-2, 3.3.4-4; the
 //! same for MQTT 3). At QoS 0 nothing is allocated here.
 
+use super::answers::{PendingAnswer, SameShape, WAITS_MAX, receipt_of};
 use super::fan_out;
-use super::filters::{Hits, Holder, holder, option, qos_of};
 use super::keep::Kept;
 use super::queue::{ASKED_BYTES, Entry};
-use super::waits::{Origin, WAITS_MAX, Wait, receipt_of};
+use super::subscriptions::{Hits, Holder, holder, option, qos_of};
 use crate::Broker;
 use crate::Effects;
+use crate::durable::calls::CALLS_MAX;
 use crate::durable::entries::Label;
-use crate::durable::tickets::CALLS_MAX;
 use crate::peer_message::{OldPlace, PeerMessage};
+use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
-use model::id::ShardId;
 use model::ports::access::Act;
-use model::ports::log::APPEND_TIMELINES_MAX;
-use model::session::{Denial, Drop, Outgoing, Routed, SessionDelivery};
+use model::session::{Drop, Outgoing, SessionDelivery};
 use model::topic::{Publication, Qos, SubscriptionIds};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Matches that are a unit of work.
 const MATCHES: usize = 8;
-
-/// An answer that may have to wait, while it is found out for what.
-pub(crate) struct PendingAnswer {
-    pub origin: Origin,
-    pub wait: Option<Key>,
-    /// The packet identifier that is to be marked as taken with the message.
-    pub mark: Option<(Key, u16)>,
-    /// Makes a repetition harmless; 0: it is none.
-    pub once: u128,
-    /// Other shards get it when the mark is written: all of them, for whoever
-    /// subscribes until the peer message comes gets it too.
-    pub defer: Option<Vec<ShardId>>,
-    /// A member of another shard has it: the mark is written by itself, so that a repetition after
-    /// a crash goes to shared groups again.
-    pub mark_alone: bool,
-    /// Why it is not taken.
-    pub error: Option<Denial>,
-    /// A member of a group that went away has it until another one does.
-    pub offered: Option<OldPlace>,
-    /// Pages that the owner of its topic had given out before it was looked at who is subscribed.
-    pub pages: u64,
-    /// Appends: sessions by the shape in which they get it.
-    appends: Vec<(Label, Vec<Key>)>,
-    /// How many sessions they are for.
-    asked: u64,
-    /// Those that are made when the mark is written.
-    pub deferred: Vec<(Label, Vec<Key>)>,
-}
-
-impl PendingAnswer {
-    pub fn of(origin: Origin) -> PendingAnswer {
-        let (wait, mark, once, defer, error) = (None, None, 0, None, None);
-        let (mark_alone, offered, appends, deferred) = (false, None, Vec::new(), Vec::new());
-        let (pages, asked) = (u64::MAX, 0);
-        PendingAnswer {
-            origin,
-            wait,
-            mark,
-            once,
-            defer,
-            mark_alone,
-            error,
-            offered,
-            pages,
-            appends,
-            asked,
-            deferred,
-        }
-    }
-}
 
 /// One session's share of a message.
 struct Copy {
@@ -89,30 +38,6 @@ struct Copy {
 }
 
 impl Broker {
-    /// The wait of an answer waits for one more.
-    pub(crate) fn one_more(&mut self, pending_answer: &mut PendingAnswer) -> Option<Key> {
-        let key = match pending_answer.wait {
-            Some(key) => key,
-            None => {
-                let wait =
-                    Wait { origin: pending_answer.origin, left: 0, matched: false, error: None };
-                let Ok(key) = self.waits.insert(wait) else {
-                    pending_answer.error = Some(Denial::Quota);
-                    return None;
-                };
-                pending_answer.wait = Some(key);
-                key
-            }
-        };
-        self.waits.at_mut(key)?.left += 1;
-        Some(key)
-    }
-
-    /// Whether logs and answers have room for what a message may cause.
-    pub(crate) fn has_room_to_wait(&self) -> bool {
-        self.waits.len() < WAITS_MAX && self.may_ask_log()
-    }
-
     /// Routes a message to everybody; whether anybody may want it.
     pub(crate) fn route(
         &mut self,
@@ -126,31 +51,6 @@ impl Broker {
         here || there
     }
 
-    /// The answer is given, or waits.
-    pub(crate) fn close(
-        &mut self,
-        now: Now,
-        pending_answer: PendingAnswer,
-        matched: bool,
-        fx: &mut Effects,
-    ) -> Option<Key> {
-        match pending_answer.wait {
-            Some(wait) => {
-                if let Some(open) = self.waits.at_mut(wait) {
-                    open.matched |= matched;
-                    open.error = open.error.or(pending_answer.error);
-                }
-                Some(wait)
-            }
-            None => {
-                let routed = if matched { Routed::Matched } else { Routed::NoSubscriber };
-                let result = pending_answer.error.map_or(Ok(routed), Err);
-                self.answer(now, (None, pending_answer.origin), result, fx);
-                None
-            }
-        }
-    }
-
     /// The other shards.
     pub(crate) fn route_there(
         &mut self,
@@ -161,7 +61,7 @@ impl Broker {
         if self.settings.shards < 2 {
             return false;
         }
-        let elsewhere = self.filters.elsewhere(message.topic());
+        let elsewhere = self.subscriptions.elsewhere(message.topic());
         if elsewhere.any.is_empty() {
             return false;
         }
@@ -172,19 +72,14 @@ impl Broker {
                 continue;
             }
             let receipt = match waits {
-                true => self.one_more(pending_answer).map_or(0, receipt_of),
+                true => self.answers.one_more(pending_answer).map_or(0, receipt_of),
                 false => 0,
             };
             let (message, from, once) = (message.clone(), self.settings.shard, pending_answer.once);
             let peer_message = PeerMessage::Publish { message, from, receipt, once };
-            self.send(shard, peer_message, fx);
+            fx.peer_messages.push((shard, peer_message));
         }
         true
-    }
-
-    /// Whether a message of this publisher waits for its mark.
-    fn defers(&self, key: Key) -> bool {
-        self.deferred.range((key, 0)..=(key, u16::MAX)).next().is_some()
     }
 
     /// The sessions and groups of this shard.
@@ -209,7 +104,7 @@ impl Broker {
     }
 
     /// Finds who of this shard gets a message, from one on and about so many: see
-    /// [`Filters::matches`](super::filters::Filters::matches).
+    /// [`Filters::matches`](super::subscriptions::Filters::matches).
     pub(crate) fn find_slice(
         &mut self,
         message: &Publication,
@@ -217,7 +112,7 @@ impl Broker {
         found: &mut Hits,
     ) -> Option<u64> {
         found.clear();
-        let rest = self.filters.matches(message.topic(), &self.sessions, slice, found);
+        let rest = self.subscriptions.matches(message.topic(), &self.sessions, slice, found);
         self.units.spend(1 + found.numbers.len() / MATCHES);
         rest
     }
@@ -295,11 +190,10 @@ impl Broker {
         if !any {
             return None;
         }
-        if copy.options & option::PARTLY != 0 {
-            let principal = self.principals.at(session.principal);
-            if !principal.may(&session.id, Act::Read, message.topic()) {
-                return None;
-            }
+        if copy.options & option::PARTLY != 0
+            && !self.sessions.may(session, Act::Read, message.topic())
+        {
+            return None;
         }
         if copy.options & option::HAS_ID != 0 {
             let named = found.named_by(slot).iter();
@@ -322,7 +216,7 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let Some((key, session)) = self.sessions.tenant(slot) else { return };
-        if session.is_reaching() && !self.may_read_now(session, message.topic()) {
+        if session.is_reaching() && !self.sessions.may(session, Act::Read, message.topic()) {
             return;
         }
         let lasts = session.is_durable() && copy.qos != Qos::AtMostOnce;
@@ -386,14 +280,7 @@ impl Broker {
             ids: entry.ids(),
             old_place: pending_answer.offered.clone().filter(OldPlace::fits),
         };
-        pending_answer.asked += 1;
-        let same = |(other, to): &&mut (Label, Vec<Key>)| {
-            *other == label && to.len() + 1 < APPEND_TIMELINES_MAX
-        };
-        match pending_answer.appends.iter_mut().find(same) {
-            Some((_, to)) => to.push(key),
-            None => pending_answer.appends.push((label, vec![key])),
-        }
+        pending_answer.append(label, key);
     }
 
     /// Hands what durable sessions get to the log.
@@ -406,21 +293,21 @@ impl Broker {
         if pending_answer.appends.is_empty() {
             return;
         }
-        if let Some((key, _)) = pending_answer.mark
-            && (self.defers(key)
+        if let Some(Exchange { session: key, .. }) = pending_answer.mark
+            && (self.answers.defers(key)
                 || pending_answer.mark_alone
                 || pending_answer.appends.len() > 1
-                || pending_answer.appends.iter().any(|(_, to)| to.contains(&key)))
+                || pending_answer.appends.iter().any(|same| same.to.contains(&key)))
         {
             // Mark and message are one append or the mark comes first, and the message so that a
             // repetition is harmless. What comes behind such a message stays behind it.
             pending_answer.deferred = std::mem::take(&mut pending_answer.appends);
             return;
         }
-        for (mut label, to) in std::mem::take(&mut pending_answer.appends) {
+        for SameShape { mut label, to } in std::mem::take(&mut pending_answer.appends) {
             let mark = pending_answer.mark.take();
             label.origin = self.label_origin(mark);
-            let wait = self.one_more(pending_answer);
+            let wait = self.answers.one_more(pending_answer);
             let once = pending_answer.once;
             let message = message.clone();
             self.keep(Kept { message, label, to, mark, wait }, once, fx);
@@ -443,12 +330,6 @@ impl Broker {
         if self.make_room(now, key, (entry.cost(), 0), fx) {
             self.enqueue(now, key, entry, fx);
         }
-    }
-
-    /// Sends a peer message, or keeps it until those before it have gone.
-    pub(crate) fn send(&mut self, to: ShardId, peer_message: PeerMessage, fx: &mut Effects) {
-        debug_assert!(to != self.settings.shard, "nobody writes to himself");
-        self.post(to, peer_message, fx);
     }
 
     /// What stands for a client in what it publishes.

@@ -6,11 +6,10 @@
 //! What a member has not answered when it goes (QoS 1), or was not sent, comes back and
 //! goes to another one; a QoS 2 delivery that began stays with its member.
 
-use super::filters::{option, qos_of};
+use super::answers::{Origin, PendingAnswer, receipt_of};
 use super::queue::Entry;
-use super::route::PendingAnswer;
 use super::subscribe::shared_filter;
-use super::waits::{Origin, Wait, receipt_of};
+use super::subscriptions::{option, qos_of};
 use crate::Broker;
 use crate::Effects;
 use crate::durable::rows::subscription_key;
@@ -23,7 +22,7 @@ use base::time::Now;
 use model::event::Counter;
 use model::id::{SessionRef, ShardId};
 use model::ports::access::Act;
-use model::ports::log::{Table, Write};
+use model::ports::log::Table;
 use model::session::{Denial, Drop, Outgoing, SessionDelivery};
 use model::topic::{Publication, Qos};
 use std::cell::Cell;
@@ -119,16 +118,17 @@ impl Broker {
     ) -> Result<(), Denial> {
         let wait = match joining {
             Some((granting, at)) => {
-                let origin = Origin::Joining(granting, at);
-                let wait = Wait { origin, left: 1, matched: false, error: None };
-                Some(self.waits.insert(wait).map_err(|_| Denial::Busy)?)
+                let wait = self.answers.open(Origin::Joining(granting, at));
+                Some(wait.ok_or(Denial::Busy)?)
             }
             None => None,
         };
         let Some(session) = self.sessions.at_mut(key) else { return Err(Denial::Protocol) };
         let number = share_of(filter);
         let share = Share { filter: filter.into(), number, options, subscription_id };
-        self.shares += u64::from(session.more().set_share(share));
+        if session.more().set_share(share) {
+            self.subscriptions.add_share();
+        }
         self.tell_standing(now, key, (filter, wait.map_or(0, receipt_of)), fx);
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Broker {
         let shares = session.more.as_ref().map_or(&[][..], |more| &more.shares);
         let share = shares.iter().find(|share| *share.filter == *filter);
         let reader = share.filter(|share| share.options & option::PARTLY != 0).map(|_| {
-            let principal = self.principals.at(session.principal).clone();
+            let principal = self.sessions.principal(session).clone();
             Arc::new(RestrictedMember { client: session.id.clone(), principal })
         });
         let from = self.settings.shard;
@@ -163,15 +163,15 @@ impl Broker {
         filter: &str,
         fx: &mut Effects,
     ) -> bool {
-        let Some(more) = self.sessions.at_mut(key).and_then(|session| session.more.as_mut()) else {
+        let Some(more) = self.sessions.more_mut(key) else {
             return false;
         };
         if !more.drop_share(filter) {
             return false;
         }
-        self.shares -= 1;
+        self.subscriptions.drop_shares(1);
         self.tell_group(now, filter, (key, GroupWhat::Leave), fx);
-        self.rest(key);
+        self.sessions.rest(key);
         true
     }
 
@@ -182,8 +182,8 @@ impl Broker {
             self.drop_share_row(key, &filter, fx);
         }
         self.give_back(now, key, true, fx);
-        if let Some(more) = self.sessions.at_mut(key).and_then(|session| session.more.as_mut()) {
-            self.shares -= more.shares.len() as u64;
+        if let Some(more) = self.sessions.more_mut(key) {
+            self.subscriptions.drop_shares(more.shares.len());
             more.shares.clear();
         }
     }
@@ -201,11 +201,11 @@ impl Broker {
             return;
         };
         let row = subscription_key(self.settings.home, &session.id, filter);
-        self.retry_write(Write::Delete { table: Table::Subscriptions, key: row }, fx);
+        self.log.delete(Table::Subscriptions, row, fx);
     }
 
     fn shares_of(&self, key: Key) -> Vec<Box<str>> {
-        let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+        let more = self.sessions.more(key);
         let shares = more.map_or(&[][..], |more| &more.shares);
         shares.iter().map(|share| share.filter.clone()).collect()
     }
@@ -235,7 +235,7 @@ impl Broker {
         back.extend(more.queue.take_waiting(waits, totals));
         for mut entry in back {
             let Some(message) = entry.message.take() else { continue };
-            let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+            let more = self.sessions.more(key);
             let share = more.and_then(|more| more.share_numbered(entry.share));
             let Some(filter) = share.map(|share| share.filter.clone()) else { continue };
             let receipt = match entry.seq {
@@ -258,18 +258,17 @@ impl Broker {
         if entry.share == 0 {
             return;
         }
-        let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+        let more = self.sessions.more(key);
         let Some(share) = more.and_then(|more| more.share_numbered(entry.share)) else { return };
         let owner = self.owner_of_group(&share.filter);
         let member = SessionRef::new(self.settings.shard, key);
         let (group, what) = (Arc::from(&*share.filter), GroupWhat::Done(1));
         match owner == self.settings.shard {
             true => self.group_done(&group, member, 1),
-            false => self.post(
-                owner,
-                PeerMessage::Group(Box::new(GroupWord { group, member, what })),
-                fx,
-            ),
+            false => {
+                let word = GroupWord { group, member, what };
+                fx.peer_messages.push((owner, PeerMessage::Group(Box::new(word))));
+            }
         }
     }
 
@@ -293,8 +292,10 @@ impl Broker {
                     let number = receipt;
                     match from == self.settings.shard {
                         // Whoever asked is not done asking.
-                        true => self.refusals.push(PeerMessage::Receipt { number, result }),
-                        false => self.post(from, PeerMessage::Receipt { number, result }, fx),
+                        true => self.answers.owe(number, result),
+                        false => {
+                            fx.peer_messages.push((from, PeerMessage::Receipt { number, result }))
+                        }
                     }
                 }
             }
@@ -312,8 +313,7 @@ impl Broker {
                 self.offered(now, (group, member), (message, from, receipt), place, fx);
             }
             GroupWhat::Back { message, from, receipt } => {
-                let origin =
-                    if receipt == 0 { Origin::Server } else { Origin::Shard(from, receipt) };
+                let origin = Origin::of_shard(from, receipt);
                 let mut pending_answer = PendingAnswer::of(origin);
                 match number {
                     Some(number) => {
@@ -369,7 +369,7 @@ impl Broker {
             (self.groups.open.len() - 1) as u32
         });
         let plain = shared_filter(group)?;
-        if self.filters.hold_group(plain, number).is_err() {
+        if self.subscriptions.hold_group(plain, number).is_err() {
             self.groups.free.push(number);
             return None;
         }
@@ -380,7 +380,7 @@ impl Broker {
 
     fn close_group(&mut self, number: u32, group: &Arc<str>) {
         if let Some(plain) = shared_filter(group) {
-            self.filters.let_go_group(plain, number);
+            self.subscriptions.let_go_group(plain, number);
         }
         self.groups.open[number as usize] = None;
         self.groups.numbers.remove(group);
@@ -418,7 +418,7 @@ impl Broker {
         pending_answer.mark_alone = true;
         let receipt = match message.qos {
             Qos::AtMostOnce => 0,
-            _ => self.one_more(pending_answer).map_or(0, receipt_of),
+            _ => self.answers.one_more(pending_answer).map_or(0, receipt_of),
         };
         let word = MemberWord {
             group,
@@ -429,16 +429,16 @@ impl Broker {
             hops: 0,
             offered: pending_answer.offered.clone(),
         };
-        self.send(shard, PeerMessage::Member(Box::new(word)), fx);
+        fx.peer_messages.push((shard, PeerMessage::Member(Box::new(word))));
     }
 
     /// A member of this shard was picked by another one.
     pub(crate) fn member_word(&mut self, now: Now, word: MemberWord, fx: &mut Effects) {
         let MemberWord { group, member, message, from, receipt, hops, offered } = word;
-        let origin = if receipt == 0 { Origin::Server } else { Origin::Shard(from, receipt) };
+        let origin = Origin::of_shard(from, receipt);
         let mut pending_answer = PendingAnswer::of(origin);
         let key = member.key();
-        let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+        let more = self.sessions.more(key);
         let is_member = more.is_some_and(|more| more.share(&group).is_some());
         if !is_member && hops < HOPS_MAX {
             // It has left meanwhile: somebody else shall have it.
@@ -474,12 +474,11 @@ impl Broker {
             fx.counters.dropped(Drop::NoMember, 1);
             return;
         };
-        if session.is_reaching() || share.options & option::PARTLY != 0 {
-            let principal = self.principals.at(session.principal);
-            if !principal.may(&session.id, Act::Read, message.topic()) {
-                self.group_done_if(message.qos, group, key, fx);
-                return self.dropped(now, key, (Drop::NotAuthorized, 1), fx);
-            }
+        if (session.is_reaching() || share.options & option::PARTLY != 0)
+            && !self.sessions.may(session, Act::Read, message.topic())
+        {
+            self.group_done_if(message.qos, group, key, fx);
+            return self.dropped(now, key, (Drop::NotAuthorized, 1), fx);
         }
         if pending_answer.offered.is_some() && !self.has_room_for_work(key, message.weight() as u32)
         {
@@ -524,7 +523,7 @@ impl Broker {
                 false => {
                     let (group, what) = (group.clone(), GroupWhat::Done(1));
                     let word = GroupWord { group, member, what };
-                    self.post(owner, PeerMessage::Group(Box::new(word)), fx);
+                    fx.peer_messages.push((owner, PeerMessage::Group(Box::new(word))));
                 }
             }
         }

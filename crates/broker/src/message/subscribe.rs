@@ -4,12 +4,10 @@
 //! session's subscription is granted when its row is on stable storage. What is refused is refused
 //! alone: the others of the packet are granted all the same (MQTT5 3.8.4-5).
 
-use super::filters::{option, options_of, qos_of};
+use super::subscriptions::{Held, Hold, option, options_of, qos_of};
 use crate::Broker;
 use crate::Effects;
 use crate::durable::rows::{SubscriptionRow, subscription_key};
-use crate::rewrite::Names;
-use crate::routes::FilterRefused;
 use crate::session::record::Session;
 use base::slab::Key;
 use base::time::Now;
@@ -48,7 +46,7 @@ impl Broker {
         let Ok(granted) = self.grant(now, key, (wish, None), None, fx) else { return false };
         fx.counters.count(Counter::Subscribed);
         if let Some(row) = granted.row {
-            self.retry_write(row, fx);
+            self.log.write(row, fx);
         }
         if let Some(wanted) = granted.wanted {
             self.replay(now, key, [wanted], fx);
@@ -66,7 +64,7 @@ impl Broker {
     ) -> bool {
         let (was_there, row) = self.withdraw(now, key, filter, fx);
         if let Some(row) = row {
-            self.retry_write(row, fx);
+            self.log.write(row, fx);
         }
         was_there
     }
@@ -75,8 +73,7 @@ impl Broker {
     pub(crate) fn auto_subscribe(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(wishes) = &self.settings.auto_subscribes else { return };
         let Some(session) = self.sessions.at(key) else { return };
-        let user = self.principals.at(session.principal).user.as_deref();
-        let wishes = wishes.wishes(Names { client: &session.id, user });
+        let wishes = wishes.wishes(self.sessions.names(session));
         for wish in wishes {
             self.subscribe_for(now, key, wish, fx);
         }
@@ -92,8 +89,7 @@ impl Broker {
         fx: &mut Effects,
     ) -> Result<Granted, Denial> {
         let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
-        let principal = self.principals.at(session.principal);
-        let names = Names { client: &session.id, user: principal.user.as_deref() };
+        let names = self.sessions.names(session);
         let rewritten =
             self.settings.rewrites.as_ref().and_then(|all| all.subscribed(&wish.filter, names));
         let filter: Box<str> = rewritten.map_or(wish.filter.clone(), Box::from);
@@ -107,32 +103,19 @@ impl Broker {
         }
         let mut options = self.options_for(session, plain, (&wish, subscription_id))?;
         let (durable, slot) = (session.is_durable(), key.slot);
-        let known = self.filters.known(session, slot, plain);
+        let known = self.subscriptions.known(session, slot, plain);
         if known.is_none() {
             self.may_grow(session)?;
         }
         if plain.len() != filter.len() {
             options |= option::EXCLUSIVE;
-            if !self.settings.exclusives.claim(plain, &session.id) {
-                return Err(Denial::Quota);
-            }
-        } else if known.is_some_and(|(_, before)| before & option::EXCLUSIVE != 0) {
-            self.settings.exclusives.release(plain, &session.id);
         }
         let (options, handling) = (options, wish.retain_handling);
-        let held = self.filters.hold((plain, &session.id), (slot, options), durable, known);
-        let number = held.map_err(|why| {
-            if known.is_none() && options & option::EXCLUSIVE != 0 {
-                self.settings.exclusives.release(plain, &session.id);
-            }
-            match why {
-                FilterRefused::TooLong => Denial::FilterInvalid,
-                FilterRefused::Full => Denial::Quota,
-            }
-        })?;
+        let hold = Hold { filter: plain, client_id: &session.id, slot, options, durable };
+        let number = self.subscriptions.hold(hold, known)?;
         let session = self.sessions.at_mut(key).ok_or(Denial::Protocol)?;
         match known {
-            Some((before, _)) => session.change_filter(before, number),
+            Some(before) => session.change_filter(before.number, number),
             None => session.add_filter(number),
         }
         session.set_subscription_id(number, subscription_id);
@@ -162,7 +145,7 @@ impl Broker {
         (wish, subscription_id): (&SubscriptionOptions, Option<u32>),
     ) -> Result<u8, Denial> {
         let bit = |on: bool, bits: u8| if on { bits } else { 0 };
-        let reach = match self.principals.at(session.principal).reach(&session.id, plain) {
+        let reach = match self.sessions.reach(session, plain) {
             Reach::All => 0,
             Reach::Partly => option::PARTLY,
             Reach::Nothing => return Err(Denial::NotAuthorized),
@@ -181,7 +164,6 @@ impl Broker {
         fx: &mut Effects,
     ) -> Result<Granted, Denial> {
         let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
-        let principal = self.principals.at(session.principal);
         let plain = shared_filter(&filter).ok_or(Denial::FilterInvalid)?;
         let limits = &self.settings.limits.topics;
         let name_bytes = filter.len() - SHARE.len() - 1 - plain.len();
@@ -191,7 +173,7 @@ impl Broker {
             return Err(Denial::FilterInvalid);
         }
         let mut options = options_of(&wish) & !option::NO_LOCAL;
-        match principal.reach(&session.id, plain) {
+        match self.sessions.reach(session, plain) {
             Reach::All => {}
             Reach::Partly => options |= option::PARTLY,
             Reach::Nothing => return Err(Denial::NotAuthorized),
@@ -218,7 +200,7 @@ impl Broker {
     fn may_grow(&self, session: &Session) -> Result<(), Denial> {
         let limits = &self.settings.limits.topics;
         let full = session.subscriptions() >= limits.subscriptions_a_session_max as usize
-            || self.filters.len() as u64 + self.shares >= self.subscriptions_max;
+            || !self.subscriptions.has_room();
         if full { Err(Denial::Quota) } else { Ok(()) }
     }
 
@@ -231,8 +213,7 @@ impl Broker {
         fx: &mut Effects,
     ) -> (bool, Option<Write>) {
         let Some(session) = self.sessions.at(key) else { return (false, None) };
-        let principal = self.principals.at(session.principal);
-        let names = Names { client: &session.id, user: principal.user.as_deref() };
+        let names = self.sessions.names(session);
         let rewritten =
             self.settings.rewrites.as_ref().and_then(|all| all.subscribed(filter, names));
         let other = rewritten.as_deref().unwrap_or(filter);
@@ -241,8 +222,8 @@ impl Broker {
         let was_there = match other.starts_with(SHARE) {
             true => self.leave_group(now, key, other, fx),
             false => {
-                let known = self.filters.known(session, key.slot, plain);
-                known.is_some_and(|(number, _)| self.forget_filter(key, number, durable))
+                let known = self.subscriptions.known(session, key.slot, plain);
+                known.is_some_and(|held| self.forget_filter(key, held.number, durable))
             }
         };
         if !was_there {
@@ -267,23 +248,21 @@ impl Broker {
     ) {
         let Some(session) = self.sessions.at(key) else { return };
         let id = session.id.clone();
-        let text = self.filters.text(filter, &id);
+        let text = self.subscriptions.text(filter, &id);
         if self.forget_filter(key, filter, durable) && durable {
             let key = subscription_key(self.settings.home, &id, &text);
-            self.retry_write(Write::Delete { table: Table::Subscriptions, key }, fx);
+            self.log.delete(Table::Subscriptions, key, fx);
         }
     }
 
     fn forget_filter(&mut self, key: Key, filter: u32, durable: bool) -> bool {
-        let Some(options) = self.filters.options(filter, key.slot) else { return false };
         let Some(session) = self.sessions.at_mut(key) else { return false };
-        if options & option::EXCLUSIVE != 0 {
-            let text = self.filters.text(filter, &session.id);
-            self.settings.exclusives.release(&text, &session.id);
+        let was_there = self.subscriptions.let_go(filter, &session.id, key.slot, durable);
+        if was_there {
+            session.drop_filter(filter);
+            session.rest();
         }
-        session.drop_filter(filter);
-        session.rest();
-        self.filters.let_go((filter, &session.id), key.slot, durable)
+        was_there
     }
 
     /// The session outlives its connections from now on: its subscriptions get rows.
@@ -293,16 +272,17 @@ impl Broker {
         let id = session.id.clone();
         let filters: Vec<u32> = session.filters().collect();
         for filter in filters {
-            let Some(options) = self.filters.options(filter, key.slot) else { continue };
-            let text = self.filters.text(filter, &id);
-            let number = self.filters.set_durable((filter, &id), key.slot);
+            let Some(options) = self.subscriptions.options(filter, key.slot) else { continue };
+            let text = self.subscriptions.text(filter, &id);
+            let held = Held { number: filter, options };
+            let number = self.subscriptions.set_durable(held, &id, key.slot);
             let Some(session) = self.sessions.at_mut(key) else { return };
             let subscription_id = session.subscription_id(filter);
             session.change_filter(filter, number);
             let row = SubscriptionRow { options, subscription_id, filter: text.as_str().into() };
             let key = subscription_key(self.settings.home, &id, &text);
             let value = row.encode();
-            self.retry_write(Write::Put { table: Table::Subscriptions, key, value }, fx);
+            self.log.put(Table::Subscriptions, key, value, fx);
         }
     }
 }

@@ -13,9 +13,12 @@ impl Broker {
             users += 1;
             for filter in session.filters() {
                 filters += 1;
-                assert!(self.filters.options(filter, key.slot).is_some(), "it holds its filters");
+                assert!(
+                    self.subscriptions.options(filter, key.slot).is_some(),
+                    "it holds its filters"
+                );
             }
-            assert!(session.version <= self.versions.last(), "versions rise");
+            assert!(session.version <= self.sessions.last_version(), "versions rise");
             assert!(session.version.0 > 0, "whoever came or was restored has a version");
             let is_online = session.online().is_some();
             online += u64::from(is_online);
@@ -33,30 +36,22 @@ impl Broker {
             assert!(!away || more.pending.is_empty(), "nobody waits for an answer");
             for pending in &more.pending {
                 if let Stage::Waits(wait) = pending.stage {
-                    assert!(self.waits.at(wait).is_some(), "an answer waits for something");
+                    assert!(self.answers.is_open(wait), "an answer waits for something");
                 }
             }
             let front = more.pending.front().map(|pending| &pending.stage);
             assert!(!matches!(front, Some(Stage::Ready(_))), "what is ready is given");
         }
-        assert_eq!(online, self.online, "online");
+        assert_eq!(online, self.sessions.count_online(), "online");
         for (left, queue) in self.endings.each() {
             filters += left;
             queue.audit(&mut totals);
         }
         totals.asked = self.totals.asked;
         assert_eq!(totals, self.totals, "queues");
-        assert_eq!(filters, self.filters.len(), "subscriptions");
-        assert_eq!(users, self.principals.holders(), "principals");
-        for (_, wait) in self.waits.iter() {
-            assert!(wait.left > 0, "a wait waits for something");
-        }
-        let mut coming = 0;
-        for (conn, session) in self.askings.each() {
-            coming += usize::from(session.is_none());
-            let bound = session.map(|key| self.sessions.at(key).and_then(|it| it.conn()));
-            assert!(bound.is_none_or(|bound| bound == Some(conn)), "who is asked about is here");
-        }
-        assert!(self.assigned.len() <= coming, "an identifier is given to who may come in");
+        assert_eq!(filters, self.subscriptions.len(), "subscriptions");
+        assert_eq!(users, self.sessions.holders(), "principals");
+        self.answers.audit();
+        self.admissions.audit(|key| self.sessions.conn(key));
     }
 }

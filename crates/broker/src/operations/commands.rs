@@ -2,9 +2,8 @@
 
 use crate::Broker;
 use crate::Effects;
-use crate::message::filters::{option, qos_of};
-use crate::message::route::PendingAnswer;
-use crate::message::waits::Origin;
+use crate::message::answers::{Origin, PendingAnswer};
+use crate::message::subscriptions::{option, qos_of};
 use crate::retained::Most;
 use base::slab::Key;
 use base::time::Now;
@@ -33,7 +32,7 @@ impl Broker {
             TopicCommand::Clients { online, user, prefix, after, count } => {
                 let fits = |key: Key| {
                     let Some(session) = self.sessions.at(key) else { return false };
-                    let name = self.principals.at(session.principal).user.as_deref();
+                    let name = self.sessions.principal(session).user.as_deref();
                     online.is_none_or(|online| session.online().is_some() == online)
                         && user.as_deref().is_none_or(|user| name == Some(user))
                         && prefix.as_deref().is_none_or(|prefix| session.id.starts_with(prefix))
@@ -136,7 +135,7 @@ impl Broker {
         let queue = more.map(|more| &more.queue);
         Some(ClientState {
             client_id: session.id.clone(),
-            user: self.principals.at(session.principal).user.clone(),
+            user: self.sessions.principal(session).user.clone(),
             online: session.online().is_some(),
             protocol: self.sessions.protocol_name(session.protocol),
             peer: session.peer().filter(|_| session.online().is_some()),
@@ -169,8 +168,8 @@ impl Broker {
             subscription_id,
         };
         let own = session.filters().filter_map(|filter| {
-            let options = self.filters.options(filter, key.slot)?;
-            let text = self.filters.text(filter, &session.id);
+            let options = self.subscriptions.options(filter, key.slot)?;
+            let text = self.subscriptions.text(filter, &session.id);
             Some(state(text.into(), options, session.subscription_id(filter)))
         });
         let shares = session.more.iter().flat_map(|more| more.shares.iter());

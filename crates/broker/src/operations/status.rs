@@ -15,8 +15,8 @@ impl Broker {
     /// Adds this shard's gauges.
     pub fn status(&self, status: &mut Status) {
         status.sessions += self.sessions.len() as u64;
-        status.sessions_online += self.online;
-        status.subscriptions += self.filters.len() as u64 + self.groups.members();
+        status.sessions_online += self.sessions.count_online();
+        status.subscriptions += self.subscriptions.len() as u64 + self.groups.members();
         status.retained += self.retained.len() as u64;
         status.retained_bytes += self.retained.bytes();
         status.queued += self.totals.count;
@@ -24,15 +24,10 @@ impl Broker {
         status.delayed += self.later.len() as u64;
     }
 
-    /// Calls to the log that are not completed, and rows and peer messages that wait.
+    /// Calls to the log that are not completed, and work that waits.
     pub fn unsettled(&self) -> usize {
-        self.tickets.len()
-            + self.retries.len()
-            + self.removals.len()
-            + self.outgoing.len()
-            + self.wills.len()
-            + self.endings.len()
-            + self.fan_outs.len()
+        let waiting = self.wills.len() + self.endings.len() + self.fan_outs.len();
+        self.log.unsettled() + waiting
     }
 
     /// Tells what happened to a client, if anybody listens.
@@ -47,7 +42,7 @@ impl Broker {
             return;
         }
         let Some(session) = self.sessions.at(key) else { return };
-        let user = self.principals.at(session.principal).user.clone();
+        let user = self.sessions.principal(session).user.clone();
         let (at_ms, client_id, what) = (now.wall_ms, session.id.clone(), what());
         let version = match what {
             ClientWhat::Connected { .. } | ClientWhat::Disconnected { .. } => session.version,
@@ -60,7 +55,7 @@ impl Broker {
     pub(crate) fn transition(&self, key: Key, state: OnlineState, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
         let (who, version) = (Who::Client(session.id.clone()), session.version);
-        let user = self.principals.at(session.principal).user.clone();
+        let user = self.sessions.principal(session).user.clone();
         let protocol = self.sessions.protocol_name(session.protocol);
         fx.transitions.push(Transition { who, user, state, protocol, version });
     }
@@ -74,7 +69,7 @@ impl Broker {
         };
         Some(PresenceStatus {
             who: Who::Client(client_id.into()),
-            user: self.principals.at(session.principal).user.as_deref().map(Box::from),
+            user: self.sessions.principal(session).user.as_deref().map(Box::from),
             state,
             since_ms: session.version.unix_ms().min(now.wall_ms),
             seen_ms: session.seen_ms(now),

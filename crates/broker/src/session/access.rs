@@ -5,6 +5,7 @@
 
 use crate::Broker;
 use crate::Effects;
+use crate::session::admissions::{Asker, Asking};
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
@@ -13,70 +14,9 @@ use model::id::ConnRef;
 use model::ports::access::{Admission, Grant, Question};
 use model::presence::PresenceVersion;
 use model::session::{ConnectRequest, Denial, Denied, Proceed, SessionDelivery};
-use std::collections::BTreeMap;
-
-/// Questions that may be out, a shard. One more is refused as Busy.
-const ASKING_MAX: usize = 65_536;
 
 /// Steps of one authentication.
 const STEPS_MAX: u8 = 8;
-
-/// For whom a question is.
-enum For {
-    /// Somebody who wants to come in.
-    Connect(Box<ConnectRequest>),
-    /// A client that proves itself again.
-    Session(Key),
-}
-
-/// A question that is out, or waits for the client's next step.
-struct Asking {
-    conn: ConnRef,
-    whose: For,
-    method: Option<Box<str>>,
-    dialogue: Option<Box<[u8]>>,
-    steps: u8,
-}
-
-/// All of a shard.
-#[derive(Default)]
-pub(crate) struct Askings {
-    open: BTreeMap<u64, Asking>,
-    of: BTreeMap<ConnRef, u64>,
-    last: u64,
-}
-
-impl Askings {
-    pub fn len(&self) -> usize {
-        self.open.len()
-    }
-
-    /// The connections of those who want to come in; of the others, with their sessions.
-    pub fn each(&self) -> impl Iterator<Item = (ConnRef, Option<Key>)> {
-        self.open.values().map(|asking| match asking.whose {
-            For::Connect(_) => (asking.conn, None),
-            For::Session(key) => (asking.conn, Some(key)),
-        })
-    }
-
-    fn put(&mut self, asking: Asking) -> u64 {
-        self.last += 1;
-        self.of.insert(asking.conn, self.last);
-        self.open.insert(self.last, asking);
-        self.last
-    }
-
-    fn take(&mut self, number: u64) -> Option<Asking> {
-        let asking = self.open.remove(&number)?;
-        self.of.remove(&asking.conn);
-        Some(asking)
-    }
-
-    fn take_of(&mut self, conn: ConnRef) -> Option<Asking> {
-        let number = *self.of.get(&conn)?;
-        self.take(number)
-    }
-}
 
 impl Broker {
     /// Asks whether this client may come in.
@@ -87,13 +27,13 @@ impl Broker {
         connect: Box<ConnectRequest>,
         fx: &mut Effects,
     ) {
-        if self.askings.len() >= ASKING_MAX {
+        if !self.admissions.may_ask() {
             return self.turn_away(now, from, &connect.client_id, Denial::Busy, fx);
         }
         let question = question_of(&connect);
         let method = connect.method.as_ref().map(|(method, _)| method.clone());
-        let asking =
-            Asking { conn: from, whose: For::Connect(connect), method, dialogue: None, steps: 0 };
+        let asker = Asker::Connect(connect);
+        let asking = Asking { conn: from, asker, method, dialogue: None, steps: 0 };
         self.ask(now, asking, question, fx);
     }
 
@@ -101,7 +41,7 @@ impl Broker {
         match self.settings.access.admit(now.unix_s(), &question) {
             Admission::Later => {
                 fx.counters.count(Counter::AccessAsked);
-                let number = self.askings.put(asking);
+                let number = self.admissions.put_asking(asking);
                 fx.questions.push((number, Box::new(question)));
             }
             answer => self.answered(now, asking, answer, fx),
@@ -110,7 +50,7 @@ impl Broker {
 
     /// The answer to a question that was handed out.
     pub fn admitted(&mut self, now: Now, question: u64, answer: Admission, fx: &mut Effects) {
-        if let Some(asking) = self.askings.take(question) {
+        if let Some(asking) = self.admissions.take_asking(question) {
             self.answered(now, asking, answer, fx);
         }
     }
@@ -122,7 +62,7 @@ impl Broker {
                 let method = asking.method.clone().unwrap_or_default();
                 fx.deliveries.push((asking.conn, SessionDelivery::Challenge { method, data }));
                 asking.dialogue = Some(dialogue);
-                self.askings.put(asking);
+                self.admissions.put_asking(asking);
             }
             Admission::Refused(why) => self.refused_in(now, asking, why, fx),
             Admission::Later => self.refused_in(now, asking, Denial::Unavailable, fx),
@@ -137,14 +77,14 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let method = asking.method.map(|method| (method, data.unwrap_or_default()));
-        match asking.whose {
-            For::Connect(connect) => self.attach(now, asking.conn, (*connect, method), grant, fx),
-            For::Session(key) => {
+        match asking.asker {
+            Asker::Connect(connect) => self.attach(now, asking.conn, (*connect, method), grant, fx),
+            Asker::Session(key) => {
                 let Some(session) = self.sessions.at(key) else { return };
                 if session.conn() != Some(asking.conn) {
                     return;
                 }
-                if self.principals.at(session.principal).user != grant.user {
+                if self.sessions.principal(session).user != grant.user {
                     let denied = Denied::of(Denial::NotAuthorized, CloseReason::AuthFailed);
                     return self.end(now, key, denied, fx);
                 }
@@ -157,13 +97,12 @@ impl Broker {
     }
 
     fn refused_in(&mut self, now: Now, asking: Asking, why: Denial, fx: &mut Effects) {
-        match asking.whose {
-            For::Connect(connect) => {
+        match asking.asker {
+            Asker::Connect(connect) => {
                 self.turn_away(now, asking.conn, &connect.client_id, why, fx);
             }
-            For::Session(key) => {
-                let session = self.sessions.at(key);
-                if session.is_some_and(|session| session.conn() == Some(asking.conn)) {
+            Asker::Session(key) => {
+                if self.sessions.conn(key) == Some(asking.conn) {
                     self.end(now, key, Denied::of(why, CloseReason::AuthFailed), fx);
                 }
             }
@@ -173,7 +112,7 @@ impl Broker {
     /// The next step of an authentication, or the first of a new one.
     pub(crate) fn proceed(&mut self, now: Now, from: ConnRef, proceed: Proceed, fx: &mut Effects) {
         let Proceed { session, method, data } = proceed;
-        let waiting = self.askings.take_of(from);
+        let waiting = self.admissions.take_asking_of(from);
         let asking = match (waiting, session) {
             (Some(asking), _) if asking.method.as_ref() == Some(&method) => {
                 Asking { steps: asking.steps + 1, ..asking }
@@ -181,17 +120,17 @@ impl Broker {
             (Some(asking), _) => return self.refused_in(now, asking, Denial::BadMethod, fx),
             (None, Some(session)) => {
                 let Some(key) = self.bound(from, session) else { return };
-                let whose = For::Session(key);
-                Asking { conn: from, whose, method: Some(method.clone()), dialogue: None, steps: 0 }
+                let asker = Asker::Session(key);
+                Asking { conn: from, asker, method: Some(method.clone()), dialogue: None, steps: 0 }
             }
             (None, None) => return,
         };
         if asking.steps > STEPS_MAX {
             return self.refused_in(now, asking, Denial::BadCredentials, fx);
         }
-        let mut question = match &asking.whose {
-            For::Connect(connect) => question_of(connect),
-            For::Session(key) => match self.question_again(*key) {
+        let mut question = match &asking.asker {
+            Asker::Connect(connect) => question_of(connect),
+            Asker::Session(key) => match self.question_again(*key) {
                 Some(question) => question,
                 None => return,
             },
@@ -203,21 +142,11 @@ impl Broker {
 
     /// A connection went before it was answered.
     pub(crate) fn gone(&mut self, now: Now, from: ConnRef, fx: &mut Effects) {
-        self.forget_asking(from);
-        self.late.forget(from);
         self.endings.forget(from);
-        if let Some(key) = self.welcomes.remove(&from) {
-            let session = self.sessions.at(key);
-            if session.is_some_and(|session| session.conn() == Some(from)) {
-                self.detach(now, key, CloseReason::PeerClosed, fx);
-            }
-        }
-    }
-
-    /// A connection ended while a question about it was out, or its client had the next word.
-    pub(crate) fn forget_asking(&mut self, from: ConnRef) {
-        if let Some(Asking { whose: For::Connect(connect), .. }) = self.askings.take_of(from) {
-            self.assigned.remove(&connect.client_id);
+        if let Some(key) = self.admissions.forget(from)
+            && self.sessions.conn(key) == Some(from)
+        {
+            self.detach(now, key, CloseReason::PeerClosed, fx);
         }
     }
 
@@ -234,7 +163,7 @@ impl Broker {
         if why == Denial::Rate {
             fx.counters.count(Counter::SourceRefused);
         }
-        self.assigned.remove(client_id);
+        self.admissions.take_assigned(client_id);
         if fx.events_wanted {
             let what = ClientWhat::Refused { why };
             let client_id = client_id.into();
@@ -257,7 +186,7 @@ impl Broker {
         let session = self.sessions.at(key)?;
         Some(Question {
             client_id: session.id.clone(),
-            user: self.principals.at(session.principal).user.as_deref().map(Box::from),
+            user: self.sessions.principal(session).user.as_deref().map(Box::from),
             password: None,
             certificate: None,
             method: None,
@@ -290,6 +219,7 @@ fn question_of(connect: &ConnectRequest) -> Question {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::admissions::ASKING_MAX;
     use crate::session::made::{NOW, broker, conn, connect};
     use model::ports::access::{Access, Who};
     use model::session::SessionRequest;
@@ -316,9 +246,9 @@ mod tests {
     fn so_many_questions_are_out_and_one_more_is_refused() {
         let mut broker = broker(|settings| settings.access = Arc::new(Slow));
         for slot in 1..ASKING_MAX as u32 {
-            let whose = For::Session(Key { slot: 0, generation: 0 });
-            let asking = Asking { conn: conn(slot), whose, method: None, dialogue: None, steps: 0 };
-            broker.askings.put(asking);
+            let asker = Asker::Session(Key { slot: 0, generation: 0 });
+            let asking = Asking { conn: conn(slot), asker, method: None, dialogue: None, steps: 0 };
+            broker.admissions.put_asking(asking);
         }
         let mut come = |slot: u32| {
             let mut fx = Effects::default();
@@ -331,12 +261,12 @@ mod tests {
                 SessionDelivery::Refused(denied) => (denied.why, denied.reason),
                 other => panic!("{other:?}"),
             });
-            (fx.questions.len(), refused, broker.askings.len())
+            (fx.questions.len(), refused, broker.admissions.may_ask())
         };
-        assert_eq!(come(200_000), (1, None, ASKING_MAX));
+        assert_eq!(come(200_000), (1, None, false));
         let busy = Some((Denial::Busy, CloseReason::Busy));
-        assert_eq!(come(200_001), (0, busy, ASKING_MAX - 1), "and another one goes");
-        assert_eq!(come(200_002), (1, None, ASKING_MAX));
+        assert_eq!(come(200_001), (0, busy, true), "and another one goes");
+        assert_eq!(come(200_002), (1, None, false));
     }
 
     #[test]

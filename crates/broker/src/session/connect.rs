@@ -5,12 +5,14 @@
 //! session that outlives its connection is welcomed when its row is on stable storage. It is online
 //! when it is welcomed: whoever goes before never was, and its presence is what it was before.
 
+use super::admissions::{LastWord, Proven, Welcome};
 use super::keep_alive;
-use super::record::{NEVER_S, Session};
+use super::record::NEVER_S;
+use super::timers::Timer;
 use crate::Broker;
 use crate::Effects;
+use crate::durable::calls::PendingCall;
 use crate::durable::rows;
-use crate::durable::tickets::PendingCall;
 use crate::rewrite::Names;
 use base::hash::home;
 use base::prng::scramble;
@@ -21,31 +23,10 @@ use model::event::{ClientWhat, Counter};
 use model::id::{ConnRef, SessionRef};
 use model::ports::access::{Act, Grant, Who};
 use model::ports::log::{Call, Table, Write};
-use model::presence::{OnlineState, PresenceVersion};
+use model::presence::OnlineState;
 use model::session::{ConnectRequest, Connected, Denial, Denied, SessionDelivery};
 use std::sync::Arc;
-
-/// Seconds over which the connections of a client are counted.
-pub(crate) const FLAP_S: u32 = 10;
-
-/// A client that is let in, before it is told.
-pub(crate) struct Welcome {
-    pub key: Key,
-    pub conn: ConnRef,
-    pub connected: Connected,
-}
-
-/// Client that has shown who it is, and has to wait.
-pub(crate) struct Proven {
-    pub connect: ConnectRequest,
-    method: LastWord,
-    grant: Grant,
-    /// Of the rules by which it was let in.
-    version: u64,
-}
-
-/// The last word of an exchange: method and data.
-type LastWord = Option<(Box<str>, Box<[u8]>)>;
+use std::time::Duration;
 
 impl Broker {
     /// Somebody wants to come in.
@@ -60,7 +41,7 @@ impl Broker {
             Some(Denial::ShuttingDown)
         } else if connect.crowded {
             Some(Denial::Full)
-        } else if self.pace.admit(now).is_err() {
+        } else if !self.admissions.is_in_pace(now) {
             Some(Denial::Busy)
         } else if connect.client_id.len()
             > usize::from(self.settings.limits.topics.client_id_bytes_max)
@@ -87,24 +68,10 @@ impl Broker {
             let here = home(hash, self.settings.shards.max(1)) == self.settings.shard.0;
             if here && self.sessions.find(&id).is_none() {
                 connect.client_id = id.into();
-                self.assigned.insert(connect.client_id.clone());
+                self.admissions.assign(&connect.client_id);
                 return;
             }
         }
-    }
-
-    /// Whether this client comes too often.
-    fn flaps(&mut self, now: Now, (client_id, user): (&str, Option<&str>)) -> bool {
-        let window = now.secs() / FLAP_S;
-        if self.flap_window != window {
-            self.flap_window = window;
-            self.flap_counts = std::collections::BTreeMap::new();
-        }
-        let hash =
-            self.settings.hash_key.of(&[client_id.as_bytes(), user.unwrap_or_default().as_bytes()]);
-        let count = self.flap_counts.entry(hash).or_insert(0);
-        *count = count.saturating_add(1);
-        *count > self.settings.limits.topics.flaps_max
     }
 
     /// The client was let in: its session is found or made. One that comes too often has to wait
@@ -121,14 +88,30 @@ impl Broker {
         if let Err(why) = self.may_attach(&mut connect, &grant, fx) {
             return self.turn_away(now, from, &connect.client_id, why, fx);
         }
-        let who = (&*connect.client_id, grant.user.as_deref());
-        if !self.assigned.contains(&connect.client_id) && self.flaps(now, who) {
+        let (most, id) = (self.settings.limits.topics.flaps_max, &*connect.client_id);
+        if !self.admissions.has_assigned(id)
+            && self.admissions.flaps(now, (id, grant.user.as_deref()), most)
+        {
             fx.counters.count(Counter::SessionsDelayed);
             let version = self.settings.access.version();
             let proven = Proven { connect, method, grant, version };
             return self.attach_late(now, from, Box::new(proven), fx);
         }
         self.attach_now(now, from, (connect, method), grant, fx);
+    }
+
+    /// The client is bound to its session later: it comes too often.
+    fn attach_late(&mut self, now: Now, from: ConnRef, proven: Box<Proven>, fx: &mut Effects) {
+        match self.admissions.put_late(from, proven) {
+            Ok(number) => {
+                let delay_ms = self.settings.limits.topics.flap_delay_ms;
+                let delay = Duration::from_millis(delay_ms.into());
+                self.timers.set_in(now, Timer::Late(number), delay);
+            }
+            Err(proven) => {
+                self.turn_away(now, from, &proven.connect.client_id, Denial::Busy, fx);
+            }
+        }
     }
 
     /// A client that came too often has waited. What was true of it may have changed meanwhile.
@@ -149,7 +132,7 @@ impl Broker {
             return;
         }
         let key = self.sessions.find(&id);
-        let bound = |&key: &Key| self.sessions.at(key).and_then(Session::conn) == Some(from);
+        let bound = |&key: &Key| self.sessions.conn(key) == Some(from);
         if let Some(key) = key.filter(bound) {
             self.renew(now, key, fx);
         }
@@ -163,7 +146,7 @@ impl Broker {
         grant: Grant,
         fx: &mut Effects,
     ) {
-        let assigned = self.assigned.remove(&connect.client_id);
+        let assigned = self.admissions.take_assigned(&connect.client_id);
         if let Some(key) = self.sessions.find(&connect.client_id) {
             self.take_over(now, (key, from), connect.clean_start, fx);
         }
@@ -202,14 +185,14 @@ impl Broker {
             }
             return self.welcome(now, welcome, fx);
         }
-        self.welcomes.insert(welcome.conn, key);
+        self.admissions.expect_welcome(&welcome);
         let welcome = Box::new(welcome);
         match will {
             Some(row) if !durable => {
-                self.ask_log(PendingCall::Welcome(welcome), Call::Write(row), fx)
+                self.log.ask(PendingCall::Welcome(welcome), Call::Write(row), fx)
             }
             will => {
-                will.into_iter().for_each(|row| self.retry_write(row, fx));
+                will.into_iter().for_each(|row| self.log.write(row, fx));
                 self.put_session_row(key, Some(welcome), fx);
             }
         }
@@ -223,18 +206,18 @@ impl Broker {
     ) -> Result<(), Denial> {
         let who = Who { client_id: &connect.client_id, user: grant.user.as_deref() };
         // What was given is nobody's choice.
-        if !self.assigned.contains(&connect.client_id) && !self.settings.access.may_be(&who) {
+        if !self.admissions.has_assigned(&connect.client_id) && !self.settings.access.may_be(&who) {
             fx.counters.count(Counter::ClientIdsRefused);
             return Err(Denial::ClientIdInvalid);
         }
         let known = self.sessions.find(&connect.client_id).and_then(|key| self.sessions.at(key));
         if let Some(session) = known {
             // A session belongs to its user: nobody else goes on with it, or ends it.
-            if self.principals.at(session.principal).user != grant.user {
+            if self.sessions.principal(session).user != grant.user {
                 fx.counters.count(Counter::ClientIdsRefused);
                 return Err(Denial::NotAuthorized);
             }
-        } else if self.sessions.len() >= self.sessions_max {
+        } else if self.sessions.is_full() {
             return Err(Denial::Full);
         }
         let Some(will) = &mut connect.will else { return Ok(()) };
@@ -253,7 +236,7 @@ impl Broker {
     /// Ends the connection before this one, and the session with it where the client wants a clean
     /// start, or where it does not outlive its connection.
     fn take_over(&mut self, now: Now, (key, from): (Key, ConnRef), clean: bool, fx: &mut Effects) {
-        if let Some(conn) = self.sessions.at(key).and_then(|session| session.conn()) {
+        if let Some(conn) = self.sessions.conn(key) {
             fx.counters.count(Counter::SessionsTakenOver);
             if conn != from {
                 let text = Some("a newer connection took the session over".into());
@@ -261,7 +244,7 @@ impl Broker {
                     Denied { text, ..Denied::of(Denial::TakenOver, CloseReason::Replaced) };
                 fx.deliveries.push((conn, SessionDelivery::End(Box::new(denied))));
             }
-            self.welcomes.remove(&conn);
+            self.admissions.end_welcome(conn);
             self.detach(now, key, CloseReason::Replaced, fx);
         }
         if clean {
@@ -279,7 +262,8 @@ impl Broker {
         fx: &mut Effects,
     ) -> bool {
         let limits = self.settings.limits.topics.clone();
-        let principal = self.principals.hold(grant);
+        let is_other = self.sessions.grant(key, grant);
+        let version = (!present).then(|| self.sessions.next_version(now));
         let protocol = self.sessions.protocol(connect.protocol);
         let expiry_s = match (connect.expiry_s, limits.session_expiry_s_max) {
             (wish, NEVER_S) => wish,
@@ -290,12 +274,9 @@ impl Broker {
         let wish_s = connect.keep_alive_s;
         let keep_alive_s = keep_alive::agreed_s(wish_s, is_told, &limits, &mut self.rng);
         let Some(session) = self.sessions.at_mut(key) else { return false };
-        let before = std::mem::replace(&mut session.principal, principal);
         session.set_conn(Some(from));
         session.since_s = now.unix_s();
-        if session.version == PresenceVersion::default() {
-            session.version = self.versions.next(now.wall_ms, self.settings.shard);
-        }
+        session.version = version.unwrap_or(session.version);
         session.set_expiry_s(expiry_s);
         session.window = connect.receive_max.min(limits.inflight_max).max(1);
         session.keep_alive_s = keep_alive_s;
@@ -306,18 +287,13 @@ impl Broker {
         if grant.until_s != 0 || session.more.as_ref().is_some_and(|more| more.until_s != 0) {
             session.more().until_s = grant.until_s;
         }
-        // A new record began with everybody's number, which a session holds like any other.
-        debug_assert!(present || before == 0, "a new record belongs to everybody");
-        if present && self.principals.let_go(before) {
-            self.allowed.clear();
-        }
         // The client is back before its will was due (MQTT5 3.1.3-9), with a new one or none.
         self.cancel_will(key, fx);
         if grant.until_s != 0 {
-            self.time_grant(now, key, grant.until_s);
+            self.timers.set(now, Timer::Grant(key), grant.until_s.into());
         }
         // Who has the rights it had reaches what it reached.
-        if present && before != principal {
+        if present && is_other {
             self.reach_again(now, key, fx);
         }
         let durable = expiry_s > 0;
@@ -359,7 +335,7 @@ impl Broker {
         is_written: bool,
         fx: &mut Effects,
     ) {
-        self.welcomes.remove(&welcome.conn);
+        self.admissions.end_welcome(welcome.conn);
         let Some(session) = self.sessions.at(welcome.key) else { return };
         if session.conn() != Some(welcome.conn) {
             return;
@@ -383,13 +359,9 @@ impl Broker {
         fx.counters.count(Counter::SessionsConnected);
         fx.counters.count_by(Counter::SessionsResumed, u64::from(present));
         fx.deliveries.push((conn, SessionDelivery::Connected(Box::new(connected))));
-        let Some(session) = self.sessions.at_mut(key) else { return };
-        session.welcome();
-        session.set_reason(None);
-        session.version = self.versions.next(now.wall_ms, self.settings.shard);
-        let protocol = session.protocol;
-        self.online += 1;
-        let protocol = self.sessions.protocol_name(protocol);
+        self.sessions.go_online(now, key);
+        let Some(session) = self.sessions.at(key) else { return };
+        let protocol = self.sessions.protocol_name(session.protocol);
         self.transition(key, OnlineState::Online(protocol), fx);
         self.keep_work(key);
         if fx.events_wanted
@@ -414,14 +386,14 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let Some(session) = self.sessions.at(key) else { return };
-        let user = self.principals.at(session.principal).user.as_deref();
+        let user = self.sessions.principal(session).user.as_deref();
         let protocol = self.sessions.protocol_name(session.protocol);
         let value = rows::session_row(session, user, protocol);
         let key = rows::session_key(&session.id);
         let write = Write::Put { table: Table::Sessions, key, value };
         match welcome {
-            Some(welcome) => self.ask_log(PendingCall::Welcome(welcome), Call::Write(write), fx),
-            None => self.retry_write(write, fx),
+            Some(welcome) => self.log.ask(PendingCall::Welcome(welcome), Call::Write(write), fx),
+            None => self.log.write(write, fx),
         }
     }
 }

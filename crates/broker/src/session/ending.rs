@@ -5,16 +5,15 @@
 //! gone. A client that comes meanwhile under the same identifier waits for that: what the log is
 //! told of the old session must not come behind what it is told of the new one.
 
-use super::connect::Proven;
+use super::admissions::Proven;
 use crate::Broker;
 use crate::Effects;
 use crate::durable::rows::subscription_key;
-use crate::message::filters::option;
 use crate::message::queue::Queue;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::id::ConnRef;
-use model::ports::log::{Table, Write};
+use model::ports::log::Table;
 use model::session::Denial;
 use std::collections::BTreeMap;
 
@@ -97,7 +96,7 @@ impl Broker {
     /// Takes away a slice of what is left behind.
     pub(crate) fn turn_endings(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut left = UNITS_A_TURN;
-        while left > 0 && self.log_is_easy() {
+        while left > 0 && self.log.is_easy() {
             let (id, mut ending) = self.endings.open.pop_first()?;
             if !self.end_on(&id, (&mut ending, &mut left), fx) {
                 self.endings.open.insert(id, ending);
@@ -110,7 +109,7 @@ impl Broker {
             }
         }
         // Where the log has too much to do, its next answer brings a turn.
-        let goes_on = self.log_is_easy();
+        let goes_on = self.log.is_easy();
         (goes_on && self.endings.len() > 0).then_some(now.mono)
     }
 
@@ -136,15 +135,10 @@ impl Broker {
     }
 
     fn end_filter(&mut self, id: &str, (key, number): (Key, u32), durable: bool, fx: &mut Effects) {
-        let Some(options) = self.filters.options(number, key.slot) else { return };
-        let text = self.filters.text(number, id);
-        if options & option::EXCLUSIVE != 0 {
-            self.settings.exclusives.release(&text, id);
-        }
-        self.filters.let_go((number, id), key.slot, durable);
-        if durable {
+        let text = self.subscriptions.text(number, id);
+        if self.subscriptions.let_go(number, id, key.slot, durable) && durable {
             let key = subscription_key(self.settings.home, id, &text);
-            self.retry_write(Write::Delete { table: Table::Subscriptions, key }, fx);
+            self.log.delete(Table::Subscriptions, key, fx);
         }
     }
 }

@@ -6,14 +6,15 @@
 
 use super::ending::Ending;
 use super::record::{InboundState, NEVER_S};
+use super::timers::{TIMERS_A_TURN, Timer};
 use crate::Broker;
 use crate::Effects;
 use crate::durable::entries::timeline_of;
 use crate::durable::rows;
 use base::slab::Key;
-use base::time::Now;
+use base::time::{Instant, Now};
 use model::close::CloseReason;
-use model::event::ClientWhat;
+use model::event::{ClientWhat, Counter};
 use model::id::MessageId;
 use model::ports::log::{Table, Write};
 use model::presence::{OnlineState, PresenceVersion};
@@ -44,8 +45,8 @@ impl Broker {
 
     /// The session has no connection any more.
     pub(crate) fn detach(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
-        if self.sessions.at(key).is_some_and(|session| session.online().is_some()) {
-            let version = self.versions.next(now.wall_ms, self.settings.shard);
+        if self.sessions.online(key).is_some() {
+            let version = self.sessions.next_version(now);
             self.offline(now, key, (version, reason), fx);
         }
         self.unbind(now, key, reason, fx);
@@ -59,7 +60,7 @@ impl Broker {
         let Some(session) = self.sessions.at(key) else { return };
         let Some(conn) = session.online() else { return };
         let version = MessageId::after(session.version.0, 0, self.settings.shard);
-        self.versions.observe(PresenceVersion(version.0));
+        self.sessions.observe(PresenceVersion(version.0));
         let reason = CloseReason::Replaced;
         let text = Some("a connection to another server took over".into());
         let denied = Denied { text, ..Denied::of(Denial::TakenOver, reason) };
@@ -70,7 +71,7 @@ impl Broker {
 
     /// A version of another clock was seen: those given here are above it from now on.
     pub fn observe(&mut self, seen: PresenceVersion) {
-        self.versions.observe(seen);
+        self.sessions.observe(seen);
     }
 
     /// A client that was online is so no more.
@@ -81,10 +82,7 @@ impl Broker {
         (version, reason): (PresenceVersion, CloseReason),
         fx: &mut Effects,
     ) {
-        let Some(session) = self.sessions.at_mut(key) else { return };
-        session.version = version;
-        session.set_reason(Some(reason));
-        self.online -= 1;
+        self.sessions.go_offline(key, version, reason);
         self.transition(key, OnlineState::Offline(reason), fx);
         self.event(now, key, || ClientWhat::Disconnected { reason }, fx);
     }
@@ -111,17 +109,17 @@ impl Broker {
             self.give_work(now, key, fx);
         }
         let totals = &mut self.totals;
-        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let more = self.sessions.more_mut(key);
         // A session that ends gives back below what it has in memory.
         if let Some(more) = more.filter(|_| !ends) {
             more.queue.shed(0, totals);
         }
         if let Some(conn) = conn {
-            self.forget_asking(conn);
+            self.admissions.forget_asking(conn);
         }
         if !ends && !self.settings.limits.topics.queue_qos0 {
             let totals = &mut self.totals;
-            let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+            let more = self.sessions.more_mut(key);
             let none = |entry: &super::super::message::queue::Entry| entry.qos == Qos::AtMostOnce;
             let gone = more.map_or(0, |more| more.queue.take_waiting(none, totals).len());
             self.dropped(now, key, (Drop::Offline, gone as u64), fx);
@@ -133,7 +131,7 @@ impl Broker {
         self.will_due(now, key, fx);
         self.put_session_row(key, None, fx);
         self.time_end(now, key);
-        self.rest(key);
+        self.sessions.rest(key);
     }
 
     /// The session is over, and its will is published if it is still there.
@@ -153,17 +151,13 @@ impl Broker {
         let queue = session.more.as_mut().map(|more| std::mem::take(&mut more.queue));
         let queue = queue.unwrap_or_default();
         fx.counters.dropped(Drop::SessionEnded, queue.count() as u64);
-        self.online -= u64::from(session.online().is_some());
-        if self.principals.let_go(session.principal) {
-            self.allowed.clear();
-        }
         if self.publisher.0 == Some(key) {
             self.publisher = (None, 0);
         }
         if durable {
             let row = rows::session_key(&session.id);
-            self.retry_write(Write::Delete { table: Table::Sessions, key: row }, fx);
-            self.retry_write(Write::Forget(timeline_of(self.settings.home, &session.id)), fx);
+            self.log.delete(Table::Sessions, row, fx);
+            self.log.write(Write::Forget(timeline_of(self.settings.home, &session.id)), fx);
         }
         // A subscription whose session is not there any more is taken away at a start, too.
         let ending = Ending { key, durable, filters, queue, coming: None };
@@ -172,10 +166,66 @@ impl Broker {
 
     /// The server ends a connection.
     pub(crate) fn end(&mut self, now: Now, key: Key, denied: Denied, fx: &mut Effects) {
-        let Some(conn) = self.sessions.at(key).and_then(|session| session.conn()) else { return };
+        let Some(conn) = self.sessions.conn(key) else { return };
         let reason = denied.reason;
         fx.deliveries.push((conn, SessionDelivery::End(Box::new(denied))));
-        self.welcomes.remove(&conn);
+        self.admissions.end_welcome(conn);
         self.detach(now, key, reason, fx);
+    }
+
+    /// An away session has a timer that comes no later than its end.
+    pub(crate) fn time_end(&mut self, now: Now, key: Key) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        if session.expiry_s == NEVER_S || session.is_timed() {
+            return;
+        }
+        session.set_timed(true);
+        self.timers.set(now, Timer::End(key), session.ends_at_s());
+    }
+
+    /// Does what has fallen due.
+    pub(crate) fn turn_timers(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        self.timers.advance(now);
+        for _ in 0..TIMERS_A_TURN {
+            let Some(timer) = self.timers.take() else { break };
+            self.units.spend(1);
+            match timer {
+                Timer::End(key) => self.end_due(now, key, fx),
+                Timer::Will(key) => self.will_due(now, key, fx),
+                Timer::Grant(key) => self.grant_due(now, key, fx),
+                Timer::Late(number) => {
+                    if let Some((conn, proven)) = self.admissions.take_late(number) {
+                        self.attach_waited(now, conn, *proven, fx);
+                    }
+                }
+            }
+        }
+        self.timers.next(now)
+    }
+
+    fn end_due(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        session.set_timed(false);
+        // A session lasts as long as its connection, at least (MQTT5 4.1.0-1).
+        if session.conn().is_some() {
+            return;
+        }
+        if session.ends_at_s() > u64::from(now.unix_s()) {
+            return self.time_end(now, key);
+        }
+        fx.counters.count(Counter::SessionsExpired);
+        self.end_session(now, key, fx);
+    }
+
+    fn grant_due(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let until_s = session.more.as_ref().map_or(0, |more| more.until_s);
+        if until_s == 0 || session.conn().is_none() {
+            return;
+        }
+        if until_s > now.unix_s() {
+            return self.timers.set(now, Timer::Grant(key), until_s.into());
+        }
+        self.end(now, key, Denied::of(Denial::Expired, CloseReason::AuthFailed), fx);
     }
 }

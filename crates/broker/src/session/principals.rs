@@ -53,6 +53,11 @@ impl Principals {
         number
     }
 
+    /// Everybody's number is held once more.
+    pub fn hold_everybody(&mut self) {
+        self.held[0].count += 1;
+    }
+
     /// One session fewer has this number; true: it is free, and may be somebody else's.
     pub fn let_go(&mut self, number: u32) -> bool {
         let held = &mut self.held[number as usize];

@@ -8,14 +8,13 @@
 //!
 //! [`Session::is_reaching`]: super::record::Session::is_reaching
 
-use super::record::Session;
 use crate::Broker;
 use crate::Effects;
-use crate::message::filters::option;
 use crate::message::subscribe::shared_filter;
+use crate::message::subscriptions::{Held, Hold, option};
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::ports::access::{Act, Reach};
+use model::ports::access::Reach;
 use std::collections::BTreeMap;
 
 /// Subscriptions that are looked at in a turn, of all sessions that have many.
@@ -49,7 +48,7 @@ impl Broker {
 
     /// The session's groups hear how it stands: online or away, and what it may read.
     pub(crate) fn stand_again(&mut self, now: Now, key: Key, fx: &mut Effects) {
-        let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+        let more = self.sessions.more(key);
         if more.is_none_or(|more| more.shares.is_empty()) {
             return;
         }
@@ -92,11 +91,6 @@ impl Broker {
         }
     }
 
-    /// Whether a session may read what is published to a topic, by the rules that hold now.
-    pub(crate) fn may_read_now(&self, session: &Session, topic: &str) -> bool {
-        self.principals.at(session.principal).may(&session.id, Act::Read, topic)
-    }
-
     /// Looks at so many subscriptions; true: that were all.
     fn reach_on(
         &mut self,
@@ -119,7 +113,7 @@ impl Broker {
             self.reach_filter((key, filter), fx);
         }
         loop {
-            let more = self.sessions.at(key).and_then(|session| session.more.as_ref());
+            let more = self.sessions.more(key);
             let next = more.and_then(|more| more.share_behind(&reaching.share));
             let Some(filter) = next.map(|share| share.filter.clone()) else { return true };
             if *left == 0 {
@@ -137,16 +131,18 @@ impl Broker {
     fn reach_filter(&mut self, (key, filter): (Key, u32), fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
         let (id, durable) = (session.id.clone(), session.is_durable());
-        let Some(before) = self.filters.options(filter, key.slot) else { return };
-        let text = self.filters.text(filter, &id);
-        let options = match self.principals.at(session.principal).reach(&id, &text) {
+        let Some(before) = self.subscriptions.options(filter, key.slot) else { return };
+        let text = self.subscriptions.text(filter, &id);
+        let options = match self.sessions.reach(session, &text) {
             Reach::Nothing => return self.let_go_filter((key, filter), durable, fx),
             Reach::All => before & !option::PARTLY,
             Reach::Partly => before | option::PARTLY,
         };
         if options != before {
-            let (known, slot) = (Some((filter, before)), (key.slot, options));
-            let held = self.filters.hold((&text, &id), slot, durable, known);
+            let known = Some(Held { number: filter, options: before });
+            let (text, slot) = (&*text, key.slot);
+            let hold = Hold { filter: text, client_id: &id, slot, options, durable };
+            let held = self.subscriptions.hold(hold, known);
             if let (Ok(number), Some(session)) = (held, self.sessions.at_mut(key)) {
                 session.change_filter(filter, number);
             }
@@ -156,14 +152,14 @@ impl Broker {
     /// False: it reaches nothing, and goes.
     fn reach_share(&mut self, now: Now, (key, filter): (Key, &str), fx: &mut Effects) -> bool {
         let Some(session) = self.sessions.at(key) else { return false };
-        let principal = self.principals.at(session.principal);
-        let reach = principal.reach(&session.id, shared_filter(filter).unwrap_or_default());
+        let plain = shared_filter(filter).unwrap_or_default();
+        let reach = self.sessions.reach(session, plain);
         if reach == Reach::Nothing {
             self.leave_group(now, key, filter, fx);
             self.drop_share_row(key, filter, fx);
             return false;
         }
-        let more = self.sessions.at_mut(key).and_then(|session| session.more.as_mut());
+        let more = self.sessions.more_mut(key);
         let shares = more.map_or(&mut [][..], |more| &mut more.shares);
         for share in shares.iter_mut().filter(|share| *share.filter == *filter) {
             share.options &= !option::PARTLY;

@@ -11,6 +11,7 @@ use model::close::CloseReason;
 use model::id::ConnRef;
 use model::presence::{self, PresenceVersion};
 use model::session::{Denial, Routed, Will};
+use model::timeline::Seq;
 use model::topic::Qos;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -118,6 +119,21 @@ pub(crate) enum Stage {
     Waits(Key),
     /// Those before it have to be given.
     Ready(Result<Routed, Denial>),
+}
+
+/// An exchange of one message of QoS 1 or 2 with a session's client.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Exchange {
+    pub session: Key,
+    /// Its packet identifier.
+    pub id: u16,
+}
+
+/// An entry of a session's timeline.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct EntryRef {
+    pub session: Key,
+    pub seq: Seq,
 }
 
 /// A packet identifier of QoS 2 that the client has not released.

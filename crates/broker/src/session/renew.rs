@@ -3,9 +3,10 @@
 //! When the version of the rules rises, every session is looked at again, a slice a turn: who may
 //! not be here any more is ended, and how far subscriptions reach is found out anew.
 
+use super::timers::Timer;
 use crate::Broker;
 use crate::Effects;
-use crate::message::filters::option;
+use crate::message::subscriptions::option;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
@@ -66,7 +67,7 @@ impl Broker {
     /// Looks again at what a session may do.
     pub(crate) fn renew(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
-        let user = self.principals.at(session.principal).user.clone();
+        let user = self.sessions.principal(session).user.clone();
         let who = Who { client_id: &session.id, user: user.as_deref() };
         if let Some(grant) = self.settings.access.renew(&who) {
             self.regrant_kept(now, key, grant, fx);
@@ -78,7 +79,7 @@ impl Broker {
     fn regrant_kept(&mut self, now: Now, key: Key, mut grant: Grant, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
         let is_over = grant.until_s != 0 && grant.until_s <= now.unix_s();
-        let rules = &self.principals.at(session.principal).rules;
+        let rules = &self.sessions.principal(session).rules;
         if rules.as_ref().is_some_and(|rules| rules.fixed()) && !is_over {
             return;
         }
@@ -92,9 +93,9 @@ impl Broker {
     /// nothing is kept for it that it might not read.
     pub(crate) fn regrant_restored(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
-        let user = self.principals.at(session.principal).user.clone();
+        let user = self.sessions.principal(session).user.clone();
         let who = Who { client_id: &session.id, user: user.as_deref() };
-        let options = session.filters().filter_map(|f| self.filters.options(f, key.slot));
+        let options = session.filters().filter_map(|f| self.subscriptions.options(f, key.slot));
         let is_partly = options.fold(0, |all, options| all | options) & option::PARTLY != 0;
         let grant = match self.settings.access.renew(&who) {
             Some(grant) => Grant { until_s: 0, ..grant },
@@ -106,24 +107,21 @@ impl Broker {
 
     /// From now on the session may do this.
     pub(crate) fn regrant(&mut self, now: Now, key: Key, grant: &Grant, fx: &mut Effects) {
-        // A number may be another principal's from now on.
-        self.allowed.clear();
-        let number = self.principals.hold(grant);
+        self.sessions.forget_allowed();
+        self.sessions.grant(key, grant);
         let Some(session) = self.sessions.at_mut(key) else { return };
-        let before = std::mem::replace(&mut session.principal, number);
         if let Some(more) = &mut session.more {
             more.until_s = 0;
         }
         if grant.until_s != 0 {
             session.more().until_s = grant.until_s;
         }
-        self.principals.let_go(before);
         if grant.until_s != 0 {
             if grant.until_s <= now.unix_s() {
                 let denied = Denied::of(Denial::NotAuthorized, CloseReason::AuthFailed);
                 return self.end(now, key, denied, fx);
             }
-            self.time_grant(now, key, grant.until_s);
+            self.timers.set(now, Timer::Grant(key), grant.until_s.into());
         }
         self.reach_again(now, key, fx);
     }

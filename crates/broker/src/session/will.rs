@@ -5,10 +5,11 @@
 //! 3.1.2-8). Its row outlives the process: after a restart the connection is as lost. When many
 //! are due at once they are published some a turn.
 
+use super::timers::Timer;
 use crate::Broker;
 use crate::Effects;
 use crate::durable::rows;
-use crate::message::after::After;
+use crate::message::answers::After;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
@@ -61,7 +62,7 @@ impl Broker {
             && let Some(session) = self.sessions.at(key)
         {
             let row = rows::will_key(&session.id, will.message.id);
-            self.retry_write(Write::Delete { table: Table::Wills, key: row }, fx);
+            self.log.delete(Table::Wills, row, fx);
         }
     }
 
@@ -81,14 +82,14 @@ impl Broker {
             if will.delay_s > 0 {
                 let value = rows::will_row(will, *due_s);
                 let row = rows::will_key(&session.id, will.message.id);
-                self.retry_write(Write::Put { table: Table::Wills, key: row, value }, fx);
+                self.log.put(Table::Wills, row, value, fx);
             }
         }
         let Some(session) = self.sessions.at(key) else { return };
         let due_s = session.more.as_ref().and_then(|more| more.will.as_ref()).map_or(0, |w| w.1);
         match due_s <= now.unix_s() {
             true => self.publish_will(now, key, fx),
-            false => self.time_will(now, key, due_s),
+            false => self.timers.set(now, Timer::Will(key), due_s.into()),
         }
     }
 
@@ -97,11 +98,10 @@ impl Broker {
         let Some(will) = self.take_will(key) else { return };
         let Some(session) = self.sessions.at(key) else { return };
         let id = session.id.clone();
-        let may = self.principals.at(session.principal);
-        if !may.may(&id, Act::Publish, will.message.topic()) {
+        if !self.sessions.may(session, Act::Publish, will.message.topic()) {
             fx.counters.count(Counter::PublishesRefused);
             let row = rows::will_key(&id, will.message.id);
-            return self.retry_write(Write::Delete { table: Table::Wills, key: row }, fx);
+            return self.log.delete(Table::Wills, row, fx);
         }
         let message = self.will_message(now, &id, &will);
         self.wills.push(id, message);

@@ -1,9 +1,10 @@
 //! What outlives the process, and what is promised about it.
 
 use crate::harness::{BrokerHarness, connect, durable, message, payload, wish};
-use broker::home_of;
+use broker::Broker;
 use model::event::Counter;
 use model::ports::log::{Restored, StoreError, Table};
+use model::service::Service;
 use model::session::*;
 use model::topic::Qos;
 
@@ -181,12 +182,13 @@ fn everything_of_a_client_has_one_home() {
     let mut seen = 0;
     for (at, node) in world.nodes.iter().enumerate() {
         node.log.restoration().each(|restored: Restored<'_>| {
-            let hash = home_of(crate::harness::HOME, &restored).expect("it is the broker's");
+            let hash =
+                Broker::home_of(crate::harness::HOME, &restored).expect("it is the broker's");
             assert_eq!(usize::from(base::hash::home(hash, 3)), at, "{restored:?}");
             seen += 1;
         });
     }
     assert_eq!(seen, 5, "session, subscription, will, retained message, entry");
     let other = Restored::Row { table: Table::Products, key: b"p", value: b"v" };
-    assert_eq!(home_of(crate::harness::HOME, &other), None);
+    assert_eq!(Broker::home_of(crate::harness::HOME, &other), None);
 }

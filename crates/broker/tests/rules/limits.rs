@@ -1,9 +1,7 @@
 //! Each limit exactly, and one beyond.
 
 use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, wish};
-use broker::PeerMessage;
 use model::event::Counter;
-use model::id::ShardId;
 use model::limits::TopicLimits;
 use model::session::*;
 use model::topic::{Publication, Qos, SubscriptionOptions};
@@ -194,83 +192,6 @@ fn packets_that_wait_have_so_much_room() {
         let ended = heard.iter().any(|word| matches!(word, SessionDelivery::End(_)));
         assert_eq!((ended, heard.len()), (ends, 1), "{heard:?}");
     }
-}
-
-/// A message of QoS 1 on its way to the other shard, and a publisher who waits for it.
-fn on_its_way(world: &mut BrokerHarness, id: u16, source: &Client) -> PeerMessage {
-    world.send(source, id, heavy("t", "x"));
-    let from = source.session.shard().0;
-    let lane = world.peer_messages.get_mut(&(from, 1 - from)).expect("letters");
-    let at = lane.iter().rposition(|it| matches!(it, PeerMessage::Publish { .. })).expect("one");
-    lane.remove(at)
-}
-
-#[test]
-fn peer_messages_that_wait_for_a_full_mailbox_have_so_much_room() {
-    let peer_message = |receipt| PeerMessage::Publish {
-        message: Arc::new(heavy("t", "x")),
-        from: ShardId(0),
-        receipt,
-        once: 0,
-    };
-    let weight = peer_message(0).weight() as u64;
-    for (room, taken) in [(3 * weight, 3), (3 * weight - 1, 2)] {
-        let mut world = with(2, move |limits| limits.letters_bytes_max = room);
-        let node = &mut world.nodes[0];
-        for _ in 0..4 {
-            node.broker.unsent(world.now, ShardId(1), peer_message(0), &mut node.fx);
-        }
-        assert_eq!(node.fx.counters.dropped_of(Drop::Busy), 4 - taken as u64);
-        assert_eq!(node.broker.unsettled(), taken);
-        // An answer is never dropped: somebody waits for it.
-        let receipt = PeerMessage::Receipt { number: 7, result: Ok(true) };
-        node.broker.unsent(world.now, ShardId(1), receipt, &mut node.fx);
-        assert_eq!(node.broker.unsettled(), taken + 1);
-        world.pass_ms(3);
-        assert_eq!(world.nodes[0].broker.unsettled(), 0, "they go when there is room");
-    }
-}
-
-#[test]
-fn who_waits_for_a_peer_message_that_has_no_room_is_told() {
-    for has_room in [true, false] {
-        let mut world = with(2, move |limits| {
-            limits.letters_bytes_max = if has_room { 1 << 20 } else { 1 };
-        });
-        let name = world.name_on(1, "there");
-        let there = world.client(durable(&name));
-        world.subscribe(&there, "t", Qos::AtLeastOnce);
-        let name = world.name_on(0, "source");
-        let source = world.client(connect(&name));
-        world.carries = false;
-        let peer_message = on_its_way(&mut world, 1, &source);
-        let node = &mut world.nodes[0];
-        node.broker.unsent(world.now, ShardId(1), peer_message, &mut node.fx);
-        world.carries = true;
-        world.pass_ms(3);
-        let answer = if has_room { Ok(Routed::Matched) } else { Err(Denial::Busy) };
-        assert_eq!(world.taken(&source), Some((1, answer)));
-        assert_eq!(world.messages(&there).len(), usize::from(has_room));
-        world.audit();
-    }
-}
-
-#[test]
-fn so_many_peer_messages_wait_for_a_full_mailbox() {
-    const MOST: usize = 262_144;
-    let mut world = with(2, |limits| limits.letters_bytes_max = u64::MAX);
-    let message = Arc::new(heavy("t", "x"));
-    let node = &mut world.nodes[0];
-    let mut come_back = |count: usize| {
-        for _ in 0..count {
-            let (message, from) = (Arc::clone(&message), ShardId(0));
-            let peer_message = PeerMessage::Publish { message, from, receipt: 0, once: 0 };
-            node.broker.unsent(world.now, ShardId(1), peer_message, &mut node.fx);
-        }
-        (node.broker.unsettled(), node.fx.counters.dropped_of(Drop::Busy))
-    };
-    assert_eq!(come_back(MOST), (MOST, 0));
-    assert_eq!(come_back(1), (MOST, 1));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Messages find their receivers.
 
 use crate::harness::{BrokerHarness, connect, message, payload, wish};
-use model::session::{AckStep, Denial, Drop, Routed, SessionDelivery};
+use model::session::{AckStep, Denial, Routed, SessionDelivery};
 use model::topic::Qos;
 
 #[test]
@@ -107,31 +107,4 @@ fn topics_of_the_servers_own_cannot_be_published_to() {
         let answer = world.publish_at(&a, 1, message(topic, Qos::AtLeastOnce, "x"));
         assert_eq!(answer, Some(Err(Denial::TopicInvalid)), "{topic}");
     }
-}
-
-#[test]
-fn a_full_mailbox_delays_what_was_promised_and_drops_what_was_not() {
-    let mut world = BrokerHarness::new(2);
-    let (a, b) = (world.name_on(0, "a"), world.name_on(1, "b"));
-    let (a, b) = (world.client(connect(&a)), world.client(connect(&b)));
-    world.subscribe(&b, "t", Qos::AtLeastOnce);
-    world.carries = false;
-    for n in 1..=3 {
-        world.send(&a, n, message("t", Qos::AtLeastOnce, &n.to_string()));
-    }
-    world.publish(&a, "t", "zero");
-    for ((from, to), peer_messages) in std::mem::take(&mut world.peer_messages) {
-        let node = &mut world.nodes[usize::from(from)];
-        for peer_message in peer_messages {
-            let to = model::id::ShardId(to);
-            node.broker.unsent(world.now, to, peer_message, &mut node.fx);
-        }
-    }
-    world.carries = true;
-    world.send(&a, 4, message("t", Qos::AtLeastOnce, "4"));
-    assert_eq!(world.payloads(&b), [""; 0], "nothing overtakes");
-    world.pass_ms(3);
-    assert_eq!(world.payloads(&b), ["1", "2", "3", "4"]);
-    assert_eq!(world.dropped(Drop::Busy), 1);
-    world.audit();
 }

@@ -4,14 +4,14 @@
 //! match leads straight to its session. A session knows its subscriptions by the numbers of their
 //! filters. Filters that differ only in their client's name, as `dev/%c/in`, are kept once: the
 //! session's own record has the form's number and the options, and a match names the client.
-//! Invariant: a session holds a filter once.
+//! Invariant: a session holds a filter once; an exclusive one is claimed exactly while it is held.
 
-use crate::routes::{
-    Elsewhere, FilterRef, FilterRefused, FormId, Hit, RoutePlace, RouteSummary, Routes,
-};
+use crate::Settings;
+use crate::operations::Exclusives;
+use crate::routes::{Elsewhere, FilterRef, FilterRefused, FormId, Hit, RoutePlace, Routes};
 use crate::session::record::Session;
-use crate::session::registry::Registry;
-use model::id::ShardId;
+use crate::session::sessions::Sessions;
+use model::session::Denial;
 use model::topic::{Qos, SubscriptionOptions};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -125,28 +125,74 @@ pub(crate) fn replay_number(number: u32) -> RangeInclusive<u32> {
     }
 }
 
-/// Filters and who holds them.
-pub(crate) struct Filters {
-    routes: Routes,
-    groups: usize,
-    forms: usize,
+/// How a session holds a filter, or wants to.
+#[derive(Clone, Copy)]
+pub(crate) struct Hold<'h> {
+    pub filter: &'h str,
+    pub client_id: &'h str,
+    /// The session's.
+    pub slot: u32,
+    /// Bits of [`option`].
+    pub options: u8,
+    /// The session outlives its connection.
+    pub durable: bool,
 }
 
-impl Filters {
-    pub fn new(summary: &Arc<RouteSummary>, shard: ShardId) -> Filters {
-        let routes = Routes::new(summary, shard, FORMS_MAX);
-        Filters { routes, groups: 0, forms: 0 }
+/// A filter that a session holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Held {
+    pub number: u32,
+    pub options: u8,
+}
+
+/// Filters and who holds them, shared ones counted among them.
+pub(crate) struct Subscriptions {
+    routes: Routes,
+    exclusives: Arc<Exclusives>,
+    groups: usize,
+    forms: usize,
+    /// Shared subscriptions of sessions.
+    shares: usize,
+    count_max: u64,
+}
+
+impl Subscriptions {
+    /// None, and at most so many.
+    pub fn new(settings: &Settings, count_max: u64) -> Subscriptions {
+        Subscriptions {
+            routes: Routes::new(&settings.summary, settings.shard, FORMS_MAX),
+            exclusives: settings.exclusives.clone(),
+            groups: 0,
+            forms: 0,
+            shares: 0,
+            count_max,
+        }
     }
 
-    /// The number under which a session holds a filter, and its options.
-    pub fn known(&self, session: &Session, slot: u32, filter: &str) -> Option<(u32, u8)> {
+    /// Whether there may be one more.
+    pub fn has_room(&self) -> bool {
+        ((self.len() + self.shares) as u64) < self.count_max
+    }
+
+    /// A session shares one more subscription.
+    pub fn add_share(&mut self) {
+        self.shares += 1;
+    }
+
+    /// A session shares so many subscriptions no more.
+    pub fn drop_shares(&mut self, count: usize) {
+        self.shares -= count;
+    }
+
+    /// How a session holds a filter, if it does.
+    pub fn known(&self, session: &Session, slot: u32, filter: &str) -> Option<Held> {
         if let Some(form) = self.routes.form(filter, &session.id)
             && let Some(options) = form_options(session, form)
         {
-            return Some((number_of_form(form, options), options));
+            return Some(Held { number: number_of_form(form, options), options });
         }
         let FilterRef(number) = self.routes.find(filter)?;
-        Some((number, self.options(number, slot)?))
+        Some(Held { number, options: self.options(number, slot)? })
     }
 
     /// The text of a filter that a session with this identifier holds.
@@ -168,17 +214,35 @@ impl Filters {
 
     /// The session holds the filter from now on, so; `known`: how it held it before. The number
     /// under which it holds it.
-    pub fn hold(
-        &mut self,
-        (filter, client_id): (&str, &str),
-        (slot, options): (u32, u8),
-        durable: bool,
-        known: Option<(u32, u8)>,
-    ) -> Result<u32, FilterRefused> {
-        let lasting = lasts(options, durable);
-        let Some((number, before)) = known else {
-            let place =
-                self.routes.subscribe(filter, client_id, number_of(slot, options), lasting)?;
+    pub fn hold(&mut self, wish: Hold<'_>, known: Option<Held>) -> Result<u32, Denial> {
+        let is_exclusive = wish.options & option::EXCLUSIVE != 0;
+        let was_exclusive = known.is_some_and(|known| known.options & option::EXCLUSIVE != 0);
+        if is_exclusive && !self.exclusives.claim(wish.filter, wish.client_id) {
+            return Err(Denial::Quota);
+        }
+        let held = self.insert(wish, known);
+        if is_exclusive && known.is_none() && held.is_err() || was_exclusive && !is_exclusive {
+            self.exclusives.release(wish.filter, wish.client_id);
+        }
+        held.map_err(|why| match why {
+            FilterRefused::TooLong => Denial::FilterInvalid,
+            FilterRefused::Full => Denial::Quota,
+        })
+    }
+
+    /// After a start: a session holds what it held, an exclusive one whoever has it besides.
+    pub fn restore(&mut self, wish: Hold<'_>) -> Option<u32> {
+        if wish.options & option::EXCLUSIVE != 0 {
+            self.exclusives.claim(wish.filter, wish.client_id);
+        }
+        self.insert(wish, None).ok()
+    }
+
+    fn insert(&mut self, wish: Hold<'_>, known: Option<Held>) -> Result<u32, FilterRefused> {
+        let Hold { filter, client_id, slot, options, durable } = wish;
+        let (lasting, of) = (lasts(options, durable), number_of(slot, options));
+        let Some(Held { number, options: before }) = known else {
+            let place = self.routes.subscribe(filter, client_id, of, lasting)?;
             return Ok(self.enter(place, options));
         };
         if before == options {
@@ -190,43 +254,49 @@ impl Filters {
             if lasted != lasting {
                 self.routes.unsubscribe_form(form, client_id, lasted);
                 self.forms -= 1;
-                let of = number_of(slot, options);
                 let place = self.routes.subscribe(filter, client_id, of, lasting)?;
                 return Ok(self.enter(place, options));
             }
             return Ok(number_of_form(form, options));
         }
         // The new one is in before the old one goes: none is lost between (MQTT5 3.8.4-4).
-        let place = self.routes.subscribe(filter, "", number_of(slot, options), lasting)?;
+        let place = self.routes.subscribe(filter, "", of, lasting)?;
         self.routes.unsubscribe(filter, number_of(slot, before), lasted);
         Ok(self.enter(place, options))
     }
 
-    /// The session holds it no more.
-    pub fn let_go(&mut self, (number, client_id): (u32, &str), slot: u32, durable: bool) -> bool {
+    /// The session of this client holds a filter no more; false: it did not.
+    pub fn let_go(&mut self, number: u32, client_id: &str, slot: u32, durable: bool) -> bool {
         let Some(options) = self.options(number, slot) else { return false };
-        let lasted = lasts(options, durable);
-        match form_of(number) {
+        if options & option::EXCLUSIVE != 0 {
+            self.exclusives.release(&self.text(number, client_id), client_id);
+        }
+        self.remove(Held { number, options }, client_id, slot, durable)
+    }
+
+    fn remove(&mut self, held: Held, client_id: &str, slot: u32, durable: bool) -> bool {
+        let lasted = lasts(held.options, durable);
+        match form_of(held.number) {
             Some(form) => {
                 self.routes.unsubscribe_form(form, client_id, lasted);
                 self.forms -= 1;
                 true
             }
             None => {
-                let of = number_of(slot, options);
-                self.routes.unsubscribe_ref(FilterRef(number), of, lasted)
+                let of = number_of(slot, held.options);
+                self.routes.unsubscribe_ref(FilterRef(held.number), of, lasted)
             }
         }
     }
 
     /// The session outlives its connection from now on: others have to know. Its filter's number
     /// may be another one now.
-    pub fn set_durable(&mut self, (number, client_id): (u32, &str), slot: u32) -> u32 {
-        let Some(options) = self.options(number, slot) else { return number };
-        let filter = self.text(number, client_id);
-        self.let_go((number, client_id), slot, false);
-        let held = self.hold((&filter, client_id), (slot, options), true, None);
-        held.unwrap_or(number)
+    pub fn set_durable(&mut self, held: Held, client_id: &str, slot: u32) -> u32 {
+        let filter = self.text(held.number, client_id);
+        self.remove(held, client_id, slot, false);
+        let options = held.options;
+        let wish = Hold { filter: &filter, client_id, slot, options, durable: true };
+        self.insert(wish, None).unwrap_or(held.number)
     }
 
     /// A shared group wants what matches.
@@ -247,7 +317,7 @@ impl Filters {
     pub fn matches(
         &self,
         topic: &str,
-        sessions: &Registry,
+        sessions: &Sessions,
         (from, most): (u64, usize),
         to: &mut Hits,
     ) -> Option<u64> {
@@ -343,7 +413,9 @@ fn lasts(options: u8, durable: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::made::broker;
     use base::hash::HashKey;
+    use model::id::ShardId;
 
     #[test]
     fn what_is_sent_lasts_at_qos_1_and_2_in_a_durable_session() {
@@ -356,17 +428,19 @@ mod tests {
     #[test]
     fn a_filter_with_ones_own_name_is_a_form_and_leads_to_its_session() {
         let key = HashKey::new(1, 2);
-        let mut filters = Filters::new(&RouteSummary::new(1, key), ShardId(0));
-        let mut sessions = Registry::new(key, 10);
+        let mut filters = Subscriptions::new(&broker(|_| {}).settings, 9);
+        let mut sessions = Sessions::new(key, ShardId(0), 10);
         for id in ["c1", "c2"] {
             let at = sessions.insert(id).expect("there is room");
             let filter = format!("dev/{id}/in");
-            let number = filters.hold((&filter, id), (at.slot, 1), false, None).expect("room");
+            let (slot, options) = (at.slot, 1);
+            let wish = Hold { filter: &filter, client_id: id, slot, options, durable: false };
+            let number = filters.hold(wish, None).expect("room");
             assert_eq!(form_of(number), Some(0), "one form for all");
             assert_eq!(filters.text(number, id), filter);
             let session = sessions.at_mut(at).expect("it was inserted");
             session.add_filter(number);
-            assert_eq!(filters.known(session, at.slot, &filter), Some((number, 1)));
+            assert_eq!(filters.known(session, at.slot, &filter), Some(Held { number, options }));
         }
         let mut hits = Hits::default();
         filters.matches("dev/c2/in", &sessions, (0, 1), &mut hits);
@@ -377,5 +451,47 @@ mod tests {
             [Holder::Session(slot, 1)]
         );
         assert_eq!(filters.len(), 2);
+    }
+
+    #[test]
+    fn an_exclusive_filter_is_claimed_exactly_while_it_is_held() {
+        let broker = broker(|_| {});
+        let exclusives = &broker.settings.exclusives.clone();
+        let mut filters = Subscriptions::new(&broker.settings, 9);
+        let is_free = || {
+            let free = exclusives.claim("t", "other");
+            exclusives.release("t", "other");
+            free
+        };
+        let wish = |options| {
+            let (filter, client_id, slot, durable) = ("t", "a", 7, false);
+            Hold { filter, client_id, slot, options, durable }
+        };
+        let (plain, exclusive) = (1, 1 | option::EXCLUSIVE);
+        let number = filters.hold(wish(exclusive), None).expect("room");
+        assert!(!is_free());
+        let number = filters.set_durable(Held { number, options: exclusive }, "a", 7);
+        assert!(!is_free(), "it is held all the time");
+        let known = Some(Held { number, options: exclusive });
+        let number = filters.hold(wish(plain), known).expect("room");
+        assert!(is_free());
+        let known = Some(Held { number, options: plain });
+        let number = filters.hold(wish(exclusive), known).expect("room");
+        assert!(!is_free());
+        assert!(filters.let_go(number, "a", 7, false) && is_free());
+        assert!(exclusives.claim("t", "other"));
+        assert_eq!(filters.hold(wish(exclusive), None), Err(Denial::Quota));
+        assert_eq!(filters.len(), 0);
+    }
+
+    #[test]
+    fn shared_subscriptions_count() {
+        let mut filters = Subscriptions::new(&broker(|_| {}).settings, 2);
+        filters.add_share();
+        assert!(filters.has_room());
+        filters.add_share();
+        assert!(!filters.has_room());
+        filters.drop_shares(2);
+        assert!(filters.has_room());
     }
 }

@@ -1,0 +1,314 @@
+//! Answers are given, and messages of other shards' brokers carried out.
+//!
+//! Answers to one client are given in the order of its messages (MQTT5 4.6.0-2, 4.6.0-3), so one
+//! that has to wait holds those behind it. Peer messages go out in their order: whoever carries
+//! them keeps it, and keeps what finds a full mailbox. A will, a delayed message and one that a
+//! member of a shared group gave back stand in the log until everybody who gets them has them
+//! there: a kill between publishes them again, under a number that makes the repetition harmless,
+//! instead of losing them.
+
+use super::answers::{After, DueAnswer, Origin, PendingAnswer, receipt_of, wait_of};
+use super::queue::Entry;
+use crate::Broker;
+use crate::Effects;
+use crate::peer_message::PeerMessage;
+use crate::session::record::{Exchange, Inbound, InboundState, Pending, Stage};
+use base::slab::Key;
+use base::time::Now;
+use model::event::Counter;
+use model::id::{ConnRef, ShardId};
+use model::ports::topics::TopicAnswer;
+use model::session::{Denial, Routed, SessionDelivery};
+use model::topic::{Publication, Qos};
+use std::sync::Arc;
+
+/// How the numbers of wills and of delayed messages begin.
+const ONCE: &[u8] = b"mqtt-after";
+
+impl Broker {
+    /// Whether logs and answers have room for what a message may cause.
+    pub(crate) fn has_room_to_wait(&self) -> bool {
+        self.answers.has_room() && self.log.may_ask()
+    }
+
+    /// The answer is given, or waits.
+    pub(crate) fn close(
+        &mut self,
+        now: Now,
+        pending: PendingAnswer,
+        matched: bool,
+        fx: &mut Effects,
+    ) -> Option<Key> {
+        match pending.wait {
+            Some(wait) => self.answers.note(wait, matched, pending.error),
+            None => {
+                let routed = if matched { Routed::Matched } else { Routed::NoSubscriber };
+                let result = pending.error.map_or(Ok(routed), Err);
+                self.answer(now, DueAnswer::at_once(pending.origin, result), fx);
+            }
+        }
+        pending.wait
+    }
+
+    /// One of those that a wait waits for has come.
+    pub(crate) fn arrived(
+        &mut self,
+        now: Now,
+        wait: Key,
+        result: Result<(), Denial>,
+        fx: &mut Effects,
+    ) {
+        if let Some(due) = self.answers.arrived(wait, result) {
+            self.answer(now, due, fx);
+        }
+    }
+
+    /// A message is refused at once.
+    pub(crate) fn refuse(&mut self, now: Now, origin: Origin, why: Denial, fx: &mut Effects) {
+        self.answer(now, DueAnswer::at_once(origin, Err(why)), fx);
+    }
+
+    /// Gives an answer, to whoever it is for.
+    pub(crate) fn answer(&mut self, now: Now, due: DueAnswer, fx: &mut Effects) {
+        let DueAnswer { origin, wait, result } = due;
+        match origin {
+            Origin::Server => {
+                if let Some(after) = wait.and_then(|wait| self.answers.take_after(wait)) {
+                    self.after(now, after, result.err(), fx);
+                }
+            }
+            Origin::Client(exchange, qos) => self.taken((exchange, qos), wait, result, fx),
+            Origin::Command(ask) => {
+                let answer = match result {
+                    Ok(routed) => TopicAnswer::Published { matched: routed == Routed::Matched },
+                    Err(why) => TopicAnswer::Refused(why.name()),
+                };
+                fx.answers.push((ask, answer));
+            }
+            Origin::Joining(granting, at) => {
+                self.granted(now, (granting, at as usize), result.map(|_| ()), fx);
+            }
+            Origin::Shard(shard, number) => {
+                let result = result.map(|routed| routed == Routed::Matched);
+                self.tell(now, shard, PeerMessage::Receipt { number, result }, fx);
+            }
+        }
+    }
+
+    /// A message of a client is where it has to be, or will not be.
+    fn taken(
+        &mut self,
+        (Exchange { session: key, id }, qos): (Exchange, Qos),
+        wait: Option<Key>,
+        result: Result<Routed, Denial>,
+        fx: &mut Effects,
+    ) {
+        if result.is_err() {
+            fx.counters.count(Counter::PublishesRefused);
+        }
+        if qos == Qos::ExactlyOnce {
+            self.taken_in(key, id, result);
+        }
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let conn = session.online();
+        match (wait, session.more.as_mut()) {
+            (Some(wait), Some(more)) => {
+                for pending in &mut more.pending {
+                    if matches!(pending.stage, Stage::Waits(of) if of == wait) {
+                        pending.stage = Stage::Ready(result);
+                    }
+                }
+                self.give_ready(key, fx);
+            }
+            (None, Some(more)) if !more.pending.is_empty() => {
+                more.pending.push_back(Pending { id, qos, stage: Stage::Ready(result) });
+            }
+            (None, _) => give(conn, (id, qos), result, fx),
+            (Some(_), None) => {}
+        }
+    }
+
+    /// How far a message of QoS 2 is with that.
+    fn taken_in(&mut self, key: Key, id: u16, result: Result<Routed, Denial>) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let ends = self.sessions.protocol_name(session.protocol) == "mqtt5";
+        let most = usize::from(self.settings.limits.topics.receive_max);
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let inbound = &mut session.more().inbound;
+        let Some(at) = inbound.iter().position(|inbound| inbound.id == id) else { return };
+        match result {
+            Ok(routed) => inbound[at].state = InboundState::Taken(routed),
+            Err(_) if inbound[at].marker == 0 => _ = inbound.swap_remove(at),
+            // Some may have it: said again, it goes on. With version 5 the exchange is over, unless
+            // the client does not hear of it (MQTT5 4.3.3-9): no more than it may have open.
+            Err(_) => {
+                inbound[at].state = InboundState::Halfway;
+                let is_halfway = |it: &Inbound| it.state == InboundState::Halfway;
+                if ends
+                    && inbound.iter().filter(|it| is_halfway(it)).count() > most
+                    && let Some(first) = inbound.iter().position(is_halfway)
+                {
+                    self.log.remove(key, inbound.remove(first).marker);
+                }
+            }
+        }
+    }
+
+    /// Gives the answers at the front that are ready.
+    fn give_ready(&mut self, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let conn = session.online();
+        let Some(more) = session.more.as_mut() else { return };
+        while let Some(Pending { stage: Stage::Ready(result), id, qos }) = more.pending.front() {
+            give(conn, (*id, *qos), *result, fx);
+            more.pending.pop_front();
+        }
+        session.rest();
+    }
+
+    /// Publishes a message that has a row; `number`: what it was called there, 0: nothing.
+    pub(crate) fn publish_row(
+        &mut self,
+        now: Now,
+        (message, number): (Arc<Publication>, u64),
+        after: After,
+        fx: &mut Effects,
+    ) {
+        let mut pending = PendingAnswer::of(Origin::Server);
+        if number != 0 {
+            let high = self.settings.home.of(&[ONCE, &number.to_le_bytes()]);
+            pending.once = u128::from(high) << 64 | u128::from(number);
+        }
+        match self.publish_for(now, message, pending, fx) {
+            Some(wait) => self.answers.set_after(wait, after),
+            None => self.after(now, after, None, fx),
+        }
+    }
+
+    /// A session gives an entry of the log back: the number of the receipt for it.
+    pub(crate) fn await_move(&mut self, key: Key, entry: Entry) -> Result<u64, Box<Entry>> {
+        let entry = Box::new(Entry { message: None, id: 0, ..entry });
+        match self.answers.open(Origin::Server) {
+            Some(wait) => {
+                self.answers.set_after(wait, After::Moved(key, entry));
+                Ok(receipt_of(wait))
+            }
+            None => Err(entry),
+        }
+    }
+
+    /// The message is where it has to be, or could not be taken, and why not.
+    fn after(&mut self, now: Now, after: After, why: Option<Denial>, fx: &mut Effects) {
+        match after {
+            After::Moved(key, entry) => self.offer_answered(now, (key, *entry), why, fx),
+            // Those that were refused stay for the next start.
+            After::Row(..) if why.is_some() => {}
+            After::Row(table, key) => self.log.delete(table, key, fx),
+        }
+    }
+
+    /// The broker of another shard says something.
+    pub fn peer_message(&mut self, now: Now, peer_message: PeerMessage, fx: &mut Effects) {
+        self.units.begin();
+        self.peer_message_in(now, peer_message, fx);
+    }
+
+    fn peer_message_in(&mut self, now: Now, peer_message: PeerMessage, fx: &mut Effects) {
+        match peer_message {
+            PeerMessage::Publish { message, from, receipt, once } => {
+                let mut pending = PendingAnswer::of(Origin::of_shard(from, receipt));
+                if receipt != 0 && !self.has_room_to_wait() {
+                    return self.refuse(now, pending.origin, Denial::Busy, fx);
+                }
+                pending.once = once;
+                let matched = self.route_here(now, &message, &mut pending, fx);
+                self.close(now, pending, matched, fx);
+            }
+            PeerMessage::Keep { message, from, receipt, pages } => {
+                let mut pending = PendingAnswer::of(Origin::of_shard(from, receipt));
+                if receipt != 0 && !self.has_room_to_wait() {
+                    return self.refuse(now, pending.origin, Denial::Busy, fx);
+                }
+                pending.pages = pages;
+                let matched = self.retain_here(now, &message, &mut pending, fx);
+                self.close(now, pending, matched, fx);
+            }
+            PeerMessage::Receipt { number, result } => {
+                let wait = wait_of(number);
+                if self.answers.is_open(wait) {
+                    self.answers.note(wait, result == Ok(true), None);
+                    self.arrived(now, wait, result.map(|_| ()), fx);
+                }
+            }
+            PeerMessage::Group(word) => self.group_word(now, *word, fx),
+            PeerMessage::Member(word) => self.member_word(now, *word, fx),
+            PeerMessage::PageWanted(wanted) => self.page_wanted(now, &wanted, fx),
+            PeerMessage::Page(page) => self.page_came(now, *page, fx),
+            PeerMessage::LastWanted(wanted) => self.last_wanted(now, *wanted, fx),
+            PeerMessage::Late(late) => self.late_came(now, *late, fx),
+            PeerMessage::Elsewhere(place) => self.leave_old_place(now, place, fx),
+        }
+    }
+
+    /// Sends a peer message, or carries it out if it is to this shard.
+    pub(crate) fn tell(
+        &mut self,
+        now: Now,
+        to: ShardId,
+        peer_message: PeerMessage,
+        fx: &mut Effects,
+    ) {
+        match to == self.settings.shard {
+            true => self.peer_message_in(now, peer_message, fx),
+            false => fx.peer_messages.push((to, peer_message)),
+        }
+    }
+
+    /// Carries out what this shard owes itself.
+    pub(crate) fn turn_owed(&mut self, now: Now, fx: &mut Effects) {
+        for receipt in self.answers.take_owed() {
+            self.peer_message_in(now, receipt, fx);
+        }
+    }
+}
+
+fn give(
+    conn: Option<ConnRef>,
+    (id, qos): (u16, Qos),
+    result: Result<Routed, Denial>,
+    fx: &mut Effects,
+) {
+    if let Some(conn) = conn {
+        fx.deliveries.push((conn, SessionDelivery::Taken { id, qos, result }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answers::WAITS_MAX;
+    use super::*;
+    use crate::session::made::{NOW, broker, client, conn};
+    use model::session::SessionRequest;
+
+    #[test]
+    fn where_no_more_answers_may_wait_a_message_is_refused() {
+        let mut broker = broker(|_| {});
+        let session = client(&mut broker, conn(1), "a");
+        let publish = |broker: &mut Broker| {
+            let (id, again, mut message) = (7, false, Publication::new("t", &[], b"x"));
+            message.qos = Qos::AtLeastOnce;
+            let message = Arc::new(message);
+            let mut fx = Effects::default();
+            let word = SessionRequest::Publish { session, id, again, message };
+            broker.request(NOW, conn(1), word, &mut fx);
+            match fx.deliveries.pop() {
+                Some((_, SessionDelivery::Taken { id: 7, result, .. })) => result,
+                other => panic!("{other:?}"),
+            }
+        };
+        (1..WAITS_MAX).for_each(|_| assert!(broker.answers.open(Origin::Server).is_some()));
+        assert_eq!(publish(&mut broker), Ok(Routed::NoSubscriber));
+        assert!(broker.answers.open(Origin::Server).is_some());
+        assert_eq!(publish(&mut broker), Err(Denial::Busy));
+    }
+}

@@ -1,0 +1,260 @@
+//! Clients that are coming in: asked about, waiting because they come too often, and let in but
+//! not told yet.
+//!
+//! All of it is found by the connection, and gone with it. It knows no session's state and decides
+//! nothing. Invariant: an identifier that was given is here until its client has a session or is
+//! turned away.
+
+use base::hash::HashKey;
+use base::pace::AdmissionPace;
+use base::slab::Key;
+use base::time::Now;
+use model::id::ConnRef;
+use model::ports::access::Grant;
+use model::session::{ConnectRequest, Connected};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Questions that may be out, a shard. One more is refused as Busy.
+pub(crate) const ASKING_MAX: usize = 65_536;
+
+/// Connects that may wait because they come too often, a shard. One more is refused as Busy.
+const LATE_MAX: usize = 16_384;
+
+/// Seconds over which the connections of a client are counted.
+const FLAP_S: u32 = 10;
+
+/// For whom a question is.
+pub(crate) enum Asker {
+    /// Somebody who wants to come in.
+    Connect(Box<ConnectRequest>),
+    /// A client that proves itself again.
+    Session(Key),
+}
+
+/// A question that is out, or waits for the client's next step.
+pub(crate) struct Asking {
+    pub conn: ConnRef,
+    pub asker: Asker,
+    pub method: Option<Box<str>>,
+    pub dialogue: Option<Box<[u8]>>,
+    pub steps: u8,
+}
+
+/// The last word of an exchange: method and data.
+pub(crate) type LastWord = Option<(Box<str>, Box<[u8]>)>;
+
+/// Client that has shown who it is.
+pub(crate) struct Proven {
+    pub connect: ConnectRequest,
+    pub method: LastWord,
+    pub grant: Grant,
+    /// Of the rules by which it was let in.
+    pub version: u64,
+}
+
+/// A client that is let in, before it is told.
+pub(crate) struct Welcome {
+    pub key: Key,
+    pub conn: ConnRef,
+    pub connected: Connected,
+}
+
+/// What waits under a number, one for each connection.
+struct Numbered<T> {
+    open: BTreeMap<u64, (ConnRef, T)>,
+    of: BTreeMap<ConnRef, u64>,
+    last: u64,
+}
+
+impl<T> Numbered<T> {
+    fn new() -> Numbered<T> {
+        Numbered { open: BTreeMap::new(), of: BTreeMap::new(), last: 0 }
+    }
+
+    fn put(&mut self, conn: ConnRef, waits: T) -> u64 {
+        self.last += 1;
+        self.of.insert(conn, self.last);
+        self.open.insert(self.last, (conn, waits));
+        self.last
+    }
+
+    fn take(&mut self, number: u64) -> Option<(ConnRef, T)> {
+        let taken = self.open.remove(&number)?;
+        self.of.remove(&taken.0);
+        Some(taken)
+    }
+
+    fn take_of(&mut self, conn: ConnRef) -> Option<(ConnRef, T)> {
+        let number = *self.of.get(&conn)?;
+        self.take(number)
+    }
+}
+
+/// Those of a shard.
+pub(crate) struct Admissions {
+    hash_key: HashKey,
+    pace: AdmissionPace,
+    askings: Numbered<Asking>,
+    late: Numbered<Box<Proven>>,
+    welcomes: BTreeMap<ConnRef, Key>,
+    /// Identifiers that were given and are not in use yet.
+    assigned: BTreeSet<Box<str>>,
+    /// How often each client came in this window of time, by hash.
+    flaps: BTreeMap<u64, u16>,
+    flap_window: u32,
+}
+
+impl Admissions {
+    /// None; so many a second may come in.
+    pub fn new(hash_key: HashKey, connects_per_s: u32) -> Admissions {
+        Admissions {
+            hash_key,
+            pace: AdmissionPace::new(connects_per_s),
+            askings: Numbered::new(),
+            late: Numbered::new(),
+            welcomes: BTreeMap::new(),
+            assigned: BTreeSet::new(),
+            flaps: BTreeMap::new(),
+            flap_window: 0,
+        }
+    }
+
+    /// Whether somebody may come in now, as far as the pace is concerned; it counts.
+    pub fn is_in_pace(&mut self, now: Now) -> bool {
+        self.pace.admit(now).is_ok()
+    }
+
+    /// An identifier was given to a client that has none.
+    pub fn assign(&mut self, client_id: &str) {
+        self.assigned.insert(client_id.into());
+    }
+
+    /// Whether an identifier was given, and is nobody's choice.
+    pub fn has_assigned(&self, client_id: &str) -> bool {
+        self.assigned.contains(client_id)
+    }
+
+    /// A client has its session, or is turned away; whether its identifier was given.
+    pub fn take_assigned(&mut self, client_id: &str) -> bool {
+        self.assigned.remove(client_id)
+    }
+
+    /// Counts a client's coming: whether it comes more often than so.
+    pub fn flaps(&mut self, now: Now, (client_id, user): (&str, Option<&str>), most: u16) -> bool {
+        let window = now.secs() / FLAP_S;
+        if self.flap_window != window {
+            (self.flap_window, self.flaps) = (window, BTreeMap::new());
+        }
+        let hash = self.hash_key.of(&[client_id.as_bytes(), user.unwrap_or_default().as_bytes()]);
+        let count = self.flaps.entry(hash).or_insert(0);
+        *count = count.saturating_add(1);
+        *count > most
+    }
+
+    /// Whether another question may be out.
+    pub fn may_ask(&self) -> bool {
+        self.askings.open.len() < ASKING_MAX
+    }
+
+    /// A question is out: its number.
+    pub fn put_asking(&mut self, asking: Asking) -> u64 {
+        self.askings.put(asking.conn, asking)
+    }
+
+    /// The question with a number is answered.
+    pub fn take_asking(&mut self, number: u64) -> Option<Asking> {
+        self.askings.take(number).map(|(_, asking)| asking)
+    }
+
+    /// The question about a connection goes on, or nobody waits for it any more.
+    pub fn take_asking_of(&mut self, conn: ConnRef) -> Option<Asking> {
+        self.askings.take_of(conn).map(|(_, asking)| asking)
+    }
+
+    /// A connection ended while a question about it was out, or its client had the next word.
+    pub fn forget_asking(&mut self, conn: ConnRef) {
+        if let Some(Asking { asker: Asker::Connect(connect), .. }) = self.take_asking_of(conn) {
+            self.take_assigned(&connect.client_id);
+        }
+    }
+
+    /// A client comes too often, and waits: its number; `None`: too many do.
+    pub fn put_late(&mut self, conn: ConnRef, proven: Box<Proven>) -> Result<u64, Box<Proven>> {
+        match self.late.open.len() < LATE_MAX {
+            true => Ok(self.late.put(conn, proven)),
+            false => Err(proven),
+        }
+    }
+
+    /// One that has waited.
+    pub fn take_late(&mut self, number: u64) -> Option<(ConnRef, Box<Proven>)> {
+        self.late.take(number)
+    }
+
+    /// A client is let in, and told when the log has its rows.
+    pub fn expect_welcome(&mut self, welcome: &Welcome) {
+        self.welcomes.insert(welcome.conn, welcome.key);
+    }
+
+    /// It is told, or its connection is gone.
+    pub fn end_welcome(&mut self, conn: ConnRef) -> Option<Key> {
+        self.welcomes.remove(&conn)
+    }
+
+    /// A connection went before it was answered; the session that it was let in to.
+    pub fn forget(&mut self, conn: ConnRef) -> Option<Key> {
+        self.forget_asking(conn);
+        self.late.take_of(conn);
+        self.end_welcome(conn)
+    }
+
+    /// Panics when an invariant does not hold. `conn_of`: to what a session is bound.
+    pub fn audit(&self, conn_of: impl Fn(Key) -> Option<ConnRef>) {
+        let mut coming = 0;
+        for (conn, asking) in self.askings.open.values() {
+            match asking.asker {
+                Asker::Connect(_) => coming += 1,
+                Asker::Session(key) => {
+                    assert_eq!(conn_of(key), Some(*conn), "who is asked about is here");
+                }
+            }
+        }
+        assert!(self.assigned.len() <= coming, "an identifier is given to who may come in");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::made::{NOW, conn};
+    use base::time::Instant;
+
+    fn admissions() -> Admissions {
+        Admissions::new(HashKey::new(1, 2), 1_000)
+    }
+
+    #[test]
+    fn a_client_that_comes_more_often_than_it_may_is_told_by_name_and_window() {
+        let mut admissions = admissions();
+        let mut flaps = |now, id, user| admissions.flaps(now, (id, user), 2);
+        assert_eq!([(); 3].map(|()| flaps(NOW, "a", None)), [false, false, true]);
+        assert!(!flaps(NOW, "a", Some("u")) && !flaps(NOW, "b", None), "others are others");
+        let window = u64::from(FLAP_S) * 1_000_000_000;
+        let later = Now::new(Instant::from_nanos(window + 1_000_000_000), NOW.wall_ms);
+        assert!(!flaps(later, "a", None), "another window");
+    }
+
+    #[test]
+    fn what_waits_for_a_connection_goes_with_it() {
+        let mut admissions = admissions();
+        let asking = |slot| {
+            let asker = Asker::Session(Key { slot: 0, generation: 0 });
+            Asking { conn: conn(slot), asker, method: None, dialogue: None, steps: 0 }
+        };
+        let numbers = [1, 2].map(|slot| admissions.put_asking(asking(slot)));
+        assert_eq!(admissions.forget(conn(1)), None);
+        assert!(admissions.take_asking(numbers[0]).is_none());
+        assert!(admissions.take_asking_of(conn(2)).is_some_and(|it| it.conn == conn(2)));
+        assert!(admissions.take_asking(numbers[1]).is_none(), "it was taken");
+    }
+}

@@ -1,0 +1,265 @@
+//! Sessions of the shard: their records, whose they are, and who of them is online.
+//!
+//! The index holds slot numbers; identifiers are compared in the records. Invariant: a slot is in
+//! the index exactly while a record lives in it; one that was taken out is found by nothing. Every
+//! record holds its principal, and is counted as online exactly while its client is.
+
+use super::allowed::Allowed;
+use super::principals::{Principal, Principals};
+use super::record::{More, Session};
+use crate::rewrite::Names;
+use base::hash::HashKey;
+use base::index::Index;
+use base::slab::{Key, Slab};
+use base::time::Now;
+use model::close::CloseReason;
+use model::id::{ConnRef, ShardId};
+use model::ports::access::{Act, Grant, Reach};
+use model::presence::{PresenceVersion, VersionClock};
+
+/// The sessions of one shard.
+pub(crate) struct Sessions {
+    hash_key: HashKey,
+    shard: ShardId,
+    slab: Slab<Session>,
+    index: Index,
+    /// Slots whose records were taken out and that are not free.
+    graves: usize,
+    /// Names of protocols by number.
+    protocols: Vec<&'static str>,
+    principals: Principals,
+    allowed: Allowed,
+    versions: VersionClock,
+    online: u64,
+}
+
+impl Sessions {
+    /// Holds at most `sessions_max`.
+    pub fn new(hash_key: HashKey, shard: ShardId, sessions_max: usize) -> Sessions {
+        Sessions {
+            hash_key,
+            shard,
+            slab: Slab::new(sessions_max),
+            index: Index::default(),
+            graves: 0,
+            protocols: vec![""],
+            principals: Principals::default(),
+            allowed: Allowed::new(hash_key),
+            versions: VersionClock::default(),
+            online: 0,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.slab.len() - self.graves
+    }
+
+    /// Whether there may be no more.
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.slab.cap()
+    }
+
+    /// Those whose clients are connected, and know it.
+    pub fn count_online(&self) -> u64 {
+        self.online
+    }
+
+    /// Slots ever used.
+    pub fn slots(&self) -> u32 {
+        self.slab.slots()
+    }
+
+    pub fn find(&self, id: &str) -> Option<Key> {
+        let same = |slot| self.slab.tenant(slot).is_some_and(|(_, session)| *session.id == *id);
+        let slot = self.index.find(self.hash_key.of(&[id.as_bytes()]), same)?;
+        self.slab.tenant(slot).map(|(key, _)| key)
+    }
+
+    /// A new record for an identifier that has none, everybody's; `None`: there is no room.
+    pub fn insert(&mut self, id: &str) -> Option<Key> {
+        let key = self.slab.insert(Session::new(id)).ok()?;
+        self.principals.hold_everybody();
+        let Sessions { hash_key, slab, index, .. } = self;
+        let hash = |slot| match slab.tenant(slot) {
+            Some((_, session)) => hash_key.of(&[session.id.as_bytes()]),
+            None => 0,
+        };
+        index.insert(hash(key.slot), key.slot, hash);
+        Some(key)
+    }
+
+    /// Takes a record out. Its slot, which subscriptions may name still, is nobody else's before
+    /// [`Sessions::free`].
+    pub fn bury(&mut self, key: Key) -> Option<Session> {
+        let record = self.slab.at_mut(key).filter(|session| !session.is_grave())?;
+        let session = std::mem::replace(record, Session::grave());
+        let was_in = self.index.remove(self.hash_key.of(&[session.id.as_bytes()]), key.slot);
+        debug_assert!(was_in, "a record is in the index");
+        self.graves += 1;
+        self.online -= u64::from(session.online().is_some());
+        self.let_go(session.principal);
+        Some(session)
+    }
+
+    /// Nothing names the slot any more.
+    pub fn free(&mut self, key: Key) {
+        if self.slab.remove(key).is_some() {
+            self.graves -= 1;
+        }
+    }
+
+    pub fn at(&self, key: Key) -> Option<&Session> {
+        self.slab.at(key).filter(|session| !session.is_grave())
+    }
+
+    pub fn at_mut(&mut self, key: Key) -> Option<&mut Session> {
+        self.slab.at_mut(key).filter(|session| !session.is_grave())
+    }
+
+    /// What only a busy session has, if this one is busy.
+    pub fn more(&self, key: Key) -> Option<&More> {
+        self.at(key)?.more.as_deref()
+    }
+
+    pub fn more_mut(&mut self, key: Key) -> Option<&mut More> {
+        self.at_mut(key)?.more.as_deref_mut()
+    }
+
+    /// Frees what a session does not need.
+    pub fn rest(&mut self, key: Key) {
+        if let Some(session) = self.at_mut(key) {
+            session.rest();
+        }
+    }
+
+    /// The connection that a session is bound to.
+    pub fn conn(&self, key: Key) -> Option<ConnRef> {
+        self.at(key)?.conn()
+    }
+
+    /// The connection over which a session may be sent something.
+    pub fn online(&self, key: Key) -> Option<ConnRef> {
+        self.at(key)?.online()
+    }
+
+    /// Whoever lives in a slot.
+    pub fn tenant(&self, slot: u32) -> Option<(Key, &Session)> {
+        self.slab.tenant(slot).filter(|(_, session)| !session.is_grave())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &Session)> {
+        self.slab.iter().filter(|(_, session)| !session.is_grave())
+    }
+
+    /// The number of a protocol's name.
+    pub fn protocol(&mut self, name: &'static str) -> u8 {
+        let known = self.protocols.iter().position(|&other| other == name);
+        let at = known.unwrap_or_else(|| {
+            self.protocols.push(name);
+            self.protocols.len() - 1
+        });
+        u8::try_from(at).unwrap_or(0)
+    }
+
+    /// The name with this number.
+    pub fn protocol_name(&self, number: u8) -> &'static str {
+        self.protocols.get(usize::from(number)).copied().unwrap_or("")
+    }
+
+    /// Whose a session is.
+    pub fn principal(&self, session: &Session) -> &Principal {
+        self.principals.at(session.principal)
+    }
+
+    /// The names of a session's client.
+    pub fn names<'s>(&'s self, session: &'s Session) -> Names<'s> {
+        Names { client: &session.id, user: self.principal(session).user.as_deref() }
+    }
+
+    /// Whether a session may do this by the rules that hold now.
+    pub fn may(&self, session: &Session, act: Act, topic: &str) -> bool {
+        self.principal(session).may(&session.id, act, topic)
+    }
+
+    /// How far a filter reaches for a session.
+    pub fn reach(&self, session: &Session, filter: &str) -> Reach {
+        self.principal(session).reach(&session.id, filter)
+    }
+
+    /// Whether a session may publish to a topic; that it may is remembered for a while.
+    pub fn may_publish(&mut self, key: Key, topic: &str) -> bool {
+        let Some(session) = self.at(key) else { return false };
+        let number = session.principal;
+        if self.principal(session).rules.is_none() || self.allowed.has(key, number, topic) {
+            return true;
+        }
+        let may = self.may(session, Act::Publish, topic);
+        if may {
+            self.allowed.put(key, number, topic);
+        }
+        may
+    }
+
+    /// A session is this principal's from now on; whether it was another's.
+    pub fn grant(&mut self, key: Key, grant: &Grant) -> bool {
+        let number = self.principals.hold(grant);
+        let Some(session) = self.at_mut(key) else { return self.let_go(number) };
+        let before = std::mem::replace(&mut session.principal, number);
+        self.let_go(before);
+        before != number
+    }
+
+    /// Rules may have changed: what publishers were allowed is asked anew.
+    pub fn forget_allowed(&mut self) {
+        self.allowed.clear();
+    }
+
+    fn let_go(&mut self, principal: u32) -> bool {
+        // The number may be somebody else's from now on.
+        let is_free = self.principals.let_go(principal);
+        if is_free {
+            self.allowed.clear();
+        }
+        is_free
+    }
+
+    /// How many sessions are somebody's, as their principals count them.
+    pub fn holders(&self) -> u64 {
+        self.principals.holders()
+    }
+
+    /// A version above all that were given or seen.
+    pub fn next_version(&mut self, now: Now) -> PresenceVersion {
+        self.versions.next(now.wall_ms, self.shard)
+    }
+
+    /// A version of another clock was seen: those given here are above it from now on.
+    pub fn observe(&mut self, seen: PresenceVersion) {
+        self.versions.observe(seen);
+    }
+
+    /// The last version that was given or seen.
+    pub fn last_version(&self) -> PresenceVersion {
+        self.versions.last()
+    }
+
+    /// The client of a session is told that it is connected.
+    pub fn go_online(&mut self, now: Now, key: Key) {
+        let version = self.next_version(now);
+        if let Some(session) = self.at_mut(key) {
+            session.welcome();
+            session.set_reason(None);
+            session.version = version;
+            self.online += 1;
+        }
+    }
+
+    /// A client that was online is so no more.
+    pub fn go_offline(&mut self, key: Key, version: PresenceVersion, reason: CloseReason) {
+        if let Some(session) = self.at_mut(key) {
+            session.version = version;
+            session.set_reason(Some(reason));
+            self.online -= 1;
+        }
+    }
+}
