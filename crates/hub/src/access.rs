@@ -1,4 +1,4 @@
-//! Authentication of a Bind: proofs, tokens, challenges.
+//! Authentication of a Bind: proofs, tokens, challenges; and the pace at which Binds are admitted.
 //!
 //! What is compared is compared in constant time. Nothing is kept for a device: a session's token
 //! and a bearer token are MACs under the node's secret and are computed again when shown. A
@@ -6,18 +6,22 @@
 //! what proved the device; that the device was kicked since is in its record. A start does not know
 //! the nonces of the last one: what may have been signed before it has to be signed again over a
 //! challenge. A challenge is a number nobody can foresee; that a proof covers the one which was
-//! sent is what the machine vouches for with `challenged`. The replay filter is the only state.
+//! sent is what the machine vouches for with `challenged`. State are the replay filter, the pace
+//! and the number drawn for jitter.
 
 pub(crate) mod replay;
 pub(crate) mod terms;
 
 use self::replay::{Nonce, Replay, SKEW_MS_MAX};
+use crate::Settings;
 use base::hash::HashKey;
 use base::hex;
+use base::pace::AdmissionPace;
+use base::prng::Prng;
 use base::time::Now;
 use hmac::{Hmac, KeyInit, Mac};
 use model::product::{AnonymousFrom, Product};
-use model::request::{Bind, Proof, Refusal};
+use model::request::{Bind, HeartbeatWish, Proof, Refusal};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
@@ -43,13 +47,40 @@ pub(crate) struct Access {
     challenges: u64,
     /// Unix millisecond of a start that others came before.
     began_ms: u64,
+    pace: AdmissionPace,
+    rng: Prng,
+    retry_jitter_ms: u32,
 }
 
 impl Access {
-    /// Makes and checks tokens under `node_secret`, the same on every shard of a node.
-    pub fn new(node_secret: &[u8; 32], hash_key: HashKey, nonces_max: usize) -> Access {
-        let replay = Replay::new(nonces_max);
-        Access { node: keyed(node_secret), hash_key, replay, challenges: 0, began_ms: 0 }
+    /// Makes and checks tokens under the node's secret, the same on every shard of a node.
+    pub fn new(settings: &Settings) -> Access {
+        Access {
+            node: keyed(&settings.node_secret),
+            hash_key: settings.hash_key,
+            replay: Replay::new(Replay::NONCES_MAX),
+            challenges: 0,
+            began_ms: 0,
+            pace: AdmissionPace::new(settings.binds_per_s),
+            rng: Prng::new(settings.seed),
+            retry_jitter_ms: settings.limits.retry_jitter_ms,
+        }
+    }
+
+    /// Lets a Bind in, or says after how many milliseconds to come back.
+    pub fn admit(&mut self, now: Now) -> Result<(), u32> {
+        self.pace.admit(now)
+    }
+
+    /// A time to come back, with jitter, milliseconds.
+    pub fn retry_ms(&mut self, base_ms: u32) -> u32 {
+        let jitter = self.rng.below(u64::from(self.retry_jitter_ms) + 1);
+        base_ms.saturating_add(jitter as u32)
+    }
+
+    /// The heartbeat of a device, seconds.
+    pub fn heartbeat_s(&mut self, product: &Product, wish: HeartbeatWish) -> u16 {
+        terms::heartbeat_s(product, wish, &mut self.rng)
     }
 
     /// Lets go of nonces that are old enough.
@@ -92,7 +123,7 @@ impl Access {
         let resume = bind.resume.as_ref()?;
         let (until, _) = resume.token.split_first_chunk::<4>()?;
         let until = u32::from_be_bytes(*until);
-        let token = self.session_token(product, bind.device.as_str(), (epoch, until));
+        let token = self.session_token(product, bind.device.as_str(), epoch, until);
         let is_same = bool::from(token.ct_eq(&resume.token));
         let is_good = epoch != 0 && resume.epoch == epoch && is_same;
         (is_good && until >= now.unix_s()).then_some(until)
@@ -104,7 +135,8 @@ impl Access {
         &self,
         product: &Product,
         device: &str,
-        (epoch, until): (u64, u32),
+        epoch: u64,
+        until: u32,
     ) -> [u8; 32] {
         let until = until.to_be_bytes();
         let (key, proofs) = (product.key.as_str().as_bytes(), self.proofs(product));

@@ -4,15 +4,17 @@
 //! devices comes to every shard and is merged by the roof. Orders that must survive a restart
 //! (products, blocks, tags) are carried out, and answered, when the log has them.
 
-use crate::Effects;
-use crate::Hub;
 use crate::log::durable::product;
-use crate::log::tickets::{Order, PendingCall};
+use crate::log::pending::{Order, OrderWhat, PendingCall};
 use crate::registry::device::{BindState, Device};
+use crate::registry::pages::Selection;
+use crate::registry::rows::Change;
+use crate::session::Farewell;
+use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::Now;
 use model::id::{DeviceId, ProductKey};
-use model::ports::log::{Call, Table, Write};
+use model::ports::log::{Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::product::Product;
 use model::request::Refusal;
@@ -26,19 +28,34 @@ impl Hub {
             PushCommand::PutProduct(product) => return self.put_product(reply, *product, fx),
             PushCommand::DropProduct(key) => return self.drop_product(reply, key, fx),
             PushCommand::Block { product, device, blocked } => {
-                let order = |key| Order::Block(reply, key, blocked);
-                return self.order_device(now, reply, (product, device), order, fx);
+                match self.to_change(now, &product, &device) {
+                    Ok(key) => return self.order_change(reply, key, Change::Block(blocked), fx),
+                    Err(answer) => answer,
+                }
             }
             PushCommand::Kick { product, device, addrs } => {
-                return self.kick_by_name(now, reply, (product, device, addrs), fx);
+                let why = if addrs.is_empty() { Refusal::AdminKick } else { Refusal::Redirect };
+                let farewell = Farewell { why, addrs };
+                return match self.registry.products.number(&product) {
+                    Some(number) => {
+                        let key = self.registry.find(number, device.as_str());
+                        self.kick_for_good(now, reply, key, farewell, fx);
+                    }
+                    None => fx.answers.push((reply, PushAnswer::UnknownProduct)),
+                };
             }
             PushCommand::SetTags { product, device, tags } => {
                 if tags.len() > usize::from(self.settings.limits.tags_a_device_max) {
                     let known = self.registry.products.number(&product);
                     known.map_or(PushAnswer::UnknownProduct, |_| PushAnswer::Done(false))
                 } else {
-                    let order = |key| Order::Tags(reply, key, tags);
-                    return self.order_device(now, reply, (product, device), order, fx);
+                    match self.to_change(now, &product, &device) {
+                        Ok(key) => {
+                            self.go_ahead(now, key, fx);
+                            return self.order_change(reply, key, Change::Tags(tags), fx);
+                        }
+                        Err(answer) => answer,
+                    }
                 }
             }
             PushCommand::Configure { product } => match self.registry.products.number(&product) {
@@ -53,9 +70,12 @@ impl Hub {
                 PushAnswer::Token(token)
             }
             PushCommand::PushCounts(id) => PushAnswer::Counts(self.jobs.counts(id)),
-            PushCommand::States { product, devices } => self.states(now, &product, &devices),
+            PushCommand::States { product, devices } => {
+                self.registry.states(now, &product, &devices)
+            }
             PushCommand::List { product, online, tag, after, count } => {
-                self.list(now, (product, online, tag), after, count)
+                let selection = Selection { product, online, tag };
+                self.registry.list(now, selection, after, count)
             }
             PushCommand::Products => {
                 PushAnswer::Products(self.registry.products.all().cloned().collect())
@@ -64,41 +84,54 @@ impl Hub {
         fx.answers.push((reply, answer));
     }
 
-    /// The log has an order: do it, and say so.
-    pub(crate) fn carry_out(&mut self, now: Now, order: Order, fx: &mut Effects) {
-        let reply = order.reply();
-        let done = match order {
-            Order::Put(_, product) => self.registry.products.put(product).is_some(),
-            Order::Drop(_, key) => match self.registry.products.unname(&key) {
-                Some(number) => {
-                    self.drop_devices(number);
-                    true
-                }
-                None => false,
-            },
-            Order::Block(_, key, blocked) => {
-                self.order_over(key);
-                self.set_blocked(now, key, blocked, fx)
+    /// The log has answered an order: it is done, or was not.
+    pub(crate) fn ordered(&mut self, now: Now, order: Order, is_stored: bool, fx: &mut Effects) {
+        let Order { reply, what } = order;
+        let answer = match (what, is_stored) {
+            (OrderWhat::Put(product), true) => {
+                PushAnswer::Done(self.registry.products.put(product).is_some())
             }
-            Order::Tags(_, key, tags) => {
-                self.order_over(key);
-                let known = self.registry.at(key).is_some();
-                self.go_ahead(now, key, fx);
-                self.set_tags(now, key, &tags);
-                self.release(now, key);
-                known
+            (OrderWhat::Drop(key), true) => {
+                let number = self.registry.products.unname(&key);
+                number.into_iter().for_each(|number| self.drop_devices(number));
+                PushAnswer::Done(number.is_some())
             }
+            (OrderWhat::Change(key, change), true) => {
+                self.registry.row_answered(key, true);
+                PushAnswer::Done(self.change(now, key, change, fx))
+            }
+            (OrderWhat::Change(key, _), false) => {
+                self.registry.row_answered(key, false);
+                self.give_up(now, key, fx);
+                PushAnswer::StoreFailed
+            }
+            (OrderWhat::Put(_) | OrderWhat::Drop(_), false) => PushAnswer::StoreFailed,
         };
-        fx.answers.push((reply, PushAnswer::Done(done)));
+        fx.answers.push((reply, answer));
+    }
+
+    /// The log has the change of a device: it takes place. False: the device is gone.
+    fn change(&mut self, now: Now, key: Key, change: Change, fx: &mut Effects) -> bool {
+        self.registry.change_over(key);
+        match change {
+            Change::Block(blocked) => self.set_blocked(now, key, blocked, fx),
+            Change::Tags(tags) => {
+                let is_known = self.registry.at(key).is_some();
+                self.go_ahead(now, key, fx);
+                self.registry.set_tags(now, key, &tags);
+                self.registry.release(now, key);
+                is_known
+            }
+        }
     }
 
     fn put_product(&mut self, reply: u64, product: Product, fx: &mut Effects) {
         let product = Arc::new(product);
-        let base = self.configured.get(&product.key).copied().unwrap_or(0);
+        let base = self.registry.products.configured(&product.key).unwrap_or(0);
         let (key, value) = (product::key(&product.key), product::encode(&product, base));
-        let pending = PendingCall::Order(Box::new(Order::Put(reply, product)));
+        let order = Order { reply, what: OrderWhat::Put(product) };
         let write = Write::Put { table: Table::Products, key, value };
-        self.enter(pending, Call::Write(write), fx);
+        self.log.write(PendingCall::Order(Box::new(order)), write, fx);
     }
 
     fn drop_product(&mut self, reply: u64, key: ProductKey, fx: &mut Effects) {
@@ -109,46 +142,39 @@ impl Hub {
         // this time.
         let (row, value) = (product::key(&key), product::DROPPED.into());
         let write = Write::Put { table: Table::Products, key: row, value };
-        let pending = PendingCall::Order(Box::new(Order::Drop(reply, key)));
-        self.enter(pending, Call::Write(write), fx);
+        let order = Order { reply, what: OrderWhat::Drop(key) };
+        self.log.write(PendingCall::Order(Box::new(order)), write, fx);
     }
 
-    /// Hands the log what an order changes of a device, which is made known if it is not.
-    fn order_device(
+    /// The record of a device that is to be changed, which is made known if it is not.
+    fn to_change(
         &mut self,
         now: Now,
-        reply: u64,
-        (product, device): (ProductKey, DeviceId),
-        order: impl FnOnce(Key) -> Order,
-        fx: &mut Effects,
-    ) {
-        let Some(number) = self.registry.products.number(&product) else {
-            return fx.answers.push((reply, PushAnswer::UnknownProduct));
-        };
-        match self.find_or_make(now, number, device.as_str()) {
-            Some(key) => {
-                let order = order(key);
-                if matches!(order, Order::Tags(..)) {
-                    self.go_ahead(now, key, fx);
-                }
-                self.order_row(order, fx);
-            }
-            None => fx.answers.push((reply, PushAnswer::Done(false))),
-        }
+        product: &ProductKey,
+        device: &DeviceId,
+    ) -> Result<Key, PushAnswer> {
+        let number = self.registry.products.number(product).ok_or(PushAnswer::UnknownProduct)?;
+        self.find_or_make(now, number, device.as_str()).ok_or(PushAnswer::Done(false))
     }
 
-    /// The log does not have an order: nothing was done. The row may be there nevertheless, or
-    /// another one that was ahead of the record with it, so it is written as it should be; a record
-    /// that was made for the order alone goes.
-    pub(crate) fn give_up(&mut self, now: Now, order: Order, fx: &mut Effects) {
-        let (Order::Block(_, key, _) | Order::Tags(_, key, _)) = order else { return };
-        self.order_over(key);
-        self.release(now, key);
+    /// Hands the log a row with a change, which takes place when the row is stored.
+    fn order_change(&mut self, reply: u64, key: Key, change: Change, fx: &mut Effects) {
+        self.registry.change(key, &change);
+        let order = Order { reply, what: OrderWhat::Change(key, change) };
+        self.put_row(key, PendingCall::Order(Box::new(order)), fx);
+    }
+
+    /// The log does not have the change of a device: nothing was done. The row may be there
+    /// nevertheless, or another one that was ahead of the record with it, so it is written as it
+    /// should be; a record that was made for the order alone goes.
+    fn give_up(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        self.registry.change_over(key);
+        self.registry.release(now, key);
         let Some(device) = self.registry.at(key) else { return };
         let is_nothing = device.extra.is_none() && !device.blocked();
         match is_nothing && device.presence() == BindState::Never {
             true => self.forget(key, fx),
-            false => self.soil(key),
+            false => self.registry.soil(key),
         }
     }
 
@@ -156,35 +182,32 @@ impl Hub {
         let Some(device) = self.registry.at_mut(key) else { return false };
         device.set_blocked(blocked);
         if blocked {
-            self.kick(now, key, (Refusal::DeviceBlocked, Vec::new()), fx);
+            self.kick(now, key, Farewell::of(Refusal::DeviceBlocked), fx);
             // Its row says that it is blocked, which bars it too.
             if self.registry.at_mut(key).is_some_and(Device::bar) {
                 self.write_row(key, fx);
             }
         }
-        self.release(now, key);
+        self.registry.release(now, key);
         true
     }
 
     /// Ends a device's session, and has nobody go on with it: that is answered when it is stored,
     /// for it is to hold after a restart too.
-    fn kick_by_name(
+    fn kick_for_good(
         &mut self,
         now: Now,
         reply: u64,
-        (product, device, addrs): (ProductKey, DeviceId, Vec<String>),
+        key: Option<Key>,
+        farewell: Farewell,
         fx: &mut Effects,
     ) {
-        let Some(number) = self.registry.products.number(&product) else {
-            return fx.answers.push((reply, PushAnswer::UnknownProduct));
-        };
-        let Some(key) = self.registry.find(number, device.as_str()) else {
+        let Some(key) = key else {
             return fx.answers.push((reply, PushAnswer::Done(false)));
         };
-        let why = if addrs.is_empty() { Refusal::AdminKick } else { Refusal::Redirect };
-        let was_online = self.kick(now, key, (why, addrs), fx);
+        let was_online = self.kick(now, key, farewell, fx);
         match self.registry.at_mut(key).is_some_and(Device::bar) {
-            true => self.put_row(key, PendingCall::Kicked(reply, key, was_online), fx),
+            true => self.put_row(key, PendingCall::Kicked { reply, key, was_online }, fx),
             false => fx.answers.push((reply, PushAnswer::Done(was_online))),
         }
     }

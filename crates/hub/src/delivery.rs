@@ -9,18 +9,53 @@
 //! keeps its place in the window until the device acknowledges it late or binds anew. One
 //! timer a device is enough: it is never set further ahead than the shortest interval, so nothing
 //! sent meanwhile can be due before it.
+//!
+//! Bodies that the log alone has come back when they can be sent, one page a device at a time, of
+//! bounded count and bytes. Until the body of the next push is here the pump stands still, so the
+//! order of delivery is that of the queue. A push that is over meanwhile is not sent. A body that
+//! cannot be read is passed over until the device's next session, counted, and stays in the log; an
+//! answer that there is no reading now is tried again.
 
-use crate::Effects;
-use crate::Hub;
+use crate::log::durable::push::push;
+use crate::log::pending::{Fetch, PendingCall};
 use crate::registry::item::{Item, Kept};
 use crate::registry::queue::Progress;
+use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
 use model::id::MessageId;
+use model::ports::log::{Call, Done, Page, Pull, Read, StoreError};
 use model::push::{Outcome, Rejection};
 use model::request::PushDelivery;
+use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Bodies fetched at once for a device.
+const PAGE_COUNT: usize = 64;
+
+/// Their bytes, but always one.
+const PAGE_BYTES: usize = 256 * 1024;
+
+/// How long to wait before bodies are fetched again, after a refusal.
+const FETCH_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pushes that a device acknowledges.
+#[derive(Default)]
+pub(crate) struct Acknowledged {
+    /// All up to this one.
+    pub upto: Option<MessageId>,
+    /// And these.
+    pub ids: Vec<MessageId>,
+}
+
+impl Acknowledged {
+    /// All up to this one.
+    pub fn upto(id: MessageId) -> Acknowledged {
+        Acknowledged { upto: Some(id), ids: Vec::new() }
+    }
+}
 
 /// Seconds until a push is sent again, after it was sent so many times.
 const RESEND_S: [u64; 3] = [10, 20, 40];
@@ -36,7 +71,7 @@ impl Hub {
     pub(crate) fn pump(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let Some(conn) = device.conn() else { return };
-        let (term, window, timed) = (device.term(), device.window, device.timed());
+        let (term, window) = (device.term(), device.window);
         let Some(queue) = device.queue_mut() else { return };
         let mut over = Vec::new();
         queue.pump(window, (now.mono, now.unix_s()), &mut over, |item, push| {
@@ -45,9 +80,8 @@ impl Hub {
             fx.counters.count_by(Counter::PushesResent, u64::from(again));
             fx.deliveries.push((conn, PushDelivery::Push { term, push, again }));
         });
-        if queue.inflight() > 0 && !timed {
-            device.set_timed(true);
-            self.resends.insert(now.after(Duration::from_secs(RESEND_S[0])), key.pack());
+        if queue.inflight() > 0 {
+            self.queues.look_after(now, key, device, Duration::from_secs(RESEND_S[0]));
         }
         for item in over {
             self.end(now, key, item, Outcome::Expired, fx);
@@ -60,12 +94,12 @@ impl Hub {
         &mut self,
         now: Now,
         key: Key,
-        acked: (Option<MessageId>, Vec<MessageId>),
+        acked: Acknowledged,
         fx: &mut Effects,
     ) {
         self.take_acknowledged(now, key, acked, fx);
         self.pump(now, key, fx);
-        self.release(now, key);
+        self.registry.release(now, key);
     }
 
     /// Ends what the device has.
@@ -73,14 +107,15 @@ impl Hub {
         &mut self,
         now: Now,
         key: Key,
-        (upto, mut ids): (Option<MessageId>, Vec<MessageId>),
+        acked: Acknowledged,
         fx: &mut Effects,
     ) {
+        let Acknowledged { upto, mut ids } = acked;
         let device = self.registry.at_mut(key);
         let Some(queue) = device.and_then(|device| device.queue_mut()) else { return };
         let (mut acked, mut replaced) = (Vec::new(), Vec::new());
         ids.sort_unstable();
-        queue.acknowledge(now.mono, (upto.unwrap_or(MessageId(0)), &ids), &mut acked);
+        queue.acknowledge(now.mono, upto.unwrap_or(MessageId(0)), &ids, &mut acked);
         // What the device has before the log does replaces what the log has.
         let news = acked.iter().filter(|item| !matches!(item.kept(), Kept::At(_)));
         for push in news.filter_map(Item::push) {
@@ -99,7 +134,8 @@ impl Hub {
         &mut self,
         now: Now,
         key: Key,
-        (id, why): (MessageId, Rejection),
+        id: MessageId,
+        why: Rejection,
         fx: &mut Effects,
     ) {
         let device = self.registry.at_mut(key);
@@ -108,7 +144,7 @@ impl Hub {
             self.end(now, key, item, Outcome::Rejected(why), fx);
         }
         self.pump(now, key, fx);
-        self.release(now, key);
+        self.registry.release(now, key);
     }
 
     /// The device fetches what waits for it, as far as its window has room.
@@ -116,7 +152,8 @@ impl Hub {
         &mut self,
         now: Now,
         key: Key,
-        (after, count): (MessageId, u16),
+        after: MessageId,
+        count: u16,
         fx: &mut Effects,
     ) {
         self.expire_queue(now, key, fx);
@@ -133,17 +170,17 @@ impl Hub {
         self.answer_pull(key, fx);
         self.await_pull(key, after);
         self.pump(now, key, fx);
-        self.release(now, key);
+        self.registry.release(now, key);
     }
 
     /// Sends again what was not acknowledged for too long, a slice of the devices in question.
     pub(crate) fn turn_resends(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        self.resends.advance(now.mono, 1);
+        self.queues.advance(now);
         for _ in 0..self.settings.limits.fan_out_slice {
-            let Some(token) = self.resends.take() else { break };
-            self.resend(now, Key::unpack(token), fx);
+            let Some(key) = self.queues.take() else { break };
+            self.resend(now, key, fx);
         }
-        self.resends.next(now.mono)
+        self.queues.next(now)
     }
 
     fn resend(&mut self, now: Now, key: Key, fx: &mut Effects) {
@@ -152,7 +189,7 @@ impl Hub {
         let Some(conn) = device.conn() else { return };
         let term = device.term();
         let Some(queue) = device.queue_mut() else { return };
-        let (mut over, mut keep, mut next) = (Vec::new(), Vec::new(), None::<Instant>);
+        let (mut over, mut keep, mut next) = (Vec::new(), Vec::new(), None::<u64>);
         let (mut some_due, progress) = (false, queue.progress());
         queue.sift_inflight(&mut over, |item| {
             let Some(left_ms) = left_ms(now, progress, item) else {
@@ -170,17 +207,15 @@ impl Hub {
             some_due |= is_due;
             // What is due and cannot go again now is looked at with the others.
             let pause_ms = if is_due { RESEND_S[0] * 1_000 } else { left_ms };
-            let again = now.after(Duration::from_millis(pause_ms));
-            next = next.into_iter().chain([again]).min();
+            next = next.into_iter().chain([pause_ms]).min();
             false
         });
         if some_due {
             fx.deliveries.push((conn, PushDelivery::TellWritten { term }));
         }
-        if let Some(next) = next {
-            device.set_timed(true);
-            let longest = now.after(Duration::from_secs(RESEND_S[0]));
-            self.resends.insert(next.min(longest), key.pack());
+        if let Some(next_ms) = next {
+            let next_ms = next_ms.min(RESEND_S[0] * 1_000);
+            self.queues.look_after(now, key, device, Duration::from_millis(next_ms));
         }
         for item in over {
             self.end(now, key, item, Outcome::Expired, fx);
@@ -189,7 +224,160 @@ impl Hub {
             self.keep(now, key, id, fx);
         }
         self.pump(now, key, fx);
-        self.release(now, key);
+        self.registry.release(now, key);
+    }
+}
+
+/// Bodies come back from the log, one page a device at a time.
+impl Hub {
+    /// Fetches the bodies of what is to be sent next, if they are away, and answers a Pull that
+    /// waits for them if none are.
+    fn fetch(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        if device.conn().is_none() || device.pulling() || device.extra.is_none() {
+            return;
+        }
+        let window = device.window;
+        let missing = device.queue().and_then(|queue| queue.missing(window, PAGE_COUNT));
+        let Some((first, count)) = missing else { return self.answer_pull(key, fx) };
+        match self.log.has_room_to_pull() {
+            true => self.ask_page(key, Fetch { first, count }, fx),
+            false => self.fetch_later(now, key),
+        }
+    }
+
+    /// A Pull of the device is answered as soon as everything it asked for is sent.
+    fn await_pull(&mut self, key: Key, after: MessageId) {
+        if let Some(device) = self.registry.at_mut(key) {
+            device.extra().pull = NonZeroU64::new(after.0.saturating_add(1));
+        }
+    }
+
+    /// Says what remains for another Pull, if one waits to be answered.
+    fn answer_pull(&mut self, key: Key, fx: &mut Effects) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let (Some(conn), term) = (device.conn(), device.term()) else { return };
+        let Some(extra) = &mut device.extra else { return };
+        let Some(after) = extra.pull.take() else { return };
+        let remaining = extra.queue.remaining(MessageId(after.get() - 1)) as u32;
+        fx.deliveries.push((conn, PushDelivery::Pulled { term, remaining }));
+    }
+
+    /// A page came, or did not.
+    pub(crate) fn pulled(
+        &mut self,
+        now: Now,
+        key: Key,
+        fetch: Fetch,
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        device.set_pulling(false);
+        if device.conn().is_none() {
+            return self.registry.release(now, key);
+        }
+        match result {
+            Ok(Done::Page(page)) => self.attach_page(now, key, fetch, &page, fx),
+            Err(StoreError::Damaged) => {
+                fx.counters.count(Counter::PullsFailed);
+                if fetch.count > 1 && self.waits_for(key, fetch) {
+                    // One of them is bad; which one is found out one by one.
+                    return self.ask_page(key, Fetch { count: 1, ..fetch }, fx);
+                }
+                self.pass_over(key, fetch);
+            }
+            Ok(_) | Err(_) => {
+                fx.counters.count(Counter::PullsFailed);
+                return self.wait_for_log(now, key, fx);
+            }
+        }
+        self.pump(now, key, fx);
+        self.registry.release(now, key);
+    }
+
+    fn ask_page(&mut self, key: Key, fetch: Fetch, fx: &mut Effects) {
+        let Some(timeline) = self.registry.timeline(key) else { return };
+        let Some(device) = self.registry.at_mut(key) else { return };
+        device.set_pulling(true);
+        let pull = Pull {
+            timeline,
+            from: fetch.first - 1,
+            backwards: false,
+            count_max: fetch.count,
+            bytes_max: PAGE_BYTES,
+        };
+        self.log.ask(PendingCall::Pull(key, fetch), Call::Read(Read::Pull(pull)), fx);
+    }
+
+    fn attach_page(&mut self, now: Now, key: Key, fetch: Fetch, page: &Page, fx: &mut Effects) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let number = device.product;
+        let product = self.registry.products.of(number).key.clone();
+        let device = self.registry.at_mut(key);
+        let Some(queue) = device.and_then(|device| device.queue_mut()) else { return };
+        let mut hint = queue.head();
+        for placed in &page.messages {
+            let Some(item) = queue.away_at(placed.seq, &mut hint) else { continue };
+            let push = push(&product, &placed.message);
+            match push.filter(|push| push.id == item.id) {
+                Some(push) => item.attach(Arc::new(push)),
+                None => fx.counters.count(Counter::PullsFailed),
+            }
+        }
+        let came = page.messages.iter().any(|placed| placed.seq == fetch.first);
+        if came {
+            // If it is still away it made no sense.
+            return self.pass_over(key, fetch);
+        }
+        // The log has it no more: its retention is shorter than the push's time to live.
+        let gone = queue.away_at(fetch.first, &mut 0).map(|item| item.id);
+        if let Some(item) = gone.and_then(|id| queue.remove(id)) {
+            self.end_unlogged(now, key, &item, Outcome::Expired, fx);
+        }
+    }
+
+    /// Whether the next push to be sent is still that of a fetch.
+    fn waits_for(&self, key: Key, fetch: Fetch) -> bool {
+        let device = self.registry.at(key);
+        let missing = device.and_then(|device| device.queue()?.missing(device.window, 1));
+        missing.is_some_and(|(first, _)| first == fetch.first)
+    }
+
+    fn pass_over(&mut self, key: Key, fetch: Fetch) {
+        if self.waits_for(key, fetch)
+            && let Some(queue) = self.registry.at_mut(key).and_then(|device| device.queue_mut())
+        {
+            queue.set_head_aside();
+        }
+    }
+
+    /// There is no reading now. What cannot wait is over, whoever pulls may ask again, and for
+    /// everybody else it is tried again.
+    fn wait_for_log(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let pulls = device.extra.as_ref().is_some_and(|extra| extra.pull.is_some());
+        let Some(queue) = device.queue_mut() else { return };
+        let unsent = queue.items().filter(|item| item.times == 0 && !item.stores());
+        let unsent: Vec<_> = unsent.map(|item| item.id).collect();
+        let over: Vec<_> = unsent.into_iter().filter_map(|id| queue.remove(id)).collect();
+        if pulls {
+            queue.hold_away();
+        }
+        for item in over {
+            self.end(now, key, item, Outcome::Expired, fx);
+        }
+        match pulls {
+            true => self.answer_pull(key, fx),
+            false => self.fetch_later(now, key),
+        }
+        self.registry.release(now, key);
+    }
+
+    fn fetch_later(&mut self, now: Now, key: Key) {
+        if let Some(device) = self.registry.at_mut(key) {
+            self.queues.look_after(now, key, device, FETCH_PAUSE);
+        }
     }
 }
 

@@ -12,61 +12,51 @@
 //! - An order to many that was answered reaches every device it was for, whatever is killed.
 //! - No call visits all devices: fan-outs, drops and sweeps go in slices from [`Hub::turn`].
 //!
-//! Read `registry/device` and `registry/queue` first, then `session` (Binds), `push` (it finds its
-//! place), `delivery` (it goes out and is acknowledged), `log` (it is kept, and comes back),
-//! `fanout` and `orders` (many devices).
+//! Its parts own their state and have doors of their own: `registry` (devices, products, tags,
+//! rows), `access` (proofs, tokens, pace), `log` (calls and what they are for, cleanups, epochs),
+//! `queues` (sums and timers over what waits), `waits` (answers), `orders` (jobs and scans),
+//! `reports`. What needs several of them is the hub's: read `session` (Binds), `push` (a place at a
+//! device, and its end), `delivery` (out, and acknowledged), `lists` and `orders` (many devices),
+//! `control` (orders of the API), `upkeep` (rows and the sweep), `restore`.
 
 mod access;
-mod audit;
 mod control;
 mod delivery;
-mod fanout;
-mod jobs;
+mod lists;
 mod log;
 mod orders;
 mod push;
-mod query;
+mod queues;
 mod registry;
 mod reports;
+mod restore;
 mod service;
 mod session;
-mod sweep;
+mod upkeep;
 mod waits;
 
-pub use log::durable::{decode_event, encode_event, home_of, home_parts, timeline_of};
+pub use log::durable::{decode_event, encode_event, home_parts, timeline_of};
 pub use orders::{OrderMessage, StoredOrder, order_home};
 pub use reports::ReportHook;
 
 use crate::access::Access;
-use crate::access::replay::Replay;
-use crate::fanout::DeviceScan;
-use crate::jobs::Jobs;
-use crate::log::cleanup::CleanupTask;
+use crate::log::LogCalls;
 use crate::log::epochs::Epochs;
-use crate::log::keep::Keeping;
-use crate::log::restore::Restoring;
-use crate::log::rows::Rows;
-use crate::log::tickets::Tickets;
+use crate::log::pending::{OrderWhat, PendingCall};
+use crate::orders::jobs::Jobs;
+use crate::orders::scans::Scans;
+use crate::queues::Queues;
 use crate::registry::Registry;
-use crate::registry::tags::Tags;
-use crate::sweep::Sweep;
+use crate::reports::Reports;
+use crate::restore::Restoring;
+use crate::upkeep::Sweep;
 use crate::waits::Waits;
 use base::hash::HashKey;
-use base::pace::AdmissionPace;
-use base::prng::Prng;
 use base::slab::Key;
-use base::time::{Instant, Now};
-use base::wheel::Timers;
-use model::event::{DeviceEvent, DeviceWhat};
-use model::id::{ConnRef, DeviceRef, ProductKey, ShardId};
+use model::id::{ConnRef, DeviceRef, MessageId, ProductKey, ShardId};
 use model::limits::Limits;
-use model::ports::calls::RetryQueue;
 use model::ports::control::Status;
-use model::presence::PresenceVersion;
-use model::pressure::Pressure;
 use model::product::Product;
-use model::request::PushRequest;
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Settings of a hub. Where `limits` speak of the process, the shard's share stands here.
@@ -106,61 +96,34 @@ pub struct Hub {
     settings: Settings,
     registry: Registry,
     access: Access,
-    pace: AdmissionPace,
-    tags: Tags,
-    tickets: Tickets,
-    keeping: Keeping,
-    rows: Rows,
-    cleanups: RetryQueue<CleanupTask>,
     epochs: Epochs,
-    restoring: Restoring,
+    log: LogCalls,
+    queues: Queues,
     waits: Waits,
     jobs: Jobs,
-    scans: VecDeque<DeviceScan>,
-    resends: Timers,
+    scans: Scans,
+    reports: Reports,
+    restoring: Restoring,
     sweep: Sweep,
-    rng: Prng,
-    /// What each product is by configuration, as a hash.
-    configured: BTreeMap<ProductKey, u64>,
-    /// The highest push id that was restored.
-    last_id: u64,
-    /// The log takes nothing more until a restart.
-    log_failed: bool,
-    online: u64,
-    waiting: u64,
-    waiting_bytes: u64,
     draining: bool,
-    pressure: Pressure,
 }
 
 impl Hub {
     /// A hub that knows no product and no device.
-    pub fn new(settings: Settings) -> Hub {
+    pub fn new(mut settings: Settings) -> Hub {
         Hub {
-            registry: Registry::new(settings.hash_key, settings.devices_max),
-            access: Access::new(&settings.node_secret, settings.hash_key, Replay::NONCES_MAX),
-            pace: AdmissionPace::new(settings.binds_per_s),
-            tags: Tags::default(),
-            tickets: Tickets::default(),
-            keeping: Keeping::default(),
-            rows: Rows::default(),
-            cleanups: RetryQueue::default(),
-            epochs: Epochs::default(),
-            restoring: Restoring::default(),
+            registry: Registry::new(&settings),
+            access: Access::new(&settings),
+            epochs: Epochs::new(settings.shard),
+            log: LogCalls::default(),
+            queues: Queues::new(&settings),
             waits: Waits::default(),
-            jobs: Jobs::new(settings.limits.jobs_max as usize),
-            scans: VecDeque::new(),
-            resends: Timers::default(),
+            jobs: Jobs::new(&settings),
+            scans: Scans::default(),
+            reports: Reports::new(std::mem::take(&mut settings.report_hooks)),
+            restoring: Restoring::default(),
             sweep: Sweep::default(),
-            rng: Prng::new(settings.seed),
-            configured: BTreeMap::new(),
-            last_id: 0,
-            log_failed: false,
-            online: 0,
-            waiting: 0,
-            waiting_bytes: 0,
             draining: false,
-            pressure: Pressure::default(),
             settings,
         }
     }
@@ -171,100 +134,27 @@ impl Hub {
     /// A configuration that says what it said before changes nothing: of it and the API the one
     /// holds that spoke last.
     pub fn install(&mut self, product: Arc<Product>) -> bool {
-        let base = self.base_of(&product);
-        let known = self.registry.products.number(&product.key).is_some();
-        if known && self.configured.get(&product.key) == Some(&base) {
-            return true;
-        }
-        self.configured.insert(product.key.clone(), base);
-        self.registry.products.put(product).is_some()
+        self.registry.products.configure(product)
     }
 
     /// Products that are configured, and of which the API said later that they are otherwise.
     pub fn changed_since_configured(&self) -> Vec<ProductKey> {
-        let products = self.registry.products.all();
-        let changed = products.filter(|product| {
-            let base = self.configured.get(&product.key);
-            base.is_some_and(|base| *base != self.base_of(product))
-        });
-        changed.map(|product| product.key.clone()).collect()
+        self.registry.products.changed().cloned().collect()
     }
 
-    /// A hash of what is configured, never zero.
-    fn base_of(&self, product: &Product) -> u64 {
-        self.settings.home.of(&[&log::durable::product::encode(product, 0)]).max(1)
-    }
-
-    /// A machine asks. What comes from a connection that the device is not (or no longer) bound to
-    /// changes nothing.
-    pub fn request(&mut self, now: Now, from: ConnRef, request: PushRequest, fx: &mut Effects) {
-        match request {
-            PushRequest::Bind(bind) => self.bind(now, from, *bind, fx),
-            PushRequest::Unbind { term, device } => self.unbind(now, (from, term), device, fx),
-            PushRequest::Ack { device, upto, ids } => {
-                if let Some(key) = self.bound(from, device) {
-                    self.acknowledge(now, key, (upto, ids), fx);
-                }
-            }
-            PushRequest::Unsendable { device, id, why } => {
-                if let Some(key) = self.bound(from, device) {
-                    self.unsendable(now, key, (id, why), fx);
-                }
-            }
-            PushRequest::Pull { term: _, device, after, count } => {
-                if let Some(key) = self.bound(from, device) {
-                    self.pull(now, key, (after, count), fx);
-                }
-            }
-            PushRequest::Report { term: _, device, seq, body } => {
-                if let Some(key) = self.bound(from, device) {
-                    self.report(now, key, (seq, body), fx);
-                }
-            }
-            PushRequest::Written { device } => {
-                if let Some(key) = self.bound(from, device) {
-                    self.written(now, key, fx);
-                }
-            }
-            PushRequest::Closed { device, reason } => {
-                if let Some(key) = self.bound(from, device) {
-                    self.detach(now, key, reason, fx);
-                }
-            }
-        }
-    }
-
-    /// Goes on with whatever goes on: fan-outs, resends, answers whose time has come, the sweep.
-    /// Does a slice of each and says when it wants to be called again at the latest; `now` means
-    /// that there is more. Also to be called after a batch of completions.
-    pub fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let waits = self.turn_waits(now, fx);
-        let resends = self.turn_resends(now, fx);
-        let scans = self.turn_scans(now, fx);
-        let orders = self.turn_orders(now, fx);
-        let cleanups = self.turn_cleanups(now, fx);
-        let sweep = self.turn_sweep(now, fx);
-        [waits, resends, scans, orders, cleanups, sweep].into_iter().flatten().min()
-    }
-
-    /// From now on memory is so short.
-    pub fn press(&mut self, pressure: Pressure) {
-        self.pressure = pressure;
-    }
-
-    /// From now on Binds are told that the server is going, and every turn writes rows until none
-    /// is [unwritten](Hub::unwritten).
-    pub fn drain(&mut self) {
-        self.draining = true;
+    /// Not below any id or epoch that was given before the start: where new ids must begin.
+    pub fn id_floor(&self) -> MessageId {
+        self.epochs.id_floor()
     }
 
     /// Gauges of this shard.
     pub fn status(&self) -> Status {
+        let (waiting, waiting_bytes) = self.queues.sums();
         Status {
             devices: self.registry.len() as u64,
-            online: self.online,
-            waiting: self.waiting,
-            waiting_bytes: self.waiting_bytes,
+            online: self.registry.online(),
+            waiting,
+            waiting_bytes,
             ..Status::default()
         }
     }
@@ -278,22 +168,45 @@ impl Hub {
         (conn == from).then_some(device.key())
     }
 
-    /// Tells what happened to a device, if anybody listens.
-    fn event(&self, now: Now, key: Key, what: impl FnOnce() -> DeviceWhat, fx: &mut Effects) {
-        if !fx.events_wanted {
-            return;
+    /// Panics when an invariant does not hold. Visits all devices: not for a server at work.
+    pub fn audit(&self) {
+        let sums = self.registry.audit(self.epochs.last());
+        self.jobs.audit();
+        assert_eq!((sums.waiting, sums.bytes), self.queues.sums(), "waiting");
+        assert_eq!(sums.answers, self.waits.open(), "answers waited for");
+        for id in self.scans.iter().filter_map(|scan| scan.order()) {
+            assert!(self.jobs.counts(id).is_some_and(|c| c.running), "a walk has its job");
         }
-        let (Some(device), Some(names)) = (self.registry.at(key), self.registry.names(key)) else {
-            return;
+        for (key, asked, reports) in self.registry.asked_of() {
+            self.audit_asked(key, asked, reports);
+        }
+    }
+
+    /// Panics when anything goes on: a push waits, an answer waits, a scan scans, a ticket is out.
+    pub fn audit_idle(&self) {
+        self.audit();
+        assert_eq!((self.registry.online(), self.queues.sums()), (0, (0, 0)), "gauges");
+        assert_eq!((self.waits.len(), self.scans.iter().count()), (0, 0), "answers and walks");
+        assert_eq!(self.log.unsettled(), 0, "tickets and cleanups");
+    }
+
+    /// A record counts the calls that need it.
+    fn audit_asked(&self, key: Key, asked: usize, reports: usize) {
+        let of = |pending: &PendingCall| match pending {
+            PendingCall::Keep(_, keys) => keys.iter().filter(|&&other| other == key).count(),
+            PendingCall::Claim(claim) => claim.keys().filter(|&other| other == key).count(),
+            PendingCall::Order(order) => match order.what {
+                OrderWhat::Change(other, _) => usize::from(other == key),
+                OrderWhat::Put(_) | OrderWhat::Drop(_) => 0,
+            },
+            _ => 0,
         };
-        let (product, id) = names;
-        let (at_ms, epoch, what) = (now.wall_ms, device.epoch, what());
-        let version = match what {
-            DeviceWhat::Online { .. } | DeviceWhat::Offline { .. } => {
-                device.version(self.settings.shard)
-            }
-            DeviceWhat::Report { .. } | DeviceWhat::Pushed { .. } => PresenceVersion::default(),
+        let reporting = |pending: &PendingCall| match pending {
+            PendingCall::Report(waiting) => usize::from(waiting.key() == key),
+            _ => 0,
         };
-        fx.tell(DeviceEvent { at_ms, product, device: id, epoch, version, what });
+        assert_eq!(self.log.pending().map(of).sum::<usize>(), asked, "asked");
+        let waiting: usize = self.log.pending().map(reporting).sum();
+        assert_eq!(waiting, reports, "Reports that wait");
     }
 }

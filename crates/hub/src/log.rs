@@ -1,17 +1,299 @@
-//! Durable state of the hub: what the log keeps of it, and how it comes back.
+//! Durable state of the hub: what is asked of the log, and what for.
 //!
-//! The hub hands over calls and goes on; [`tickets`] remembers what each of them was for. Pushes
-//! that have to wait go there ([`keep`]) and their bodies come back when they can be sent
-//! ([`bodies`]); devices have [`rows`]; orders with an idempotency key are claimed first
-//! ([`claims`]). [`durable`] is how all that looks in bytes, [`restore`] what becomes of it at the
-//! next start.
+//! The hub hands over calls and goes on. Every call bears a ticket, every ticket holds a pending
+//! call ([`pending`]): what is to happen when the call is completed. The log completes every ticket
+//! once; the order does not matter here. What several devices are to keep of the same push goes in
+//! one call as long as nothing but removals comes between; removals of one timeline go together
+//! too. What nobody waits for and was refused is asked for again ([`cleanup`]). [`epochs`] are
+//! numbers that rise over a restart, and [`durable`] is how all that looks in bytes.
 
-pub(crate) mod bodies;
-pub(crate) mod claims;
 pub(crate) mod cleanup;
 pub(crate) mod durable;
 pub(crate) mod epochs;
-pub(crate) mod keep;
-pub(crate) mod restore;
-pub(crate) mod rows;
-pub(crate) mod tickets;
+pub(crate) mod pending;
+
+use self::cleanup::CleanupTask;
+use self::durable::push;
+use self::pending::PendingCall;
+use crate::Effects;
+use base::never;
+use base::slab::Key;
+use base::time::Now;
+use model::event::Counter;
+use model::id::MessageId;
+use model::ports::calls::{RetryQueue, Tickets};
+use model::ports::log::{
+    APPEND_TIMELINES_MAX, Append, Call, Done, REMOVE_SEQS_MAX, StoreError, Ticket, Write,
+};
+use model::push::{Push, Rejection};
+use model::timeline::{Message, Seq, TimelineId};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Pushes whose messages are remembered, so that slices of a fan-out share one.
+const MESSAGES_MAX: usize = 8;
+
+/// Tickets not completed, of what has a limit.
+#[derive(Default)]
+struct Load {
+    waits: usize,
+    pulls: usize,
+    rows: usize,
+    reports: usize,
+}
+
+impl Load {
+    /// The count that a pending call belongs to, and what it adds to it.
+    fn of(&mut self, pending: &PendingCall) -> (&mut usize, usize) {
+        match pending {
+            PendingCall::Keep(_, keys) => (&mut self.waits, keys.len()),
+            PendingCall::Claim(claim) => (&mut self.waits, claim.size()),
+            PendingCall::Pull(..) => (&mut self.pulls, 1),
+            PendingCall::Row(_) | PendingCall::Kicked { .. } => (&mut self.rows, 1),
+            PendingCall::Report(_) => (&mut self.reports, 1),
+            PendingCall::Remove(..)
+            | PendingCall::Cleanup(_)
+            | PendingCall::Order(_)
+            | PendingCall::Mark(_)
+            | PendingCall::Take(_)
+            | PendingCall::Told(..)
+            | PendingCall::Close(_) => (&mut self.rows, 0),
+        }
+    }
+}
+
+/// Calls of one shard's hub to its log.
+#[derive(Default)]
+pub(crate) struct LogCalls {
+    tickets: Tickets<PendingCall>,
+    load: Load,
+    /// Messages made last, with their pushes.
+    messages: VecDeque<(Arc<Push>, Arc<Message>)>,
+    /// The last append that others may join: its ticket and its place in the lane.
+    last_append: Option<(Ticket, usize)>,
+    cleanups: RetryQueue<CleanupTask>,
+    /// The log takes nothing more until a restart.
+    is_failed: bool,
+}
+
+impl LogCalls {
+    /// Pushes that may wait for the log, a shard. One more is rejected as Busy.
+    pub const WAITS_MAX: usize = 65_536;
+
+    /// Pushes waiting for the log beyond which fan-outs pause.
+    pub const WAITS_EASY: usize = 4_096;
+
+    /// Devices that may be fetching bodies, a shard. The others wait.
+    pub const PULLS_MAX: usize = 4_096;
+
+    /// Rows nobody waits for that may be with the log. The others stay to be written.
+    pub const ROWS_MAX: usize = 4_096;
+
+    /// Reports that may wait for the log, a shard. One more is refused as Busy.
+    pub const REPORTS_MAX: usize = 16_384;
+
+    /// Whether so many pushes more may be handed to the log.
+    pub fn has_room(&self, pushes: usize) -> bool {
+        self.load.waits + pushes <= LogCalls::WAITS_MAX
+    }
+
+    /// Whether a fan-out may go on.
+    pub fn is_easy(&self) -> bool {
+        self.load.waits < LogCalls::WAITS_EASY
+    }
+
+    /// Whether another device may fetch.
+    pub fn has_room_to_pull(&self) -> bool {
+        self.load.pulls < LogCalls::PULLS_MAX
+    }
+
+    /// Whether another row may be written.
+    pub fn has_room_for_row(&self) -> bool {
+        self.load.rows < LogCalls::ROWS_MAX
+    }
+
+    /// Whether another Report may wait.
+    pub fn has_room_for_report(&self) -> bool {
+        self.load.reports < LogCalls::REPORTS_MAX
+    }
+
+    /// Whether the log takes nothing more until a restart.
+    pub fn is_failed(&self) -> bool {
+        self.is_failed
+    }
+
+    /// Calls that are not completed, and cleanups that wait to be asked for.
+    pub fn unsettled(&self) -> usize {
+        self.tickets.len() + self.cleanups.len()
+    }
+
+    /// What all calls that are not completed are for, for an audit.
+    pub fn pending(&self) -> impl Iterator<Item = &PendingCall> {
+        self.tickets.iter()
+    }
+
+    /// Hands the log a call.
+    pub fn ask(&mut self, pending: PendingCall, call: Call, fx: &mut Effects) {
+        if !matches!(pending, PendingCall::Remove(..)) {
+            self.last_append = None;
+        }
+        let (count, size) = self.load.of(&pending);
+        *count += size;
+        let ticket = self.tickets.give(pending);
+        fx.calls.push((ticket, call));
+    }
+
+    /// Asks it to write.
+    pub fn write(&mut self, pending: PendingCall, write: Write, fx: &mut Effects) {
+        self.ask(pending, Call::Write(write), fx);
+    }
+
+    /// What a call was for, which is completed by this.
+    pub fn take(
+        &mut self,
+        ticket: Ticket,
+        result: &Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) -> Option<PendingCall> {
+        let pending = self.tickets.take(ticket);
+        if never!(pending.is_none(), "ticket {ticket} was completed twice or never given") {
+            return None;
+        }
+        let pending = pending?;
+        let (count, size) = self.load.of(&pending);
+        *count -= size;
+        let is_pull = matches!(pending, PendingCall::Pull(..));
+        if result.is_err() && *result != Err(StoreError::Conflict) && !is_pull {
+            fx.counters.count(Counter::StoreFailures);
+        }
+        self.is_failed |= *result == Err(StoreError::Failed);
+        Some(pending)
+    }
+
+    /// Asks the log to keep a push for the device of a timeline, in one call with those before it
+    /// if it can be.
+    pub fn append(
+        &mut self,
+        now: Now,
+        push: &Arc<Push>,
+        key: Key,
+        timeline: TimelineId,
+        fx: &mut Effects,
+    ) {
+        let message = self.message(now, push);
+        if let Some((ticket, at)) = self.last_append
+            && let Some((last, Call::Write(Write::Append(append)))) = fx.calls.get_mut(at)
+            && *last == ticket
+            && Arc::ptr_eq(&append.message, &message)
+            && append.to.len() < APPEND_TIMELINES_MAX
+        {
+            append.to.push(timeline);
+            if let Some(PendingCall::Keep(_, keys)) = self.tickets.at_mut(ticket) {
+                keys.push(key);
+                self.load.waits += 1;
+            }
+            return;
+        }
+        let pending = PendingCall::Keep(MessageId(message.id), vec![key]);
+        let append = Append { message, to: vec![timeline], once: None };
+        self.write(pending, Write::Append(append), fx);
+        self.last_append = fx.calls.last().map(|(ticket, _)| (*ticket, fx.calls.len() - 1));
+    }
+
+    /// These messages of a timeline are over.
+    pub fn remove(&mut self, timeline: TimelineId, mut seqs: Vec<Seq>, fx: &mut Effects) {
+        if let Some((ticket, Call::Write(Write::Remove { timeline: last, seqs: before }))) =
+            fx.calls.last_mut()
+            && *last == timeline
+            && before.len() + seqs.len() <= REMOVE_SEQS_MAX
+        {
+            if let Some(PendingCall::Remove(_, pending)) = self.tickets.at_mut(*ticket) {
+                pending.extend(&seqs);
+            }
+            before.append(&mut seqs);
+            return;
+        }
+        let pending = PendingCall::Remove(timeline, seqs.clone());
+        self.write(pending, Write::Remove { timeline, seqs }, fx);
+    }
+
+    /// The message for a push: the same one for the same push, if it was asked for not long ago.
+    fn message(&mut self, now: Now, push: &Arc<Push>) -> Arc<Message> {
+        let known = self.messages.iter().find(|(known, _)| Arc::ptr_eq(known, push));
+        if let Some((_, message)) = known {
+            return message.clone();
+        }
+        let message = Arc::new(push::message(push, now.unix_s(), None));
+        if self.messages.len() == MESSAGES_MAX {
+            self.messages.pop_front();
+        }
+        self.messages.push_back((push.clone(), message.clone()));
+        message
+    }
+}
+
+/// What the log's refusal means for a push.
+pub(crate) fn rejection(error: StoreError) -> Rejection {
+    match error {
+        StoreError::Busy => Rejection::Busy,
+        StoreError::TooLarge => Rejection::TooLarge,
+        StoreError::Full => Rejection::StoreFull,
+        StoreError::Failed | StoreError::Conflict | StoreError::Damaged => Rejection::StoreFailed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+    use model::id::ProductKey;
+    use model::push::Priority;
+
+    #[test]
+    fn there_is_room_up_to_each_limit_and_no_further() {
+        let (waits, pulls) = (LogCalls::WAITS_MAX - 1, LogCalls::PULLS_MAX - 1);
+        let (rows, reports) = (LogCalls::ROWS_MAX - 1, LogCalls::REPORTS_MAX - 1);
+        let load = Load { waits, pulls, rows, reports };
+        let mut log = LogCalls { load, ..LogCalls::default() };
+        assert!(log.has_room(1) && !log.has_room(2));
+        assert!(log.has_room_to_pull() && log.has_room_for_row() && log.has_room_for_report());
+        log.load = Load { pulls: pulls + 1, rows: rows + 1, reports: reports + 1, waits };
+        assert!(!log.has_room_to_pull() && !log.has_room_for_row() && !log.has_room_for_report());
+        log.load.waits = LogCalls::WAITS_EASY - 1;
+        assert!(log.is_easy());
+        log.load.waits += 1;
+        assert!(!log.is_easy());
+    }
+
+    #[test]
+    fn appends_of_one_push_go_together_and_removals_of_one_timeline_do() {
+        let (mut log, mut fx, now) = (LogCalls::default(), Effects::default(), Now::default());
+        let push = Arc::new(Push {
+            id: MessageId(7),
+            product: ProductKey::parse("p").expect("a name"),
+            app_id: 0,
+            body: [1].into(),
+            collapse: None,
+            expire_at: 9,
+            priority: Priority::Normal,
+            silent: false,
+        });
+        let timeline = |name| durable::timeline_of(HashKey::new(1, 2), "p", name);
+        let key = |slot| Key { slot, generation: 0 };
+        log.append(now, &push, key(0), timeline("a"), &mut fx);
+        log.remove(timeline("x"), vec![3], &mut fx);
+        log.append(now, &push, key(1), timeline("b"), &mut fx);
+        log.remove(timeline("x"), vec![4], &mut fx);
+        let count = |log: &LogCalls, fx: &Effects| (log.load.waits, fx.calls.len());
+        assert_eq!(count(&log, &fx), (2, 2));
+        log.write(PendingCall::Mark(1), Write::Forget(timeline("y")), &mut fx);
+        log.append(now, &push, key(2), timeline("c"), &mut fx);
+        assert_eq!(count(&log, &fx), (3, 4), "something came between");
+        let kept = log.take(0, &Err(StoreError::Failed), &mut fx);
+        assert!(matches!(kept, Some(PendingCall::Keep(MessageId(7), keys)) if keys.len() == 2));
+        let gone = log.take(1, &Err(StoreError::Busy), &mut fx);
+        assert!(matches!(gone, Some(PendingCall::Remove(_, seqs)) if seqs == [3, 4]));
+        assert!(log.is_failed() && log.unsettled() == 2 && log.load.waits == 1);
+        assert_eq!(fx.counters.of(Counter::StoreFailures), 2);
+    }
+}

@@ -2,35 +2,28 @@
 //!
 //! `place` takes a push on, or says at once what becomes of it; `end` is the only way out of a
 //! queue. Between them the push is in exactly one queue, on the way or waiting. A push that is for
-//! now or never takes a place only if it can be sent now.
+//! now or never takes a place only if it can be sent now. A push is handed to the log only when it
+//! has to wait: one that is acknowledged while its sender waits never gets there. The end of one
+//! whose place in the log is not known yet is told the log when it is.
 
-use crate::Effects;
-use crate::Hub;
-use crate::log::durable::push::made_s;
-use crate::orders;
+use crate::log::rejection;
+use crate::registry::DeviceName;
 use crate::registry::device::BindState;
 use crate::registry::item::{Item, Kept, Watch};
 use crate::registry::queue::QueueLimits;
+use crate::{Effects, Hub};
+use base::never;
 use base::slab::Key;
-use base::time::{Instant, Now};
+use base::time::Now;
 use model::event::{Counter, DeviceEvent, DeviceWhat};
-use model::id::DeviceId;
-use model::ports::pushes::{PushAnswer, PushOrder, PushTarget};
+use model::id::MessageId;
+use model::ports::log::{Done, StoreError};
 use model::presence::PresenceVersion;
-use model::pressure::Pressure;
 use model::product::Product;
 use model::push::{Outcome, Push, Rejection};
 use model::timeline::Seq;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Longest time an answer waits for acknowledgements, milliseconds. A longer wish is cut.
-const WAIT_MS_MAX: u32 = 60_000;
-
-/// What a push that is for now or never is given to be acknowledged, milliseconds, when the order
-/// does not want to wait: without it, its outcome could not be known.
-const NOW_OR_NEVER_MS: u32 = 1_000;
 
 /// A push, and who wants to know of its end.
 #[derive(Clone)]
@@ -43,38 +36,25 @@ pub(crate) struct Sending {
     pub counted: bool,
 }
 
-impl Hub {
-    /// The API orders a push.
-    pub(crate) fn push(&mut self, now: Now, reply: u64, order: PushOrder, fx: &mut Effects) {
-        let Some(number) = self.registry.products.number(&order.product) else {
-            return fx.answers.push((reply, PushAnswer::UnknownProduct));
-        };
-        let product = self.registry.products.of(number).clone();
-        let (receipts, wait_ms) = (order.receipts, order.wait_ms.min(WAIT_MS_MAX));
-        let home = self.settings.home;
-        let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
-        let (order_home, named) =
-            (orders::order_home(home, &order), orders::named(home, &order, live_s));
-        let (push, target, order_key) = make(now, order, &product);
-        let tag = match target {
-            PushTarget::Devices(devices) => {
-                let least_ms = if push.stores() { 0 } else { NOW_OR_NEVER_MS };
-                let until = now.after(Duration::from_millis(wait_ms.max(least_ms).into()));
-                let sending = Sending { push: Arc::new(push), receipts, counted: false };
-                let devices = (number, sorted(devices));
-                return match order_key {
-                    None => self.push_to_list(now, (reply, until), devices, sending, fx),
-                    Some(key) => self.claim(now, (reply, until), devices, (sending, &key), fx),
-                };
-            }
-            PushTarget::Tag(tag) => Some(tag),
-            PushTarget::Product => None,
-        };
-        let (push, at_s) = (Arc::new(push), now.unix_s());
-        let order = orders::StoredOrder { push, tag, receipts, at_s, home: order_home, named };
-        self.take_order(now, reply, order, fx);
-    }
+/// Place of a push that was judged.
+pub(crate) struct Placing {
+    /// Bounds of the device's queue.
+    pub room: QueueLimits,
+    /// Who wants to know of its end.
+    pub watch: Watch,
+    /// Whether the log has it already.
+    pub kept: Kept,
+}
 
+/// End of a push at a device.
+struct Ended<'a> {
+    item: &'a Item,
+    /// Where the log has it and is to remove it.
+    seq: Option<Seq>,
+    outcome: Outcome,
+}
+
+impl Hub {
     /// Takes a push on for a device, or says what becomes of it at once.
     pub(crate) fn place(
         &mut self,
@@ -85,11 +65,11 @@ impl Hub {
     ) -> Option<Outcome> {
         let room = match self.judge(now, key, sending, fx) {
             Ok(room) => room,
-            Err(outcome) => return Some(self.tell_outcome(now, key, (sending, outcome), fx)),
+            Err(outcome) => return Some(self.tell_outcome(now, key, sending, outcome, fx)),
         };
         let Sending { push, receipts, counted } = sending;
         let watch = Watch { answers: !counted, counted: *counted, receipts: *receipts };
-        self.take_in(now, (key, room), (push, watch, Kept::No), fx);
+        self.take_in(now, key, push, Placing { room, watch, kept: Kept::No }, fx);
         None
     }
 
@@ -97,10 +77,12 @@ impl Hub {
     pub(crate) fn take_in(
         &mut self,
         now: Now,
-        (key, room): (Key, QueueLimits),
-        (push, watch, kept): (&Arc<Push>, Watch, Kept),
+        key: Key,
+        push: &Arc<Push>,
+        placing: Placing,
         fx: &mut Effects,
     ) {
+        let Placing { room, watch, kept } = placing;
         let Some(device) = self.registry.at_mut(key) else { return };
         let (online, queue) = (device.conn().is_some(), &mut device.extra().queue);
         // Whoever has something that may wait keeps it until the log has what replaces it, for that
@@ -117,8 +99,7 @@ impl Hub {
         if !online {
             item.shed();
         }
-        self.waiting += 1;
-        self.waiting_bytes += push.weight() as u64;
+        self.queues.came(push.weight());
         queue.insert(item);
         self.pump(now, key, fx);
         let queue = self.registry.at_mut(key).and_then(|device| device.queue_mut());
@@ -153,7 +134,7 @@ impl Hub {
             Kept::At(seq) => Some(seq),
             Kept::No | Kept::Asked => None,
         };
-        self.finish(now, key, (&item, seq, outcome), fx);
+        self.finish(now, key, Ended { item: &item, seq, outcome }, fx);
     }
 
     /// The same, when the log hears of it in another way.
@@ -165,33 +146,144 @@ impl Hub {
         outcome: Outcome,
         fx: &mut Effects,
     ) {
-        self.finish(now, key, (item, None, outcome), fx);
+        self.finish(now, key, Ended { item, seq: None, outcome }, fx);
     }
 
-    /// `seq`: where the log has it and is to remove it.
-    fn finish(
-        &mut self,
-        now: Now,
-        key: Key,
-        (item, seq, outcome): (&Item, Option<Seq>, Outcome),
-        fx: &mut Effects,
-    ) {
+    fn finish(&mut self, now: Now, key: Key, ended: Ended<'_>, fx: &mut Effects) {
+        let Ended { item, seq, outcome } = ended;
         let (id, watch) = (item.id, item.watch());
-        self.waiting -= 1;
-        self.waiting_bytes -= item.weight() as u64;
+        self.queues.left(item.weight());
         fx.counters.count(counter(outcome));
         let is_counted = watch.counted && self.jobs.at(id).is_some();
         if is_counted {
             self.jobs.ended(id, matches!(item.kept(), Kept::At(_)), outcome);
-            self.settle_order(now, (key, id), (seq, Some(outcome)));
+            self.settle_order(now, key, id, seq, Some(outcome));
         } else if let Some(seq) = seq {
-            self.enter_remove(key, seq, fx);
+            self.remove_kept(key, seq, fx);
         }
         if watch.answers {
             self.settle(key, id, outcome, fx);
         }
         if watch.receipts {
-            self.event(now, key, || DeviceWhat::Pushed { id, outcome }, fx);
+            self.registry.tell(now, key, || DeviceWhat::Pushed { id, outcome }, fx);
+        }
+    }
+
+    /// Asks the log to keep a push that waits, unless it was asked before. When no more may wait
+    /// for the log, the push is over.
+    pub(crate) fn keep(&mut self, now: Now, key: Key, id: MessageId, fx: &mut Effects) {
+        let room = self.log.has_room(1);
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let Some(queue) = device.queue_mut() else { return };
+        let Some(item) = queue.find(id).filter(|item| item.kept() == Kept::No) else { return };
+        let Some(push) = item.push().filter(|_| room).cloned() else {
+            let Some(item) = queue.remove(id) else { return };
+            return self.end(now, key, item, Outcome::Rejected(Rejection::Busy), fx);
+        };
+        item.set_kept(Kept::Asked);
+        device.extra().asked += 1;
+        self.ensure_row(key, fx);
+        if let Some(timeline) = self.registry.timeline(key) {
+            self.log.append(now, &push, key, timeline, fx);
+        }
+    }
+
+    /// An append was answered: for each device, where the push stands in its timeline.
+    pub(crate) fn kept(
+        &mut self,
+        now: Now,
+        id: MessageId,
+        keys: Vec<Key>,
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        let result = match result {
+            Ok(Done::Appended(appended)) => Ok(appended.seqs),
+            Ok(other) => {
+                never!(true, "an append was answered by {other:?}");
+                Err(StoreError::Failed)
+            }
+            Err(error) => Err(error),
+        };
+        for (at, key) in keys.into_iter().enumerate() {
+            // Whoever is gone was forgotten after the append, and the push with it.
+            let Some(device) = self.registry.at_mut(key) else { continue };
+            device.extra().asked -= 1;
+            match &result {
+                Ok(seqs) => {
+                    let Some(&seq) = seqs.get(at) else { continue };
+                    if device.rowed() {
+                        self.stored(now, key, id, seq, fx);
+                    } else {
+                        // Its row was refused: it could not be found again.
+                        self.remove_kept(key, seq, fx);
+                        self.not_stored(now, key, id, StoreError::Busy, fx);
+                    }
+                }
+                Err(error) => self.not_stored(now, key, id, *error, fx),
+            }
+            self.registry.release(now, key);
+        }
+    }
+
+    /// The log has a push of a device, there.
+    fn stored(&mut self, now: Now, key: Key, id: MessageId, seq: Seq, fx: &mut Effects) {
+        fx.counters.count(Counter::PushesStored);
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let online = device.conn().is_some();
+        let item = device.queue_mut().and_then(|queue| queue.find(id));
+        let Some(item) = item.filter(|item| item.kept() == Kept::Asked) else {
+            // It is over by now, and nobody could say so before.
+            return match self.jobs.at(id) {
+                Some(_) => self.settle_order(now, key, id, Some(seq), None),
+                None => self.remove_kept(key, seq, fx),
+            };
+        };
+        item.set_kept(Kept::At(seq));
+        let push = item.push().filter(|push| push.collapse.is_some()).cloned();
+        if !online {
+            item.shed();
+        }
+        let (counted, answers) = (item.watch().counted, item.stop_answering());
+        let mut replaced = Vec::new();
+        if let (Some(push), Some(queue)) = (push, device.queue_mut()) {
+            queue.collapse(&push, false, &mut replaced);
+        }
+        for item in replaced {
+            self.end(now, key, item, Outcome::Rejected(Rejection::Collapsed), fx);
+        }
+        if counted {
+            self.jobs.stored(id);
+            self.jobs.look(id, now.mono);
+        }
+        if answers {
+            self.settle(key, id, Outcome::Stored, fx);
+        }
+    }
+
+    /// The log did not take a push of a device.
+    fn not_stored(
+        &mut self,
+        now: Now,
+        key: Key,
+        id: MessageId,
+        error: StoreError,
+        fx: &mut Effects,
+    ) {
+        let device = self.registry.at_mut(key);
+        let Some(queue) = device.and_then(|device| device.queue_mut()) else { return };
+        if queue.find(id).is_none_or(|item| item.kept() != Kept::Asked) {
+            return;
+        }
+        let Some(item) = queue.remove(id) else { return };
+        self.end(now, key, item, Outcome::Rejected(rejection(error)), fx);
+        self.pump(now, key, fx);
+    }
+
+    /// A push that the log keeps for a device is over.
+    pub(crate) fn remove_kept(&mut self, key: Key, seq: Seq, fx: &mut Effects) {
+        if let Some(timeline) = self.registry.timeline(key) {
+            self.log.remove(timeline, vec![seq], fx);
         }
     }
 
@@ -253,81 +345,29 @@ impl Hub {
         if !queue.admits(room, push, queue.collapsing(push)) {
             return rejected(Rejection::QueueFull);
         }
-        if self.pressure >= Pressure::Stores && !goes_now {
+        if self.queues.is_pressed() && !goes_now {
             fx.counters.count(Counter::PressedStores);
             return rejected(Rejection::StoreFull);
         }
-        if self.waiting_bytes + push.weight() as u64 > self.settings.offline_bytes_max {
+        if !self.queues.has_room(push.weight()) {
             return rejected(Rejection::StoreFull);
         }
-        if push.stores() && !self.tickets.have_room(1) {
+        if push.stores() && !self.log.has_room(1) {
             return rejected(Rejection::Busy);
         }
         Ok(room)
     }
 
-    /// Sends a push to devices of a list without repetitions.
-    pub(crate) fn push_to_list(
-        &mut self,
-        now: Now,
-        (reply, until): (u64, Instant),
-        (number, devices): (u16, Vec<DeviceId>),
-        sending: Sending,
-        fx: &mut Effects,
-    ) {
-        let id = sending.push.id;
-        if !self.waits.has_room(id, devices.len()) {
-            return fx.answers.push((reply, PushAnswer::Busy));
-        }
-        let (mut open, mut outcomes) = (Vec::new(), Vec::new());
-        for device in devices {
-            match self.place_by_name(now, (number, &device), &sending, fx) {
-                Ok(key) => open.push(key),
-                Err(outcome) => outcomes.push((device, outcome)),
-            }
-        }
-        self.await_outcomes(until, (reply, id), (open, outcomes), fx);
-        if until <= now.mono {
-            self.stop_waiting(now, id, fx);
-        }
-    }
-
-    fn place_by_name(
-        &mut self,
-        now: Now,
-        (number, id): (u16, &DeviceId),
-        sending: &Sending,
-        fx: &mut Effects,
-    ) -> Result<Key, Outcome> {
-        self.mirror(now, (number, id), &sending.push, fx);
-        let (key, is_new) = self.find_place(now, (number, id), sending, fx)?;
-        match self.place(now, key, sending, fx) {
-            None => Ok(key),
-            Some(outcome) => {
-                if is_new {
-                    self.remove_record(key);
-                }
-                Err(outcome)
-            }
-        }
-    }
-
     /// Has a push for a device published on its product's topic too, whatever becomes of it at
     /// the device: only one that is blocked, or whose time is over, is told nothing anywhere.
-    pub(crate) fn mirror(
-        &self,
-        now: Now,
-        (number, id): (u16, &DeviceId),
-        push: &Arc<Push>,
-        fx: &mut Effects,
-    ) {
-        let product = self.registry.products.of(number);
+    pub(crate) fn mirror(&self, now: Now, to: DeviceName<'_>, push: &Arc<Push>, fx: &mut Effects) {
+        let product = self.registry.products.of(to.product);
         if product.topic.is_none() || push.expired(now.unix_s()) {
             return;
         }
-        let key = self.registry.find(number, id.as_str());
+        let key = self.registry.find(to.product, to.id.as_str());
         let blocked = key.and_then(|key| self.registry.at(key)).is_some_and(|it| it.blocked());
-        if let Some(topic) = product.topic_of(id).filter(|_| !blocked) {
+        if let Some(topic) = product.topic_of(to.id).filter(|_| !blocked) {
             let mut message = Publication::new(&topic, &[], &push.body);
             message.qos = if push.stores() { Qos::AtLeastOnce } else { Qos::AtMostOnce };
             message.expire_at = push.expire_at;
@@ -337,11 +377,11 @@ impl Hub {
 
     /// The same for a device with a record.
     pub(crate) fn mirror_at(&self, now: Now, key: Key, push: &Arc<Push>, fx: &mut Effects) {
-        let Some(number) = self.registry.at(key).map(|device| device.product) else { return };
-        if self.registry.products.of(number).topic.is_some()
+        let Some(product) = self.registry.at(key).map(|device| device.product) else { return };
+        if self.registry.products.of(product).topic.is_some()
             && let Some((_, id)) = self.registry.names(key)
         {
-            self.mirror(now, (number, &id), push, fx);
+            self.mirror(now, DeviceName { product, id: &id }, push, fx);
         }
     }
 
@@ -350,25 +390,26 @@ impl Hub {
     pub(crate) fn find_place(
         &mut self,
         now: Now,
-        (number, id): (u16, &DeviceId),
+        to: DeviceName<'_>,
         sending: &Sending,
         fx: &mut Effects,
     ) -> Result<(Key, bool), Outcome> {
-        if let Some(key) = self.registry.find(number, id.as_str()) {
+        if let Some(key) = self.registry.find(to.product, to.id.as_str()) {
             return Ok((key, false));
         }
-        let product = self.registry.products.of(number);
+        let product = self.registry.products.of(to.product);
         let outcome = match (product.store_for_unknown, sending.push.stores()) {
             (false, _) => Outcome::Rejected(Rejection::UnknownDevice),
             (true, false) => Outcome::Expired,
-            (true, true) => match self.find_or_make(now, number, id.as_str()) {
+            (true, true) => match self.find_or_make(now, to.product, to.id.as_str()) {
                 Some(key) => return Ok((key, true)),
                 None => Outcome::Rejected(Rejection::StoreFull),
             },
         };
         fx.counters.count(counter(outcome));
         if sending.receipts {
-            let (at_ms, product, device) = (now.wall_ms, sending.push.product.clone(), id.clone());
+            let product = sending.push.product.clone();
+            let (at_ms, device) = (now.wall_ms, to.id.clone());
             let what = DeviceWhat::Pushed { id: sending.push.id, outcome };
             let (epoch, version) = (0, PresenceVersion::default());
             fx.tell(DeviceEvent { at_ms, product, device, epoch, version, what });
@@ -381,43 +422,17 @@ impl Hub {
         &mut self,
         now: Now,
         key: Key,
-        (sending, outcome): (&Sending, Outcome),
+        sending: &Sending,
+        outcome: Outcome,
         fx: &mut Effects,
     ) -> Outcome {
         fx.counters.count(counter(outcome));
         if sending.receipts {
             let id = sending.push.id;
-            self.event(now, key, || DeviceWhat::Pushed { id, outcome }, fx);
+            self.registry.tell(now, key, || DeviceWhat::Pushed { id, outcome }, fx);
         }
         outcome
     }
-}
-
-fn sorted(mut devices: Vec<DeviceId>) -> Vec<DeviceId> {
-    devices.sort_unstable();
-    devices.dedup();
-    devices
-}
-
-/// The push of an order. The end of one with an idempotency key is told from the time in its id:
-/// what is the same in a repeated order must be found out without the clock.
-fn make(now: Now, order: PushOrder, product: &Product) -> (Push, PushTarget, Option<Box<str>>) {
-    let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
-    let from_s = match &order.idempotency_key {
-        Some(_) => made_s(order.id),
-        None => now.unix_s(),
-    };
-    let push = Push {
-        id: order.id,
-        product: order.product,
-        app_id: product.app_id,
-        body: order.body,
-        collapse: order.collapse,
-        expire_at: if live_s == 0 { 0 } else { from_s.saturating_add(live_s) },
-        priority: order.priority,
-        silent: order.silent,
-    };
-    (push, order.target, order.idempotency_key)
 }
 
 fn room(product: &Product) -> QueueLimits {

@@ -1,28 +1,61 @@
-//! Registry of devices: every device's record, found by product and id.
+//! Registry of devices: every device's record, found by product and id, with its tags and its row.
 //!
 //! The index holds slot numbers only; names are compared in the records, and hashed as (product
-//! key, device id). The registry knows nothing of pushes but how they stand in a device's queue.
+//! key, device id). The registry knows nothing of pushes but how they stand in a device's queue,
+//! and hands nothing to the log: it says which row is to be written ([`rows`]).
 //! Invariant: a slot is in the index exactly while a record lives in it.
 
+mod audit;
 pub(crate) mod device;
 pub(crate) mod item;
+pub(crate) mod pages;
 pub(crate) mod products;
 pub(crate) mod queue;
-pub(crate) mod tags;
+pub(crate) mod rows;
+mod tags;
 
 use self::device::{Device, Name};
 use self::products::Products;
+use self::rows::Rows;
+use self::tags::Tags;
 use crate::log::durable;
+use crate::{Effects, Settings};
 use base::hash::HashKey;
 use base::index::Index;
 use base::slab::{Key, Slab};
-use model::id::{DeviceId, ProductKey};
+use base::time::Now;
+use model::close::CloseReason;
+use model::event::{DeviceEvent, DeviceWhat};
+use model::id::{ConnRef, DeviceId, ProductKey, ShardId, Tag};
+use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
 use model::timeline::TimelineId;
+use std::ops::Range;
+
+/// Name of a device, known or not: the number of its product, and its id.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceName<'a> {
+    /// The product's number.
+    pub product: u16,
+    /// The device's id.
+    pub id: &'a DeviceId,
+}
+
+/// End of a device's session.
+#[derive(Clone, Copy)]
+pub(crate) struct SessionEnd {
+    /// The version of the transition.
+    pub version: PresenceVersion,
+    /// Why it ended.
+    pub reason: CloseReason,
+}
 
 /// The devices of one shard.
 pub(crate) struct Registry {
     /// The products they belong to.
     pub products: Products,
+    shard: ShardId,
+    /// The key under which their timelines are named.
+    home: HashKey,
     hash_key: HashKey,
     devices: Slab<Device>,
     index: Index,
@@ -30,18 +63,27 @@ pub(crate) struct Registry {
     long: Slab<Box<str>>,
     /// Names of protocols by number; the first is empty.
     protocols: Vec<&'static str>,
+    tags: Tags,
+    rows: Rows,
+    online: u64,
 }
 
 impl Registry {
-    /// Holds at most `devices_max`.
-    pub fn new(hash_key: HashKey, devices_max: u32) -> Registry {
+    /// No device, and room for `devices_max`.
+    pub fn new(settings: &Settings) -> Registry {
+        let devices_max = settings.devices_max as usize;
         Registry {
-            products: Products::default(),
-            hash_key,
-            devices: Slab::new(devices_max as usize),
+            products: Products::new(settings.home),
+            shard: settings.shard,
+            home: settings.home,
+            hash_key: settings.hash_key,
+            devices: Slab::new(devices_max),
             index: Index::default(),
-            long: Slab::new(devices_max as usize),
+            long: Slab::new(devices_max),
             protocols: vec![""],
+            tags: Tags::default(),
+            rows: Rows::default(),
+            online: 0,
         }
     }
 
@@ -90,7 +132,14 @@ impl Registry {
             tenant.and_then(|key| self.long.remove(key));
         }
         self.products.held(device.product, -1);
+        self.rows.removed(&device);
         Some(device)
+    }
+
+    /// Whether a device has a record.
+    pub fn is_known(&self, product: &ProductKey, device: &DeviceId) -> bool {
+        let number = self.products.number(product);
+        number.is_some_and(|number| self.find(number, device.as_str()).is_some())
     }
 
     /// The record of this tenancy.
@@ -106,6 +155,31 @@ impl Registry {
     /// Who lives in `slot`.
     pub fn tenant(&self, slot: u32) -> Option<(Key, &Device)> {
         self.devices.tenant(slot)
+    }
+
+    /// The slot of the next device of a product in `slots`, with its key; `None` at the end. One
+    /// that is free, or another product's, may be said when `visits`, which are counted down, have
+    /// come to an end.
+    pub fn next_of(
+        &self,
+        product: u16,
+        slots: Range<u32>,
+        visits: &mut usize,
+    ) -> Option<(u32, Option<Key>)> {
+        for slot in slots {
+            let tenant = self.devices.tenant(slot);
+            let tenant = tenant.filter(|(_, device)| device.product == product);
+            *visits -= 1;
+            if tenant.is_some() || *visits == 0 {
+                return Some((slot, tenant.map(|(key, _)| key)));
+            }
+        }
+        None
+    }
+
+    /// First slot from `from` on whose device carries a tag of a product.
+    pub fn next_tagged(&self, product: u16, tag: &Tag, from: u32) -> Option<u32> {
+        self.tags.member(product, tag, from)
     }
 
     /// Every slot is below this.
@@ -130,18 +204,119 @@ impl Registry {
         Some((self.products.of(device.product).key.clone(), id))
     }
 
-    /// The timeline of its pushes, named under `home`.
-    pub fn timeline(&self, home: HashKey, key: Key) -> Option<TimelineId> {
+    /// The timeline of its pushes.
+    pub fn timeline(&self, key: Key) -> Option<TimelineId> {
         let device = self.devices.at(key)?;
         let product = self.products.of(device.product).key.as_str();
-        Some(durable::timeline_of(home, product, self.id(device)))
+        Some(durable::timeline_of(self.home, product, self.id(device)))
     }
 
-    /// The key of its row.
-    pub fn row_key(&self, key: Key) -> Option<Box<[u8]>> {
-        let device = self.devices.at(key)?;
-        let product = self.products.of(device.product).key.as_str();
-        Some(durable::device::key(product, self.id(device)))
+    /// The timeline of the pushes of a device that need not be known.
+    pub fn timeline_of(&self, product: &ProductKey, device: &DeviceId) -> TimelineId {
+        durable::timeline_of(self.home, product.as_str(), device.as_str())
+    }
+
+    /// The device is bound to a connection from now on.
+    pub fn attach(&mut self, key: Key, conn: ConnRef, epoch: u64) -> Option<&mut Device> {
+        let device = self.devices.at_mut(key)?;
+        device.attach(conn, epoch);
+        self.online += 1;
+        Some(device)
+    }
+
+    /// The device, which was online, is bound no more: what was on its way to it waits again.
+    pub fn detach(&mut self, key: Key, end: SessionEnd) {
+        let Some(device) = self.devices.at_mut(key) else { return };
+        device.detach(end.version, end.reason);
+        if let Some(queue) = device.queue_mut() {
+            queue.rewind();
+        }
+        self.online -= 1;
+    }
+
+    /// Devices that are online.
+    pub fn online(&self) -> u64 {
+        self.online
+    }
+
+    /// Gives the device these tags and no others; whether that changed anything.
+    pub fn set_tags(&mut self, now: Now, key: Key, tags: &[Tag]) -> bool {
+        let Some(device) = self.devices.at_mut(key) else { return false };
+        let product = device.product;
+        let joined = tags.iter().map(|tag| self.tags.join(product, tag, key.slot));
+        let mut numbers: Vec<u32> = joined.collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let before = match device.tags().is_empty() && numbers.is_empty() {
+            true => return false,
+            false => std::mem::replace(&mut device.extra().tags, numbers.into_boxed_slice()),
+        };
+        for number in before.iter().filter(|&number| !device.tags().contains(number)) {
+            self.tags.leave(*number, key.slot);
+        }
+        let changed = *before != *device.tags();
+        device.release(now.mono);
+        changed
+    }
+
+    /// Whether the device carries a tag.
+    pub fn carries(&self, device: &Device, tag: &Tag) -> bool {
+        device.tags().iter().any(|&number| self.tags.tag(number) == tag)
+    }
+
+    /// The device's tags.
+    pub fn tags_of<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = &'a Tag> {
+        device.tags().iter().map(|&tag| self.tags.tag(tag))
+    }
+
+    /// Frees what the device does not need any more.
+    pub fn release(&mut self, now: Now, key: Key) {
+        if let Some(device) = self.devices.at_mut(key) {
+            device.release(now.mono);
+        }
+    }
+
+    /// A call to the log was made whose completion needs the device's record.
+    pub fn asked(&mut self, key: Key) {
+        if let Some(device) = self.devices.at_mut(key) {
+            device.extra().asked += 1;
+        }
+    }
+
+    /// One of them was completed.
+    pub fn answered(&mut self, key: Key) {
+        if let Some(device) = self.devices.at_mut(key) {
+            device.extra().asked -= 1;
+        }
+    }
+
+    /// Says to whoever keeps presence what the device is from now on.
+    pub fn transition(&self, key: Key, state: OnlineState, fx: &mut Effects) {
+        let (Some(device), Some(names)) = (self.at(key), self.names(key)) else { return };
+        let version = device.version(self.shard);
+        let protocol = self.protocol_name(device.protocol());
+        let who = Principal::Device(names.0, names.1);
+        fx.transitions.push(Transition { who, user: None, state, protocol, version });
+    }
+
+    /// Tells what happened to a device, if anybody listens.
+    pub fn tell(&self, now: Now, key: Key, what: impl FnOnce() -> DeviceWhat, fx: &mut Effects) {
+        if fx.events_wanted
+            && let Some(event) = self.event(now, key, what())
+        {
+            fx.tell(event);
+        }
+    }
+
+    /// What happened to a device, as an event.
+    pub fn event(&self, now: Now, key: Key, what: DeviceWhat) -> Option<DeviceEvent> {
+        let (device, (product, id)) = (self.at(key)?, self.names(key)?);
+        let (at_ms, epoch) = (now.wall_ms, device.epoch);
+        let version = match what {
+            DeviceWhat::Online { .. } | DeviceWhat::Offline { .. } => device.version(self.shard),
+            DeviceWhat::Report { .. } | DeviceWhat::Pushed { .. } => PresenceVersion::default(),
+        };
+        Some(DeviceEvent { at_ms, product, device: id, epoch, version, what })
     }
 
     /// Number of a protocol's name. When there are too many, the rest share the empty one.
@@ -159,20 +334,6 @@ impl Registry {
     /// The name with this number.
     pub fn protocol_name(&self, number: u8) -> &'static str {
         self.protocols.get(usize::from(number)).copied().unwrap_or("")
-    }
-
-    /// Panics when index, slab and products disagree.
-    pub fn audit(&self) {
-        assert_eq!(self.index.len(), self.devices.len(), "index and slab");
-        let mut long = 0;
-        let mut held = vec![0; self.products.numbers()];
-        for (key, device) in self.devices.iter() {
-            assert_eq!(self.find(device.product, self.id(device)), Some(key), "found by its name");
-            long += usize::from(device.name().read().is_err());
-            held[usize::from(device.product)] += 1;
-        }
-        assert_eq!(self.long.len(), long, "long names");
-        self.products.audit(&held);
     }
 
     fn hash(&self, product: u16, id: &str) -> u64 {
@@ -196,18 +357,36 @@ fn read<'a>(device: &'a Device, long: &'a Slab<Box<str>>) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::limits::Limits;
     use model::product::Product;
     use std::sync::Arc;
 
-    #[test]
-    fn ids_of_every_length_are_found_and_forgotten() {
-        let mut registry = Registry::new(HashKey::new(1, 2), 100);
+    fn registry(devices_max: u32) -> (Registry, u16) {
+        let mut registry = Registry::new(&Settings {
+            shard: ShardId(0),
+            shards: 1,
+            limits: Arc::new(Limits::default()),
+            devices_max,
+            offline_bytes_max: 0,
+            binds_per_s: 1,
+            node_secret: [0; 32],
+            hash_key: HashKey::new(1, 2),
+            home: HashKey::new(3, 4),
+            report_hooks: Vec::new(),
+            seed: 0,
+        });
         let key = ProductKey::parse("p").expect("a name");
         let product = registry.products.put(Arc::new(Product::new(key, 1))).expect("room");
+        (registry, product)
+    }
+
+    #[test]
+    fn ids_of_every_length_are_found_and_forgotten() {
+        let (mut registry, product) = registry(100);
         let ids: Vec<String> = (1..=64).map(|length| "x".repeat(length)).collect();
         let insert = |registry: &mut Registry, id: &str| registry.find_or_insert(7, product, id);
         let keys: Vec<_> = ids.iter().map(|id| insert(&mut registry, id).expect("room")).collect();
-        registry.audit();
+        registry.audit(0);
         for (id, key) in ids.iter().zip(&keys) {
             assert_eq!(insert(&mut registry, id), Some(*key));
             assert_eq!(registry.names(*key).expect("known").1.as_str(), id);
@@ -215,17 +394,48 @@ mod tests {
         for key in keys.iter().step_by(2) {
             assert!(registry.remove(*key).is_some());
         }
-        registry.audit();
+        registry.audit(0);
         assert_eq!((registry.len(), registry.find(product, &ids[0])), (32, None));
     }
 
     #[test]
     fn a_full_registry_says_so() {
-        let mut registry = Registry::new(HashKey::new(1, 2), 1);
-        let key = ProductKey::parse("p").expect("a name");
-        let product = registry.products.put(Arc::new(Product::new(key, 1))).expect("room");
+        let (mut registry, product) = registry(1);
         assert!(registry.find_or_insert(0, product, "a").is_some());
         assert_eq!(registry.find_or_insert(0, product, "b"), None);
         assert!(registry.find_or_insert(0, product, "a").is_some());
+    }
+    #[test]
+    fn tags_are_joined_and_left_as_devices_change_theirs() {
+        let (mut registry, product) = registry(10);
+        let [a, b] = ["a", "b"].map(|id| registry.find_or_insert(0, product, id).expect("room"));
+        let [red, blue] = ["red", "blue"].map(|tag| Tag::parse(tag).expect("a name"));
+        let now = Now::default();
+        assert!(registry.set_tags(now, a, &[red.clone(), blue.clone(), red.clone()]));
+        assert!(registry.set_tags(now, b, std::slice::from_ref(&blue)));
+        assert!(!registry.set_tags(now, b, std::slice::from_ref(&blue)), "no change");
+        let first = |registry: &Registry, tag, from| registry.next_tagged(product, tag, from);
+        assert_eq!(first(&registry, &blue, 0), Some(a.slot));
+        assert_eq!(first(&registry, &blue, a.slot + 1), Some(b.slot));
+        assert!(registry.set_tags(now, a, &[]) && !registry.set_tags(now, a, &[]));
+        assert_eq!((first(&registry, &red, 0), first(&registry, &blue, 0)), (None, Some(b.slot)));
+        registry.audit(0);
+    }
+
+    #[test]
+    fn a_walk_over_a_product_visits_each_device_once_and_counts_its_steps() {
+        let (mut registry, product) = registry(10);
+        let ids = ["a", "b", "c"];
+        let keys = ids.map(|id| registry.find_or_insert(0, product, id).expect("room"));
+        registry.remove(keys[1]);
+        let mut visits = 10;
+        let next = |from, visits: &mut usize| registry.next_of(product, from..3, visits);
+        assert_eq!(next(0, &mut visits), Some((0, Some(keys[0]))));
+        assert_eq!(next(1, &mut visits), Some((2, Some(keys[2]))));
+        assert_eq!((next(3, &mut visits), visits), (None, 7));
+        assert_eq!(
+            (next(1, &mut 1), registry.next_of(product + 1, 0..3, &mut 5)),
+            (Some((1, None)), None)
+        );
     }
 }

@@ -7,15 +7,15 @@
 //! feed; when nobody listens it is taken and counted, for nobody missed it.
 
 use crate::Effects;
-use crate::Hub;
+use crate::log::LogCalls;
 use crate::log::durable::encode_event;
-use crate::log::tickets::PendingCall;
+use crate::log::pending::PendingCall;
+use crate::registry::Registry;
 use base::slab::Key;
 use base::time::Now;
 use model::event::{Counter, DeviceEvent, DeviceWhat};
 use model::id::{ConnRef, ProductKey};
-use model::ports::log::{Append, Call, Write};
-use model::presence::PresenceVersion;
+use model::ports::log::{Append, Write};
 use model::product::Product;
 use model::request::{PushDelivery, Refusal};
 use model::timeline::{Message, TimelineId};
@@ -36,8 +36,18 @@ pub struct ReportHook {
     pub timeline: TimelineId,
 }
 
+/// A Report of a device that is online.
+pub(crate) struct Report {
+    /// The device.
+    pub key: Key,
+    /// Its number, the device's.
+    pub seq: u32,
+    /// What it says.
+    pub body: Box<[u8]>,
+}
+
 /// A Report that waits for the log.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingReport {
     key: Key,
     conn: ConnRef,
     term: u16,
@@ -45,37 +55,61 @@ pub(crate) struct Waiting {
     event: DeviceEvent,
 }
 
-impl Waiting {
-    /// Whose it is.
+impl WaitingReport {
+    /// The device that reports.
     pub fn key(&self) -> Key {
         self.key
     }
 }
 
-impl Hub {
+/// The webhooks that want Reports.
+pub(crate) struct Reports {
+    hooks: Vec<ReportHook>,
+}
+
+impl Reports {
+    /// To these webhooks.
+    pub fn new(hooks: Vec<ReportHook>) -> Reports {
+        Reports { hooks }
+    }
+
     /// A device reports.
-    pub(crate) fn report(
-        &mut self,
+    pub fn report(
+        &self,
         now: Now,
-        key: Key,
-        (seq, body): (u32, Box<[u8]>),
+        report: Report,
+        registry: &mut Registry,
+        log: &mut LogCalls,
         fx: &mut Effects,
     ) {
-        let Some(device) = self.registry.at(key) else { return };
+        let (key, seq) = (report.key, report.seq);
+        let Some(device) = registry.at(key) else { return };
         let Some(conn) = device.conn() else { return };
         let term = device.term();
-        let to = self.hooks_of(device.product);
-        let refusal = match to.is_empty() || self.has_room_for_report(key) {
-            true => self.take_quota(now, key),
+        let to = self.hooks_of(&registry.products.of(device.product).key);
+        let waiting = device.extra.as_ref().map_or(0, |extra| extra.reports);
+        let has_room = waiting < REPORTS_WAITING_MAX && log.has_room_for_report();
+        let refusal = match to.is_empty() || has_room {
+            true => take_quota(now, key, registry),
             false => Err(Refusal::Busy),
         };
+        let what = DeviceWhat::Report { seq, body: report.body };
         let delivery = match refusal {
             Ok(()) if !to.is_empty() => {
-                return self.keep_report(now, (key, conn, term), (seq, body, to), fx);
+                let Some(event) = registry.event(now, key, what) else { return };
+                if let Some(device) = registry.at_mut(key) {
+                    device.extra().reports += 1;
+                }
+                let body = encode_event(&event).expect("a Report can be encoded");
+                let (id, at_s, label) = (seq.into(), now.unix_s(), Box::default());
+                let message = Arc::new(Message { id, at_s, label, body });
+                let waiting = WaitingReport { key, conn, term, seq, event };
+                let append = Append { message, to, once: None };
+                return log.write(PendingCall::Report(waiting.into()), Write::Append(append), fx);
             }
             Ok(()) => {
                 fx.counters.count(Counter::Reports);
-                self.event(now, key, || DeviceWhat::Report { seq, body }, fx);
+                registry.tell(now, key, || what, fx);
                 PushDelivery::ReportTaken { term, seq }
             }
             Err(why) => {
@@ -88,15 +122,21 @@ impl Hub {
 
     /// The log has answered a Report. Whoever listens to the feed hears of it whatever became of
     /// the connection it came over.
-    pub(crate) fn report_kept(&mut self, waiting: Waiting, is_stored: bool, fx: &mut Effects) {
-        let Waiting { key, conn, term, seq, event } = waiting;
+    pub fn kept(
+        &self,
+        waiting: WaitingReport,
+        is_stored: bool,
+        registry: &mut Registry,
+        fx: &mut Effects,
+    ) {
+        let WaitingReport { key, conn, term, seq, event } = waiting;
         let epoch = event.epoch;
         let counter = if is_stored { Counter::Reports } else { Counter::ReportsRefused };
         fx.counters.count(counter);
         if is_stored {
             fx.tell(event);
         }
-        let Some(device) = self.registry.at_mut(key) else { return };
+        let Some(device) = registry.at_mut(key) else { return };
         device.extra().reports -= 1;
         let is_here = device.conn() == Some(conn) && device.term() == term;
         if !is_here || device.epoch != epoch {
@@ -109,61 +149,25 @@ impl Hub {
         fx.deliveries.push((conn, delivery));
     }
 
-    fn keep_report(
-        &mut self,
-        now: Now,
-        (key, conn, term): (Key, ConnRef, u16),
-        (seq, body, to): (u32, Box<[u8]>, Vec<TimelineId>),
-        fx: &mut Effects,
-    ) {
-        let Some((product, id)) = self.registry.names(key) else { return };
-        let Some(device) = self.registry.at_mut(key) else { return };
-        device.extra().reports += 1;
-        let (at_ms, epoch) = (now.wall_ms, device.epoch);
-        let what = DeviceWhat::Report { seq, body };
-        let event = DeviceEvent {
-            at_ms,
-            product,
-            device: id,
-            epoch,
-            version: PresenceVersion::default(),
-            what,
-        };
-        let body = encode_event(&event).expect("a Report can be encoded");
-        let (id, at_s, label) = (seq.into(), now.unix_s(), Box::default());
-        let message = Arc::new(Message { id, at_s, label, body });
-        let pending = PendingCall::Report(Box::new(Waiting { key, conn, term, seq, event }));
-        let append = Append { message, to, once: None };
-        self.enter(pending, Call::Write(Write::Append(append)), fx);
-    }
-
     /// Where the webhooks that want the Reports of this product have them wait.
-    fn hooks_of(&self, product: u16) -> Vec<TimelineId> {
-        let key = &self.registry.products.of(product).key;
-        let hooks = self.settings.report_hooks.iter();
-        let hooks = hooks.filter(|hook| hook.product.as_ref().is_none_or(|wanted| wanted == key));
+    fn hooks_of(&self, product: &ProductKey) -> Vec<TimelineId> {
+        let hooks = self.hooks.iter();
+        let hooks = hooks.filter(|hook| hook.product.as_ref().is_none_or(|it| it == product));
         hooks.map(|hook| hook.timeline).collect()
     }
+}
 
-    fn has_room_for_report(&self, key: Key) -> bool {
-        let device = self.registry.at(key);
-        let waiting = device.and_then(|device| device.extra.as_ref()).map_or(0, |e| e.reports);
-        waiting < REPORTS_WAITING_MAX && self.tickets.have_room_for_report()
+fn take_quota(now: Now, key: Key, registry: &mut Registry) -> Result<(), Refusal> {
+    let number = registry.at(key).map(|device| device.product).ok_or(Refusal::Quota)?;
+    let step_us = step_us(registry.products.of(number)).ok_or(Refusal::Quota)?;
+    let device = registry.at_mut(key).ok_or(Refusal::Quota)?;
+    let now_us = now.mono.nanos() / 1_000;
+    let tat_us = device.extra().report_tat_us.max(now_us) + step_us;
+    if tat_us - now_us > BURST_US {
+        return Err(Refusal::Quota);
     }
-
-    fn take_quota(&mut self, now: Now, key: Key) -> Result<(), Refusal> {
-        let Some(device) = self.registry.at_mut(key) else { return Err(Refusal::Quota) };
-        let number = device.product;
-        let step_us = step_us(self.registry.products.of(number)).ok_or(Refusal::Quota)?;
-        let Some(device) = self.registry.at_mut(key) else { return Err(Refusal::Quota) };
-        let now_us = now.mono.nanos() / 1_000;
-        let tat_us = device.extra().report_tat_us.max(now_us) + step_us;
-        if tat_us - now_us > BURST_US {
-            return Err(Refusal::Quota);
-        }
-        device.extra().report_tat_us = tat_us;
-        Ok(())
-    }
+    device.extra().report_tat_us = tat_us;
+    Ok(())
 }
 
 /// Microseconds a Report costs; `None` when none is allowed.

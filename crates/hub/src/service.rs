@@ -1,13 +1,19 @@
 //! The hub as a service of its shard.
 
+use crate::delivery::Acknowledged;
+use crate::log::cleanup::CleanupTask;
+use crate::log::durable;
+use crate::log::pending::PendingCall;
 use crate::orders::OrderMessage;
-use crate::{Effects, Hub};
+use crate::reports::Report;
+use crate::{Effects, Hub, home_parts};
 use base::hash::HashKey;
 use base::time::{Instant, Now};
+use model::close::CloseReason;
 use model::event::DeviceEvent;
 use model::id::{ConnRef, ShardId};
 use model::ports::control::Status;
-use model::ports::log::{Completion, Restored};
+use model::ports::log::{Completion, Restored, Table};
 use model::ports::presence_queries::PresenceStatus;
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::presence::{PresenceVersion, Principal};
@@ -38,7 +44,14 @@ impl Service for Hub {
     type PeerMessage = OrderMessage;
 
     fn home_of(home: HashKey, restored: &Restored<'_>) -> Option<u64> {
-        crate::home_of(home, restored)
+        match restored {
+            Restored::Row { table: Table::Products | Table::Marks | Table::Orders, .. } => None,
+            Restored::Row { key, .. } => Some(match durable::device::names(key) {
+                Some((product, device)) => home_parts(home, &product, &device),
+                None => home.of(&[key]),
+            }),
+            Restored::Entry { timeline, .. } => Some(timeline.home_hash()),
+        }
     }
 
     fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
@@ -50,39 +63,113 @@ impl Service for Hub {
     }
 
     fn request(&mut self, now: Now, from: ConnRef, request: PushRequest, fx: &mut Effects) {
-        self.request(now, from, request, fx);
+        let device = match request {
+            PushRequest::Bind(bind) => return self.bind(now, from, *bind, fx),
+            PushRequest::Unbind { term, device } => {
+                return self.unbind(now, from, term, device, fx);
+            }
+            PushRequest::Ack { device, .. }
+            | PushRequest::Unsendable { device, .. }
+            | PushRequest::Pull { device, .. }
+            | PushRequest::Report { device, .. }
+            | PushRequest::Written { device }
+            | PushRequest::Closed { device, .. } => device,
+        };
+        let Some(key) = self.bound(from, device) else { return };
+        match request {
+            PushRequest::Bind(_) | PushRequest::Unbind { .. } => {}
+            PushRequest::Ack { device: _, upto, ids } => {
+                self.acknowledge(now, key, Acknowledged { upto, ids }, fx);
+            }
+            PushRequest::Unsendable { device: _, id, why } => {
+                self.unsendable(now, key, id, why, fx);
+            }
+            PushRequest::Pull { term: _, device: _, after, count } => {
+                self.pull(now, key, after, count, fx);
+            }
+            PushRequest::Report { term: _, device: _, seq, body } => {
+                let report = Report { key, seq, body };
+                self.reports.report(now, report, &mut self.registry, &mut self.log, fx);
+            }
+            PushRequest::Written { device: _ } => self.written(now, key, fx),
+            PushRequest::Closed { device: _, reason } => self.detach(now, key, reason, fx),
+        }
     }
 
     fn undelivered(&mut self, _: Now, to: ConnRef, delivery: PushDelivery, fx: &mut Effects) {
-        self.undelivered(to, delivery, fx);
+        // Of a Bind that was answered from another shard nobody else will tell the device's owner.
+        if let PushDelivery::Bound(bound) = delivery {
+            let (device, reason) = (bound.device, CloseReason::PeerClosed);
+            fx.requests.push((to, PushRequest::Closed { device, reason }));
+        }
     }
 
     fn command(&mut self, now: Now, ask: u64, command: PushCommand, fx: &mut Effects) {
         self.command(now, ask, command, fx);
     }
 
-    fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
-        self.complete(now, completion, fx);
+    fn complete(&mut self, now: Now, (ticket, result): Completion, fx: &mut Effects) {
+        let Some(pending) = self.log.take(ticket, &result, fx) else { return };
+        let is_stored = result.is_ok();
+        match pending {
+            PendingCall::Keep(id, keys) => self.kept(now, id, keys, result, fx),
+            PendingCall::Claim(claim) => self.claimed(now, *claim, result, fx),
+            PendingCall::Remove(timeline, seqs) => {
+                self.log.retry(now, CleanupTask::Remove(timeline, seqs), result, fx);
+            }
+            PendingCall::Cleanup(task) => self.log.retry(now, *task, result, fx),
+            PendingCall::Row(key) => self.registry.row_answered(key, is_stored),
+            // It was kicked, whether the log has it or not.
+            PendingCall::Kicked { reply, key, was_online } => {
+                self.registry.row_answered(key, is_stored);
+                fx.answers.push((reply, PushAnswer::Done(was_online)));
+            }
+            PendingCall::Pull(key, fetch) => self.pulled(now, key, fetch, result, fx),
+            PendingCall::Order(order) => self.ordered(now, *order, is_stored, fx),
+            PendingCall::Report(waiting) => {
+                self.reports.kept(*waiting, is_stored, &mut self.registry, fx);
+            }
+            PendingCall::Mark(bound) => self.epochs.marked(bound, result.map(|_| ())),
+            PendingCall::Take(id) => {
+                if self.jobs.kept(id, result.map(|_| ()), fx) {
+                    self.scan_order(id);
+                    self.jobs.go_on(now, id, fx);
+                }
+            }
+            PendingCall::Told(id, ends) => self.jobs.ends_told(now, id, ends, result.map(|_| ())),
+            PendingCall::Close(id) => {
+                self.jobs.counts_kept(now, id, result.map(|_| ()), &mut self.log, fx);
+            }
+        }
     }
 
     fn peer_message(&mut self, now: Now, from: ShardId, message: OrderMessage, fx: &mut Effects) {
         self.peer_message(now, from, message, fx);
     }
 
+    /// Goes on with fan-outs, resends, answers whose time has come, cleanups, the sweep. Also to be
+    /// called after a batch of completions.
     fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        self.turn(now, fx)
+        let waits = self.turn_waits(now, fx);
+        let resends = self.turn_resends(now, fx);
+        let scans = self.turn_scans(now, fx);
+        let orders = self.turn_orders(now, fx);
+        let cleanups = self.log.turn_cleanups(now, &self.registry, fx);
+        let sweep = self.turn_sweep(now, fx);
+        [waits, resends, scans, orders, cleanups, sweep].into_iter().flatten().min()
     }
 
     fn unsettled(&self) -> usize {
-        self.unsettled() as usize
+        self.unsettled()
     }
 
     fn press(&mut self, pressure: Pressure) {
-        self.press(pressure);
+        self.queues.press(pressure);
     }
 
+    /// Every turn writes rows until none is [unwritten](Hub::unwritten).
     fn drain(&mut self) {
-        self.drain();
+        self.draining = true;
     }
 
     fn install(&mut self, products: &[Arc<Product>]) {
@@ -97,11 +184,11 @@ impl Service for Hub {
 
     fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus> {
         let Principal::Device(product, device) = who else { return None };
-        self.find(now, product, device)
+        self.registry.presence_of(now, product, device)
     }
 
     fn observe(&mut self, version: PresenceVersion) {
-        self.observe(version);
+        self.epochs.observe(version);
     }
 
     fn outvoted(&mut self, now: Now, who: &Principal, fx: &mut Effects) {

@@ -5,18 +5,18 @@
 //! that arrives late cannot follow the online that came before it. Every coming and going is a
 //! transition, by turns and with rising versions, and an event with the same one.
 
-use crate::Effects;
-use crate::Hub;
-use crate::access::terms;
-use crate::access::{Access, Proven};
+use crate::access::{Access, Proven, terms};
+use crate::delivery::Acknowledged;
+use crate::registry::SessionEnd;
 use crate::registry::device::BindState;
+use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::event::{Counter, DeviceWhat};
-use model::id::{ConnRef, DeviceId, DeviceRef, ProductKey, Tag};
-use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
-use model::request::{Bind, Bound, Kick, PushDelivery, PushRequest, Refusal, Refused};
+use model::id::{ConnRef, DeviceId, DeviceRef, ProductKey};
+use model::presence::{OnlineState, PresenceVersion};
+use model::request::{Bind, Bound, Kick, PushDelivery, Refusal, Refused};
 
 /// Milliseconds after which to come back to a server that is full.
 const FULL_RETRY_MS: u32 = 10_000;
@@ -27,18 +27,39 @@ const REPLAY_RETRY_MS: u32 = 60_000;
 /// Milliseconds after which to come back when epochs have run out until the log answers.
 const EPOCH_RETRY_MS: u32 = 200;
 
+/// A Bind that is let in.
+struct Admitted {
+    key: Key,
+    resumed: bool,
+    /// How long the session's token is good, Unix seconds.
+    until: u32,
+}
+
+/// What a device that is detached by the server is told.
+pub(crate) struct Farewell {
+    /// Why it is detached.
+    pub why: Refusal,
+    /// Where it had better go.
+    pub addrs: Vec<String>,
+}
+
+impl Farewell {
+    /// Without a better place.
+    pub fn of(why: Refusal) -> Farewell {
+        Farewell { why, addrs: Vec::new() }
+    }
+}
+
+/// A session that takes over: its epoch, and the version of the end of the one before it.
+struct TakeOver {
+    end: PresenceVersion,
+    epoch: u64,
+}
+
 enum Verdict {
-    /// `until`: how long the session's token is good, Unix seconds.
-    In {
-        key: Key,
-        resumed: bool,
-        until: u32,
-    },
+    In(Admitted),
     Challenge([u8; 16]),
-    Out {
-        why: Refusal,
-        retry_after_ms: u32,
-    },
+    Out { why: Refusal, retry_after_ms: u32 },
 }
 
 impl Verdict {
@@ -51,11 +72,9 @@ impl Hub {
     /// Somebody wants to be a device.
     pub(crate) fn bind(&mut self, now: Now, from: ConnRef, bind: Bind, fx: &mut Effects) {
         let term = bind.term;
-        self.raise_epochs(now, fx);
+        self.epochs.raise(now, &mut self.log, fx);
         let delivery = match self.admit(now, &bind) {
-            Verdict::In { key, resumed, until } => {
-                return self.attach(now, from, (key, resumed, until), bind, fx);
-            }
+            Verdict::In(admitted) => return self.attach(now, from, admitted, bind, fx),
             Verdict::Challenge(nonce) => PushDelivery::Challenge { term, nonce },
             Verdict::Out { why, retry_after_ms } => {
                 fx.counters.count(Counter::BindsRefused);
@@ -71,7 +90,8 @@ impl Hub {
     pub(crate) fn unbind(
         &mut self,
         now: Now,
-        (from, term): (ConnRef, u16),
+        from: ConnRef,
+        term: u16,
         device: DeviceRef,
         fx: &mut Effects,
     ) {
@@ -84,22 +104,15 @@ impl Hub {
     /// The device is online no more. What was on the way waits for its next Bind.
     pub(crate) fn detach(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
         let Some(device) = self.registry.at(key) else { return };
-        let version = self.epochs.end_of(now, self.settings.shard, device.epoch);
-        self.detach_at(now, key, (version, reason), fx);
+        let version = self.epochs.end_of(now, device.epoch);
+        self.detach_at(now, key, SessionEnd { version, reason }, fx);
     }
 
-    fn detach_at(
-        &mut self,
-        now: Now,
-        key: Key,
-        (version, reason): (PresenceVersion, CloseReason),
-        fx: &mut Effects,
-    ) {
-        self.leave(key, (version, reason), fx);
-        self.event(now, key, || DeviceWhat::Offline { reason }, fx);
-        self.soil(key);
+    fn detach_at(&mut self, now: Now, key: Key, end: SessionEnd, fx: &mut Effects) {
+        self.leave(now, key, end, fx);
+        self.registry.soil(key);
         self.park(now, key, fx);
-        self.release(now, key);
+        self.registry.release(now, key);
     }
 
     /// Ends a device's session from our side; false when it has none.
@@ -107,14 +120,14 @@ impl Hub {
         &mut self,
         now: Now,
         key: Key,
-        (why, addrs): (Refusal, Vec<String>),
+        farewell: Farewell,
         fx: &mut Effects,
     ) -> bool {
         let Some(device) = self.registry.at(key).filter(|it| it.conn().is_some()) else {
             return false;
         };
-        let version = self.epochs.end_of(now, self.settings.shard, device.epoch);
-        self.kick_at(now, key, (why, addrs, version), fx);
+        let version = self.epochs.end_of(now, device.epoch);
+        self.kick_at(now, key, farewell, version, fx);
         true
     }
 
@@ -123,14 +136,16 @@ impl Hub {
         &mut self,
         now: Now,
         key: Key,
-        (why, addrs, version): (Refusal, Vec<String>, PresenceVersion),
+        farewell: Farewell,
+        version: PresenceVersion,
         fx: &mut Effects,
     ) {
+        let Farewell { why, addrs } = farewell;
         let Some(device) = self.registry.at(key) else { return };
         let Some(conn) = device.conn() else { return };
         let kick = Kick { term: device.term(), why, epoch: 0, retry_after_ms: 0, addrs };
         fx.deliveries.push((conn, PushDelivery::Kick(Box::new(kick))));
-        self.detach_at(now, key, (version, why.close_reason()), fx);
+        self.detach_at(now, key, SessionEnd { version, reason: why.close_reason() }, fx);
     }
 
     /// Another server has the device now, as the directory says: a connection that it still has
@@ -147,59 +162,12 @@ impl Hub {
         let key = number.and_then(|number| self.registry.find(number, device.as_str()));
         let online = key.and_then(|key| Some((key, self.registry.at(key)?)));
         let Some((key, device)) = online.filter(|(_, it)| it.conn().is_some()) else { return };
-        let version = self.epochs.behind(self.settings.shard, device.epoch);
-        self.kick_at(now, key, (Refusal::Replaced, Vec::new(), version), fx);
-    }
-
-    /// A delivery found its connection gone. Of a Bind that was answered from another shard nobody
-    /// else will tell the device's owner.
-    pub fn undelivered(&mut self, to: ConnRef, delivery: PushDelivery, fx: &mut Effects) {
-        if let PushDelivery::Bound(bound) = delivery {
-            let (device, reason) = (bound.device, CloseReason::PeerClosed);
-            fx.requests.push((to, PushRequest::Closed { device, reason }));
-        }
-    }
-
-    /// A version of another clock was seen: those given here are above it from now on.
-    pub fn observe(&mut self, seen: PresenceVersion) {
-        self.epochs.observe(seen);
-    }
-
-    /// Gives the device these tags and no others; whether that changed anything.
-    pub(crate) fn set_tags(&mut self, now: Now, key: Key, tags: &[Tag]) -> bool {
-        let Some(device) = self.registry.at_mut(key) else { return false };
-        let product = device.product;
-        let joined = tags.iter().map(|tag| self.tags.join(product, tag, key.slot));
-        let mut numbers: Vec<u32> = joined.collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let before = match device.tags().is_empty() && numbers.is_empty() {
-            true => return false,
-            false => std::mem::replace(&mut device.extra().tags, numbers.into_boxed_slice()),
-        };
-        for number in before.iter().filter(|&number| !device.tags().contains(number)) {
-            self.tags.leave(*number, key.slot);
-        }
-        let changed = *before != *device.tags();
-        device.release(now.mono);
-        changed
-    }
-
-    /// Frees what the device does not need any more.
-    pub(crate) fn release(&mut self, now: Now, key: Key) {
-        if let Some(device) = self.registry.at_mut(key) {
-            device.release(now.mono);
-        }
-    }
-
-    /// A time to come back, with jitter, milliseconds.
-    fn retry_ms(&mut self, base_ms: u32) -> u32 {
-        let jitter = self.rng.below(u64::from(self.settings.limits.retry_jitter_ms) + 1);
-        base_ms.saturating_add(jitter as u32)
+        let version = self.epochs.behind(device.epoch);
+        self.kick_at(now, key, Farewell::of(Refusal::Replaced), version, fx);
     }
 
     fn later(&mut self, why: Refusal, base_ms: u32) -> Verdict {
-        Verdict::Out { why, retry_after_ms: self.retry_ms(base_ms) }
+        Verdict::Out { why, retry_after_ms: self.access.retry_ms(base_ms) }
     }
 
     /// Cheapest questions first; nothing is kept for whoever is refused.
@@ -216,7 +184,7 @@ impl Hub {
         if !self.epochs.has_next() {
             return self.later(Refusal::Busy, EPOCH_RETRY_MS);
         }
-        if let Err(wait_ms) = self.pace.admit(now) {
+        if let Err(wait_ms) = self.access.admit(now) {
             return self.later(Refusal::Busy, wait_ms);
         }
         let known = self.registry.find(number, bind.device.as_str());
@@ -246,7 +214,7 @@ impl Hub {
         match self.find_or_make(now, number, bind.device.as_str()) {
             Some(key) => {
                 let until = until.unwrap_or_else(|| Access::resumable_until(now, &bind.proof));
-                Verdict::In { key, resumed, until }
+                Verdict::In(Admitted { key, resumed, until })
             }
             None => self.later(Refusal::Full, FULL_RETRY_MS),
         }
@@ -256,42 +224,40 @@ impl Hub {
         &mut self,
         now: Now,
         from: ConnRef,
-        (key, resumed, until): (Key, bool, u32),
+        admitted: Admitted,
         bind: Bind,
         fx: &mut Effects,
     ) {
+        let Admitted { key, resumed, until } = admitted;
         if bind.tags.is_some() {
             self.go_ahead(now, key, fx);
         }
         let Some(before) = self.registry.at(key) else { return };
-        let online = before.conn().is_some();
-        let end = online.then(|| self.epochs.end_of(now, self.settings.shard, before.epoch));
-        let epoch = self.epochs.next(now, self.settings.shard);
+        let is_first = before.presence() == BindState::Never;
+        let product = self.registry.products.of(before.product).clone();
+        let end = before.conn().is_some().then(|| self.epochs.end_of(now, before.epoch));
+        let epoch = self.epochs.next(now);
         if let Some(end) = end {
-            self.take_over(now, from, (key, end, epoch), fx);
+            self.take_over(now, from, key, TakeOver { end, epoch }, fx);
         }
         let protocol = self.registry.protocol(bind.protocol);
-        let Some(number) = self.registry.at(key).map(|device| device.product) else { return };
-        let product = self.registry.products.of(number).clone();
-        let Some(device) = self.registry.at_mut(key) else { return };
-        let is_first = device.presence() == BindState::Never;
-        device.attach(from, epoch);
+        let Some(device) = self.registry.attach(key, from, epoch) else { return };
         device.set_term(bind.term);
         device.set_protocol(protocol);
-        device.heartbeat_s = terms::heartbeat_s(&product, bind.heartbeat, &mut self.rng);
+        device.heartbeat_s = self.access.heartbeat_s(&product, bind.heartbeat);
         device.window = terms::window(&product, bind.inflight_max);
         let (heartbeat_s, inflight_max) = (device.heartbeat_s, device.window);
-        self.online += 1;
-        self.transition(key, OnlineState::Online(bind.protocol), fx);
-        let tagged = bind.tags.as_ref().is_some_and(|tags| self.set_tags(now, key, tags));
+        self.registry.transition(key, OnlineState::Online(bind.protocol), fx);
+        let tags = bind.tags.as_ref();
+        let tagged = tags.is_some_and(|tags| self.registry.set_tags(now, key, tags));
         // That it is known, and what it told of itself, is written at once; the rest can wait.
-        match (is_first || tagged) && !self.log_failed {
+        match (is_first || tagged) && !self.log.is_failed() {
             true => self.write_row(key, fx),
-            false => self.soil(key),
+            false => self.registry.soil(key),
         }
         self.expire_queue(now, key, fx);
         if let Some(last) = bind.last_id {
-            self.take_acknowledged(now, key, (Some(last), Vec::new()), fx);
+            self.take_acknowledged(now, key, Acknowledged::upto(last), fx);
         }
         let waiting = self.registry.at(key).and_then(|device| device.queue());
         let bound = Bound {
@@ -299,7 +265,7 @@ impl Hub {
             device: DeviceRef::new(self.settings.shard, key),
             epoch,
             resumed,
-            token: self.access.session_token(&product, bind.device.as_str(), (epoch, until)),
+            token: self.access.session_token(&product, bind.device.as_str(), epoch, until),
             heartbeat_s,
             inflight_max,
             ack_ms: Hub::ACK_MS,
@@ -311,56 +277,31 @@ impl Hub {
         fx.deliveries.push((from, PushDelivery::Bound(Box::new(bound))));
         fx.counters.count(Counter::Binds);
         fx.counters.count_by(Counter::BindsResumed, u64::from(resumed));
-        self.event(now, key, || DeviceWhat::Online { protocol: bind.protocol, resumed }, fx);
+        let online = || DeviceWhat::Online { protocol: bind.protocol, resumed };
+        self.registry.tell(now, key, online, fx);
         self.send_waiting(now, key, bind.pulls, fx);
     }
 
-    /// Ends the session before this one without a word about being offline to the store: its
-    /// pushes go out again at once.
-    fn take_over(
-        &mut self,
-        now: Now,
-        from: ConnRef,
-        (key, end, epoch): (Key, PresenceVersion, u64),
-        fx: &mut Effects,
-    ) {
+    /// Ends the session before the new one without a word about being offline to the
+    /// store: its pushes go out again at once.
+    fn take_over(&mut self, now: Now, from: ConnRef, key: Key, by: TakeOver, fx: &mut Effects) {
         let Some(device) = self.registry.at(key) else { return };
         let Some(conn) = device.conn() else { return };
         if conn != from {
             let (term, addrs, retry_after_ms) = (device.term(), Vec::new(), 0);
-            let kick = Kick { term, why: Refusal::Replaced, epoch, retry_after_ms, addrs };
+            let kick =
+                Kick { term, why: Refusal::Replaced, epoch: by.epoch, retry_after_ms, addrs };
             fx.deliveries.push((conn, PushDelivery::Kick(Box::new(kick))));
         }
-        let (reason, version) = (CloseReason::Replaced, end);
-        self.leave(key, (version, reason), fx);
-        self.event(now, key, || DeviceWhat::Offline { reason }, fx);
+        self.leave(now, key, SessionEnd { version: by.end, reason: CloseReason::Replaced }, fx);
     }
 
     /// The device has no connection any more.
-    fn leave(
-        &mut self,
-        key: Key,
-        (version, reason): (PresenceVersion, CloseReason),
-        fx: &mut Effects,
-    ) {
-        let Some(device) = self.registry.at_mut(key) else { return };
-        device.detach(version, reason);
-        if let Some(queue) = device.queue_mut() {
-            queue.rewind();
-        }
-        self.online -= 1;
-        self.transition(key, OnlineState::Offline(reason), fx);
-    }
-
-    /// Says to whoever keeps presence what the device is from now on.
-    fn transition(&self, key: Key, state: OnlineState, fx: &mut Effects) {
-        let (Some(device), Some(names)) = (self.registry.at(key), self.registry.names(key)) else {
-            return;
-        };
-        let version = device.version(self.settings.shard);
-        let protocol = self.registry.protocol_name(device.protocol());
-        let who = Principal::Device(names.0, names.1);
-        fx.transitions.push(Transition { who, user: None, state, protocol, version });
+    fn leave(&mut self, now: Now, key: Key, end: SessionEnd, fx: &mut Effects) {
+        let reason = end.reason;
+        self.registry.detach(key, end);
+        self.registry.transition(key, OnlineState::Offline(reason), fx);
+        self.registry.tell(now, key, || DeviceWhat::Offline { reason }, fx);
     }
 
     /// What waited goes out, or waits for a Pull.
@@ -374,6 +315,6 @@ impl Hub {
         } else {
             self.pump(now, key, fx);
         }
-        self.release(now, key);
+        self.registry.release(now, key);
     }
 }

@@ -5,8 +5,6 @@
 //! is the outcome. An item whose outcome is waited for says so (`answers`), and is settled once.
 
 use crate::Effects;
-use crate::Hub;
-use crate::registry::item::Kept;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use base::wheel::Timers;
@@ -15,10 +13,22 @@ use model::ports::pushes::{PushAnswer, PushCounts};
 use model::push::Outcome;
 use std::collections::BTreeMap;
 
-struct Wait {
-    reply: u64,
-    open: Vec<Key>,
-    outcomes: Vec<(DeviceId, Outcome)>,
+/// An order whose answer waits.
+pub(crate) struct Wait {
+    /// The number of the command.
+    pub reply: u64,
+    /// Devices without an outcome.
+    pub open: Vec<Key>,
+    /// Those that have one.
+    pub outcomes: Vec<(DeviceId, Outcome)>,
+}
+
+impl Wait {
+    fn answer(self, id: MessageId, fx: &mut Effects) {
+        let Wait { reply, outcomes, .. } = self;
+        let counts = PushCounts::default();
+        fx.answers.push((reply, PushAnswer::Pushed { id, outcomes, counts }));
+    }
 }
 
 /// The orders of one shard whose answers wait.
@@ -48,97 +58,90 @@ impl Waits {
         self.open
     }
 
-    fn insert(&mut self, until: Instant, id: MessageId, wait: Wait) {
+    /// Lets the answer to an order wait, or gives it when there is nothing to wait for.
+    pub fn begin(&mut self, until: Instant, id: MessageId, wait: Wait, fx: &mut Effects) {
+        if wait.open.is_empty() {
+            return wait.answer(id, fx);
+        }
         self.open += wait.open.len();
         self.orders.insert(id, wait);
         self.timers.insert(until, id.0);
     }
-}
 
-impl Hub {
-    /// Lets the answer to an order wait for `open`, or gives it when there is nothing to wait for.
-    pub(crate) fn await_outcomes(
+    /// A push has the outcome at a device that its order waits for.
+    pub fn settle(
         &mut self,
-        until: Instant,
-        (reply, id): (u64, MessageId),
-        (open, outcomes): (Vec<Key>, Vec<(DeviceId, Outcome)>),
+        id: MessageId,
+        key: Key,
+        device: DeviceId,
+        outcome: Outcome,
         fx: &mut Effects,
     ) {
-        if open.is_empty() {
-            let counts = PushCounts::default();
-            fx.answers.push((reply, PushAnswer::Pushed { id, outcomes, counts }));
-            return;
-        }
-        self.waits.insert(until, id, Wait { reply, open, outcomes });
-    }
-
-    /// A push has the outcome that its order waits for.
-    pub(crate) fn settle(&mut self, key: Key, id: MessageId, outcome: Outcome, fx: &mut Effects) {
-        let Some((_, device)) = self.registry.names(key) else { return };
-        let Some(wait) = self.waits.orders.get_mut(&id) else { return };
+        let Some(wait) = self.orders.get_mut(&id) else { return };
         let Some(at) = wait.open.iter().position(|open| *open == key) else { return };
         wait.open.swap_remove(at);
         wait.outcomes.push((device, outcome));
-        self.waits.open -= 1;
+        self.open -= 1;
         if wait.open.is_empty()
-            && let Some(Wait { reply, outcomes, .. }) = self.waits.orders.remove(&id)
+            && let Some(wait) = self.orders.remove(&id)
         {
-            let counts = PushCounts::default();
-            fx.answers.push((reply, PushAnswer::Pushed { id, outcomes, counts }));
+            wait.answer(id, fx);
         }
     }
 
-    /// Ends the waiting of orders whose time is over.
-    pub(crate) fn turn_waits(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let mut left = self.settings.limits.fan_out_slice as usize;
-        self.waits.timers.advance(now.mono, 1);
-        while left > 0
-            && let Some(token) = self.waits.timers.take()
-        {
-            left = left.saturating_sub(self.stop_waiting(now, MessageId(token), fx).max(1));
-        }
-        self.waits.timers.next(now.mono)
+    /// The devices without an outcome of an order, if it waits.
+    pub fn open_of(&self, id: MessageId) -> Vec<Key> {
+        self.orders.get(&id).map(|wait| wait.open.clone()).unwrap_or_default()
     }
 
-    /// The time to wait for acknowledgements is over; returns how many were missing.
-    pub(crate) fn stop_waiting(&mut self, now: Now, id: MessageId, fx: &mut Effects) -> usize {
-        let Some(wait) = self.waits.orders.get(&id) else { return 0 };
-        let open = wait.open.clone();
-        for key in &open {
-            self.stop_waiting_for(now, *key, id, fx);
-        }
-        open.len()
+    /// Moves on to now, once nothing is due any more.
+    pub fn advance(&mut self, now: Now) {
+        self.timers.advance(now.mono, 1);
     }
 
-    /// The push was not acknowledged in time: it is kept, or it is over.
-    fn stop_waiting_for(&mut self, now: Now, key: Key, id: MessageId, fx: &mut Effects) {
-        let device = self.registry.at_mut(key);
-        let Some(queue) = device.and_then(|device| device.queue_mut()) else { return };
-        let Some(item) = queue.find(id) else { return };
-        match item.kept() {
-            Kept::No if item.stores() => return self.keep(now, key, id, fx),
-            Kept::No => {}
-            Kept::Asked => return,
-            // It was in the log before it was sent.
-            Kept::At(_) => {
-                item.stop_answering();
-                return self.settle(key, id, Outcome::Stored, fx);
-            }
-        }
-        let Some(item) = queue.remove(id) else { return };
-        self.end(now, key, item, Outcome::Expired, fx);
-        self.pump(now, key, fx);
-        self.release(now, key);
+    /// The next order whose time is over; it may have been answered.
+    pub fn take(&mut self) -> Option<MessageId> {
+        self.timers.take().map(MessageId)
+    }
+
+    /// When to come back; `now`: there is more.
+    pub fn next(&self, now: Now) -> Option<Instant> {
+        self.timers.next(now.mono)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn so_many_outcomes_are_waited_for_and_no_more() {
         let waits = Waits { open: Waits::OPEN_MAX - 5, ..Waits::default() };
         assert!(waits.has_room(MessageId(1), 5) && !waits.has_room(MessageId(1), 6));
+    }
+
+    #[test]
+    fn an_order_is_answered_with_its_last_outcome_and_once() {
+        let (mut waits, mut fx, now) = (Waits::default(), Effects::default(), Now::default());
+        let keys = [0, 1].map(|slot| Key { slot, generation: 0 });
+        let device = |name: &str| DeviceId::parse(name).expect("a name");
+        let (id, until) = (MessageId(7), now.after(Duration::from_secs(1)));
+        let none = Wait { reply: 1, open: Vec::new(), outcomes: Vec::new() };
+        waits.begin(until, MessageId(6), none, &mut fx);
+        assert_eq!((fx.answers.len(), waits.len()), (1, 0), "nothing to wait for");
+        let refused = vec![(device("c"), Outcome::Expired)];
+        waits.begin(until, id, Wait { reply: 2, open: keys.into(), outcomes: refused }, &mut fx);
+        assert!(!waits.has_room(id, 1) && waits.open_of(id) == keys);
+        waits.settle(id, keys[0], device("a"), Outcome::Delivered, &mut fx);
+        waits.settle(id, keys[0], device("a"), Outcome::Stored, &mut fx);
+        assert_eq!((fx.answers.len(), waits.open()), (1, 1));
+        waits.settle(id, keys[1], device("b"), Outcome::Stored, &mut fx);
+        let Some((2, PushAnswer::Pushed { outcomes, .. })) = fx.answers.pop() else {
+            panic!("{:?}", fx.answers)
+        };
+        let told = [("c", Outcome::Expired), ("a", Outcome::Delivered), ("b", Outcome::Stored)];
+        assert_eq!(outcomes, told.map(|(name, outcome)| (device(name), outcome)));
+        assert_eq!((waits.len(), waits.open(), waits.open_of(id)), (0, 0, Vec::new()));
     }
 }

@@ -4,17 +4,17 @@
 //! harm; a row or a timeline is done away with only while its device is not known, for it may have
 //! come back meanwhile. What finds no room here is counted, and found again at the next start.
 
+use super::LogCalls;
+use super::durable::device::key as row_of_device;
+use super::durable::product::key as row_of_product;
+use super::pending::PendingCall;
 use crate::Effects;
-use crate::Hub;
-use crate::log::durable::device::key as row_of_device;
-use crate::log::durable::product::key as row_of_product;
-use crate::log::durable::timeline_of;
-use crate::log::tickets::PendingCall;
+use crate::registry::Registry;
 use base::time::{Instant, Now};
 use model::event::Counter;
 use model::id::{DeviceId, ProductKey};
 use model::ports::calls::{RETRIES_A_TURN_MAX, may_be_taken_later};
-use model::ports::log::{Call, Done, StoreError, Table, Write};
+use model::ports::log::{Done, StoreError, Table, Write};
 use model::timeline::{Seq, TimelineId};
 
 /// Cleanup that the log has to do.
@@ -31,16 +31,16 @@ pub(crate) enum CleanupTask {
     Unorder(Box<[u8]>),
 }
 
-impl Hub {
+impl LogCalls {
     /// Does a cleanup when its turn comes.
-    pub(crate) fn later_do(&mut self, task: CleanupTask, fx: &mut Effects) {
+    pub fn clean_later(&mut self, task: CleanupTask, fx: &mut Effects) {
         if !self.cleanups.put(task) {
             fx.counters.count(Counter::RemovalsGivenUp);
         }
     }
 
     /// Asks again for what was refused.
-    pub(crate) fn retry(
+    pub fn retry(
         &mut self,
         now: Now,
         task: CleanupTask,
@@ -53,7 +53,7 @@ impl Hub {
             Err(_) if matches!(task, CleanupTask::Undrop(_)) => {}
             Err(error) if may_be_taken_later(error) => {
                 self.cleanups.pause(now);
-                self.later_do(task, fx);
+                self.clean_later(task, fx);
             }
             // It takes nothing more until a restart, which finds it.
             Err(_) => fx.counters.count(Counter::RemovalsGivenUp),
@@ -61,7 +61,12 @@ impl Hub {
     }
 
     /// Does a slice of the cleanups, if it is time.
-    pub(crate) fn turn_cleanups(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+    pub fn turn_cleanups(
+        &mut self,
+        now: Now,
+        registry: &Registry,
+        fx: &mut Effects,
+    ) -> Option<Instant> {
         if self.cleanups.is_empty() {
             return None;
         }
@@ -70,44 +75,36 @@ impl Hub {
         }
         for _ in 0..RETRIES_A_TURN_MAX {
             let task = self.cleanups.take()?;
-            self.run(task, fx);
+            self.clean(task, registry, fx);
         }
         Some(now.mono)
     }
 
     /// Does a cleanup.
-    pub(crate) fn run(&mut self, task: CleanupTask, fx: &mut Effects) {
+    pub fn clean(&mut self, task: CleanupTask, registry: &Registry, fx: &mut Effects) {
         if let CleanupTask::Remove(timeline, seqs) = task {
-            return self.remove_from(timeline, seqs, fx);
+            return self.remove(timeline, seqs, fx);
         }
         let write = match &task {
             CleanupTask::Remove(..) => return,
             CleanupTask::Delete(product, device) | CleanupTask::Forget(product, device)
-                if self.is_known(product, device) =>
+                if registry.is_known(product, device) =>
             {
                 return;
             }
-            CleanupTask::Undrop(product) if self.registry.products.number(product).is_some() => {
-                return;
-            }
+            CleanupTask::Undrop(product) if registry.products.number(product).is_some() => return,
             CleanupTask::Delete(product, device) => {
                 let key = row_of_device(product.as_str(), device.as_str());
                 Write::Delete { table: Table::Devices, key }
             }
             CleanupTask::Forget(product, device) => {
-                let home = self.settings.home;
-                Write::Forget(timeline_of(home, product.as_str(), device.as_str()))
+                Write::Forget(registry.timeline_of(product, device))
             }
             CleanupTask::Undrop(product) => {
                 Write::Delete { table: Table::Products, key: row_of_product(product) }
             }
             CleanupTask::Unorder(key) => Write::Delete { table: Table::Orders, key: key.clone() },
         };
-        self.enter(PendingCall::Cleanup(Box::new(task)), Call::Write(write), fx);
-    }
-
-    fn is_known(&self, product: &ProductKey, device: &DeviceId) -> bool {
-        let number = self.registry.products.number(product);
-        number.is_some_and(|number| self.registry.find(number, device.as_str()).is_some())
+        self.write(PendingCall::Cleanup(Box::new(task)), write, fx);
     }
 }

@@ -17,22 +17,7 @@ pub use report::{decode_event, encode_event};
 
 use base::hash::HashKey;
 use model::id::{DeviceId, ProductKey};
-use model::ports::log::{Restored, Table};
 use model::timeline::{Space, TimelineId};
-
-/// The hash that says at which shard's log something restored belongs, for whoever has to move it
-/// because the number of shards changed; `None`: every log has it. `home` is the key of
-/// [`Settings::home`](crate::Settings::home).
-pub fn home_of(home: HashKey, restored: &Restored<'_>) -> Option<u64> {
-    match restored {
-        Restored::Row { table: Table::Products | Table::Marks | Table::Orders, .. } => None,
-        Restored::Row { key, .. } => Some(match device::names(key) {
-            Some((product, device)) => home_parts(home, &product, &device),
-            None => home.of(&[key]),
-        }),
-        Restored::Entry { timeline, .. } => Some(timeline.home_hash()),
-    }
-}
 
 /// The hash that says at which shard a device is at home.
 pub fn home_parts(home: HashKey, product: &ProductKey, device: &DeviceId) -> u64 {

@@ -10,13 +10,13 @@
 //! given up: better a session whose number may be given again, if the clock goes back at the
 //! restart that must follow, than none.
 
+use super::LogCalls;
+use super::durable::mark;
+use super::pending::PendingCall;
 use crate::Effects;
-use crate::Hub;
-use crate::log::durable::mark;
-use crate::log::tickets::PendingCall;
 use base::time::Now;
 use model::id::{MessageId, ShardId};
-use model::ports::log::{Call, StoreError, Table, Write};
+use model::ports::log::{StoreError, Table, Write};
 use model::presence::PresenceVersion;
 
 /// So far ahead of the clock the bound is set, milliseconds.
@@ -26,16 +26,33 @@ const RESERVE_MS: u64 = 120_000;
 const LEFT_MS: u64 = 60_000;
 
 /// The epochs of one shard.
-#[derive(Default)]
 pub(crate) struct Epochs {
+    shard: ShardId,
     /// The highest one given, or that may have been given before the start.
     last: u64,
     bound: u64,
     asked: bool,
     free: bool,
+    /// The highest id of a push, or epoch of a row, that was restored.
+    last_id: u64,
 }
 
 impl Epochs {
+    /// Nothing was given yet.
+    pub fn new(shard: ShardId) -> Epochs {
+        Epochs { shard, last: 0, bound: 0, asked: false, free: false, last_id: 0 }
+    }
+
+    /// An id was in use before the start.
+    pub fn restore_id(&mut self, id: u64) {
+        self.last_id = self.last_id.max(id);
+    }
+
+    /// Not below any id or epoch that was given before the start: where new ids must begin.
+    pub fn id_floor(&self) -> MessageId {
+        MessageId(self.last.max(self.last_id))
+    }
+
     /// A bound that was in force before the start.
     pub fn restore(&mut self, bound: u64) {
         self.last = self.last.max(bound);
@@ -52,26 +69,26 @@ impl Epochs {
     }
 
     /// The next epoch: by the wall clock as far as the bound lets it.
-    pub fn next(&mut self, now: Now, shard: ShardId) -> u64 {
-        let fresh = MessageId::after(self.last, now.wall_ms, shard).0;
+    pub fn next(&mut self, now: Now) -> u64 {
+        let fresh = MessageId::after(self.last, now.wall_ms, self.shard).0;
         self.last = match self.free || fresh >> 22 < self.bound >> 22 {
             true => fresh,
-            false => MessageId::after(self.last, 0, shard).0,
+            false => MessageId::after(self.last, 0, self.shard).0,
         };
         self.last
     }
 
     /// The version of the end of the session with this epoch.
-    pub fn end_of(&mut self, now: Now, shard: ShardId, epoch: u64) -> PresenceVersion {
+    pub fn end_of(&mut self, now: Now, epoch: u64) -> PresenceVersion {
         match self.has_next() {
-            true => PresenceVersion(self.next(now, shard)),
-            false => self.behind(shard, epoch),
+            true => PresenceVersion(self.next(now)),
+            false => self.behind(epoch),
         }
     }
 
     /// The version right behind an epoch. Numbers that are given later are above it.
-    pub fn behind(&mut self, shard: ShardId, epoch: u64) -> PresenceVersion {
-        let version = MessageId::after(epoch, 0, shard).0;
+    pub fn behind(&mut self, epoch: u64) -> PresenceVersion {
+        let version = MessageId::after(epoch, 0, self.shard).0;
         self.last = self.last.max(version);
         PresenceVersion(version)
     }
@@ -99,19 +116,49 @@ impl Epochs {
         let is_time = !self.asked && !self.free && self.bound < at(LEFT_MS) << 22;
         is_time.then(|| at(RESERVE_MS) << 22)
     }
-}
 
-impl Hub {
-    /// Raises the bound of epochs, if it is time.
-    pub(crate) fn raise_epochs(&mut self, now: Now, fx: &mut Effects) {
-        let Some(bound) = self.epochs.wanted(now) else { return };
-        self.epochs.asked = true;
-        let (key, value) = (mark::key(self.settings.shard), mark::encode(bound));
+    /// Raises the bound, if it is time.
+    pub fn raise(&mut self, now: Now, log: &mut LogCalls, fx: &mut Effects) {
+        let Some(bound) = self.wanted(now) else { return };
+        self.asked = true;
+        let (key, value) = (mark::key(self.shard), mark::encode(bound));
         let write = Write::Put { table: Table::Marks, key, value };
-        self.enter(PendingCall::Mark(bound), Call::Write(write), fx);
+        log.write(PendingCall::Mark(bound), write, fx);
     }
 }
 
 fn clock(now: Now) -> u64 {
     now.wall_ms.saturating_sub(MessageId::EPOCH_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::time::Instant;
+
+    #[test]
+    fn epochs_rise_up_to_the_bound_and_ends_go_on_behind_them() {
+        let (mut epochs, mut log, mut fx) =
+            (Epochs::new(ShardId(3)), LogCalls::default(), Effects::default());
+        let now = Now::new(Instant::default(), MessageId::EPOCH_MS + 1_000);
+        assert!(!epochs.has_next(), "the log has said nothing");
+        epochs.raise(now, &mut log, &mut fx);
+        epochs.raise(now, &mut log, &mut fx);
+        assert_eq!(fx.calls.len(), 1, "asked once");
+        epochs.marked(2_000 << 22, Err(StoreError::Busy));
+        assert!(!epochs.has_next());
+        epochs.marked(2_000 << 22, Ok(()));
+        let given = [(); 3].map(|()| epochs.next(now));
+        assert!(given.is_sorted() && given[0] < given[2] && epochs.last() == given[2]);
+        let end = epochs.end_of(now, given[2]);
+        assert!(end.0 > given[2], "an offline follows its online");
+        epochs.observe(PresenceVersion(1_999 << 22));
+        assert!(!epochs.has_next());
+        let behind = epochs.end_of(now, end.0);
+        assert!(behind.0 > end.0 && behind.0 - end.0 < 1 << 22, "right behind");
+        epochs.marked(0, Err(StoreError::Failed));
+        assert!(epochs.has_next(), "better a number that may come again than none");
+        epochs.restore_id(u64::MAX);
+        assert_eq!(epochs.id_floor(), MessageId(u64::MAX));
+    }
 }

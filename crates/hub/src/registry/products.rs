@@ -2,17 +2,24 @@
 //!
 //! A number stays taken until the last device that bears it is gone, so a product that is dropped
 //! and made again is another one. The table knows how many devices each number has, not which.
+//! What the configuration says of a product holds until the API says otherwise, and again once the
+//! configuration says something else.
 
+use crate::log::durable;
+use base::hash::HashKey;
 use model::id::ProductKey;
 use model::product::Product;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Products, the dropped ones whose devices are still being detached included.
-#[derive(Default)]
 pub(crate) struct Products {
+    /// The key under which what is configured is hashed.
+    home: HashKey,
     numbers: BTreeMap<ProductKey, u16>,
     places: Vec<Option<Place>>,
+    /// What each product is by configuration, as a hash.
+    configured: BTreeMap<ProductKey, u64>,
 }
 
 struct Place {
@@ -23,6 +30,37 @@ struct Place {
 impl Products {
     /// Most products. One more is not taken (`Done(false)`).
     pub const MAX: usize = 4_096;
+
+    /// No products.
+    pub fn new(home: HashKey) -> Products {
+        let (numbers, configured) = (BTreeMap::new(), BTreeMap::new());
+        Products { home, numbers, places: Vec::new(), configured }
+    }
+
+    /// Takes a product from configuration; false when there are too many. One that says what it
+    /// said before changes nothing: of the configuration and the API the one holds that spoke last.
+    pub fn configure(&mut self, product: Arc<Product>) -> bool {
+        let base = self.hash(&product);
+        let known = self.number(&product.key).is_some();
+        if known && self.configured.get(&product.key) == Some(&base) {
+            return true;
+        }
+        self.configured.insert(product.key.clone(), base);
+        self.put(product).is_some()
+    }
+
+    /// The hash of what is configured of a product, never zero.
+    pub fn configured(&self, key: &ProductKey) -> Option<u64> {
+        self.configured.get(key).copied()
+    }
+
+    /// Products that are configured, and of which the API said later that they are otherwise.
+    pub fn changed(&self) -> impl Iterator<Item = &ProductKey> {
+        let changed = self.all().filter(|product| {
+            self.configured(&product.key).is_some_and(|base| base != self.hash(product))
+        });
+        changed.map(|product| &product.key)
+    }
 
     /// Number of the product with this key.
     pub fn number(&self, key: &ProductKey) -> Option<u16> {
@@ -85,6 +123,10 @@ impl Products {
         for (place, held) in self.places.iter().zip(held) {
             assert_eq!(place.as_ref().map_or(0, |place| place.devices), *held, "devices held");
         }
+    }
+
+    fn hash(&self, product: &Product) -> u64 {
+        self.home.of(&[&durable::product::encode(product, 0)]).max(1)
     }
 
     fn place(&self, number: u16) -> &Place {

@@ -308,7 +308,8 @@ impl Queue {
     pub fn acknowledge(
         &mut self,
         now: Instant,
-        (upto, ids): (MessageId, &[MessageId]),
+        upto: MessageId,
+        ids: &[MessageId],
         into: &mut Vec<Item>,
     ) {
         let mut at = 0;

@@ -8,6 +8,7 @@ use model::ports::pushes::PushOrder;
 use model::product::Product;
 use model::push::{Outcome, Priority};
 use model::request::{Bind, PushDelivery, PushRequest};
+use model::service::Service;
 use model::timeline::Space;
 
 /// A device that was bound, went away, and has pushes waiting.

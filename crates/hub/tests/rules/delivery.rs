@@ -7,6 +7,7 @@ use model::ports::pushes::PushOrder;
 use model::product::Product;
 use model::push::{Outcome, Priority, Rejection};
 use model::request::{PushDelivery, PushRequest};
+use model::service::Service;
 
 fn windowed(name: &str, window: u16) -> (HubHarness, crate::harness::Seat) {
     let mut world = HubHarness::new();

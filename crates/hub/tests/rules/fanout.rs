@@ -8,6 +8,7 @@ use model::ports::pushes::{PushAnswer, PushCommand, PushTarget};
 use model::product::Product;
 use model::push::{Outcome, Rejection};
 use model::request::{PushDelivery, Refusal};
+use model::service::Service;
 use std::sync::Arc;
 
 fn key() -> ProductKey {

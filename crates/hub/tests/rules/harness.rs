@@ -16,6 +16,7 @@ use model::presence::Principal;
 use model::product::{AnonymousFrom, Product, Secret};
 use model::push::{Outcome, Priority};
 use model::request::{Bind, Bound, HeartbeatWish, Proof, PushDelivery, PushRequest};
+use model::service::Service;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use testkit::transitions::Roll;
@@ -188,9 +189,9 @@ impl HubHarness {
     pub fn call_roll(&mut self) {
         self.roll.take(self.fx.transitions.drain(..));
         for told in self.roll.all() {
-            let Principal::Device(product, device) = &told.who else { panic!("{told:?}") };
+            assert!(matches!(told.who, Principal::Device(..)), "{told:?}");
             // It is forgotten, or its product lost its name.
-            let Some(found) = self.hub.find(self.now, product, device) else { continue };
+            let Some(found) = self.hub.find(self.now, &told.who) else { continue };
             assert!(found.since_ms <= found.seen_ms && found.seen_ms <= self.now.wall_ms);
             // After a restart nobody knows the version, or how a connection ended.
             let is_restored = self.is_old && !told.state.is_online();

@@ -8,6 +8,7 @@ use model::limits::Limits;
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget};
 use model::request::PushDelivery;
+use model::service::Service;
 use model::timeline::Space;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use model::pressure::Pressure;
 use model::product::{Product, Secret};
 use model::push::{Outcome, Priority, Rejection};
 use model::request::{PushDelivery, Refusal};
+use model::service::Service;
 use std::sync::Arc;
 
 fn bounded(count_max: u32, bytes_max: u32) -> HubHarness {

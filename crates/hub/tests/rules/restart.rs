@@ -2,7 +2,7 @@
 
 use crate::harness::{HubHarness, id, product, settings, tag};
 use base::hash::HashKey;
-use hub::{home_of, home_parts, timeline_of};
+use hub::{Hub, home_parts, timeline_of};
 use model::close::CloseReason;
 use model::id::{MessageId, ProductKey};
 use model::ports::log::{Append, Call, Restored, StoreError, Table, Write};
@@ -10,6 +10,7 @@ use model::ports::pushes::{PushAnswer, PushCommand, PushOrder};
 use model::product::Product;
 use model::push::{Outcome, Priority, Rejection};
 use model::request::{PushDelivery, Refusal, Resume};
+use model::service::Service;
 use model::timeline::Space;
 use std::sync::Arc;
 
@@ -378,7 +379,7 @@ fn everything_restored_has_a_home() {
     let expected = Some(home_parts(home, &product().key, &id("d")));
     let mut seen = Vec::new();
     world.log.restore(|restored| {
-        let of = home_of(home, &restored);
+        let of = Hub::home_of(home, &restored);
         match restored {
             Restored::Row { table: Table::Devices, .. } | Restored::Entry { .. } => {
                 assert_eq!(of, expected);

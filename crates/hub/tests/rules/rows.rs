@@ -6,6 +6,7 @@ use model::limits::Limits;
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand, PushTarget};
 use model::push::{Outcome, Rejection};
+use model::service::Service;
 use model::timeline::Space;
 use std::sync::Arc;
 

@@ -7,6 +7,7 @@ use model::id::{MessageId, ProductKey};
 use model::limits::Limits;
 use model::ports::pushes::PushCommand;
 use model::request::{HeartbeatWish, PushDelivery, PushRequest, Refusal, Resume};
+use model::service::Service;
 use std::sync::Arc;
 
 fn refusal(delivery: PushDelivery) -> (Refusal, u32) {

@@ -8,6 +8,7 @@ use model::ports::log::{Call, StoreError, Write};
 use model::ports::pushes::{PushAnswer, PushCommand, PushOrder};
 use model::product::Product;
 use model::push::{Outcome, Rejection};
+use model::service::Service;
 use model::timeline::Space;
 use std::sync::Arc;
 

@@ -10,6 +10,7 @@ use model::ports::pushes::PushCommand;
 use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
 use model::product::Product;
 use model::request::{HeartbeatWish, PushDelivery, PushRequest, Refusal};
+use model::service::Service;
 
 fn key() -> ProductKey {
     product().key
@@ -21,7 +22,7 @@ fn who(name: &str) -> Principal {
 
 /// What the hub knows of a device's presence.
 fn found(world: &HubHarness, name: &str) -> Option<(OnlineState, PresenceVersion)> {
-    let found = world.hub.find(world.now, &key(), &id(name))?;
+    let found = world.hub.find(world.now, &Principal::Device(key(), id(name)))?;
     Some((found.state, found.version))
 }
 

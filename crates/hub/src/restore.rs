@@ -7,13 +7,12 @@
 //! may be configured again the next) stays in the log. Orders to many that were open go on. Who was
 //! online and receipts of lists are not kept; a device that was online binds again.
 
-use crate::Effects;
-use crate::Hub;
-use crate::jobs::Job;
 use crate::log::cleanup::CleanupTask;
 use crate::log::durable::order::{self, Kind};
-use crate::log::durable::{self, device, mark, product, push};
+use crate::log::durable::{device, mark, product, push};
+use crate::orders::jobs::Job;
 use crate::registry::item::{Item, Kept};
+use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
@@ -49,7 +48,7 @@ pub(crate) struct Restoring {
     /// Entries that are over.
     over: BTreeMap<TimelineId, Vec<Seq>>,
     /// The timeline that comes now, and the highest id in it so far.
-    highest: Option<(TimelineId, u64)>,
+    highest: Option<(TimelineId, MessageId)>,
     /// A row could not be read: entries without owner may be its device's.
     unreadable: bool,
     orders: Orders,
@@ -91,7 +90,7 @@ impl Hub {
             Restored::Row { table: Table::Orders, key, value } => self.restore_order(key, value),
             Restored::Row { .. } => false,
             Restored::Entry { timeline, seq, id, label } => match timeline.space() {
-                Space::Pushes => self.restore_push(now, timeline, (seq, id), label),
+                Space::Pushes => self.restore_push(now, timeline, seq, MessageId(id), label),
                 // Webhooks' couriers read theirs themselves.
                 Space::Reports => true,
                 Space::Sessions | Space::Other => false,
@@ -104,7 +103,7 @@ impl Hub {
     pub fn restored(&mut self, now: Now, fx: &mut Effects) {
         let Restoring { stray, over, dropped, orders, .. } = std::mem::take(&mut self.restoring);
         for key in orders.stray {
-            self.later_do(CleanupTask::Unorder(key), fx);
+            self.log.clean_later(CleanupTask::Unorder(key), fx);
         }
         for (id, through) in orders.through {
             if let Some(open) = self.jobs.at_mut(id).and_then(|job| job.open.as_mut()) {
@@ -113,27 +112,22 @@ impl Hub {
         }
         self.resume_orders(now, &orders.over, fx);
         for product in dropped.iter().filter(|of| stray.iter().all(|(product, _)| product != *of)) {
-            self.later_do(CleanupTask::Undrop(product.clone()), fx);
+            self.log.clean_later(CleanupTask::Undrop(product.clone()), fx);
         }
         for (timeline, seqs) in over {
             for seqs in seqs.chunks(REMOVE_SEQS_MAX) {
-                self.later_do(CleanupTask::Remove(timeline, seqs.to_vec()), fx);
+                self.log.clean_later(CleanupTask::Remove(timeline, seqs.to_vec()), fx);
             }
         }
         for (product, device) in stray {
-            self.later_do(CleanupTask::Forget(product.clone(), device.clone()), fx);
-            self.later_do(CleanupTask::Delete(product, device), fx);
+            self.log.clean_later(CleanupTask::Forget(product.clone(), device.clone()), fx);
+            self.log.clean_later(CleanupTask::Delete(product, device), fx);
         }
         if self.epochs.last() > 0 {
             // Others came before this start.
             self.access.begin(now);
         }
-        self.raise_epochs(now, fx);
-    }
-
-    /// Not below any id or epoch that was given before the start: where new ids must begin.
-    pub fn id_floor(&self) -> MessageId {
-        MessageId(self.epochs.last().max(self.last_id))
+        self.epochs.raise(now, &mut self.log, fx);
     }
 
     fn restore_product(&mut self, key: &[u8], value: &[u8]) -> bool {
@@ -144,8 +138,8 @@ impl Hub {
         }
         let Some((product, base)) = product::decode(key, value) else { return false };
         // What is configured holds over what the API said before the configuration was changed.
-        match self.configured.get(&product.key) {
-            Some(configured) if *configured != base => true,
+        match self.registry.products.configured(&product.key) {
+            Some(configured) if configured != base => true,
             _ => self.registry.products.put(Arc::new(product)).is_some(),
         }
     }
@@ -153,7 +147,7 @@ impl Hub {
     /// A row of an order to many. Those of one order come in this order: itself, counts, devices.
     fn restore_order(&mut self, key: &[u8], value: &[u8]) -> bool {
         let Some((id, kind)) = order::kind(key) else { return false };
-        self.last_id = self.last_id.max(id.0);
+        self.epochs.restore_id(id.0);
         match kind {
             Kind::Order => {
                 let Some(order) = order::decode(id, value) else {
@@ -169,21 +163,16 @@ impl Hub {
                 }
                 let counts = PushCounts { running: true, ..PushCounts::default() };
                 let job = Job::new(order.at_s, order.named, counts);
-                let open = self.open_order(Arc::new(order), true);
+                let open = self.jobs.open_order(Arc::new(order), true);
                 self.jobs.insert(id, Job { open: Some(open), ..job });
                 true
             }
-            Kind::Counts(shard) => self.restore_counts((id, shard), key, value),
-            Kind::Through(shard, number) => self.restore_through((id, shard, number), key, value),
+            Kind::Counts(shard) => self.restore_counts(id, shard, key, value),
+            Kind::Through(shard, number) => self.restore_through(id, shard, number, key, value),
         }
     }
 
-    fn restore_counts(
-        &mut self,
-        (id, shard): (MessageId, ShardId),
-        key: &[u8],
-        value: &[u8],
-    ) -> bool {
+    fn restore_counts(&mut self, id: MessageId, shard: ShardId, key: &[u8], value: &[u8]) -> bool {
         let Some(progress) = order::decode_progress(value) else { return false };
         let orders = &mut self.restoring.orders;
         if orders.left.contains(&id) {
@@ -191,7 +180,7 @@ impl Hub {
         }
         orders.over.insert(id);
         orders.through.entry(id).or_default().extend(progress.through);
-        if !self.settings.adopts(shard) {
+        if !self.jobs.adopts(shard) {
             orders.stray.push(key.into());
             return true;
         }
@@ -213,12 +202,14 @@ impl Hub {
 
     fn restore_through(
         &mut self,
-        (id, shard, number): (MessageId, ShardId, u32),
+        id: MessageId,
+        shard: ShardId,
+        number: u32,
         key: &[u8],
         value: &[u8],
     ) -> bool {
         let Some(progress) = order::decode_progress(value) else { return false };
-        let (adopts, is_own) = (self.settings.adopts(shard), shard == self.settings.shard);
+        let (adopts, is_own) = (self.jobs.adopts(shard), shard == self.settings.shard);
         let is_left = self.restoring.orders.left.contains(&id);
         let Some(job) = self.jobs.at_mut(id).filter(|job| job.open.is_some()) else {
             if !is_left {
@@ -249,7 +240,7 @@ impl Hub {
     /// `None` when the row makes no sense.
     fn restore_device(&mut self, now: Now, key: &[u8], value: &[u8]) -> Option<bool> {
         let (product, id) = device::names(key)?;
-        let timeline = durable::timeline_of(self.settings.home, product.as_str(), id.as_str());
+        let timeline = self.registry.timeline_of(&product, &id);
         let Some(number) = self.registry.products.number(&product) else {
             let is_dropped = self.restoring.dropped.contains(&product);
             let owner = if is_dropped { Owner::Stray } else { Owner::Left };
@@ -268,7 +259,7 @@ impl Hub {
             return Some(false);
         };
         self.restoring.owners.insert(timeline, Owner::Device(key));
-        self.set_tags(now, key, &row.tags);
+        self.registry.set_tags(now, key, &row.tags);
         let protocol = self.registry.protocol(row.protocol);
         let device = self.registry.at_mut(key)?;
         device.set_blocked(row.blocked);
@@ -288,7 +279,7 @@ impl Hub {
         if row.through != 0 {
             self.jobs.passed(key.slot, MessageId(row.through));
         }
-        self.last_id = self.last_id.max(row.epoch);
+        self.epochs.restore_id(row.epoch);
         Some(true)
     }
 
@@ -296,10 +287,11 @@ impl Hub {
         &mut self,
         now: Now,
         timeline: TimelineId,
-        (seq, id): (Seq, u64),
+        seq: Seq,
+        id: MessageId,
         label: &[u8],
     ) -> bool {
-        self.last_id = self.last_id.max(id);
+        self.epochs.restore_id(id.0);
         let owner = match self.restoring.owners.get(&timeline).copied() {
             None if self.restoring.unreadable => Owner::Left,
             None => Owner::Nobody,
@@ -311,15 +303,15 @@ impl Hub {
             Owner::Stray => return true,
             Owner::Nobody => return self.is_over(timeline, seq),
         };
-        let label = push::label(MessageId(id), label).filter(|_| seq != 0);
+        let label = push::label(id, label).filter(|_| seq != 0);
         let Some(label) = label else { return false };
         // Ids rise with places, as a rule: only where they do not can there be one twice.
         let before = self.restoring.highest.filter(|(of, _)| *of == timeline).map(|(_, id)| id);
         let is_highest = before.is_none_or(|before| id > before);
-        self.restoring.highest = Some((timeline, before.unwrap_or(0).max(id)));
+        self.restoring.highest = Some((timeline, before.unwrap_or(id).max(id)));
         let Some(device) = self.registry.at_mut(key) else { return false };
         let queue = &mut device.extra().queue;
-        let mut item = Item::stub(MessageId(id), seq, label);
+        let mut item = Item::stub(id, seq, label);
         let is_known = !is_highest && queue.find(item.id).is_some();
         let ended = self.restoring.orders.through.get(&item.id);
         let has_ended = ended.is_some_and(|ended| ended.contains(&timeline));
@@ -328,29 +320,27 @@ impl Hub {
             self.jobs.matched(item.id, Some(Outcome::Stored));
         }
         if item.expired(now.unix_s()) || is_known || has_ended {
-            self.release(now, key);
+            self.registry.release(now, key);
             return match is_counted {
-                true => self.has_expired(now, (key, item.id), seq),
+                true => self.has_expired(now, key, item.id, seq),
                 false => self.is_over(timeline, seq),
             };
         }
         // The kill came between a push and the end of the one it replaced.
         let replaced = item.collapse().and_then(|key| queue.alike(key)).map(|item| item.id);
         let replaced = replaced.and_then(|id| queue.remove(id));
-        self.waiting += 1;
-        self.waiting_bytes += item.weight() as u64;
+        self.queues.came(item.weight());
         if is_counted {
             item.set_counted();
         }
         queue.insert(item);
         if let Some(item) = replaced {
-            self.waiting -= 1;
-            self.waiting_bytes -= item.weight() as u64;
+            self.queues.left(item.weight());
             let collapsed = Outcome::Rejected(Rejection::Collapsed);
             match item.kept() {
                 Kept::At(seq) if item.watch().counted => {
                     self.jobs.ended(item.id, true, collapsed);
-                    self.settle_order(now, (key, item.id), (Some(seq), Some(collapsed)));
+                    self.settle_order(now, key, item.id, Some(seq), Some(collapsed));
                 }
                 Kept::At(seq) => return self.is_over(timeline, seq),
                 Kept::No | Kept::Asked => {}
@@ -359,9 +349,9 @@ impl Hub {
         true
     }
 
-    fn has_expired(&mut self, now: Now, (key, id): (Key, MessageId), seq: Seq) -> bool {
+    fn has_expired(&mut self, now: Now, key: Key, id: MessageId, seq: Seq) -> bool {
         self.jobs.ended(id, true, Outcome::Expired);
-        self.settle_order(now, (key, id), (Some(seq), Some(Outcome::Expired)));
+        self.settle_order(now, key, id, Some(seq), Some(Outcome::Expired));
         true
     }
 

@@ -4,12 +4,12 @@
 //! may be short, or empty, and not be the last: `next` alone says so, because one answer looks at
 //! a bounded number of slots.
 
-use crate::Hub;
-use crate::registry::device::{BindState, Device};
+use super::Registry;
+use super::device::{BindState, Device};
 use base::slab::Key;
 use base::time::Now;
 use model::id::{DeviceId, ProductKey, Tag};
-use model::ports::presence_queries::PresenceStatus as Found;
+use model::ports::presence_queries::PresenceStatus;
 use model::ports::pushes::{DeviceState, PushAnswer};
 use model::presence::{self, OnlineState, PresenceVersion, Principal};
 
@@ -19,6 +19,16 @@ const PAGE_MAX: usize = 1_000;
 /// Slots looked at for one page.
 const VISITS_MAX: usize = 16_384;
 
+/// Devices asked for: all, where nothing is said.
+pub(crate) struct Selection {
+    /// Of this product.
+    pub product: Option<ProductKey>,
+    /// Online, or not.
+    pub online: Option<bool>,
+    /// With this tag.
+    pub tag: Option<Tag>,
+}
+
 /// When something last happened to a device, and when it was last there.
 #[derive(Default)]
 struct Seen {
@@ -27,30 +37,26 @@ struct Seen {
     version: PresenceVersion,
 }
 
-impl Hub {
+impl Registry {
     /// The states of those that are known.
-    pub(crate) fn states(
-        &self,
-        now: Now,
-        product: &ProductKey,
-        devices: &[DeviceId],
-    ) -> PushAnswer {
-        let Some(number) = self.registry.products.number(product) else {
+    pub fn states(&self, now: Now, product: &ProductKey, devices: &[DeviceId]) -> PushAnswer {
+        let Some(number) = self.products.number(product) else {
             return PushAnswer::UnknownProduct;
         };
-        let keys = devices.iter().filter_map(|id| self.registry.find(number, id.as_str()));
+        let keys = devices.iter().filter_map(|id| self.find(number, id.as_str()));
         PushAnswer::Devices(keys.filter_map(|key| self.state(now, key)).collect())
     }
 
     /// A page of devices in the order of their slots.
-    pub(crate) fn list(
+    pub fn list(
         &self,
         now: Now,
-        (product, online, tag): (Option<ProductKey>, Option<bool>, Option<Tag>),
+        selection: Selection,
         after: Option<u64>,
         count: u32,
     ) -> PushAnswer {
-        let number = match product.map(|key| self.registry.products.number(&key)) {
+        let Selection { product, online, tag } = selection;
+        let number = match product.map(|key| self.products.number(&key)) {
             Some(None) => return PushAnswer::UnknownProduct,
             Some(known) => known,
             None => None,
@@ -60,13 +66,13 @@ impl Hub {
         let mut slot = after.map_or(0, |slot| slot.saturating_add(1)).min(u64::from(u32::MAX));
         for _ in 0..VISITS_MAX {
             if let (Some(number), Some(tag)) = (number, &tag) {
-                let member = self.tags.member(number, tag, slot as u32);
+                let member = self.next_tagged(number, tag, slot as u32);
                 slot = member.map_or(u64::from(u32::MAX), u64::from);
             }
-            if slot >= u64::from(self.registry.slots()) {
+            if slot >= u64::from(self.slots()) {
                 return PushAnswer::Page { devices, next: None };
             }
-            let tenant = self.registry.tenant(slot as u32);
+            let tenant = self.tenant(slot as u32);
             let asked = tenant.filter(|(_, device)| {
                 number.is_none_or(|number| device.product == number)
                     && online.is_none_or(|online| device.conn().is_some() == online)
@@ -82,18 +88,23 @@ impl Hub {
     }
 
     /// What is known of a device's presence; `None`: it never bound.
-    pub fn find(&self, now: Now, product: &ProductKey, device: &DeviceId) -> Option<Found> {
-        let number = self.registry.products.number(product)?;
-        let key = self.registry.find(number, device.as_str())?;
-        let record = self.registry.at(key)?;
-        let protocol = self.registry.protocol_name(record.protocol());
+    pub fn presence_of(
+        &self,
+        now: Now,
+        product: &ProductKey,
+        device: &DeviceId,
+    ) -> Option<PresenceStatus> {
+        let number = self.products.number(product)?;
+        let key = self.find(number, device.as_str())?;
+        let record = self.at(key)?;
+        let protocol = self.protocol_name(record.protocol());
         let state = match record.conn() {
             Some(_) => OnlineState::Online(protocol),
             None => OnlineState::Offline(record.reason()?),
         };
         let Seen { since_ms, seen_ms, version } = self.seen(now, record);
         let who = Principal::Device(product.clone(), device.clone());
-        Some(Found { who, user: None, state, since_ms, seen_ms, version })
+        Some(PresenceStatus { who, user: None, state, since_ms, seen_ms, version })
     }
 
     fn seen(&self, now: Now, device: &Device) -> Seen {
@@ -105,24 +116,19 @@ impl Hub {
             Some(_) => presence::seen_ms(now.wall_ms, since_ms, device.heartbeat_s),
             None => since_ms,
         };
-        Seen { since_ms, seen_ms, version: device.version(self.settings.shard) }
-    }
-
-    /// Whether the device carries a tag.
-    pub(crate) fn carries(&self, device: &Device, tag: &Tag) -> bool {
-        device.tags().iter().any(|&number| self.tags.tag(number) == tag)
+        Seen { since_ms, seen_ms, version: device.version(self.shard) }
     }
 
     fn state(&self, now: Now, key: Key) -> Option<DeviceState> {
-        let (product, id) = self.registry.names(key)?;
-        let device = self.registry.at(key)?;
+        let (product, id) = self.names(key)?;
+        let device = self.at(key)?;
         let (online, queue) = (device.conn().is_some(), device.queue());
         let Seen { since_ms, seen_ms, version } = self.seen(now, device);
         Some(DeviceState {
             product,
             device: id,
             online,
-            protocol: self.registry.protocol_name(device.protocol()),
+            protocol: self.protocol_name(device.protocol()),
             epoch: device.epoch,
             since_ms,
             seen_ms,
@@ -131,7 +137,7 @@ impl Hub {
             heartbeat_s: if online { device.heartbeat_s } else { 0 },
             inflight: queue.map_or(0, |queue| queue.inflight() as u32),
             waiting: queue.map_or(0, |queue| queue.count() as u32),
-            tags: device.tags().iter().map(|&tag| self.tags.tag(tag).clone()).collect(),
+            tags: self.tags_of(device).cloned().collect(),
             blocked: device.blocked(),
         })
     }

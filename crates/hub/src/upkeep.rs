@@ -1,13 +1,16 @@
-//! The round of the sweep: what is over, what is idle, whom to forget, which rows to write.
+//! Upkeep of devices: rows are written, records forgotten, and a sweep goes round over all of them
+//! for what is over, what is idle, whom to forget, which rows to write.
 //!
-//! It looks at a slice of the slots at a time and gets round in half a minute, whatever their
-//! number: a stored push is counted expired at most so long after its time (it is never sent after
-//! it, which is looked at when it is sent). A slice ends early when it has written its share of
-//! rows. In a drain it goes on without pauses until all rows are written.
+//! The sweep looks at a slice of the slots at a time and gets round in half a minute, whatever
+//! their number: a stored push is counted expired at most so long after its time (it is never sent
+//! after it, which is looked at when it is sent). A slice ends early when it has written its share
+//! of rows. In a drain it goes on without pauses until all rows are written.
 
-use crate::Effects;
-use crate::Hub;
+use crate::log::cleanup::CleanupTask;
+use crate::log::pending::PendingCall;
 use crate::registry::device::Device;
+use crate::{Effects, Hub};
+use base::slab::Key;
 use base::time::{Instant, Now};
 use std::time::Duration;
 
@@ -31,6 +34,42 @@ pub(crate) struct Sweep {
 }
 
 impl Hub {
+    /// Makes a row for a device that has none, before anything else is kept of it.
+    pub(crate) fn ensure_row(&mut self, key: Key, fx: &mut Effects) {
+        if self.registry.at(key).is_some_and(|device| !device.rowed()) {
+            self.write_row(key, fx);
+        }
+    }
+
+    /// Writes a device's row; nobody waits for it.
+    pub(crate) fn write_row(&mut self, key: Key, fx: &mut Effects) {
+        self.put_row(key, PendingCall::Row(key), fx);
+    }
+
+    /// Writes a device's row, for a purpose.
+    pub(crate) fn put_row(&mut self, key: Key, pending: PendingCall, fx: &mut Effects) {
+        if let Some(write) = self.registry.row(key, self.jobs.through(key.slot)) {
+            self.log.write(pending, write, fx);
+        }
+    }
+
+    /// Takes a device's record out.
+    pub(crate) fn remove_record(&mut self, key: Key) {
+        if self.registry.remove(key).is_some() {
+            self.jobs.vacate(key.slot);
+        }
+    }
+
+    /// Takes a device's record out, and its row.
+    pub(crate) fn forget(&mut self, key: Key, fx: &mut Effects) {
+        let rowed = self.registry.at(key).is_some_and(|device| device.rowed());
+        let names = self.registry.names(key).filter(|_| rowed);
+        self.remove_record(key);
+        if let Some((product, device)) = names {
+            self.log.clean(CleanupTask::Delete(product, device), &self.registry, fx);
+        }
+    }
+
     /// Sweeps a slice, if it is time; says when the next one is due.
     pub(crate) fn turn_sweep(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let hurry = self.draining && self.unwritten() > 0;
@@ -38,7 +77,7 @@ impl Hub {
             return Some(self.sweep.due);
         }
         self.access.turn(now);
-        self.raise_epochs(now, fx);
+        self.epochs.raise(now, &mut self.log, fx);
         let slots = self.registry.slots();
         if self.sweep.from >= slots {
             self.sweep.from = 0;
@@ -53,7 +92,7 @@ impl Hub {
         let part = f64::from((slot - from).max(1)) / f64::from(slots.max(1));
         self.sweep.due = now.after(ROUND.mul_f64(part));
         if self.draining && self.unwritten() > 0 {
-            let room = self.tickets.have_room_for_row();
+            let room = self.log.has_room_for_row();
             return Some(if room { now.mono } else { now.after(PAUSE) });
         }
         Some(self.sweep.due)
@@ -61,17 +100,17 @@ impl Hub {
 
     /// Rows of devices that a drain still has to write. None once the log has failed.
     pub fn unwritten(&self) -> u64 {
-        if self.log_failed { 0 } else { self.rows.dirty() }
+        if self.log.is_failed() { 0 } else { self.registry.dirty() }
     }
 
     /// What the log has to answer or to be told before the hub may go: rows, calls whose answer
     /// may ask for another one (a push that was acknowledged on its way to the log), removals that
     /// were refused. None once the log has failed.
-    pub fn unsettled(&self) -> u64 {
-        if self.log_failed {
+    pub fn unsettled(&self) -> usize {
+        if self.log.is_failed() {
             return 0;
         }
-        self.unwritten() + (self.tickets.len() + self.cleanups.len() + self.jobs.untold()) as u64
+        self.unwritten() as usize + self.log.unsettled() + self.jobs.untold()
     }
 
     /// True when it wrote a row.
@@ -80,14 +119,14 @@ impl Hub {
         if device.extra.is_some() {
             self.expire_queue(now, key, fx);
             self.pump(now, key, fx);
-            self.release(now, key);
+            self.registry.release(now, key);
         }
         let Some(device) = self.registry.at(key) else { return false };
         if self.is_forgotten(now, device) {
             self.forget(key, fx);
             return false;
         }
-        let writes = device.dirty() && !self.log_failed && self.tickets.have_room_for_row();
+        let writes = device.dirty() && !self.log.is_failed() && self.log.has_room_for_row();
         if writes {
             self.write_row(key, fx);
         }

@@ -6,9 +6,11 @@
 //! ([`Settled`]), because one row tells of many. Pushes to lists have no job: their answers say it
 //! all, and receipts the rest.
 
-use crate::log::durable::order::{Ends, Named, StoredOrder};
+use crate::Settings;
+use crate::log::durable::order::{Ends, Kind, Named, StoredOrder, key};
+use base::hash;
 use base::time::Instant;
-use model::id::MessageId;
+use model::id::{MessageId, ShardId};
 use model::ports::pushes::PushCounts;
 use model::push::Outcome;
 use model::timeline::{Seq, TimelineId};
@@ -66,20 +68,17 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// Nothing has been done about it.
-    pub fn of(order: Arc<StoredOrder>) -> Open {
-        Open {
-            order,
-            is_kept: false,
-            replies: Vec::new(),
-            others: BTreeMap::new(),
-            is_resumed: false,
-            is_over: false,
-            is_closing: false,
-            rows: Vec::new(),
-            next: 0,
-            before: BTreeSet::new(),
-        }
+    /// Whether those who ordered it have to wait.
+    pub fn is_being_taken(&self) -> bool {
+        !self.is_kept || self.others.values().any(|other| *other == Other::Told)
+    }
+
+    /// The next row that says who is through with it.
+    pub fn next_row(&mut self, id: MessageId, shard: ShardId) -> Kind {
+        let kind = Kind::Through(shard, self.next);
+        self.next += 1;
+        self.rows.push(key(id, kind));
+        kind
     }
 }
 
@@ -122,6 +121,10 @@ impl Job {
 
 /// The jobs of one shard.
 pub(crate) struct Jobs {
+    pub(super) shard: ShardId,
+    pub(super) shards: u16,
+    /// How long one that is over is remembered, seconds.
+    pub(super) age_s_max: u32,
     jobs: BTreeMap<MessageId, Job>,
     names: BTreeMap<u128, MessageId>,
     jobs_max: usize,
@@ -135,16 +138,52 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Remembers so many, at least one.
-    pub fn new(jobs_max: usize) -> Jobs {
+    /// Remembers as many as the limits say, at least one.
+    pub fn new(settings: &Settings) -> Jobs {
         Jobs {
+            shard: settings.shard,
+            shards: settings.shards,
+            age_s_max: settings.limits.job_age_s_max,
             jobs: BTreeMap::new(),
             names: BTreeMap::new(),
-            jobs_max: jobs_max.max(1),
+            jobs_max: (settings.limits.jobs_max as usize).max(1),
             open: BTreeSet::new(),
             due: BTreeMap::new(),
             through: BTreeMap::new(),
         }
+    }
+
+    /// The shard that owns an order.
+    pub fn owner_of(&self, order: &StoredOrder) -> ShardId {
+        ShardId(hash::home(order.home, self.shards))
+    }
+
+    /// Whether counts that a shard with this number wrote are this one's to tell: its own, and
+    /// those of one that is there no more.
+    pub fn adopts(&self, origin: ShardId) -> bool {
+        let is_gone = origin.0 >= self.shards;
+        origin == self.shard || (is_gone && origin.0 % self.shards == self.shard.0)
+    }
+
+    /// An order that is open here, with the other shards if this one owns it.
+    pub fn open_order(&self, order: Arc<StoredOrder>, is_resumed: bool) -> Box<Open> {
+        let others = (0..self.shards).filter(|&shard| shard != self.shard.0);
+        let others = match self.owner_of(&order) == self.shard {
+            true => others.map(|shard| (shard, Other::Untold)).collect(),
+            false => BTreeMap::new(),
+        };
+        Box::new(Open {
+            order,
+            is_kept: is_resumed,
+            replies: Vec::new(),
+            others,
+            is_resumed,
+            is_over: false,
+            is_closing: false,
+            rows: Vec::new(),
+            next: 0,
+            before: BTreeSet::new(),
+        })
     }
 
     /// Whether another order may be taken, once the one that is to be forgotten is.
@@ -269,6 +308,7 @@ impl Jobs {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.counts.running = false;
         }
+        self.look(id, Instant::default());
     }
 
     /// Another device, with its outcome if it has one already.

@@ -1,0 +1,344 @@
+//! An order on its way: to the log, to the other shards, and to its end.
+//!
+//! Nothing here knows a device: what is done at each of them is the scan's.
+
+use super::jobs::{Job, Jobs, Other, Settled};
+use super::{OrderMessage, StoredOrder};
+use crate::Effects;
+use crate::log::LogCalls;
+use crate::log::cleanup::CleanupTask;
+use crate::log::durable::order::{self, Kind, Progress};
+use crate::log::pending::PendingCall;
+use base::time::Now;
+use model::id::{MessageId, ShardId};
+use model::ports::log::{StoreError, Table, Write};
+use model::ports::pushes::{PushAnswer, PushCounts};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Ends that one row tells of.
+const SETTLED_MAX: usize = 1_024;
+
+/// How long ends are gathered for one row.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// How long a refusal is taken to last.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Jobs {
+    /// The API orders a push for many, and this is the order's owner.
+    pub fn take_order(
+        &mut self,
+        now: Now,
+        reply: u64,
+        order: StoredOrder,
+        log: &mut LogCalls,
+        fx: &mut Effects,
+    ) {
+        let id = order.push.id;
+        if let Some(named) = order.named
+            && let Some((first, job)) = self.named(named)
+        {
+            if job.named != Some(named) {
+                return fx.answers.push((reply, PushAnswer::Conflict));
+            }
+            let counts = job.counts;
+            return match self.at_mut(first).and_then(|job| job.open.as_mut()) {
+                Some(open) if open.is_being_taken() => open.replies.push(reply),
+                _ => fx.answers.push((reply, pushed(first, counts))),
+            };
+        }
+        if log.is_failed() {
+            return fx.answers.push((reply, PushAnswer::StoreFailed));
+        }
+        if self.at(id).is_some() || !self.has_room() {
+            return fx.answers.push((reply, PushAnswer::Busy));
+        }
+        self.keep_order(now, Arc::new(order), vec![reply], log, fx);
+    }
+
+    /// Its owner tells of an order, which this shard is to take.
+    pub fn told_to_take(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        order: Arc<StoredOrder>,
+        log: &mut LogCalls,
+        fx: &mut Effects,
+    ) {
+        let id = order.push.id;
+        let answer = match self.at(id).map(|job| job.open.as_ref()) {
+            Some(None) => OrderMessage::Over(id),
+            // It is answered when it is on stable storage.
+            Some(Some(open)) if !open.is_kept => return,
+            Some(Some(open)) => {
+                fx.peer_messages.push((from, OrderMessage::Taken(id, true)));
+                if !open.is_over {
+                    return;
+                }
+                OrderMessage::Over(id)
+            }
+            None if log.is_failed() => OrderMessage::Taken(id, false),
+            None => return self.keep_order(now, order, Vec::new(), log, fx),
+        };
+        fx.peer_messages.push((from, answer));
+    }
+
+    /// Another shard has an order on stable storage; or cannot now.
+    pub fn taken(&mut self, now: Now, from: ShardId, id: MessageId, is_taken: bool) {
+        let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return };
+        match open.others.get_mut(&from.0) {
+            Some(other @ Other::Told) if is_taken => *other = Other::Taken,
+            Some(other @ Other::Told) => {
+                let again = now.after(PAUSE);
+                *other = Other::Refused(again);
+                self.look(id, again);
+            }
+            _ => {}
+        }
+    }
+
+    /// Another shard is through with an order. False: it is not open here any more.
+    pub fn over(&mut self, now: Now, from: ShardId, id: MessageId) -> bool {
+        let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return false };
+        if let Some(other) = open.others.get_mut(&from.0) {
+            *other = Other::Over;
+        }
+        self.look(id, now.mono);
+        true
+    }
+
+    /// The log has answered an order's row. Whether it goes on.
+    pub fn kept(
+        &mut self,
+        id: MessageId,
+        result: Result<(), StoreError>,
+        fx: &mut Effects,
+    ) -> bool {
+        let (me, owner) = (self.shard, self.at(id).and_then(|job| job.open.as_ref()));
+        let Some(owner) = owner.map(|open| self.owner_of(&open.order)) else { return false };
+        if owner != me {
+            fx.peer_messages.push((owner, OrderMessage::Taken(id, result.is_ok())));
+        }
+        let Err(error) = result else {
+            let open = self.at_mut(id).and_then(|job| job.open.as_mut());
+            open.into_iter().for_each(|open| open.is_kept = true);
+            return true;
+        };
+        let answer = match error {
+            StoreError::Busy => PushAnswer::Busy,
+            _ => PushAnswer::StoreFailed,
+        };
+        let open = self.remove(id).and_then(|job| job.open);
+        let replies = open.into_iter().flat_map(|open| open.replies);
+        fx.answers.extend(replies.map(|reply| (reply, answer.clone())));
+        false
+    }
+
+    /// Tells the other shards of an order as far as they do not know, and answers those who wait
+    /// for it.
+    pub fn go_on(&mut self, now: Now, id: MessageId, fx: &mut Effects) {
+        self.tell_others(now, id, fx);
+        self.answer_order(id, fx);
+    }
+
+    /// Answers those who wait for an order, once every shard has spoken.
+    pub fn answer_order(&mut self, id: MessageId, fx: &mut Effects) {
+        let Some(job) = self.at_mut(id) else { return };
+        let Some(open) = job.open.as_mut().filter(|open| !open.is_being_taken()) else { return };
+        let counts = job.counts;
+        fx.answers.extend(open.replies.drain(..).map(|reply| (reply, pushed(id, counts))));
+    }
+
+    /// A push for many came to its end at a device, or would stand there for nobody: a row tells of
+    /// it before the copy, if there is one, is removed. At once, if nothing is to be gathered.
+    pub fn settle(&mut self, now: Now, id: MessageId, settled: Settled, at_once: bool) {
+        let Some(job) = self.at_mut(id) else { return };
+        job.settled.push(settled);
+        let is_many = job.settled.len() >= SETTLED_MAX || at_once;
+        self.look(id, if is_many { now.mono } else { now.after(GATHER) });
+    }
+
+    /// Goes on with an order that has something to do. True: it is to be closed.
+    pub fn look_at(
+        &mut self,
+        now: Now,
+        id: MessageId,
+        log: &mut LogCalls,
+        fx: &mut Effects,
+    ) -> bool {
+        self.tell_ends(id, log, fx);
+        let me = self.shard;
+        let open = self.at(id).and_then(|job| job.open.as_ref());
+        let Some(owner) = open.map(|open| self.owner_of(&open.order)) else { return false };
+        let Some(job) = self.at_mut(id) else { return false };
+        let is_idle = job.asked == 0 && job.counts.pending == 0 && !job.counts.running;
+        let Some(open) = job.open.as_mut().filter(|open| open.is_kept) else { return false };
+        if is_idle && owner != me {
+            if !std::mem::replace(&mut open.is_over, true) {
+                fx.peer_messages.push((owner, OrderMessage::Over(id)));
+            }
+            return false;
+        }
+        let all = open.others.values().all(|other| *other == Other::Over);
+        if !(is_idle && all) {
+            self.tell_others(now, id, fx);
+        }
+        is_idle && all
+    }
+
+    /// The log has answered a row that tells of ends.
+    pub fn ends_told(
+        &mut self,
+        now: Now,
+        id: MessageId,
+        settled: Vec<Settled>,
+        result: Result<(), StoreError>,
+    ) {
+        let Some(job) = self.at_mut(id) else { return };
+        job.asked -= 1;
+        if result.is_ok() {
+            return self.look(id, now.mono);
+        }
+        // What was to be removed is being removed; that it was is told again.
+        for ended in settled {
+            if let Some(end) = ended.end {
+                job.told[end] -= 1;
+            }
+            job.settled.push(Settled { seq: None, ..ended });
+        }
+        self.look(id, now.after(PAUSE));
+    }
+
+    /// All shards are through: of the order only its counts remain. False: it is not open, or is
+    /// being closed.
+    pub fn close(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) -> bool {
+        self.tell_ends(id, log, fx);
+        let shard = self.shard;
+        let Some(job) = self.at_mut(id) else { return false };
+        let Some(open) = job.open.as_mut().filter(|open| open.is_kept && !open.is_closing) else {
+            return false;
+        };
+        open.is_closing = true;
+        job.counts.running = false;
+        job.asked += 1;
+        let (at_s, ends, named) = (job.at_s, job.told, job.named);
+        let progress = Progress { at_s, ends, named, through: Vec::new() };
+        let (key, value) = (order::key(id, Kind::Counts(shard)), order::encode_progress(&progress));
+        log.write(PendingCall::Close(id), Write::Put { table: Table::Orders, key, value }, fx);
+        true
+    }
+
+    /// The log has answered the row of counts of an order that is over.
+    pub fn counts_kept(
+        &mut self,
+        now: Now,
+        id: MessageId,
+        result: Result<(), StoreError>,
+        log: &mut LogCalls,
+        fx: &mut Effects,
+    ) {
+        let Some(job) = self.at_mut(id) else { return };
+        job.asked -= 1;
+        if result.is_err() {
+            if let Some(open) = &mut job.open {
+                open.is_closing = false;
+            }
+            return self.look(id, now.after(PAUSE));
+        }
+        let Some(open) = job.open.take() else { return };
+        job.counts.running = false;
+        let is_idle = job.settled.is_empty();
+        self.closed(id);
+        if !is_idle {
+            self.look(id, now.mono);
+        }
+        let own = order::key(id, Kind::Order);
+        for key in [own].into_iter().chain(open.rows) {
+            log.clean_later(CleanupTask::Unorder(key), fx);
+        }
+        let others = open.others.keys().map(|&shard| (ShardId(shard), OrderMessage::Close(id)));
+        fx.peer_messages.extend(others);
+    }
+
+    /// Forgets orders that are over and old, or too many.
+    pub fn forget(&mut self, now: Now, log: &mut LogCalls, fx: &mut Effects) {
+        let before = now.unix_s().saturating_sub(self.age_s_max);
+        while let Some(id) = self.forgettable(before) {
+            let job = self.remove(id);
+            let foreign = job.into_iter().flat_map(|job| job.foreign);
+            let own = order::key(id, Kind::Counts(self.shard));
+            for key in [own].into_iter().chain(foreign) {
+                log.clean_later(CleanupTask::Unorder(key), fx);
+            }
+        }
+    }
+
+    fn keep_order(
+        &mut self,
+        now: Now,
+        order: Arc<StoredOrder>,
+        replies: Vec<u64>,
+        log: &mut LogCalls,
+        fx: &mut Effects,
+    ) {
+        let (id, value) = (order.push.id, order::encode(&order));
+        let mut open = self.open_order(order.clone(), false);
+        open.replies = replies;
+        let counts = PushCounts { running: true, ..PushCounts::default() };
+        let job = Job { open: Some(open), ..Job::new(order.at_s, order.named, counts) };
+        self.insert(id, job);
+        self.forget(now, log, fx);
+        let write = Write::Put { table: Table::Orders, key: order::key(id, Kind::Order), value };
+        log.write(PendingCall::Take(id), write, fx);
+    }
+
+    fn tell_others(&mut self, now: Now, id: MessageId, fx: &mut Effects) {
+        let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return };
+        let mut later = None;
+        for (&shard, other) in &mut open.others {
+            match other {
+                Other::Refused(until) if *until > now.mono => later = Some(*until),
+                Other::Untold | Other::Refused(_) => {
+                    *other = Other::Told;
+                    fx.peer_messages.push((ShardId(shard), OrderMessage::Take(open.order.clone())));
+                }
+                Other::Told | Other::Taken | Other::Over => {}
+            }
+        }
+        if let Some(later) = later {
+            self.look(id, later);
+        }
+    }
+
+    /// Writes rows of what has ended, then removes it.
+    fn tell_ends(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
+        let shard = self.shard;
+        while let Some(job) = self.at_mut(id).filter(|job| !job.settled.is_empty()) {
+            let count = job.settled.len().min(SETTLED_MAX);
+            let settled: Vec<Settled> = job.settled.drain(..count).collect();
+            let mut ends = [0; 3];
+            settled.iter().filter_map(|ended| ended.end).for_each(|end| ends[end] += 1);
+            job.told.iter_mut().zip(ends).for_each(|(told, more)| *told += more);
+            job.asked += 1;
+            let through = settled.iter().map(|ended| ended.timeline).collect();
+            let (kind, ends, named) = match &mut job.open {
+                Some(open) => (open.next_row(id, shard), ends, None),
+                None => (Kind::Counts(shard), job.told, job.named),
+            };
+            let progress = Progress { at_s: job.at_s, ends, named, through };
+            let value = order::encode_progress(&progress);
+            let write = Write::Put { table: Table::Orders, key: order::key(id, kind), value };
+            let removed: Vec<_> =
+                settled.iter().filter_map(|ended| Some((ended.timeline, ended.seq?))).collect();
+            log.write(PendingCall::Told(id, settled), write, fx);
+            for (timeline, seq) in removed {
+                log.remove(timeline, vec![seq], fx);
+            }
+        }
+    }
+}
+
+fn pushed(id: MessageId, counts: PushCounts) -> PushAnswer {
+    PushAnswer::Pushed { id, outcomes: Vec::new(), counts }
+}

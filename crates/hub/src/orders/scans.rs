@@ -1,0 +1,131 @@
+//! Scans over many devices, a slice a turn: fan-outs, new terms, the end of a product.
+//!
+//! A scan goes through slots in rising order and never back: all slots for a product, the members'
+//! slots for a tag. Records keep their slots, so a device that had its record when the scan began
+//! and keeps it is visited exactly once; one that gets a record meanwhile is visited at most once.
+//! Several scans take turns.
+
+use crate::push::Sending;
+use crate::registry::Registry;
+use base::slab::Key;
+use model::id::{MessageId, Tag};
+use std::collections::VecDeque;
+
+/// Work of a scan at each device.
+pub(crate) enum Errand {
+    /// A push.
+    Push(Sending),
+    /// The product's terms, for those online.
+    Terms,
+    /// The product is gone.
+    Drop,
+}
+
+/// A scan that goes on.
+pub(crate) struct DeviceScan {
+    /// What is done.
+    pub errand: Errand,
+    /// Number of the product whose devices are visited.
+    pub product: u16,
+    tag: Option<Tag>,
+    /// The next slot to look at.
+    from: u32,
+    /// Where the scan ends.
+    end: u32,
+}
+
+impl DeviceScan {
+    /// The next step: the device to visit, if one lives in that slot; `None` at the end. `visits`
+    /// counts down the slots that are looked at.
+    pub fn step(&mut self, registry: &Registry, visits: &mut usize) -> Option<Option<Key>> {
+        let (slot, key) = match &self.tag {
+            Some(tag) => {
+                *visits -= 1;
+                let slot = registry.next_tagged(self.product, tag, self.from)?;
+                if slot >= self.end {
+                    return None;
+                }
+                (slot, registry.tenant(slot).map(|(key, _)| key))
+            }
+            None => registry.next_of(self.product, self.from..self.end, visits)?,
+        };
+        self.from = slot + 1;
+        Some(key)
+    }
+
+    /// Whether it has still to come to a device.
+    pub fn is_ahead(&self, registry: &Registry, key: Key) -> bool {
+        let Some(device) = registry.at(key) else { return false };
+        device.product == self.product
+            && (self.from..self.end).contains(&key.slot)
+            && self.tag.as_ref().is_none_or(|tag| registry.carries(device, tag))
+    }
+
+    /// The order whose push it takes to devices.
+    pub fn order(&self) -> Option<MessageId> {
+        match &self.errand {
+            Errand::Push(sending) => Some(sending.push.id),
+            Errand::Terms | Errand::Drop => None,
+        }
+    }
+}
+
+/// The scans of one shard, in turn.
+#[derive(Default)]
+pub(crate) struct Scans(VecDeque<DeviceScan>);
+
+impl Scans {
+    /// Scans that wait, a shard, beyond fan-outs (which `jobs_max` bounds). One more is answered
+    /// Busy.
+    const ERRANDS_MAX: usize = 1_024;
+
+    /// Whether another one may wait that is no fan-out.
+    pub fn has_room(&self) -> bool {
+        self.0.len() < Scans::ERRANDS_MAX
+    }
+
+    /// Begins one over the devices of a product that have a record by now.
+    pub fn begin(&mut self, errand: Errand, product: u16, tag: Option<Tag>, registry: &Registry) {
+        let end = registry.slots();
+        self.0.push_back(DeviceScan { errand, product, tag, from: 0, end });
+    }
+
+    /// Takes out all that go over a product.
+    pub fn end_product(&mut self, product: u16) -> Vec<DeviceScan> {
+        let (ended, scans): (Vec<_>, Vec<_>) =
+            self.0.drain(..).partition(|scan| scan.product == product);
+        self.0 = scans.into();
+        ended
+    }
+
+    /// Ends the one of an order.
+    pub fn end_order(&mut self, id: MessageId) {
+        self.0.retain(|scan| scan.order() != Some(id));
+    }
+
+    /// Takes out the one whose turn it is.
+    pub fn take(&mut self) -> Option<DeviceScan> {
+        self.0.pop_front()
+    }
+
+    /// Puts it back, its turn going on.
+    pub fn put_back(&mut self, scan: DeviceScan) {
+        self.0.push_front(scan);
+    }
+
+    /// Puts it back behind the others.
+    pub fn put_last(&mut self, scan: DeviceScan) {
+        self.0.push_back(scan);
+    }
+
+    /// The turn is the next one's. Whether there is one.
+    pub fn rotate(&mut self) -> bool {
+        self.0.rotate_left(usize::from(self.0.len() > 1));
+        !self.0.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &DeviceScan> {
+        self.0.iter()
+    }
+}
