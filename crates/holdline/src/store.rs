@@ -6,6 +6,7 @@
 
 use crate::client::Server;
 use crate::out::Raw;
+use base::secret::ClusterSecret;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use server::config::{Config, environment};
@@ -41,7 +42,7 @@ enum Command {
     Check,
     /// Say how much there is, of what, in each log
     Stats,
-    /// Write everything as lines of JSON; the node's secret is among them
+    /// Write everything as lines of JSON; the cluster's secret is among them
     Export {
         /// File to be made; without one, standard output
         #[arg(value_name = "FILE")]
@@ -55,6 +56,16 @@ enum Command {
         /// Shards of the server that will use it; 0: one for each core
         #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=99))]
         shards: u16,
+    },
+    /// Show the fingerprint of the cluster's secret, under which everything stored is named
+    Secret {
+        /// Show the secret itself: who has it can make tokens of every device
+        #[arg(long, conflicts_with = "set")]
+        reveal: bool,
+        /// Make a new data folder with the secret in this file, as --reveal shows it; -: standard
+        /// input
+        #[arg(long, value_name = "FILE")]
+        set: Option<PathBuf>,
     },
     /// Write the logs anew without what is dead
     Compact,
@@ -97,6 +108,8 @@ fn run(arguments: Arguments) -> Result<ExitCode, String> {
         Command::Stats => stats(&data),
         Command::Export { to } => export(&data, to.as_deref()),
         Command::Import { from, shards } => import(&data, from.as_deref(), shards),
+        Command::Secret { reveal, set: None } => show_secret(&data, reveal),
+        Command::Secret { set: Some(from), .. } => set_secret(&data, &from),
         Command::Compact => compact(&data),
         Command::Backup { to, url, token } => {
             backup(&data, &to, &Server::at(url, token, data.clone()))
@@ -203,6 +216,34 @@ fn import(data: &Path, from: Option<&Path>, shards: u16) -> Result<ExitCode, Str
         None => tools::import(&mut io::stdin().lock(), data, shards)?,
     };
     out!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_secret(data: &Path, reveal: bool) -> Result<ExitCode, String> {
+    let secret = tools::secret(data)?;
+    match reveal {
+        true => out!("{}", secret.to_text()),
+        false => out!("cluster {:016x}", secret.fingerprint()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn set_secret(data: &Path, from: &Path) -> Result<ExitCode, String> {
+    let text = match from.as_os_str() == "-" {
+        true => io::read_to_string(io::stdin()).map_err(|error| error.to_string())?,
+        false => {
+            let text = std::fs::read_to_string(from);
+            text.map_err(|error| format!("{}: {error}", from.display()))?
+        }
+    };
+    let secret = ClusterSecret::parse(text.trim()).ok_or_else(|| {
+        format!(
+            "{} does not have the 64 hexadecimal digits that --reveal shows, and nothing else",
+            from.display()
+        )
+    })?;
+    tools::set_secret(data, secret)?;
+    out!("cluster {:016x}", secret.fingerprint());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,7 +1,7 @@
 //! Authentication of a Bind: proofs, tokens, challenges; and the pace at which Binds are admitted.
 //!
 //! What is compared is compared in constant time. Nothing is kept for a device: a session's token
-//! and a bearer token are MACs under the node's secret and are computed again when shown. A
+//! and a bearer token are MACs under the cluster's secret and are computed again when shown. A
 //! session's token is good for the product's secrets and proofs as they were, and no longer than
 //! what proved the device; that the device was kicked since is in its record. A start does not know
 //! the nonces of the last one: what may have been signed before it has to be signed again over a
@@ -41,6 +41,7 @@ pub(crate) enum Proven {
 
 /// The tracker of secrets of one shard.
 pub(crate) struct Access {
+    cluster: Hmac<Sha256>,
     node: Hmac<Sha256>,
     hash_key: HashKey,
     replay: Replay,
@@ -53,9 +54,10 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Makes and checks tokens under the node's secret, the same on every shard of a node.
+    /// Makes and checks tokens under the cluster's secret, and challenges under the node's.
     pub fn new(settings: &Settings) -> Access {
         Access {
+            cluster: keyed(settings.secret.bytes()),
             node: keyed(&settings.node_secret),
             hash_key: settings.hash_key,
             replay: Replay::new(Replay::NONCES_MAX),
@@ -141,7 +143,7 @@ impl Access {
         let until = until.to_be_bytes();
         let (key, proofs) = (product.key.as_str().as_bytes(), self.proofs(product));
         let parts: [&[u8]; 5] = [key, device.as_bytes(), &epoch.to_be_bytes(), &until, &proofs];
-        let mut token = self.mac(b"session", &parts);
+        let mut token = mac(&self.cluster, b"session", &parts);
         token.copy_within(..28, 4);
         token[..4].copy_from_slice(&until);
         token
@@ -163,7 +165,7 @@ impl Access {
     fn proofs(&self, product: &Product) -> [u8; 32] {
         let proofs = &product.proofs;
         let flags = [proofs.hmac, proofs.challenge, proofs.certificate, proofs.token];
-        let mut mac = self.node.clone();
+        let mut mac = self.cluster.clone();
         mac.update(b"proofs");
         mac.update(&[proofs.anonymous as u8, proofs.classic_sign.into()]);
         mac.update(&flags.map(u8::from));
@@ -179,8 +181,7 @@ impl Access {
     pub fn bearer_token(&self, product: &str, device: &str, until: u64) -> String {
         let until = until.to_string();
         let parts = [product.as_bytes(), device.as_bytes(), until.as_bytes()];
-        let mac = self.mac(b"bearer", &parts);
-        let digits = hex::encode(&mac);
+        let digits = hex::encode(&mac(&self.cluster, b"bearer", &parts));
         format!("{until}.{digits}")
     }
 
@@ -245,19 +246,19 @@ impl Access {
     fn challenge(&mut self, now: Now) -> [u8; 16] {
         self.challenges += 1;
         let parts = [now.wall_ms, now.mono.nanos(), self.challenges].map(u64::to_be_bytes);
-        let mac = self.mac(b"challenge", &[&parts[0], &parts[1], &parts[2]]);
+        let mac = mac(&self.node, b"challenge", &[&parts[0], &parts[1], &parts[2]]);
         mac[..16].try_into().expect("a MAC has 32 bytes")
     }
+}
 
-    fn mac(&self, label: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-        let mut mac = self.node.clone();
-        mac.update(label);
-        for part in parts {
-            mac.update(&[part.len() as u8]); // names have at most 64 bytes
-            mac.update(part);
-        }
-        mac.finalize().into_bytes().into()
+fn mac(key: &Hmac<Sha256>, label: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = key.clone();
+    mac.update(label);
+    for part in parts {
+        mac.update(&[part.len() as u8]); // names have at most 64 bytes
+        mac.update(part);
     }
+    mac.finalize().into_bytes().into()
 }
 
 /// Whether a device's clock is near enough to ours.

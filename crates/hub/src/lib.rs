@@ -52,6 +52,7 @@ use crate::restore::Restoring;
 use crate::upkeep::Sweep;
 use crate::waits::Waits;
 use base::hash::HashKey;
+use base::secret::ClusterSecret;
 use base::slab::Key;
 use model::id::{ConnRef, DeviceRef, MessageId, ProductKey, ShardId};
 use model::limits::Limits;
@@ -74,8 +75,10 @@ pub struct Settings {
     pub offline_bytes_max: u64,
     /// This shard's share of `limits.binds_per_s`.
     pub binds_per_s: u32,
-    /// Secret under which session tokens, bearer tokens and challenges are made: the same on every
-    /// shard, and over restarts if bearer tokens are to outlive them.
+    /// Secret under which session tokens and bearer tokens are made: the same on every shard, and
+    /// over restarts if bearer tokens are to outlive them.
+    pub secret: ClusterSecret,
+    /// Secret under which challenges are made: no other node's.
     pub node_secret: [u8; 32],
     /// The process's key for hashing identities.
     pub hash_key: HashKey,

@@ -17,7 +17,6 @@ mod sys;
 mod topics;
 
 pub use server_outside::ServerOutside;
-pub(crate) use storage::home_key;
 
 use self::presence_setup::PresenceSetup;
 use crate::access::Entrance;
@@ -50,6 +49,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use storage::Storage;
+use store::data::Secrets;
 use sys::SysTopics;
 use topics::Topics;
 
@@ -327,10 +327,10 @@ struct Seeds {
     limits: Arc<Limits>,
     /// For tables; new at each start.
     hash_key: HashKey,
-    /// For homes; the node's for good.
+    /// For homes; the cluster's for good.
     home: HashKey,
     seed: u64,
-    node_secret: [u8; 32],
+    secrets: Secrets,
     report_hooks: Vec<ReportHook>,
     count: usize,
 }
@@ -346,7 +346,7 @@ impl Seeds {
             hash_key: HashKey::new(random_word()?, random_word()?),
             seed: random_word()?,
             report_hooks: if config.api.enabled { report_hooks(hooks, timelines) } else { vec![] },
-            node_secret: folder.secret(),
+            secrets: folder.secrets(),
             home: folder.home,
             limits: Arc::new(config.limits.clone()),
             count,
@@ -537,7 +537,8 @@ fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
         offline_bytes_max: strict(seeds.limits.offline_bytes_max),
         binds_per_s: share(u64::from(seeds.limits.binds_per_s)) as u32,
         limits: seeds.limits.clone(),
-        node_secret: seeds.node_secret,
+        secret: seeds.secrets.cluster,
+        node_secret: seeds.secrets.node,
         hash_key: seeds.hash_key,
         home: seeds.home,
         report_hooks: seeds.report_hooks.clone(),

@@ -4,8 +4,9 @@
 //! The tools themselves are the store's. It prints nothing.
 
 use crate::clock;
-use crate::start::{home_key, shard_count};
-use base::hash;
+use crate::start::shard_count;
+use base::hash::{self, HashKey};
+use base::secret::ClusterSecret;
 use model::ports::log::Restored;
 use std::cell::OnceCell;
 use std::io::{BufRead, Write};
@@ -59,19 +60,28 @@ pub fn export(data: &Path, out: &mut dyn Write) -> Result<Carried, String> {
 /// server of this machine has by itself.
 pub fn import(text: &mut dyn BufRead, data: &Path, shards: u16) -> Result<Carried, String> {
     let logs = shard_count(shards) as u16;
+    let mut node = [0; 32];
+    getrandom::fill(&mut node).map_err(|error| format!("no random bytes: {error}"))?;
     // The folder has the export's secret before anything is placed.
     let key = OnceCell::new();
     let home = |restored: Restored<'_>| {
-        let key = key.get_or_init(|| {
-            let secret = std::fs::read(data.join("node.secret")).unwrap_or_default();
-            home_key(&secret.try_into().unwrap_or_default())
-        });
+        let key = key.get_or_init(|| secret(data).map_or(HashKey::new(0, 0), |it| it.home()));
         crate::shard_logic::homes::of(*key, &restored).map(|hash| hash::home(hash, logs))
     };
     let clock = (&Means::default(), clock::unix_s());
-    let sums = tools::import::import(text, data, clock, logs, &home);
+    let sums = tools::import::import(text, data, clock, (logs, node), &home);
     let sums = sums.map_err(|error| error.to_string())?;
     Ok(Carried { rows: sums.rows, timelines: sums.timelines, entries: sums.entries })
+}
+
+/// The secret of the cluster whose the folder is.
+pub fn secret(data: &Path) -> Result<ClusterSecret, String> {
+    tools::secret::read(data, &Means::default()).map_err(told)
+}
+
+/// Makes a folder without data that begins with this secret.
+pub fn set_secret(data: &Path, secret: ClusterSecret) -> Result<(), String> {
+    tools::secret::set(data, secret, &Means::default()).map_err(told)
 }
 
 /// Writes segments anew without what is dead.

@@ -158,7 +158,7 @@ fn a_product_that_was_dropped_in_one_log_alone_does_not_come_back() {
         Answer::Push(PushAnswer::Done(true))
     );
     stop(server);
-    let settings = store::data::Settings::new([0; 32], 2);
+    let settings = store::data::Settings::new(store::data::Secrets::of([0; 64]), 2);
     let files = Arc::new(store::files::Disk);
     let mut opened = store::data::Folder::open(folder.path(), settings, files).expect("opens");
     let (key_bytes, dropped) = (Box::from(*b"made"), Box::from([0]));

@@ -21,7 +21,7 @@ mod upkeep_thread;
 mod writer;
 
 pub(crate) use folder::Place;
-pub use folder::{Folder, States};
+pub use folder::{CLUSTER_SECRET, Folder, NODE_SECRET, States};
 pub use logs::{LogSizes, Logs};
 pub use opened::OpenFolder;
-pub use settings::Settings;
+pub use settings::{Secrets, Settings};

@@ -53,6 +53,20 @@ pub enum OpenError {
         /// What it says.
         found: String,
     },
+    /// It has a cluster's secret and data named under it.
+    HasCluster {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Its secret is not the one under which everything in it is named.
+    OtherCluster {
+        /// The file of the secret.
+        path: PathBuf,
+        /// The secret's fingerprint.
+        found: u64,
+        /// That of the folder.
+        wanted: u64,
+    },
     /// What is in it is not what was written.
     Corrupt {
         /// The file.
@@ -129,6 +143,19 @@ impl fmt::Display for OpenError {
                  that made the folder, or give another one with --data",
                 path.display()
             ),
+            OpenError::HasCluster { path } => write!(
+                f,
+                "{} has a cluster's secret already, and everything in it is named under that: give \
+                 a new or empty data folder with --data",
+                path.display()
+            ),
+            OpenError::OtherCluster { path, found, wanted } => write!(
+                f,
+                "{} is the secret of the cluster {found:016x}, but the folder is of the cluster \
+                 {wanted:016x}: put back the folder's own, which every node and every backup of \
+                 that cluster has",
+                path.display()
+            ),
             OpenError::Corrupt { path, offset, why } => write!(
                 f,
                 "{} is damaged at byte {offset}: {why}. Nothing was changed. Restore the data \
@@ -177,6 +204,11 @@ mod tests {
             (
                 OpenError::UnknownFormat { path: path(), found: "holdline data 9".into() },
                 ["says \"holdline data 9\"", "the version of Holdline that made"],
+            ),
+            (OpenError::HasCluster { path: path() }, ["secret already", "new or empty"]),
+            (
+                OpenError::OtherCluster { path: path(), found: 0xab, wanted: 0xcd },
+                ["of the cluster 00000000000000ab, but", "00000000000000cd: put back"],
             ),
             (
                 OpenError::Corrupt { path: path(), offset: 9, why: "a bit fell" },

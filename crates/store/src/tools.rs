@@ -9,15 +9,16 @@ pub mod check;
 pub mod compact;
 pub mod export;
 pub mod import;
+pub mod secret;
 pub mod stats;
 #[cfg(test)]
 mod tests;
 mod text;
 
 use crate::OpenError;
-use crate::data::folder::{Format, OpenLog};
+use crate::data::folder::{Format, Layout, OpenLog};
 use crate::data::opened::settle;
-use crate::data::{Place, Settings, States};
+use crate::data::{Place, Secrets, Settings, States};
 use crate::files::Disk;
 use model::ports::files::FileSystem;
 use std::io;
@@ -38,9 +39,9 @@ impl Default for Means {
 }
 
 /// Settings under which a tool opens a folder with so many logs: no limit, nothing is dropped.
-fn settings(secret: [u8; 32], logs: u16) -> Settings {
+fn settings(secrets: Secrets, logs: u16) -> Settings {
     let (log_bytes_max, once_count_max, once_age_s_max) = (u64::MAX / 4, usize::MAX, u32::MAX);
-    let settings = Settings::new(secret, logs);
+    let settings = Settings::new(secrets, logs);
     Settings { log_bytes_max, once_count_max, once_age_s_max, ..settings }
 }
 
@@ -57,8 +58,8 @@ fn take(path: &Path, means: &Means) -> Result<(Place, u16), OpenError> {
         return Err(OpenError::at(&format, error));
     }
     let (files, states) = (Arc::clone(&means.files), Arc::clone(&means.states));
-    match Place::take(path, [0; 32], files, states)? {
-        (place, Format::Logs { logs, .. }) => {
+    match Place::take(path, Secrets::of([0; 64]), files, states)? {
+        (place, Format::Made(Layout { logs, .. })) => {
             place.check_logs(logs)?;
             Ok((place, logs))
         }
@@ -69,7 +70,7 @@ fn take(path: &Path, means: &Means) -> Result<(Place, u16), OpenError> {
 /// The logs of a folder, with a checkpoint made.
 fn open(path: &Path, means: &Means, now_s: u32) -> Result<(Place, Vec<OpenLog>), OpenError> {
     let (place, logs) = take(path, means)?;
-    let mut logs = place.open_logs("", logs, &settings(place.secret, logs))?;
+    let mut logs = place.open_logs("", logs, &settings(place.secrets, logs))?;
     logs.iter_mut().try_for_each(|log| settle(&place, &mut log.engine, now_s))?;
     Ok((place, logs))
 }

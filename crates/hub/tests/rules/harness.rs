@@ -2,6 +2,7 @@
 
 use crate::log::{Did, Log};
 use base::hash::HashKey;
+use base::secret::ClusterSecret;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use hub::{Effects, Hub, Settings};
@@ -74,6 +75,7 @@ pub fn settings() -> Settings {
         devices_max: 100_000,
         offline_bytes_max: 1 << 30,
         binds_per_s: 1_000_000,
+        secret: ClusterSecret::new([6; 32]),
         node_secret: [7; 32],
         hash_key: HashKey::new(11, 12),
         home: HashKey::new(21, 22),

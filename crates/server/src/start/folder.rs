@@ -1,4 +1,4 @@
-//! Files of the roof in the data folder besides the store: the API's token.
+//! Secrets in the data folder: the API's token, which is the roof's, and who can read which.
 
 use super::{StartError, failed, random};
 use crate::config::Config;
@@ -7,9 +7,25 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use store::data::{CLUSTER_SECRET, NODE_SECRET};
 
 /// Name of the token's file in the data folder.
 pub(crate) const TOKEN_FILE: &str = "api.token";
+
+/// Warns of the store's secrets that others on this machine can read.
+pub(super) fn tell_readers(data: &Path) {
+    for name in [CLUSTER_SECRET, NODE_SECRET] {
+        let path = data.join(name);
+        if let Some(mode) = read_by_others(&path) {
+            tracing::warn!(
+                path = %path.display(),
+                mode = format!("{mode:03o}"),
+                "others on this machine can read this secret, under which tokens and challenges \
+                 of devices are made: chmod 600 it"
+            );
+        }
+    }
+}
 
 /// The API's token: the configured one, or the one in the data folder, made at the first start and
 /// readable by its owner only.

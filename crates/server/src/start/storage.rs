@@ -5,7 +5,7 @@
 //! where, and none of their rules. Invariant: nothing is answered to anybody before all of it is
 //! done.
 
-use super::{StartError, failed, random};
+use super::{StartError, failed, folder, random};
 use crate::access::Entrance;
 use crate::backlog::{HookBacklog, READER};
 use crate::clock;
@@ -25,14 +25,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::Fsync;
-use store::data::{LogSizes, Logs, OpenFolder};
+use store::data::{LogSizes, Logs, OpenFolder, Secrets};
 use store::engine::Retention;
 use store::files::Disk;
 
 /// An open data folder, before its logs are started.
 pub(super) struct Folder {
     opened: OpenFolder,
-    /// The key of the node's homes.
+    /// The key of the cluster's homes.
     pub(super) home: HashKey,
     /// Reports that wait, by timeline: how many, and each log with the last place there.
     reports: BTreeMap<TimelineId, (u64, BTreeMap<u16, Seq>)>,
@@ -49,11 +49,12 @@ pub struct Storage {
 /// Opens the data folder, with a log for each shard.
 pub(super) fn open(config: &Config, shards: usize) -> Result<Folder, StartError> {
     let began = clock::began();
-    let settings = settings(config, random()?, shards as u16);
+    let settings = settings(config, Secrets::of(random()?), shards as u16);
     let opened = store::data::Folder::open(&config.server.data, settings, Arc::new(Disk));
     let mut opened = opened.map_err(failed)?;
     tell_recovery(&opened, clock::since(began));
-    let home = home_key(&opened.secret);
+    folder::tell_readers(&config.server.data);
+    let home = opened.secrets.cluster.home();
     let on_disk = opened.logs_on_disk();
     if usize::from(on_disk) != shards {
         tracing::info!(logs = on_disk, shards, "the number of shards changed: everything moves");
@@ -65,20 +66,13 @@ pub(super) fn open(config: &Config, shards: usize) -> Result<Folder, StartError>
     Ok(Folder { opened, home, reports: BTreeMap::new() })
 }
 
-/// The key by which devices are at home on shards: the node's own, the same at every start.
-pub(crate) fn home_key(secret: &[u8; 32]) -> HashKey {
-    let word = |at: usize| u64::from_le_bytes(secret[at..at + 8].try_into().expect("eight bytes"));
-    let key = HashKey::new(word(0), word(8));
-    HashKey::new(key.of(&[b"home", b"0"]), key.of(&[b"home", b"1"]))
-}
-
 /// Rows of products, by key.
 type Products = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
 impl Folder {
-    /// The node's secret.
-    pub(super) fn secret(&self) -> [u8; 32] {
-        self.opened.secret
+    /// The secrets of the cluster and of the node.
+    pub(super) fn secrets(&self) -> Secrets {
+        self.opened.secrets
     }
 
     /// Makes the logs agree on products, which each of them has: a crash may have come between
@@ -279,7 +273,7 @@ pub(super) fn insist(
     mailbox.ring();
 }
 
-fn settings(config: &Config, secret: [u8; 32], logs: u16) -> store::data::Settings {
+fn settings(config: &Config, secrets: Secrets, logs: u16) -> store::data::Settings {
     let store = &config.store;
     let reports = Retention {
         age_s_max: Some(store.reports_age_s_max),
@@ -303,7 +297,7 @@ fn settings(config: &Config, secret: [u8; 32], logs: u16) -> store::data::Settin
         once_age_s_max: store.once_age_s_max,
         checkpoint_bytes: store.checkpoint_bytes,
         checkpoint_s: store.checkpoint_s,
-        ..store::data::Settings::new(secret, logs)
+        ..store::data::Settings::new(secrets, logs)
     }
 }
 

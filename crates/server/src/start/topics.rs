@@ -47,7 +47,7 @@ impl Topics {
 
     /// The broker of a shard.
     pub(super) fn broker(&self, seeds: &Seeds, shard: ShardId) -> Broker {
-        let shards = seeds.count as u16;
+        let (shards, routes) = (seeds.count as u16, seeds.secrets.cluster.key("routes"));
         Broker::new(broker::Settings {
             shard,
             shards,
@@ -55,7 +55,7 @@ impl Topics {
             hash_key: seeds.hash_key,
             home: seeds.home,
             access: self.entrance.access(),
-            summary: self.summary.get_or_init(|| RouteSummary::new(shards, seeds.hash_key)).clone(),
+            summary: self.summary.get_or_init(|| RouteSummary::new(shards, routes)).clone(),
             exclusives: self.exclusives.clone(),
             rewrites: self.rewrites.clone(),
             auto_subscribes: self.auto_subscribes.clone(),

@@ -7,6 +7,7 @@ use super::network::{Sparse, SparseNet};
 use crate::simulation::product;
 use base::hash::HashKey;
 use base::index::Index;
+use base::secret::ClusterSecret;
 use broker::Broker;
 use broker::routes::RouteSummary;
 use hub::Hub;
@@ -241,6 +242,7 @@ fn shard(
         devices_max: limits.devices_max,
         offline_bytes_max: limits.offline_bytes_max,
         binds_per_s: limits.binds_per_s,
+        secret: ClusterSecret::new([1; 32]),
         node_secret: [1; 32],
         limits,
         hash_key,

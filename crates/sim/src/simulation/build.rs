@@ -12,6 +12,7 @@ use crate::virtual_clients::ClientLogic;
 use crate::weather::Weather;
 use base::hash::HashKey;
 use base::prng::Prng;
+use base::secret::ClusterSecret;
 use broker::routes::RouteSummary;
 use broker::{Broker, Exclusives};
 use hub::{Hub, ReportHook};
@@ -282,6 +283,7 @@ fn logic(
         devices_max: limits.devices_max.min(100_000),
         offline_bytes_max: limits.offline_bytes_max,
         binds_per_s: limits.binds_per_s,
+        secret: ClusterSecret::new([6; 32]),
         node_secret: [7; 32],
         hash_key,
         home: HOME,

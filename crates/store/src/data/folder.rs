@@ -1,22 +1,24 @@
-//! The data folder: who may use it, which version it has, its secret, and its logs.
+//! The data folder: who may use it, which version it has, its secrets, and its logs.
 //!
 //! ```text
-//! LOCK          held with flock by whoever uses the folder; holds its process id
-//! FORMAT        version of the folder's layout, and how many logs there are
-//! node.secret   32 random bytes of this node, made at the first start
-//! log-00/       a log: 0000000001.log and so on, reserve, and state/ derived from them
-//! log-00.new/   a log that is being made in place of others
+//! LOCK             held with flock by whoever uses the folder; holds its process id
+//! FORMAT           version of the folder's layout, whose it is, and how many logs there are
+//! cluster.secret   32 random bytes, the same on all nodes of a cluster
+//! node.secret      32 random bytes of this node
+//! log-00/          a log: 0000000001.log and so on, reserve, and state/ derived from them
+//! log-00.new/      a log that is being made in place of others
 //! ```
 //! Knows paths and what can be wrong with each of them. Invariant: nothing is made in a folder that
 //! is not ours, nothing in ours is changed before it is locked and its version is known, and what
 //! `FORMAT` does not speak of does not count.
 
 use crate::OpenError;
-use crate::data::Settings;
 use crate::data::alive::Rest;
 use crate::data::opened::OpenFolder;
+use crate::data::{Secrets, Settings};
 use crate::engine::{Engine, EngineFound, FjallState, State};
 use crate::files::write_whole;
+use base::secret::ClusterSecret;
 use model::ports::files::{FileSystem, Lock};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,13 +28,20 @@ use std::thread;
 /// Most logs of a folder: their names have two digits.
 pub(crate) const LOGS_MAX: u16 = 99;
 
-const FORMAT: &str = "holdline data 3\n";
+const FORMAT: &str = "holdline data 4\n";
 
 /// The line of `FORMAT` that says that the logs with `.new` are those that count.
 const SWITCHING: &str = "switching\n";
 
 /// What may be in a folder whose first start did not get to its end, beside logs.
-const FIRST_START: [&str; 5] = ["LOCK", "node.secret", "node.new", "FORMAT.new", "lost+found"];
+const FIRST_START: [&str; 7] =
+    ["LOCK", CLUSTER_SECRET, "cluster.new", NODE_SECRET, "node.new", "FORMAT.new", "lost+found"];
+
+/// The file of the cluster's secret.
+pub const CLUSTER_SECRET: &str = "cluster.secret";
+
+/// The file of the node's secret.
+pub const NODE_SECRET: &str = "node.secret";
 
 /// Opens the derived state of a log in a folder, with so many bytes of cache.
 pub type States = dyn Fn(&Path, u64) -> Result<Arc<dyn State>, OpenError> + Send + Sync;
@@ -45,7 +54,7 @@ pub(crate) struct Place {
     pub(crate) path: PathBuf,
     pub(crate) files: Arc<dyn FileSystem>,
     pub(crate) states: Arc<States>,
-    pub(crate) secret: [u8; 32],
+    pub(crate) secrets: Secrets,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -69,13 +78,19 @@ impl OpenLog {
 pub(crate) enum Format {
     /// Nothing yet.
     First,
-    /// So many logs.
-    Logs {
-        /// How many.
-        logs: u16,
-        /// Those with `.new` count.
-        switching: bool,
-    },
+    /// What `FORMAT` says.
+    Made(Layout),
+}
+
+/// What a folder says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Layout {
+    /// How many logs there are.
+    pub(crate) logs: u16,
+    /// Fingerprint of the cluster's secret.
+    pub(crate) cluster: u64,
+    /// Those logs with `.new` count.
+    pub(crate) switching: bool,
 }
 
 impl Folder {
@@ -95,13 +110,13 @@ impl Folder {
         files: Arc<dyn FileSystem>,
         states: Arc<States>,
     ) -> Result<OpenFolder, OpenError> {
-        let (place, format) = Place::take(path, settings.secret, files, states)?;
+        let (place, format) = Place::take(path, settings.secrets, files, states)?;
         let logs = match format {
             Format::First => {
                 place.begin(settings.logs)?;
                 settings.logs
             }
-            Format::Logs { logs, .. } => {
+            Format::Made(Layout { logs, .. }) => {
                 place.check_logs(logs)?;
                 logs
             }
@@ -115,23 +130,20 @@ impl Place {
     /// Locks a folder, and brings what a crash left half done to its end.
     pub(crate) fn take(
         path: &Path,
-        secret: [u8; 32],
+        fresh: Secrets,
         files: Arc<dyn FileSystem>,
         states: Arc<States>,
     ) -> Result<(Place, Format), OpenError> {
         files.make_folder(path).map_err(|error| cannot_make(path, error))?;
         check_format(path, &*files)?; // before a lock is made in a folder that is not ours
-        let at = path.join("LOCK");
-        let lock = match files.lock(&at).map_err(|error| OpenError::at(&at, error))? {
-            Lock::Taken(lock) => lock,
-            Lock::Held(pid) => return Err(OpenError::Locked { path: path.into(), pid }),
-        };
+        let lock = lock(path, &*files)?;
         // Again, for another server may have made its first start meanwhile.
         let format = check_format(path, &*files)?;
-        let secret = read_secret(path, secret, &*files, format == Format::First)?;
-        let place = Place { path: path.into(), files, states, secret, _lock: lock };
-        if let Format::Logs { logs, switching } = format {
-            place.finish_switch(logs, switching)?;
+        let secrets = read_secrets(path, fresh, &*files, format == Format::First)?;
+        let place = Place { path: path.into(), files, states, secrets, _lock: lock };
+        if let Format::Made(layout) = format {
+            place.check_cluster(layout.cluster)?;
+            place.finish_switch(layout.logs, layout.switching)?;
         }
         Ok((place, format))
     }
@@ -210,7 +222,30 @@ impl Place {
     }
 
     pub(crate) fn write_format(&self, logs: u16, switching: bool) -> Result<(), OpenError> {
-        write_format(&*self.files, &self.path, logs, switching)
+        self.write_format_of(&self.path, logs, switching)
+    }
+
+    /// Says what a folder of the same cluster is. What is said before is on stable storage.
+    pub(crate) fn write_format_of(
+        &self,
+        folder: &Path,
+        logs: u16,
+        switching: bool,
+    ) -> Result<(), OpenError> {
+        let layout = Layout { logs, cluster: self.secrets.cluster.fingerprint(), switching };
+        let path = folder.join("FORMAT");
+        write_whole(&*self.files, &path, layout.text().as_bytes())
+            .map_err(|error| OpenError::at(&path, error))
+    }
+
+    /// Whether the secret is the one under which everything here is named.
+    fn check_cluster(&self, wanted: u64) -> Result<(), OpenError> {
+        let found = self.secrets.cluster.fingerprint();
+        let path = self.path.join(CLUSTER_SECRET);
+        match found == wanted {
+            true => Ok(()),
+            false => Err(OpenError::OtherCluster { path, found, wanted }),
+        }
     }
 
     /// Removes every log, for nothing speaks of them.
@@ -264,21 +299,28 @@ pub(crate) fn log_folder(folder: &Path, number: u16, suffix: &str) -> PathBuf {
     folder.join(log_name(number) + suffix)
 }
 
-/// Says what a folder is. What is said before is on stable storage.
-pub(crate) fn write_format(
-    files: &dyn FileSystem,
-    folder: &Path,
-    logs: u16,
-    switching: bool,
-) -> Result<(), OpenError> {
-    let path = folder.join("FORMAT");
-    write_whole(files, &path, format_text(logs, switching).as_bytes())
-        .map_err(|error| OpenError::at(&path, error))
-}
+impl Layout {
+    /// What `FORMAT` says.
+    fn text(self) -> String {
+        let Layout { logs, cluster, switching } = self;
+        let switching = if switching { SWITCHING } else { "" };
+        format!("{FORMAT}logs {logs}\ncluster {cluster:016x}\n{switching}")
+    }
 
-/// What `FORMAT` says.
-fn format_text(logs: u16, switching: bool) -> String {
-    format!("{FORMAT}logs {logs}\n{}", if switching { SWITCHING } else { "" })
+    fn read(bytes: &[u8]) -> Option<Layout> {
+        let mut lines =
+            std::str::from_utf8(bytes).ok()?.strip_prefix(FORMAT)?.split_inclusive('\n');
+        let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_suffix('\n');
+        let logs = value("logs ")?.parse().ok().filter(|logs| (1..=LOGS_MAX).contains(logs))?;
+        let cluster = value("cluster ").filter(|digits| digits.len() == 16)?;
+        let cluster = u64::from_str_radix(cluster, 16).ok()?;
+        let switching = match lines.next() {
+            None => false,
+            Some(SWITCHING) => true,
+            Some(_) => return None,
+        };
+        lines.next().is_none().then_some(Layout { logs, cluster, switching })
+    }
 }
 
 fn log_name(number: u16) -> String {
@@ -305,45 +347,91 @@ fn check_format(folder: &Path, files: &dyn FileSystem) -> Result<Format, OpenErr
         }
         Err(error) => return Err(OpenError::at(&path, error)),
     };
-    read_format(&bytes).ok_or_else(|| {
+    Layout::read(&bytes).map(Format::Made).ok_or_else(|| {
         let found = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).trim().to_owned();
         OpenError::UnknownFormat { path, found }
     })
 }
 
-fn read_format(bytes: &[u8]) -> Option<Format> {
-    let text = std::str::from_utf8(bytes).ok()?;
-    let rest = text.strip_prefix(FORMAT)?.strip_prefix("logs ")?;
-    let (logs, rest) = rest.split_once('\n')?;
-    let logs = logs.parse().ok().filter(|logs| (1..=LOGS_MAX).contains(logs))?;
-    match rest {
-        "" => Some(Format::Logs { logs, switching: false }),
-        SWITCHING => Some(Format::Logs { logs, switching: true }),
-        _ => None,
+fn read_secrets(
+    folder: &Path,
+    fresh: Secrets,
+    files: &dyn FileSystem,
+    first: bool,
+) -> Result<Secrets, OpenError> {
+    let read = |name: &str, fresh: &[u8; 32]| match read_secret(folder, name, files)? {
+        Some(secret) => Ok(secret),
+        None if first => {
+            let path = folder.join(name);
+            let written = write_whole(files, &path, fresh);
+            written.map_err(|error| OpenError::at(&path, error)).map(|()| *fresh)
+        }
+        None => {
+            let path = folder.join(name);
+            Err(OpenError::Corrupt { path, offset: 0, why: "the secret is missing" })
+        }
+    };
+    let cluster = ClusterSecret::new(read(CLUSTER_SECRET, fresh.cluster.bytes())?);
+    Ok(Secrets { cluster, node: read(NODE_SECRET, &fresh.node)? })
+}
+
+/// A secret of a folder, if it has it.
+fn read_secret(
+    folder: &Path,
+    name: &str,
+    files: &dyn FileSystem,
+) -> Result<Option<[u8; 32]>, OpenError> {
+    let path = folder.join(name);
+    match files.read(&path) {
+        Ok(bytes) => bytes.try_into().map(Some).map_err(|_| OpenError::Corrupt {
+            path,
+            offset: 0,
+            why: "the secret does not have 32 bytes",
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(OpenError::at(&path, error)),
     }
 }
 
-fn read_secret(
+/// The secret of the cluster whose a folder is. It is not locked: nothing ever changes it.
+pub(crate) fn cluster_of(
     folder: &Path,
-    fresh: [u8; 32],
     files: &dyn FileSystem,
-    first: bool,
-) -> Result<[u8; 32], OpenError> {
-    let path = folder.join("node.secret");
-    match files.read(&path) {
-        Ok(bytes) => bytes.try_into().map_err(|_| OpenError::Corrupt {
-            path,
-            offset: 0,
-            why: "the node's secret does not have 32 bytes",
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && first => {
-            let written = write_whole(files, &path, &fresh);
-            written.map_err(|error| OpenError::at(&path, error)).map(|()| fresh)
+) -> Result<ClusterSecret, OpenError> {
+    let missing = || OpenError::Corrupt {
+        path: folder.join(CLUSTER_SECRET),
+        offset: 0,
+        why: "the secret is missing",
+    };
+    let secret = read_secret(folder, CLUSTER_SECRET, files)?.ok_or_else(missing)?;
+    Ok(ClusterSecret::new(secret))
+}
+
+/// Has a folder that is new or empty begin with this secret.
+pub(crate) fn set_cluster(
+    folder: &Path,
+    secret: ClusterSecret,
+    files: &dyn FileSystem,
+) -> Result<(), OpenError> {
+    files.make_folder(folder).map_err(|error| cannot_make(folder, error))?;
+    let format = check_format(folder, files)?;
+    let _lock = lock(folder, files)?;
+    let path = folder.join(CLUSTER_SECRET);
+    // After a first start that did not get to its end nothing is named under its secret yet.
+    match format == Format::First && check_format(folder, files)? == Format::First {
+        true => {
+            let written = write_whole(files, &path, secret.bytes());
+            written.map_err(|error| OpenError::at(&path, error))
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(OpenError::Corrupt { path, offset: 0, why: "the node's secret is missing" })
-        }
-        Err(error) => Err(OpenError::at(&path, error)),
+        false => Err(OpenError::HasCluster { path: folder.into() }),
+    }
+}
+
+fn lock(folder: &Path, files: &dyn FileSystem) -> Result<Box<dyn Send + Sync>, OpenError> {
+    let at = folder.join("LOCK");
+    match files.lock(&at).map_err(|error| OpenError::at(&at, error))? {
+        Lock::Taken(lock) => Ok(lock),
+        Lock::Held(pid) => Err(OpenError::Locked { path: folder.into(), pid }),
     }
 }
 
@@ -381,20 +469,30 @@ mod tests {
 
     #[test]
     fn a_format_is_read_as_it_was_written_and_nothing_else_is() {
-        for (logs, switching) in [(1, false), (4, true), (99, false)] {
-            let text = format_text(logs, switching);
-            assert_eq!(read_format(text.as_bytes()), Some(Format::Logs { logs, switching }));
+        for (logs, cluster, switching) in [(1, 0, false), (4, u64::MAX, true), (99, 7, false)] {
+            let layout = Layout { logs, cluster, switching };
+            let text = layout.text();
+            assert_eq!(Layout::read(text.as_bytes()), Some(layout));
             for cut in 0..text.len() {
-                let read = read_format(&text.as_bytes()[..cut]);
-                let plain = Some(Format::Logs { logs, switching: false });
+                let read = Layout::read(&text.as_bytes()[..cut]);
+                let plain = Some(Layout { switching: false, ..layout });
                 assert!(read.is_none() || read == plain && switching, "{cut}");
             }
         }
-        for bad in
-            ["2\nlogs 1\n", "4\nlogs 1\n", "3\n", "3\nlogs 0\n", "3\nlogs 100\n", "3\nlogs 1\n\n"]
-        {
-            assert_eq!(read_format(format!("holdline data {bad}").as_bytes()), None, "{bad}");
+        let cluster = "cluster 0000000000000000\n";
+        for (logs, rest) in [
+            ("logs 0\n", cluster),
+            ("logs 100\n", cluster),
+            ("logs 1\n", "\n"),
+            ("logs 1\n", "cluster 0\n"),
+            ("logs 1\n", "cluster 000000000000000g\n"),
+            ("logs 1\n", "cluster 0000000000000000\nother\n"),
+        ] {
+            let text = format!("{FORMAT}{logs}{rest}");
+            assert_eq!(Layout::read(text.as_bytes()), None, "{text}");
         }
+        let other = format!("holdline data 3\nlogs 1\n{cluster}");
+        assert_eq!(Layout::read(other.as_bytes()), None);
     }
 
     #[test]

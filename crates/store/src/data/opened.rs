@@ -5,7 +5,7 @@
 
 use crate::OpenError;
 use crate::data::folder::OpenLog;
-use crate::data::{Logs, Place, Settings};
+use crate::data::{Logs, Place, Secrets, Settings};
 use crate::engine::{Engine, EngineFound, Keep, StateError};
 use model::ports::log::{Completion, Done, Party, Restored, StoreError, Table, Write};
 use std::io;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// An open data folder. Dropping it lets the folder go.
 pub struct OpenFolder {
-    /// The node's secret: the one given in [`Settings`] at the folder's first start.
-    pub secret: [u8; 32],
+    /// Its secrets: those given in [`Settings`] at its first start.
+    pub secrets: Secrets,
     /// What each log found.
     pub found: Vec<EngineFound>,
     pub(crate) place: Place,
@@ -25,7 +25,7 @@ pub struct OpenFolder {
 impl OpenFolder {
     pub(crate) fn new(place: Place, settings: Settings, logs: Vec<OpenLog>) -> OpenFolder {
         let found = logs.iter().map(|log| log.found.clone()).collect();
-        OpenFolder { secret: place.secret, found, place, settings, logs }
+        OpenFolder { secrets: place.secrets, found, place, settings, logs }
     }
 
     /// Logs in the folder. When they are not those of the settings, [`OpenFolder::rehome`] comes

@@ -6,18 +6,38 @@
 use crate::Fsync;
 use crate::engine::{EngineSettings, Retention};
 use crate::log::LogSettings;
+use base::secret::ClusterSecret;
 use model::timeline::Space;
 
 /// Shortest segment, bytes.
 const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
+
+/// The secrets of a data folder, made at its first start.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secrets {
+    /// What the nodes of a cluster share: everything stored is named under it.
+    pub cluster: ClusterSecret,
+    /// The node's own: nothing that is stored depends on it.
+    pub node: [u8; 32],
+}
+
+impl Secrets {
+    /// Secrets of these random bytes.
+    pub fn of(random: [u8; 64]) -> Secrets {
+        let [mut cluster, mut node] = [[0; 32]; 2];
+        cluster.copy_from_slice(&random[..32]);
+        node.copy_from_slice(&random[32..]);
+        Secrets { cluster: ClusterSecret::new(cluster), node }
+    }
+}
 
 /// Settings of the store. Limits are for all logs together, and each log has an equal part.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     /// When writes are put on stable storage.
     pub fsync: Fsync,
-    /// Random bytes that become the node's secret if the folder has none.
-    pub secret: [u8; 32],
+    /// What become the folder's secrets where it has none.
+    pub secrets: Secrets,
     /// Logs, one a shard; 1 to 99.
     pub logs: u16,
     /// Bytes after which a new segment begins; at most a quarter of a log's part of
@@ -46,11 +66,11 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults for so many logs, with the secret for a first start.
-    pub fn new(secret: [u8; 32], logs: u16) -> Settings {
+    /// The defaults for so many logs, with the secrets for a first start.
+    pub fn new(secrets: Secrets, logs: u16) -> Settings {
         Settings {
             fsync: Fsync::Always,
-            secret,
+            secrets,
             logs,
             segment_bytes: 64 << 20,
             log_bytes_max: 16 << 30,
@@ -99,7 +119,7 @@ mod tests {
 
     #[test]
     fn logs_share_what_there_may_be_and_a_segment_is_a_quarter_of_its_log_at_most() {
-        let mut settings = Settings::new([7; 32], 4);
+        let mut settings = Settings::new(Secrets::of([7; 64]), 4);
         (settings.log_bytes_max, settings.segment_bytes) = (64 << 20, 4 << 20);
         (settings.hot_bytes_max, settings.once_count_max) = (4_000, 40);
         let engine = settings.engine(4);
@@ -118,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_is_not_shown() {
-        let shown = format!("{:?}", Settings::new([77; 32], 4));
+    fn the_secrets_are_not_shown() {
+        let shown = format!("{:?}", Settings::new(Secrets::of([77; 64]), 4));
         assert!(shown.contains("logs: 4") && !shown.contains("77"), "{shown}");
     }
 }

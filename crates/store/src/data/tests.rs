@@ -8,6 +8,7 @@ use crate::engine::{MemoryState, State};
 use crate::files::Disk;
 use crate::{Fsync, OpenError};
 use base::hash::HashKey;
+use base::secret::ClusterSecret;
 use model::id::ShardId;
 use model::ports::files::FileSystem;
 use model::ports::log::*;
@@ -23,7 +24,7 @@ use testkit::files::FaultyFiles;
 const SHARD: Party = Party::Service(ServiceKind::Push, ShardId(0));
 
 pub(crate) fn settings(logs: u16) -> Settings {
-    Settings::new([7; 32], logs)
+    Settings::new(Secrets::of([7; 64]), logs)
 }
 
 pub(crate) fn timeline(n: u64) -> TimelineId {
@@ -120,7 +121,8 @@ fn what_was_completed_is_there_after_a_restart() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("a/b");
     let opened = open(&path, settings(2)).expect("opens");
-    assert_eq!((opened.secret, opened.logs_on_disk(), opened.found.len()), ([7; 32], 2, 2));
+    assert!(opened.secrets == Secrets::of([7; 64]));
+    assert_eq!((opened.logs_on_disk(), opened.found.len()), (2, 2));
     let mut running = Running::new(opened);
     let calls = vec![
         Call::Write(append(1, 10)),
@@ -138,9 +140,9 @@ fn what_was_completed_is_there_after_a_restart() {
     assert_eq!(running.write(1, put("b", "2")), Ok(Done::Written));
     assert!(running.logs.sizes()[0].engine.log_bytes > 0);
     drop(running);
-    let other = Settings { secret: [1; 32], ..settings(2) };
+    let other = Settings { secrets: Secrets::of([1; 64]), ..settings(2) };
     let opened = open(&path, other).expect("opens");
-    assert_eq!(opened.secret, [7; 32], "the first secret stays");
+    assert!(opened.secrets == Secrets::of([7; 64]), "the first secrets stay");
     assert_eq!(
         (restored(&opened, 0), restored(&opened, 1)),
         (vec!["a".into(), "2: 11".into()], vec!["b".into()])
@@ -191,7 +193,7 @@ fn a_folder_that_is_not_ours_is_left_alone() {
 
 #[test]
 fn a_folder_of_another_format_is_refused_and_left_as_it_is() {
-    for text in ["holdline data 1\n", "holdline data 2\nlogs 1\n", "holdline data 4\nlogs 1\n"] {
+    for text in ["holdline data 1\n", "holdline data 3\nlogs 1\n", "holdline data 5\nlogs 1\n"] {
         let folder = TempDir::new().expect("a folder");
         std::fs::write(folder.path().join("FORMAT"), text).expect("room");
         std::fs::create_dir(folder.path().join("journal")).expect("room");
@@ -215,8 +217,27 @@ fn a_log_that_is_missing_is_damage() {
         other => panic!("{other}"),
     }
     std::fs::create_dir(folder.path().join("log-01")).expect("room");
-    std::fs::remove_file(folder.path().join("node.secret")).expect("was there");
-    assert!(matches!(refused(folder.path(), 2), OpenError::Corrupt { .. }));
+    for name in [folder::NODE_SECRET, folder::CLUSTER_SECRET] {
+        std::fs::remove_file(folder.path().join(name)).expect("was there");
+        assert!(matches!(refused(folder.path(), 2), OpenError::Corrupt { .. }), "{name}");
+    }
+}
+
+#[test]
+fn a_folder_under_another_clusters_secret_is_refused() {
+    let place = TempDir::new().expect("a folder");
+    drop(open(place.path(), settings(2)).expect("opens"));
+    let path = place.path().join(folder::CLUSTER_SECRET);
+    std::fs::write(&path, [8; 32]).expect("room");
+    match refused(place.path(), 2) {
+        OpenError::OtherCluster { path: told, found, wanted } => {
+            let of = |bytes| ClusterSecret::new(bytes).fingerprint();
+            assert_eq!((told, found, wanted), (path.clone(), of([8; 32]), of([7; 32])));
+        }
+        other => panic!("{other}"),
+    }
+    std::fs::write(&path, [7; 32]).expect("room");
+    open(place.path(), settings(2)).expect("it is its own again");
 }
 
 #[test]

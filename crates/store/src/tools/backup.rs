@@ -8,9 +8,9 @@
 
 use super::{Means, open};
 use crate::OpenError;
-use crate::data::Place;
 use crate::data::alive::state_failed;
-use crate::data::folder::log_folder;
+use crate::data::folder::{CLUSTER_SECRET, NODE_SECRET, log_folder};
+use crate::data::{Place, Secrets};
 use crate::engine::{Engine, Keep, State, StateChange};
 use crate::files::write_whole;
 use crate::log::{recovery, segment_path};
@@ -129,10 +129,12 @@ impl<'a> Target<'a> {
     /// Makes it a data folder.
     pub(crate) fn end(mut self, logs: u16) -> Result<(), OpenError> {
         let files = &*self.place.files;
-        let secret = self.path.join("node.secret");
-        write_whole(files, &secret, &self.place.secret)
-            .map_err(|error| OpenError::at(&secret, error))?;
-        crate::data::folder::write_format(files, self.path, logs, false)?;
+        let Secrets { cluster, node } = &self.place.secrets;
+        for (name, secret) in [(CLUSTER_SECRET, cluster.bytes()), (NODE_SECRET, node)] {
+            let path = self.path.join(name);
+            write_whole(files, &path, secret).map_err(|error| OpenError::at(&path, error))?;
+        }
+        self.place.write_format_of(self.path, logs, false)?;
         if let Some(parent) = self.path.canonicalize().ok().as_deref().and_then(Path::parent) {
             // The folder's own name, if we made it.
             let _ = files.sync_folder(parent);

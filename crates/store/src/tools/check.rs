@@ -213,7 +213,7 @@ fn alive_in(
     now_s: u32,
     checked: &mut Checked,
 ) -> Result<(), OpenError> {
-    let settings = settings(place.secret, logs);
+    let settings = settings(place.secrets, logs);
     let state = (place.states)(&folder.join("state"), 1 << 20)?;
     let files = Arc::clone(&place.files);
     let (mut engine, _) = Engine::open(files, folder, settings.engine(logs), Arc::clone(&state))?;

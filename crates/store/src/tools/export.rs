@@ -1,7 +1,7 @@
 //! A data folder as text, whole: what [`super::import`] makes a folder of again.
 //!
-//! The lines are drawn in `text.rs`. The node's secret is among them, for names of timelines are
-//! hashed under it; whoever has an export has the folder. A message of many timelines is written
+//! The lines are drawn in `text.rs`. The cluster's secret is among them, for names of timelines
+//! are hashed under it; whoever has an export has the folder. A message of many timelines is written
 //! once for each; once keys are left out. Invariant: the last line comes only after everything.
 
 use super::text::{Line, Sums};
@@ -25,7 +25,7 @@ pub fn export(
         writeln!(out, "{}", line.write())
             .map_err(|error| OpenError::Failed { path: PathBuf::from("the export"), error })
     };
-    put(Line::First { logs: logs.len() as u64, secret: place.secret })?;
+    put(Line::First { logs: logs.len() as u64, cluster: place.secrets.cluster })?;
     for (number, log) in logs.iter_mut().enumerate() {
         put(Line::Log(number as u64))?;
         log.rest().each(&mut |alive| put(line(alive)))?;

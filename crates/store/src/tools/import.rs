@@ -1,16 +1,16 @@
 //! A data folder from the text of [`super::export`].
 //!
-//! The folder must be new or empty; it gets the node's secret of the export. Everything is told
+//! The folder must be new or empty; it gets the cluster's secret of the export. Everything is told
 //! where it lives anew, so the number of logs may be another one. Invariant: the folder becomes one
 //! only when the last line of the text was read and its sums agree.
 
 use super::text::{Line, Sums};
 use super::{Means, settings};
 use crate::OpenError;
-use crate::data::Place;
 use crate::data::alive::Alive;
-use crate::data::folder::Format;
+use crate::data::folder::{CLUSTER_SECRET, Format, NODE_SECRET};
 use crate::data::rehome::{Home, Into};
+use crate::data::{Place, Secrets};
 use model::ports::log::{ROW_KEY_BYTES_MAX, ROW_VALUE_BYTES_MAX, Restored};
 use model::timeline::{Message, Seq, TimelineId};
 use std::fmt;
@@ -51,36 +51,38 @@ struct Course {
     seq: Seq,
 }
 
-/// Makes a folder with so many logs of a text. `home` says where a row or a timeline lives, as for
+/// Makes a folder with so many logs of a text. `node` is random bytes for its
+/// own secret; `home` says where a row or a timeline lives, as for
 /// [`crate::data::OpenFolder::rehome`].
 pub fn import(
     text: &mut dyn BufRead,
     path: &Path,
     (means, now_s): (&Means, u32),
-    logs: u16,
+    (logs, node): (u16, [u8; 32]),
     home: &dyn Fn(Restored<'_>) -> Option<u16>,
 ) -> Result<Sums, ImportError> {
     let mut lines = Lines { text, number: 0, most: LINE_BYTES_MAX };
-    let Some(Line::First { secret, .. }) = lines.next()? else {
+    let Some(Line::First { cluster, .. }) = lines.next()? else {
         return Err(lines.wrong("it is not the first line of an export"));
     };
-    let place = begin(path, means, secret)?;
-    let mut into = Into::begin(&place, "", &settings(secret, logs), now_s)?;
+    let secrets = Secrets { cluster, node };
+    let place = begin(path, means, secrets)?;
+    let mut into = Into::begin(&place, "", &settings(secrets, logs), now_s)?;
     let sums = fill(&mut lines, &mut into, home)?;
     into.end(&place)?;
     place.write_format(logs, false)?;
     Ok(sums)
 }
 
-fn begin(path: &Path, means: &Means, secret: [u8; 32]) -> Result<Place, OpenError> {
-    let foreign = |found: &str| OpenError::Foreign { path: path.into(), found: found.into() };
-    if means.files.read(&path.join("node.secret")).is_ok() {
-        return Err(foreign("node.secret"));
+pub(super) fn begin(path: &Path, means: &Means, secrets: Secrets) -> Result<Place, OpenError> {
+    let has = |name: &str| means.files.read(&path.join(name)).is_ok();
+    if has(CLUSTER_SECRET) || has(NODE_SECRET) {
+        return Err(OpenError::HasCluster { path: path.into() });
     }
     let (files, states) = (Arc::clone(&means.files), Arc::clone(&means.states));
-    let (place, format) = Place::take(path, secret, files, states)?;
+    let (place, format) = Place::take(path, secrets, files, states)?;
     if format != Format::First {
-        return Err(foreign("FORMAT"));
+        return Err(OpenError::Foreign { path: path.into(), found: "FORMAT".into() });
     }
     place.clear_logs()?;
     Ok(place)
@@ -189,6 +191,7 @@ impl std::error::Error for ImportError {}
 mod tests {
     use super::*;
     use base::hash::HashKey;
+    use base::secret::ClusterSecret;
     use model::ports::log::Table;
     use model::timeline::{ReaderId, Space};
 
@@ -259,7 +262,11 @@ mod tests {
             assert_eq!(taken, [false, true, false, false, true]);
         }
         let sums = Sums::default();
-        let odd = [Line::Log(0), Line::End(sums), Line::First { logs: 1, secret: [0; 32] }];
+        let odd = [
+            Line::Log(0),
+            Line::End(sums),
+            Line::First { logs: 1, cluster: ClusterSecret::new([0; 32]) },
+        ];
         assert!(odd.into_iter().all(|line| course.alive(line).is_err()));
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::data::tests::{append, message, open as open_data, put, settings, timeline};
 use backup::backup;
+use base::secret::ClusterSecret;
 use check::check;
 use compact::compact;
 use export::export;
@@ -10,6 +11,7 @@ use import::{ImportError, import};
 use model::ports::log::{Append, Restored, Write};
 use model::timeline::{ReaderId, Space};
 use stats::stats;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -133,17 +135,20 @@ fn a_torn_tail_is_no_damage() {
 fn an_export_makes_the_same_folder_again_with_any_number_of_logs() {
     let (folder, path) = filled();
     let text = text_of(&path);
-    assert!(text.starts_with(r#"{"holdline":"export","version":1,"logs":2,"secret":"0707"#));
+    assert!(text.starts_with(r#"{"holdline":"export","version":2,"logs":2,"cluster":"0707"#));
     for logs in [1, 3] {
         let to = folder.path().join(format!("to-{logs}"));
-        let made = import(&mut text.as_bytes(), &to, (&means(), NOW_S), logs, &home(logs));
+        let made =
+            import(&mut text.as_bytes(), &to, (&means(), NOW_S), (logs, [9; 32]), &home(logs));
         let sums = made.expect("whole");
         assert_eq!((sums.rows, sums.timelines, sums.entries, sums.cursors), (10, 10, 30, 10));
         assert!(check(&to, &means(), NOW_S).expect("readable").is_sound());
         let again = text_of(&to);
         assert_eq!(lines(&again), lines(&text));
         let opened = open_data(&to, settings(logs)).expect("opens");
-        assert_eq!((opened.logs_on_disk(), opened.secret), (logs, [7; 32]));
+        assert_eq!(opened.logs_on_disk(), logs);
+        let secrets = Secrets { node: [9; 32], ..Secrets::of([7; 64]) };
+        assert!(opened.secrets == secrets, "the cluster's is the export's, the node's its own");
     }
 }
 
@@ -168,7 +173,7 @@ fn an_import_says_which_line_is_wrong_and_makes_no_folder() {
     .enumerate()
     {
         let to = folder.path().join(format!("bad-{at}"));
-        let made = import(&mut bad.as_bytes(), &to, (&means(), NOW_S), 1, &home(1));
+        let made = import(&mut bad.as_bytes(), &to, (&means(), NOW_S), (1, [9; 32]), &home(1));
         match made.expect_err("must not be taken") {
             ImportError::Line { number, why: told } => {
                 assert!(told.contains(why), "{told}");
@@ -178,8 +183,8 @@ fn an_import_says_which_line_is_wrong_and_makes_no_folder() {
         }
         assert!(!to.join("FORMAT").exists());
     }
-    let made = import(&mut text.as_bytes(), &path, (&means(), NOW_S), 2, &home(2));
-    assert!(matches!(made, Err(ImportError::Folder(OpenError::Foreign { .. }))));
+    let made = import(&mut text.as_bytes(), &path, (&means(), NOW_S), (2, [9; 32]), &home(2));
+    assert!(matches!(made, Err(ImportError::Folder(OpenError::HasCluster { .. }))));
 }
 
 #[test]
@@ -203,6 +208,32 @@ fn a_backup_of_a_folder_at_rest_is_the_same() {
     assert_eq!(text_of(&to), text_of(&path));
     assert!(check(&to, &means(), NOW_S).expect("readable").is_sound());
     assert!(backup(&path, &to, &means(), NOW_S).is_err(), "never over another");
+}
+
+#[test]
+fn a_secret_is_shown_and_is_set_only_where_nothing_is_stored() {
+    let (folder, path) = filled();
+    let (given, own) = (ClusterSecret::new([5; 32]), Secrets::of([7; 64]).cluster);
+    assert_eq!(secret::read(&path, &means()).expect("there"), own);
+    assert!(matches!(secret::set(&path, given, &means()), Err(OpenError::HasCluster { .. })));
+    let used = folder.path().join("used");
+    let opened = open_data(&used, settings(1)).expect("opens");
+    assert_eq!(secret::read(&used, &means()).expect("also of one in use"), own);
+    assert!(secret::set(&used, given, &means()).is_err());
+    drop(opened);
+    let foreign = folder.path();
+    assert!(matches!(secret::set(foreign, given, &means()), Err(OpenError::Foreign { .. })));
+    let new = folder.path().join("new/data");
+    assert!(secret::read(&new, &means()).is_err() && !new.exists());
+    for _ in 0..2 {
+        secret::set(&new, given, &means()).expect("it is new");
+    }
+    let mode = std::fs::metadata(new.join("cluster.secret")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let opened = open_data(&new, settings(1)).expect("opens");
+    assert!(opened.secrets == Secrets { cluster: given, node: [7; 32] });
+    drop(opened);
+    assert!(matches!(secret::set(&new, given, &means()), Err(OpenError::HasCluster { .. })));
 }
 
 #[test]

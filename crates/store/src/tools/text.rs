@@ -1,7 +1,7 @@
 //! The lines of an export: flat objects of JSON whose values are whole numbers and plain texts.
 //!
 //! ```text
-//! {"holdline":"export","version":1,"logs":4,"secret":"<hex>"}      first
+//! {"holdline":"export","version":2,"logs":4,"cluster":"<hex>"}     first
 //! {"log":0}                                                        what follows was in this log
 //! {"row":1,"key":"<base64>","value":"<base64>"}                    row: the number of its table
 //! {"timeline":"<hex>","last":7}                                    what follows is of this one
@@ -13,18 +13,19 @@
 //! Invariant: [`Line::read`] gives back what [`Line::write`] wrote, and says what else is wrong.
 
 use base::hex;
+use base::secret::ClusterSecret;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::ports::log::Table;
 use model::timeline::{Message, ReaderId, Seq, TimelineId};
 
 /// The version of the text.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// One line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Line {
-    First { logs: u64, secret: [u8; 32] },
+    First { logs: u64, cluster: ClusterSecret },
     Log(u64),
     Row { table: Table, key: Vec<u8>, value: Vec<u8> },
     Timeline { timeline: TimelineId, last: Seq },
@@ -64,10 +65,10 @@ impl Line {
     pub(super) fn write(&self) -> String {
         let base = |bytes: &[u8]| STANDARD.encode(bytes);
         match self {
-            Line::First { logs, secret } => {
-                let secret = hex::encode(secret);
+            Line::First { logs, cluster } => {
+                let cluster = cluster.to_text();
                 let first = format!(r#""holdline":"export","version":{VERSION}"#);
-                format!(r#"{{{first},"logs":{logs},"secret":"{secret}"}}"#)
+                format!(r#"{{{first},"logs":{logs},"cluster":"{cluster}"}}"#)
             }
             Line::Log(number) => format!(r#"{{"log":{number}}}"#),
             Line::Row { table, key, value } => {
@@ -137,9 +138,9 @@ impl<'a> Fields<'a> {
     fn first(&self) -> Result<Line, String> {
         match (self.text("holdline")?, self.number("version")?) {
             ("export", VERSION) => {
-                let secret = hex::decode_array(self.text("secret")?);
-                let secret = secret.ok_or("\"secret\" does not have 64 hex digits")?;
-                Ok(Line::First { logs: self.number("logs")?, secret })
+                let cluster = ClusterSecret::parse(self.text("cluster")?);
+                let cluster = cluster.ok_or("\"cluster\" does not have 64 hex digits")?;
+                Ok(Line::First { logs: self.number("logs")?, cluster })
             }
             ("export", version) => Err(format!("version {version} is unknown to this program")),
             _ => Err("it is not an export of Holdline".into()),
@@ -228,7 +229,7 @@ mod tests {
         let message = Message { id: u64::MAX, at_s: 7, label: Box::default(), body };
         let sums = Sums { rows: 1, timelines: 2, entries: 3, cursors: 4 };
         for line in [
-            Line::First { logs: 4, secret: [0xa7; 32] },
+            Line::First { logs: 4, cluster: ClusterSecret::new([0xa7; 32]) },
             Line::Log(3),
             Line::Row { table: Table::Other, key: b"\x00\"".to_vec(), value: vec![] },
             Line::Timeline { timeline, last: 0 },
@@ -254,8 +255,8 @@ mod tests {
             (r#"{"log":-1}"#, "flat JSON"),
             (r#"{"log":"1"}"#, "\"log\" is not a number"),
             (r#"{"other":1}"#, "\"other\" begins no line"),
-            (r#"{"holdline":"export","version":2}"#, "version 2 is unknown"),
-            (r#"{"holdline":"export","version":1,"secret":"0"}"#, "64 hex digits"),
+            (r#"{"holdline":"export","version":1}"#, "version 1 is unknown"),
+            (r#"{"holdline":"export","version":2,"cluster":"0"}"#, "64 hex digits"),
             (r#"{"row":99,"key":"","value":""}"#, "no table 99"),
             (r#"{"row":1,"key":"*","value":""}"#, "\"key\": "),
             (r#"{"row":1,"key":"","value":"\n"}"#, "flat JSON"),

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use store::data::{Folder, Logs, Settings};
+use store::data::{Folder, Logs, Secrets, Settings};
 use store::engine::State;
 use store::files::Disk;
 use testkit::files::FaultyFiles;
@@ -102,7 +102,7 @@ impl Threaded {
     }
 
     fn settings(&self) -> Settings {
-        let mut settings = Settings::new([7; 32], 1);
+        let mut settings = Settings::new(Secrets::of([7; 64]), 1);
         let LogOptions { once_count_max, once_age_s_max, segment_bytes, log_bytes_max, .. } =
             self.options;
         settings.segment_bytes = segment_bytes;

@@ -19,7 +19,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use store::Fsync;
-use store::data::{Folder, Logs, Settings};
+use store::data::{Folder, Logs, Secrets, Settings};
 use store::engine::{Engine, EngineFound, EngineSettings, FjallState, Sizes};
 use store::files::Disk;
 use store::log::LogSettings;
@@ -43,7 +43,7 @@ pub struct Tuning {
 
 impl Tuning {
     fn folder(&self) -> Settings {
-        let mut settings = Settings::new([7; 32], 1);
+        let mut settings = Settings::new(Secrets::of([7; 64]), 1);
         if self.still {
             (settings.checkpoint_bytes, settings.checkpoint_s) = (u64::MAX, u32::MAX);
         }
