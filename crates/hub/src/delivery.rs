@@ -115,7 +115,7 @@ impl Hub {
         let Some(queue) = device.and_then(|device| device.queue_mut()) else { return };
         let (mut acked, mut replaced) = (Vec::new(), Vec::new());
         ids.sort_unstable();
-        queue.acknowledge(now.mono, upto.unwrap_or(MessageId(0)), &ids, &mut acked);
+        queue.acknowledge(now.mono, upto, &ids, &mut acked);
         // What the device has before the log does replaces what the log has.
         let news = acked.iter().filter(|item| !matches!(item.kept(), Kept::At(_)));
         for push in news.filter_map(Item::push) {

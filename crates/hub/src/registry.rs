@@ -369,6 +369,7 @@ mod tests {
             devices_max,
             offline_bytes_max: 0,
             binds_per_s: 1,
+            secret: base::secret::ClusterSecret::new([0; 32]),
             node_secret: [0; 32],
             hash_key: HashKey::new(1, 2),
             home: HashKey::new(3, 4),

@@ -22,11 +22,11 @@ pub enum PushRequest {
         /// The device.
         device: DeviceRef,
     },
-    /// The device has these pushes: all up to `upto`, and those in `ids`.
+    /// The device has these pushes: `upto` with all that were sent before it, and those in `ids`.
     Ack {
         /// The device.
         device: DeviceRef,
-        /// Everything sent so far with an id not above this one.
+        /// The push that came last. One that nobody waits for any more covers nothing.
         upto: Option<MessageId>,
         /// Single pushes.
         ids: Vec<MessageId>,
@@ -40,14 +40,14 @@ pub enum PushRequest {
         /// Reason why the push cannot be sent.
         why: Rejection,
     },
-    /// Send up to `count` stored pushes with ids above `after`. Answered by deliveries, then
+    /// Send up to `count` stored pushes that came after `after`. Answered by deliveries, then
     /// `Pulled`.
     Pull {
         /// Which Bind of the connection.
         term: u16,
         /// The device.
         device: DeviceRef,
-        /// Where the device is.
+        /// Where the device is; at the front if that push does not wait any more.
         after: MessageId,
         /// The most it wants, at least 1.
         count: u16,
@@ -122,7 +122,7 @@ pub struct Bind {
     pub heartbeat: HeartbeatWish,
     /// Unacknowledged pushes the device can hold; zero means no wish.
     pub inflight_max: u16,
-    /// Last push the device has: everything up to it is acknowledged by this.
+    /// Push that came last: it is acknowledged by this, and all that were sent before it.
     pub last_id: Option<MessageId>,
     /// The session it wants to go on with.
     pub resume: Option<Resume>,

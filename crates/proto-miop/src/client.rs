@@ -30,7 +30,7 @@ pub struct Client {
     profile: Arc<Profile>,
     /// What resumes the session; kept only if the profile says so.
     session: Option<Box<Session>>,
-    /// Highest id seen; zero: none.
+    /// Highest id seen, or that of what was sent again last; zero: none.
     last_id: u64,
     /// Wall clock of the Bind, Unix milliseconds: what its nonce was made with.
     bind_ms: u64,

@@ -64,6 +64,7 @@ const ANSWERS: u8 = 2;
 const COUNTED: u8 = 4;
 const RECEIPTS: u8 = 8;
 const ASIDE: u8 = 16;
+const IN_ORDER: u8 = 32;
 
 impl Item {
     const ASKED: u64 = u64::MAX;
@@ -203,6 +204,16 @@ impl Item {
     /// Says so.
     pub fn set_aside(&mut self, to: bool) {
         self.set(ASIDE, to);
+    }
+
+    /// Whether it stands in the queue as it was sent: behind all that was sent before it.
+    pub fn in_order(&self) -> bool {
+        self.flags & IN_ORDER != 0
+    }
+
+    /// Says so.
+    pub fn set_in_order(&mut self, to: bool) {
+        self.set(IN_ORDER, to);
     }
 
     /// It was sent, once more.

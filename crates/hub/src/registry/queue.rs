@@ -224,6 +224,7 @@ impl Queue {
             let Some(push) = item.push() else { return };
             send(item, push);
             item.sent(clock.0);
+            item.set_in_order(true);
             self.shift(next, self.inflight());
             self.inflight += 1;
         }
@@ -280,13 +281,23 @@ impl Queue {
         }
     }
 
-    /// Lets the first `count` items held back with ids above `after` be sent next. No more than
-    /// the window has room for.
+    /// Whether an item comes after this push in the device's timeline, where they stand as they
+    /// came. Everything does if the push is not here any more, or not kept.
+    fn comes_after(&self, id: MessageId) -> impl Fn(&Item) -> bool + use<> {
+        let place = self.items.iter().find(|item| item.id == id).map(Item::kept);
+        move |item| match (place, item.kept()) {
+            (Some(Kept::At(after)), Kept::At(seq)) => seq > after,
+            _ => true,
+        }
+    }
+
+    /// Lets the first `count` items held back that came after `after` be sent next. No more
+    /// than the window has room for.
     pub fn unhold(&mut self, after: MessageId, count: usize) {
         let (mut at, mut moved) = (self.inflight(), 0);
-        let behind = self.items.len() - self.head();
+        let (behind, comes_after) = (self.items.len() - self.head(), self.comes_after(after));
         while at < self.head() && moved < count {
-            if self.items[at].id <= after || self.items[at].aside() {
+            if self.items[at].aside() || !comes_after(&self.items[at]) {
                 at += 1;
                 continue;
             }
@@ -297,31 +308,38 @@ impl Queue {
         debug_assert_eq!(self.items.len() - self.head(), behind + moved);
     }
 
-    /// Items not on the way whose ids are above `after`, and which can be sent.
+    /// Items not on the way which came after `after`, and which can be sent.
     pub fn remaining(&self, after: MessageId) -> usize {
-        let waiting = self.items.iter().skip(self.inflight());
-        waiting.filter(|item| item.id > after && !item.aside()).count()
+        let (waiting, comes_after) =
+            (self.items.iter().skip(self.inflight()), self.comes_after(after));
+        waiting.filter(|item| !item.aside() && comes_after(item)).count()
     }
 
-    /// Takes out what is acknowledged: everything sent with an id up to `upto`, and `ids`, which
-    /// are sorted.
+    /// Takes out what is acknowledged: `upto` and everything sent before it, and `ids`, which are
+    /// sorted. No id is compared with another's: they say nothing of the order of sending.
     pub fn acknowledge(
         &mut self,
         now: Instant,
-        upto: MessageId,
+        upto: Option<MessageId>,
         ids: &[MessageId],
         into: &mut Vec<Item>,
     ) {
+        // One that is not here any more was acknowledged, and what was sent before it too.
+        let last = |item: &Item| upto == Some(item.id) && item.in_order();
+        let ever_sent = |(at, item): &(usize, &Item)| item.times > 0 || *at < self.head();
+        let mut sent = self.items.iter().enumerate().take_while(ever_sent);
+        let mut covered = sent.find(|(_, item)| last(item)).map_or(0, |(at, _)| at + 1);
         let mut at = 0;
         while let Some(item) = self.items.get(at) {
             if item.times == 0 && at >= self.head() {
                 return;
             }
-            let id = item.id;
-            if item.times == 0 || !(id <= upto || ids.binary_search(&id).is_ok()) {
+            let is_covered = at < covered && item.in_order();
+            if item.times == 0 || !(is_covered || ids.binary_search(&item.id).is_ok()) {
                 at += 1;
                 continue;
             }
+            covered = covered.saturating_sub(1);
             self.heard_ms = (now.millis() as Millis).max(1);
             // Of a push that was sent more often nobody knows which copy it was.
             let sent_ms = (item.times == 1).then(|| item.sent_ms());
@@ -368,6 +386,8 @@ impl Queue {
     /// Everything not on the way waits for a Pull.
     pub fn hold(&mut self) {
         self.held = self.items.len() as u32 - self.inflight;
+        // From now on the device chooses what it is sent next.
+        self.items.iter_mut().skip(self.inflight as usize).for_each(|it| it.set_in_order(false));
     }
 
     /// What is to be sent and has no body here waits for another Pull, in its turn.
@@ -377,6 +397,7 @@ impl Queue {
             to_send.into_iter().partition(|item| item.push().is_some());
         let mut held: Vec<_> = self.items.drain(self.inflight as usize..).chain(away).collect();
         held.sort_by_key(|item| (item.times == 0, !item.high(), item.id));
+        held.iter_mut().for_each(|item| item.set_in_order(false));
         self.held = held.len() as u32;
         self.items.extend(held.into_iter().chain(here));
     }

@@ -38,13 +38,79 @@ fn a_cumulative_acknowledgement_covers_only_what_was_sent() {
     let (mut world, seat) = windowed("d", 2);
     let given: Vec<_> = (0..5).map(|_| world.give("d")).collect();
     world.pushes();
-    let upto = Some(given[4]);
-    world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids: Vec::new() });
-    assert_eq!(world.count(Counter::PushesDelivered), 2);
+    for (upto, delivered) in [(given[4], 0), (MessageId(u64::MAX), 0), (given[1], 2)] {
+        let upto = Some(upto);
+        world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids: Vec::new() });
+        assert_eq!(world.count(Counter::PushesDelivered), delivered, "{upto:?}");
+    }
     assert_eq!(ids(world.pushes()), given[2..4]);
     let (upto, ids) = (Some(given[2]), vec![given[3]]);
     world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids });
     assert_eq!(world.count(Counter::PushesDelivered), 4);
+    world.hub.audit();
+}
+
+/// Gives a push under an id that was drawn before others which came first, as one of another node,
+/// of a slow call of the API, or of a fan-out that takes its time.
+fn give_late(world: &mut HubHarness, late: MessageId) {
+    world.push("d", |order| (order.id, order.wait_ms) = (late, 0));
+}
+
+#[test]
+fn a_push_that_others_overtook_is_not_acknowledged_by_their_higher_ids() {
+    for reads_before in [true, false] {
+        let (mut world, seat) = windowed("d", 4);
+        let late = world.message_id();
+        let first = world.give("d");
+        give_late(&mut world, late);
+        assert_eq!(ids(world.pushes()), [first, late]);
+        // What the device said before `late` came to it, which it never does.
+        if reads_before {
+            let (upto, ids) = (Some(first), Vec::new());
+            world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids });
+            assert_eq!(world.count(Counter::PushesDelivered), 1);
+        }
+        world.close(&seat);
+        let mut bind = HubHarness::bind("d");
+        bind.last_id = Some(first);
+        let seat = world.seat_with(bind);
+        assert_eq!(world.pushes(), [(late, true)], "it was not lost");
+        let (upto, ids) = (Some(late), Vec::new());
+        world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids });
+        assert_eq!(world.count(Counter::PushesDelivered), 2);
+        world.hub.audit();
+    }
+}
+
+#[test]
+fn a_pull_gets_what_came_late_though_its_id_is_lower() {
+    let mut world = HubHarness::new();
+    let late = world.message_id();
+    let first = world.give("d");
+    give_late(&mut world, late);
+    let mut bind = HubHarness::bind("d");
+    bind.pulls = true;
+    let seat = world.seat_with(bind);
+    let pull = |after| PushRequest::Pull { term: 0, device: seat.device, after, count: 1 };
+    world.ask(seat.conn, pull(MessageId(0)));
+    assert_eq!(ids(world.pushes()), [first]);
+    world.ask(seat.conn, pull(first));
+    assert_eq!(ids(world.pushes()), [late]);
+    world.hub.audit();
+}
+
+#[test]
+fn an_urgent_push_acknowledges_none_that_it_overtook() {
+    let (mut world, seat) = windowed("d", 2);
+    let given: Vec<_> = (0..3).map(|_| world.give("d")).collect();
+    let (urgent, _) = world.push("d", |order| {
+        (order.priority, order.wait_ms) = (Priority::High, 0);
+    });
+    world.ack(&seat, &given[..2]);
+    assert_eq!(ids(world.pushes()), [given[0], given[1], urgent, given[2]]);
+    let (upto, ids) = (Some(urgent), Vec::new());
+    world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids });
+    assert_eq!(world.count(Counter::PushesDelivered), 3, "what came behind it is on the way");
     world.hub.audit();
 }
 

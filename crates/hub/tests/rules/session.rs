@@ -157,8 +157,13 @@ fn the_last_id_of_a_bind_acknowledges() {
     world.pushes();
     let mut bind = HubHarness::bind("d");
     bind.last_id = Some(c); // the device cannot have c, which was never sent
-    let second = world.seat_with(bind);
-    assert_eq!((second.bound.offline_count, world.pushes()), (1, vec![(c, false)]));
+    let second = world.seat_with(bind.clone());
+    assert_eq!(second.bound.offline_count, 3);
+    assert_eq!(world.pushes(), [(a, true), (b, true), (c, false)]);
+    world.close(&second);
+    bind.last_id = Some(b);
+    let third = world.seat_with(bind);
+    assert_eq!((third.bound.offline_count, world.pushes()), (1, vec![(c, true)]));
     assert_eq!(world.count(Counter::PushesDelivered), 2, "{a:?} and {b:?}");
     world.hub.audit();
 }

@@ -112,7 +112,12 @@ impl Client {
         }
         while !rest.is_empty() {
             let record = PushRecord::read(&mut rest)?;
-            let again = self.seen(record.id) || frame.flags & flag::DUP != 0;
+            let is_resent = frame.flags & flag::DUP != 0;
+            let again = self.seen(record.id) || is_resent;
+            if is_resent {
+                // One that others overtook is acknowledged by its own id.
+                self.last_id = record.id;
+            }
             let id = MessageId(record.id);
             out.say(Observation::Message { id, body: record.body.into(), again });
             ids.push(record.id);
@@ -121,11 +126,11 @@ impl Client {
     }
 
     fn acknowledge(&self, ids: &[u64], out: &mut Out) {
-        let Some(highest) = ids.iter().max() else { return };
+        let Some(last) = ids.last() else { return };
         let mut ack = Frame::new(Opcode::MsgAck, Props::default());
         match self.profile.acks {
             PushAckMode::Never | PushAckMode::OnPing => return,
-            PushAckMode::UpTo => ack.props.last_msg_id = Some(*highest),
+            PushAckMode::UpTo => ack.props.last_msg_id = Some(*last),
             PushAckMode::Each => {}
         }
         let single = if self.profile.acks == PushAckMode::Each { ids } else { &[] };

@@ -1,7 +1,7 @@
 //! A data folder as text, whole: what [`super::import`] makes a folder of again.
 //!
-//! The lines are drawn in `text.rs`. The cluster's secret is among them, for names of timelines
-//! are hashed under it; whoever has an export has the folder. A message of many timelines is written
+//! The lines are drawn in `text.rs`. The cluster's secret is among them, for names of timelines are
+//! hashed under it; whoever has an export has the folder. A message of many timelines is written
 //! once for each; once keys are left out. Invariant: the last line comes only after everything.
 
 use super::text::{Line, Sums};
