@@ -35,29 +35,25 @@ pub use units::UNITS_A_CALL_MAX;
 
 use crate::durable::calls::LogCalls;
 use crate::durable::restore::Restoring;
-use crate::durable::retaining::Retainings;
-use crate::later::Later;
 use crate::message::answers::Answers;
+use crate::message::delayed::Delayed;
 use crate::message::fan_out::FanOuts;
 use crate::message::handover::Handovers;
-use crate::message::late::Asked;
-use crate::message::newcomers::Newcomers;
 use crate::message::packets::Packets;
 use crate::message::queue::Totals;
+use crate::message::replay::Replays;
+use crate::message::routing::Routing;
 use crate::message::shared::Groups;
-use crate::message::subscriptions::{Hits, Subscriptions};
-use crate::retained::Retained;
+use crate::message::subscriptions::Subscriptions;
+use crate::retained::{Retained, RetainedRows};
 use crate::rewrite::{AutoSubscribes, Rewrites};
 use crate::session::admissions::Admissions;
-use crate::session::ending::Endings;
-use crate::session::reach::Reachings;
-use crate::session::renew::Renewal;
+use crate::session::endings::Endings;
+use crate::session::rights::Rights;
 use crate::session::sessions::Sessions;
 use crate::session::timers::SessionTimers;
-use crate::session::will::Wills;
 use crate::units::Units;
-use base::hash::HashKey;
-use base::prng::Prng;
+use base::hash::{HashKey, home};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
@@ -66,7 +62,6 @@ use model::limits::Limits;
 use model::ports::access::Access;
 use model::pressure::Pressure;
 use model::session::{Drop, SessionDelivery, SessionRequest};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Settings of a broker. Where `limits` speak of the process, it takes its shard's share.
@@ -97,6 +92,18 @@ pub struct Settings {
     pub seed: u64,
 }
 
+impl Settings {
+    /// The shard at which a name is at home.
+    pub(crate) fn shard_of(&self, name: &[&[u8]]) -> ShardId {
+        ShardId(home(self.home.of(name), self.shards.max(1)))
+    }
+
+    /// The shard that owns a topic: what is retained there, and what is put by for it.
+    pub(crate) fn owner_of_topic(&self, topic: &str) -> ShardId {
+        self.shard_of(&[b"mqtt-topic", topic.as_bytes()])
+    }
+}
+
 /// Effects that a broker wants.
 pub type Effects = model::service::Effects<Broker>;
 
@@ -107,15 +114,11 @@ pub struct Broker {
     subscriptions: Subscriptions,
     groups: Groups,
     handovers: Handovers,
-    retained: Retained,
-    /// Topics whose rows the log has not answered.
-    retainings: Retainings,
-    later: Later,
+    retained: RetainedRows,
+    delayed: Delayed,
     admissions: Admissions,
-    renewal: Renewal,
-    reachings: Reachings,
+    rights: Rights,
     timers: SessionTimers,
-    rng: Prng,
     answers: Answers,
     /// Packets that are too long for one turn.
     packets: Packets,
@@ -125,24 +128,11 @@ pub struct Broker {
     units: Units,
     log: LogCalls,
     restoring: Restoring,
-    /// Sessions that wait for bodies which could not be read.
-    pullers: Vec<(Instant, Key)>,
-    /// Sessions whose replays took enough for one turn.
-    walkers: VecDeque<Key>,
-    newcomers: Newcomers,
-    asked: Asked,
-    /// The number of the last page of retained messages that was asked for.
-    last_page: u32,
-    wills: Wills,
+    replays: Replays,
     totals: Totals,
-    /// The last publisher, and what stands for it.
-    publisher: (Option<Key>, u64),
-    last_id: u64,
-    hits: Hits,
+    routing: Routing,
     /// Messages that go to more than one turn can serve.
     fan_outs: FanOuts,
-    queues_bytes_max: u64,
-    draining: bool,
     pressure: Pressure,
 }
 
@@ -156,39 +146,28 @@ impl Broker {
         let sessions_max = share(limits.sessions_max.into()) as usize;
         let retained_max = share(limits.retained_max.into()).min(u32::MAX.into()) as u32;
         let retained_bytes_max = share(limits.retained_bytes_max);
+        let retained = Retained::new(settings.hash_key, retained_max, retained_bytes_max);
         let connects = share(settings.limits.binds_per_s.into()) as u32;
         Broker {
             sessions: Sessions::new(settings.hash_key, settings.shard, sessions_max),
             subscriptions: Subscriptions::new(&settings, share(limits.subscriptions_max)),
             groups: Groups::default(),
             handovers: Handovers::default(),
-            retained: Retained::new(settings.hash_key, retained_max, retained_bytes_max),
-            retainings: Retainings::default(),
-            later: Later::new(share(limits.delayed_max.into()) as u32),
-            admissions: Admissions::new(settings.hash_key, connects),
-            reachings: Reachings::default(),
-            renewal: Renewal::of(settings.access.version()),
+            retained: RetainedRows::new(retained),
+            delayed: Delayed::new(share(limits.delayed_max.into()) as u32),
+            admissions: Admissions::new(settings.hash_key, settings.seed, connects),
+            rights: Rights::new(settings.access.version()),
             timers: SessionTimers::default(),
-            rng: Prng::new(settings.seed),
             answers: Answers::new(),
             packets: Packets::new(share(limits.subscribes_bytes_max)),
             endings: Endings::default(),
             units: Units::default(),
             log: LogCalls::default(),
             restoring: Restoring::default(),
-            pullers: Vec::new(),
-            walkers: VecDeque::new(),
-            newcomers: Newcomers::new(share(limits.retained_walks_bytes_max)),
-            asked: Asked::default(),
-            last_page: 0,
-            wills: Wills::default(),
-            totals: Totals::default(),
-            publisher: (None, 0),
-            last_id: 0,
-            hits: Hits::default(),
+            replays: Replays::new(share(limits.retained_walks_bytes_max)),
+            totals: Totals::new(share(limits.queues_bytes_max)),
+            routing: Routing::new(&settings),
             fan_outs: FanOuts::new(settings.hash_key, share(limits.fan_outs_bytes_max)),
-            queues_bytes_max: share(limits.queues_bytes_max),
-            draining: false,
             pressure: Pressure::default(),
             settings,
         }
@@ -234,7 +213,7 @@ impl Broker {
             }
             SessionRequest::Dropped { session, count, why } => {
                 if let Some(key) = self.bound(from, session) {
-                    self.dropped(now, key, (why, count.into()), fx);
+                    self.sessions.dropped(now, key, why, count.into(), fx);
                 }
             }
             SessionRequest::Leave { session, with_will, expiry_s } => {
@@ -291,7 +270,9 @@ impl Broker {
         let retries = self.turn_retries(now, fx);
         self.turn_owed(now, fx);
         self.turn_removals(fx);
-        let newcomers = self.turn_newcomers(now);
+        let sessions = &self.sessions;
+        let replaying = |key| sessions.more(key).is_some_and(|more| !more.replays.is_empty());
+        let newcomers = self.replays.newcomers().turn(now, replaying);
         let grows = self.subscriptions.grow(4_096).then_some(now.mono);
         let all = [timers, wills, renewal, later, retained, replays, bodies, handovers];
         let rest = [retries, newcomers, grows, packets, endings, fan_outs, reachings];
@@ -300,7 +281,7 @@ impl Broker {
 
     /// Bytes of what is noted of those who get retained messages.
     pub fn replays_bytes(&self) -> u64 {
-        self.newcomers.bytes()
+        self.replays.bytes()
     }
 
     /// Units of work of the longest call so far; at most [`UNITS_A_CALL_MAX`].
@@ -326,7 +307,7 @@ impl Broker {
 
     /// From now on clients are told that the server is going.
     pub fn drain(&mut self) {
-        self.draining = true;
+        self.admissions.close();
     }
 
     /// The session's key, if it is bound to this connection.

@@ -1,6 +1,5 @@
 //! Operations on the broker: commands, figures, events, an audit, for operators and tests.
 
-mod audit;
 mod commands;
 mod exclusives;
 mod status;

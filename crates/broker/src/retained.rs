@@ -10,6 +10,7 @@
 
 mod order;
 pub mod row;
+mod rows;
 mod slots;
 mod step;
 
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use step::{Filter, Step};
 
 pub use row::{decode, encode, row_key};
+pub(crate) use rows::RetainedRows;
 
 /// The retained messages of one shard.
 pub struct Retained {

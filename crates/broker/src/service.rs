@@ -125,7 +125,7 @@ impl Service for Broker {
 
     fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus> {
         let Principal::Client(id) = who else { return None };
-        self.find(now, id)
+        self.sessions.presence_of(now, id)
     }
 
     fn observe(&mut self, version: PresenceVersion) {

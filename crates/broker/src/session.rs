@@ -7,15 +7,14 @@ pub(crate) mod access;
 pub(crate) mod admissions;
 pub(crate) mod allowed;
 pub(crate) mod connect;
-pub(crate) mod ending;
+pub(crate) mod endings;
+pub(crate) mod events;
 pub(crate) mod keep_alive;
 pub(crate) mod leave;
 #[cfg(test)]
 pub(crate) mod made;
 pub(crate) mod principals;
-pub(crate) mod reach;
 pub(crate) mod record;
-pub(crate) mod renew;
+pub(crate) mod rights;
 pub(crate) mod sessions;
 pub(crate) mod timers;
-pub(crate) mod will;

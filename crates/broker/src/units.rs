@@ -5,7 +5,7 @@
 //! on in the next turn.
 
 use crate::message::{fan_out, packets, replay};
-use crate::session::{ending, reach, timers};
+use crate::session::{endings, rights, timers};
 
 /// Units of one call, at most; a call whose work a client cannot make longer is not counted.
 pub const UNITS_A_CALL_MAX: usize = 9_216;
@@ -13,12 +13,12 @@ pub const UNITS_A_CALL_MAX: usize = 9_216;
 const _: () = assert!(
     packets::FILTERS_A_TURN
         + packets::FILTERS_AT_ONCE
-        + ending::UNITS_A_TURN
-        + ending::UNITS_AT_ONCE
+        + endings::UNITS_A_TURN
+        + endings::UNITS_AT_ONCE
         + timers::TIMERS_A_TURN
         + 2 * replay::LOOKS_MAX
         + 2 * fan_out::AT_ONCE
-        + 2 * reach::UNITS_A_TURN
+        + 2 * rights::UNITS_A_TURN
         < UNITS_A_CALL_MAX
 );
 

@@ -6,16 +6,16 @@
 //! refused is asked for again after a pause: a refusal is no reason to forget one. Messages that
 //! are over are removed in batches, one call a session and turn.
 
-use super::retaining::Retaining;
 use crate::Effects;
 use crate::message::keep::Kept;
+use crate::message::retain::Retaining;
 use crate::session::admissions::Welcome;
 use crate::session::record::{EntryRef, Exchange};
 use base::never;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
-use model::ports::calls::{self, RETRIES_MAX, RetryQueue, may_be_taken_later};
+use model::ports::calls::{self, RETRIES_MAX, RETRY_PAUSE, RetryQueue, may_be_taken_later};
 use model::ports::log::{Call, Done, REMOVE_SEQS_MAX, StoreError, Table, Ticket, Write};
 use model::timeline::{Seq, TimelineId};
 use std::collections::BTreeSet;
@@ -74,6 +74,8 @@ pub(crate) struct LogCalls {
     topics: BTreeSet<Box<str>>,
     unmarks: Vec<Exchange>,
     received: Vec<Exchange>,
+    /// Sessions whose bodies could not be read, and when it is tried again.
+    pulls: Vec<(Instant, Key)>,
     /// Places that are over.
     over: Vec<EntryRef>,
     has_failed: bool,
@@ -204,6 +206,22 @@ impl LogCalls {
     /// A write that is asked for again.
     pub fn take_write(&mut self) -> Option<Write> {
         self.writes.take()
+    }
+
+    /// A session's bodies could not be read: it is tried again after a pause.
+    pub fn pull_again(&mut self, now: Now, session: Key) {
+        self.pulls.push((now.after(RETRY_PAUSE), session));
+    }
+
+    /// Sessions for which it is time to try again.
+    pub fn take_pulls(&mut self, now: Now) -> impl Iterator<Item = Key> + use<> {
+        let due = self.pulls.extract_if(.., |(at, _)| *at <= now.mono);
+        due.map(|(_, session)| session).collect::<Vec<_>>().into_iter()
+    }
+
+    /// When the next is due.
+    pub fn next_pull(&self) -> Option<Instant> {
+        self.pulls.iter().map(|(at, _)| *at).min()
     }
 
     /// Has the log remove what is over. `timeline_of`: a session's timeline; what was a session's

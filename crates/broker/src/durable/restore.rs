@@ -68,10 +68,10 @@ impl Broker {
             Restored::Row { table: Table::Retained, value, .. } => self.restore_retained(value),
             Restored::Row { table: Table::Wills, key, value } => self.restore_will(key, value),
             Restored::Row { table: Table::Delayed, key, value } => {
-                self.later.restore(key, value).then_some(())
+                self.delayed.restore(key, value).then_some(())
             }
             Restored::Entry { timeline, seq, id, label } if timeline.space() == Space::Sessions => {
-                self.last_id = self.last_id.max(id);
+                self.routing.observe(id);
                 self.restore_entry(timeline, seq, label)
             }
             Restored::Row { .. } | Restored::Entry { .. } => return false,
@@ -99,7 +99,7 @@ impl Broker {
         }
         for (id, will) in restoring.wills {
             let message = self.will_message(now, &id, &will);
-            self.wills.push(id, message);
+            self.delayed.push_will(id, message);
         }
         let keys: Vec<Key> = self.sessions.iter().map(|(key, _)| key).collect();
         let window = usize::from(self.settings.limits.topics.inflight_max);
@@ -179,7 +179,7 @@ impl Broker {
 
     fn restore_retained(&mut self, value: &[u8]) -> Option<()> {
         let message = decode(value)?;
-        self.last_id = self.last_id.max(message.id);
+        self.routing.observe(message.id);
         self.retained.set(Arc::new(message)).ok()?;
         Some(())
     }
@@ -187,7 +187,7 @@ impl Broker {
     fn restore_will(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
         let id = rows::subscriber(key)?;
         let (will, due_s) = rows::will_of(value)?;
-        self.last_id = self.last_id.max(will.message.id);
+        self.routing.observe(will.message.id);
         // Those before its last one were about to be published.
         let before = match self.sessions.find(id).and_then(|key| self.sessions.at_mut(key)) {
             Some(session) => {

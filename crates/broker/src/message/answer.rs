@@ -1,4 +1,5 @@
-//! Answers are given, and messages of other shards' brokers carried out.
+//! What logs and other shards have answered: calls are completed, answers given, peer messages
+//! carried out.
 //!
 //! Answers to one client are given in the order of its messages (MQTT5 4.6.0-2, 4.6.0-3), so one
 //! that has to wait holds those behind it. Peer messages go out in their order: whoever carries
@@ -7,16 +8,21 @@
 //! there: a kill between publishes them again, under a number that makes the repetition harmless,
 //! instead of losing them.
 
-use super::answers::{After, DueAnswer, Origin, PendingAnswer, receipt_of, wait_of};
+use super::answers::{After, DueAnswer, Origin, PendingAnswer, denial, receipt_of, wait_of};
 use super::queue::Entry;
 use crate::Broker;
 use crate::Effects;
+use crate::durable::calls::{PendingCall, Retry};
+use crate::durable::entries::timeline_of;
+use crate::durable::rows_now::RowsNow;
 use crate::peer_message::PeerMessage;
 use crate::session::record::{Exchange, Inbound, InboundState, Pending, Stage};
 use base::slab::Key;
-use base::time::Now;
+use base::time::{Instant, Now};
 use model::event::Counter;
 use model::id::{ConnRef, ShardId};
+use model::ports::calls::RETRIES_A_TURN_MAX;
+use model::ports::log::Completion;
 use model::ports::topics::TopicAnswer;
 use model::session::{Denial, Routed, SessionDelivery};
 use model::topic::{Publication, Qos};
@@ -270,6 +276,73 @@ impl Broker {
             self.peer_message_in(now, receipt, fx);
         }
     }
+
+    /// The log has completed a call.
+    pub fn complete(&mut self, now: Now, (ticket, result): Completion, fx: &mut Effects) {
+        self.units.begin();
+        let Some(pending) = self.log.completed(ticket, &result, fx) else { return };
+        let written = || result.as_ref().map(|_| ()).map_err(|error| denial(*error));
+        match pending {
+            PendingCall::Kept(kept) => self.kept(now, *kept, result, fx),
+            PendingCall::Counted(wait) => self.arrived(now, wait, written(), fx),
+            PendingCall::Marked(exchange, wait) => {
+                self.marked(now, exchange, wait, result, fx);
+            }
+            PendingCall::Released(exchange) => self.release_written(now, exchange, result, fx),
+            PendingCall::Unmarked(exchange) => self.unmarked(now, exchange, result, fx),
+            PendingCall::Welcome(welcome) => {
+                self.welcome_written(now, *welcome, result.is_ok(), fx);
+            }
+            PendingCall::Granted(granting, at) => {
+                self.granted(now, (granting, at), written(), fx);
+            }
+            PendingCall::Bodies(first) => self.bodies_came(now, first, result, fx),
+            PendingCall::Given(first) => self.given_came(now, first, result, fx),
+            PendingCall::Retaining(retaining) => {
+                self.retained_answered(now, *retaining, written(), fx);
+            }
+            PendingCall::Retained(topic) => {
+                self.log.settle(now, Retry::Retained(topic), result, fx);
+            }
+            PendingCall::Retry(write) => self.log.settle(now, Retry::Write(*write), result, fx),
+        }
+    }
+
+    /// Asks again for a slice of what was refused, if it is time.
+    pub(crate) fn turn_retries(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        if self.log.retries() == 0 {
+            return None;
+        }
+        if let Err(due) = self.log.is_due(now) {
+            return Some(due);
+        }
+        for mark in self.log.take_marks() {
+            match mark {
+                Retry::Unmark(exchange) => self.unmark(exchange, fx),
+                Retry::Received(exchange) => self.mark_received(now, exchange, fx),
+                Retry::Write(_) | Retry::Retained(_) => {}
+            }
+        }
+        for _ in 0..RETRIES_A_TURN_MAX {
+            let Some(topic) = self.log.take_topic() else { break };
+            self.write_retained(topic, fx);
+        }
+        for _ in 0..RETRIES_A_TURN_MAX {
+            let Some(write) = self.log.take_write() else { break };
+            let (sessions, subscriptions) = (&self.sessions, &self.subscriptions);
+            let rows = RowsNow { home: self.settings.home, sessions, subscriptions };
+            if let Some(write) = rows.as_it_is(write) {
+                self.log.write(write, fx);
+            }
+        }
+        (self.log.retries() > 0).then_some(now.mono)
+    }
+
+    /// Takes what is over out of the log.
+    pub(crate) fn turn_removals(&mut self, fx: &mut Effects) {
+        let (sessions, home) = (&self.sessions, self.settings.home);
+        self.log.remove_over(|key| Some(timeline_of(home, &sessions.at(key)?.id)), fx);
+    }
 }
 
 fn give(
@@ -287,7 +360,9 @@ fn give(
 mod tests {
     use super::super::answers::WAITS_MAX;
     use super::*;
-    use crate::session::made::{NOW, broker, client, conn};
+    use crate::session::made::{HOME, NOW, broker, client, conn};
+    use model::ports::calls::RETRY_PAUSE;
+    use model::ports::log::{StoreError, Write};
     use model::session::SessionRequest;
 
     #[test]
@@ -310,5 +385,25 @@ mod tests {
         assert_eq!(publish(&mut broker), Ok(Routed::NoSubscriber));
         assert!(broker.answers.open(Origin::Server).is_some());
         assert_eq!(publish(&mut broker), Err(Denial::Busy));
+    }
+
+    #[test]
+    fn what_was_refused_is_asked_for_again_after_a_pause_a_slice_a_turn() {
+        let (mut broker, mut fx) = (broker(|_| {}), Effects::default());
+        let mut refuse = |broker: &mut Broker, why| {
+            let write = Retry::Write(Write::Forget(timeline_of(HOME, "a")));
+            broker.log.settle(NOW, write, Err(why), &mut fx);
+        };
+        refuse(&mut broker, StoreError::Failed);
+        assert_eq!(broker.log.retries(), 0, "it will not be otherwise");
+        (0..RETRIES_A_TURN_MAX + 1).for_each(|_| refuse(&mut broker, StoreError::Busy));
+        let (mut fx, due) = (Effects::default(), NOW.after(RETRY_PAUSE));
+        assert_eq!(broker.turn_retries(NOW, &mut fx), Some(due));
+        assert!(fx.calls.is_empty());
+        let later = Now::new(due, NOW.wall_ms + 1_000);
+        assert_eq!(broker.turn_retries(later, &mut fx), Some(due), "there is more");
+        assert_eq!(fx.calls.len(), RETRIES_A_TURN_MAX);
+        assert_eq!(broker.turn_retries(later, &mut fx), None);
+        assert_eq!((fx.calls.len(), broker.log.retries()), (RETRIES_A_TURN_MAX + 1, 0));
     }
 }

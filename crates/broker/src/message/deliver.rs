@@ -1,20 +1,44 @@
-//! Delivery from a client's queue, as far as its window allows.
+//! Delivery from a client's queue, as far as its window allows, and what the client answers.
 //!
 //! In order, with the packet identifier it had if it was sent before. What has expired before it
-//! was sent is dropped; what was sent does not expire (MQTT5 4.3.3-7).
+//! was sent is dropped; what was sent does not expire (MQTT5 4.3.3-7). Bodies come back from the
+//! log one page a session at a time; until that of the next message is here the pump stands still.
+//!
+//! A message of the log is removed from it when the client has it, in batches: one that is removed
+//! too late is sent once more after a crash, which QoS 1 allows. At QoS 2 the log is told first
+//! that the client has the message, and only then the client that it is released, so it is never
+//! sent again (MQTT5 4.3.3-6).
+//!
+//! An answer of another kind than the exchange awaits ends the connection (MQTT5 4.13.1, MQTT3
+//! 4.8.0-1). One for an identifier that stands for nothing does not: the message may be over
+//! meanwhile, and the answer late.
 
-use super::queue::Entry;
+use super::queue::{Awaited, Entry, Release};
 use crate::Broker;
 use crate::Effects;
+use crate::durable::calls::{PendingCall, Retry};
+use crate::durable::entries::{Said, timeline_of};
+use crate::retained::decode;
+use crate::session::record::{EntryRef, Exchange};
 use base::slab::Key;
-use base::time::Now;
+use base::time::{Instant, Now};
+use model::close::CloseReason;
 use model::event::Counter;
-use model::session::{Drop, Outgoing, SessionDelivery};
+use model::ports::calls::may_be_taken_later;
+use model::ports::log::{Append, Call, Done, Page, Pull, Read, StoreError, Write};
+use model::session::{AckStep, Denial, Denied, Drop, Outgoing, SessionDelivery};
+use model::timeline::Message;
 use model::topic::Qos;
 use std::sync::Arc;
 
 /// Bytes of messages of QoS 1 and 2 on the way to one client, but always one message.
 pub(crate) const BYTES_ON_WAY_MAX: u64 = 512 * 1024;
+
+/// Messages fetched at once for a session.
+const PAGE_COUNT: usize = 64;
+
+/// Bytes of their bodies, but always one.
+const PAGE_BYTES: usize = 256 * 1024;
 
 /// What is to be done about the next message.
 enum Next {
@@ -64,7 +88,7 @@ impl Broker {
                     let Some(entry) = queue.take_next(totals) else { break };
                     self.over(key, &entry);
                     self.share_over(key, &entry, fx);
-                    self.dropped(now, key, (Drop::Expired, 1), fx);
+                    self.sessions.dropped(now, key, Drop::Expired, 1, fx);
                 }
                 Next::Straight => {
                     let Some(entry) = queue.take_next(totals) else { break };
@@ -95,6 +119,235 @@ impl Broker {
         }
         self.pump(now, key, fx);
     }
+
+    /// An answer to a delivery.
+    pub(crate) fn acked(
+        &mut self,
+        now: Now,
+        key: Key,
+        (id, step): (u16, AckStep),
+        fx: &mut Effects,
+    ) {
+        let more = self.sessions.more(key);
+        let awaited = more.and_then(|more| more.queue.awaited(id));
+        if let Some(text) = awaited.and_then(|awaited| out_of_order(awaited, step)) {
+            return self.end_for(now, key, text, fx);
+        }
+        match step {
+            AckStep::Puback(refused) => {
+                self.end_delivery(now, key, (id, Qos::AtLeastOnce, refused), fx)
+            }
+            AckStep::Pubrec(true) => self.end_delivery(now, key, (id, Qos::ExactlyOnce, true), fx),
+            AckStep::Pubrec(false) => self.received(now, key, id, fx),
+            AckStep::Pubcomp => self.completed_out(key, id, fx),
+            AckStep::Unsendable => {
+                let totals = &mut self.totals;
+                let more = self.sessions.more_mut(key);
+                let entry = more.and_then(|more| more.queue.cancel(id, totals));
+                let Some(entry) = entry else { return };
+                self.over(key, &entry);
+                self.share_over(key, &entry, fx);
+                self.sessions.dropped(now, key, Drop::TooLarge, 1, fx);
+            }
+        }
+        self.pump(now, key, fx);
+    }
+
+    /// The connection ends because its client is out of step with an exchange.
+    pub(crate) fn end_for(&mut self, now: Now, key: Key, text: &'static str, fx: &mut Effects) {
+        let text = Some(text.into());
+        let denied = Denied { text, ..Denied::of(Denial::Protocol, CloseReason::OutOfOrder) };
+        self.end(now, key, denied, fx);
+    }
+
+    fn end_delivery(
+        &mut self,
+        now: Now,
+        key: Key,
+        (id, qos, refused): (u16, Qos, bool),
+        fx: &mut Effects,
+    ) {
+        let totals = &mut self.totals;
+        let more = self.sessions.more_mut(key);
+        let Some(entry) = more.and_then(|more| more.queue.acknowledge(id, qos, totals)) else {
+            return;
+        };
+        self.over(key, &entry);
+        self.share_over(key, &entry, fx);
+        match refused {
+            true => self.sessions.dropped(now, key, Drop::ClientRefused, 1, fx),
+            false => fx.counters.count(Counter::DeliveredAcked),
+        }
+    }
+
+    /// The client has a message of QoS 2.
+    fn received(&mut self, now: Now, key: Key, id: u16, fx: &mut Effects) {
+        let totals = &mut self.totals;
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let Some(conn) = session.online() else { return };
+        let queue = &mut session.more().queue;
+        if let Some(entry) = queue.acknowledge(id, Qos::ExactlyOnce, totals) {
+            fx.counters.count(Counter::DeliveredAcked);
+            let marking = entry.seq != 0;
+            queue.add_release(Release { id, of: entry.seq, seq: 0, marking });
+            self.share_over(key, &entry, fx);
+            match marking {
+                true => self.mark_received(now, Exchange { session: key, id }, fx),
+                false => {
+                    fx.deliveries.push((conn, SessionDelivery::Release { id, unknown: false }))
+                }
+            }
+            return;
+        }
+        let known = queue.release_mut(id).map(|release| release.marking);
+        if known != Some(true) {
+            let unknown = known.is_none();
+            fx.deliveries.push((conn, SessionDelivery::Release { id, unknown }));
+        }
+    }
+
+    /// The log is told that the client has a message.
+    pub(crate) fn mark_received(&mut self, now: Now, exchange: Exchange, fx: &mut Effects) {
+        let Exchange { session: key, id } = exchange;
+        let more = self.sessions.more_mut(key);
+        let release = more.and_then(|more| more.queue.release_mut(id));
+        let Some(seq) = release.filter(|it| it.marking).map(|it| it.of) else { return };
+        let Some(session) = self.sessions.at(key) else { return };
+        let timeline = timeline_of(self.settings.home, &session.id);
+        let message = Arc::new(Message {
+            id: u64::from(id),
+            at_s: now.unix_s(),
+            label: Said::Released(id, seq).encode(),
+            body: Box::default(),
+        });
+        let append = Write::Append(Append { message, to: vec![timeline], once: None });
+        self.log.ask(PendingCall::Released(exchange), Call::Write(append), fx);
+    }
+
+    /// The log knows that the client has it, or is asked again. Until it knows nothing is said:
+    /// after a crash the client would take the message for a new one.
+    pub(crate) fn release_written(
+        &mut self,
+        now: Now,
+        exchange: Exchange,
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        let Exchange { session: key, id } = exchange;
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let conn = session.online();
+        let seq = match result {
+            Ok(Done::Appended(appended)) => appended.seqs.first().copied().unwrap_or(0),
+            Err(error) if may_be_taken_later(error) => {
+                return self.log.again(now, Retry::Received(exchange));
+            }
+            // It is known at the next start.
+            _ => return,
+        };
+        let release = session.more.as_mut().and_then(|more| more.queue.release_mut(id));
+        let Some(release) = release.filter(|release| release.marking) else {
+            return self.log.remove(key, seq);
+        };
+        (release.seq, release.marking) = (seq, false);
+        if let Some(conn) = conn {
+            fx.deliveries.push((conn, SessionDelivery::Release { id, unknown: false }));
+        }
+    }
+
+    fn completed_out(&mut self, key: Key, id: u16, _fx: &mut Effects) {
+        let more = self.sessions.more_mut(key);
+        let Some(release) = more.and_then(|more| more.queue.drop_release(id)) else { return };
+        // Both in one call: a marker that leaves first would have the message sent once more.
+        self.log.remove(key, release.of);
+        self.log.remove(key, release.seq);
+    }
+
+    /// Fetches the bodies of what is to be sent next, if they are away.
+    pub(crate) fn fetch(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let _ = now;
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let timeline = timeline_of(self.settings.home, &session.id);
+        let Some(more) = session.more.as_mut() else { return };
+        let Some(seq) = more.queue.missing(PAGE_COUNT).filter(|_| !more.pulling) else { return };
+        more.pulling = true;
+        let pull = Pull {
+            timeline,
+            from: seq - 1,
+            backwards: false,
+            count_max: PAGE_COUNT,
+            bytes_max: PAGE_BYTES,
+        };
+        self.log.ask(
+            PendingCall::Bodies(EntryRef { session: key, seq }),
+            Call::Read(Read::Pull(pull)),
+            fx,
+        );
+    }
+
+    /// A page came, or did not.
+    pub(crate) fn bodies_came(
+        &mut self,
+        now: Now,
+        EntryRef { session: key, seq }: EntryRef,
+        result: Result<Done, StoreError>,
+        fx: &mut Effects,
+    ) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        let Some(more) = session.more.as_mut() else { return };
+        more.pulling = false;
+        if session.online().is_none() {
+            // Its client went again meanwhile: they are fetched when it is back.
+            return self.sessions.rest(key);
+        }
+        match result {
+            Ok(Done::Page(page)) => {
+                self.attach_bodies(now, EntryRef { session: key, seq }, &page, fx)
+            }
+            Err(StoreError::Damaged) => {
+                fx.counters.count(Counter::PullsFailed);
+                self.lose_body(now, key, seq, fx);
+            }
+            Ok(_) | Err(_) => {
+                fx.counters.count(Counter::PullsFailed);
+                return self.log.pull_again(now, key);
+            }
+        }
+        self.pump(now, key, fx);
+    }
+
+    /// Asks again for bodies that could not be read.
+    pub(crate) fn turn_bodies(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        for key in self.log.take_pulls(now) {
+            self.pump(now, key, fx);
+        }
+        self.log.next_pull()
+    }
+
+    fn attach_bodies(&mut self, now: Now, first: EntryRef, page: &Page, fx: &mut Effects) {
+        let EntryRef { session: key, seq: first } = first;
+        let mut came = false;
+        for placed in &page.messages {
+            let Some(session) = self.sessions.at_mut(key) else { return };
+            let Some(more) = session.more.as_mut() else { return };
+            // Marks stand between the messages.
+            let Some(message) = decode(&placed.message.body) else { continue };
+            more.queue.attach(placed.seq, &Arc::new(message), &mut self.totals);
+            came |= placed.seq == first;
+        }
+        if !came {
+            fx.counters.count(Counter::PullsFailed);
+            self.lose_body(now, key, first, fx);
+        }
+    }
+
+    fn lose_body(&mut self, now: Now, key: Key, seq: u64, fx: &mut Effects) {
+        let totals = &mut self.totals;
+        let more = self.sessions.more_mut(key);
+        if let Some(entry) = more.and_then(|more| more.queue.lose(seq, totals)) {
+            self.share_over(key, &entry, fx);
+            self.sessions.dropped(now, key, Drop::StoreFull, 1, fx);
+        }
+    }
 }
 
 fn expired(entry: &Entry, unix_s: u32) -> bool {
@@ -111,4 +364,21 @@ fn outgoing(entry: &Entry) -> Option<Outgoing> {
         shared: false,
         subscription_ids: entry.ids(),
     })
+}
+
+/// What is wrong with a step, where something else is awaited.
+fn out_of_order(awaited: Awaited, step: AckStep) -> Option<&'static str> {
+    match (awaited, step) {
+        (Awaited::Puback, AckStep::Puback(_))
+        | (Awaited::Pubrec, AckStep::Pubrec(_))
+        // Said again, it is told again that the message is released.
+        | (Awaited::Pubcomp | Awaited::Nothing, AckStep::Pubrec(_))
+        | (Awaited::Pubcomp, AckStep::Pubcomp)
+        | (_, AckStep::Unsendable) => None,
+        (Awaited::Puback, _) => Some("PUBREC or PUBCOMP for a message of QoS 1"),
+        (_, AckStep::Puback(_)) => Some("PUBACK for a message of QoS 2"),
+        (Awaited::Pubrec | Awaited::Nothing, _) => {
+            Some("PUBCOMP for a message that was not released")
+        }
+    }
 }

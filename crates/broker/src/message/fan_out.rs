@@ -8,16 +8,11 @@
 //! whose packet identifier is to be marked waits for that, and goes in a way that makes a
 //! repetition after a crash harmless.
 
-use super::answers::Origin;
-use super::answers::PendingAnswer;
-use crate::Broker;
-use crate::Effects;
 use crate::session::record::Exchange;
 use base::hash::HashKey;
 use base::slab::Key;
-use base::time::{Instant, Now};
-use model::session::{Denial, Drop};
-use model::topic::{Publication, Qos};
+use model::session::Denial;
+use model::topic::Publication;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -32,19 +27,23 @@ const PLACE_BYTES: u64 = 256;
 const BEHIND: u64 = 16;
 
 /// A message that is not everywhere yet.
-struct FanOut {
-    message: Arc<Publication>,
+pub(crate) struct FanOut {
+    pub message: Arc<Publication>,
     /// Whose turn it is.
-    from: u64,
+    pub from: u64,
     /// The answer that waits for it.
-    wait: Option<Key>,
+    pub wait: Option<Key>,
     /// Makes a repetition harmless; 0: it is none.
-    once: u128,
+    pub once: u128,
     /// The packet identifier that has to be marked as taken before it goes.
     mark: Option<Exchange>,
 }
 
 impl FanOut {
+    pub fn of(message: Arc<Publication>, once: u128, mark: Option<Exchange>) -> FanOut {
+        FanOut { message, from: 0, wait: None, once, mark }
+    }
+
     fn bytes(&self) -> u64 {
         PLACE_BYTES + self.message.weight() as u64
     }
@@ -95,7 +94,12 @@ impl FanOuts {
         }
     }
 
-    fn push(&mut self, fan_out: FanOut) {
+    /// Whether one more has room.
+    pub fn have_room(&self, fan_out: &FanOut) -> bool {
+        self.bytes + fan_out.bytes() <= self.bytes_max
+    }
+
+    pub fn push(&mut self, fan_out: FanOut) {
         self.bytes += fan_out.bytes();
         for like in self.likes_of(&fan_out.message) {
             *self.likes.entry(like).or_insert(0) += 1;
@@ -105,7 +109,7 @@ impl FanOuts {
     }
 
     /// The first, if it may go on; or why it never will.
-    fn take_first(&mut self) -> Option<(FanOut, Result<(), Denial>)> {
+    pub fn take_first(&mut self) -> Option<(FanOut, Result<(), Denial>)> {
         let answer = match self.line.front()?.mark {
             Some(mark) => Some((*self.marks.get(&mark)?)?),
             None => None,
@@ -132,7 +136,7 @@ impl FanOuts {
     }
 
     /// It goes on in the next turn.
-    fn put_back(&mut self, fan_out: FanOut) {
+    pub fn put_back(&mut self, fan_out: FanOut) {
         self.push(fan_out);
         self.line.rotate_right(1);
     }
@@ -143,63 +147,5 @@ impl FanOuts {
         let topic = (false, self.hash_key.of(&[message.topic().as_bytes()]));
         let publisher = Some((true, message.publisher)).filter(|_| message.publisher != 0);
         [topic].into_iter().chain(publisher)
-    }
-}
-
-impl Broker {
-    /// A message goes to more than may be served at once, or must not overtake one that does.
-    pub(crate) fn line_up(
-        &mut self,
-        message: &Arc<Publication>,
-        pending_answer: &mut PendingAnswer,
-        fx: &mut Effects,
-    ) {
-        let (once, mark) = (pending_answer.once, pending_answer.mark);
-        let mut fan_out = FanOut { message: message.clone(), from: 0, wait: None, once, mark };
-        if self.fan_outs.bytes + fan_out.bytes() > self.fan_outs.bytes_max {
-            pending_answer.error = Some(Denial::Busy);
-            return fx.counters.dropped(Drop::Busy, 1);
-        }
-        if message.qos != Qos::AtMostOnce {
-            fan_out.wait = self.answers.one_more(pending_answer);
-            if fan_out.wait.is_none() {
-                return;
-            }
-        }
-        self.fan_outs.push(fan_out);
-    }
-
-    /// Serves a slice of those who get what stands in line.
-    pub(crate) fn turn_fan_outs(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let mut left = AT_ONCE;
-        while left > 0 && self.log.is_easy() {
-            // What waits for the log goes on with its answer.
-            let (mut fan_out, mut result) = self.fan_outs.take_first()?;
-            let mut rest = None;
-            if result.is_ok() {
-                let mut found = std::mem::take(&mut self.hits);
-                let mut pending_answer = PendingAnswer::of(Origin::Server);
-                (pending_answer.wait, pending_answer.once) = (fan_out.wait, fan_out.once);
-                let message = fan_out.message.clone();
-                rest = self.find_slice(&message, (fan_out.from, left), &mut found);
-                self.hand_out(now, &message, &found, &mut pending_answer, fx);
-                left = left.saturating_sub(found.numbers.len().max(1));
-                self.hits = found;
-                result = pending_answer.error.map_or(Ok(()), Err);
-            }
-            match (rest, fan_out.wait) {
-                (Some(from), wait) => {
-                    if let Some(wait) = wait {
-                        self.answers.note(wait, false, result.err());
-                    }
-                    fan_out.from = from;
-                    self.fan_outs.put_back(fan_out);
-                }
-                (None, Some(wait)) => self.arrived(now, wait, result, fx),
-                (None, None) => {}
-            }
-        }
-        let goes_on = self.log.is_easy() && self.fan_outs.len() > 0;
-        goes_on.then_some(now.mono)
     }
 }

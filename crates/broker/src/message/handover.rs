@@ -18,7 +18,6 @@ use crate::durable::entries::{OLD_CLIENT_BYTES_MAX, timeline_of};
 use crate::peer_message::{GroupWhat, GroupWord, OldPlace, PeerMessage};
 use crate::retained::decode;
 use crate::session::record::EntryRef;
-use base::hash::home;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
@@ -82,7 +81,9 @@ impl Broker {
         let Some(session) = self.sessions.at(key).filter(|session| session.is_durable()) else {
             return;
         };
-        if self.draining || session.more.as_ref().is_none_or(|more| more.shares.is_empty()) {
+        if self.admissions.are_closed()
+            || session.more.as_ref().is_none_or(|more| more.shares.is_empty())
+        {
             return;
         }
         self.handovers.open.entry(key).or_default();
@@ -353,14 +354,13 @@ impl Broker {
         let bytes = more.queue.bytes() + u64::from(weight);
         count < limits.queue_count_max as usize / 2
             && (bytes <= u64::from(limits.queue_bytes_max) / 2 || count == 0)
-            && self.totals.cost() <= self.queues_bytes_max
+            && self.totals.has_room(0)
             && self.pressure < Pressure::Stores
     }
 
     /// After a start: what stands somewhere else by now leaves the place where it was before.
     pub(crate) fn leave_old_place(&mut self, now: Now, place: OldPlace, fx: &mut Effects) {
-        let hash = self.settings.home.of(&[b"mqtt", place.client.as_bytes()]);
-        let shard = ShardId(home(hash, self.settings.shards.max(1)));
+        let shard = self.settings.shard_of(&[b"mqtt", place.client.as_bytes()]);
         if shard != self.settings.shard {
             return self.tell(now, shard, PeerMessage::Elsewhere(place), fx);
         }

@@ -88,7 +88,7 @@ impl Broker {
         let timelines = all.filter_map(|key| Some(timeline_of(home, &self.sessions.at(key)?.id)));
         let to: Vec<_> = timelines.collect();
         debug_assert!(to.len() <= APPEND_TIMELINES_MAX, "shapes are split before");
-        self.totals.asked += kept.to.len() as u64;
+        self.totals.ask(kept.to.len());
         for &key in &kept.to {
             if let Some(session) = self.sessions.at_mut(key) {
                 session.more().asked += 1;
@@ -123,7 +123,7 @@ impl Broker {
             Ok(_) => Err(StoreError::Failed),
             Err(error) => Err(error),
         };
-        self.totals.asked -= kept.to.len() as u64;
+        self.totals.answered(kept.to.len());
         for (at, &key) in kept.to.iter().enumerate() {
             // Whoever is gone was forgotten after the append, and the message with it.
             let Some(session) = self.sessions.at_mut(key) else { continue };
@@ -137,7 +137,7 @@ impl Broker {
                 Ok(_) => {}
                 Err(_) => {
                     self.share_over(key, &stub_of(&kept.label, 0), fx);
-                    self.dropped(now, key, (Drop::StoreFull, 1), fx);
+                    self.sessions.dropped(now, key, Drop::StoreFull, 1, fx);
                 }
             }
             self.sessions.rest(key);
@@ -174,10 +174,10 @@ impl Broker {
         if pressed {
             fx.counters.count(Counter::PressedStores);
         }
-        let shard_full = pressed || self.totals.cost() + here > self.queues_bytes_max;
+        let shard_full = pressed || !self.totals.has_room(here);
         let Some(more) = more else {
             if shard_full {
-                self.dropped(now, key, (Drop::QueueBytes, 1), fx);
+                self.sessions.dropped(now, key, Drop::QueueBytes, 1, fx);
             }
             return !shard_full;
         };
@@ -202,31 +202,13 @@ impl Broker {
             self.over(key, &entry);
             self.share_over(key, &entry, fx);
         }
-        self.dropped(now, key, (why, 1), fx);
+        self.sessions.dropped(now, key, why, 1, fx);
         found
     }
 
     /// An entry is over: it leaves the log, if it is there.
     pub(crate) fn over(&mut self, key: Key, entry: &Entry) {
         self.log.remove(key, entry.seq);
-    }
-
-    /// Messages for a session are dropped.
-    pub(crate) fn dropped(
-        &mut self,
-        now: Now,
-        key: Key,
-        (why, count): (Drop, u64),
-        fx: &mut Effects,
-    ) {
-        if count == 0 {
-            return;
-        }
-        fx.counters.dropped(why, count);
-        if let Some(session) = self.sessions.at_mut(key) {
-            session.more().dropped += count;
-        }
-        self.event(now, key, || model::event::ClientWhat::Dropped { why, count }, fx);
     }
 
     /// A message waits for a session, and goes out when it can.

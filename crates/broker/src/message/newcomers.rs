@@ -7,7 +7,6 @@
 //! the owner is asked then. What is forgotten, because there is too much of it, costs a copy too
 //! many, never one too few.
 
-use crate::Broker;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::id::{MessageId, ShardId};
@@ -165,6 +164,23 @@ impl Newcomers {
         }
     }
 
+    /// Forgets what is over of a slice of the newcomers. `replays`: whether retained messages still
+    /// come to a session.
+    pub fn turn(&mut self, now: Now, replays: impl Fn(Key) -> bool) -> Option<Instant> {
+        for _ in 0..SLICE {
+            let &(at, key) = self.due.front()?;
+            if at > now.mono {
+                return Some(at);
+            }
+            self.due.pop_front();
+            match replays(key) {
+                true => self.due.push_back((now.after(SPAN), key)),
+                false => self.forget(key),
+            }
+        }
+        Some(now.mono)
+    }
+
     fn forget(&mut self, key: Key) {
         for (topic, given) in self.notes.remove(&key).unwrap_or_default() {
             self.bytes -= topic_bytes(&topic) + NOTE_BYTES * (given.len() as u64 - 1);
@@ -178,25 +194,6 @@ fn topic_bytes(topic: &str) -> u64 {
 
 fn shard_of(id: u64) -> ShardId {
     MessageId(id).shard()
-}
-
-impl Broker {
-    /// Forgets what is over of a slice of the newcomers.
-    pub(crate) fn turn_newcomers(&mut self, now: Now) -> Option<Instant> {
-        for _ in 0..SLICE {
-            let &(at, key) = self.newcomers.due.front()?;
-            if at > now.mono {
-                return Some(at);
-            }
-            self.newcomers.due.pop_front();
-            let more = self.sessions.more(key);
-            match more.is_some_and(|more| !more.replays.is_empty()) {
-                true => self.newcomers.due.push_back((now.after(SPAN), key)),
-                false => self.newcomers.forget(key),
-            }
-        }
-        Some(now.mono)
-    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ use crate::session::record::{Exchange, Inbound, InboundState, Pending, Stage};
 use base::slab::Key;
 use base::time::Now;
 use model::event::{ClientWhat, Counter};
-use model::id::MessageId;
 use model::ports::calls::may_be_taken_later;
 use model::ports::log::{Append, Call, Done, StoreError, Write};
 use model::pressure::Pressure;
@@ -28,7 +27,7 @@ use model::topic::{Publication, Qos};
 use std::sync::Arc;
 
 /// In front of a topic: seconds, and the topic to publish to then.
-const DELAYED: &str = "$delayed/";
+pub(super) const DELAYED: &str = "$delayed/";
 
 impl Broker {
     /// A message came from a client.
@@ -67,7 +66,7 @@ impl Broker {
         };
         if fx.events_wanted && fx.messages_wanted {
             let message = message.clone();
-            self.event(now, key, || ClientWhat::Published(message), fx);
+            self.sessions.event(now, key, || ClientWhat::Published(message), fx);
         }
         self.accept(now, key, (id, message), fx);
     }
@@ -75,7 +74,7 @@ impl Broker {
     /// A message of the server itself: no rule is asked, nobody is answered.
     pub fn publish(&mut self, now: Now, mut message: Publication, fx: &mut Effects) {
         message.publisher = 0;
-        self.stamp(now, &mut message);
+        self.routing.stamp(now, &mut message);
         self.publish_for(now, Arc::new(message), PendingAnswer::of(Origin::Server), fx);
     }
 
@@ -94,13 +93,6 @@ impl Broker {
             matched |= self.retain(now, &message, &mut pending_answer, fx);
         }
         self.close(now, pending_answer, matched, fx)
-    }
-
-    /// Gives a message its number and its time.
-    pub(crate) fn stamp(&mut self, now: Now, message: &mut Publication) {
-        self.last_id = MessageId::after(self.last_id, now.wall_ms, self.settings.shard).0;
-        message.id = self.last_id;
-        message.at_s = now.unix_s();
     }
 
     /// An admitted message is on its way.
@@ -201,21 +193,14 @@ impl Broker {
             let name = format!("{when}{other}");
             message = Arc::new(message.renamed(&name));
         }
-        let publisher = match self.publisher {
-            (known, hash) if known == Some(key) => hash,
-            _ => {
-                let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
-                let hash = self.publisher_of(&session.id);
-                self.publisher = (Some(key), hash);
-                hash
-            }
-        };
+        let client_id = || Some(&*self.sessions.at(key)?.id);
+        let publisher = self.routing.publisher(key, client_id).ok_or(Denial::Protocol)?;
         if Arc::get_mut(&mut message).is_none() {
             message = Arc::new((*message).clone());
         }
         let own = Arc::get_mut(&mut message).expect("nobody else has it yet");
         own.publisher = publisher;
-        self.stamp(now, own);
+        self.routing.stamp(now, own);
         Ok(message)
     }
 
@@ -378,7 +363,7 @@ impl Broker {
         let Some(wait) = self.answers.one_more(pending_answer) else { return };
         let Some(session) = self.sessions.at(exchange.session) else { return };
         let message = Arc::new(Message {
-            id: self.last_id,
+            id: self.routing.last_id(),
             at_s: now.unix_s(),
             label: Said::Inbound(exchange.id).encode(),
             body: Box::default(),

@@ -7,22 +7,22 @@
 //! come again, and nothing older behind it: see `newcomers`. What is kept while pages are on their
 //! way comes behind them: see `late`.
 
-use super::late::straight;
-use super::newcomers::Verdict;
+use super::askers::Askers;
+use super::newcomers::{Newcomers, Verdict};
 use super::queue::Entry;
 use super::subscriptions::{Held, option, qos_of, replay_number};
 use crate::Broker;
 use crate::Effects;
-use crate::peer_message::{Asker, PageWanted, PeerMessage, RetainedPage};
+use crate::peer_message::{Asker, LastWanted, LateWord, PageWanted, PeerMessage, RetainedPage};
 use crate::retained::Most;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
 use model::id::{SessionRef, ShardId};
 use model::ports::access::Act;
-use model::session::SessionDelivery;
-use model::topic::Qos;
-use std::collections::BTreeMap;
+use model::session::{Drop, Outgoing, SessionDelivery};
+use model::topic::{Publication, Qos, SubscriptionIds};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Bytes of one page, but always one message.
@@ -55,7 +55,7 @@ struct RetainedReplay {
     /// The filter's number, and the filter.
     number: u32,
     filter: Arc<str>,
-    ids: model::topic::SubscriptionIds,
+    ids: SubscriptionIds,
     /// The shard whose turn it is.
     shard: u16,
     after: Option<Box<str>>,
@@ -92,6 +92,41 @@ impl RetainedReplays {
         if self.replay.as_ref().is_some_and(|replay| replay.number == number) {
             self.replay = None;
         }
+    }
+}
+
+/// The replays of a shard.
+pub(crate) struct Replays {
+    newcomers: Newcomers,
+    /// For whom pages were given out here.
+    askers: Askers,
+    /// Sessions whose replays took enough for one turn.
+    resting: VecDeque<Key>,
+    /// The number of the last page that was asked for.
+    last_page: u32,
+}
+
+impl Replays {
+    /// None; of what newcomers were given at most so many bytes are noted.
+    pub fn new(notes_bytes_max: u64) -> Replays {
+        let (newcomers, askers) = (Newcomers::new(notes_bytes_max), Askers::default());
+        Replays { newcomers, askers, resting: VecDeque::new(), last_page: 0 }
+    }
+
+    /// What was given to those who have just subscribed.
+    pub fn newcomers(&mut self) -> &mut Newcomers {
+        &mut self.newcomers
+    }
+
+    /// Bytes of that.
+    pub fn bytes(&self) -> u64 {
+        self.newcomers.bytes()
+    }
+
+    /// The number of the next page: what was asked for before may still come, and is told apart.
+    fn next_page(&mut self) -> u32 {
+        self.last_page = self.last_page.wrapping_add(1);
+        self.last_page
     }
 }
 
@@ -133,7 +168,7 @@ impl Broker {
             let filter = self.subscriptions.text(held, &session.id);
             let shard = match filter.contains(['+', '#']) {
                 true => 0,
-                false => self.owner_of_topic(&filter).0,
+                false => self.settings.owner_of_topic(&filter).0,
             };
             let filter = filter.into();
             let (page, after, stage) = (0, None, Stage::Ready);
@@ -179,9 +214,7 @@ impl Broker {
                 more.replays.replay = None;
                 continue;
             }
-            // What was asked for before may still come, and is told apart.
-            self.last_page = self.last_page.wrapping_add(1);
-            (replay.page, replay.stage) = (self.last_page, Stage::Asked);
+            (replay.page, replay.stage) = (self.replays.next_page(), Stage::Asked);
             let wanted = PageWanted {
                 from: self.settings.shard,
                 session: SessionRef::new(self.settings.shard, key),
@@ -206,7 +239,7 @@ impl Broker {
         if let Some(more) = self.sessions.more_mut(key)
             && !std::mem::replace(&mut more.replays.rests, true)
         {
-            self.walkers.push_back(key);
+            self.replays.resting.push_back(key);
         }
         looks
     }
@@ -214,11 +247,11 @@ impl Broker {
     /// Goes on with replays that took enough for one turn.
     pub(crate) fn turn_replays(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut left = LOOKS_MAX;
-        for _ in 0..self.walkers.len() {
+        for _ in 0..self.replays.resting.len() {
             if left == 0 {
                 break;
             }
-            let Some(key) = self.walkers.pop_front() else { break };
+            let Some(key) = self.replays.resting.pop_front() else { break };
             let more = self.sessions.more_mut(key);
             let Some(more) = more else { continue };
             more.replays.rests = false;
@@ -226,7 +259,7 @@ impl Broker {
             left = left.saturating_sub(looks.max(1));
             self.sessions.rest(key);
         }
-        (!self.walkers.is_empty()).then_some(now.mono)
+        (!self.replays.resting.is_empty()).then_some(now.mono)
     }
 
     /// Another shard wants a page of what is kept here.
@@ -243,7 +276,7 @@ impl Broker {
         let count = self.settings.limits.topics.retained_page as usize;
         let most = Most { count, bytes: PAGE_BYTES };
         let after = wanted.after.as_deref();
-        let page = self.retained.page(now.unix_s(), &wanted.filter, after, most);
+        let page = self.retained.all().page(now.unix_s(), &wanted.filter, after, most);
         let (shard, session) = (self.settings.shard, wanted.session);
         let (messages, next) = (page.messages, page.next);
         (RetainedPage { shard, session, page: wanted.page, messages, next }, page.looks)
@@ -268,7 +301,7 @@ impl Broker {
         let Some(replay) = replay else { return };
         // Rules may have changed, or the subscription has gone, since the replay began.
         let known = self.subscriptions.known(session, key.slot, &replay.filter);
-        let own = self.publisher_of(&id);
+        let own = self.routing.publisher_of(&id);
         let Some(session) = self.sessions.at_mut(key) else { return };
         let Some(more) = session.more.as_mut() else { return };
         let Some(Held { options, .. }) = known else {
@@ -283,7 +316,7 @@ impl Broker {
             if is_own || partly && !principal.may(&id, Act::Read, message.topic()) {
                 continue;
             }
-            match self.newcomers.kept(now, key, replay.since, &message) {
+            match self.replays.newcomers.kept(now, key, replay.since, &message) {
                 Verdict::New => {}
                 Verdict::Had => continue,
                 Verdict::Doubt => {
@@ -327,4 +360,130 @@ impl Broker {
             self.ask_last(now, Asker { session, filter: filter.clone(), since }, topic, fx);
         }
     }
+
+    /// A page is given out.
+    pub(crate) fn note_asker(&mut self, now: Now, asker: Asker) {
+        if self.settings.shards > 1 {
+            self.replays.askers.push(now, asker);
+            self.settings.summary.set_pages(self.settings.shard, self.replays.askers.count());
+        }
+    }
+
+    /// A message was kept: those who were given a page behind so many get it, too. Whether there
+    /// are any.
+    pub(crate) fn tell_askers(
+        &mut self,
+        now: Now,
+        message: &Arc<Publication>,
+        pages: u64,
+        fx: &mut Effects,
+    ) -> bool {
+        if pages >= self.replays.askers.count() {
+            return false;
+        }
+        let askers = self.replays.askers.behind(pages, message.topic());
+        let any = !askers.is_empty();
+        for asker in askers {
+            let (to, message) = (asker.session.shard(), message.clone());
+            self.tell(
+                now,
+                to,
+                PeerMessage::Late(Box::new(LateWord { asker, message, last: false })),
+                fx,
+            );
+        }
+        any
+    }
+
+    /// Asks what is kept for one topic by now.
+    pub(crate) fn ask_last(&mut self, now: Now, asker: Asker, topic: Box<str>, fx: &mut Effects) {
+        let owner = self.settings.owner_of_topic(&topic);
+        self.tell(now, owner, PeerMessage::LastWanted(Box::new(LastWanted { asker, topic })), fx);
+    }
+
+    /// Another shard wants to know what is kept for one topic.
+    pub(crate) fn last_wanted(&mut self, now: Now, wanted: LastWanted, fx: &mut Effects) {
+        let LastWanted { asker, topic } = wanted;
+        // What is kept from now on comes behind this.
+        self.note_asker(now, asker.clone());
+        let unix_s = now.unix_s();
+        let kept =
+            self.retained.all().get(&topic).filter(|message| !message.expired(unix_s)).cloned();
+        if let Some(message) = kept {
+            let to = asker.session.shard();
+            self.tell(
+                now,
+                to,
+                PeerMessage::Late(Box::new(LateWord { asker, message, last: true })),
+                fx,
+            );
+        }
+    }
+
+    /// A message that was kept behind a page came.
+    pub(crate) fn late_came(&mut self, now: Now, late: LateWord, fx: &mut Effects) {
+        let LateWord { asker, message, last } = late;
+        let key = asker.session.key();
+        let Some(session) = self.sessions.at(key) else { return };
+        let known = self.subscriptions.known(session, key.slot, &asker.filter);
+        let Some(Held { number, options }) = known else { return };
+        let own = options & option::NO_LOCAL != 0
+            && message.publisher == self.routing.publisher_of(&session.id);
+        let may = options & option::PARTLY == 0 && !session.is_reaching()
+            || self.sessions.may(session, Act::Read, message.topic());
+        if own || !may {
+            return;
+        }
+        let ids: SubscriptionIds = session.subscription_id(number).map(|id| Arc::from([id]));
+        let verdict = match last {
+            true if self.replays.newcomers.kept_last(key, asker.since, &message) => Verdict::New,
+            true => Verdict::Had,
+            false => self.replays.newcomers.kept(now, key, asker.since, &message),
+        };
+        match verdict {
+            Verdict::Had => {}
+            Verdict::Doubt => self.ask_last(now, asker, message.topic().into(), fx),
+            Verdict::New => {
+                fx.counters.count(Counter::RetainedSent);
+                let qos = qos_of(options).min(message.qos);
+                self.hand_late(now, key, (&message, qos, ids), fx);
+            }
+        }
+    }
+
+    fn hand_late(
+        &mut self,
+        now: Now,
+        key: Key,
+        (message, qos, ids): (&Arc<Publication>, Qos, SubscriptionIds),
+        fx: &mut Effects,
+    ) {
+        // That a topic is cleared is said live alone.
+        let retain = !message.payload().is_empty();
+        let conn = self.sessions.online(key);
+        match (qos, conn) {
+            (Qos::AtMostOnce, None) => self.sessions.dropped(now, key, Drop::Offline, 1, fx),
+            (Qos::AtMostOnce, Some(conn)) => {
+                fx.counters.count(Counter::Delivered);
+                let outgoing = straight(message.clone(), retain, ids);
+                fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
+            }
+            _ => {
+                let entry = Entry::of(message, (qos, retain), ids);
+                if self.make_room(now, key, (entry.cost(), 0), fx) {
+                    self.enqueue(now, key, entry, fx);
+                }
+            }
+        }
+    }
+}
+
+/// A message of QoS 0 for one client.
+pub(crate) fn straight(
+    message: Arc<Publication>,
+    retain: bool,
+    subscription_ids: SubscriptionIds,
+) -> Outgoing {
+    let (id, qos, again, shared) = (0, Qos::AtMostOnce, false, false);
+    Outgoing { message, id, qos, again, retain, shared, subscription_ids }
 }

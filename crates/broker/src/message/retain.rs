@@ -5,39 +5,32 @@
 //! comes behind. Numbers say nothing of this: they are given on the publisher's shard. An empty
 //! payload clears (MQTT5 3.3.1-6).
 
-use super::answers::{After, Origin, PendingAnswer, receipt_of};
+use super::answers::{PendingAnswer, receipt_of};
 use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::PendingCall;
-use crate::durable::retaining::Retaining;
 use crate::peer_message::PeerMessage;
-use crate::retained::{encode, is_own, row_key};
-use base::hash::home;
+use crate::retained::is_own;
+use base::slab::Key;
 use base::time::{Instant, Now};
 use model::event::Counter;
-use model::id::ShardId;
-use model::ports::log::{Call, Table, Write};
+use model::ports::log::Call;
 use model::pressure::Pressure;
 use model::session::Denial;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
 
-/// In front of a topic: seconds, and the topic to publish to then.
-const DELAYED: &str = "$delayed/";
-
 /// Retained messages whose time is looked at in one turn.
 const EXPIRE_SLICE: usize = 256;
 
-/// Delayed messages that are published in one turn.
-const DUE_SLICE: usize = 256;
+/// A row that was asked for, and whose answer is waited for.
+pub(crate) struct Retaining {
+    topic: Box<str>,
+    number: u64,
+    wait: Key,
+}
 
 impl Broker {
-    /// The shard that owns a topic.
-    pub(crate) fn owner_of_topic(&self, topic: &str) -> ShardId {
-        let hash = self.settings.home.of(&[b"mqtt-topic", topic.as_bytes()]);
-        ShardId(home(hash, self.settings.shards.max(1)))
-    }
-
     /// A message is to be kept by the owner of its topic.
     pub(crate) fn retain(
         &mut self,
@@ -46,7 +39,7 @@ impl Broker {
         pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) -> bool {
-        let owner = self.owner_of_topic(message.topic());
+        let owner = self.settings.owner_of_topic(message.topic());
         if owner == self.settings.shard {
             return self.retain_here(now, message, pending_answer, fx);
         }
@@ -62,7 +55,7 @@ impl Broker {
     /// Before it is looked at who is subscribed to what is to be retained.
     pub(crate) fn look_at_pages(&self, message: &Publication, pending_answer: &mut PendingAnswer) {
         if message.retain && self.settings.shards > 1 {
-            let owner = self.owner_of_topic(message.topic());
+            let owner = self.settings.owner_of_topic(message.topic());
             if owner != self.settings.shard {
                 pending_answer.pages = self.settings.summary.pages(owner);
             }
@@ -80,10 +73,10 @@ impl Broker {
         let topic = message.topic();
         let before = match message.qos {
             Qos::AtMostOnce => None,
-            _ => self.retained.get(topic).cloned(),
+            _ => self.retained.all().get(topic).cloned(),
         };
         if message.payload().is_empty() {
-            if self.retained.clear(topic).is_none() {
+            if !self.retained.clear(topic) {
                 return false;
             }
             fx.counters.count(Counter::RetainedCleared);
@@ -119,9 +112,9 @@ impl Broker {
             _ if is_own(topic) => {}
             Qos::AtMostOnce => self.write_retained(topic.into(), fx),
             _ => {
-                let write = self.retained_row(topic);
+                let write = self.retained.row(topic);
                 if let Some(wait) = self.answers.one_more(pending_answer) {
-                    let number = self.retaining(topic, before);
+                    let number = self.retained.asked(topic, before);
                     let retaining = Box::new(Retaining { topic: topic.into(), number, wait });
                     self.log.ask(PendingCall::Retaining(retaining), Call::Write(write), fx);
                 }
@@ -130,28 +123,35 @@ impl Broker {
         is_late
     }
 
-    /// The row of a topic as it is now.
-    fn retained_row(&self, topic: &str) -> Write {
-        let (table, key) = (Table::Retained, row_key(topic).into());
-        match self.retained.get(topic) {
-            Some(message) => Write::Put { table, key, value: encode(message) },
-            None => Write::Delete { table, key },
-        }
-    }
-
     /// The row of a topic is written some time. Refused, it is written again as it is by then: an
     /// older one must not undo a newer one.
     pub(crate) fn write_retained(&mut self, topic: Box<str>, fx: &mut Effects) {
-        self.retained_for_good(&topic);
+        self.retained.for_good(&topic);
         if !self.log.has_failed() {
-            let write = self.retained_row(&topic);
+            let write = self.retained.row(&topic);
             self.log.ask(PendingCall::Retained(topic), Call::Write(write), fx);
         }
     }
 
+    /// The log has answered for a row that an answer waits for.
+    pub(crate) fn retained_answered(
+        &mut self,
+        now: Now,
+        Retaining { topic, number, wait }: Retaining,
+        result: Result<(), Denial>,
+        fx: &mut Effects,
+    ) {
+        // One that the log refused is refused once, however its topic goes on.
+        fx.counters.count_by(Counter::RetainedRefused, u64::from(result.is_err()));
+        if self.retained.answered(&topic, number, result.is_ok()) {
+            self.write_retained(topic, fx);
+        }
+        self.arrived(now, wait, result, fx);
+    }
+
     /// An operator clears a topic; whether there was something.
     pub(crate) fn clear_retained(&mut self, topic: &str, fx: &mut Effects) -> bool {
-        let was_there = self.retained.clear(topic).is_some();
+        let was_there = self.retained.clear(topic);
         if was_there {
             fx.counters.count(Counter::RetainedCleared);
             self.write_retained(topic.into(), fx);
@@ -169,68 +169,8 @@ impl Broker {
         }
         match more {
             true => Some(now.mono),
-            false => self.retained.next_expiry().map(|at_s| wall(now, at_s)),
+            false => self.retained.all().next_expiry().map(|at_s| wall(now, at_s)),
         }
-    }
-
-    /// A message is put by until its time: `$delayed/seconds/topic`.
-    pub(crate) fn put_by(
-        &mut self,
-        now: Now,
-        message: &Arc<Publication>,
-        pending_answer: &mut PendingAnswer,
-        fx: &mut Effects,
-    ) -> bool {
-        let rest = message.topic().strip_prefix(DELAYED).and_then(|rest| rest.split_once('/'));
-        let delay_s = rest.and_then(|(seconds, _)| seconds.parse::<u32>().ok());
-        let (Some((_, topic)), Some(delay_s)) = (rest, delay_s) else {
-            pending_answer.error = Some(Denial::TopicInvalid);
-            return false;
-        };
-        let renamed = message.renamed(topic);
-        self.put_by_for(now, (Arc::new(renamed), delay_s), pending_answer, fx);
-        false
-    }
-
-    /// A message is put by for so many seconds.
-    pub(crate) fn put_by_for(
-        &mut self,
-        now: Now,
-        (message, delay_s): (Arc<Publication>, u32),
-        pending_answer: &mut PendingAnswer,
-        fx: &mut Effects,
-    ) {
-        if delay_s > self.settings.limits.topics.delay_s_max {
-            pending_answer.error = Some(Denial::Quota);
-            return;
-        }
-        let at_s = now.unix_s().saturating_add(delay_s);
-        let value = encode(&message);
-        let Ok(key) = self.later.add(at_s, message) else {
-            pending_answer.error = Some(Denial::Quota);
-            return;
-        };
-        let write = Write::Put { table: Table::Delayed, key: key.into(), value };
-        match pending_answer.origin {
-            Origin::Server => self.log.write(write, fx),
-            _ => {
-                if let Some(wait) = self.answers.one_more(pending_answer) {
-                    self.log.ask(PendingCall::Counted(wait), Call::Write(write), fx);
-                }
-            }
-        }
-    }
-
-    /// Publishes what was put by and is due, a slice of it.
-    pub(crate) fn turn_later(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        for _ in 0..DUE_SLICE {
-            let Some(due) = self.later.pop(now.unix_s()) else { break };
-            let mut message = (*due.message).clone();
-            self.stamp(now, &mut message);
-            let after = After::Row(Table::Delayed, due.row_key.into());
-            self.publish_row(now, (Arc::new(message), due.message.id), after, fx);
-        }
-        self.later.next_at().map(|at_s| wall(now, at_s))
     }
 }
 

@@ -4,8 +4,8 @@
 //! one copy, with the highest QoS of them and all their identifiers (MQTT5 3.3.4-2, 3.3.4-4; the
 //! same for MQTT 3). At QoS 0 nothing is allocated here.
 
-use super::answers::{PendingAnswer, SameShape, WAITS_MAX, receipt_of};
-use super::fan_out;
+use super::answers::{Origin, PendingAnswer, SameShape, WAITS_MAX, receipt_of};
+use super::fan_out::{AT_ONCE, FanOut};
 use super::keep::Kept;
 use super::queue::{ASKED_BYTES, Entry};
 use super::subscriptions::{Hits, Holder, holder, option, qos_of};
@@ -16,10 +16,10 @@ use crate::durable::entries::Label;
 use crate::peer_message::{OldPlace, PeerMessage};
 use crate::session::record::Exchange;
 use base::slab::Key;
-use base::time::Now;
+use base::time::{Instant, Now};
 use model::event::Counter;
 use model::ports::access::Act;
-use model::session::{Drop, Outgoing, SessionDelivery};
+use model::session::{Denial, Drop, Outgoing, SessionDelivery};
 use model::topic::{Publication, Qos, SubscriptionIds};
 use std::ops::Range;
 use std::sync::Arc;
@@ -90,16 +90,16 @@ impl Broker {
         pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) -> bool {
-        let mut found = std::mem::take(&mut self.hits);
-        let rest = self.find_slice(message, (0, fan_out::AT_ONCE), &mut found);
+        let mut found = self.routing.take_hits();
+        let rest = self.find_slice(message, (0, AT_ONCE), &mut found);
         let matched = !found.numbers.is_empty();
         if matched && (rest.is_some() || self.fan_outs.has_like(message)) {
-            self.hits = found;
+            self.routing.put_hits(found);
             self.line_up(message, pending_answer, fx);
             return true;
         }
         self.hand_out(now, message, &found, pending_answer, fx);
-        self.hits = found;
+        self.routing.put_hits(found);
         matched
     }
 
@@ -178,7 +178,7 @@ impl Broker {
         for &hit in hits {
             let Holder::Session(_, options) = holder(hit) else { continue };
             if options & option::NO_LOCAL != 0
-                && message.publisher == self.publisher_of(&session.id)
+                && message.publisher == self.routing.publisher_of(&session.id)
             {
                 continue;
             }
@@ -220,7 +220,7 @@ impl Broker {
             return;
         }
         let lasts = session.is_durable() && copy.qos != Qos::AtMostOnce;
-        if message.retain && self.newcomers.live(key, message) && !lasts {
+        if message.retain && self.replays.newcomers().live(key, message) && !lasts {
             // It came as a retained message before. What is promised to outlive the process is
             // written all the same.
             return;
@@ -324,7 +324,7 @@ impl Broker {
         fx: &mut Effects,
     ) {
         if !self.settings.limits.topics.queue_qos0 {
-            return self.dropped(now, key, (Drop::Offline, 1), fx);
+            return self.sessions.dropped(now, key, Drop::Offline, 1, fx);
         }
         let entry = Entry::of(message, (Qos::AtMostOnce, retain), ids);
         if self.make_room(now, key, (entry.cost(), 0), fx) {
@@ -332,9 +332,60 @@ impl Broker {
         }
     }
 
-    /// What stands for a client in what it publishes.
-    pub(crate) fn publisher_of(&self, client_id: &str) -> u64 {
-        self.settings.home.of(&[b"mqtt", client_id.as_bytes()])
+    /// A message goes to more than may be served at once, or must not overtake one that does.
+    pub(crate) fn line_up(
+        &mut self,
+        message: &Arc<Publication>,
+        pending_answer: &mut PendingAnswer,
+        fx: &mut Effects,
+    ) {
+        let (once, mark) = (pending_answer.once, pending_answer.mark);
+        let mut fan_out = FanOut::of(message.clone(), once, mark);
+        if !self.fan_outs.have_room(&fan_out) {
+            pending_answer.error = Some(Denial::Busy);
+            return fx.counters.dropped(Drop::Busy, 1);
+        }
+        if message.qos != Qos::AtMostOnce {
+            fan_out.wait = self.answers.one_more(pending_answer);
+            if fan_out.wait.is_none() {
+                return;
+            }
+        }
+        self.fan_outs.push(fan_out);
+    }
+
+    /// Serves a slice of those who get what stands in line.
+    pub(crate) fn turn_fan_outs(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let mut left = AT_ONCE;
+        while left > 0 && self.log.is_easy() {
+            // What waits for the log goes on with its answer.
+            let (mut fan_out, mut result) = self.fan_outs.take_first()?;
+            let mut rest = None;
+            if result.is_ok() {
+                let mut found = self.routing.take_hits();
+                let mut pending_answer = PendingAnswer::of(Origin::Server);
+                (pending_answer.wait, pending_answer.once) = (fan_out.wait, fan_out.once);
+                let message = fan_out.message.clone();
+                rest = self.find_slice(&message, (fan_out.from, left), &mut found);
+                self.hand_out(now, &message, &found, &mut pending_answer, fx);
+                left = left.saturating_sub(found.numbers.len().max(1));
+                self.routing.put_hits(found);
+                result = pending_answer.error.map_or(Ok(()), Err);
+            }
+            match (rest, fan_out.wait) {
+                (Some(from), wait) => {
+                    if let Some(wait) = wait {
+                        self.answers.note(wait, false, result.err());
+                    }
+                    fan_out.from = from;
+                    self.fan_outs.put_back(fan_out);
+                }
+                (None, Some(wait)) => self.arrived(now, wait, result, fx),
+                (None, None) => {}
+            }
+        }
+        let goes_on = self.log.is_easy() && self.fan_outs.len() > 0;
+        goes_on.then_some(now.mono)
     }
 }
 

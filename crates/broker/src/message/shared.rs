@@ -16,7 +16,6 @@ use crate::durable::rows::subscription_key;
 use crate::group::{MemberStanding, SharedGroup};
 use crate::peer_message::{GroupWhat, GroupWord, MemberWord, PeerMessage, RestrictedMember};
 use crate::session::record::Share;
-use base::hash::home;
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
@@ -89,8 +88,7 @@ impl Broker {
     fn owner_of_group(&self, filter: &str) -> ShardId {
         let rest = filter.strip_prefix(super::subscribe::SHARE).unwrap_or(filter);
         let (group, plain) = rest.split_once('/').unwrap_or((rest, ""));
-        let hash = self.settings.home.of(&[b"mqtt-share", group.as_bytes(), plain.as_bytes()]);
-        ShardId(home(hash, self.settings.shards.max(1)))
+        self.settings.shard_of(&[b"mqtt-share", group.as_bytes(), plain.as_bytes()])
     }
 
     pub(crate) fn tell_group(
@@ -478,7 +476,7 @@ impl Broker {
             && !self.sessions.may(session, Act::Read, message.topic())
         {
             self.group_done_if(message.qos, group, key, fx);
-            return self.dropped(now, key, (Drop::NotAuthorized, 1), fx);
+            return self.sessions.dropped(now, key, Drop::NotAuthorized, 1, fx);
         }
         if pending_answer.offered.is_some() && !self.has_room_for_work(key, message.weight() as u32)
         {
@@ -492,7 +490,7 @@ impl Broker {
             self.group_done_if(message.qos, group, key, fx);
             let session = self.sessions.at(key);
             let Some(conn) = session.and_then(|session| session.online()) else {
-                return self.dropped(now, key, (Drop::Offline, 1), fx);
+                return self.sessions.dropped(now, key, Drop::Offline, 1, fx);
             };
             fx.counters.count(Counter::Delivered);
             let outgoing = Outgoing {

@@ -131,9 +131,9 @@ impl Broker {
             RetainHandling::SendIfNew => known.is_none(),
             RetainHandling::DoNotSend => false,
         };
-        let wanted = wants.then(|| (number, self.newcomers.come(now, key)));
+        let wanted = wants.then(|| (number, self.replays.newcomers().come(now, key)));
         let (filter, qos, joins) = (wish.filter, qos_of(options), false);
-        self.event(now, key, || ClientWhat::Subscribed { filter, qos }, fx);
+        self.sessions.event(now, key, || ClientWhat::Subscribed { filter, qos }, fx);
         Ok(Granted { qos, row, wanted, joins })
     }
 
@@ -192,7 +192,7 @@ impl Broker {
         self.join_group(now, key, (&filter, options, subscription_id), joining, fx)?;
         let qos = qos_of(options);
         let filter = wish.filter;
-        self.event(now, key, || ClientWhat::Subscribed { filter, qos }, fx);
+        self.sessions.event(now, key, || ClientWhat::Subscribed { filter, qos }, fx);
         Ok(Granted { qos, row, wanted: None, joins: joining.is_some() })
     }
 
@@ -235,7 +235,7 @@ impl Broker {
             key: subscription_key(self.settings.home, &id, plain),
         });
         let filter: Box<str> = filter.into();
-        self.event(now, key, || ClientWhat::Unsubscribed { filter }, fx);
+        self.sessions.event(now, key, || ClientWhat::Unsubscribed { filter }, fx);
         (true, row)
     }
 

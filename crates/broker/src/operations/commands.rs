@@ -86,7 +86,7 @@ impl Broker {
     ) {
         let mut own = (*message).clone();
         own.publisher = 0;
-        self.stamp(now, &mut own);
+        self.routing.stamp(now, &mut own);
         let (message, mut pending_answer) =
             (Arc::new(own), PendingAnswer::of(Origin::Command(ask)));
         if delay_s == 0 {
@@ -187,7 +187,7 @@ impl Broker {
         let (mut messages, mut after, mut bytes) = (Vec::new(), after, 0);
         // A page may be empty although there is more: the replay goes in slices.
         for _ in 0..64 {
-            let page = self.retained.page(now.unix_s(), filter, after.as_deref(), most);
+            let page = self.retained.all().page(now.unix_s(), filter, after.as_deref(), most);
             for message in page.messages {
                 bytes += message.weight();
                 let is_full = messages.len() >= most.count || bytes > most.bytes;

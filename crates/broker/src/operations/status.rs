@@ -1,15 +1,12 @@
-//! Status of a shard: its gauges, what is not settled, and events as they happen.
+//! Status of a shard: its gauges, what is not settled, and its invariants, looked at one by one.
 //!
-//! Counts are kept where things change; nothing is walked here.
+//! Counts are kept where things change; only the audit, which is for tests and the simulation,
+//! walks.
 
 use crate::Broker;
-use crate::Effects;
-use base::slab::Key;
-use base::time::Now;
-use model::event::{ClientEvent, ClientWhat};
+use crate::message::queue::Totals;
+use crate::session::record::Stage;
 use model::ports::control::Status;
-use model::ports::presence_queries::PresenceStatus;
-use model::presence::{OnlineState, PresenceVersion, Principal as Who, Transition};
 
 impl Broker {
     /// Adds this shard's gauges.
@@ -17,63 +14,64 @@ impl Broker {
         status.sessions += self.sessions.len() as u64;
         status.sessions_online += self.sessions.count_online();
         status.subscriptions += self.subscriptions.len() as u64 + self.groups.members();
-        status.retained += self.retained.len() as u64;
-        status.retained_bytes += self.retained.bytes();
-        status.queued += self.totals.count;
-        status.queued_bytes += self.totals.bytes;
-        status.delayed += self.later.len() as u64;
+        status.retained += self.retained.all().len() as u64;
+        status.retained_bytes += self.retained.all().bytes();
+        status.queued += self.totals.count();
+        status.queued_bytes += self.totals.bytes();
+        status.delayed += self.delayed.len() as u64;
     }
 
     /// Calls to the log that are not completed, and work that waits.
     pub fn unsettled(&self) -> usize {
-        let waiting = self.wills.len() + self.endings.len() + self.fan_outs.len();
+        let waiting = self.delayed.wills() + self.endings.len() + self.fan_outs.len();
         self.log.unsettled() + waiting
     }
-
-    /// Tells what happened to a client, if anybody listens.
-    pub(crate) fn event(
-        &self,
-        now: Now,
-        key: Key,
-        what: impl FnOnce() -> ClientWhat,
-        fx: &mut Effects,
-    ) {
-        if !fx.events_wanted {
-            return;
+    /// Panics when an invariant does not hold. Visits all sessions: not for a server at work.
+    pub fn audit(&self) {
+        let (mut online, mut totals, mut filters, mut users) = (0, Totals::default(), 0, 0);
+        for (key, session) in self.sessions.iter() {
+            assert_eq!(self.sessions.find(&session.id), Some(key), "a session is found by name");
+            users += 1;
+            for filter in session.filters() {
+                filters += 1;
+                assert!(
+                    self.subscriptions.options(filter, key.slot).is_some(),
+                    "it holds its filters"
+                );
+            }
+            assert!(session.version <= self.sessions.last_version(), "versions rise");
+            assert!(session.version.0 > 0, "whoever came or was restored has a version");
+            let is_online = session.online().is_some();
+            online += u64::from(is_online);
+            assert!(!is_online || session.reason().is_none(), "who is online has not ended");
+            let away = session.conn().is_none();
+            assert!(!away || session.expiry_s > 0, "what does not outlive its connection is gone");
+            assert!(!away || session.is_durable(), "who is away is in the log");
+            let Some(more) = &session.more else { continue };
+            assert!(!more.is_idle(), "who is idle owns nothing but a record");
+            more.queue.audit(&mut totals);
+            assert!(
+                !away || more.queue.on_way() <= more.queue.releases().count(),
+                "nothing goes out"
+            );
+            assert!(!away || more.pending.is_empty(), "nobody waits for an answer");
+            for pending in &more.pending {
+                if let Stage::Waits(wait) = pending.stage {
+                    assert!(self.answers.is_open(wait), "an answer waits for something");
+                }
+            }
+            let front = more.pending.front().map(|pending| &pending.stage);
+            assert!(!matches!(front, Some(Stage::Ready(_))), "what is ready is given");
         }
-        let Some(session) = self.sessions.at(key) else { return };
-        let user = self.sessions.principal(session).user.clone();
-        let (at_ms, client_id, what) = (now.wall_ms, session.id.clone(), what());
-        let version = match what {
-            ClientWhat::Connected { .. } | ClientWhat::Disconnected { .. } => session.version,
-            _ => PresenceVersion::default(),
-        };
-        fx.events.push(ClientEvent { at_ms, client_id, user, version, what });
-    }
-
-    /// Says to whoever keeps presence what a client is from now on.
-    pub(crate) fn transition(&self, key: Key, state: OnlineState, fx: &mut Effects) {
-        let Some(session) = self.sessions.at(key) else { return };
-        let (who, version) = (Who::Client(session.id.clone()), session.version);
-        let user = self.sessions.principal(session).user.clone();
-        let protocol = self.sessions.protocol_name(session.protocol);
-        fx.transitions.push(Transition { who, user, state, protocol, version });
-    }
-
-    /// What is known of a client's presence; `None`: it has no session, or never was online.
-    pub fn find(&self, now: Now, client_id: &str) -> Option<PresenceStatus> {
-        let session = self.sessions.at(self.sessions.find(client_id)?)?;
-        let state = match session.online() {
-            Some(_) => OnlineState::Online(self.sessions.protocol_name(session.protocol)),
-            None => OnlineState::Offline(session.reason()?),
-        };
-        Some(PresenceStatus {
-            who: Who::Client(client_id.into()),
-            user: self.sessions.principal(session).user.as_deref().map(Box::from),
-            state,
-            since_ms: session.version.unix_ms().min(now.wall_ms),
-            seen_ms: session.seen_ms(now),
-            version: session.version,
-        })
+        assert_eq!(online, self.sessions.count_online(), "online");
+        for (left, queue) in self.endings.each() {
+            filters += left;
+            queue.audit(&mut totals);
+        }
+        self.totals.audit(totals);
+        assert_eq!(filters, self.subscriptions.len(), "subscriptions");
+        assert_eq!(users, self.sessions.holders(), "principals");
+        self.answers.audit();
+        self.admissions.audit(|key| self.sessions.conn(key));
     }
 }

@@ -7,6 +7,7 @@
 
 use base::hash::HashKey;
 use base::pace::AdmissionPace;
+use base::prng::{Prng, scramble};
 use base::slab::Key;
 use base::time::Now;
 use model::id::ConnRef;
@@ -22,6 +23,9 @@ const LATE_MAX: usize = 16_384;
 
 /// Seconds over which the connections of a client are counted.
 const FLAP_S: u32 = 10;
+
+/// How identifiers begin that the broker gives.
+const ASSIGNED: &str = "auto-";
 
 /// For whom a question is.
 pub(crate) enum Asker {
@@ -102,11 +106,13 @@ pub(crate) struct Admissions {
     /// How often each client came in this window of time, by hash.
     flaps: BTreeMap<u64, u16>,
     flap_window: u32,
+    rng: Prng,
+    closed: bool,
 }
 
 impl Admissions {
     /// None; so many a second may come in.
-    pub fn new(hash_key: HashKey, connects_per_s: u32) -> Admissions {
+    pub fn new(hash_key: HashKey, seed: u64, connects_per_s: u32) -> Admissions {
         Admissions {
             hash_key,
             pace: AdmissionPace::new(connects_per_s),
@@ -116,6 +122,8 @@ impl Admissions {
             assigned: BTreeSet::new(),
             flaps: BTreeMap::new(),
             flap_window: 0,
+            rng: Prng::new(seed),
+            closed: false,
         }
     }
 
@@ -124,9 +132,30 @@ impl Admissions {
         self.pace.admit(now).is_ok()
     }
 
-    /// An identifier was given to a client that has none.
-    pub fn assign(&mut self, client_id: &str) {
-        self.assigned.insert(client_id.into());
+    /// An identifier for a client that has none, such as fits.
+    pub fn assign(&mut self, fits: impl Fn(&str) -> bool) -> Box<str> {
+        loop {
+            let number = scramble(self.rng.draw());
+            let id = format!("{ASSIGNED}{number:016x}").into_boxed_str();
+            if fits(&id) {
+                self.assigned.insert(id.clone());
+                return id;
+            }
+        }
+    }
+
+    /// For what clients are given apart from others.
+    pub fn rng(&mut self) -> &mut Prng {
+        &mut self.rng
+    }
+
+    /// Nobody comes in any more.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    pub fn are_closed(&self) -> bool {
+        self.closed
     }
 
     /// Whether an identifier was given, and is nobody's choice.
@@ -230,7 +259,7 @@ mod tests {
     use base::time::Instant;
 
     fn admissions() -> Admissions {
-        Admissions::new(HashKey::new(1, 2), 1_000)
+        Admissions::new(HashKey::new(1, 2), 1, 1_000)
     }
 
     #[test]

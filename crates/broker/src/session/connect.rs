@@ -14,8 +14,6 @@ use crate::Effects;
 use crate::durable::calls::PendingCall;
 use crate::durable::rows;
 use crate::rewrite::Names;
-use base::hash::home;
-use base::prng::scramble;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
@@ -37,7 +35,7 @@ impl Broker {
         mut connect: Box<ConnectRequest>,
         fx: &mut Effects,
     ) {
-        let why = if self.draining {
+        let why = if self.admissions.are_closed() {
             Some(Denial::ShuttingDown)
         } else if connect.crowded {
             Some(Denial::Full)
@@ -61,17 +59,11 @@ impl Broker {
 
     /// Gives an identifier that is new and at home on this shard.
     fn assign(&mut self, connect: &mut ConnectRequest) {
-        loop {
-            let number = scramble(self.rng.draw());
-            let id = format!("{ASSIGNED}{number:016x}");
-            let hash = self.settings.home.of(&[b"mqtt", id.as_bytes()]);
-            let here = home(hash, self.settings.shards.max(1)) == self.settings.shard.0;
-            if here && self.sessions.find(&id).is_none() {
-                connect.client_id = id.into();
-                self.admissions.assign(&connect.client_id);
-                return;
-            }
-        }
+        let (settings, sessions) = (&self.settings, &self.sessions);
+        connect.client_id = self.admissions.assign(|id| {
+            let here = settings.shard_of(&[b"mqtt", id.as_bytes()]) == settings.shard;
+            here && sessions.find(id).is_none()
+        });
     }
 
     /// The client was let in: its session is found or made. One that comes too often has to wait
@@ -153,7 +145,7 @@ impl Broker {
         if self.endings.has(&connect.client_id) {
             let version = self.settings.access.version();
             let proven = Proven { connect, method, grant, version };
-            return self.come_later(now, (from, Box::new(proven)), fx);
+            return self.come_later(now, from, Box::new(proven), fx);
         }
         let known = self.sessions.find(&connect.client_id);
         let present = known.is_some();
@@ -272,7 +264,7 @@ impl Broker {
         // Only version 5 can be told another than it wishes for (MQTT5 3.2.2.3.14).
         let is_told = connect.protocol == "mqtt5";
         let wish_s = connect.keep_alive_s;
-        let keep_alive_s = keep_alive::agreed_s(wish_s, is_told, &limits, &mut self.rng);
+        let keep_alive_s = keep_alive::agreed_s(wish_s, is_told, &limits, self.admissions.rng());
         let Some(session) = self.sessions.at_mut(key) else { return false };
         session.set_conn(Some(from));
         session.since_s = now.unix_s();
@@ -362,14 +354,14 @@ impl Broker {
         self.sessions.go_online(now, key);
         let Some(session) = self.sessions.at(key) else { return };
         let protocol = self.sessions.protocol_name(session.protocol);
-        self.transition(key, OnlineState::Online(protocol), fx);
+        self.sessions.transition(key, OnlineState::Online(protocol), fx);
         self.keep_work(key);
         if fx.events_wanted
             && let Some(session) = self.sessions.at(key)
             && let Some(peer) = session.peer()
         {
             let what = ClientWhat::Connected { protocol, peer, resumed: present };
-            self.event(now, key, || what, fx);
+            self.sessions.event(now, key, || what, fx);
         }
         self.share_presence(now, key, true, fx);
         if !present {
@@ -397,9 +389,6 @@ impl Broker {
         }
     }
 }
-
-/// How identifiers begin that the broker gives.
-const ASSIGNED: &str = "auto-";
 
 /// How response topics begin that clients are told.
 const RESPONSES: &str = "$response/";

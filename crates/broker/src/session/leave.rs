@@ -4,18 +4,20 @@
 //! will belongs to the connection it came with: a farewell discards it, everything else has it
 //! published, after its delay or at the session's end.
 
-use super::ending::Ending;
+use super::admissions::Proven;
+use super::endings::{Ending, MESSAGES, UNITS_A_TURN, UNITS_AT_ONCE};
 use super::record::{InboundState, NEVER_S};
 use super::timers::{TIMERS_A_TURN, Timer};
 use crate::Broker;
 use crate::Effects;
 use crate::durable::entries::timeline_of;
-use crate::durable::rows;
+use crate::durable::rows::{self, subscription_key};
+use crate::message::queue::Entry;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::event::{ClientWhat, Counter};
-use model::id::MessageId;
+use model::id::{ConnRef, MessageId};
 use model::ports::log::{Table, Write};
 use model::presence::{OnlineState, PresenceVersion};
 use model::session::{Denial, Denied, Drop, SessionDelivery};
@@ -83,8 +85,8 @@ impl Broker {
         fx: &mut Effects,
     ) {
         self.sessions.go_offline(key, version, reason);
-        self.transition(key, OnlineState::Offline(reason), fx);
-        self.event(now, key, || ClientWhat::Disconnected { reason }, fx);
+        self.sessions.transition(key, OnlineState::Offline(reason), fx);
+        self.sessions.event(now, key, || ClientWhat::Disconnected { reason }, fx);
     }
 
     fn unbind(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
@@ -120,9 +122,9 @@ impl Broker {
         if !ends && !self.settings.limits.topics.queue_qos0 {
             let totals = &mut self.totals;
             let more = self.sessions.more_mut(key);
-            let none = |entry: &super::super::message::queue::Entry| entry.qos == Qos::AtMostOnce;
+            let none = |entry: &Entry| entry.qos == Qos::AtMostOnce;
             let gone = more.map_or(0, |more| more.queue.take_waiting(none, totals).len());
-            self.dropped(now, key, (Drop::Offline, gone as u64), fx);
+            self.sessions.dropped(now, key, Drop::Offline, gone as u64, fx);
         }
         self.share_presence(now, key, false, fx);
         if ends {
@@ -137,7 +139,7 @@ impl Broker {
     /// The session is over, and its will is published if it is still there.
     pub(crate) fn end_session(&mut self, now: Now, key: Key, fx: &mut Effects) {
         self.publish_will(now, key, fx);
-        self.event(now, key, || ClientWhat::SessionEnded, fx);
+        self.sessions.event(now, key, || ClientWhat::SessionEnded, fx);
         self.drop_session(now, key, fx);
     }
 
@@ -151,9 +153,6 @@ impl Broker {
         let queue = session.more.as_mut().map(|more| std::mem::take(&mut more.queue));
         let queue = queue.unwrap_or_default();
         fx.counters.dropped(Drop::SessionEnded, queue.count() as u64);
-        if self.publisher.0 == Some(key) {
-            self.publisher = (None, 0);
-        }
         if durable {
             let row = rows::session_key(&session.id);
             self.log.delete(Table::Sessions, row, fx);
@@ -227,5 +226,76 @@ impl Broker {
             return self.timers.set(now, Timer::Grant(key), until_s.into());
         }
         self.end(now, key, Denied::of(Denial::Expired, CloseReason::AuthFailed), fx);
+    }
+
+    /// A session is gone; what it leaves is taken away, as far as that is not too much.
+    pub(crate) fn end_begins(&mut self, id: Box<str>, mut ending: Ending, fx: &mut Effects) {
+        let mut left = UNITS_AT_ONCE.min(self.units.left(UNITS_A_TURN));
+        match self.end_on(&id, (&mut ending, &mut left), fx) {
+            true => self.sessions.free(ending.key),
+            false => self.endings.put(id, ending),
+        }
+    }
+
+    /// The session's last one is still ending: its client waits.
+    pub(crate) fn come_later(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        proven: Box<Proven>,
+        fx: &mut Effects,
+    ) {
+        let id = proven.connect.client_id.clone();
+        if let Some(before) = self.endings.wait(from, proven) {
+            self.turn_away(now, before, &id, Denial::Busy, fx);
+        }
+    }
+
+    /// Takes away a slice of what is left behind.
+    pub(crate) fn turn_endings(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let mut left = UNITS_A_TURN;
+        while left > 0 && self.log.is_easy() {
+            let (id, mut ending) = self.endings.take()?;
+            if !self.end_on(&id, (&mut ending, &mut left), fx) {
+                self.endings.put(id, ending);
+                break;
+            }
+            self.sessions.free(ending.key);
+            if let Some((from, proven)) = self.endings.take_coming(ending) {
+                self.attach_waited(now, from, *proven, fx);
+            }
+        }
+        // Where the log has too much to do, its next answer brings a turn.
+        let goes_on = self.log.is_easy();
+        (goes_on && self.endings.len() > 0).then_some(now.mono)
+    }
+
+    /// Takes away so much; true: that was all.
+    fn end_on(
+        &mut self,
+        id: &str,
+        (ending, left): (&mut Ending, &mut usize),
+        fx: &mut Effects,
+    ) -> bool {
+        let before = *left;
+        while *left > 0 {
+            let Some(filter) = ending.filters.pop() else { break };
+            self.end_filter(id, (ending.key, filter), ending.durable, fx);
+            *left -= 1;
+        }
+        if *left > 0 {
+            let gone = ending.queue.drop_some(*left * MESSAGES, &mut self.totals);
+            *left -= gone.div_ceil(MESSAGES);
+        }
+        self.units.spend(before - *left);
+        ending.filters.is_empty() && ending.queue.count() == 0
+    }
+
+    fn end_filter(&mut self, id: &str, (key, number): (Key, u32), durable: bool, fx: &mut Effects) {
+        let text = self.subscriptions.text(number, id);
+        if self.subscriptions.let_go(number, id, key.slot, durable) && durable {
+            let key = subscription_key(self.settings.home, id, &text);
+            self.log.delete(Table::Subscriptions, key, fx);
+        }
     }
 }

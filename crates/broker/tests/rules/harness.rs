@@ -14,6 +14,7 @@ use model::ports::control::Status;
 use model::ports::log::{Call, Done, Restored, StoreError};
 use model::ports::topics::{TopicAnswer, TopicCommand};
 use model::presence::Principal;
+use model::service::Service;
 use model::session::*;
 use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -221,7 +222,7 @@ impl BrokerHarness {
         self.nodes.iter_mut().for_each(|node| self.roll.take(node.fx.transitions.drain(..)));
         for told in self.roll.all() {
             let Principal::Client(id) = &told.who else { panic!("{told:?}") };
-            match self.nodes[self.home(id)].broker.find(self.now, id) {
+            match self.nodes[self.home(id)].broker.find(self.now, &Principal::Client(id.clone())) {
                 Some(found) => {
                     assert_eq!((found.version, found.state), (told.version, told.state));
                     assert_eq!(found.user.as_deref(), told.user.as_deref());

@@ -7,10 +7,11 @@ use model::ports::log::StoreError;
 use model::ports::presence_queries::PresenceStatus;
 use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};
 use model::presence::{OnlineState, PresenceVersion, Principal};
+use model::service::Service;
 use model::session::*;
 
 fn find(world: &BrokerHarness, id: &str) -> Option<PresenceStatus> {
-    world.nodes[world.home(id)].broker.find(world.now, id)
+    world.nodes[world.home(id)].broker.find(world.now, &Principal::Client(id.into()))
 }
 
 fn who(id: &str) -> Principal {

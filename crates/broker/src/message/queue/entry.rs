@@ -26,21 +26,50 @@ const FIRST: usize = 4;
 const _: () = assert!(size_of::<Entry>() == 40);
 const _: () = assert!(ENTRY_BYTES as usize == size_of::<Entry>() + size_of::<Entry>() / 8);
 
-/// Totals of all queues of a shard.
+/// Totals of all queues of a shard: kept by the queues, each for itself.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Totals {
     /// Messages, those on the way included.
-    pub count: u64,
+    pub(super) count: u64,
     /// What they cost in memory, bytes: entries, and bodies that are not in the log alone.
-    pub bytes: u64,
+    pub(super) bytes: u64,
     /// Entries that the log is asked for a place for.
-    pub asked: u64,
+    asked: u64,
+    bytes_max: u64,
 }
 
 impl Totals {
-    /// Bytes of all, those included that the log is asked about.
-    pub fn cost(&self) -> u64 {
-        self.bytes + self.asked * ASKED_BYTES
+    /// Nothing, and at most so many bytes.
+    pub fn new(bytes_max: u64) -> Totals {
+        Totals { bytes_max, ..Totals::default() }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether there is room for so many bytes, beside what the log is asked about.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.bytes + self.asked * ASKED_BYTES + bytes <= self.bytes_max
+    }
+
+    /// The log is asked for places for so many.
+    pub fn ask(&mut self, count: usize) {
+        self.asked += count as u64;
+    }
+
+    /// It has answered.
+    pub fn answered(&mut self, count: usize) {
+        self.asked -= count as u64;
+    }
+
+    /// Panics when the queues, counted anew, come to something else.
+    pub fn audit(&self, counted: Totals) {
+        assert_eq!((counted.count, counted.bytes), (self.count, self.bytes), "queues");
     }
 }
 

@@ -1,21 +1,26 @@
-//! How far a session's subscriptions reach, and how it stands to its groups, found out and said
-//! anew.
+//! Rights of sessions: rules change while clients are here, and what they reach with them.
 //!
-//! Both are some work for each subscription: a session with many of them goes on with it a slice a
-//! turn. Until it is known how far its subscriptions reach by the rules that hold now, each message
-//! is looked at before it is delivered ([`Session::is_reaching`]), so that nobody reads meanwhile
-//! what only older rules allow.
+//! When the version of the rules rises, every session is looked at again, a slice a turn: who may
+//! not be here any more is ended, and how far subscriptions reach is found out anew. That, and
+//! telling groups how a member stands, is some work for each subscription: a session with many of
+//! them goes on with it a slice a turn. Until it is known how far its subscriptions reach by the
+//! rules that hold now, each message is looked at before it is delivered
+//! ([`Session::is_reaching`]), so that nobody reads meanwhile what only older rules allow.
 //!
 //! [`Session::is_reaching`]: super::record::Session::is_reaching
 
+use super::timers::Timer;
 use crate::Broker;
 use crate::Effects;
 use crate::message::subscribe::shared_filter;
 use crate::message::subscriptions::{Held, Hold, option};
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::ports::access::Reach;
+use model::close::CloseReason;
+use model::ports::access::{Act, Grant, Reach, Rules, Who};
+use model::session::{Denial, Denied};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Subscriptions that are looked at in a turn, of all sessions that have many.
 pub(crate) const UNITS_A_TURN: usize = 512;
@@ -33,13 +38,120 @@ struct Reaching {
     asks: bool,
 }
 
-/// Those of a shard that go on.
-#[derive(Default)]
-pub(crate) struct Reachings {
-    open: BTreeMap<Key, Reaching>,
+/// Rules that are not known until the client is back.
+#[derive(Debug)]
+struct Unknown;
+
+impl Rules for Unknown {
+    fn may(&self, _: &Who<'_>, act: Act, _: &str) -> bool {
+        // Its will was looked at when it came.
+        act == Act::Publish
+    }
+
+    fn reach(&self, _: &Who<'_>, _: &str) -> Reach {
+        Reach::Partly
+    }
+}
+
+/// What goes on about the rights of a shard's sessions.
+pub(crate) struct Rights {
+    /// Of the rules in force.
+    version: u64,
+    /// The next slot to look at, while grants are renewed.
+    renewing: Option<u32>,
+    /// Sessions with many subscriptions, that go on.
+    reaching: BTreeMap<Key, Reaching>,
+}
+
+impl Rights {
+    /// None is to be renewed for this version of the rules.
+    pub fn new(version: u64) -> Rights {
+        Rights { version, renewing: None, reaching: BTreeMap::new() }
+    }
 }
 
 impl Broker {
+    /// Looks at a slice of the sessions, if the rules have changed.
+    pub(crate) fn turn_renewal(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let version = self.settings.access.version();
+        if version != self.rights.version {
+            (self.rights.version, self.rights.renewing) = (version, Some(0));
+        }
+        let mut slot = self.rights.renewing?;
+        let mut left = self.settings.limits.topics.renewals_a_turn.max(1);
+        while left > 0 && slot < self.sessions.slots() {
+            if let Some((key, _)) = self.sessions.tenant(slot) {
+                self.renew(now, key, fx);
+                left -= 1;
+            }
+            slot += 1;
+        }
+        self.rights.renewing = (slot < self.sessions.slots()).then_some(slot);
+        self.rights.renewing.map(|_| now.mono)
+    }
+
+    /// Looks again at what a session may do.
+    pub(crate) fn renew(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let user = self.sessions.principal(session).user.clone();
+        let who = Who { client_id: &session.id, user: user.as_deref() };
+        if let Some(grant) = self.settings.access.renew(&who) {
+            self.regrant_kept(now, key, grant, fx);
+        }
+    }
+
+    /// The rules say what holds now; what came with the proof itself (a token's rules, and its
+    /// end) stays as it was.
+    fn regrant_kept(&mut self, now: Now, key: Key, mut grant: Grant, fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let is_over = grant.until_s != 0 && grant.until_s <= now.unix_s();
+        let rules = &self.sessions.principal(session).rules;
+        if rules.as_ref().is_some_and(|rules| rules.fixed()) && !is_over {
+            return;
+        }
+        if grant.until_s == 0 {
+            grant.until_s = session.more.as_ref().map_or(0, |more| more.until_s);
+        }
+        self.regrant(now, key, &grant, fx);
+    }
+
+    /// After a restart: the rules that hold now. Where nobody knows them until the client is back,
+    /// nothing is kept for it that it might not read.
+    pub(crate) fn regrant_restored(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let user = self.sessions.principal(session).user.clone();
+        let who = Who { client_id: &session.id, user: user.as_deref() };
+        let options = session.filters().filter_map(|f| self.subscriptions.options(f, key.slot));
+        let is_partly = options.fold(0, |all, options| all | options) & option::PARTLY != 0;
+        let grant = match self.settings.access.renew(&who) {
+            Some(grant) => Grant { until_s: 0, ..grant },
+            None if is_partly => Grant { user, rules: Some(Arc::new(Unknown)), until_s: 0 },
+            None => return,
+        };
+        self.regrant(now, key, &grant, fx);
+    }
+
+    /// From now on the session may do this.
+    pub(crate) fn regrant(&mut self, now: Now, key: Key, grant: &Grant, fx: &mut Effects) {
+        self.sessions.forget_allowed();
+        self.sessions.grant(key, grant);
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        if let Some(more) = &mut session.more {
+            more.until_s = 0;
+        }
+        if grant.until_s != 0 {
+            session.more().until_s = grant.until_s;
+        }
+        if grant.until_s != 0 {
+            if grant.until_s <= now.unix_s() {
+                let denied = Denied::of(Denial::NotAuthorized, CloseReason::AuthFailed);
+                return self.end(now, key, denied, fx);
+            }
+            self.timers.set(now, Timer::Grant(key), grant.until_s.into());
+        }
+        self.reach_again(now, key, fx);
+    }
+
     /// How far the session's subscriptions reach by the rules that hold now.
     pub(crate) fn reach_again(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let reaching = Reaching { filter: Some(0), share: "".into(), asks: true };
@@ -53,7 +165,7 @@ impl Broker {
             return;
         }
         // One that goes on begins again, and asks what it asked.
-        let (filter, asks) = match self.reachings.open.remove(&key) {
+        let (filter, asks) = match self.rights.reaching.remove(&key) {
             Some(known) => (known.filter, known.asks),
             None => (None, false),
         };
@@ -66,7 +178,7 @@ impl Broker {
         let mut left = UNITS_AT_ONCE.min(self.units.left(UNITS_A_TURN));
         match self.reach_on(now, key, (&mut reaching, &mut left), fx) {
             true => self.reached(key),
-            false => _ = self.reachings.open.insert(key, reaching),
+            false => _ = self.rights.reaching.insert(key, reaching),
         }
     }
 
@@ -74,18 +186,18 @@ impl Broker {
     pub(crate) fn turn_reachings(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut left = UNITS_A_TURN;
         while left > 0 {
-            let (key, mut reaching) = self.reachings.open.pop_first()?;
+            let (key, mut reaching) = self.rights.reaching.pop_first()?;
             match self.reach_on(now, key, (&mut reaching, &mut left), fx) {
                 true => self.reached(key),
-                false => _ = self.reachings.open.insert(key, reaching),
+                false => _ = self.rights.reaching.insert(key, reaching),
             }
         }
-        (!self.reachings.open.is_empty()).then_some(now.mono)
+        (!self.rights.reaching.is_empty()).then_some(now.mono)
     }
 
     /// It is known how far all of them reach.
     fn reached(&mut self, key: Key) {
-        self.reachings.open.remove(&key);
+        self.rights.reaching.remove(&key);
         if let Some(session) = self.sessions.at_mut(key) {
             session.set_reaching(false);
         }

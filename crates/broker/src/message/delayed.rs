@@ -1,0 +1,236 @@
+//! Messages that are published later: wills, and those that were put by.
+//!
+//! A will belongs to the connection it came with. It is published when its delay is over or its
+//! session ends, whichever is first; a return before that, or a farewell, discards it (MQTT5
+//! 3.1.2-8). Its row outlives the process: after a restart the connection is as lost. When many
+//! are due at once they are published some a turn. What was put by waits in [`Later`].
+
+use super::answers::{After, Origin, PendingAnswer};
+use super::publish::DELAYED;
+use super::retain::wall;
+use crate::Broker;
+use crate::Effects;
+use crate::durable::calls::PendingCall;
+use crate::durable::rows;
+use crate::later::Later;
+use crate::retained::encode;
+use crate::session::timers::Timer;
+use base::slab::Key;
+use base::time::{Instant, Now};
+use model::event::Counter;
+use model::ports::access::Act;
+use model::ports::log::{Call, Table, Write};
+use model::session::{Denial, Will};
+use model::topic::Publication;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Delayed messages that are published in one turn.
+const DUE_SLICE: usize = 256;
+
+/// Messages of a shard that are published later.
+pub(crate) struct Delayed {
+    /// Those that were put by.
+    put_by: Later,
+    /// Wills that are due and wait for their turn, with their clients.
+    wills: VecDeque<(Box<str>, Arc<Publication>)>,
+    /// Wills published in this turn.
+    spent: u32,
+}
+
+impl Delayed {
+    /// None; at most so many that are put by.
+    pub fn new(put_by_max: u32) -> Delayed {
+        Delayed { put_by: Later::new(put_by_max), wills: VecDeque::new(), spent: 0 }
+    }
+
+    /// Messages that were put by.
+    pub fn len(&self) -> usize {
+        self.put_by.len()
+    }
+
+    /// Wills that are due.
+    pub fn wills(&self) -> usize {
+        self.wills.len()
+    }
+
+    /// A will is due.
+    pub fn push_will(&mut self, client_id: Box<str>, message: Arc<Publication>) {
+        self.wills.push_back((client_id, message));
+    }
+
+    /// Takes in the row of a message that was put by. False: it is none.
+    pub fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
+        self.put_by.restore(key, value)
+    }
+}
+
+impl Broker {
+    /// The session has this will from now on; its row, to be written before its client is told.
+    /// Its number makes a repetition after a crash harmless.
+    pub(crate) fn set_will(&mut self, now: Now, key: Key, mut will: Will) -> Option<Write> {
+        let limits = &self.settings.limits.topics;
+        will.delay_s = will.delay_s.min(limits.will_delay_s_max);
+        self.routing.stamp(now, Arc::make_mut(&mut will.message));
+        let session = self.sessions.at_mut(key)?;
+        let row = Write::Put {
+            table: Table::Wills,
+            key: rows::will_key(&session.id, will.message.id),
+            value: rows::will_row(&will, 0),
+        };
+        session.more().will = Some(Box::new((will, 0)));
+        Some(row)
+    }
+
+    /// The will is discarded.
+    pub(crate) fn cancel_will(&mut self, key: Key, fx: &mut Effects) {
+        if let Some(will) = self.take_will(key)
+            && let Some(session) = self.sessions.at(key)
+        {
+            let row = rows::will_key(&session.id, will.message.id);
+            self.log.delete(Table::Wills, row, fx);
+        }
+    }
+
+    /// The connection is gone: the will is published, or will be.
+    pub(crate) fn will_due(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.at_mut(key) else { return };
+        if session.conn().is_some() {
+            return;
+        }
+        let since_s = session.since_s;
+        let Some((will, due_s)) = session.more.as_mut().and_then(|more| more.will.as_deref_mut())
+        else {
+            return;
+        };
+        if *due_s == 0 {
+            *due_s = since_s.saturating_add(will.delay_s).max(1);
+            if will.delay_s > 0 {
+                let value = rows::will_row(will, *due_s);
+                let row = rows::will_key(&session.id, will.message.id);
+                self.log.put(Table::Wills, row, value, fx);
+            }
+        }
+        let Some(session) = self.sessions.at(key) else { return };
+        let due_s = session.more.as_ref().and_then(|more| more.will.as_ref()).map_or(0, |w| w.1);
+        match due_s <= now.unix_s() {
+            true => self.publish_will(now, key, fx),
+            false => self.timers.set(now, Timer::Will(key), due_s.into()),
+        }
+    }
+
+    /// Publishes the will, if there is one.
+    pub(crate) fn publish_will(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(will) = self.take_will(key) else { return };
+        let Some(session) = self.sessions.at(key) else { return };
+        let id = session.id.clone();
+        if !self.sessions.may(session, Act::Publish, will.message.topic()) {
+            fx.counters.count(Counter::PublishesRefused);
+            let row = rows::will_key(&id, will.message.id);
+            return self.log.delete(Table::Wills, row, fx);
+        }
+        let message = self.will_message(now, &id, &will);
+        self.delayed.push_will(id, message);
+        let most = self.settings.limits.topics.wills_a_turn_max;
+        if self.delayed.spent < most && self.delayed.wills() == 1 {
+            self.publish_next_will(now, fx);
+        }
+    }
+
+    /// The message of a will, as it is published now.
+    pub(crate) fn will_message(&self, now: Now, id: &str, will: &Will) -> Arc<Publication> {
+        let mut message = (*will.message).clone();
+        message.publisher = self.routing.publisher_of(id);
+        if will.expiry_s != 0 {
+            message.expire_at = now.unix_s().saturating_add(will.expiry_s);
+        }
+        Arc::new(message)
+    }
+
+    /// Publishes a slice of the wills that wait.
+    pub(crate) fn turn_wills(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        self.delayed.spent = 0;
+        let most = self.settings.limits.topics.wills_a_turn_max;
+        while self.delayed.wills() > 0 && self.delayed.spent < most {
+            self.publish_next_will(now, fx);
+        }
+        (self.delayed.wills() > 0).then_some(now.mono)
+    }
+
+    fn publish_next_will(&mut self, now: Now, fx: &mut Effects) {
+        let Some((id, mut message)) = self.delayed.wills.pop_front() else { return };
+        self.delayed.spent += 1;
+        fx.counters.count(Counter::WillsPublished);
+        let number = message.id;
+        self.routing.stamp(now, Arc::make_mut(&mut message));
+        let after = After::Row(Table::Wills, rows::will_key(&id, number));
+        self.publish_row(now, (message, number), after, fx);
+    }
+
+    fn take_will(&mut self, key: Key) -> Option<Will> {
+        let session = self.sessions.at_mut(key)?;
+        let will = session.more.as_mut()?.will.take().map(|will| will.0);
+        session.rest();
+        will
+    }
+
+    /// A message is put by until its time: `$delayed/seconds/topic`.
+    pub(crate) fn put_by(
+        &mut self,
+        now: Now,
+        message: &Arc<Publication>,
+        pending_answer: &mut PendingAnswer,
+        fx: &mut Effects,
+    ) -> bool {
+        let rest = message.topic().strip_prefix(DELAYED).and_then(|rest| rest.split_once('/'));
+        let delay_s = rest.and_then(|(seconds, _)| seconds.parse::<u32>().ok());
+        let (Some((_, topic)), Some(delay_s)) = (rest, delay_s) else {
+            pending_answer.error = Some(Denial::TopicInvalid);
+            return false;
+        };
+        let renamed = message.renamed(topic);
+        self.put_by_for(now, (Arc::new(renamed), delay_s), pending_answer, fx);
+        false
+    }
+
+    /// A message is put by for so many seconds.
+    pub(crate) fn put_by_for(
+        &mut self,
+        now: Now,
+        (message, delay_s): (Arc<Publication>, u32),
+        pending_answer: &mut PendingAnswer,
+        fx: &mut Effects,
+    ) {
+        if delay_s > self.settings.limits.topics.delay_s_max {
+            pending_answer.error = Some(Denial::Quota);
+            return;
+        }
+        let at_s = now.unix_s().saturating_add(delay_s);
+        let value = encode(&message);
+        let Ok(key) = self.delayed.put_by.add(at_s, message) else {
+            pending_answer.error = Some(Denial::Quota);
+            return;
+        };
+        let write = Write::Put { table: Table::Delayed, key: key.into(), value };
+        match pending_answer.origin {
+            Origin::Server => self.log.write(write, fx),
+            _ => {
+                if let Some(wait) = self.answers.one_more(pending_answer) {
+                    self.log.ask(PendingCall::Counted(wait), Call::Write(write), fx);
+                }
+            }
+        }
+    }
+
+    /// Publishes what was put by and is due, a slice of it.
+    pub(crate) fn turn_later(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        for _ in 0..DUE_SLICE {
+            let Some(due) = self.delayed.put_by.pop(now.unix_s()) else { break };
+            let mut message = (*due.message).clone();
+            self.routing.stamp(now, &mut message);
+            let after = After::Row(Table::Delayed, due.row_key.into());
+            self.publish_row(now, (Arc::new(message), due.message.id), after, fx);
+        }
+        self.delayed.put_by.next_at().map(|at_s| wall(now, at_s))
+    }
+}

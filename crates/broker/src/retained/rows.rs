@@ -1,0 +1,141 @@
+//! Retained messages of a shard, and those of them whose rows the log has not answered yet.
+//!
+//! A message is retained in memory when it comes, for whoever subscribes meanwhile. What the log
+//! refuses goes again: its publisher is told that it is not kept. The topic has then what the log
+//! took last, or what it may still take. Invariant: a topic is open while one of its rows is asked
+//! for.
+
+use super::{Retained, RetainedFull, encode, row_key};
+use model::ports::log::{Table, Write};
+use model::topic::Publication;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Retained messages with their rows.
+pub(crate) struct RetainedRows {
+    retained: Retained,
+    open: BTreeMap<Box<str>, Topic>,
+    last: u64,
+}
+
+/// What one topic has been, and may be.
+struct Topic {
+    /// What it had before the first of the steps; `None`: nothing.
+    before: Option<Arc<Publication>>,
+    steps: VecDeque<Step>,
+}
+
+struct Step {
+    number: u64,
+    kept: Option<Arc<Publication>>,
+    /// What the log said, if it has.
+    taken: Option<bool>,
+}
+
+impl Topic {
+    /// What is retained as far as it is known: the last that was not refused.
+    fn now(&self) -> &Option<Arc<Publication>> {
+        let mut steps = self.steps.iter().rev();
+        steps.find(|step| step.taken != Some(false)).map_or(&self.before, |step| &step.kept)
+    }
+
+    /// Forgets the first steps that were answered.
+    fn settle(&mut self) {
+        while let Some(taken) = self.steps.front().and_then(|step| step.taken) {
+            let step = self.steps.pop_front();
+            if taken {
+                self.before = step.and_then(|step| step.kept);
+            }
+        }
+    }
+}
+
+impl RetainedRows {
+    pub fn new(retained: Retained) -> RetainedRows {
+        RetainedRows { retained, open: BTreeMap::new(), last: 0 }
+    }
+
+    /// What is retained.
+    pub fn all(&self) -> &Retained {
+        &self.retained
+    }
+
+    /// Retains a message; its row is to be asked for.
+    pub fn set(&mut self, message: Arc<Publication>) -> Result<(), RetainedFull> {
+        self.retained.set(message).map(|_| ())
+    }
+
+    /// A topic has nothing any more; whether it had. Its row is to be asked for.
+    pub fn clear(&mut self, topic: &str) -> bool {
+        self.retained.clear(topic).is_some()
+    }
+
+    /// Takes out messages whose time is over; see [`Retained::expire`].
+    pub fn expire(&mut self, unix_s: u32, most: usize, gone: &mut Vec<Arc<Publication>>) -> bool {
+        self.retained.expire(unix_s, most, gone)
+    }
+
+    /// The row of a topic as it is now.
+    pub fn row(&self, topic: &str) -> Write {
+        let (table, key) = (Table::Retained, row_key(topic).into());
+        match self.retained.get(topic) {
+            Some(message) => Write::Put { table, key, value: encode(message) },
+            None => Write::Delete { table, key },
+        }
+    }
+
+    /// A topic has changed, and its row is about to be asked for; `before`: what it had. The number
+    /// of the step.
+    pub fn asked(&mut self, topic: &str, before: Option<Arc<Publication>>) -> u64 {
+        let kept = self.retained.get(topic).cloned();
+        self.last += 1;
+        let step = Step { number: self.last, kept, taken: None };
+        match self.open.get_mut(topic) {
+            Some(known) => known.steps.push_back(step),
+            None => {
+                let known = Topic { before, steps: VecDeque::from([step]) };
+                self.open.insert(topic.into(), known);
+            }
+        }
+        self.last
+    }
+
+    /// A topic has changed in a way that nobody takes back: its row is written until it is taken.
+    pub fn for_good(&mut self, topic: &str) {
+        if let Some(known) = self.open.get_mut(topic) {
+            let kept = self.retained.get(topic).cloned();
+            known.steps.push_back(Step { number: 0, kept, taken: Some(true) });
+        }
+    }
+
+    /// The log has answered for the row of a step. True: its row is to be written, for there was
+    /// no room to have back what it had.
+    pub fn answered(&mut self, topic: &str, number: u64, is_taken: bool) -> bool {
+        let Some(known) = self.open.get_mut(topic) else { return false };
+        let step = known.steps.iter_mut().find(|step| step.number == number);
+        step.into_iter().for_each(|step| step.taken = Some(is_taken));
+        let kept = (!is_taken).then(|| known.now().clone());
+        known.settle();
+        if known.steps.is_empty() {
+            self.open.remove(topic);
+        }
+        kept.is_some_and(|kept| self.set_back(topic, kept))
+    }
+
+    /// A topic has this, and not what it had a moment ago. True: others took its room meanwhile.
+    fn set_back(&mut self, topic: &str, kept: Option<Arc<Publication>>) -> bool {
+        let id = |message: &Arc<Publication>| message.id;
+        if self.retained.get(topic).map(id) == kept.as_ref().map(id) {
+            return false;
+        }
+        let Some(kept) = kept else {
+            self.retained.clear(topic);
+            return false;
+        };
+        let has_room = self.retained.set(kept).is_ok();
+        if !has_room {
+            self.retained.clear(topic);
+        }
+        !has_room
+    }
+}

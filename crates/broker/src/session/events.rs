@@ -1,0 +1,65 @@
+//! What is told of sessions: events, drops, transitions of presence.
+
+use super::sessions::Sessions;
+use crate::Effects;
+use base::slab::Key;
+use base::time::Now;
+use model::event::{ClientEvent, ClientWhat};
+use model::ports::presence_queries::PresenceStatus;
+use model::presence::{OnlineState, PresenceVersion, Principal as Who, Transition};
+use model::session::Drop;
+
+impl Sessions {
+    /// Tells what happened to a client, if anybody listens.
+    pub fn event(&self, now: Now, key: Key, what: impl FnOnce() -> ClientWhat, fx: &mut Effects) {
+        if !fx.events_wanted {
+            return;
+        }
+        let Some(session) = self.at(key) else { return };
+        let user = self.principal(session).user.clone();
+        let (at_ms, client_id, what) = (now.wall_ms, session.id.clone(), what());
+        let version = match what {
+            ClientWhat::Connected { .. } | ClientWhat::Disconnected { .. } => session.version,
+            _ => PresenceVersion::default(),
+        };
+        fx.events.push(ClientEvent { at_ms, client_id, user, version, what });
+    }
+
+    /// Says to whoever keeps presence what a client is from now on.
+    pub fn transition(&self, key: Key, state: OnlineState, fx: &mut Effects) {
+        let Some(session) = self.at(key) else { return };
+        let (who, version) = (Who::Client(session.id.clone()), session.version);
+        let user = self.principal(session).user.clone();
+        let protocol = self.protocol_name(session.protocol);
+        fx.transitions.push(Transition { who, user, state, protocol, version });
+    }
+
+    /// Messages for a session are dropped.
+    pub fn dropped(&mut self, now: Now, key: Key, why: Drop, count: u64, fx: &mut Effects) {
+        if count == 0 {
+            return;
+        }
+        fx.counters.dropped(why, count);
+        if let Some(session) = self.at_mut(key) {
+            session.more().dropped += count;
+        }
+        self.event(now, key, || ClientWhat::Dropped { why, count }, fx);
+    }
+
+    /// What is known of a client's presence; `None`: it has no session, or never was online.
+    pub fn presence_of(&self, now: Now, client_id: &str) -> Option<PresenceStatus> {
+        let session = self.at(self.find(client_id)?)?;
+        let state = match session.online() {
+            Some(_) => OnlineState::Online(self.protocol_name(session.protocol)),
+            None => OnlineState::Offline(session.reason()?),
+        };
+        Some(PresenceStatus {
+            who: Who::Client(client_id.into()),
+            user: self.principal(session).user.as_deref().map(Box::from),
+            state,
+            since_ms: session.version.unix_ms().min(now.wall_ms),
+            seen_ms: session.seen_ms(now),
+            version: session.version,
+        })
+    }
+}
