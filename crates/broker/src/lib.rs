@@ -38,17 +38,18 @@ use crate::durable::restore::Restoring;
 use crate::message::answers::Answers;
 use crate::message::delayed::Delayed;
 use crate::message::fan_out::FanOuts;
+use crate::message::groups::{Groups, SHARE};
 use crate::message::handover::Handovers;
 use crate::message::packets::Packets;
 use crate::message::queue::Totals;
 use crate::message::replay::Replays;
 use crate::message::routing::Routing;
-use crate::message::shared::Groups;
 use crate::message::subscriptions::Subscriptions;
 use crate::retained::{Retained, RetainedRows};
 use crate::rewrite::{AutoSubscribes, Rewrites};
 use crate::session::admissions::Admissions;
 use crate::session::endings::Endings;
+use crate::session::record::Exchange;
 use crate::session::rights::Rights;
 use crate::session::sessions::Sessions;
 use crate::session::timers::SessionTimers;
@@ -101,6 +102,13 @@ impl Settings {
     /// The shard that owns a topic: what is retained there, and what is put by for it.
     pub(crate) fn owner_of_topic(&self, topic: &str) -> ShardId {
         self.shard_of(&[b"mqtt-topic", topic.as_bytes()])
+    }
+
+    /// The shard that owns a shared group.
+    pub(crate) fn owner_of_group(&self, filter: &str) -> ShardId {
+        let rest = filter.strip_prefix(SHARE).unwrap_or(filter);
+        let (group, plain) = rest.split_once('/').unwrap_or((rest, ""));
+        self.shard_of(&[b"mqtt-share", group.as_bytes(), plain.as_bytes()])
     }
 }
 
@@ -183,7 +191,7 @@ impl Broker {
             SessionRequest::Gone => self.gone(now, from, fx),
             SessionRequest::Publish { session, id, again, message } => {
                 if let Some(key) = self.bound(from, session) {
-                    self.publish_in(now, key, (id, again, message), fx);
+                    self.publish_in(now, Exchange { session: key, id }, again, message, fx);
                 }
             }
             SessionRequest::Release { session, id } => {
@@ -193,7 +201,7 @@ impl Broker {
             }
             SessionRequest::Acked { session, id, step } => {
                 if let Some(key) = self.bound(from, session) {
-                    self.acked(now, key, (id, step), fx);
+                    self.acked(now, Exchange { session: key, id }, step, fx);
                 }
             }
             SessionRequest::Subscribe(packet) => {
@@ -218,7 +226,7 @@ impl Broker {
             }
             SessionRequest::Leave { session, with_will, expiry_s } => {
                 if let Some(key) = self.bound(from, session) {
-                    self.leave(now, key, (with_will, expiry_s), fx);
+                    self.leave(now, key, with_will, expiry_s, fx);
                 }
             }
             SessionRequest::Closed { session, reason } => {

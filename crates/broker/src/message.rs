@@ -6,13 +6,12 @@
 
 pub(crate) mod answer;
 pub(crate) mod answers;
-pub(crate) mod askers;
 pub(crate) mod delayed;
 pub(crate) mod deliver;
 pub(crate) mod fan_out;
+pub(crate) mod groups;
 pub(crate) mod handover;
 pub(crate) mod keep;
-pub(crate) mod newcomers;
 pub(crate) mod packets;
 pub(crate) mod publish;
 pub(crate) mod queue;

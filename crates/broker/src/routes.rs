@@ -26,7 +26,7 @@ pub use filter::matches;
 pub use pattern::FormId;
 pub use shards::{Elsewhere, ShardSet};
 pub use summary::RouteSummary;
-pub use table::{FilterRefused, LEVELS_MAX, SUBSCRIPTION_MAX};
+pub use table::{FilterRefused, LEVELS_MAX, RouteSlice, SUBSCRIPTION_MAX};
 
 use model::id::ShardId;
 use pattern::Patterns;
@@ -170,10 +170,10 @@ impl Routes {
     pub fn each_held(
         &self,
         filter: FilterRef,
-        from: (u64, usize),
+        slice: RouteSlice,
         visit: &mut impl FnMut(u64),
     ) -> Option<u64> {
-        self.table.each_held(filter.0, from, visit)
+        self.table.each_held(filter.0, slice, visit)
     }
 
     /// The other shards that may have a subscription whose filter matches, without this one.

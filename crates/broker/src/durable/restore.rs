@@ -9,14 +9,13 @@ use super::entries::{Said, low_half, timeline_of};
 use super::rows::{self, SessionRow, SubscriptionRow};
 use crate::Broker;
 use crate::Effects;
-use crate::message::keep::stub_of;
-use crate::message::queue::{Release, id_of};
-use crate::message::shared::share_of;
-use crate::message::subscribe::SHARE;
+use crate::message::groups::SHARE;
+use crate::message::groups::share_of;
+use crate::message::queue::{Entry, Release, id_of};
 use crate::message::subscriptions::Hold;
 use crate::peer_message::OldPlace;
 use crate::retained::decode;
-use crate::session::record::{EntryRef, Inbound, InboundState, Share};
+use crate::session::record::{EntryRef, Inbound, InboundState, Marker, Share};
 use base::slab::Key;
 use base::time::Now;
 use model::ports::access::Grant;
@@ -213,12 +212,13 @@ impl Broker {
         let key = owner.key;
         let totals = &mut self.totals;
         let more = self.sessions.at_mut(key)?.more();
-        let inbound = |id, alone| Inbound { id, marker: seq, alone, state: InboundState::Halfway };
+        let inbound =
+            |id, alone| Inbound { id, marker: Marker { seq, alone }, state: InboundState::Halfway };
         // Of two that say the same the former was refused, or is over.
         let over = &mut self.restoring.over;
         let mut mark = |last: Inbound| match more.inbound.iter_mut().find(|it| it.id == last.id) {
             Some(known) => {
-                over.push(EntryRef { session: key, seq: std::mem::replace(known, last).marker })
+                over.push(EntryRef { session: key, seq: std::mem::replace(known, last).marker.seq })
             }
             None => more.inbound.push(last),
         };
@@ -228,7 +228,7 @@ impl Broker {
             }
             Said::Message(label) => {
                 self.restoring.old_places.extend(label.old_place.clone());
-                let mut entry = stub_of(&label, seq);
+                let mut entry = Entry::stub(&label, seq);
                 let id = id_of(seq);
                 if seq <= owner.sent_upto && more.queue.is_free(id) {
                     entry.set_again();

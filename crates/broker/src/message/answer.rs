@@ -83,7 +83,7 @@ impl Broker {
                     self.after(now, after, result.err(), fx);
                 }
             }
-            Origin::Client(exchange, qos) => self.taken((exchange, qos), wait, result, fx),
+            Origin::Client(exchange, qos) => self.taken(exchange, qos, wait, result, fx),
             Origin::Command(ask) => {
                 let answer = match result {
                     Ok(routed) => TopicAnswer::Published { matched: routed == Routed::Matched },
@@ -92,7 +92,7 @@ impl Broker {
                 fx.answers.push((ask, answer));
             }
             Origin::Joining(granting, at) => {
-                self.granted(now, (granting, at as usize), result.map(|_| ()), fx);
+                self.granted(now, granting, at as usize, result.map(|_| ()), fx);
             }
             Origin::Shard(shard, number) => {
                 let result = result.map(|routed| routed == Routed::Matched);
@@ -104,7 +104,8 @@ impl Broker {
     /// A message of a client is where it has to be, or will not be.
     fn taken(
         &mut self,
-        (Exchange { session: key, id }, qos): (Exchange, Qos),
+        Exchange { session: key, id }: Exchange,
+        qos: Qos,
         wait: Option<Key>,
         result: Result<Routed, Denial>,
         fx: &mut Effects,
@@ -129,7 +130,7 @@ impl Broker {
             (None, Some(more)) if !more.pending.is_empty() => {
                 more.pending.push_back(Pending { id, qos, stage: Stage::Ready(result) });
             }
-            (None, _) => give(conn, (id, qos), result, fx),
+            (None, _) => give(conn, id, qos, result, fx),
             (Some(_), None) => {}
         }
     }
@@ -144,7 +145,7 @@ impl Broker {
         let Some(at) = inbound.iter().position(|inbound| inbound.id == id) else { return };
         match result {
             Ok(routed) => inbound[at].state = InboundState::Taken(routed),
-            Err(_) if inbound[at].marker == 0 => _ = inbound.swap_remove(at),
+            Err(_) if inbound[at].marker.seq == 0 => _ = inbound.swap_remove(at),
             // Some may have it: said again, it goes on. With version 5 the exchange is over, unless
             // the client does not hear of it (MQTT5 4.3.3-9): no more than it may have open.
             Err(_) => {
@@ -154,7 +155,7 @@ impl Broker {
                     && inbound.iter().filter(|it| is_halfway(it)).count() > most
                     && let Some(first) = inbound.iter().position(is_halfway)
                 {
-                    self.log.remove(key, inbound.remove(first).marker);
+                    self.log.remove(key, inbound.remove(first).marker.seq);
                 }
             }
         }
@@ -166,7 +167,7 @@ impl Broker {
         let conn = session.online();
         let Some(more) = session.more.as_mut() else { return };
         while let Some(Pending { stage: Stage::Ready(result), id, qos }) = more.pending.front() {
-            give(conn, (*id, *qos), *result, fx);
+            give(conn, *id, *qos, *result, fx);
             more.pending.pop_front();
         }
         session.rest();
@@ -176,7 +177,8 @@ impl Broker {
     pub(crate) fn publish_row(
         &mut self,
         now: Now,
-        (message, number): (Arc<Publication>, u64),
+        message: Arc<Publication>,
+        number: u64,
         after: After,
         fx: &mut Effects,
     ) {
@@ -206,7 +208,7 @@ impl Broker {
     /// The message is where it has to be, or could not be taken, and why not.
     fn after(&mut self, now: Now, after: After, why: Option<Denial>, fx: &mut Effects) {
         match after {
-            After::Moved(key, entry) => self.offer_answered(now, (key, *entry), why, fx),
+            After::Moved(key, entry) => self.offer_answered(now, key, *entry, why, fx),
             // Those that were refused stay for the next start.
             After::Row(..) if why.is_some() => {}
             After::Row(table, key) => self.log.delete(table, key, fx),
@@ -294,7 +296,7 @@ impl Broker {
                 self.welcome_written(now, *welcome, result.is_ok(), fx);
             }
             PendingCall::Granted(granting, at) => {
-                self.granted(now, (granting, at), written(), fx);
+                self.granted(now, granting, at, written(), fx);
             }
             PendingCall::Bodies(first) => self.bodies_came(now, first, result, fx),
             PendingCall::Given(first) => self.given_came(now, first, result, fx),
@@ -347,7 +349,8 @@ impl Broker {
 
 fn give(
     conn: Option<ConnRef>,
-    (id, qos): (u16, Qos),
+    id: u16,
+    qos: Qos,
     result: Result<Routed, Denial>,
     fx: &mut Effects,
 ) {

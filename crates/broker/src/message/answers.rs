@@ -11,7 +11,7 @@ use crate::peer_message::{OldPlace, PeerMessage};
 use crate::session::record::Exchange;
 use base::never;
 use base::slab::{Key, Slab};
-use model::id::ShardId;
+use model::id::{SessionRef, ShardId};
 use model::ports::log::{APPEND_TIMELINES_MAX, StoreError, Table};
 use model::session::{Denial, Routed};
 use model::topic::{Publication, Qos};
@@ -67,6 +67,8 @@ pub(crate) struct PendingAnswer {
     pub error: Option<Denial>,
     /// A member of a group that went away has it until another one does.
     pub offered: Option<OldPlace>,
+    /// Who of a group had it: somebody else shall have it, if there is another.
+    pub except: Option<SessionRef>,
     /// Pages that the owner of its topic had given out before it was looked at who is subscribed.
     pub pages: u64,
     /// Appends, by shape.
@@ -88,6 +90,7 @@ impl PendingAnswer {
             mark_alone: false,
             error: None,
             offered: None,
+            except: None,
             pages: u64::MAX,
             appends: Vec::new(),
             asked: 0,

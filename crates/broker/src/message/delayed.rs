@@ -164,7 +164,7 @@ impl Broker {
         let number = message.id;
         self.routing.stamp(now, Arc::make_mut(&mut message));
         let after = After::Row(Table::Wills, rows::will_key(&id, number));
-        self.publish_row(now, (message, number), after, fx);
+        self.publish_row(now, message, number, after, fx);
     }
 
     fn take_will(&mut self, key: Key) -> Option<Will> {
@@ -189,7 +189,7 @@ impl Broker {
             return false;
         };
         let renamed = message.renamed(topic);
-        self.put_by_for(now, (Arc::new(renamed), delay_s), pending_answer, fx);
+        self.put_by_for(now, Arc::new(renamed), delay_s, pending_answer, fx);
         false
     }
 
@@ -197,7 +197,8 @@ impl Broker {
     pub(crate) fn put_by_for(
         &mut self,
         now: Now,
-        (message, delay_s): (Arc<Publication>, u32),
+        message: Arc<Publication>,
+        delay_s: u32,
         pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
@@ -229,7 +230,7 @@ impl Broker {
             let mut message = (*due.message).clone();
             self.routing.stamp(now, &mut message);
             let after = After::Row(Table::Delayed, due.row_key.into());
-            self.publish_row(now, (Arc::new(message), due.message.id), after, fx);
+            self.publish_row(now, Arc::new(message), due.message.id, after, fx);
         }
         self.delayed.put_by.next_at().map(|at_s| wall(now, at_s))
     }

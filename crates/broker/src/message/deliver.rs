@@ -28,7 +28,7 @@ use model::ports::calls::may_be_taken_later;
 use model::ports::log::{Append, Call, Done, Page, Pull, Read, StoreError, Write};
 use model::session::{AckStep, Denial, Denied, Drop, Outgoing, SessionDelivery};
 use model::timeline::Message;
-use model::topic::Qos;
+use model::topic::{Publication, Qos, SubscriptionIds};
 use std::sync::Arc;
 
 /// Bytes of messages of QoS 1 and 2 on the way to one client, but always one message.
@@ -121,13 +121,8 @@ impl Broker {
     }
 
     /// An answer to a delivery.
-    pub(crate) fn acked(
-        &mut self,
-        now: Now,
-        key: Key,
-        (id, step): (u16, AckStep),
-        fx: &mut Effects,
-    ) {
+    pub(crate) fn acked(&mut self, now: Now, exchange: Exchange, step: AckStep, fx: &mut Effects) {
+        let Exchange { session: key, id } = exchange;
         let more = self.sessions.more(key);
         let awaited = more.and_then(|more| more.queue.awaited(id));
         if let Some(text) = awaited.and_then(|awaited| out_of_order(awaited, step)) {
@@ -135,9 +130,9 @@ impl Broker {
         }
         match step {
             AckStep::Puback(refused) => {
-                self.end_delivery(now, key, (id, Qos::AtLeastOnce, refused), fx)
+                self.end_delivery(now, exchange, Qos::AtLeastOnce, refused, fx)
             }
-            AckStep::Pubrec(true) => self.end_delivery(now, key, (id, Qos::ExactlyOnce, true), fx),
+            AckStep::Pubrec(true) => self.end_delivery(now, exchange, Qos::ExactlyOnce, true, fx),
             AckStep::Pubrec(false) => self.received(now, key, id, fx),
             AckStep::Pubcomp => self.completed_out(key, id, fx),
             AckStep::Unsendable => {
@@ -163,8 +158,9 @@ impl Broker {
     fn end_delivery(
         &mut self,
         now: Now,
-        key: Key,
-        (id, qos, refused): (u16, Qos, bool),
+        Exchange { session: key, id }: Exchange,
+        qos: Qos,
+        refused: bool,
         fx: &mut Effects,
     ) {
         let totals = &mut self.totals;
@@ -354,7 +350,8 @@ fn expired(entry: &Entry, unix_s: u32) -> bool {
     entry.expire_at != 0 && entry.expire_at <= unix_s
 }
 
-fn outgoing(entry: &Entry) -> Option<Outgoing> {
+/// A message that was taken out of a queue, on its way.
+pub(super) fn outgoing(entry: &Entry) -> Option<Outgoing> {
     Some(Outgoing {
         message: Arc::clone(entry.message.as_ref()?),
         id: entry.id,
@@ -381,4 +378,14 @@ fn out_of_order(awaited: Awaited, step: AckStep) -> Option<&'static str> {
             Some("PUBCOMP for a message that was not released")
         }
     }
+}
+
+/// A message of QoS 0 for one client.
+pub(super) fn straight(
+    message: Arc<Publication>,
+    retain: bool,
+    subscription_ids: SubscriptionIds,
+) -> Outgoing {
+    let (id, qos, again, shared) = (0, Qos::AtMostOnce, false, false);
+    Outgoing { message, id, qos, again, retain, shared, subscription_ids }
 }

@@ -75,6 +75,18 @@ pub(crate) struct Handovers {
     ready: Vec<(Instant, Key)>,
 }
 
+/// A message that a member of a group went away with, for another member.
+pub(crate) struct WorkOffer {
+    pub group: Arc<str>,
+    pub member: SessionRef,
+    pub message: Arc<Publication>,
+    /// Who is told whether another one has it, and under which number.
+    pub from: ShardId,
+    pub receipt: u64,
+    /// Where it stands until then.
+    pub place: OldPlace,
+}
+
 impl Broker {
     /// A durable member goes away. To be called while the bodies of its queue are in memory.
     pub(crate) fn give_work(&mut self, now: Now, key: Key, fx: &mut Effects) {
@@ -91,7 +103,7 @@ impl Broker {
         let here = queue.givable_from(0).filter(|entry| entry.message.is_some());
         let seqs: Vec<Seq> = here.take(PAGE_COUNT).map(|entry| entry.seq).collect();
         for seq in seqs {
-            self.offer(now, (key, seq), None, fx);
+            self.offer(now, EntryRef { session: key, seq }, None, fx);
         }
         self.give_on(now, key, fx);
     }
@@ -113,7 +125,7 @@ impl Broker {
     fn offer(
         &mut self,
         now: Now,
-        (key, seq): (Key, Seq),
+        EntryRef { session: key, seq }: EntryRef,
         body: Option<Arc<Publication>>,
         fx: &mut Effects,
     ) {
@@ -133,7 +145,7 @@ impl Broker {
         }
         let place = OldPlace { client, seq };
         let what = GroupWhat::Offer { message, from: self.settings.shard, receipt, place };
-        self.tell_group(now, &filter, (key, what), fx);
+        self.tell_group(now, &filter, key, what, fx);
     }
 
     /// Whether an entry may be offered: the group it came through, and who has it.
@@ -151,7 +163,8 @@ impl Broker {
     pub(crate) fn offer_answered(
         &mut self,
         now: Now,
-        (key, entry): (Key, Entry),
+        key: Key,
+        entry: Entry,
         why: Option<Denial>,
         fx: &mut Effects,
     ) {
@@ -271,7 +284,8 @@ impl Broker {
         }
         for placed in &page.messages {
             let Some(message) = decode(&placed.message.body) else { continue };
-            self.offer(now, (key, placed.seq), Some(Arc::new(message)), fx);
+            let entry = EntryRef { session: key, seq: placed.seq };
+            self.offer(now, entry, Some(Arc::new(message)), fx);
         }
         if self.next_given(key) == Some(first)
             && self
@@ -304,41 +318,25 @@ impl Broker {
     }
 
     /// The owner of a group is offered the work of a member that went away.
-    pub(crate) fn offered(
-        &mut self,
-        now: Now,
-        (group, member): (Arc<str>, SessionRef),
-        (message, from, receipt): (Arc<Publication>, ShardId, u64),
-        place: OldPlace,
-        fx: &mut Effects,
-    ) {
+    pub(crate) fn offered(&mut self, now: Now, offer: WorkOffer, fx: &mut Effects) {
+        let WorkOffer { group, member, message, from, receipt, place } = offer;
         let origin = Origin::Shard(from, receipt);
-        let number = self.group_with_another(&group, member, message.topic());
-        let why = match number {
-            None => Some(NOBODY),
-            Some(_) if !self.has_room_to_wait() => Some(Denial::Busy),
-            Some(_) => None,
+        let Some(number) = self.groups.with_another(&group, member, message.topic()) else {
+            return self.refuse(now, origin, NOBODY, fx);
         };
-        let (Some(number), None) = (number, why) else {
-            return self.refuse(now, origin, why.unwrap_or(NOBODY), fx);
-        };
+        if !self.has_room_to_wait() {
+            return self.refuse(now, origin, Denial::Busy, fx);
+        }
         let mut pending_answer = PendingAnswer::of(origin);
-        pending_answer.offered = Some(place);
-        self.share_out(now, number, (&message, Some(member)), &mut pending_answer, fx);
+        (pending_answer.offered, pending_answer.except) = (Some(place), Some(member));
+        self.share_out(now, number, &message, &mut pending_answer, fx);
         self.write_appends(&message, &mut pending_answer, fx);
         self.close(now, pending_answer, true, fx);
     }
 
     /// A picked member has gone meanwhile: the owner is asked again.
-    pub(crate) fn offer_again(
-        &mut self,
-        now: Now,
-        word: (Arc<str>, SessionRef),
-        (message, from, receipt): (Arc<Publication>, ShardId, u64),
-        place: OldPlace,
-        fx: &mut Effects,
-    ) {
-        let (group, member) = word;
+    pub(crate) fn offer_again(&mut self, now: Now, offer: WorkOffer, fx: &mut Effects) {
+        let WorkOffer { group, member, message, from, receipt, place } = offer;
         let what = GroupWhat::Offer { message, from, receipt, place };
         let word = GroupWord { group, member, what };
         self.tell(now, from, PeerMessage::Group(Box::new(word)), fx);

@@ -12,7 +12,7 @@ use crate::Effects;
 use crate::durable::calls::PendingCall;
 use crate::durable::entries::{Label, Said, low_half, timeline_of};
 use crate::retained::row;
-use crate::session::record::Exchange;
+use crate::session::record::{Exchange, Marker};
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
@@ -50,7 +50,7 @@ impl Broker {
             body: row::encode(&kept.message),
         });
         if once == 0 {
-            return self.append(kept, (message, None), fx);
+            return self.append(kept, message, None, fx);
         }
         let to = std::mem::take(&mut kept.to);
         if let Some(wait) = kept.wait {
@@ -70,17 +70,18 @@ impl Broker {
             let (publication, label) = (kept.message.clone(), kept.label.clone());
             let (to, wait) = (vec![key], kept.wait);
             let one = Kept { message: publication, label, to, mark: None, wait };
-            self.append(one, (message.clone(), Some(once)), fx);
+            self.append(one, message.clone(), Some(once), fx);
         }
         if kept.mark.is_some() {
-            self.append(kept, (message, None), fx);
+            self.append(kept, message, None, fx);
         }
     }
 
     fn append(
         &mut self,
         kept: Kept,
-        (message, once): (Arc<Message>, Option<OnceKey>),
+        message: Arc<Message>,
+        once: Option<OnceKey>,
         fx: &mut Effects,
     ) {
         let home = self.settings.home;
@@ -131,12 +132,15 @@ impl Broker {
             match &answer {
                 Ok(appended) if appended.new => {
                     let seq = appended.seqs.get(at).copied().unwrap_or(0);
-                    let entry = entry_of(&kept.message, &kept.label, seq);
+                    let entry = Entry {
+                        message: Some(kept.message.clone()),
+                        ..Entry::stub(&kept.label, seq)
+                    };
                     self.enqueue(now, key, entry, fx);
                 }
                 Ok(_) => {}
                 Err(_) => {
-                    self.share_over(key, &stub_of(&kept.label, 0), fx);
+                    self.share_over(key, &Entry::stub(&kept.label, 0), fx);
                     self.sessions.dropped(now, key, Drop::StoreFull, 1, fx);
                 }
             }
@@ -145,7 +149,7 @@ impl Broker {
         match (kept.mark, &answer) {
             (Some(mark), Ok(appended)) => {
                 let seq = appended.seqs.last().copied().unwrap_or(0);
-                self.set_marker(mark, (seq, false), fx);
+                self.set_marker(mark, Marker { seq, alone: false }, fx);
             }
             (Some(mark), Err(error)) => self.not_marked(now, mark, denial(*error), fx),
             (None, _) => {}
@@ -161,7 +165,8 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (cost, beside): (u64, u64),
+        cost: u64,
+        beside: u64,
         fx: &mut Effects,
     ) -> bool {
         let limits = self.settings.limits.clone();
@@ -243,16 +248,4 @@ impl Broker {
             }
         }
     }
-}
-
-/// A message at its place in a timeline.
-pub(crate) fn entry_of(message: &Arc<Publication>, label: &Label, seq: u64) -> Entry {
-    Entry { message: Some(message.clone()), ..stub_of(label, seq) }
-}
-
-/// The same, without its body.
-pub(crate) fn stub_of(label: &Label, seq: u64) -> Entry {
-    let weight = (label.bytes, label.expire_at);
-    let stub = Entry::stub(seq, (label.qos, label.retain), weight, label.ids.clone());
-    Entry { share: label.share, ..stub }
 }

@@ -5,6 +5,8 @@
 //! for it, within a limit in bytes. The answer waits for the rows of durable sessions. What the
 //! log refused is not granted.
 
+use super::answers::Origin;
+use super::subscribe::Wish;
 use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::PendingCall;
@@ -117,9 +119,8 @@ impl Broker {
         packet: SubscribeRequest,
         fx: &mut Effects,
     ) {
-        let results = Results::Subscribed(Vec::with_capacity(packet.wishes.len()));
         let rest = Rest::Wishes(packet.wishes.into_iter(), packet.subscription_id);
-        self.packet_in(now, key, (packet.id, rest, results), fx);
+        self.packet_in(now, key, packet.id, rest, fx);
     }
 
     pub(crate) fn unsubscribe(
@@ -129,20 +130,16 @@ impl Broker {
         packet: UnsubscribeRequest,
         fx: &mut Effects,
     ) {
-        let results = Results::Unsubscribed(Vec::with_capacity(packet.filters.len()));
-        let rest = Rest::Filters(packet.filters.into_iter());
-        self.packet_in(now, key, (packet.id, rest, results), fx);
+        self.packet_in(now, key, packet.id, Rest::Filters(packet.filters.into_iter()), fx);
     }
 
-    fn packet_in(
-        &mut self,
-        now: Now,
-        key: Key,
-        (id, rest, results): (u16, Rest, Results),
-        fx: &mut Effects,
-    ) {
+    fn packet_in(&mut self, now: Now, key: Key, id: u16, rest: Rest, fx: &mut Effects) {
         let Some(conn) = self.sessions.online(key) else { return };
         let (wanted, filters) = (BTreeMap::new(), Vec::with_capacity(rest.len()));
+        let results = match &rest {
+            Rest::Wishes(wishes, _) => Results::Subscribed(Vec::with_capacity(wishes.len())),
+            Rest::Filters(filters) => Results::Unsubscribed(Vec::with_capacity(filters.len())),
+        };
         let granting = Granting { key, conn, id, left: 1, results, wanted, filters };
         let number = match self.packets.grantings.insert(granting) {
             Ok(number) => number,
@@ -156,7 +153,7 @@ impl Broker {
         };
         let mut packet = Packet { granting: number, rest, bytes: 0 };
         let is_first = !self.packets.of.contains_key(&key);
-        if is_first && self.work_on(now, key, (&mut packet, FILTERS_AT_ONCE), fx) {
+        if is_first && self.work_on(now, key, &mut packet, FILTERS_AT_ONCE, fx) {
             return self.packet_over(now, number, fx);
         }
         packet.bytes = packet.rest.bytes();
@@ -173,7 +170,8 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (packet, most): (&mut Packet, usize),
+        packet: &mut Packet,
+        most: usize,
         fx: &mut Effects,
     ) -> bool {
         let number = packet.granting;
@@ -181,11 +179,15 @@ impl Broker {
             self.units.spend(1);
             let row = match &mut packet.rest {
                 Rest::Wishes(wishes, subscription_id) => match wishes.next() {
-                    Some(wish) => self.grant_one(now, (key, number), (wish, *subscription_id), fx),
+                    Some(options) => {
+                        let (subscription_id, joining) = (*subscription_id, None);
+                        let wish = Wish { options, subscription_id, joining };
+                        self.grant_one(now, key, number, wish, fx)
+                    }
                     None => return true,
                 },
                 Rest::Filters(filters) => match filters.next() {
-                    Some(filter) => self.withdraw_one(now, (key, number), filter, fx),
+                    Some(filter) => self.withdraw_one(now, key, number, filter, fx),
                     None => return true,
                 },
             };
@@ -202,13 +204,15 @@ impl Broker {
     fn grant_one(
         &mut self,
         now: Now,
-        (key, number): (Key, Key),
-        (wish, subscription_id): (SubscriptionOptions, Option<u32>),
+        key: Key,
+        number: Key,
+        wish: Wish,
         fx: &mut Effects,
     ) -> Option<Write> {
-        let filter = wish.filter.clone();
+        let filter = wish.options.filter.clone();
         let at = self.packets.grantings.at(number)?.filters.len() as u32;
-        let granted = self.grant(now, key, (wish, subscription_id), Some((number, at)), fx);
+        let wish = Wish { joining: Some(Origin::Joining(number, at)), ..wish };
+        let granted = self.grant(now, key, wish, fx);
         let (counter, wanted) = match &granted {
             Ok(granted) => (Counter::Subscribed, granted.wanted),
             Err(_) => (Counter::SubscribesRefused, None),
@@ -227,7 +231,8 @@ impl Broker {
     fn withdraw_one(
         &mut self,
         now: Now,
-        (key, number): (Key, Key),
+        key: Key,
+        number: Key,
         filter: Box<str>,
         fx: &mut Effects,
     ) -> Option<Write> {
@@ -258,7 +263,7 @@ impl Broker {
             let is_over = !is_here
                 || !waits && most > 0 && {
                     left -= most;
-                    self.work_on(now, key, (&mut packet, most), fx)
+                    self.work_on(now, key, &mut packet, most, fx)
                 };
             if is_over {
                 self.packet_over(now, packet.granting, fx);
@@ -292,7 +297,8 @@ impl Broker {
     pub(crate) fn granted(
         &mut self,
         now: Now,
-        (number, at): (Key, usize),
+        number: Key,
+        at: usize,
         result: Result<(), Denial>,
         fx: &mut Effects,
     ) {

@@ -14,7 +14,7 @@ use crate::durable::entries::{Said, timeline_of};
 use crate::peer_message::PeerMessage;
 use crate::retained::is_own;
 use crate::rewrite::Names;
-use crate::session::record::{Exchange, Inbound, InboundState, Pending, Stage};
+use crate::session::record::{Exchange, Inbound, InboundState, Marker, Pending, Stage};
 use base::slab::Key;
 use base::time::Now;
 use model::event::{ClientWhat, Counter};
@@ -22,7 +22,7 @@ use model::ports::calls::may_be_taken_later;
 use model::ports::log::{Append, Call, Done, StoreError, Write};
 use model::pressure::Pressure;
 use model::session::{Denial, Routed, SessionDelivery};
-use model::timeline::Message;
+use model::timeline::{Message, Seq};
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
 
@@ -34,10 +34,12 @@ impl Broker {
     pub(crate) fn publish_in(
         &mut self,
         now: Now,
-        key: Key,
-        (id, again, message): (u16, bool, Arc<Publication>),
+        exchange: Exchange,
+        again: bool,
+        message: Arc<Publication>,
         fx: &mut Effects,
     ) {
+        let key = exchange.session;
         fx.counters.count(Counter::Publishes);
         match message.qos {
             Qos::AtMostOnce if self.pressure >= Pressure::Qos0 => {
@@ -47,7 +49,7 @@ impl Broker {
             Qos::AtLeastOnce => fx.counters.count(Counter::PublishesQos1),
             Qos::ExactlyOnce => {
                 fx.counters.count(Counter::PublishesQos2);
-                if self.repeated(now, key, (id, again), &message, fx) {
+                if self.repeated(now, exchange, again, &message, fx) {
                     return;
                 }
             }
@@ -60,15 +62,14 @@ impl Broker {
                 return fx.counters.count(Counter::PublishesRefused);
             }
             Err(why) => {
-                let origin = Origin::Client(Exchange { session: key, id }, qos);
-                return self.refuse(now, origin, why, fx);
+                return self.refuse(now, Origin::Client(exchange, qos), why, fx);
             }
         };
         if fx.events_wanted && fx.messages_wanted {
             let message = message.clone();
             self.sessions.event(now, key, || ClientWhat::Published(message), fx);
         }
-        self.accept(now, key, (id, message), fx);
+        self.accept(now, exchange, message, fx);
     }
 
     /// A message of the server itself: no rule is asked, nobody is answered.
@@ -99,10 +100,11 @@ impl Broker {
     fn accept(
         &mut self,
         now: Now,
-        key: Key,
-        (id, message): (u16, Arc<Publication>),
+        exchange: Exchange,
+        message: Arc<Publication>,
         fx: &mut Effects,
     ) {
+        let Exchange { session: key, id } = exchange;
         let qos = message.qos;
         if qos == Qos::AtMostOnce {
             let mut pending_answer = PendingAnswer::of(Origin::Server);
@@ -112,7 +114,6 @@ impl Broker {
             }
             return;
         }
-        let exchange = Exchange { session: key, id };
         let origin = Origin::Client(exchange, qos);
         if !self.has_room_to_wait() {
             return self.refuse(now, origin, Denial::Busy, fx);
@@ -124,7 +125,7 @@ impl Broker {
             pending_answer.defer = (durable && self.settings.shards > 1).then(Vec::new);
             if let Some(session) = self.sessions.at_mut(key) {
                 let state = InboundState::Taken(Routed::NoSubscriber);
-                session.more().inbound.push(Inbound { id, marker: 0, alone: false, state });
+                session.more().inbound.push(Inbound { id, marker: Marker::default(), state });
             }
         }
         let matched = self.take_in(now, &message, &mut pending_answer, fx);
@@ -136,7 +137,7 @@ impl Broker {
             fx.counters.count(Counter::PublishesUnmatched);
         }
         if pending_answer.wait.is_some() && qos != Qos::AtMostOnce {
-            self.expect_answer(key, (id, qos), &pending_answer);
+            self.expect_answer(exchange, qos, &pending_answer);
         }
         self.close(now, pending_answer, matched, fx);
     }
@@ -159,7 +160,8 @@ impl Broker {
     }
 
     /// The client waits for the answer of this opening.
-    fn expect_answer(&mut self, key: Key, (id, qos): (u16, Qos), pending_answer: &PendingAnswer) {
+    fn expect_answer(&mut self, exchange: Exchange, qos: Qos, pending_answer: &PendingAnswer) {
+        let Exchange { session: key, id } = exchange;
         let Some(wait) = pending_answer.wait else { return };
         let Some(session) = self.sessions.at_mut(key) else { return };
         let more = session.more();
@@ -226,11 +228,12 @@ impl Broker {
     fn repeated(
         &mut self,
         now: Now,
-        key: Key,
-        (id, again): (u16, bool),
+        exchange: Exchange,
+        again: bool,
         message: &Arc<Publication>,
         fx: &mut Effects,
     ) -> bool {
+        let Exchange { session: key, id } = exchange;
         let Some(session) = self.sessions.at_mut(key) else { return true };
         let Some(more) = &mut session.more else { return false };
         let Some(at) = more.inbound.iter().position(|inbound| inbound.id == id) else {
@@ -239,13 +242,13 @@ impl Broker {
         let inbound = &more.inbound[at];
         if inbound.state == InboundState::Halfway && !again {
             // What was refused is over, this is a new one (MQTT5 3.3.1-2).
-            self.log.remove(key, inbound.marker);
+            self.log.remove(key, inbound.marker.seq);
             more.inbound.swap_remove(at);
             return false;
         }
         fx.counters.count(Counter::PublishesRepeated);
-        let origin = Origin::Client(Exchange { session: key, id }, Qos::ExactlyOnce);
-        let (state, marker, alone) = (inbound.state, inbound.marker, inbound.alone);
+        let origin = Origin::Client(exchange, Qos::ExactlyOnce);
+        let (state, marker) = (inbound.state, inbound.marker);
         match state {
             InboundState::Taken(routed) => {
                 self.answer(now, DueAnswer::at_once(origin, Ok(routed)), fx);
@@ -260,7 +263,7 @@ impl Broker {
                 }
             }
             InboundState::Halfway => {
-                self.go_on(now, key, (id, marker, alone), message, fx);
+                self.go_on(now, exchange, marker, message, fx);
             }
         }
         true
@@ -283,7 +286,7 @@ impl Broker {
             fx.deliveries.push((conn, SessionDelivery::Completed { id, unknown: true }));
             return;
         };
-        match inbound.marker {
+        match inbound.marker.seq {
             // It was not told that the message is taken (MQTT5 4.3.3-4): what is on its way to the
             // logs would be forgotten, and could be taken once more.
             _ if matches!(inbound.state, InboundState::Storing(_)) => {
@@ -311,7 +314,7 @@ impl Broker {
         let mut inbound = session.more.iter().flat_map(|more| more.inbound.iter());
         let Some(inbound) = inbound.find(|inbound| inbound.id == id) else { return };
         let timeline = timeline_of(self.settings.home, &session.id);
-        let remove = Write::Remove { timeline, seqs: vec![inbound.marker] };
+        let remove = Write::Remove { timeline, seqs: vec![inbound.marker.seq] };
         self.log.ask(PendingCall::Unmarked(exchange), Call::Write(remove), fx);
     }
 
@@ -385,7 +388,7 @@ impl Broker {
         let result = match result {
             Ok(Done::Appended(appended)) => {
                 let seq = appended.seqs.first().copied().unwrap_or(0);
-                self.set_marker(exchange, (seq, true), fx);
+                self.set_marker(exchange, Marker { seq, alone: true }, fx);
                 Ok(())
             }
             Ok(_) => Err(Denial::StoreFull),
@@ -409,19 +412,14 @@ impl Broker {
 
     /// The mark of an identifier is written: others get the message, in a way that makes a
     /// repetition after a crash harmless.
-    pub(crate) fn set_marker(
-        &mut self,
-        mark: Exchange,
-        (seq, alone): (u64, bool),
-        fx: &mut Effects,
-    ) {
+    pub(crate) fn set_marker(&mut self, mark: Exchange, marker: Marker, fx: &mut Effects) {
         let Exchange { session: key, id } = mark;
         if self.fan_outs.waits_for(mark) {
-            let once = self.once_of(key, seq);
+            let once = self.once_of(key, marker.seq);
             self.fan_outs.mark_answered(mark, Ok(once));
         }
         if let Some(deferred) = self.answers.take_deferred(mark) {
-            let once = self.once_of(key, seq);
+            let once = self.once_of(key, marker.seq);
             let Deferred { message, shards, appends, wait } = deferred;
             for SameShape { label, to } in appends {
                 let (message, mark, wait) = (message.clone(), None, Some(wait));
@@ -436,9 +434,9 @@ impl Broker {
         }
         let Some(session) = self.sessions.at_mut(key) else { return };
         let more = session.more();
-        match more.inbound.iter_mut().find(|inbound| inbound.id == id && inbound.marker == 0) {
-            Some(inbound) => (inbound.marker, inbound.alone) = (seq, alone),
-            None => self.log.remove(key, seq),
+        match more.inbound.iter_mut().find(|inbound| inbound.id == id && inbound.marker.seq == 0) {
+            Some(inbound) => inbound.marker = marker,
+            None => self.log.remove(key, marker.seq),
         }
     }
 
@@ -446,31 +444,33 @@ impl Broker {
     fn go_on(
         &mut self,
         now: Now,
-        key: Key,
-        (id, marker, alone): (u16, u64, bool),
+        exchange: Exchange,
+        marker: Marker,
         message: &Arc<Publication>,
         fx: &mut Effects,
     ) {
-        let origin = Origin::Client(Exchange { session: key, id }, Qos::ExactlyOnce);
+        let key = exchange.session;
+        let origin = Origin::Client(exchange, Qos::ExactlyOnce);
         let message = match self.admit_message(now, key, message.clone()) {
             Ok(message) => message,
             Err(why) => return self.refuse(now, origin, why, fx),
         };
         let mut pending_answer = PendingAnswer::of(origin);
-        pending_answer.once = self.once_of(key, marker);
+        pending_answer.once = self.once_of(key, marker.seq);
         let is_later = message.topic().starts_with(DELAYED);
         self.look_at_pages(&message, &mut pending_answer);
-        let here = alone && !is_later && self.route_here(now, &message, &mut pending_answer, fx);
+        let here =
+            marker.alone && !is_later && self.route_here(now, &message, &mut pending_answer, fx);
         let mut matched = !is_later && self.route_there(&message, &mut pending_answer, fx) || here;
         if message.retain && !is_later {
             matched |= self.retain(now, &message, &mut pending_answer, fx);
         }
-        self.expect_answer(key, (id, Qos::ExactlyOnce), &pending_answer);
+        self.expect_answer(exchange, Qos::ExactlyOnce, &pending_answer);
         self.close(now, pending_answer, matched, fx);
     }
 
     /// What names a message by the place of its mark.
-    fn once_of(&self, key: Key, marker: u64) -> u128 {
+    fn once_of(&self, key: Key, marker: Seq) -> u128 {
         let Some(session) = self.sessions.at(key) else { return 0 };
         let timeline = timeline_of(self.settings.home, &session.id).to_bytes();
         u128::from_le_bytes(timeline).rotate_left(32) ^ u128::from(marker)

@@ -5,10 +5,15 @@
 //! last one is gone: at QoS 0 when the socket has taken all, at QoS 1 and 2 when the window has
 //! room again. There is no limit to how many messages there are. What came live meanwhile does not
 //! come again, and nothing older behind it: see `newcomers`. What is kept while pages are on their
-//! way comes behind them: see `late`.
+//! way comes behind them: see `askers`.
 
-use super::askers::Askers;
-use super::newcomers::{Newcomers, Verdict};
+mod askers;
+mod newcomers;
+
+use askers::Askers;
+use newcomers::{Newcomers, Verdict};
+
+use super::deliver::{outgoing, straight};
 use super::queue::Entry;
 use super::subscriptions::{Held, option, qos_of, replay_number};
 use crate::Broker;
@@ -20,7 +25,7 @@ use base::time::{Instant, Now};
 use model::event::Counter;
 use model::id::{SessionRef, ShardId};
 use model::ports::access::Act;
-use model::session::{Drop, Outgoing, SessionDelivery};
+use model::session::{Drop, SessionDelivery};
 use model::topic::{Publication, Qos, SubscriptionIds};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -332,7 +337,7 @@ impl Broker {
                     let outgoing = straight(message, true, replay.ids.clone());
                     fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
                 }
-                _ => queued.push(Entry::of(&message, (qos, true), replay.ids.clone())),
+                _ => queued.push(Entry::of(&message, qos, true, replay.ids.clone())),
             }
         }
         let (filter, since) = (replay.filter.clone(), replay.since);
@@ -446,44 +451,26 @@ impl Broker {
             Verdict::New => {
                 fx.counters.count(Counter::RetainedSent);
                 let qos = qos_of(options).min(message.qos);
-                self.hand_late(now, key, (&message, qos, ids), fx);
+                // That a topic is cleared is said live alone.
+                let retain = !message.payload().is_empty();
+                self.hand_late(now, key, Entry::of(&message, qos, retain, ids), fx);
             }
         }
     }
 
-    fn hand_late(
-        &mut self,
-        now: Now,
-        key: Key,
-        (message, qos, ids): (&Arc<Publication>, Qos, SubscriptionIds),
-        fx: &mut Effects,
-    ) {
-        // That a topic is cleared is said live alone.
-        let retain = !message.payload().is_empty();
-        let conn = self.sessions.online(key);
-        match (qos, conn) {
+    fn hand_late(&mut self, now: Now, key: Key, entry: Entry, fx: &mut Effects) {
+        match (entry.qos, self.sessions.online(key)) {
             (Qos::AtMostOnce, None) => self.sessions.dropped(now, key, Drop::Offline, 1, fx),
             (Qos::AtMostOnce, Some(conn)) => {
                 fx.counters.count(Counter::Delivered);
-                let outgoing = straight(message.clone(), retain, ids);
-                fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
+                let outgoing = outgoing(&entry).map(SessionDelivery::Publish);
+                fx.deliveries.extend(outgoing.map(|word| (conn, word)));
             }
             _ => {
-                let entry = Entry::of(message, (qos, retain), ids);
-                if self.make_room(now, key, (entry.cost(), 0), fx) {
+                if self.make_room(now, key, entry.cost(), 0, fx) {
                     self.enqueue(now, key, entry, fx);
                 }
             }
         }
     }
-}
-
-/// A message of QoS 0 for one client.
-pub(crate) fn straight(
-    message: Arc<Publication>,
-    retain: bool,
-    subscription_ids: SubscriptionIds,
-) -> Outgoing {
-    let (id, qos, again, shared) = (0, Qos::AtMostOnce, false, false);
-    Outgoing { message, id, qos, again, retain, shared, subscription_ids }
 }

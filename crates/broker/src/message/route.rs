@@ -5,6 +5,7 @@
 //! same for MQTT 3). At QoS 0 nothing is allocated here.
 
 use super::answers::{Origin, PendingAnswer, SameShape, WAITS_MAX, receipt_of};
+use super::deliver::straight;
 use super::fan_out::{AT_ONCE, FanOut};
 use super::keep::Kept;
 use super::queue::{ASKED_BYTES, Entry};
@@ -14,6 +15,7 @@ use crate::Effects;
 use crate::durable::calls::CALLS_MAX;
 use crate::durable::entries::Label;
 use crate::peer_message::{OldPlace, PeerMessage};
+use crate::routes::RouteSlice;
 use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -28,7 +30,8 @@ use std::sync::Arc;
 const MATCHES: usize = 8;
 
 /// One session's share of a message.
-struct Copy {
+struct Copy<'m> {
+    message: &'m Arc<Publication>,
     options: u8,
     qos: Qos,
     as_published: bool,
@@ -91,7 +94,7 @@ impl Broker {
         fx: &mut Effects,
     ) -> bool {
         let mut found = self.routing.take_hits();
-        let rest = self.find_slice(message, (0, AT_ONCE), &mut found);
+        let rest = self.find_slice(message, RouteSlice { from: 0, most: AT_ONCE }, &mut found);
         let matched = !found.numbers.is_empty();
         if matched && (rest.is_some() || self.fan_outs.has_like(message)) {
             self.routing.put_hits(found);
@@ -108,7 +111,7 @@ impl Broker {
     pub(crate) fn find_slice(
         &mut self,
         message: &Publication,
-        slice: (u64, usize),
+        slice: RouteSlice,
         found: &mut Hits,
     ) -> Option<u64> {
         found.clear();
@@ -133,7 +136,7 @@ impl Broker {
             match holder(hit) {
                 Holder::Group(group) => {
                     at += 1;
-                    self.share_out(now, group, (message, None), pending_answer, fx);
+                    self.share_out(now, group, message, pending_answer, fx);
                 }
                 Holder::Session(slot, options) => {
                     let same = hits[at..].iter().take_while(
@@ -141,10 +144,10 @@ impl Broker {
                     );
                     let count = same.count();
                     let shared = hits.len() > count;
-                    let copy = self.copy(slot, (message, options), (found, at..at + count));
-                    if let Some(copy) = copy {
-                        let copy = Copy { shared, ..copy };
-                        self.hand(now, slot, (message, copy), pending_answer, fx);
+                    let (qos, as_published, ids) = (Qos::AtMostOnce, false, None);
+                    let copy = Copy { message, options, qos, as_published, ids, shared };
+                    if let Some(copy) = self.copy(slot, copy, found, at..at + count) {
+                        self.hand(now, slot, copy, pending_answer, fx);
                     }
                     at += count;
                 }
@@ -154,20 +157,14 @@ impl Broker {
     }
 
     /// What one session gets, of all its subscriptions that match; `None`: nothing.
-    fn copy(
+    fn copy<'m>(
         &self,
         slot: u32,
-        (message, first): (&Publication, u8),
-        (found, range): (&Hits, Range<usize>),
-    ) -> Option<Copy> {
-        let hits = &found.numbers[range];
-        let mut copy = Copy {
-            options: first,
-            qos: Qos::AtMostOnce,
-            as_published: false,
-            ids: None,
-            shared: false,
-        };
+        mut copy: Copy<'m>,
+        found: &Hits,
+        range: Range<usize>,
+    ) -> Option<Copy<'m>> {
+        let (hits, message, first) = (&found.numbers[range], copy.message, copy.options);
         if hits.len() == 1 && first & (option::NO_LOCAL | option::HAS_ID | option::PARTLY) == 0 {
             copy.qos = qos_of(first).min(message.qos);
             copy.as_published = first & option::AS_PUBLISHED != 0;
@@ -211,10 +208,11 @@ impl Broker {
         &mut self,
         now: Now,
         slot: u32,
-        (message, copy): (&Arc<Publication>, Copy),
+        copy: Copy<'_>,
         pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
+        let message = copy.message;
         let Some((key, session)) = self.sessions.tenant(slot) else { return };
         if session.is_reaching() && !self.sessions.may(session, Act::Read, message.topic()) {
             return;
@@ -229,22 +227,15 @@ impl Broker {
         if copy.qos == Qos::AtMostOnce {
             if let Some(conn) = session.online() {
                 fx.counters.count(Counter::Delivered);
-                let outgoing = Outgoing {
-                    message: message.clone(),
-                    id: 0,
-                    qos: Qos::AtMostOnce,
-                    again: false,
-                    retain,
-                    shared: copy.shared,
-                    subscription_ids: copy.ids,
-                };
+                let outgoing = straight(message.clone(), retain, copy.ids);
+                let outgoing = Outgoing { shared: copy.shared, ..outgoing };
                 fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
             } else {
-                self.hand_away(now, key, message, (retain, copy.ids), fx);
+                self.hand_away(now, key, copy, retain, fx);
             }
             return;
         }
-        let entry = Entry::of(message, (copy.qos, retain), copy.ids);
+        let entry = Entry::of(message, copy.qos, retain, copy.ids);
         self.hand_entry(now, key, entry, pending_answer, fx);
     }
 
@@ -262,8 +253,7 @@ impl Broker {
         let straight = !durable && session.online().is_some();
         let in_window = session.queue().is_none_or(|queue| queue.waiting() == 0);
         let goes = straight && in_window;
-        if !goes
-            && !self.make_room(now, key, (entry.cost(), pending_answer.asked * ASKED_BYTES), fx)
+        if !goes && !self.make_room(now, key, entry.cost(), pending_answer.asked * ASKED_BYTES, fx)
         {
             return self.share_over(key, &entry, fx);
         }
@@ -315,19 +305,12 @@ impl Broker {
     }
 
     /// A message of QoS 0 for a session that is away.
-    fn hand_away(
-        &mut self,
-        now: Now,
-        key: Key,
-        message: &Arc<Publication>,
-        (retain, ids): (bool, SubscriptionIds),
-        fx: &mut Effects,
-    ) {
+    fn hand_away(&mut self, now: Now, key: Key, copy: Copy<'_>, retain: bool, fx: &mut Effects) {
         if !self.settings.limits.topics.queue_qos0 {
             return self.sessions.dropped(now, key, Drop::Offline, 1, fx);
         }
-        let entry = Entry::of(message, (Qos::AtMostOnce, retain), ids);
-        if self.make_room(now, key, (entry.cost(), 0), fx) {
+        let entry = Entry::of(copy.message, Qos::AtMostOnce, retain, copy.ids);
+        if self.make_room(now, key, entry.cost(), 0, fx) {
             self.enqueue(now, key, entry, fx);
         }
     }
@@ -366,7 +349,11 @@ impl Broker {
                 let mut pending_answer = PendingAnswer::of(Origin::Server);
                 (pending_answer.wait, pending_answer.once) = (fan_out.wait, fan_out.once);
                 let message = fan_out.message.clone();
-                rest = self.find_slice(&message, (fan_out.from, left), &mut found);
+                rest = self.find_slice(
+                    &message,
+                    RouteSlice { from: fan_out.from, most: left },
+                    &mut found,
+                );
                 self.hand_out(now, &message, &found, &mut pending_answer, fx);
                 left = left.saturating_sub(found.numbers.len().max(1));
                 self.routing.put_hits(found);

@@ -7,98 +7,47 @@
 //! goes to another one; a QoS 2 delivery that began stays with its member.
 
 use super::answers::{Origin, PendingAnswer, receipt_of};
+use super::deliver::straight;
+use super::groups::{Membership, share_of};
+use super::handover::WorkOffer;
 use super::queue::Entry;
-use super::subscribe::shared_filter;
 use super::subscriptions::{option, qos_of};
 use crate::Broker;
 use crate::Effects;
-use crate::durable::rows::subscription_key;
-use crate::group::{MemberStanding, SharedGroup};
+use crate::durable::rows::{SubscriptionRow, subscription_key};
+use crate::group::MemberStanding;
 use crate::peer_message::{GroupWhat, GroupWord, MemberWord, PeerMessage, RestrictedMember};
 use crate::session::record::Share;
 use base::slab::Key;
 use base::time::Now;
 use model::event::Counter;
-use model::id::{SessionRef, ShardId};
+use model::id::SessionRef;
 use model::ports::access::Act;
 use model::ports::log::Table;
-use model::session::{Denial, Drop, Outgoing, SessionDelivery};
+use model::session::{Denial, Drop, SessionDelivery};
 use model::topic::{Publication, Qos};
-use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How often a message goes from one member to the next before it is dropped.
 const HOPS_MAX: u8 = 16;
 
-/// Members that are looked at for one message, whether they may read it.
-const LOOKS_MAX: u32 = 16_384;
-
-/// The groups that this shard owns.
-#[derive(Default)]
-pub(crate) struct Groups {
-    open: Vec<Option<(Arc<str>, SharedGroup)>>,
-    /// Members that may not read all that their groups are sent.
-    readers: BTreeMap<(u32, SessionRef), Arc<RestrictedMember>>,
-    free: Vec<u32>,
-    numbers: BTreeMap<Arc<str>, u32>,
-}
-
-impl Groups {
-    /// Members of all of them.
-    pub fn members(&self) -> u64 {
-        self.open.iter().flatten().map(|(_, group)| group.len() as u64).sum()
-    }
-
-    /// What a member may read, if that is not everything.
-    fn set_reader(
-        &mut self,
-        number: u32,
-        member: SessionRef,
-        reader: Option<Arc<RestrictedMember>>,
-    ) {
-        match reader {
-            Some(reader) => _ = self.readers.insert((number, member), reader),
-            None => _ = self.readers.remove(&(number, member)),
-        }
-    }
-
-    fn at(&mut self, number: u32) -> Option<&mut (Arc<str>, SharedGroup)> {
-        self.open.get_mut(number as usize)?.as_mut()
-    }
-}
-
-/// What tells a shared subscription from others in a queue; never 0.
-pub(crate) fn share_of(group: &str) -> u32 {
-    let hash = base::hash::HashKey::new(0x7368, 0x6172).of(&[group.as_bytes()]);
-    (hash as u32).max(1)
-}
-
-/// Whether a member may read what is published to a topic.
-fn may_read(
-    readers: &BTreeMap<(u32, SessionRef), Arc<RestrictedMember>>,
-    who: (u32, SessionRef),
-    topic: &str,
-) -> bool {
-    let reader = if readers.is_empty() { None } else { readers.get(&who) };
-    reader.is_none_or(|reader| reader.principal.may(&reader.client, Act::Read, topic))
+/// A message of a shared group, for one of its members.
+struct GroupMessage<'m> {
+    group: &'m Arc<str>,
+    message: &'m Arc<Publication>,
 }
 
 impl Broker {
-    fn owner_of_group(&self, filter: &str) -> ShardId {
-        let rest = filter.strip_prefix(super::subscribe::SHARE).unwrap_or(filter);
-        let (group, plain) = rest.split_once('/').unwrap_or((rest, ""));
-        self.settings.shard_of(&[b"mqtt-share", group.as_bytes(), plain.as_bytes()])
-    }
-
     pub(crate) fn tell_group(
         &mut self,
         now: Now,
         group: &str,
-        (key, what): (Key, GroupWhat),
+        key: Key,
+        what: GroupWhat,
         fx: &mut Effects,
     ) {
-        let owner = self.owner_of_group(group);
+        let owner = self.settings.owner_of_group(group);
         let member = SessionRef::new(self.settings.shard, key);
         let word = GroupWord { group: group.into(), member, what };
         self.tell(now, owner, PeerMessage::Group(Box::new(word)), fx);
@@ -110,24 +59,22 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (filter, options, subscription_id): (&str, u8, Option<u32>),
-        joining: Option<(Key, u32)>,
+        subscription: SubscriptionRow,
+        joining: Option<Origin>,
         fx: &mut Effects,
     ) -> Result<(), Denial> {
         let wait = match joining {
-            Some((granting, at)) => {
-                let wait = self.answers.open(Origin::Joining(granting, at));
-                Some(wait.ok_or(Denial::Busy)?)
-            }
+            Some(origin) => Some(self.answers.open(origin).ok_or(Denial::Busy)?),
             None => None,
         };
         let Some(session) = self.sessions.at_mut(key) else { return Err(Denial::Protocol) };
-        let number = share_of(filter);
-        let share = Share { filter: filter.into(), number, options, subscription_id };
+        let SubscriptionRow { options, subscription_id, filter } = subscription;
+        let share =
+            Share { filter: filter.clone(), number: share_of(&filter), options, subscription_id };
         if session.more().set_share(share) {
             self.subscriptions.add_share();
         }
-        self.tell_standing(now, key, (filter, wait.map_or(0, receipt_of)), fx);
+        self.tell_standing(now, key, &filter, wait.map_or(0, receipt_of), fx);
         Ok(())
     }
 
@@ -137,7 +84,8 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (filter, receipt): (&str, u64),
+        filter: &str,
+        receipt: u64,
         fx: &mut Effects,
     ) {
         let Some(session) = self.sessions.at(key) else { return };
@@ -150,7 +98,7 @@ impl Broker {
         });
         let from = self.settings.shard;
         let what = GroupWhat::Join { online, durable, reader, from, receipt };
-        self.tell_group(now, filter, (key, what), fx);
+        self.tell_group(now, filter, key, what, fx);
     }
 
     /// A session shares it no more; false: it did not.
@@ -168,7 +116,7 @@ impl Broker {
             return false;
         }
         self.subscriptions.drop_shares(1);
-        self.tell_group(now, filter, (key, GroupWhat::Leave), fx);
+        self.tell_group(now, filter, key, GroupWhat::Leave, fx);
         self.sessions.rest(key);
         true
     }
@@ -176,7 +124,7 @@ impl Broker {
     /// The session ends: what it did not answer goes to others.
     pub(crate) fn leave_groups(&mut self, now: Now, key: Key, fx: &mut Effects) {
         for filter in self.shares_of(key) {
-            self.tell_group(now, &filter, (key, GroupWhat::Leave), fx);
+            self.tell_group(now, &filter, key, GroupWhat::Leave, fx);
             self.drop_share_row(key, &filter, fx);
         }
         self.give_back(now, key, true, fx);
@@ -247,7 +195,7 @@ impl Broker {
                 },
             };
             let what = GroupWhat::Back { message, from: self.settings.shard, receipt };
-            self.tell_group(now, &filter, (key, what), fx);
+            self.tell_group(now, &filter, key, what, fx);
         }
     }
 
@@ -258,33 +206,28 @@ impl Broker {
         }
         let more = self.sessions.more(key);
         let Some(share) = more.and_then(|more| more.share_numbered(entry.share)) else { return };
-        let owner = self.owner_of_group(&share.filter);
-        let member = SessionRef::new(self.settings.shard, key);
-        let (group, what) = (Arc::from(&*share.filter), GroupWhat::Done(1));
-        match owner == self.settings.shard {
-            true => self.group_done(&group, member, 1),
-            false => {
-                let word = GroupWord { group, member, what };
-                fx.peer_messages.push((owner, PeerMessage::Group(Box::new(word))));
-            }
-        }
+        self.tell_done(Arc::from(&*share.filter), key, fx);
     }
 
-    fn group_done(&mut self, group: &str, member: SessionRef, count: u32) {
-        let number = self.groups.numbers.get(group).copied();
-        if let Some((_, group)) = number.and_then(|number| self.groups.at(number)) {
-            group.done(member, count);
+    /// A message is over at a member: the owner of the group hears of it.
+    fn tell_done(&mut self, group: Arc<str>, key: Key, fx: &mut Effects) {
+        let owner = self.settings.owner_of_group(&group);
+        let member = SessionRef::new(self.settings.shard, key);
+        if owner == self.settings.shard {
+            return self.groups.done(&group, member, 1);
         }
+        let word = GroupWord { group, member, what: GroupWhat::Done(1) };
+        fx.peer_messages.push((owner, PeerMessage::Group(Box::new(word))));
     }
 
     /// Somebody says something about a group of this shard.
     pub(crate) fn group_word(&mut self, now: Now, word: GroupWord, fx: &mut Effects) {
         let GroupWord { group, member, what } = word;
-        let number = self.groups.numbers.get(&group).copied();
         match what {
             GroupWhat::Join { online, durable, reader, from, receipt } => {
                 let standing = MemberStanding { online, durable };
-                let joined = self.member_joins((&group, number), (member, standing), reader);
+                let membership = Membership { member, standing, reader };
+                let joined = self.groups.join(&group, membership, &mut self.subscriptions);
                 if receipt != 0 {
                     let result = if joined { Ok(true) } else { Err(Denial::Quota) };
                     let number = receipt;
@@ -297,31 +240,19 @@ impl Broker {
                     }
                 }
             }
-            GroupWhat::Leave => {
-                let Some(number) = number else { return };
-                self.groups.set_reader(number, member, None);
-                let Some((_, members)) = self.groups.at(number) else { return };
-                members.leave(member);
-                if members.is_empty() {
-                    self.close_group(number, &group);
-                }
-            }
-            GroupWhat::Done(count) => self.group_done(&group, member, count),
+            GroupWhat::Leave => self.groups.leave(&group, member, &mut self.subscriptions),
+            GroupWhat::Done(count) => self.groups.done(&group, member, count),
             GroupWhat::Offer { message, from, receipt, place } => {
-                self.offered(now, (group, member), (message, from, receipt), place, fx);
+                let offer = WorkOffer { group, member, message, from, receipt, place };
+                self.offered(now, offer, fx);
             }
             GroupWhat::Back { message, from, receipt } => {
                 let origin = Origin::of_shard(from, receipt);
                 let mut pending_answer = PendingAnswer::of(origin);
-                match number {
+                pending_answer.except = Some(member);
+                match self.groups.number(&group) {
                     Some(number) => {
-                        self.share_out(
-                            now,
-                            number,
-                            (&message, Some(member)),
-                            &mut pending_answer,
-                            fx,
-                        );
+                        self.share_out(now, number, &message, &mut pending_answer, fx);
                     }
                     None => fx.counters.dropped(Drop::NoMember, 1),
                 }
@@ -331,87 +262,26 @@ impl Broker {
         }
     }
 
-    /// A group in which somebody else than this member is online and may read this.
-    pub(crate) fn group_with_another(
-        &mut self,
-        group: &str,
-        member: SessionRef,
-        topic: &str,
-    ) -> Option<u32> {
-        let number = self.groups.numbers.get(group).copied()?;
-        let Groups { open, readers, .. } = &self.groups;
-        let (_, members) = open.get(number as usize)?.as_ref()?;
-        let may = |who| may_read(readers, (number, who), topic);
-        members.has_another_online(member, may).then_some(number)
-    }
-
-    /// A session is a member of a group, which is opened for the first; false: there is no room.
-    fn member_joins(
-        &mut self,
-        (group, number): (&Arc<str>, Option<u32>),
-        (member, standing): (SessionRef, MemberStanding),
-        reader: Option<Arc<RestrictedMember>>,
-    ) -> bool {
-        let Some(number) = number.or_else(|| self.open_group(group)) else { return false };
-        let Some((_, members)) = self.groups.at(number) else { return false };
-        if !members.join(member, standing) {
-            return false;
-        }
-        self.groups.set_reader(number, member, reader);
-        true
-    }
-
-    fn open_group(&mut self, group: &Arc<str>) -> Option<u32> {
-        let number = self.groups.free.pop().unwrap_or_else(|| {
-            self.groups.open.push(None);
-            (self.groups.open.len() - 1) as u32
-        });
-        let plain = shared_filter(group)?;
-        if self.subscriptions.hold_group(plain, number).is_err() {
-            self.groups.free.push(number);
-            return None;
-        }
-        self.groups.open[number as usize] = Some((group.clone(), SharedGroup::default()));
-        self.groups.numbers.insert(group.clone(), number);
-        Some(number)
-    }
-
-    fn close_group(&mut self, number: u32, group: &Arc<str>) {
-        if let Some(plain) = shared_filter(group) {
-            self.subscriptions.let_go_group(plain, number);
-        }
-        self.groups.open[number as usize] = None;
-        self.groups.numbers.remove(group);
-        self.groups.free.push(number);
-    }
-
-    /// A message of a group goes to one of its members, but not to `except` if there is another.
+    /// A message of a group goes to one of its members.
     pub(crate) fn share_out(
         &mut self,
         now: Now,
         number: u32,
-        (message, except): (&Arc<Publication>, Option<SessionRef>),
+        message: &Arc<Publication>,
         pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
         let window = u32::from(self.settings.limits.topics.inflight_max);
-        let Groups { open, readers, .. } = &mut self.groups;
-        let Some(Some((group, members))) = open.get_mut(number as usize) else { return };
-        let window = (message.qos != Qos::AtMostOnce).then_some(window);
-        let looks = Cell::new(0);
-        let may = |who| {
-            looks.set(looks.get() + 1);
-            looks.get() <= LOOKS_MAX && may_read(readers, (number, who), message.topic())
+        let picked = self.groups.pick(number, message, window, pending_answer.except);
+        let (group, member) = match picked {
+            Some(Ok(picked)) => picked,
+            Some(Err(why)) => return fx.counters.dropped(why, 1),
+            None => return,
         };
-        let Some(pick) = members.pick(window, except, may) else {
-            let why = if members.is_deaf() { Drop::NoMember } else { Drop::NoReader };
-            fx.counters.dropped(why, 1);
-            return;
-        };
-        let group = group.clone();
-        let shard = pick.member.shard();
+        let shard = member.shard();
         if shard == self.settings.shard {
-            return self.hand_member(now, pick.member.key(), (&group, message), pending_answer, fx);
+            let given = GroupMessage { group: &group, message };
+            return self.hand_member(now, member.key(), given, pending_answer, fx);
         }
         pending_answer.mark_alone = true;
         let receipt = match message.qos {
@@ -420,7 +290,7 @@ impl Broker {
         };
         let word = MemberWord {
             group,
-            member: pick.member,
+            member,
             message: message.clone(),
             from: self.settings.shard,
             receipt,
@@ -441,8 +311,8 @@ impl Broker {
         if !is_member && hops < HOPS_MAX {
             // It has left meanwhile: somebody else shall have it.
             if let Some(place) = offered {
-                let what = (message, from, receipt);
-                return self.offer_again(now, (group, member), what, place, fx);
+                let offer = WorkOffer { group, member, message, from, receipt, place };
+                return self.offer_again(now, offer, fx);
             }
             let what = GroupWhat::Back { message, from, receipt };
             let word = GroupWord { group, member, what };
@@ -450,7 +320,8 @@ impl Broker {
             return;
         }
         pending_answer.offered = offered;
-        self.hand_member(now, key, (&group, &message), &mut pending_answer, fx);
+        let given = GroupMessage { group: &group, message: &message };
+        self.hand_member(now, key, given, &mut pending_answer, fx);
         self.write_appends(&message, &mut pending_answer, fx);
         self.close(now, pending_answer, true, fx);
     }
@@ -460,7 +331,7 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (group, message): (&Arc<str>, &Arc<Publication>),
+        GroupMessage { group, message }: GroupMessage<'_>,
         pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
@@ -488,42 +359,22 @@ impl Broker {
         let ids = share.subscription_id.map(|id| Arc::from([id]));
         if qos == Qos::AtMostOnce {
             self.group_done_if(message.qos, group, key, fx);
-            let session = self.sessions.at(key);
-            let Some(conn) = session.and_then(|session| session.online()) else {
+            let Some(conn) = self.sessions.online(key) else {
                 return self.sessions.dropped(now, key, Drop::Offline, 1, fx);
             };
             fx.counters.count(Counter::Delivered);
-            let outgoing = Outgoing {
-                message: message.clone(),
-                id: 0,
-                qos,
-                again: false,
-                retain,
-                shared: false,
-                subscription_ids: ids,
-            };
+            let outgoing = straight(message.clone(), retain, ids);
             fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
             return;
         }
-        let entry = Entry { share: share_of(group), ..Entry::of(message, (qos, retain), ids) };
+        let entry = Entry { share: share_of(group), ..Entry::of(message, qos, retain, ids) };
         self.hand_entry(now, key, entry, pending_answer, fx);
     }
 
-    /// A message that was counted as on its way is not answered by a member of QoS 0.
+    /// A message that was counted as on its way is not answered by this member.
     fn group_done_if(&mut self, qos: Qos, group: &Arc<str>, key: Key, fx: &mut Effects) {
         if qos != Qos::AtMostOnce {
-            let entry_share = share_of(group);
-            let owner = self.owner_of_group(group);
-            let member = SessionRef::new(self.settings.shard, key);
-            debug_assert_ne!(entry_share, 0);
-            match owner == self.settings.shard {
-                true => self.group_done(group, member, 1),
-                false => {
-                    let (group, what) = (group.clone(), GroupWhat::Done(1));
-                    let word = GroupWord { group, member, what };
-                    fx.peer_messages.push((owner, PeerMessage::Group(Box::new(word))));
-                }
-            }
+            self.tell_done(group.clone(), key, fx);
         }
     }
 }

@@ -4,6 +4,8 @@
 //! session's subscription is granted when its row is on stable storage. What is refused is refused
 //! alone: the others of the packet are granted all the same (MQTT5 3.8.4-5).
 
+use super::answers::Origin;
+use super::groups::{SHARE, shared_filter};
 use super::subscriptions::{Held, Hold, option, options_of, qos_of};
 use crate::Broker;
 use crate::Effects;
@@ -17,11 +19,18 @@ use model::ports::log::{Table, Write};
 use model::session::Denial;
 use model::topic::{Qos, RetainHandling, SubscriptionOptions};
 
-/// In front of the filter of a shared subscription: group, and the filter.
-pub(crate) const SHARE: &str = "$share/";
-
 /// In front of a filter that nobody else may have.
 const EXCLUSIVE: &str = "$exclusive/";
+
+/// A subscription that a client wants.
+pub(super) struct Wish {
+    /// What it said.
+    pub options: SubscriptionOptions,
+    /// The number that deliveries are to name.
+    pub subscription_id: Option<u32>,
+    /// Where the owner of a shared group answers.
+    pub joining: Option<Origin>,
+}
 
 /// A wish that was granted.
 pub(super) struct Granted {
@@ -43,7 +52,8 @@ impl Broker {
         wish: SubscriptionOptions,
         fx: &mut Effects,
     ) -> bool {
-        let Ok(granted) = self.grant(now, key, (wish, None), None, fx) else { return false };
+        let wish = Wish { options: wish, subscription_id: None, joining: None };
+        let Ok(granted) = self.grant(now, key, wish, fx) else { return false };
         fx.counters.count(Counter::Subscribed);
         if let Some(row) = granted.row {
             self.log.write(row, fx);
@@ -79,29 +89,26 @@ impl Broker {
         }
     }
 
-    /// Grants one wish, or says why not. `joining`: where the owner of a shared group answers.
+    /// Grants one wish, or says why not.
     pub(super) fn grant(
         &mut self,
         now: Now,
         key: Key,
-        (wish, subscription_id): (SubscriptionOptions, Option<u32>),
-        joining: Option<(Key, u32)>,
+        wish: Wish,
         fx: &mut Effects,
     ) -> Result<Granted, Denial> {
         let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
-        let names = self.sessions.names(session);
-        let rewritten =
-            self.settings.rewrites.as_ref().and_then(|all| all.subscribed(&wish.filter, names));
-        let filter: Box<str> = rewritten.map_or(wish.filter.clone(), Box::from);
+        let filter = self.subscribed_as(session, &wish.options.filter);
+        let filter = filter.map_or_else(|| wish.options.filter.clone(), Box::from);
         if filter.starts_with(SHARE) {
-            return self.grant_share(now, key, (wish, filter, subscription_id), joining, fx);
+            return self.grant_share(now, key, filter, wish, fx);
         }
         let plain = filter.strip_prefix(EXCLUSIVE).unwrap_or(&filter);
         let most = usize::from(self.settings.limits.topics.topic_bytes_max);
         if plain.is_empty() || filter.len() > most {
             return Err(Denial::FilterInvalid);
         }
-        let mut options = self.options_for(session, plain, (&wish, subscription_id))?;
+        let mut options = self.options_for(session, plain, &wish)?;
         let (durable, slot) = (session.is_durable(), key.slot);
         let known = self.subscriptions.known(session, slot, plain);
         if known.is_none() {
@@ -110,7 +117,7 @@ impl Broker {
         if plain.len() != filter.len() {
             options |= option::EXCLUSIVE;
         }
-        let (options, handling) = (options, wish.retain_handling);
+        let Wish { options: asked, subscription_id, .. } = wish;
         let hold = Hold { filter: plain, client_id: &session.id, slot, options, durable };
         let number = self.subscriptions.hold(hold, known)?;
         let session = self.sessions.at_mut(key).ok_or(Denial::Protocol)?;
@@ -126,24 +133,19 @@ impl Broker {
             let key = subscription_key(self.settings.home, &id, plain);
             Write::Put { table: Table::Subscriptions, key, value: row.encode() }
         });
-        let wants = match handling {
+        let wants = match asked.retain_handling {
             RetainHandling::Send => true,
             RetainHandling::SendIfNew => known.is_none(),
             RetainHandling::DoNotSend => false,
         };
         let wanted = wants.then(|| (number, self.replays.newcomers().come(now, key)));
-        let (filter, qos, joins) = (wish.filter, qos_of(options), false);
+        let (filter, qos, joins) = (asked.filter, qos_of(options), false);
         self.sessions.event(now, key, || ClientWhat::Subscribed { filter, qos }, fx);
         Ok(Granted { qos, row, wanted, joins })
     }
 
     /// The options of a subscription of this session; not authorised: it reaches nothing.
-    fn options_for(
-        &self,
-        session: &Session,
-        plain: &str,
-        (wish, subscription_id): (&SubscriptionOptions, Option<u32>),
-    ) -> Result<u8, Denial> {
+    fn options_for(&self, session: &Session, plain: &str, wish: &Wish) -> Result<u8, Denial> {
         let bit = |on: bool, bits: u8| if on { bits } else { 0 };
         let reach = match self.sessions.reach(session, plain) {
             Reach::All => 0,
@@ -151,16 +153,16 @@ impl Broker {
             Reach::Nothing => return Err(Denial::NotAuthorized),
         };
         let bridge = bit(session.is_bridge(), option::NO_LOCAL | option::AS_PUBLISHED);
-        let id = bit(subscription_id.is_some(), option::HAS_ID);
-        Ok(options_of(wish) | reach | bridge | id)
+        let id = bit(wish.subscription_id.is_some(), option::HAS_ID);
+        Ok(options_of(&wish.options) | reach | bridge | id)
     }
 
     fn grant_share(
         &mut self,
         now: Now,
         key: Key,
-        (wish, filter, subscription_id): (SubscriptionOptions, Box<str>, Option<u32>),
-        joining: Option<(Key, u32)>,
+        filter: Box<str>,
+        wish: Wish,
         fx: &mut Effects,
     ) -> Result<Granted, Denial> {
         let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
@@ -172,7 +174,7 @@ impl Broker {
         {
             return Err(Denial::FilterInvalid);
         }
-        let mut options = options_of(&wish) & !option::NO_LOCAL;
+        let mut options = options_of(&wish.options) & !option::NO_LOCAL;
         match self.sessions.reach(session, plain) {
             Reach::All => {}
             Reach::Partly => options |= option::PARTLY,
@@ -183,17 +185,21 @@ impl Broker {
         if !known {
             self.may_grow(session)?;
         }
-        let id = session.id.clone();
-        let row = durable.then(|| {
-            let row = SubscriptionRow { options, subscription_id, filter: filter.clone() };
-            let key = subscription_key(self.settings.home, &id, &filter);
+        let row = SubscriptionRow { options, subscription_id: wish.subscription_id, filter };
+        let write = durable.then(|| {
+            let key = subscription_key(self.settings.home, &session.id, &row.filter);
             Write::Put { table: Table::Subscriptions, key, value: row.encode() }
         });
-        self.join_group(now, key, (&filter, options, subscription_id), joining, fx)?;
+        self.join_group(now, key, row, wish.joining, fx)?;
         let qos = qos_of(options);
-        let filter = wish.filter;
+        let filter = wish.options.filter;
         self.sessions.event(now, key, || ClientWhat::Subscribed { filter, qos }, fx);
-        Ok(Granted { qos, row, wanted: None, joins: joining.is_some() })
+        Ok(Granted { qos, row: write, wanted: None, joins: wish.joining.is_some() })
+    }
+
+    /// The filter that one becomes that a session subscribes to, if that is another one.
+    fn subscribed_as(&self, session: &Session, filter: &str) -> Option<String> {
+        self.settings.rewrites.as_ref()?.subscribed(filter, self.sessions.names(session))
     }
 
     /// Whether there may be one more subscription.
@@ -213,9 +219,7 @@ impl Broker {
         fx: &mut Effects,
     ) -> (bool, Option<Write>) {
         let Some(session) = self.sessions.at(key) else { return (false, None) };
-        let names = self.sessions.names(session);
-        let rewritten =
-            self.settings.rewrites.as_ref().and_then(|all| all.subscribed(filter, names));
+        let rewritten = self.subscribed_as(session, filter);
         let other = rewritten.as_deref().unwrap_or(filter);
         let (durable, id) = (session.is_durable(), session.id.clone());
         let plain = other.strip_prefix(EXCLUSIVE).unwrap_or(other);
@@ -240,12 +244,7 @@ impl Broker {
     }
 
     /// A subscription of a session goes, and its row.
-    pub(crate) fn let_go_filter(
-        &mut self,
-        (key, filter): (Key, u32),
-        durable: bool,
-        fx: &mut Effects,
-    ) {
+    pub(crate) fn let_go_filter(&mut self, key: Key, filter: u32, durable: bool, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
         let id = session.id.clone();
         let text = self.subscriptions.text(filter, &id);
@@ -285,10 +284,4 @@ impl Broker {
             self.log.put(Table::Subscriptions, key, value, fx);
         }
     }
-}
-
-/// The filter of `$share/group/filter`.
-pub(crate) fn shared_filter(filter: &str) -> Option<&str> {
-    let (group, plain) = filter.strip_prefix(SHARE)?.split_once('/')?;
-    (!group.is_empty() && !plain.is_empty()).then_some(plain)
 }

@@ -8,7 +8,9 @@
 
 use crate::Settings;
 use crate::operations::Exclusives;
-use crate::routes::{Elsewhere, FilterRef, FilterRefused, FormId, Hit, RoutePlace, Routes};
+use crate::routes::{
+    Elsewhere, FilterRef, FilterRefused, FormId, Hit, RoutePlace, RouteSlice, Routes,
+};
 use crate::session::record::Session;
 use crate::session::sessions::Sessions;
 use model::session::Denial;
@@ -318,7 +320,7 @@ impl Subscriptions {
         &self,
         topic: &str,
         sessions: &Sessions,
-        (from, most): (u64, usize),
+        RouteSlice { from, most }: RouteSlice,
         to: &mut Hits,
     ) -> Option<u64> {
         self.routes.each_match(topic, &mut |hit| match hit {
@@ -342,7 +344,11 @@ impl Subscriptions {
         for at in 0..to.filters.len() {
             let filter = to.filters[at];
             let mut push = |number| to.push(number, filter);
-            let next = self.routes.each_held(FilterRef(filter), (from, each), &mut push);
+            let next = self.routes.each_held(
+                FilterRef(filter),
+                RouteSlice { from, most: each },
+                &mut push,
+            );
             // What is told of a session is told whole: all before this number is.
             let next = next.map(first_of);
             end = end.into_iter().chain(next).min();
@@ -443,8 +449,8 @@ mod tests {
             assert_eq!(filters.known(session, at.slot, &filter), Some(Held { number, options }));
         }
         let mut hits = Hits::default();
-        filters.matches("dev/c2/in", &sessions, (0, 1), &mut hits);
-        filters.matches("dev/c3/in", &sessions, (0, 1), &mut hits);
+        filters.matches("dev/c2/in", &sessions, RouteSlice { from: 0, most: 1 }, &mut hits);
+        filters.matches("dev/c3/in", &sessions, RouteSlice { from: 0, most: 1 }, &mut hits);
         let slot = sessions.find("c2").expect("it is there").slot;
         assert_eq!(
             hits.numbers.iter().map(|&hit| holder(hit)).collect::<Vec<_>>(),

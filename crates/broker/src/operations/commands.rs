@@ -27,7 +27,7 @@ impl Broker {
     pub fn command(&mut self, now: Now, ask: u64, command: TopicCommand, fx: &mut Effects) {
         let answer = match command {
             TopicCommand::Publish { message, delay_s } => {
-                return self.command_publish(now, ask, (message, delay_s), fx);
+                return self.command_publish(now, ask, message, delay_s, fx);
             }
             TopicCommand::Clients { online, user, prefix, after, count } => {
                 let fits = |key: Key| {
@@ -81,7 +81,8 @@ impl Broker {
         &mut self,
         now: Now,
         ask: u64,
-        (message, delay_s): (Arc<Publication>, u32),
+        message: Arc<Publication>,
+        delay_s: u32,
         fx: &mut Effects,
     ) {
         let mut own = (*message).clone();
@@ -93,7 +94,7 @@ impl Broker {
             self.publish_for(now, message, pending_answer, fx);
             return;
         }
-        self.put_by_for(now, (message, delay_s), &mut pending_answer, fx);
+        self.put_by_for(now, message, delay_s, &mut pending_answer, fx);
         self.close(now, pending_answer, true, fx);
     }
 

@@ -8,7 +8,7 @@
 //! Not known here: who subscribed. Forms are counted, and limited: what finds no room is an
 //! ordinary filter.
 
-use super::table::FilterTable;
+use super::table::{FilterTable, RouteSlice};
 use base::hash::HashKey;
 
 /// The number of a form.
@@ -95,7 +95,7 @@ impl Patterns {
             visit(number as FormId, name);
         };
         self.table.each_wild_match(topic, &mut |filter| {
-            self.table.each_held(filter, (0, usize::MAX), &mut form);
+            self.table.each_held(filter, RouteSlice::ALL, &mut form);
         });
     }
 

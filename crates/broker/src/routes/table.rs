@@ -39,6 +39,20 @@ pub enum FilterRefused {
     Full,
 }
 
+/// A part of what matches: numbers of subscriptions from one on, so many at most of each filter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RouteSlice {
+    /// The first.
+    pub from: u64,
+    /// How many.
+    pub most: usize,
+}
+
+impl RouteSlice {
+    /// All of them.
+    pub const ALL: RouteSlice = RouteSlice { from: 0, most: usize::MAX };
+}
+
 /// Filters and subscriptions.
 pub struct FilterTable {
     key: HashKey,
@@ -247,7 +261,7 @@ impl FilterTable {
     pub fn each_held(
         &self,
         number: u32,
-        (from, most): (u64, usize),
+        RouteSlice { from, most }: RouteSlice,
         visit: &mut impl FnMut(u64),
     ) -> Option<u64> {
         match self.records.at(number).held() {

@@ -5,7 +5,7 @@
 
 use crate::Broker;
 use crate::Effects;
-use crate::session::admissions::{Asker, Asking};
+use crate::session::admissions::{Asker, Asking, Proven};
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
@@ -57,7 +57,7 @@ impl Broker {
 
     fn answered(&mut self, now: Now, mut asking: Asking, answer: Admission, fx: &mut Effects) {
         match answer {
-            Admission::Granted(grant, data) => self.granted_in(now, asking, (grant, data), fx),
+            Admission::Granted(grant, data) => self.granted_in(now, asking, grant, data, fx),
             Admission::Continue { data, dialogue } => {
                 let method = asking.method.clone().unwrap_or_default();
                 fx.deliveries.push((asking.conn, SessionDelivery::Challenge { method, data }));
@@ -73,12 +73,17 @@ impl Broker {
         &mut self,
         now: Now,
         asking: Asking,
-        (grant, data): (Grant, Option<Box<[u8]>>),
+        grant: Grant,
+        data: Option<Box<[u8]>>,
         fx: &mut Effects,
     ) {
         let method = asking.method.map(|method| (method, data.unwrap_or_default()));
         match asking.asker {
-            Asker::Connect(connect) => self.attach(now, asking.conn, (*connect, method), grant, fx),
+            Asker::Connect(connect) => {
+                let version = self.settings.access.version();
+                let proven = Proven { connect: *connect, method, grant, version };
+                self.attach(now, asking.conn, proven, fx);
+            }
             Asker::Session(key) => {
                 let Some(session) = self.sessions.at(key) else { return };
                 if session.conn() != Some(asking.conn) {

@@ -5,6 +5,7 @@
 //! nothing. Invariant: an identifier that was given is here until its client has a session or is
 //! turned away.
 
+use crate::rewrite::Names;
 use base::hash::HashKey;
 use base::pace::AdmissionPace;
 use base::prng::{Prng, scramble};
@@ -54,6 +55,12 @@ pub(crate) struct Proven {
     pub grant: Grant,
     /// Of the rules by which it was let in.
     pub version: u64,
+}
+
+impl Proven {
+    pub fn names(&self) -> Names<'_> {
+        Names { client: &self.connect.client_id, user: self.grant.user.as_deref() }
+    }
 }
 
 /// A client that is let in, before it is told.
@@ -169,12 +176,13 @@ impl Admissions {
     }
 
     /// Counts a client's coming: whether it comes more often than so.
-    pub fn flaps(&mut self, now: Now, (client_id, user): (&str, Option<&str>), most: u16) -> bool {
+    pub fn flaps(&mut self, now: Now, names: Names<'_>, most: u16) -> bool {
         let window = now.secs() / FLAP_S;
         if self.flap_window != window {
             (self.flap_window, self.flaps) = (window, BTreeMap::new());
         }
-        let hash = self.hash_key.of(&[client_id.as_bytes(), user.unwrap_or_default().as_bytes()]);
+        let hash =
+            self.hash_key.of(&[names.client.as_bytes(), names.user.unwrap_or_default().as_bytes()]);
         let count = self.flaps.entry(hash).or_insert(0);
         *count = count.saturating_add(1);
         *count > most
@@ -265,7 +273,7 @@ mod tests {
     #[test]
     fn a_client_that_comes_more_often_than_it_may_is_told_by_name_and_window() {
         let mut admissions = admissions();
-        let mut flaps = |now, id, user| admissions.flaps(now, (id, user), 2);
+        let mut flaps = |now, client, user| admissions.flaps(now, Names { client, user }, 2);
         assert_eq!([(); 3].map(|()| flaps(NOW, "a", None)), [false, false, true]);
         assert!(!flaps(NOW, "a", Some("u")) && !flaps(NOW, "b", None), "others are others");
         let window = u64::from(FLAP_S) * 1_000_000_000;

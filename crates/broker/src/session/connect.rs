@@ -19,12 +19,21 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::event::{ClientWhat, Counter};
 use model::id::{ConnRef, SessionRef};
-use model::ports::access::{Act, Grant, Who};
+use model::ports::access::{Act, Who};
 use model::ports::log::{Call, Table, Write};
 use model::presence::OnlineState;
 use model::session::{ConnectRequest, Connected, Denial, Denied, SessionDelivery};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A session and the connection that it is bound to.
+#[derive(Clone, Copy)]
+struct Binding {
+    key: Key,
+    from: ConnRef,
+    /// It was there before.
+    present: bool,
+}
 
 impl Broker {
     /// Somebody wants to come in.
@@ -69,32 +78,18 @@ impl Broker {
     /// The client was let in: its session is found or made. One that comes too often has to wait
     /// for that. Only who has shown who it is counts: a stranger who knows the identifier must not
     /// delay its owner.
-    pub(crate) fn attach(
-        &mut self,
-        now: Now,
-        from: ConnRef,
-        (mut connect, method): (ConnectRequest, LastWord),
-        grant: Grant,
-        fx: &mut Effects,
-    ) {
-        if let Err(why) = self.may_attach(&mut connect, &grant, fx) {
-            return self.turn_away(now, from, &connect.client_id, why, fx);
+    pub(crate) fn attach(&mut self, now: Now, from: ConnRef, mut proven: Proven, fx: &mut Effects) {
+        if let Err(why) = self.may_attach(&mut proven, fx) {
+            return self.turn_away(now, from, &proven.connect.client_id, why, fx);
         }
-        let (most, id) = (self.settings.limits.topics.flaps_max, &*connect.client_id);
-        if !self.admissions.has_assigned(id)
-            && self.admissions.flaps(now, (id, grant.user.as_deref()), most)
+        let most = self.settings.limits.topics.flaps_max;
+        if self.admissions.has_assigned(&proven.connect.client_id)
+            || !self.admissions.flaps(now, proven.names(), most)
         {
-            fx.counters.count(Counter::SessionsDelayed);
-            let version = self.settings.access.version();
-            let proven = Proven { connect, method, grant, version };
-            return self.attach_late(now, from, Box::new(proven), fx);
+            return self.attach_now(now, from, proven, fx);
         }
-        self.attach_now(now, from, (connect, method), grant, fx);
-    }
-
-    /// The client is bound to its session later: it comes too often.
-    fn attach_late(&mut self, now: Now, from: ConnRef, proven: Box<Proven>, fx: &mut Effects) {
-        match self.admissions.put_late(from, proven) {
+        fx.counters.count(Counter::SessionsDelayed);
+        match self.admissions.put_late(from, Box::new(proven)) {
             Ok(number) => {
                 let delay_ms = self.settings.limits.topics.flap_delay_ms;
                 let delay = Duration::from_millis(delay_ms.into());
@@ -106,20 +101,19 @@ impl Broker {
         }
     }
 
-    /// A client that came too often has waited. What was true of it may have changed meanwhile.
+    /// A client that had to wait has waited. What was true of it may have changed meanwhile.
     pub(crate) fn attach_waited(
         &mut self,
         now: Now,
         from: ConnRef,
-        proven: Proven,
+        mut proven: Proven,
         fx: &mut Effects,
     ) {
-        let Proven { mut connect, method, grant, version } = proven;
-        if let Err(why) = self.may_attach(&mut connect, &grant, fx) {
-            return self.turn_away(now, from, &connect.client_id, why, fx);
+        if let Err(why) = self.may_attach(&mut proven, fx) {
+            return self.turn_away(now, from, &proven.connect.client_id, why, fx);
         }
-        let id = connect.client_id.clone();
-        self.attach_now(now, from, (connect, method), grant, fx);
+        let (id, version) = (proven.connect.client_id.clone(), proven.version);
+        self.attach_now(now, from, proven, fx);
         if version == self.settings.access.version() {
             return;
         }
@@ -130,42 +124,37 @@ impl Broker {
         }
     }
 
-    fn attach_now(
-        &mut self,
-        now: Now,
-        from: ConnRef,
-        (connect, method): (ConnectRequest, LastWord),
-        grant: Grant,
-        fx: &mut Effects,
-    ) {
-        let assigned = self.admissions.take_assigned(&connect.client_id);
-        if let Some(key) = self.sessions.find(&connect.client_id) {
-            self.take_over(now, (key, from), connect.clean_start, fx);
+    fn attach_now(&mut self, now: Now, from: ConnRef, proven: Proven, fx: &mut Effects) {
+        let assigned = self.admissions.take_assigned(&proven.connect.client_id);
+        let id = &proven.connect.client_id;
+        if let Some(key) = self.sessions.find(id) {
+            self.take_over(now, key, from, proven.connect.clean_start, fx);
         }
-        if self.endings.has(&connect.client_id) {
-            let version = self.settings.access.version();
-            let proven = Proven { connect, method, grant, version };
+        if self.endings.has(id) {
             return self.come_later(now, from, Box::new(proven), fx);
         }
-        let known = self.sessions.find(&connect.client_id);
+        let known = self.sessions.find(id);
         let present = known.is_some();
-        let key = known.or_else(|| self.sessions.insert(&connect.client_id));
-        let Some(key) = key else {
-            return self.turn_away(now, from, &connect.client_id, Denial::Full, fx);
+        let Some(key) = known.or_else(|| self.sessions.insert(id)) else {
+            return self.turn_away(now, from, id, Denial::Full, fx);
         };
-        let is_new_row = self.bind(now, (key, from), &connect, (&grant, present), fx);
-        let connected = self.connected(key, &connect, (present, assigned), method);
-        let will = connect.will.and_then(|will| self.set_will(now, key, will));
+        let is_new_row = self.bind(now, Binding { key, from, present }, &proven, fx);
+        let Proven { mut connect, method, .. } = proven;
+        let will = connect.will.take().and_then(|will| self.set_will(now, key, will));
+        let mut connected = self.connected(key, &connect, method);
+        connected.present = present;
+        connected.assigned = assigned.then_some(connect.client_id);
         let welcome = Welcome { key, conn: from, connected };
-        self.write_rows((welcome, is_new_row), now, will, fx);
+        self.write_rows(now, welcome, is_new_row, will, fx);
     }
 
     /// Writes the rows of a session and of its will. A new session and a will are promised by the
     /// welcome, so it waits for the last of them.
     fn write_rows(
         &mut self,
-        (welcome, is_new_row): (Welcome, bool),
         now: Now,
+        welcome: Welcome,
+        is_new_row: bool,
         will: Option<Write>,
         fx: &mut Effects,
     ) {
@@ -190,12 +179,8 @@ impl Broker {
         }
     }
 
-    fn may_attach(
-        &self,
-        connect: &mut ConnectRequest,
-        grant: &Grant,
-        fx: &mut Effects,
-    ) -> Result<(), Denial> {
+    fn may_attach(&self, proven: &mut Proven, fx: &mut Effects) -> Result<(), Denial> {
+        let Proven { connect, grant, .. } = proven;
         let who = Who { client_id: &connect.client_id, user: grant.user.as_deref() };
         // What was given is nobody's choice.
         if !self.admissions.has_assigned(&connect.client_id) && !self.settings.access.may_be(&who) {
@@ -227,7 +212,7 @@ impl Broker {
 
     /// Ends the connection before this one, and the session with it where the client wants a clean
     /// start, or where it does not outlive its connection.
-    fn take_over(&mut self, now: Now, (key, from): (Key, ConnRef), clean: bool, fx: &mut Effects) {
+    fn take_over(&mut self, now: Now, key: Key, from: ConnRef, clean: bool, fx: &mut Effects) {
         if let Some(conn) = self.sessions.conn(key) {
             fx.counters.count(Counter::SessionsTakenOver);
             if conn != from {
@@ -248,9 +233,8 @@ impl Broker {
     fn bind(
         &mut self,
         now: Now,
-        (key, from): (Key, ConnRef),
-        connect: &ConnectRequest,
-        (grant, present): (&Grant, bool),
+        Binding { key, from, present }: Binding,
+        Proven { connect, grant, .. }: &Proven,
         fx: &mut Effects,
     ) -> bool {
         let limits = self.settings.limits.topics.clone();
@@ -296,20 +280,14 @@ impl Broker {
         false
     }
 
-    fn connected(
-        &self,
-        key: Key,
-        connect: &ConnectRequest,
-        (present, assigned): (bool, bool),
-        method: LastWord,
-    ) -> Connected {
+    fn connected(&self, key: Key, connect: &ConnectRequest, method: LastWord) -> Connected {
         let session = self.sessions.at(key);
         let limits = &self.settings.limits.topics;
         let information = format!("{RESPONSES}{}/", connect.client_id);
         Connected {
             session: SessionRef::new(self.settings.shard, key),
-            present,
-            assigned: assigned.then(|| connect.client_id.clone()),
+            present: false,
+            assigned: None,
             keep_alive_s: session.map_or(0, |session| session.keep_alive_s),
             expiry_s: session.map_or(0, |session| session.expiry_s),
             receive_max: limits.receive_max,

@@ -29,7 +29,8 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (with_will, expiry_s): (bool, Option<u32>),
+        with_will: bool,
+        expiry_s: Option<u32>,
         fx: &mut Effects,
     ) {
         if !with_will {
@@ -49,7 +50,7 @@ impl Broker {
     pub(crate) fn detach(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
         if self.sessions.online(key).is_some() {
             let version = self.sessions.next_version(now);
-            self.offline(now, key, (version, reason), fx);
+            self.offline(now, key, version, reason, fx);
         }
         self.unbind(now, key, reason, fx);
     }
@@ -67,7 +68,7 @@ impl Broker {
         let text = Some("a connection to another server took over".into());
         let denied = Denied { text, ..Denied::of(Denial::TakenOver, reason) };
         fx.deliveries.push((conn, SessionDelivery::End(Box::new(denied))));
-        self.offline(now, key, (PresenceVersion(version.0), reason), fx);
+        self.offline(now, key, PresenceVersion(version.0), reason, fx);
         self.unbind(now, key, reason, fx);
     }
 
@@ -81,7 +82,8 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (version, reason): (PresenceVersion, CloseReason),
+        version: PresenceVersion,
+        reason: CloseReason,
         fx: &mut Effects,
     ) {
         self.sessions.go_offline(key, version, reason);
@@ -231,7 +233,7 @@ impl Broker {
     /// A session is gone; what it leaves is taken away, as far as that is not too much.
     pub(crate) fn end_begins(&mut self, id: Box<str>, mut ending: Ending, fx: &mut Effects) {
         let mut left = UNITS_AT_ONCE.min(self.units.left(UNITS_A_TURN));
-        match self.end_on(&id, (&mut ending, &mut left), fx) {
+        match self.end_on(&id, &mut ending, &mut left, fx) {
             true => self.sessions.free(ending.key),
             false => self.endings.put(id, ending),
         }
@@ -256,7 +258,7 @@ impl Broker {
         let mut left = UNITS_A_TURN;
         while left > 0 && self.log.is_easy() {
             let (id, mut ending) = self.endings.take()?;
-            if !self.end_on(&id, (&mut ending, &mut left), fx) {
+            if !self.end_on(&id, &mut ending, &mut left, fx) {
                 self.endings.put(id, ending);
                 break;
             }
@@ -274,13 +276,14 @@ impl Broker {
     fn end_on(
         &mut self,
         id: &str,
-        (ending, left): (&mut Ending, &mut usize),
+        ending: &mut Ending,
+        left: &mut usize,
         fx: &mut Effects,
     ) -> bool {
         let before = *left;
         while *left > 0 {
             let Some(filter) = ending.filters.pop() else { break };
-            self.end_filter(id, (ending.key, filter), ending.durable, fx);
+            self.end_filter(id, ending.key, filter, ending.durable, fx);
             *left -= 1;
         }
         if *left > 0 {
@@ -291,7 +294,7 @@ impl Broker {
         ending.filters.is_empty() && ending.queue.count() == 0
     }
 
-    fn end_filter(&mut self, id: &str, (key, number): (Key, u32), durable: bool, fx: &mut Effects) {
+    fn end_filter(&mut self, id: &str, key: Key, number: u32, durable: bool, fx: &mut Effects) {
         let text = self.subscriptions.text(number, id);
         if self.subscriptions.let_go(number, id, key.slot, durable) && durable {
             let key = subscription_key(self.settings.home, id, &text);

@@ -139,11 +139,17 @@ pub(crate) struct EntryRef {
 /// A packet identifier of QoS 2 that the client has not released.
 pub(crate) struct Inbound {
     pub id: u16,
-    /// The place of its marker in the timeline; 0: none.
-    pub marker: u64,
-    /// That stands alone: the sessions of this shard did not get the message with it.
-    pub alone: bool,
+    pub marker: Marker,
     pub state: InboundState,
+}
+
+/// Mark in a timeline that a packet identifier is taken.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Marker {
+    /// Its place; 0: there is none.
+    pub seq: Seq,
+    /// It stands alone: the sessions of this shard did not get the message with it.
+    pub alone: bool,
 }
 
 /// State of a message of QoS 2 on its way in.

@@ -12,7 +12,7 @@
 use super::timers::Timer;
 use crate::Broker;
 use crate::Effects;
-use crate::message::subscribe::shared_filter;
+use crate::message::groups::shared_filter;
 use crate::message::subscriptions::{Held, Hold, option};
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -176,7 +176,7 @@ impl Broker {
         let Some(session) = self.sessions.at_mut(key) else { return };
         session.set_reaching(session.is_reaching() || reaching.asks);
         let mut left = UNITS_AT_ONCE.min(self.units.left(UNITS_A_TURN));
-        match self.reach_on(now, key, (&mut reaching, &mut left), fx) {
+        match self.reach_on(now, key, &mut reaching, &mut left, fx) {
             true => self.reached(key),
             false => _ = self.rights.reaching.insert(key, reaching),
         }
@@ -187,7 +187,7 @@ impl Broker {
         let mut left = UNITS_A_TURN;
         while left > 0 {
             let (key, mut reaching) = self.rights.reaching.pop_first()?;
-            match self.reach_on(now, key, (&mut reaching, &mut left), fx) {
+            match self.reach_on(now, key, &mut reaching, &mut left, fx) {
                 true => self.reached(key),
                 false => _ = self.rights.reaching.insert(key, reaching),
             }
@@ -208,7 +208,8 @@ impl Broker {
         &mut self,
         now: Now,
         key: Key,
-        (reaching, left): (&mut Reaching, &mut usize),
+        reaching: &mut Reaching,
+        left: &mut usize,
         fx: &mut Effects,
     ) -> bool {
         while let Some(from) = reaching.filter {
@@ -222,7 +223,7 @@ impl Broker {
             }
             (*left, reaching.filter) = (*left - 1, filter.checked_add(1));
             self.units.spend(1);
-            self.reach_filter((key, filter), fx);
+            self.reach_filter(key, filter, fx);
         }
         loop {
             let more = self.sessions.more(key);
@@ -233,20 +234,20 @@ impl Broker {
             }
             *left -= 1;
             self.units.spend(1);
-            if !reaching.asks || self.reach_share(now, (key, &filter), fx) {
-                self.tell_standing(now, key, (&filter, 0), fx);
+            if !reaching.asks || self.reach_share(now, key, &filter, fx) {
+                self.tell_standing(now, key, &filter, 0, fx);
             }
             reaching.share = filter;
         }
     }
 
-    fn reach_filter(&mut self, (key, filter): (Key, u32), fx: &mut Effects) {
+    fn reach_filter(&mut self, key: Key, filter: u32, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key) else { return };
         let (id, durable) = (session.id.clone(), session.is_durable());
         let Some(before) = self.subscriptions.options(filter, key.slot) else { return };
         let text = self.subscriptions.text(filter, &id);
         let options = match self.sessions.reach(session, &text) {
-            Reach::Nothing => return self.let_go_filter((key, filter), durable, fx),
+            Reach::Nothing => return self.let_go_filter(key, filter, durable, fx),
             Reach::All => before & !option::PARTLY,
             Reach::Partly => before | option::PARTLY,
         };
@@ -262,7 +263,7 @@ impl Broker {
     }
 
     /// False: it reaches nothing, and goes.
-    fn reach_share(&mut self, now: Now, (key, filter): (Key, &str), fx: &mut Effects) -> bool {
+    fn reach_share(&mut self, now: Now, key: Key, filter: &str, fx: &mut Effects) -> bool {
         let Some(session) = self.sessions.at(key) else { return false };
         let plain = shared_filter(filter).unwrap_or_default();
         let reach = self.sessions.reach(session, plain);

@@ -3,6 +3,7 @@
 //! 40 bytes whatever the message is. Costs are counted as they are allocated, those of a message
 //! that several sessions share for each of them: the sum is never below what there is.
 
+use crate::durable::entries::Label;
 use crate::session::record::More;
 use base::slab::Key;
 use model::timeline::{Seq, TimelineId};
@@ -104,22 +105,33 @@ mod mark {
 
 impl Entry {
     /// A message in memory alone, not sent yet, that came through no group.
-    pub fn of(message: &Arc<Publication>, shape: (Qos, bool), ids: SubscriptionIds) -> Entry {
-        let bytes = u32::try_from(message.weight()).unwrap_or(u32::MAX);
-        let stub = Entry::stub(0, shape, (bytes, message.expire_at), ids);
-        Entry { message: Some(message.clone()), ..stub }
+    pub fn of(message: &Arc<Publication>, qos: Qos, retain: bool, ids: SubscriptionIds) -> Entry {
+        Entry {
+            message: Some(message.clone()),
+            ids: ids.map(Box::new),
+            seq: 0,
+            expire_at: message.expire_at,
+            bytes: u32::try_from(message.weight()).unwrap_or(u32::MAX),
+            share: 0,
+            id: 0,
+            qos,
+            marks: if retain { mark::RETAIN } else { 0 },
+        }
     }
 
-    /// One at a place in the log, without its body: of so many bytes, until so late.
-    pub fn stub(
-        seq: Seq,
-        (qos, retain): (Qos, bool),
-        (bytes, expire_at): (u32, u32),
-        ids: SubscriptionIds,
-    ) -> Entry {
-        let marks = if retain { mark::RETAIN } else { 0 };
-        let (message, ids) = (None, ids.map(Box::new));
-        Entry { message, ids, seq, expire_at, bytes, share: 0, id: 0, qos, marks }
+    /// A message at its place in a timeline, without its body.
+    pub fn stub(label: &Label, seq: Seq) -> Entry {
+        Entry {
+            message: None,
+            ids: label.ids.clone().map(Box::new),
+            seq,
+            expire_at: label.expire_at,
+            bytes: label.bytes,
+            share: label.share,
+            id: 0,
+            qos: label.qos,
+            marks: if label.retain { mark::RETAIN } else { 0 },
+        }
     }
 
     /// The subscriptions that it is for.

@@ -4,7 +4,12 @@ use super::*;
 
 fn entry(seq: u64) -> Entry {
     let message = Arc::new(Publication::new("t", &[], b""));
-    Entry { seq, ..Entry::of(&message, (Qos::AtLeastOnce, false), None) }
+    Entry { seq, ..Entry::of(&message, Qos::AtLeastOnce, false, None) }
+}
+
+/// One whose body of a byte is in the log.
+fn stub(seq: u64, qos: Qos) -> Entry {
+    Entry { message: None, bytes: 1, qos, ..entry(seq) }
 }
 
 #[test]
@@ -72,10 +77,10 @@ fn places_are_found_between_what_is_in_memory_alone() {
     for seq in 1..=500 {
         for _ in 0..rng.below(4) {
             let message = Arc::new(Publication::new("t", &[], b"x"));
-            queue.push(Entry::of(&message, (Qos::AtMostOnce, false), None), &mut totals);
+            queue.push(Entry::of(&message, Qos::AtMostOnce, false, None), &mut totals);
         }
         if !rng.one_in(3) {
-            let stub = Entry::stub(seq, (Qos::AtLeastOnce, false), (1, 0), None);
+            let stub = stub(seq, Qos::AtLeastOnce);
             queue.push(Entry { share: 7, ..stub }, &mut totals);
             seqs.push(seq);
         }
@@ -98,7 +103,7 @@ fn after_a_restart_so_many_windows_are_taken_for_sent() {
     let of = |qos: Qos, window: usize| {
         let (mut queue, mut totals) = (Queue::default(), Totals::default());
         for seq in 1..=100 {
-            queue.push(Entry::stub(seq, (qos, false), (1, 0), None), &mut totals);
+            queue.push(stub(seq, qos), &mut totals);
         }
         queue.sent_before(window);
         assert!(queue.inflight.iter().all(Entry::again));

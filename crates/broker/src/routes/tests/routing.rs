@@ -1,5 +1,6 @@
 //! Several shards' tables together: what is subscribed anywhere is found everywhere.
 
+use super::super::RouteSlice;
 use super::super::{
     Elsewhere, Hit, LEVELS_MAX, RoutePlace, RouteSummary, Routes, SUBSCRIPTION_MAX, ShardSet,
     matches,
@@ -58,7 +59,7 @@ impl Known {
         let mut found = Vec::new();
         routes.each_match(topic, &mut |hit| match hit {
             Hit::Filter(filter) => {
-                routes.each_held(filter, (0, usize::MAX), &mut |number| found.push(number));
+                routes.each_held(filter, RouteSlice::ALL, &mut |number| found.push(number));
             }
             Hit::Form(form, client) => {
                 let filter = routes.filter(form, client);

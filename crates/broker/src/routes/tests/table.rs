@@ -1,8 +1,8 @@
 //! The table against a matcher that looks at every filter, and what a filter costs.
 
-use super::super::matches;
 use super::super::pattern::Patterns;
 use super::super::table::{FilterRefused, FilterTable, LEVELS_MAX, SUBSCRIPTION_MAX};
+use super::super::{RouteSlice, matches};
 use super::measure::{now, resident};
 use base::hash::HashKey;
 use base::prng::Prng;
@@ -18,7 +18,8 @@ fn found(table: &FilterTable, topic: &str) -> Vec<u64> {
         // Some at a time, as whoever has too many for one turn.
         let mut from = Some(0);
         while let Some(first) = from {
-            from = table.each_held(filter, (first, 2), &mut |one| found.push(one));
+            let slice = RouteSlice { from: first, most: 2 };
+            from = table.each_held(filter, slice, &mut |one| found.push(one));
         }
     });
     found.sort_unstable();
