@@ -10,6 +10,9 @@
 //! - A message is in at most one copy on its way to a session, and leaves the log when it is over.
 //! - Every message that is not delivered is counted under its reason.
 //!
+//! What it remembers stands in parts: each owns its state and has a door, and knows no other part
+//! but those it is handed. What needs several of them is a method of the broker, which joins them.
+//!
 //! Read `session` (who is here), `message` (what goes from one to the other), `durable` (what
 //! outlives the process), `operations` (what operators want).
 

@@ -4,15 +4,15 @@
 //! replay passes, eight messages that go: some microseconds at most. Whatever may come to more goes
 //! on in the next turn.
 
-use crate::message::{fan_out, packets, replay};
+use crate::message::{fan_out, replay, subscribe};
 use crate::session::{endings, rights, timers};
 
 /// Units of one call, at most; a call whose work a client cannot make longer is not counted.
 pub const UNITS_A_CALL_MAX: usize = 9_216;
 
 const _: () = assert!(
-    packets::FILTERS_A_TURN
-        + packets::FILTERS_AT_ONCE
+    subscribe::FILTERS_A_TURN
+        + subscribe::FILTERS_AT_ONCE
         + endings::UNITS_A_TURN
         + endings::UNITS_AT_ONCE
         + timers::TIMERS_A_TURN

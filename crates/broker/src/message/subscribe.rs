@@ -1,29 +1,39 @@
-//! Standing interests come and go.
+//! Subscriptions come and go, packet by packet.
 //!
+//! The first filters of a packet are looked at when it comes, those of a long one a slice a turn.
 //! A filter is held once by a session; the same one again replaces it (MQTT5 3.8.4-3). A durable
 //! session's subscription is granted when its row is on stable storage. What is refused is refused
 //! alone: the others of the packet are granted all the same (MQTT5 3.8.4-5).
 
 use super::answers::Origin;
 use super::groups::{SHARE, shared_filter};
+use super::packets::{Granting, Next, Packet, Rest};
 use super::subscriptions::{Held, Hold, option, options_of, qos_of};
 use crate::Broker;
 use crate::Effects;
+use crate::durable::calls::PendingCall;
 use crate::durable::rows::{SubscriptionRow, subscription_key};
 use crate::session::record::Session;
 use base::slab::Key;
-use base::time::Now;
+use base::time::{Instant, Now};
+use model::close::CloseReason;
 use model::event::{ClientWhat, Counter};
 use model::ports::access::Reach;
-use model::ports::log::{Table, Write};
-use model::session::Denial;
+use model::ports::log::{Call, Table, Write};
+use model::session::{Denial, Denied, SubscribeRequest, UnsubscribeRequest};
 use model::topic::{Qos, RetainHandling, SubscriptionOptions};
 
 /// In front of a filter that nobody else may have.
 const EXCLUSIVE: &str = "$exclusive/";
 
+/// Filters of a packet that are looked at when it comes, and of one session in a turn.
+pub(crate) const FILTERS_AT_ONCE: usize = 128;
+
+/// Filters that are looked at in a turn, of all packets that were too long.
+pub(crate) const FILTERS_A_TURN: usize = 512;
+
 /// A subscription that a client wants.
-pub(super) struct Wish {
+pub(crate) struct Wish {
     /// What it said.
     pub options: SubscriptionOptions,
     /// The number that deliveries are to name.
@@ -44,6 +54,169 @@ pub(super) struct Granted {
 }
 
 impl Broker {
+    /// A client subscribes.
+    pub(crate) fn subscribe(
+        &mut self,
+        now: Now,
+        key: Key,
+        packet: SubscribeRequest,
+        fx: &mut Effects,
+    ) {
+        let rest = Rest::Wishes(packet.wishes.into_iter(), packet.subscription_id);
+        self.packet_in(now, key, packet.id, rest, fx);
+    }
+
+    /// A client unsubscribes.
+    pub(crate) fn unsubscribe(
+        &mut self,
+        now: Now,
+        key: Key,
+        packet: UnsubscribeRequest,
+        fx: &mut Effects,
+    ) {
+        self.packet_in(now, key, packet.id, Rest::Filters(packet.filters.into_iter()), fx);
+    }
+
+    fn packet_in(&mut self, now: Now, key: Key, id: u16, rest: Rest, fx: &mut Effects) {
+        let Some(conn) = self.sessions.online(key) else { return };
+        let mut packet = match self.packets.open(key, conn, id, rest) {
+            Ok(packet) => packet,
+            Err(granting) => return self.tell_granted(now, granting, fx),
+        };
+        let number = packet.granting;
+        let is_first = !self.packets.has(key);
+        if is_first && self.work_on(now, key, &mut packet, FILTERS_AT_ONCE, fx) {
+            return self.packet_over(now, number, fx);
+        }
+        if !self.packets.put(key, packet) {
+            // It is over before its answer, which would be shorter than what was asked.
+            self.end(now, key, Denied::of(Denial::Quota, CloseReason::Quota), fx);
+            self.packet_over(now, number, fx);
+        }
+    }
+
+    /// Looks at so many filters of a packet; true: that were all.
+    fn work_on(
+        &mut self,
+        now: Now,
+        key: Key,
+        packet: &mut Packet,
+        most: usize,
+        fx: &mut Effects,
+    ) -> bool {
+        let number = packet.granting;
+        for _ in 0..most {
+            self.units.spend(1);
+            let row = match packet.next(&self.packets) {
+                Some(Next::Wish(wish)) => self.grant_one(now, key, number, wish, fx),
+                Some(Next::Filter(filter)) => self.withdraw_one(now, key, number, filter, fx),
+                None => return true,
+            };
+            let Some(granting) = self.packets.at_mut(number) else { return true };
+            if let Some(row) = row {
+                let pending = PendingCall::Granted(number, granting.wait_for_row());
+                self.log.ask(pending, Call::Write(row), fx);
+            }
+        }
+        packet.is_at_end()
+    }
+
+    fn grant_one(
+        &mut self,
+        now: Now,
+        key: Key,
+        number: Key,
+        wish: Wish,
+        fx: &mut Effects,
+    ) -> Option<Write> {
+        let filter = wish.options.filter.clone();
+        let (result, granted) = match self.grant(now, key, wish, fx) {
+            Ok(granted) => (Ok(granted.qos), granted),
+            Err(why) => {
+                fx.counters.count(Counter::SubscribesRefused);
+                self.packets.at_mut(number)?.subscribed(filter, Err(why), None, false);
+                return None;
+            }
+        };
+        fx.counters.count(Counter::Subscribed);
+        let granting = self.packets.at_mut(number)?;
+        granting.subscribed(filter, result, granted.wanted, granted.joins);
+        granted.row
+    }
+
+    fn withdraw_one(
+        &mut self,
+        now: Now,
+        key: Key,
+        number: Key,
+        filter: Box<str>,
+        fx: &mut Effects,
+    ) -> Option<Write> {
+        let (was_there, row) = self.withdraw(now, key, &filter, fx);
+        self.packets.at_mut(number)?.unsubscribed(filter, was_there);
+        row
+    }
+
+    /// Goes on with long packets, a slice of each in turn.
+    pub(crate) fn turn_packets(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let (mut left, mut goes_on) = (FILTERS_A_TURN, false);
+        for _ in 0..self.packets.waiting() {
+            let Some((key, mut packet)) = self.packets.take() else { continue };
+            let granting = self.packets.at(packet.granting);
+            let online = self.sessions.online(key);
+            let is_here = granting.is_some_and(|granting| Some(granting.conn) == online);
+            let waits = granting.is_some_and(Granting::is_busy) || !self.log.is_easy();
+            let most = left.min(FILTERS_AT_ONCE);
+            // A connection that is gone is not waited for: its packets are over.
+            let is_over = !is_here
+                || !waits && most > 0 && {
+                    left -= most;
+                    self.work_on(now, key, &mut packet, most, fx)
+                };
+            if is_over {
+                self.packet_over(now, packet.granting, fx);
+            }
+            goes_on |= !waits || is_over;
+            self.packets.had_turn(key, (!is_over).then_some(packet));
+        }
+        (goes_on && self.packets.waiting() > 0).then_some(now.mono)
+    }
+
+    /// A packet was looked at to its end, or is looked at no further.
+    fn packet_over(&mut self, now: Now, number: Key, fx: &mut Effects) {
+        if let Some(granting) = self.packets.arrived(number) {
+            self.tell_granted(now, granting, fx);
+        }
+    }
+
+    /// A row of a subscription was answered, or the owner of its group.
+    pub(crate) fn granted(
+        &mut self,
+        now: Now,
+        number: Key,
+        at: usize,
+        result: Result<(), Denial>,
+        fx: &mut Effects,
+    ) {
+        let Some(granting) = self.packets.at_mut(number) else { return };
+        let key = granting.session;
+        let refused = result.err().and_then(|why| granting.refuse(at, why));
+        if let Some(filter) = refused {
+            // What is not on stable storage, or not known to its group, is not granted.
+            self.unsubscribe_for(now, key, &filter, fx);
+        }
+        self.packet_over(now, number, fx);
+    }
+
+    fn tell_granted(&mut self, now: Now, mut granting: Granting, fx: &mut Effects) {
+        let (key, conn) = (granting.session, granting.conn);
+        if self.sessions.online(key) == Some(conn) {
+            let wanted = std::mem::take(&mut granting.wanted);
+            fx.deliveries.push((conn, granting.into_word()));
+            self.replay(now, key, wanted, fx);
+        }
+    }
+
     /// An operator subscribes a client; false: it is refused.
     pub(crate) fn subscribe_for(
         &mut self,
@@ -64,7 +237,7 @@ impl Broker {
         true
     }
 
-    /// An operator unsubscribes a client; whether it was subscribed.
+    /// A client is unsubscribed without its asking; whether it was subscribed.
     pub(crate) fn unsubscribe_for(
         &mut self,
         now: Now,
