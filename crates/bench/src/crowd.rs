@@ -112,7 +112,8 @@ fn obey(to: SocketAddr, layer: Layer, order: &str) -> io::Result<(Fleet, u64)> {
             plan.layers.tls = Some(tls);
         }
         Layer::WebSocket => {
-            plan.layers.web_socket = Some(UpgradeTarget::open(to.to_string(), "/miop"));
+            plan.layers.web_socket =
+                Some(UpgradeTarget::open(to.to_string(), "/miop", &proto_miop::WIRE));
         }
     }
     let fleet = Fleet::start(plan).map_err(io::Error::other)?;

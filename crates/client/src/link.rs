@@ -305,8 +305,8 @@ fn layers(
     let web_socket = match &address.web_socket {
         Some(path) => {
             let host = address.place.authority();
-            let secret = Some(secret()?);
-            Some(Arc::new(UpgradeTarget { host, path: path.clone(), secret }))
+            let open = UpgradeTarget::open(host, path, &proto_mqtt::WIRE);
+            Some(Arc::new(UpgradeTarget { secret: Some(secret()?), ..(*open).clone() }))
         }
         None => None,
     };

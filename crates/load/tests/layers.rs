@@ -5,7 +5,7 @@ use base::time::{Instant, Now};
 use load::{Fleet, FleetPlan};
 use model::id::{ConnRef, DeviceRef, ProductKey, ShardId};
 use model::limits::Limits;
-use model::link::Link;
+use model::link::{Link, WireProfile};
 use model::request::{Bound, PushDelivery, PushRequest};
 use model::service::{Delivery, Request};
 use net::epoll::Epoll;
@@ -29,6 +29,7 @@ struct Host;
 impl ShardLogic for Host {
     type Machine = Server;
     type Mail = ();
+    const WIRES: &'static [WireProfile] = &[proto_miop::WIRE];
 
     fn machine(&mut self, _: Now, _: &Link, _: ConnectionOrigin) -> Option<Server> {
         Some(Server::new(5_000))
@@ -110,7 +111,7 @@ fn check(to: SocketAddr, version: Version, encrypted: bool, web_socket: bool) {
         plan.layers.tls = Some(load::trust::towards("localhost", None).expect("TLS can be used"));
     }
     if web_socket {
-        plan.layers.web_socket = Some(UpgradeTarget::open("localhost", "/miop"));
+        plan.layers.web_socket = Some(UpgradeTarget::open("localhost", "/miop", &proto_miop::WIRE));
     }
     let fleet = Fleet::start(plan).expect("it starts");
     let reached = fleet.wait(|s| s.online_now == 5 && s.pongs >= 500, Duration::from_secs(300));

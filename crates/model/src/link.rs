@@ -3,6 +3,7 @@
 //! Filled in by `net` while the layers below the protocol open (PROXY header, TLS, WebSocket), and
 //! shown to a machine whenever it receives.
 
+use crate::limits::Limits;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The protocols that one listener can tell apart by their first bytes.
@@ -22,6 +23,9 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// How many there are.
+    pub const COUNT: usize = 5;
+
     /// The name in logs, metrics and configuration.
     pub const fn name(self) -> &'static str {
         match self {
@@ -32,6 +36,43 @@ impl Protocol {
             Protocol::Tls => "tls",
         }
     }
+}
+
+/// A protocol as the transport beneath it sees it. Its crate declares one (`WIRE`), a shard's logic
+/// lists those that it serves, and `net` knows no more of any protocol.
+pub struct WireProfile {
+    /// Which one it is.
+    pub protocol: Protocol,
+    /// Whether a connection that begins with these bytes, at least one, speaks it. Of the protocols
+    /// that one process serves no two may say so.
+    pub begins: fn(&[u8]) -> bool,
+    /// The same where a listener serves it alone: what begins so is wrong, and its machine knows
+    /// best how to say so.
+    pub begins_alone: fn(&[u8]) -> bool,
+    /// Its names in ALPN (RFC 7301).
+    pub alpn: &'static [&'static str],
+    /// Its names in `Sec-WebSocket-Protocol` (RFC 6455 1.9). A caller offers the first; with none
+    /// it is not served in WebSockets.
+    pub subprotocols: &'static [&'static str],
+    /// How much of it may be under way on a connection.
+    pub frames: fn(&Limits) -> FrameLimits,
+}
+
+/// Limits of a connection's frames (packets, stanzas), bytes where nothing else is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FrameLimits {
+    /// The largest that a peer may send before it is let in.
+    pub unbound_bytes_max: usize,
+    /// The largest that it may send afterwards.
+    pub bytes_max: usize,
+    /// What may wait for a peer that does not read. Beyond: `SlowConsumer`.
+    pub out_bytes_max: usize,
+    /// Frames that may wait.
+    pub out_frames_max: usize,
+    /// Small frames, which no other connection shares, count by their bytes alone.
+    pub counts_shared_alone: bool,
+    /// What may wait before its machine drops what it may drop ([`crate::machine::Outbox`]).
+    pub backlog_bytes_max: usize,
 }
 
 /// Where connections come from, as far as limits tell apart: an IPv4 address, or a /64 of IPv6,

@@ -7,7 +7,7 @@
 
 use crate::close::CloseReason;
 use crate::event::{Counter, Counters};
-use crate::limits::{Limits, TopicLimits};
+use crate::limits::Limits;
 use crate::link::Link;
 use crate::request::Refusal;
 use crate::topic::Publication;
@@ -152,7 +152,7 @@ impl<Up> Outbox<Up> {
             is_late: false,
             packets: (0, 0),
             backlog: 0,
-            backlog_max: TopicLimits::default().qos0_backlog_bytes_max as usize,
+            backlog_max: usize::MAX,
             tell_drained: false,
             hold: None,
             counts: Vec::new(),
@@ -228,20 +228,15 @@ impl<Up> Outbox<Up> {
         self.backlog
     }
 
-    /// Told by whoever drives the machine, before each input.
-    pub fn set_backlog(&mut self, bytes: usize) {
-        self.backlog = bytes;
-    }
-
     /// Bytes that may wait for the socket before a machine drops what it may drop
-    /// (`qos0_backlog_bytes_max`).
+    /// ([`crate::link::FrameLimits`]).
     pub fn backlog_max(&self) -> usize {
         self.backlog_max
     }
 
-    /// Told once by whoever drives machines with this outbox.
-    pub fn set_backlog_max(&mut self, bytes: usize) {
-        self.backlog_max = bytes;
+    /// Both are told by whoever drives the machine, before each input.
+    pub fn set_backlog(&mut self, bytes: usize, bytes_max: usize) {
+        (self.backlog, self.backlog_max) = (bytes, bytes_max);
     }
 
     /// Asks for one call of [`Machine::drained`] once all that is queued has been written.
@@ -602,10 +597,8 @@ mod tests {
     #[test]
     fn a_backlog_is_what_was_told() {
         let mut out = Outbox::<u8>::new(HashKey::new(1, 2));
-        let default = TopicLimits::default().qos0_backlog_bytes_max as usize;
-        assert_eq!((out.backlog(), out.backlog_max()), (0, default));
-        out.set_backlog(7);
-        out.set_backlog_max(9);
+        assert_eq!((out.backlog(), out.backlog_max()), (0, usize::MAX));
+        out.set_backlog(7, 9);
         assert_eq!((out.backlog(), out.backlog_max()), (7, 9));
     }
 

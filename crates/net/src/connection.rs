@@ -23,6 +23,8 @@ pub struct ConnectionRecord<M, S> {
     pub(crate) flags: u16,
     /// The listener it came through.
     pub(crate) door: u8,
+    /// What it speaks; while its layers open, `Tls`.
+    pub(crate) protocol: Protocol,
     /// The protocol's side; absent while layers open.
     pub(crate) machine: Option<M>,
     /// What is not idle.
@@ -56,22 +58,28 @@ impl<M, S> ConnectionRecord<M, S> {
     pub(crate) const HELD: u16 = 128;
     /// Its machine wants to know when all is written.
     pub(crate) const TELLS: u16 = 256;
-    /// The protocol is MQTT, with limits of its own.
-    pub(crate) const MQTT: u16 = 512;
     /// Its machine has agreed on a silence: whoever it is, it was let in.
-    pub(crate) const BOUND: u16 = 1_024;
+    pub(crate) const BOUND: u16 = 512;
     /// The socket did not take all of the last write: it tells when it takes more.
-    pub(crate) const BLOCKED: u16 = 2_048;
+    pub(crate) const BLOCKED: u16 = 1_024;
     /// A read of it was put off.
-    pub(crate) const DEFERRED: u16 = 4_096;
+    pub(crate) const DEFERRED: u16 = 2_048;
     /// It ends with a reset, and without a farewell.
-    pub(crate) const RESET: u16 = 8_192;
+    pub(crate) const RESET: u16 = 4_096;
     /// A look at its silence is due at its time, for the sweep would come too late.
-    pub(crate) const WATCHED: u16 = 16_384;
+    pub(crate) const WATCHED: u16 = 8_192;
 
     pub(crate) fn new(socket: S, now_ms: u32, flags: u16, door: u8, extra: Box<Extra>) -> Self {
-        let (silence_ms, machine, extra) = (0, None, Some(extra));
-        ConnectionRecord { socket, last_ms: now_ms, silence_ms, flags, door, machine, extra }
+        ConnectionRecord {
+            socket,
+            last_ms: now_ms,
+            silence_ms: 0,
+            flags,
+            door,
+            protocol: Protocol::Tls,
+            machine: None,
+            extra: Some(extra),
+        }
     }
 
     /// What is not idle, taken from the pool when there is none yet.
@@ -92,9 +100,7 @@ impl<M, S> ConnectionRecord<M, S> {
         if link.crowded {
             self.flags |= Self::CROWDED;
         }
-        if link.protocol == Protocol::Mqtt {
-            self.flags |= Self::MQTT;
-        }
+        self.protocol = link.protocol;
     }
 
     /// How far it has come.
@@ -121,7 +127,7 @@ impl<M, S> ConnectionRecord<M, S> {
         Link {
             peer: SocketAddr::new(near[usize::from(self.has(Self::LOOPBACK))], 0),
             near: self.has(Self::LOOPBACK),
-            protocol: if self.has(Self::MQTT) { Protocol::Mqtt } else { Protocol::Miop },
+            protocol: self.protocol,
             tls: layers.and_then(|layers| layers.tls.as_ref()).map(|tls| tls.facts()),
             web_socket: self.has(Self::WEB_SOCKET),
             crowded: self.has(Self::CROWDED),

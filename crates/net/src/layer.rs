@@ -15,7 +15,7 @@ use crate::detail::Detail;
 use crate::network::IpNetwork;
 use crate::shard::Census;
 use model::close::CloseReason;
-use model::link::{Link, Protocol};
+use model::link::{Link, Protocol, WireProfile};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -83,10 +83,10 @@ impl ListenerSetup {
     }
 
     /// Whether this protocol is served inside of WebSockets.
-    fn carries(&self, protocol: Protocol) -> bool {
+    fn carries(&self, wire: &WireProfile) -> bool {
         match self.protocol {
-            None | Some(Protocol::Http) => matches!(protocol, Protocol::Miop | Protocol::Mqtt),
-            Some(only) => only == protocol,
+            None | Some(Protocol::Http) => !wire.subprotocols.is_empty(),
+            Some(only) => only == wire.protocol,
         }
     }
 
@@ -162,7 +162,7 @@ pub struct Handshake {
 
 #[derive(Clone)]
 enum Side {
-    Accepted(Arc<ListenerSetup>),
+    Accepted(Arc<ListenerSetup>, &'static [WireProfile]),
     Dialled(ClientLayers),
 }
 
@@ -182,14 +182,19 @@ enum Stage {
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 
 impl Layers {
-    /// For a connection that came through `door`.
-    pub fn accepted(door: Arc<ListenerSetup>, peer: SocketAddr, crowded: bool) -> Layers {
+    /// For a connection that came through `door` to one who serves these protocols.
+    pub fn accepted(
+        door: Arc<ListenerSetup>,
+        wires: &'static [WireProfile],
+        peer: SocketAddr,
+        crowded: bool,
+    ) -> Layers {
         let stage = if door.proxy { Stage::Proxy } else { Stage::First };
         // A proxy on this machine speaks for strangers.
         let near = peer.ip().to_canonical().is_loopback() && !door.proxy;
-        let protocol = door.protocol.unwrap_or(Protocol::Miop);
+        let protocol = door.protocol.unwrap_or(Protocol::Tls); // until it is known
         let link = Link { peer, near, crowded, ..Link::loopback(protocol) };
-        let side = Side::Accepted(door);
+        let side = Side::Accepted(door, wires);
         let handshake = Handshake { stage, pending: Vec::new(), link, side };
         Layers { handshake: Some(Box::new(handshake)), ..Layers::default() }
     }
@@ -263,13 +268,14 @@ impl Layers {
         let Some(handshake) = self.handshake.as_mut().filter(|o| o.stage == Stage::Wrapped) else {
             return Ok(flow);
         };
-        let Side::Accepted(door) = &handshake.side else { return Ok(flow) };
+        let Side::Accepted(door, wires) = &handshake.side else { return Ok(flow) };
         if inner.is_empty() {
             return Ok(if flow == Flow::Ended { flow } else { Flow::Opening });
         }
-        match sniff::protocol_of(door.protocol, inner)? {
-            Some(found) if door.carries(found) => {
-                handshake.link.protocol = found;
+        let found = sniff::protocol(wires, door.protocol, inner)?;
+        match wires.iter().find(|wire| Some(wire.protocol) == found) {
+            Some(wire) if door.carries(wire) => {
+                handshake.link.protocol = wire.protocol;
                 handshake.stage = Stage::Open;
                 Ok(flow)
             }
@@ -332,7 +338,7 @@ impl Layers {
     pub fn handshaking(&self) -> bool {
         self.handshake.as_ref().is_some_and(|handshake| match (handshake.stage, &handshake.side) {
             (Stage::Handshake, _) => true,
-            (Stage::First, Side::Accepted(door)) => door.tls.is_some(),
+            (Stage::First, Side::Accepted(door, _)) => door.tls.is_some(),
             _ => false,
         })
     }
@@ -422,8 +428,8 @@ impl Layers {
 
     fn first(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
         let handshake = self.handshake.as_mut().expect("the opening is under way");
-        let Side::Accepted(door) = &handshake.side else { return Ok(Some(Stage::Inner)) };
-        let found = sniff::protocol_of(door.protocol, &handshake.pending)?;
+        let Side::Accepted(door, wires) = &handshake.side else { return Ok(Some(Stage::Inner)) };
+        let found = sniff::protocol(wires, door.protocol, &handshake.pending)?;
         let Some(protocol) = found else { return Ok(None) };
         match (protocol, &door.tls) {
             (Protocol::Tls, Some(server)) => {
@@ -451,17 +457,16 @@ impl Layers {
 
     fn inner(&mut self, outer: &mut Vec<u8>) -> Result<Option<Stage>, CloseReason> {
         let handshake = self.handshake.as_mut().expect("the opening is under way");
-        let door = match &handshake.side {
-            Side::Accepted(door) => door,
+        let (door, wires) = match &handshake.side {
+            Side::Accepted(door, wires) => (door, wires),
             Side::Dialled(ClientLayers { web_socket: None, .. }) => return Ok(Some(Stage::Open)),
             Side::Dialled(ClientLayers { web_socket: Some(target), .. }) => {
-                let target = target.clone();
-                let request = target.request(handshake.link.protocol);
+                let request = target.request();
                 self.encrypt(request.as_bytes(), outer)?;
                 return Ok(Some(Stage::Upgrade));
             }
         };
-        let found = sniff::protocol_of(door.protocol, &handshake.pending)?;
+        let found = sniff::protocol(wires, door.protocol, &handshake.pending)?;
         let Some(found) = found else { return Ok(None) };
         if !door.takes(found) {
             return Err(CloseReason::ProtocolNotServed);
@@ -477,12 +482,12 @@ impl Layers {
         let handshake = self.handshake.as_mut().expect("the opening is under way");
         let said;
         let (head, answer, web_socket) = match &handshake.side {
-            Side::Accepted(door) => {
-                let serves = |protocol| door.carries(protocol);
+            Side::Accepted(door, wires) => {
+                let served = wires.iter().filter(|wire| door.carries(wire));
                 let offer = websocket::UpgradeOffer {
                     paths: &door.paths,
                     origins: &door.origins,
-                    serves: &serves,
+                    wires: &served.collect::<Vec<_>>(),
                 };
                 match websocket::answer(&handshake.pending, &offer) {
                     websocket::Upgrade::More if handshake.pending.len() > HEAD_BYTES_MAX => {
@@ -508,7 +513,7 @@ impl Layers {
             Side::Dialled(layers) => {
                 said = Some(layers.protocol);
                 let target = layers.web_socket.as_ref().expect("an upgrade was asked for");
-                let answer = target.accepted(layers.protocol, &handshake.pending);
+                let answer = target.accepted(&handshake.pending);
                 let head = answer.map_err(|status| {
                     self.refused = Some(status);
                     CloseReason::WebSocketFailed
@@ -533,7 +538,7 @@ impl Layers {
 
 impl Handshake {
     fn proxy(&mut self) -> Result<Option<Stage>, CloseReason> {
-        if matches!(&self.side, Side::Accepted(door) if !door.believes(self.link.peer)) {
+        if matches!(&self.side, Side::Accepted(door, _) if !door.believes(self.link.peer)) {
             return Err(CloseReason::ProxyRefused);
         }
         match proxy::parse(&self.pending) {

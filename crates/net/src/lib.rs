@@ -2,7 +2,8 @@
 //!
 //! A [`Shard`] is one thread's share of the world: a poller, connections in a slab, a wheel of
 //! short timers, a sweep for keep-alive, a mailbox. It drives machines ([`model::machine`]) and a
-//! [`ShardLogic`], the roof's side, and knows neither which protocols there are nor what they mean.
+//! [`ShardLogic`], the roof's side. Of a protocol it knows what [`model::link::WireProfile`] says:
+//! how it begins, what it is called, how much of it may be under way.
 //! Sockets themselves are behind [`Net`]: [`epoll`] is the real one, `sim` has the simulated one.
 //!
 //! The invariant: a connection belongs to exactly one shard, and every connection that was ever
@@ -23,6 +24,8 @@ pub mod network;
 pub mod outqueue;
 pub mod shard;
 pub mod transport;
+#[cfg(test)]
+mod wires;
 
 pub use detail::{Detail, Reached};
 pub use logic::{ConnectionOrigin, Dial, ShardHandle, ShardLogic};

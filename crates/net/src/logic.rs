@@ -6,7 +6,7 @@ use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::event::Counters;
 use model::id::{ConnRef, ShardId};
-use model::link::Link;
+use model::link::{Link, WireProfile};
 use model::machine::Machine;
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,6 +19,8 @@ pub trait ShardLogic: Sized {
     type Machine: Machine;
     /// What the logic of one shard says to that of another.
     type Mail: Send;
+    /// The protocols that may come.
+    const WIRES: &'static [WireProfile];
 
     /// The machine for a connection whose layers are open; `None`: this protocol is not served.
     fn machine(&mut self, now: Now, link: &Link, how: ConnectionOrigin) -> Option<Self::Machine>;

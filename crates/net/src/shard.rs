@@ -33,6 +33,7 @@ use model::close::CloseReason;
 use model::event::Counter;
 use model::id::{ConnRef, ShardId};
 use model::limits::Limits;
+use model::link::{FrameLimits, Protocol, WireProfile};
 use model::machine::{Machine, Outbox, TurnAway};
 use model::request::Refusal;
 use std::collections::VecDeque;
@@ -90,6 +91,32 @@ pub struct Settings {
     pub seed: u64,
 }
 
+/// Limits of frames by protocol.
+struct FrameTable([FrameLimits; Protocol::COUNT]);
+
+impl FrameTable {
+    /// While the layers open nobody knows what is in them: the widest holds.
+    fn of(wires: &[WireProfile], limits: &Limits) -> FrameTable {
+        let each = || wires.iter().map(|wire| (wire.protocol, (wire.frames)(limits)));
+        let widest = |of: fn(&FrameLimits) -> usize| each().map(|(_, it)| of(&it)).max();
+        let opening = FrameLimits {
+            unbound_bytes_max: widest(|it| it.unbound_bytes_max).unwrap_or_default(),
+            bytes_max: widest(|it| it.bytes_max).unwrap_or_default(),
+            out_bytes_max: limits.out_bytes_max as usize,
+            out_frames_max: limits.out_frames_max as usize,
+            counts_shared_alone: false,
+            backlog_bytes_max: usize::MAX,
+        };
+        let mut table = [opening; Protocol::COUNT];
+        each().for_each(|(protocol, it)| table[protocol as usize] = it);
+        FrameTable(table)
+    }
+
+    fn at(&self, protocol: Protocol) -> &FrameLimits {
+        &self.0[protocol as usize]
+    }
+}
+
 /// One thread's share of the world.
 pub struct Shard<N: Net, H: ShardLogic> {
     settings: Settings,
@@ -98,6 +125,8 @@ pub struct Shard<N: Net, H: ShardLogic> {
     handle: ShardHandle<H>,
     conns: Slab<Conn<N, H>>,
     outbox: Outbox<<H::Machine as Machine>::Up>,
+    /// What each protocol may have under way.
+    frames: FrameTable,
     wheel: Wheel,
     jitter: Prng,
     now: Now,
@@ -145,10 +174,9 @@ where
     pub fn new(settings: Settings, mut net: N, logic: H) -> Self {
         let now = net.now();
         let room = settings.limits.connections_max as usize + settings.limits.crowd_max as usize;
-        let mut outbox = Outbox::new(settings.hash_key);
-        outbox.set_backlog_max(settings.limits.topics.qos0_backlog_bytes_max as usize);
         Shard {
-            outbox,
+            outbox: Outbox::new(settings.hash_key),
+            frames: FrameTable::of(H::WIRES, &settings.limits),
             jitter: Prng::new(settings.seed ^ u64::from(settings.shard.0)),
             conns: Slab::new(room),
             wheel: Wheel::default(),
@@ -297,7 +325,8 @@ where
         ) -> Result<(), CloseReason>,
     ) {
         let Some(conn) = self.conns.at_mut(key) else { return };
-        self.outbox.set_backlog(conn.backlog());
+        let backlog_max = self.frames.at(conn.protocol).backlog_bytes_max;
+        self.outbox.set_backlog(conn.backlog(), backlog_max);
         let Some(machine) = conn.machine.as_mut() else { return };
         let result = act(machine, self.now, &mut self.outbox);
         self.carry_out(key, result);

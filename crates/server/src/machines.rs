@@ -6,13 +6,27 @@
 
 use base::time::Now;
 use model::close::CloseReason;
-use model::link::{Link, Protocol};
+use model::limits::Limits;
+use model::link::{FrameLimits, Link, Protocol, WireProfile};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::service::{Delivery, Request};
 use net::connection::{ConnectionRecord, RECORD_BYTES_MAX};
 pub use proto_mqtt::server::ListenerProfile;
 use std::mem::size_of;
 use std::os::fd::OwnedFd;
+
+/// Protocols that one listener can tell apart.
+pub const WIRES: [WireProfile; 3] = [proto_miop::WIRE, proto_mqtt::WIRE, XMPP];
+
+/// Told apart and not served: who speaks it is not taken for garbage.
+const XMPP: WireProfile = WireProfile {
+    protocol: Protocol::Xmpp,
+    begins: |bytes| bytes[0] == b'<',
+    begins_alone: |_| false,
+    alpn: &[],
+    subprotocols: &[],
+    frames: |_: &Limits| FrameLimits::default(),
+};
 
 /// The server machine of any protocol.
 pub enum ServerMachine {

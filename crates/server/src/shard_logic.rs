@@ -14,7 +14,7 @@ pub use self::peers::{PeerBacklog, PeerBag};
 pub use self::running::{AnyService, RunningService};
 pub use self::shard_presence::topic::EventTopic;
 pub use self::shard_presence::{Figures, ShardPresence};
-use crate::machines::{ListenerProfile, ServerMachine};
+use crate::machines::{ListenerProfile, ServerMachine, WIRES};
 use crate::outside::Outside;
 use crate::switchboard::ShardPart;
 use base::hash::HashKey;
@@ -23,7 +23,7 @@ use base::text::escaped;
 use base::time::{Instant, Now};
 use model::event::Counters;
 use model::id::{ConnRef, ShardId};
-use model::link::Link;
+use model::link::{Link, WireProfile};
 use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
 use model::ports::directory::{DirectoryEntry, DirectoryError, Put};
@@ -381,6 +381,7 @@ fn tell_login(from: ConnRef, request: &Request) {
 impl<O: Outside> ShardLogic for ServerLogic<O> {
     type Machine = ServerMachine;
     type Mail = Mail;
+    const WIRES: &'static [WireProfile] = &WIRES;
 
     fn machine(&mut self, _: Now, link: &Link, _: ConnectionOrigin) -> Option<ServerMachine> {
         let profile = self.profiles.get(usize::from(link.door)).or(self.profiles.last())?;

@@ -13,7 +13,7 @@ use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::event::Counter;
 use model::id::{ConnRef, MessageId, ProductKey};
-use model::link::{Link, Protocol};
+use model::link::{Link, Protocol, WireProfile};
 use model::request::HeartbeatWish;
 use model::virtual_client::{Action, Observation};
 use net::layer::ClientLayers;
@@ -219,7 +219,7 @@ impl ClientLogic {
             script = self.invite(now, at);
         }
         let seat = &mut self.seats[at];
-        let target = UpgradeTarget::open("sim", "/miop");
+        let target = UpgradeTarget::open("sim", "/miop", &proto_miop::WIRE);
         let web_socket = seat.web_socket.then_some(target);
         let layers = ClientLayers { tls: None, web_socket, protocol: Protocol::Miop };
         seat.script = script;
@@ -280,6 +280,7 @@ impl ClientLogic {
 impl ShardLogic for ClientLogic {
     type Machine = ClientMachine;
     type Mail = ();
+    const WIRES: &'static [WireProfile] = &[proto_miop::WIRE, proto_mqtt::WIRE];
 
     fn machine(&mut self, _: Now, _: &Link, how: ConnectionOrigin) -> Option<ClientMachine> {
         let ConnectionOrigin::Dialled(tag) = how else { return None };

@@ -20,7 +20,7 @@ use load::fleet::pace::Schedule;
 use load::fleet::pool::ClientPool;
 use model::close::CloseReason;
 use model::id::ConnRef;
-use model::link::Link;
+use model::link::{Link, WireProfile};
 use net::{ConnectionOrigin, ShardLogic};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -252,6 +252,7 @@ impl WrkLogic {
 impl ShardLogic for WrkLogic {
     type Machine = ClientSlot;
     type Mail = ();
+    const WIRES: &'static [WireProfile] = &load::target::WIRES;
 
     fn machine(&mut self, now: Now, _: &Link, how: ConnectionOrigin) -> Option<ClientSlot> {
         let ConnectionOrigin::Dialled(tag) = how else { return None };

@@ -12,7 +12,6 @@ use model::id::DeviceId;
 use model::link::Protocol;
 use model::topic::Qos;
 use net::layer::ClientLayers;
-use net::layer::websocket::UpgradeTarget;
 use proto_miop::client::{DeviceNames, Prove};
 use proto_mqtt::client::{Formula, Wanted};
 use proto_mqtt::codec::subscribe::SubscribeOptions;
@@ -124,18 +123,18 @@ fn mqtt(target: &WrkTarget) -> proto_mqtt::client::Profile {
 fn layers(target: &WrkTarget) -> Result<ClientLayers, String> {
     let authority = target.authority.as_deref().map(Path::new);
     let tls = target.encrypted.then(|| trust::towards(&target.host, authority)).transpose()?;
-    let web_socket = target.web_socket.then(|| {
-        let host = match target.host.contains(':') {
-            true => format!("[{}]:{}", target.host, target.port),
-            false => format!("{}:{}", target.host, target.port),
-        };
-        UpgradeTarget::open(host, &target.path)
-    });
     let protocol = match target.scheme {
         Speech::Http | Speech::Tcp => Protocol::Http,
         Speech::Miop => Protocol::Miop,
         Speech::Mqtt => Protocol::Mqtt,
     };
+    let web_socket = target.web_socket.then(|| {
+        let host = match target.host.contains(':') {
+            true => format!("[{}]:{}", target.host, target.port),
+            false => format!("{}:{}", target.host, target.port),
+        };
+        load::target::upgrade(host, &target.path, protocol)
+    });
     Ok(ClientLayers { tls, web_socket, protocol })
 }
 

@@ -37,7 +37,7 @@ impl Echo {
         };
         let serve = move || {
             let (stream, peer) = listener.accept().expect("a connection");
-            echo(stream, Layers::accepted(Arc::new(setup), peer, false))
+            echo(stream, Layers::accepted(Arc::new(setup), &[proto_mqtt::WIRE], peer, false))
         };
         let ended = std::thread::Builder::new().spawn(serve).expect("a thread");
         let trust = Trust { ca_file: Some(cert), ..Trust::default() };

@@ -28,7 +28,7 @@ use lab::plan::{Arrival, Traffic};
 pub(crate) use lately::Lately;
 use model::close::CloseReason;
 use model::id::ConnRef;
-use model::link::Link;
+use model::link::{Link, WireProfile};
 use model::virtual_client::{Action, Observation};
 use net::{ConnectionOrigin, ShardLogic};
 use std::collections::HashMap;
@@ -163,6 +163,7 @@ impl FleetLogic {
 impl ShardLogic for FleetLogic {
     type Machine = FleetSlot;
     type Mail = Mail;
+    const WIRES: &'static [WireProfile] = &crate::target::WIRES;
 
     fn connected(&mut self, now: Now, tag: u64) {
         self.pool.tcp_stands(now, tag as u32);

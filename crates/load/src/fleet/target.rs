@@ -7,7 +7,10 @@
 //! trust.
 
 use base::hex;
+use model::link::{Protocol, WireProfile};
+use net::layer::websocket::UpgradeTarget;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 
 /// What clients speak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,6 +191,15 @@ pub fn shown(url: &str) -> String {
         shown.replace_range(from..to, "...");
     }
     shown
+}
+
+/// Protocols that clients speak.
+pub const WIRES: [WireProfile; 2] = [proto_miop::WIRE, proto_mqtt::WIRE];
+
+/// What goes into a WebSocket's upgrade to one who speaks this.
+pub fn upgrade(host: String, path: &str, protocol: Protocol) -> Arc<UpgradeTarget> {
+    let wire = WIRES.iter().find(|wire| wire.protocol == protocol);
+    UpgradeTarget::open(host, path, wire.expect("what comes in WebSockets is one of them"))
 }
 
 /// Bytes of a secret: pairs of hexadecimal digits, at least one.

@@ -2,12 +2,11 @@
 
 use crate::fleet::client::{FleetProfile, http};
 use crate::fleet::plan::{FleetPlan, Hearing, HeartbeatMode, Reconnect};
-use crate::target::{Speech, Url, secret_of};
+use crate::target::{self, Speech, Url, secret_of};
 use crate::trust;
 use lab::plan::Group;
 use model::id::{DeviceId, ProductKey};
 use net::layer::ClientLayers;
-use net::layer::websocket::UpgradeTarget;
 use proto_miop::client as miop;
 use proto_mqtt::client as mqtt;
 use proto_mqtt::codec::Qos;
@@ -89,7 +88,8 @@ fn layers(group: &Group, url: &Url, profile: &FleetProfile) -> Result<ClientLaye
     let tls =
         is_encrypted.then(|| trust::towards(&url.host, authority.map(Path::new))).transpose()?;
     let is_web_socket = url.scheme.is_web_socket();
-    let web_socket = is_web_socket.then(|| UpgradeTarget::open(url.authority(), &url.path));
+    let web_socket =
+        is_web_socket.then(|| target::upgrade(url.authority(), &url.path, profile.protocol()));
     Ok(ClientLayers { tls, web_socket, protocol: profile.protocol() })
 }
 

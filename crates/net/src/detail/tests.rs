@@ -13,7 +13,7 @@ use base::time::{Instant, Now};
 use model::close::CloseReason as R;
 use model::id::{ConnRef, ShardId};
 use model::limits::Limits;
-use model::link::{Link, Protocol};
+use model::link::{Link, Protocol, WireProfile};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use std::collections::BTreeMap;
@@ -87,6 +87,7 @@ impl Caller {
 impl ShardLogic for Caller {
     type Machine = Talker;
     type Mail = ();
+    const WIRES: &'static [WireProfile] = &crate::wires::WIRES;
 
     fn machine(&mut self, _: Now, _: &Link, how: ConnectionOrigin) -> Option<Talker> {
         let ConnectionOrigin::Dialled(tag) = how else { return None };
@@ -222,7 +223,7 @@ fn plain_connections_end_clean_inside_a_frame_or_reset() {
 
 #[test]
 fn an_upgrade_is_refused_with_a_status() {
-    let web_socket = Some(UpgradeTarget::open("localhost", "/miop"));
+    let web_socket = Some(UpgradeTarget::open("localhost", "/miop", &crate::wires::WIRES[0]));
     let layers = ClientLayers { web_socket, ..plain() };
     let fates = vec![
         vec![FateStep::Hear, say(b"HTTP/1.1 403 Forbidden\r\n\r\n"), FateStep::Close],

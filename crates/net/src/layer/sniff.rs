@@ -1,70 +1,70 @@
 //! Protocol sniffing: which protocol begins with these bytes.
 //!
-//! The first bytes of all protocols served are disjoint (research/push-and-load.md 1.2), so one
-//! listener can take them all. A MIOP version that is not served is still MIOP: its machine knows
-//! how to say so.
+//! TLS and HTTP, in which WebSockets begin, are told here; every other protocol tells how it begins
+//! ([`WireProfile`]). The first bytes of all protocols served are disjoint, so that one listener
+//! can take them all.
 
 use model::close::CloseReason;
-use model::link::Protocol;
+use model::link::{Protocol, WireProfile};
 
-/// The protocol, `None` while the bytes are too few to tell.
-pub fn protocol(bytes: &[u8]) -> Result<Option<Protocol>, CloseReason> {
+/// The protocol of a connection to a listener that serves `only` this one, or any; `None` while the
+/// bytes are too few to tell.
+pub fn protocol(
+    profiles: &[WireProfile],
+    only: Option<Protocol>,
+    bytes: &[u8],
+) -> Result<Option<Protocol>, CloseReason> {
+    let is_begun = |profile: &&WireProfile| {
+        let alone = only == Some(profile.protocol) && (profile.begins_alone)(bytes);
+        (profile.begins)(bytes) || alone
+    };
     match bytes {
-        [] => Ok(None),
-        [0x00, ..] => Ok(Some(Protocol::Miop)),
-        [0x10, ..] => Ok(Some(Protocol::Mqtt)),
-        [0x16] => Ok(None),
+        [] | [0x16] => Ok(None),
         [0x16, 0x03, ..] => Ok(Some(Protocol::Tls)),
-        [b'<', ..] => Ok(Some(Protocol::Xmpp)),
-        [letter, ..] if letter.is_ascii_uppercase() => Ok(Some(Protocol::Http)),
-        _ => Err(CloseReason::UnknownProtocol),
-    }
-}
-
-/// The same where one protocol alone is served, which knows better than this what is wrong with its
-/// first byte: MQTT has flags in it.
-pub fn protocol_of(only: Option<Protocol>, bytes: &[u8]) -> Result<Option<Protocol>, CloseReason> {
-    match (only, bytes) {
-        (Some(Protocol::Mqtt), [0x16]) => Ok(None),
-        (Some(Protocol::Mqtt), [0x16, 0x03, ..]) => Ok(Some(Protocol::Tls)),
-        (Some(Protocol::Mqtt), [0x10..=0x1f, ..]) => Ok(Some(Protocol::Mqtt)),
-        _ => protocol(bytes),
+        _ => match profiles.iter().find(is_begun) {
+            Some(profile) => Ok(Some(profile.protocol)),
+            None if bytes[0].is_ascii_uppercase() => Ok(Some(Protocol::Http)),
+            None => Err(CloseReason::UnknownProtocol),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wires::WIRES;
 
     #[test]
-    fn first_bytes_tell() {
-        let cases: [(&[u8], Option<Protocol>); 8] = [
-            (b"", None),
+    fn first_bytes_tell_the_protocols_apart() {
+        let of = |bytes: &[u8]| protocol(&WIRES, None, bytes);
+        for (bytes, expected) in [
+            (&b""[..], None),
             (b"\x00", Some(Protocol::Miop)),
             (b"\x00\x07\x00\x02", Some(Protocol::Miop)),
             (b"\x10\x0c", Some(Protocol::Mqtt)),
             (b"\x16", None),
             (b"\x16\x03\x01", Some(Protocol::Tls)),
-            (b"<?xml", Some(Protocol::Xmpp)),
             (b"GET / HTTP/1.1", Some(Protocol::Http)),
-        ];
-        for (bytes, expected) in cases {
-            assert_eq!(protocol(bytes), Ok(expected), "{bytes:?}");
+            (b"P", Some(Protocol::Http)),
+        ] {
+            assert_eq!(of(bytes), Ok(expected), "{bytes:02x?}");
         }
-        for bytes in [&b"\x16\x04"[..], b"\xff", b"get /", b"\x20"] {
-            assert_eq!(protocol(bytes), Err(CloseReason::UnknownProtocol), "{bytes:?}");
+        for bytes in [&b"\x16\x02"[..], b"\x17\x03", b"get /", b"\xff", b"\x11", b"<?xml"] {
+            assert_eq!(of(bytes), Err(CloseReason::UnknownProtocol), "{bytes:02x?}");
         }
+        assert_eq!(protocol(&[], None, b"\x10"), Err(CloseReason::UnknownProtocol));
     }
 
     #[test]
-    fn a_listener_of_mqtt_alone_leaves_the_flags_to_it() {
-        let only = Some(Protocol::Mqtt);
-        for first in 0x10..=0x1f {
-            assert_eq!(protocol_of(only, &[first, 0x0c]), Ok(only), "{first:#x}");
+    fn a_listener_of_one_protocol_leaves_it_what_is_wrong() {
+        let only = |bytes: &[u8]| protocol(&WIRES, Some(Protocol::Mqtt), bytes);
+        assert_eq!(only(b"\x16"), Ok(None));
+        assert_eq!(only(b"\x16\x03"), Ok(Some(Protocol::Tls)));
+        for bytes in [&b"\x10"[..], b"\x11", b"\x1f", b"\x16\x02"] {
+            assert_eq!(only(bytes), Ok(Some(Protocol::Mqtt)), "{bytes:02x?}");
         }
-        assert_eq!(protocol_of(only, &[0x16, 0x03]), Ok(Some(Protocol::Tls)));
-        assert_eq!(protocol_of(only, &[0x16]), Ok(None));
-        assert_eq!(protocol_of(None, &[0x11, 0x0c]), Err(CloseReason::UnknownProtocol));
-        assert_eq!(protocol_of(only, b"GET /"), Ok(Some(Protocol::Http)));
+        assert_eq!(only(b"\x20"), Err(CloseReason::UnknownProtocol));
+        assert_eq!(only(b"\x00"), Ok(Some(Protocol::Miop)));
+        assert_eq!(only(b"GET /"), Ok(Some(Protocol::Http)));
     }
 }

@@ -1,6 +1,7 @@
 //! What stands before a protocol, split at every byte.
 
 use super::*;
+use crate::wires::WIRES;
 
 fn here() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 1_883))
@@ -22,7 +23,7 @@ fn through(
     bytes: &[u8],
     step: usize,
 ) -> Result<(Protocol, Vec<u8>), CloseReason> {
-    let mut layers = Layers::accepted(door.clone(), here(), false);
+    let mut layers = Layers::accepted(door.clone(), &WIRES, here(), false);
     let (mut got, mut link) = (Vec::new(), None);
     for part in bytes.chunks(step) {
         let (mut inner, mut outer) = (Vec::new(), Vec::new());
@@ -35,7 +36,7 @@ fn through(
 }
 
 fn upgrade(path: &str, subprotocol: Option<&str>) -> Vec<u8> {
-    let request = websocket::UpgradeTarget::open("h", path).request(Protocol::Mqtt);
+    let request = websocket::UpgradeTarget::open("h", path, &WIRES[1]).request();
     let ours = "Sec-WebSocket-Protocol: mqtt\r\n";
     let theirs = subprotocol.map(|name| format!("Sec-WebSocket-Protocol: {name}\r\n"));
     request.replace(ours, &theirs.unwrap_or_default()).into_bytes()
@@ -87,7 +88,7 @@ fn miop_door() -> Arc<ListenerSetup> {
 
 #[test]
 fn a_proxy_header_gives_the_address_of_a_client_of_mqtt() {
-    let mut layers = Layers::accepted(behind(&["127.0.0.1"]), here(), false);
+    let mut layers = Layers::accepted(behind(&["127.0.0.1"]), &WIRES, here(), false);
     let bytes = [b"PROXY TCP4 10.1.2.3 10.0.0.1 4242 1883\r\n", CONNECT].concat();
     let (mut inner, mut outer) = (Vec::new(), Vec::new());
     assert_eq!(layers.receive(&bytes, &mut inner, &mut outer), Ok(Flow::Open));
@@ -109,13 +110,13 @@ fn nobody_behind_a_proxy_is_of_this_machine() {
         "PROXY TCP6 ::1 ::1 4242 1883\r\n",
         "PROXY UNKNOWN\r\n",
     ] {
-        let mut layers = Layers::accepted(behind(&["127.0.0.0/8"]), here(), false);
+        let mut layers = Layers::accepted(behind(&["127.0.0.0/8"]), &WIRES, here(), false);
         let bytes = [header.as_bytes(), CONNECT].concat();
         let opened = layers.receive(&bytes, &mut Vec::new(), &mut Vec::new());
         assert_eq!(opened, Ok(Flow::Open), "{header}");
         assert!(!layers.take_link().expect("it is open").near, "{header}");
     }
-    let mut layers = Layers::accepted(door(None, &[]), here(), false);
+    let mut layers = Layers::accepted(door(None, &[]), &WIRES, here(), false);
     assert_eq!(layers.receive(CONNECT, &mut Vec::new(), &mut Vec::new()), Ok(Flow::Open));
     assert!(layers.take_link().expect("it is open").near, "its socket says so");
 }
@@ -123,7 +124,7 @@ fn nobody_behind_a_proxy_is_of_this_machine() {
 #[test]
 fn a_header_from_elsewhere_is_not_even_read() {
     for proxies in [&[][..], &["10.0.0.0/8"]] {
-        let mut layers = Layers::accepted(behind(proxies), here(), false);
+        let mut layers = Layers::accepted(behind(proxies), &WIRES, here(), false);
         let begun = layers.receive(b"P", &mut Vec::new(), &mut Vec::new());
         assert_eq!(begun, Err(CloseReason::ProxyRefused));
     }
@@ -132,7 +133,7 @@ fn a_header_from_elsewhere_is_not_even_read() {
         proxies: Vec::new(),
         ..(*behind(&[])).clone()
     };
-    let mut layers = Layers::accepted(Arc::new(file), here(), false);
+    let mut layers = Layers::accepted(Arc::new(file), &WIRES, here(), false);
     assert_eq!(layers.receive(b"P", &mut Vec::new(), &mut Vec::new()), Ok(Flow::Opening));
 }
 
@@ -154,7 +155,7 @@ fn a_page_of_another_site_is_told_so_and_ends() {
     let door = door(None, &["/mqtt"]);
     let request = String::from_utf8(upgrade("/mqtt", None)).expect("a request");
     let request = request.replace("Host: h", "Host: h\r\nOrigin: https://evil.example");
-    let mut layers = Layers::accepted(door, here(), false);
+    let mut layers = Layers::accepted(door, &WIRES, here(), false);
     let mut outer = Vec::new();
     let answered = layers.receive(request.as_bytes(), &mut Vec::new(), &mut outer);
     assert_eq!(answered, Err(CloseReason::OriginRefused));

@@ -12,7 +12,7 @@ pub use crate::layer::identity::CertificateIdentity;
 use arc_swap::ArcSwap;
 use base::words;
 use model::close::CloseReason;
-use model::link::TlsFacts;
+use model::link::{TlsFacts, WireProfile};
 use rustls::client::UnbufferedClientConnection;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -28,9 +28,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Protocols that may be inside, for clients that ask by ALPN: MIOP, MQTT (as IANA lists it), and
-/// WebSocket's upgrade.
-const ALPN: [&[u8]; 3] = [b"miop/7", b"mqtt", b"http/1.1"];
+/// What a WebSocket's upgrade is called in ALPN (RFC 7301 6).
+const ALPN_HTTP: &str = "http/1.1";
 
 words! {
     /// Policy for client certificates.
@@ -65,6 +64,8 @@ pub struct TlsServer {
     files: TlsFiles,
     clients: ClientCertificates,
     identity: CertificateIdentity,
+    /// Protocols that ALPN names.
+    wires: &'static [WireProfile],
 }
 
 /// A calling side.
@@ -110,8 +111,16 @@ impl TlsServer {
 
     /// Reads these files.
     pub fn of(files: TlsFiles, clients: ClientCertificates) -> Result<TlsServer, TlsError> {
-        let config = ArcSwap::from_pointee(read(&files, clients)?);
-        Ok(TlsServer { config, files, clients, identity: CertificateIdentity::default() })
+        let config = ArcSwap::from_pointee(read(&files, clients, &[])?);
+        let identity = CertificateIdentity::default();
+        Ok(TlsServer { config, files, clients, identity, wires: &[] })
+    }
+
+    /// The same for clients that ask for one of these protocols by ALPN, or for none.
+    pub fn serving(self, wires: &'static [WireProfile]) -> TlsServer {
+        let mut config = ServerConfig::clone(&self.config.load());
+        config.alpn_protocols = alpn(wires);
+        TlsServer { config: ArcSwap::from_pointee(config), wires, ..self }
     }
 
     /// The same with another name of a client's certificate as its identity.
@@ -121,12 +130,25 @@ impl TlsServer {
 
     /// Reads them again, for connections to come. On an error the old ones stay in use.
     pub fn reload(&self) -> Result<(), TlsError> {
-        self.config.store(Arc::new(read(&self.files, self.clients)?));
+        self.config.store(Arc::new(read(&self.files, self.clients, self.wires)?));
         Ok(())
     }
 }
 
-fn read(files: &TlsFiles, clients: ClientCertificates) -> Result<ServerConfig, TlsError> {
+/// Names for ALPN: those of the protocols, and that of the WebSocket's upgrade. None for none: then
+/// nobody is refused for the names it asks for.
+fn alpn(wires: &[WireProfile]) -> Vec<Vec<u8>> {
+    let names = wires.iter().flat_map(|wire| wire.alpn);
+    let names: Vec<Vec<u8>> = names.map(|name| name.as_bytes().to_vec()).collect();
+    let http = (!names.is_empty()).then(|| ALPN_HTTP.as_bytes().to_vec());
+    names.into_iter().chain(http).collect()
+}
+
+fn read(
+    files: &TlsFiles,
+    clients: ClientCertificates,
+    wires: &[WireProfile],
+) -> Result<ServerConfig, TlsError> {
     let (certificate, key) = (&files.certificate, &files.key);
     let chain = certificates(certificate)?;
     let secret = PrivateKeyDer::from_pem_file(key)
@@ -151,7 +173,7 @@ fn read(files: &TlsFiles, clients: ClientCertificates) -> Result<ServerConfig, T
     config.ticketer =
         ring::Ticketer::new().map_err(|error| wrong(certificate, error.to_string()))?;
     config.send_tls13_tickets = 1;
-    config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
+    config.alpn_protocols = alpn(wires);
     Ok(config)
 }
 

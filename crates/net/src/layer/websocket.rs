@@ -10,15 +10,10 @@ use base::hash::HashKey;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::close::CloseReason;
-use model::link::Protocol;
+use model::link::{Protocol, WireProfile};
 use sha1::{Digest, Sha1};
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// Subprotocols, as they stand in `Sec-WebSocket-Protocol`, with what is inside. MQTT 3.1 has a
-/// name of its own with some clients; MQTT5 6.0.0-4 and later have one for all versions.
-const SUBPROTOCOLS: [(&str, Protocol); 3] =
-    [("miop", Protocol::Miop), ("mqtt", Protocol::Mqtt), ("mqttv3.1", Protocol::Mqtt)];
 
 /// Framing of one connection.
 pub struct WebSocket {
@@ -274,8 +269,8 @@ pub struct UpgradeOffer<'a> {
     pub paths: &'a [String],
     /// From these origins besides the host's own, if the caller names one; `*`: from any.
     pub origins: &'a [String],
-    /// For these protocols.
-    pub serves: &'a dyn Fn(Protocol) -> bool,
+    /// For these protocols, by their subprotocols.
+    pub wires: &'a [&'static WireProfile],
 }
 
 /// Looks at a request head: is it an upgrade that is taken? Of the subprotocols that the caller
@@ -312,8 +307,11 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
     }
     let renamed = told && is_renamed(host);
     let offered = header("sec-websocket-protocol");
-    let served = SUBPROTOCOLS.into_iter().filter(|(_, inside)| (offer.serves)(*inside));
-    let served: Vec<(&str, Protocol)> = served.collect();
+    let names = |wire: &&'static WireProfile| {
+        let protocol = wire.protocol;
+        wire.subprotocols.iter().map(move |&name| (name, protocol))
+    };
+    let served: Vec<(&str, Protocol)> = offer.wires.iter().flat_map(names).collect();
     let chosen = offered.split(',').find_map(|word| {
         served.iter().find(|(name, _)| name.eq_ignore_ascii_case(word.trim())).copied()
     });
@@ -368,6 +366,8 @@ pub struct UpgradeTarget {
     pub host: String,
     /// Path.
     pub path: String,
+    /// Subprotocol that is offered.
+    pub subprotocol: &'static str,
     /// Secret of this one connection, 16 random bytes, from which its key and its masks follow
     /// (RFC 6455 4.1, 5.3). `None`: a key that is known to all, and masks of zeros. Both protect
     /// caches and proxies from what strangers have others send (RFC 6455 10.3): a load generator
@@ -377,14 +377,19 @@ pub struct UpgradeTarget {
 
 impl UpgradeTarget {
     /// One without a secret.
-    pub fn open(host: impl Into<String>, path: impl Into<String>) -> Arc<UpgradeTarget> {
-        Arc::new(UpgradeTarget { host: host.into(), path: path.into(), secret: None })
+    pub fn open(
+        host: impl Into<String>,
+        path: impl Into<String>,
+        wire: &WireProfile,
+    ) -> Arc<UpgradeTarget> {
+        let (host, path, subprotocol) = (host.into(), path.into(), wire.subprotocols[0]);
+        Arc::new(UpgradeTarget { host, path, subprotocol, secret: None })
     }
 
-    /// The request of a calling side that speaks `protocol`.
-    pub fn request(&self, protocol: Protocol) -> String {
-        let (host, path, key) = (&self.host, &self.path, self.key());
-        let subprotocol = subprotocol_of(protocol);
+    /// The request of the calling side.
+    pub fn request(&self) -> String {
+        let (host, path, subprotocol) = (&self.host, &self.path, self.subprotocol);
+        let key = self.key();
         format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n\
              Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\
@@ -395,7 +400,7 @@ impl UpgradeTarget {
     /// Looks at the answer to the request: bytes of its head once it is whole and well. An error
     /// is the status of one that is not; 0: it is no HTTP. The answer need not name a subprotocol,
     /// but no other one than it was offered (RFC 6455 4.1).
-    pub fn accepted(&self, protocol: Protocol, bytes: &[u8]) -> Result<Option<usize>, u16> {
+    pub fn accepted(&self, bytes: &[u8]) -> Result<Option<usize>, u16> {
         let mut headers = [httparse::EMPTY_HEADER; 64];
         let mut response = httparse::Response::new(&mut headers);
         let head = match response.parse(bytes) {
@@ -411,7 +416,7 @@ impl UpgradeTarget {
         let well = response.code == Some(101)
             && header("sec-websocket-accept") == Some(expected.as_bytes())
             && header("sec-websocket-protocol")
-                .is_none_or(|it| it.eq_ignore_ascii_case(subprotocol_of(protocol).as_bytes()));
+                .is_none_or(|it| it.eq_ignore_ascii_case(self.subprotocol.as_bytes()));
         if well { Ok(Some(head)) } else { Err(response.code.unwrap_or_default()) }
     }
 
@@ -421,10 +426,6 @@ impl UpgradeTarget {
         let halves = [b"key 1", b"key 2"].map(|half| secret.of(&[half]).to_be_bytes());
         STANDARD.encode(halves.concat())
     }
-}
-
-fn subprotocol_of(protocol: Protocol) -> &'static str {
-    if protocol == Protocol::Mqtt { "mqtt" } else { "miop" }
 }
 
 /// RFC 6455 4.2.2, step 5.4.
@@ -448,9 +449,11 @@ fn refusal(status: &str, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wires::WIRES;
 
     fn request(host: &str, path: &str, protocol: Protocol) -> String {
-        UpgradeTarget::open(host, path).request(protocol)
+        let wire = WIRES.iter().find(|wire| wire.protocol == protocol).expect("one of both");
+        UpgradeTarget::open(host, path, wire).request()
     }
 
     #[test]
@@ -524,7 +527,8 @@ mod tests {
     #[test]
     fn what_a_caller_with_a_secret_sends_is_masked_anew_each_time() {
         let secret = Some(HashKey::new(7, 8));
-        let target = UpgradeTarget { secret, ..(*UpgradeTarget::open("h", "/")).clone() };
+        let target =
+            UpgradeTarget { secret, ..(*UpgradeTarget::open("h", "/", &WIRES[0])).clone() };
         let (mut client, mut server) = (WebSocket::client_of(&target), WebSocket::server());
         let mut masks = Vec::new();
         for length in [5, 300, 70_000] {
@@ -539,7 +543,7 @@ mod tests {
         masks.sort();
         masks.dedup();
         assert_eq!(masks.len(), 3);
-        assert_ne!(target.key(), UpgradeTarget::open("h", "/").key());
+        assert_ne!(target.key(), UpgradeTarget::open("h", "/", &WIRES[0]).key());
     }
 
     /// Frames of a server in one string, split everywhere.
@@ -612,7 +616,7 @@ mod tests {
     fn an_upgrade_is_answered_or_refused_with_a_reason() {
         let good = request("h", "/miop", Protocol::Miop);
         let paths = ["/miop".to_owned(), "/mqtt".to_owned()];
-        let offer = UpgradeOffer { paths: &paths, origins: &[], serves: &|_| true };
+        let offer = UpgradeOffer { paths: &paths, origins: &[], wires: &[&WIRES[0], &WIRES[1]] };
         let answered = |bytes: &[u8]| answer(bytes, &offer);
         let Upgrade::Accept { head, answer: text, protocol, renamed: false } =
             answered(good.as_bytes())
@@ -620,15 +624,15 @@ mod tests {
             panic!("a good request")
         };
         assert_eq!((head, protocol), (good.len(), Some(Protocol::Miop)));
-        let target = UpgradeTarget::open("h", "/miop");
-        let accepted = |text: &str| target.accepted(Protocol::Miop, text.as_bytes());
+        let target = UpgradeTarget::open("h", "/miop", &WIRES[0]);
+        let accepted = |text: &str| target.accepted(text.as_bytes());
         assert_eq!(accepted(&text), Ok(Some(text.len())));
         assert_eq!(accepted(&text.replace(": miop", ": soap")), Err(101), "another subprotocol");
         let silent = text.replace("Sec-WebSocket-Protocol: miop\r\n", "");
         assert_eq!(accepted(&silent), Ok(Some(silent.len())));
         assert_eq!(accepted(&text[..40]), Ok(None));
         let stranger = UpgradeTarget { secret: Some(HashKey::new(1, 2)), ..(*target).clone() };
-        assert_eq!(stranger.accepted(Protocol::Miop, text.as_bytes()), Err(101), "another key");
+        assert_eq!(stranger.accepted(text.as_bytes()), Err(101), "another key");
         assert!(matches!(answered(&good.as_bytes()[..40]), Upgrade::More));
         let cases = [
             (request("h", "/other", Protocol::Miop), "404"),
@@ -646,8 +650,7 @@ mod tests {
     fn the_first_subprotocol_that_is_served_is_chosen() {
         let good = request("h", "/mqtt", Protocol::Mqtt);
         let paths = ["/mqtt".to_owned()];
-        let mqtt = |protocol| protocol == Protocol::Mqtt;
-        let offer = UpgradeOffer { paths: &paths, origins: &[], serves: &mqtt };
+        let offer = UpgradeOffer { paths: &paths, origins: &[], wires: &[&WIRES[1]] };
         let chosen = |names: &str| {
             let request = good.replace("Protocol: mqtt", &format!("Protocol: {names}"));
             match answer(request.as_bytes(), &offer) {
@@ -673,7 +676,8 @@ mod tests {
     #[test]
     fn a_browser_comes_from_an_origin_that_is_known() {
         let (paths, origins) = (["*".to_owned()], ["https://app.example".to_owned()]);
-        let offer = UpgradeOffer { paths: &paths, origins: &origins, serves: &|_| true };
+        let offer =
+            UpgradeOffer { paths: &paths, origins: &origins, wires: &[&WIRES[0], &WIRES[1]] };
         let request = request("h", "/any/where", Protocol::Mqtt);
         let from = |origin: &str| {
             let line = format!("Host: h\r\nOrigin: {origin}\r\n");
@@ -688,7 +692,11 @@ mod tests {
     /// Whether an upgrade is taken; and whether it is of this machine then, if its socket is.
     fn of_page(origin: &str, host: &str, origins: &[&str]) -> Option<bool> {
         let origins: Vec<String> = origins.iter().map(|&origin| origin.to_owned()).collect();
-        let offer = UpgradeOffer { paths: &["*".to_owned()], origins: &origins, serves: &|_| true };
+        let offer = UpgradeOffer {
+            paths: &["*".to_owned()],
+            origins: &origins,
+            wires: &[&WIRES[0], &WIRES[1]],
+        };
         let line = format!("Host: {host}\r\nOrigin: {origin}\r\n");
         let request = request("h", "/mqtt", Protocol::Mqtt).replace("Host: h\r\n", &line);
         match answer(request.as_bytes(), &offer) {

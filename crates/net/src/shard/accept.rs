@@ -72,7 +72,7 @@ where
             self.notice(CloseReason::Full.name(), Some(peer), None);
             return self.net.close(socket, true);
         }
-        let layers = Layers::accepted(listener, peer, beyond > 0);
+        let layers = Layers::accepted(listener, H::WIRES, peer, beyond > 0);
         let mut extra = self.new_extra();
         extra.layers = Some(Box::new(layers));
         let record = ConnectionRecord::new(socket, self.now.ms_wrapping(), 0, door, extra);

@@ -242,19 +242,9 @@ where
     /// The largest frame (or packet) that this connection may send now, bytes. While the layers
     /// open nobody knows what is in them.
     fn frame_max(&self, conn: &Conn<N, H>) -> usize {
-        let limits = &self.settings.limits;
-        let (mqtt, topics) = (conn.has(Conn::<N, H>::MQTT), &limits.topics);
         let trusted = conn.has(Conn::<N, H>::BOUND) || conn.has(Conn::<N, H>::DIALLED);
-        let most = match (mqtt, trusted) {
-            (true, true) => topics.packet_bytes_max,
-            (true, false) => topics.packet_bytes_max.min(topics.connect_bytes_max),
-            (false, true) => limits.frame_bytes_max,
-            (false, false) if conn.machine.is_none() => {
-                limits.frame_bytes_unbound_max.max(topics.connect_bytes_max)
-            }
-            (false, false) => limits.frame_bytes_unbound_max,
-        };
-        most as usize
+        let limits = self.frames.at(conn.protocol);
+        if trusted { limits.bytes_max } else { limits.unbound_bytes_max }
     }
 
     /// The layers of a connection. Those of a plain WebSocket connection are two flags.
@@ -299,7 +289,8 @@ where
                 break;
             }
             let link = conn.link();
-            self.outbox.set_backlog(conn.backlog());
+            let backlog_max = self.frames.at(conn.protocol).backlog_bytes_max;
+            self.outbox.set_backlog(conn.backlog(), backlog_max);
             let Some(machine) = conn.machine.as_mut() else { break };
             let mut input = Input::new(&bytes[at..], &link, &self.settings.limits);
             let result = machine.receive(self.now, &mut input, &mut self.outbox);

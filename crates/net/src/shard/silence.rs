@@ -4,7 +4,7 @@ use super::*;
 use crate::layer::ListenEndpoint;
 use crate::logic::ConnectionOrigin;
 use crate::transport::{Accepted, Got};
-use model::link::{Link, Protocol};
+use model::link::{Link, Protocol, WireProfile};
 use model::machine::Input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
@@ -62,6 +62,7 @@ struct Nobody;
 impl ShardLogic for Nobody {
     type Machine = Quiet;
     type Mail = ();
+    const WIRES: &'static [WireProfile] = &crate::wires::WIRES;
 
     fn machine(&mut self, _: Now, _: &Link, _: ConnectionOrigin) -> Option<Quiet> {
         Some(Quiet::default())

@@ -8,7 +8,7 @@ use crate::logic::ConnectionOrigin;
 use crate::mailbox::Mailbox;
 use crate::transport::{Accepted, Got};
 use model::limits::TopicLimits;
-use model::link::{Link, Protocol};
+use model::link::{Link, Protocol, WireProfile};
 use model::machine::Input;
 use std::io::{IoSlice, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -127,6 +127,7 @@ struct Notes {
 impl ShardLogic for Notes {
     type Machine = TestMessages;
     type Mail = ();
+    const WIRES: &'static [WireProfile] = &crate::wires::WIRES;
 
     fn machine(&mut self, _: Now, _: &Link, _: ConnectionOrigin) -> Option<TestMessages> {
         Some(TestMessages::default())
@@ -449,8 +450,8 @@ fn pings(count: usize) -> Vec<u8> {
 #[test]
 fn who_pings_in_a_web_socket_and_does_not_read_is_owed_one_pong() {
     let mut world = ShardHarness::new(Protocol::Mqtt);
-    let target = crate::layer::websocket::UpgradeTarget::open("h", "/");
-    let request = target.request(Protocol::Mqtt);
+    let target = crate::layer::websocket::UpgradeTarget::open("h", "/", &crate::wires::WIRES[1]);
+    let request = target.request();
     let mut client = world.call(request.as_bytes());
     let mut head = [0; 4_096];
     world.turns(20);

@@ -112,20 +112,14 @@ where
 
     /// Whether more waits for the socket than may.
     fn over(&self, key: Key) -> bool {
-        let limits = &self.settings.limits;
-        let (bytes_max, frames_max) = (limits.out_bytes_max as usize, limits.out_frames_max);
         let Some(conn) = self.conns.at(key) else { return false };
         let Some(extra) = conn.extra.as_ref() else { return false };
-        let (bytes, frames) = (extra.out.bytes(), extra.out.frames());
-        if conn.has(Conn::<N, H>::MQTT) {
-            // Its machine goes by the backlog and may add one packet to it; small packets are
-            // nothing but bytes. One large packet is not a slow reader, nor are one that may be
-            // dropped and one that may not.
-            let packet = limits.topics.packet_bytes_max as usize;
-            let room = bytes_max.max(packet) + packet;
-            return bytes > room || extra.out.shared_frames() > frames_max as usize;
-        }
-        bytes > bytes_max || frames > frames_max
+        let limits = self.frames.at(conn.protocol);
+        let frames = match limits.counts_shared_alone {
+            true => extra.out.shared_frames(),
+            false => extra.out.frames() as usize,
+        };
+        extra.out.bytes() > limits.out_bytes_max || frames > limits.out_frames_max
     }
 
     pub(super) fn mark_dirty(&mut self, key: Key) {

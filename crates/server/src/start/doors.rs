@@ -6,6 +6,7 @@
 use super::{StartError, failed};
 use crate::config::{Config, ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin};
 use crate::machines::ListenerProfile;
+use crate::machines::WIRES;
 use model::link::Protocol;
 use net::layer::tls::{TlsFiles, TlsServer};
 use net::layer::{ListenEndpoint, ListenerSetup};
@@ -33,7 +34,7 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
             only_1_3: listener.tls_min == TlsMin::V13,
         };
         let tls = TlsServer::of(files, listener.client_certificates).map_err(failed)?;
-        let tls = tls.identity(listener.identity);
+        let tls = tls.serving(&WIRES).identity(listener.identity);
         Ok((listener.name.clone(), Arc::new(tls)))
     };
     config.listen.iter().filter(with_tls).map(load).collect()

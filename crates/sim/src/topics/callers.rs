@@ -10,7 +10,7 @@ use base::prng::Prng;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ConnRef;
-use model::link::{Link, Protocol};
+use model::link::{Link, Protocol, WireProfile};
 use model::machine::{Input, Machine, Outbox, Piece, TurnAway};
 use model::presence::Principal;
 use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
@@ -220,6 +220,7 @@ fn seat(rng: &mut Prng, number: u32) -> CallerClient {
 impl ShardLogic for CallerLogic {
     type Machine = CallerMachine;
     type Mail = ();
+    const WIRES: &'static [WireProfile] = &[proto_mqtt::WIRE];
 
     fn machine(&mut self, _: Now, _: &Link, how: ConnectionOrigin) -> Option<CallerMachine> {
         let ConnectionOrigin::Dialled(tag) = how else { return None };

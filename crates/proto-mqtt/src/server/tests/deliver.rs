@@ -1,5 +1,6 @@
 //! Messages to the client.
 
+use super::harness::BACKLOG_MAX;
 use super::harness::{SESSION, ServerHarness, connected};
 use crate::codec::block::Block;
 use crate::codec::connect::Connect;
@@ -173,7 +174,7 @@ fn a_message_above_the_clients_size_is_never_sent() {
 #[test]
 fn a_reader_who_is_too_slow_misses_qos_0_and_the_broker_is_told_in_batches() {
     let mut harness = ServerHarness::strict().bound(Version::V311);
-    let most = 256 * 1024;
+    let most = BACKLOG_MAX;
     harness.set_backlog(most / 2);
     arrives(&mut harness, outgoing("a", b"x", Qos::AtMostOnce));
     assert!(!harness.tell_drained);

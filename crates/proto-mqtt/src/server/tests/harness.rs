@@ -30,6 +30,9 @@ pub const SESSION: SessionRef = SessionRef::from_bits(77);
 /// Milliseconds in which a CONNECT is due.
 pub const BIND_MS: u32 = 5_000;
 
+/// Bytes that may wait before messages of QoS 0 are dropped.
+pub const BACKLOG_MAX: usize = 256 * 1024;
+
 pub struct ServerHarness {
     pub machine: Server,
     pub link: Link,
@@ -170,15 +173,15 @@ impl ServerHarness {
         }
     }
 
-    /// So many bytes wait for the socket from now on.
+    /// So many bytes wait for the socket from now on, of [`BACKLOG_MAX`].
     pub fn set_backlog(&mut self, bytes: usize) {
-        self.out.set_backlog(bytes);
+        self.out.set_backlog(bytes, BACKLOG_MAX);
     }
 
     /// Everything has been written.
     pub fn drain(&mut self) {
         self.tell_drained = false;
-        self.out.set_backlog(0);
+        self.out.set_backlog(0, BACKLOG_MAX);
         let result = self.machine.drained(self.now, &mut self.out);
         self.after(result);
     }
