@@ -15,6 +15,7 @@ use crate::fault::Fault;
 use crate::texts::{Address, Base64, DeviceName, PageLimit, Place, ProductName, TagName};
 use axum::http::HeaderMap;
 use base::hex;
+use base::setting::{Kind, Section};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::id::{DeviceId, MessageId, NameError, ProductKey, Tag};
@@ -22,7 +23,7 @@ use model::limits::Limits;
 use model::ports::pushes::{PushOrder, PushTarget};
 use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::{Component, PathBuf};
@@ -320,7 +321,7 @@ pub(crate) struct EventsQuery {
 /// as its setting in [products.KEY].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "ProductChange")]
+#[schemars(rename = "ProductChange", transform = ranges_of_settings)]
 pub(crate) struct ProductBody {
     /// Its number, as classic records carry it; a new product needs one.
     app_id: Option<u32>,
@@ -344,17 +345,14 @@ pub(crate) struct ProductBody {
     /// The signature of MIOP 5 and 6.
     classic_sign: Option<bool>,
     /// Shortest heartbeat, seconds.
-    #[schemars(range(min = 1))]
     heartbeat_min_s: Option<u16>,
     /// Heartbeat of a device without a wish, seconds; not below the shortest.
     heartbeat_default_s: Option<u16>,
     /// Longest heartbeat, seconds; not below that.
     heartbeat_max_s: Option<u16>,
     /// Pushes that may be unacknowledged on a connection.
-    #[schemars(range(min = 1))]
     inflight_max: Option<u16>,
     /// Stored pushes a device.
-    #[schemars(range(max = Product::OFFLINE_COUNT_HARD_MAX))]
     offline_count_max: Option<u32>,
     /// Stored pushes a device, bytes.
     offline_bytes_max: Option<u32>,
@@ -363,7 +361,6 @@ pub(crate) struct ProductBody {
     /// Whether pushes for devices that never bound are stored.
     store_for_unknown: Option<bool>,
     /// Reports a second a device may send.
-    #[schemars(range(min = 1))]
     reports_per_s: Option<u16>,
     /// Pushes for a device are published here too, with %p for the product and %d for the device;
     /// it has %d in it. null: nowhere. (`null` and absent differ: the one takes the topic away, the
@@ -509,20 +506,36 @@ fn check(product: &Product) -> Result<(), Fault> {
     let mut key_ids: Vec<_> = product.secrets.iter().map(|secret| secret.key_id).collect();
     key_ids.sort_unstable();
     key_ids.dedup();
+    for setting in Product::settings() {
+        let fits = product.value(setting.name).is_none_or(|value| setting.kind.fits(&value));
+        if !fits {
+            let (name, allowed) = (setting.name, setting.kind.allowed());
+            return Err(Fault::bad(format!("`{name}` must be {allowed}")));
+        }
+    }
     let rules = [
         (product.secrets.len() <= SECRETS_MAX, "a product has at most eight secrets"),
         (key_ids.len() == product.secrets.len(), "each secret has its own `key_id`"),
         (
-            0 < min_s && min_s <= default_s && default_s <= max_s,
-            "0 < `heartbeat_min_s` <= `heartbeat_default_s` <= `heartbeat_max_s`",
-        ),
-        (product.inflight_max > 0, "`inflight_max` is at least 1"),
-        (product.reports_per_s > 0, "`reports_per_s` is at least 1"),
-        (
-            product.offline_count_max <= Product::OFFLINE_COUNT_HARD_MAX,
-            "`offline_count_max` is at most 10000",
+            min_s <= default_s && default_s <= max_s,
+            "`heartbeat_min_s` <= `heartbeat_default_s` <= `heartbeat_max_s`",
         ),
     ];
     let broken = rules.into_iter().find(|(holds, _)| !holds);
     broken.map_or(Ok(()), |(_, rule)| Err(Fault::bad(rule)))
+}
+
+/// The ranges of numbers, in a schema of their fields: those of the settings of the same names.
+fn ranges_of_settings(schema: &mut Schema) {
+    let Some(properties) = schema.get_mut("properties").and_then(|it| it.as_object_mut()) else {
+        return;
+    };
+    for setting in Product::settings() {
+        let Kind::Whole { min, max, .. } = setting.kind else { continue };
+        let field = properties.get_mut(setting.name).and_then(|field| field.as_object_mut());
+        if let Some(field) = field {
+            field.insert("minimum".to_owned(), min.into());
+            field.insert("maximum".to_owned(), max.into());
+        }
+    }
 }
