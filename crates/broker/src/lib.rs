@@ -160,7 +160,7 @@ impl Broker {
         let retained = Retained::new(settings.hash_key, retained_max, retained_bytes_max);
         let connects = share(settings.limits.binds_per_s.into()) as u32;
         Broker {
-            sessions: Sessions::new(settings.hash_key, settings.shard, sessions_max),
+            sessions: Sessions::new(settings.hash_key, sessions_max),
             subscriptions: Subscriptions::new(&settings, share(limits.subscriptions_max)),
             groups: Groups::default(),
             handovers: Handovers::default(),

@@ -26,7 +26,7 @@ use base::slab::{Key, Slab};
 use base::time::Now;
 use model::close::CloseReason;
 use model::event::{DeviceEvent, DeviceWhat};
-use model::id::{ConnRef, DeviceId, ProductKey, ShardId, Tag};
+use model::id::{ConnRef, DeviceId, ProductKey, Tag};
 use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
 use model::timeline::TimelineId;
 use std::ops::Range;
@@ -53,7 +53,6 @@ pub(crate) struct SessionEnd {
 pub(crate) struct Registry {
     /// The products they belong to.
     pub products: Products,
-    shard: ShardId,
     /// The key under which their timelines are named.
     home: HashKey,
     hash_key: HashKey,
@@ -74,7 +73,6 @@ impl Registry {
         let devices_max = settings.devices_max as usize;
         Registry {
             products: Products::new(settings.home),
-            shard: settings.shard,
             home: settings.home,
             hash_key: settings.hash_key,
             devices: Slab::new(devices_max),
@@ -293,7 +291,7 @@ impl Registry {
     /// Says to whoever keeps presence what the device is from now on.
     pub fn transition(&self, key: Key, state: OnlineState, fx: &mut Effects) {
         let (Some(device), Some(names)) = (self.at(key), self.names(key)) else { return };
-        let version = device.version(self.shard);
+        let version = device.version();
         let protocol = self.protocol_name(device.protocol());
         let who = Principal::Device(names.0, names.1);
         fx.transitions.push(Transition { who, user: None, state, protocol, version });
@@ -313,7 +311,7 @@ impl Registry {
         let (device, (product, id)) = (self.at(key)?, self.names(key)?);
         let (at_ms, epoch) = (now.wall_ms, device.epoch);
         let version = match what {
-            DeviceWhat::Online { .. } | DeviceWhat::Offline { .. } => device.version(self.shard),
+            DeviceWhat::Online { .. } | DeviceWhat::Offline { .. } => device.version(),
             DeviceWhat::Report { .. } | DeviceWhat::Pushed { .. } => PresenceVersion::default(),
         };
         Some(DeviceEvent { at_ms, product, device: id, epoch, version, what })
@@ -357,6 +355,7 @@ fn read<'a>(device: &'a Device, long: &'a Slab<Box<str>>) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::id::ShardId;
     use model::limits::Limits;
     use model::product::Product;
     use std::sync::Arc;

@@ -269,8 +269,8 @@ impl Hub {
             let stopped =
                 if row.online { CloseReason::ServerStopped } else { CloseReason::Internal };
             // The version that it had was not kept: this one is as old, and below all to come.
-            let version = MessageId::after(row.epoch, row.since_ms, self.settings.shard);
-            device.restore(row.epoch, PresenceVersion(version.0), row.reason.unwrap_or(stopped));
+            let version = PresenceVersion::after(row.epoch, row.since_ms);
+            device.restore(row.epoch, version, row.reason.unwrap_or(stopped));
             if row.barred || row.blocked {
                 device.bar();
             }

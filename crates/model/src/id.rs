@@ -72,8 +72,30 @@ reference!(
     SessionRef
 );
 
-/// Id of a push, unique in this server's life and ordered by time: 42 bits of milliseconds since
-/// 2020-01-01 UTC, 10 bits of shard, 12 bits of counter. Never zero.
+/// Number of a node in its cluster, 1 to [`NodeId::MAX`]. One that is alone is 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
+pub struct NodeId(u16);
+
+impl NodeId {
+    /// A node that is alone.
+    pub const ALONE: NodeId = NodeId(0);
+
+    /// The highest: what ten bits of a [`MessageId`] can name.
+    pub const MAX: u16 = (1 << 10) - 1;
+
+    /// The node with this number; `None` above [`MAX`](Self::MAX).
+    pub const fn new(number: u16) -> Option<NodeId> {
+        if number <= Self::MAX { Some(NodeId(number)) } else { None }
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+}
+
+/// Id of a push, unique in the cluster and ordered by time: 42 bits of milliseconds since
+/// 2020-01-01 UTC, 10 bits of node, 12 bits of counter. Never zero. A node has one clock for them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct MessageId(pub u64);
 
@@ -82,22 +104,33 @@ impl MessageId {
     pub const EPOCH_MS: u64 = 1_577_836_800_000;
 
     /// The id that follows `last`, whoever gave that, at this wall-clock time: never lower, even
-    /// if the clock stepped back, and always with the bits of `shard`.
-    pub fn after(last: u64, wall_ms: u64, shard: ShardId) -> MessageId {
-        let first_of = |ms: u64| (ms << 22) | (u64::from(shard.0) << 12);
-        let fresh = first_of(wall_ms.saturating_sub(Self::EPOCH_MS)).max(first_of(last >> 22));
-        if fresh > last {
-            return MessageId(fresh);
-        }
-        // All of this millisecond may have been given, or `last` is a higher shard's.
-        let is_left = last - fresh < 0xfff;
-        MessageId(if is_left { last + 1 } else { first_of((last >> 22) + 1) })
+    /// if the clock stepped back, and always with the bits of `node`.
+    pub fn after(last: u64, wall_ms: u64, node: NodeId) -> MessageId {
+        MessageId(number_after(last, wall_ms, node.0))
     }
 
-    /// The shard that gave it.
-    pub fn shard(self) -> ShardId {
-        ShardId((self.0 >> 12 & 0x3ff) as u16)
+    /// The node that gave it.
+    pub fn node(self) -> NodeId {
+        NodeId(giver_of(self.0))
     }
+}
+
+/// The number that follows `last`, whoever gave that: 42 bits of milliseconds since
+/// [`MessageId::EPOCH_MS`], 10 of who gives it, 12 of counter.
+pub(crate) fn number_after(last: u64, wall_ms: u64, giver: u16) -> u64 {
+    let first_of = |ms: u64| (ms << 22) | (u64::from(giver) << 12);
+    let fresh = first_of(wall_ms.saturating_sub(MessageId::EPOCH_MS)).max(first_of(last >> 22));
+    if fresh > last {
+        return fresh;
+    }
+    // All of this millisecond may have been given, or `last` is a higher giver's.
+    let is_left = last - fresh < 0xfff;
+    if is_left { last + 1 } else { first_of((last >> 22) + 1) }
+}
+
+/// Who gave a number.
+pub(crate) const fn giver_of(number: u64) -> u16 {
+    (number >> 12 & 0x3ff) as u16
 }
 
 /// Reason why a name from outside was refused.
@@ -206,7 +239,7 @@ mod tests {
         let mut last = 0;
         for step in 0..20_000u64 {
             let wall = 1_700_000_000_000 + step / 3_000 - if step > 10_000 { 5_000 } else { 0 };
-            let id = MessageId::after(last, wall, ShardId(3)).0;
+            let id = MessageId::after(last, wall, NodeId(3)).0;
             assert!(id > last);
             assert_eq!((id >> 12) & 0x3ff, 3);
             last = id;
@@ -214,12 +247,30 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_another_shards_id_is_ones_own() {
-        for (last, shard) in [(5, 0), (5, 1), (0x3ff_fff, 2), ((9 << 22) | (7 << 12) | 5, 3)] {
-            let id = MessageId::after(last, 0, ShardId(shard)).0;
+    fn what_follows_another_nodes_id_is_ones_own() {
+        for (last, node) in [(5, 0), (5, 1), (0x3ff_fff, 2), ((9 << 22) | (7 << 12) | 5, 3)] {
+            let id = MessageId::after(last, 0, NodeId(node)).0;
             assert!(id > last && (id >> 22) - (last >> 22) <= 1, "{last:x} {id:x}");
-            assert_eq!((id >> 12) & 0x3ff, u64::from(shard));
+            assert_eq!((id >> 12) & 0x3ff, u64::from(node));
         }
+    }
+
+    #[test]
+    fn no_two_nodes_give_one_id_and_nobody_gives_one_twice_over_a_start() {
+        let mut given = std::collections::BTreeSet::new();
+        for node in [0, 1, 2, NodeId::MAX].map(|number| NodeId::new(number).expect("allowed")) {
+            let mut last = 0;
+            for step in 0..10_000_u64 {
+                // A start goes on from the highest that the log knows, the clock may be behind.
+                let wall =
+                    MessageId::EPOCH_MS + 9 + step / 4_000 - if step > 5_000 { 2 } else { 0 };
+                let id = MessageId::after(last, wall, node);
+                assert!(id.0 > last && id.node() == node && given.insert(id), "{id:?}");
+                last = id.0;
+            }
+        }
+        assert_eq!((NodeId::new(NodeId::MAX + 1), NodeId::default()), (None, NodeId::ALONE));
+        assert_eq!(NodeId::new(7).map(NodeId::number), Some(7));
     }
 
     #[test]
@@ -259,18 +310,18 @@ mod tests {
     }
 
     #[test]
-    fn an_id_has_its_time_its_shard_and_its_place() {
+    fn an_id_has_its_time_its_node_and_its_place() {
         let wall = MessageId::EPOCH_MS + 1_000;
-        let first = MessageId::after(0, wall, ShardId(1_023));
+        let first = MessageId::after(0, wall, NodeId(1_023));
         assert_eq!(first.0, 1_000 << 22 | 1_023 << 12);
-        assert_eq!(first.shard(), ShardId(1_023));
-        let next = MessageId::after(first.0, wall, ShardId(1_023));
+        assert_eq!(first.node(), NodeId(1_023));
+        let next = MessageId::after(first.0, wall, NodeId(1_023));
         assert_eq!(next.0, first.0 + 1);
-        let full = MessageId::after(first.0 + 0xffe, wall, ShardId(1_023));
+        let full = MessageId::after(first.0 + 0xffe, wall, NodeId(1_023));
         assert_eq!(full.0, first.0 + 0xfff, "the last of its millisecond");
-        let later = MessageId::after(full.0, wall, ShardId(1_023));
+        let later = MessageId::after(full.0, wall, NodeId(1_023));
         assert_eq!(later.0, 1_001 << 22 | 1_023 << 12, "the first of the next");
-        assert_eq!(MessageId::after(later.0, wall, ShardId(2)).0, 1_002 << 22 | 2 << 12);
-        assert_eq!(MessageId::after(5, wall, ShardId(2)).0, 1_000 << 22 | 2 << 12);
+        assert_eq!(MessageId::after(later.0, wall, NodeId(2)).0, 1_002 << 22 | 2 << 12);
+        assert_eq!(MessageId::after(5, wall, NodeId(2)).0, 1_000 << 22 | 2 << 12);
     }
 }

@@ -6,7 +6,7 @@
 //! Records are text, so that an operator can read them, and sort by their versions as text.
 
 use crate::close::CloseReason;
-use crate::id::{DeviceId, MessageId, ProductKey, ShardId};
+use crate::id::{DeviceId, MessageId, ProductKey, number_after};
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,14 +39,21 @@ impl Principal {
     }
 }
 
-/// A hybrid logical clock's value: 42 bits of milliseconds since 2020-01-01 UTC, 10 bits of shard,
-/// 12 bits of counter. Zero is before every other.
+/// A hybrid logical clock's value: 42 bits of milliseconds since 2020-01-01 UTC, 22 bits of counter
+/// of which clocks use twelve. It says when, and nothing of where: whoever goes on with a principal
+/// goes on from its last version. Zero is before every other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
 pub struct PresenceVersion(pub u64);
 
 impl PresenceVersion {
     /// No clock of ours gets so far (the year 2089): anything above it is made up.
     pub const LAST: PresenceVersion = PresenceVersion(u64::MAX / 2);
+
+    /// The version that follows `last`, at this wall-clock time: above it though the clock stepped
+    /// back, or stands.
+    pub fn after(last: u64, wall_ms: u64) -> PresenceVersion {
+        PresenceVersion(number_after(last, wall_ms, 0))
+    }
 
     /// Unix millisecond of the clock, which is that of the wall unless the wall stepped back.
     pub const fn unix_ms(self) -> u64 {
@@ -70,8 +77,8 @@ pub struct VersionClock {
 impl VersionClock {
     /// A version above all that were given and [seen](VersionClock::observe), by the wall clock
     /// where that is ahead.
-    pub fn next(&mut self, wall_ms: u64, shard: ShardId) -> PresenceVersion {
-        self.last = MessageId::after(self.last, wall_ms, shard).0;
+    pub fn next(&mut self, wall_ms: u64) -> PresenceVersion {
+        self.last = PresenceVersion::after(self.last, wall_ms).0;
         PresenceVersion(self.last)
     }
 
@@ -264,15 +271,29 @@ mod tests {
 
     #[test]
     fn versions_rise_though_the_wall_steps_back_and_others_are_ahead() {
-        let (mut clock, shard) = (VersionClock::default(), ShardId(3));
-        let first = clock.next(1_800_000_000_000, shard);
-        let second = clock.next(1_700_000_000_000, shard);
+        let mut clock = VersionClock::default();
+        let first = clock.next(1_800_000_000_000);
+        let second = clock.next(1_700_000_000_000);
         assert!(second > first && second.unix_ms() >= first.unix_ms());
         let ahead = PresenceVersion(second.0 + (5_000 << 22));
         clock.observe(ahead);
-        assert!(clock.next(1_800_000_000_000, shard) > ahead);
+        assert!(clock.next(1_800_000_000_000) > ahead);
         clock.observe(PresenceVersion(u64::MAX));
-        assert!(clock.next(1_800_000_000_000, shard) < PresenceVersion::LAST);
+        assert!(clock.next(1_800_000_000_000) < PresenceVersion::LAST);
+    }
+
+    #[test]
+    fn moves_within_a_millisecond_are_in_order() {
+        let (wall_ms, mut last) = (MessageId::EPOCH_MS + 5_000, PresenceVersion(0));
+        let mut clocks = [VersionClock::default(); 3];
+        for round in 0..12_000 {
+            // Each owner goes on from where the one before it was.
+            let clock = &mut clocks[round % 3];
+            clock.observe(last);
+            let version = clock.next(wall_ms);
+            assert!(version > last && version.unix_ms() < wall_ms + 4, "{round}");
+            last = version;
+        }
     }
 
     #[test]
@@ -293,13 +314,13 @@ mod tests {
 
     #[test]
     fn a_version_is_its_time_and_its_text() {
-        let version = PresenceVersion(1_000 << 22 | 3 << 12 | 5);
+        let version = PresenceVersion(1_000 << 22 | 0x3005);
         assert_eq!(version.unix_ms(), MessageId::EPOCH_MS + 1_000);
         assert_eq!(version.to_string(), "00000000fa003005");
         let mut clock = VersionClock::default();
         assert_eq!(clock.last(), PresenceVersion(0));
-        let given = clock.next(MessageId::EPOCH_MS + 1_000, ShardId(3));
-        assert_eq!((given, clock.last()), (PresenceVersion(1_000 << 22 | 3 << 12), given));
+        let given = clock.next(MessageId::EPOCH_MS + 1_000);
+        assert_eq!((given, clock.last()), (PresenceVersion(1_000 << 22), given));
         clock.observe(PresenceVersion(7));
         assert_eq!(clock.last(), given, "an older one changes nothing");
         clock.observe(PresenceVersion::LAST);

@@ -4,6 +4,7 @@
 //! protocol's. A [`Publication`] is made once by whoever reads it off a wire, and shared by
 //! everyone who carries it: its topic, properties and payload are one allocation.
 
+use crate::id::{ShardId, giver_of, number_after};
 use std::sync::Arc;
 
 /// Quality of service: how often a message is delivered (MQTT5 4.3).
@@ -34,7 +35,8 @@ impl Qos {
 /// A message published to a topic.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Publication {
-    /// Unique in this process; the broker gives it. Frames are cached under it.
+    /// Unique in this process; the broker gives it, by [`number_after`](Self::number_after). Frames
+    /// are cached under it.
     pub id: u64,
     /// A hash of who published it, for subscriptions that want nothing of their own; 0: the server.
     pub publisher: u64,
@@ -52,6 +54,17 @@ pub struct Publication {
 }
 
 impl Publication {
+    /// The number that a shard gives after `last`, whoever gave that: 42 bits of milliseconds since
+    /// 2020-01-01 UTC, 10 bits of shard, 12 bits of counter. Another node's needs its name beside.
+    pub fn number_after(last: u64, wall_ms: u64, shard: ShardId) -> u64 {
+        number_after(last, wall_ms, shard.0)
+    }
+
+    /// The shard that gave a number.
+    pub const fn shard_of(number: u64) -> ShardId {
+        ShardId(giver_of(number))
+    }
+
     /// One with this content, not yet numbered. `properties` are those that go on unaltered to
     /// every receiver, in the encoding of MQTT 5 (without their length): expiry, subscription
     /// identifiers and topic alias are not among them. `topic` was checked.

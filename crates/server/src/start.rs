@@ -129,13 +129,14 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     let tls = doors::load_tls(&config)?;
     let doors = doors::doors(&config, &tls);
     let topics = Topics::new(&config, random()?)?;
-    let mut presence = PresenceSetup::new(&config, random_word()?)?;
+    let mut presence = PresenceSetup::new(&config, folder.node().1)?;
     let open = listen::open(&doors, count, limits.tcp_user_timeout_ms).map_err(failed)?;
     let hooks = services::webhooks(&config);
     let timelines = services::report_timelines(folder.home, &hooks);
     let seeds = Seeds::new(&config, (&hooks, &timelines), &folder, count)?;
     let services = restored(&config, (&seeds, &topics, further), &mut folder)?;
     folder.forget_others(&timelines)?;
+    let (node, _) = folder.node();
     let last_id = hubs(&services).map(|hub| hub.id_floor().0).fold(0, u64::max);
     let boxes = boxes(count, &limits)?;
     let storage = Arc::new(folder.start(boxes.clone(), timelines, topics.entrance.clone())?);
@@ -154,7 +155,7 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     };
     let logics = logics(&seeds, (services, joined), &parts, &boxes);
     let shards = spawn(&config, &seeds, (logics, open.shards), &boxes, &doors)?;
-    let switchboard = Switchboard::new(boxes, seeds.home, last_id);
+    let switchboard = Switchboard::new(boxes, seeds.home, (node, last_id));
     let (queries, presence) = presence.run(&switchboard, count)?;
     let parts = services::Parts {
         switchboard: switchboard.clone(),

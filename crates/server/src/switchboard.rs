@@ -13,7 +13,7 @@ use crate::clock;
 use crate::outside::Outside;
 use crate::shard_logic::{Mail, ServerLogic};
 use base::hash::HashKey;
-use model::id::{MessageId, ShardId};
+use model::id::{MessageId, NodeId, ShardId};
 use model::ports::control::{Answer, Command, Control, Reply};
 use net::mailbox::Mailbox;
 use net::shard::{ShardMessage, ShardMessageOf};
@@ -31,6 +31,8 @@ pub type Mailboxes<O> = Arc<[Arc<Mailbox<ServerLetter<O>>>]>;
 pub struct Switchboard<O: Outside + Send + 'static> {
     mailboxes: Mailboxes<O>,
     hash_key: HashKey,
+    node: NodeId,
+    /// The node's clock for ids.
     last_id: Arc<Mutex<u64>>,
     draining: Arc<AtomicBool>,
 }
@@ -40,6 +42,7 @@ impl<O: Outside + Send> Clone for Switchboard<O> {
         Switchboard {
             mailboxes: self.mailboxes.clone(),
             hash_key: self.hash_key,
+            node: self.node,
             last_id: self.last_id.clone(),
             draining: self.draining.clone(),
         }
@@ -47,10 +50,10 @@ impl<O: Outside + Send> Clone for Switchboard<O> {
 }
 
 impl<O: Outside + Send> Switchboard<O> {
-    /// A switchboard over these shards; push ids continue after `last_id`.
-    pub fn new(mailboxes: Mailboxes<O>, hash_key: HashKey, last_id: u64) -> Self {
+    /// A switchboard over these shards; push ids of this node continue after `last_id`.
+    pub fn new(mailboxes: Mailboxes<O>, hash_key: HashKey, (node, last_id): (NodeId, u64)) -> Self {
         let (last_id, draining) = (Arc::new(Mutex::new(last_id)), Arc::default());
-        Switchboard { mailboxes, hash_key, last_id, draining }
+        Switchboard { mailboxes, hash_key, node, last_id, draining }
     }
 
     /// Says that the server is going: from now on it is not ready.
@@ -136,7 +139,7 @@ impl<O: Outside + Send> Control for Switchboard<O> {
 
     fn next_id(&self) -> MessageId {
         let mut last = self.last_id.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = MessageId::after(*last, clock::wall_ms(), ShardId(0));
+        let id = MessageId::after(*last, clock::wall_ms(), self.node);
         *last = id.0;
         id
     }

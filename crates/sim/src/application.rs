@@ -14,7 +14,7 @@ use base::prng::Prng;
 use base::time::Now;
 use belief::Belief;
 use model::event::{DeviceEvent, DeviceWhat};
-use model::id::{DeviceId, MessageId, ProductKey, ShardId, Tag};
+use model::id::{DeviceId, MessageId, NodeId, ProductKey, ShardId, Tag};
 use model::ports::control::{Answer, Command};
 use model::ports::pushes::{
     DeviceState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,
@@ -377,7 +377,7 @@ impl Application {
     }
 
     fn next_id(&mut self, now: Now) -> MessageId {
-        let id = MessageId::after(self.last_id, now.wall_ms, ShardId(0));
+        let id = MessageId::after(self.last_id, now.wall_ms, NodeId::ALONE);
         self.last_id = id.0;
         id
     }

@@ -333,7 +333,7 @@ impl SimReplicators {
         let Lease { node, boot } = self.other.lease.clone();
         let known = table.find(&[name.into()]).expect("this connection is well").pop().flatten();
         known.iter().for_each(|known| self.other.clock.observe(known.version));
-        let version = self.other.clock.next(now.wall_ms, ShardId(900));
+        let version = self.other.clock.next(now.wall_ms);
         let record =
             PresenceRecord { version, online, node, boot, detail: "elsewhere".into(), user: None };
         let batch = Batch { bucket: bucket(name), entries: vec![(name.into(), record)] };

@@ -20,7 +20,7 @@ use base::slab::Key;
 use base::time::Now;
 use model::ports::access::Grant;
 use model::ports::log::{Restored, Table, Write};
-use model::presence::VersionClock;
+use model::presence::PresenceVersion;
 use model::session::Will;
 use model::timeline::{Seq, Space, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,7 +137,7 @@ impl Broker {
         session.since_s = if row.online { now.unix_s() } else { row.since_s };
         // Below all that are given from now on.
         let since_ms = u64::from(session.since_s) * 1_000;
-        session.version = VersionClock::default().next(since_ms, self.settings.shard);
+        session.version = PresenceVersion::after(0, since_ms);
         session.set_durable(true);
         session.set_bridge(row.bridge);
         session.set_reason(Some(model::close::CloseReason::ServerStopped));

@@ -9,7 +9,7 @@ use crate::Settings;
 use base::hash::HashKey;
 use base::slab::Key;
 use base::time::Now;
-use model::id::{MessageId, ShardId};
+use model::id::ShardId;
 use model::topic::Publication;
 
 /// Routing state of a shard.
@@ -30,7 +30,7 @@ impl Routing {
 
     /// Gives a message its number and its time.
     pub fn stamp(&mut self, now: Now, message: &mut Publication) {
-        self.last_id = MessageId::after(self.last_id, now.wall_ms, self.shard).0;
+        self.last_id = Publication::number_after(self.last_id, now.wall_ms, self.shard);
         message.id = self.last_id;
         message.at_s = now.unix_s();
     }

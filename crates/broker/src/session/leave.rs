@@ -17,7 +17,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::event::{ClientWhat, Counter};
-use model::id::{ConnRef, MessageId};
+use model::id::ConnRef;
 use model::ports::log::{Table, Write};
 use model::presence::{OnlineState, PresenceVersion};
 use model::session::{Denial, Denied, Drop, SessionDelivery};
@@ -62,13 +62,13 @@ impl Broker {
         let Some(key) = self.sessions.find(client_id) else { return };
         let Some(session) = self.sessions.at(key) else { return };
         let Some(conn) = session.online() else { return };
-        let version = MessageId::after(session.version.0, 0, self.settings.shard);
-        self.sessions.observe(PresenceVersion(version.0));
+        let version = PresenceVersion::after(session.version.0, 0);
+        self.sessions.observe(version);
         let reason = CloseReason::Replaced;
         let text = Some("a connection to another server took over".into());
         let denied = Denied { text, ..Denied::of(Denial::TakenOver, reason) };
         fx.deliveries.push((conn, SessionDelivery::End(Box::new(denied))));
-        self.offline(now, key, PresenceVersion(version.0), reason, fx);
+        self.offline(now, key, version, reason, fx);
         self.unbind(now, key, reason, fx);
     }
 

@@ -13,14 +13,13 @@ use base::index::Index;
 use base::slab::{Key, Slab};
 use base::time::Now;
 use model::close::CloseReason;
-use model::id::{ConnRef, ShardId};
+use model::id::ConnRef;
 use model::ports::access::{Act, Grant, Reach};
 use model::presence::{PresenceVersion, VersionClock};
 
 /// The sessions of one shard.
 pub(crate) struct Sessions {
     hash_key: HashKey,
-    shard: ShardId,
     slab: Slab<Session>,
     index: Index,
     /// Slots whose records were taken out and that are not free.
@@ -35,10 +34,9 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Holds at most `sessions_max`.
-    pub fn new(hash_key: HashKey, shard: ShardId, sessions_max: usize) -> Sessions {
+    pub fn new(hash_key: HashKey, sessions_max: usize) -> Sessions {
         Sessions {
             hash_key,
-            shard,
             slab: Slab::new(sessions_max),
             index: Index::default(),
             graves: 0,
@@ -230,7 +228,7 @@ impl Sessions {
 
     /// A version above all that were given or seen.
     pub fn next_version(&mut self, now: Now) -> PresenceVersion {
-        self.versions.next(now.wall_ms, self.shard)
+        self.versions.next(now.wall_ms)
     }
 
     /// A version of another clock was seen: those given here are above it from now on.

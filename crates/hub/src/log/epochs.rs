@@ -70,10 +70,10 @@ impl Epochs {
 
     /// The next epoch: by the wall clock as far as the bound lets it.
     pub fn next(&mut self, now: Now) -> u64 {
-        let fresh = MessageId::after(self.last, now.wall_ms, self.shard).0;
+        let fresh = PresenceVersion::after(self.last, now.wall_ms).0;
         self.last = match self.free || fresh >> 22 < self.bound >> 22 {
             true => fresh,
-            false => MessageId::after(self.last, 0, self.shard).0,
+            false => PresenceVersion::after(self.last, 0).0,
         };
         self.last
     }
@@ -88,9 +88,9 @@ impl Epochs {
 
     /// The version right behind an epoch. Numbers that are given later are above it.
     pub fn behind(&mut self, epoch: u64) -> PresenceVersion {
-        let version = MessageId::after(epoch, 0, self.shard).0;
-        self.last = self.last.max(version);
-        PresenceVersion(version)
+        let version = PresenceVersion::after(epoch, 0);
+        self.last = self.last.max(version.0);
+        version
     }
 
     /// A version of another clock was seen: epochs are above it from now on, once the bound is.

@@ -35,7 +35,7 @@ impl Registry {
                 assert!(bound.insert((conn, device.term())), "one device a term of {conn:?}");
             }
             assert_eq!(device.presence() == BindState::Never, device.epoch == 0, "never bound");
-            let version = device.version(self.shard).0;
+            let version = device.version().0;
             assert!(version <= version_max, "versions rise");
             let is_behind = device.presence() != BindState::Offline || version > device.epoch;
             assert!(is_behind, "an offline follows its online");

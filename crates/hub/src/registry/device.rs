@@ -10,7 +10,7 @@
 use crate::registry::queue::Queue;
 use base::time::Instant;
 use model::close::CloseReason;
-use model::id::{ConnRef, ShardId};
+use model::id::ConnRef;
 use model::presence::PresenceVersion;
 use std::num::NonZeroU64;
 
@@ -93,9 +93,9 @@ impl Extra {
 /// A device's record.
 pub(crate) struct Device {
     name: Name,
-    /// Online: bits of the connection. Offline: 42 bits of milliseconds and 12 of counter, which
-    /// with the shard's own bits are the version, one that is free, one that bars its session from
-    /// being gone on with, 8 of the reason. Never bound:
+    /// Online: bits of the connection. Offline: 42 bits of milliseconds and the 12 of counter that
+    /// clocks use, which are the version, one that is free, one that bars its session from being
+    /// gone on with, 8 of the reason. Never bound:
     /// the Unix millisecond since when it is known.
     place: u64,
     /// Number of its last session; zero if it never bound.
@@ -165,7 +165,7 @@ impl Device {
         self.epoch = epoch;
     }
 
-    /// It is bound no more. The version is of this shard's clock.
+    /// It is bound no more. The version is of a clock of ours.
     pub fn detach(&mut self, version: PresenceVersion, reason: CloseReason) {
         self.presence = BindState::Offline;
         let (ms, counter) = (version.0 >> 22, version.0 & 0xfff);
@@ -196,13 +196,13 @@ impl Device {
         self.epoch = epoch;
     }
 
-    /// Of its last transition, on this shard; zero if it never bound.
-    pub fn version(&self, shard: ShardId) -> PresenceVersion {
+    /// Of its last transition; zero if it never bound.
+    pub fn version(&self) -> PresenceVersion {
         match self.presence {
             BindState::Online => PresenceVersion(self.epoch),
             BindState::Offline => {
                 let (ms, counter) = (self.place >> 22, (self.place >> 10) & 0xfff);
-                PresenceVersion((ms << 22) | (u64::from(shard.0) << 12) | counter)
+                PresenceVersion((ms << 22) | counter)
             }
             BindState::Never => PresenceVersion::default(),
         }
@@ -333,7 +333,7 @@ impl Device {
 mod tests {
     use super::*;
     use base::slab::Key;
-    use model::id::MessageId;
+    use model::id::ShardId;
 
     #[test]
     fn a_name_is_inline_up_to_sixteen_bytes() {
@@ -349,19 +349,19 @@ mod tests {
         let mut device = Device::new(Name::long(1), 3, 1_700_000_000_123);
         assert_eq!((device.since_ms(), device.reason()), (1_700_000_000_123, None));
         let shard = ShardId(1023);
-        assert_eq!(device.version(shard), PresenceVersion(0));
-        let epoch = MessageId::after(0, 1_800_000_000_456, shard).0;
+        assert_eq!(device.version(), PresenceVersion(0));
+        let epoch = PresenceVersion::after(0, 1_800_000_000_456).0;
         let conn = ConnRef::new(shard, Key { slot: u32::MAX, generation: 0x3f_ffff });
         device.attach(conn, epoch);
         assert_eq!((device.conn(), device.since_ms()), (Some(conn), 1_800_000_000_456));
-        assert_eq!(device.version(shard), PresenceVersion(epoch));
-        let version = PresenceVersion(MessageId::after(0, 1_900_000_000_789, shard).0 + 0xfff);
+        assert_eq!(device.version(), PresenceVersion(epoch));
+        let version = PresenceVersion(PresenceVersion::after(0, 1_900_000_000_789).0 + 0xfff);
         device.detach(version, CloseReason::Internal);
         assert_eq!((device.conn(), device.since_ms()), (None, 1_900_000_000_789));
-        assert_eq!(device.version(shard), version);
+        assert_eq!(device.version(), version);
         assert_eq!(device.reason(), Some(CloseReason::Internal));
         assert!(!device.is_barred() && device.bar() && !device.bar() && device.is_barred());
-        assert_eq!((device.version(shard), device.since_ms()), (version, 1_900_000_000_789));
+        assert_eq!((device.version(), device.since_ms()), (version, 1_900_000_000_789));
         assert_eq!(device.reason(), Some(CloseReason::Internal));
         device.attach(conn, epoch);
         assert!(!device.is_barred() && !device.bar());

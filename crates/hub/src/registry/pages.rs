@@ -116,7 +116,7 @@ impl Registry {
             Some(_) => presence::seen_ms(now.wall_ms, since_ms, device.heartbeat_s),
             None => since_ms,
         };
-        Seen { since_ms, seen_ms, version: device.version(self.shard) }
+        Seen { since_ms, seen_ms, version: device.version() }
     }
 
     fn state(&self, now: Now, key: Key) -> Option<DeviceState> {

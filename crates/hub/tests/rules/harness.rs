@@ -7,7 +7,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use hub::{Effects, Hub, Settings};
 use model::event::{Counter, DeviceEvent, DeviceWhat};
-use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, ProductKey, ShardId, Tag};
+use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, NodeId, ProductKey, ShardId, Tag};
 use model::limits::Limits;
 use model::ports::log::{Call, StoreError, Write};
 use model::ports::pushes::{
@@ -261,7 +261,7 @@ impl HubHarness {
 
     /// An id that tells the time, as those of orders from outside do.
     pub fn real_id(&mut self) -> MessageId {
-        self.real = MessageId::after(self.real, self.now.wall_ms, ShardId(0)).0;
+        self.real = MessageId::after(self.real, self.now.wall_ms, NodeId::ALONE).0;
         MessageId(self.real)
     }
 

@@ -256,7 +256,7 @@ impl PresenceTracker {
             return PresenceVersion(seen.0 + 1);
         }
         self.clock.observe(seen);
-        let version = self.clock.next(now.wall_ms, self.settings.shard);
+        let version = self.clock.next(now.wall_ms);
         self.observe(now, version);
         version
     }

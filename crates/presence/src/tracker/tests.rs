@@ -21,7 +21,7 @@ pub(super) fn at(ms: u64) -> Now {
 
 /// The version that a hub gives at this moment.
 pub(super) fn version(ms: u64) -> PresenceVersion {
-    PresenceVersion(MessageId::after(0, START_MS + ms, ShardId(0)).0)
+    PresenceVersion::after(0, START_MS + ms)
 }
 
 pub(super) fn node(name: &str) -> NodeName {

@@ -151,7 +151,7 @@ impl Node {
     ) -> PresenceVersion {
         let (now, at) = (self.now(ms), self.shard(who));
         let shard = &mut self.shards[at];
-        let drawn = || shard.clock.next(now.wall_ms, ShardId(at as u16));
+        let drawn = || shard.clock.next(now.wall_ms);
         let version = version.unwrap_or_else(drawn);
         let who = who.clone();
         shard.tracker.note(now, Transition { who, user: None, state, protocol: PROTOCOL, version });

@@ -52,7 +52,7 @@ pub(super) struct Running {
 }
 
 impl PresenceSetup {
-    /// Reads certificates, and draws the number of this start.
+    /// Reads certificates; `boot` is the number of this start.
     pub(super) fn new(config: &Config, boot: u64) -> Result<PresenceSetup, StartError> {
         let config = &config.presence;
         let name = node::name(&config.node);

@@ -15,7 +15,7 @@ use crate::start::ServerOutside;
 use crate::switchboard::Mailboxes;
 use base::hash::{self, HashKey};
 use base::time::Now;
-use model::id::ShardId;
+use model::id::{NodeId, ShardId};
 use model::ports::log::{Call, Completion, Party, Restored, Table, Ticket, Write};
 use model::timeline::{Seq, Space, TimelineId};
 use net::shard::ShardMessage;
@@ -55,6 +55,8 @@ pub(super) fn open(config: &Config, shards: usize) -> Result<Folder, StartError>
     tell_recovery(&opened, clock::since(began));
     folder::tell_readers(&config.server.data);
     let home = opened.secrets.cluster.home();
+    let (node, boot, cluster) = (opened.node.number(), opened.boot, opened.secrets.cluster);
+    tracing::info!(node, boot, cluster = format!("{:016x}", cluster.fingerprint()), "whose it is");
     let on_disk = opened.logs_on_disk();
     if usize::from(on_disk) != shards {
         tracing::info!(logs = on_disk, shards, "the number of shards changed: everything moves");
@@ -70,6 +72,11 @@ pub(super) fn open(config: &Config, shards: usize) -> Result<Folder, StartError>
 type Products = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
 impl Folder {
+    /// The node's number in the cluster, and the number of this start.
+    pub(super) fn node(&self) -> (NodeId, u64) {
+        (self.opened.node, self.opened.boot)
+    }
+
     /// The secrets of the cluster and of the node.
     pub(super) fn secrets(&self) -> Secrets {
         self.opened.secrets
@@ -288,6 +295,7 @@ fn settings(config: &Config, secrets: Secrets, logs: u16) -> store::data::Settin
             }
             config::FsyncSetting::Never => Fsync::Never,
         },
+        began_ms: clock::wall_ms(),
         segment_bytes: store.segment_bytes,
         log_bytes_max: store.log_bytes_max,
         hot_bytes_max: store.hot_bytes as usize,

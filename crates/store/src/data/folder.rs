@@ -5,6 +5,7 @@
 //! FORMAT           version of the folder's layout, whose it is, and how many logs there are
 //! cluster.secret   32 random bytes, the same on all nodes of a cluster
 //! node.secret      32 random bytes of this node
+//! boot             number of its last start
 //! log-00/          a log: 0000000001.log and so on, reserve, and state/ derived from them
 //! log-00.new/      a log that is being made in place of others
 //! ```
@@ -19,6 +20,7 @@ use crate::data::{Secrets, Settings};
 use crate::engine::{Engine, EngineFound, FjallState, State};
 use crate::files::write_whole;
 use base::secret::ClusterSecret;
+use model::id::NodeId;
 use model::ports::files::{FileSystem, Lock};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,6 +57,10 @@ pub(crate) struct Place {
     pub(crate) files: Arc<dyn FileSystem>,
     pub(crate) states: Arc<States>,
     pub(crate) secrets: Secrets,
+    /// Its number in the cluster.
+    pub(crate) node: NodeId,
+    /// The number of this start; 0: a tool's.
+    pub(crate) boot: u64,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -89,6 +95,8 @@ pub(crate) struct Layout {
     pub(crate) logs: u16,
     /// Fingerprint of the cluster's secret.
     pub(crate) cluster: u64,
+    /// Whose folder it is.
+    pub(crate) node: NodeId,
     /// Those logs with `.new` count.
     pub(crate) switching: bool,
 }
@@ -110,7 +118,7 @@ impl Folder {
         files: Arc<dyn FileSystem>,
         states: Arc<States>,
     ) -> Result<OpenFolder, OpenError> {
-        let (place, format) = Place::take(path, settings.secrets, files, states)?;
+        let (mut place, format) = Place::take(path, settings.secrets, files, states)?;
         let logs = match format {
             Format::First => {
                 place.begin(settings.logs)?;
@@ -121,6 +129,7 @@ impl Folder {
                 logs
             }
         };
+        place.raise_boot(settings.began_ms)?;
         let logs = place.open_logs("", logs, &settings)?;
         Ok(OpenFolder::new(place, settings, logs))
     }
@@ -140,7 +149,11 @@ impl Place {
         // Again, for another server may have made its first start meanwhile.
         let format = check_format(path, &*files)?;
         let secrets = read_secrets(path, fresh, &*files, format == Format::First)?;
-        let place = Place { path: path.into(), files, states, secrets, _lock: lock };
+        let node = match format {
+            Format::First => NodeId::ALONE,
+            Format::Made(layout) => layout.node,
+        };
+        let place = Place { path: path.into(), files, states, secrets, node, boot: 0, _lock: lock };
         if let Format::Made(layout) = format {
             place.check_cluster(layout.cluster)?;
             place.finish_switch(layout.logs, layout.switching)?;
@@ -232,10 +245,31 @@ impl Place {
         logs: u16,
         switching: bool,
     ) -> Result<(), OpenError> {
-        let layout = Layout { logs, cluster: self.secrets.cluster.fingerprint(), switching };
+        let (cluster, node) = (self.secrets.cluster.fingerprint(), self.node);
+        let layout = Layout { logs, cluster, node, switching };
         let path = folder.join("FORMAT");
         write_whole(&*self.files, &path, layout.text().as_bytes())
             .map_err(|error| OpenError::at(&path, error))
+    }
+
+    /// Gives this start a number above those of all before it, on stable storage. `began_ms` keeps
+    /// it above those of a folder that was lost, or of which this is a copy.
+    fn raise_boot(&mut self, began_ms: u64) -> Result<(), OpenError> {
+        let path = self.path.join("boot");
+        let failed = |error| OpenError::at(&path, error);
+        let (last, is_new) = match self.files.read(&path) {
+            Ok(bytes) => {
+                (std::str::from_utf8(&bytes).ok().and_then(|it| it.trim().parse().ok()), false)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (None, true),
+            Err(error) => return Err(failed(error)),
+        };
+        self.boot = last.map_or(1, |last: u64| last.saturating_add(1)).max(began_ms);
+        // Written over, not anew: that needs no room on a full disk.
+        let mut file = self.files.open(&path).map_err(failed)?;
+        let text = format!("{:020}\n", self.boot);
+        file.write_at(0, text.as_bytes()).and_then(|()| file.sync()).map_err(failed)?;
+        if is_new { self.sync() } else { Ok(()) }
     }
 
     /// Whether the secret is the one under which everything here is named.
@@ -302,9 +336,10 @@ pub(crate) fn log_folder(folder: &Path, number: u16, suffix: &str) -> PathBuf {
 impl Layout {
     /// What `FORMAT` says.
     fn text(self) -> String {
-        let Layout { logs, cluster, switching } = self;
+        let Layout { logs, cluster, node, switching } = self;
         let switching = if switching { SWITCHING } else { "" };
-        format!("{FORMAT}logs {logs}\ncluster {cluster:016x}\n{switching}")
+        let node = node.number();
+        format!("{FORMAT}logs {logs}\ncluster {cluster:016x}\nnode {node}\n{switching}")
     }
 
     fn read(bytes: &[u8]) -> Option<Layout> {
@@ -314,12 +349,13 @@ impl Layout {
         let logs = value("logs ")?.parse().ok().filter(|logs| (1..=LOGS_MAX).contains(logs))?;
         let cluster = value("cluster ").filter(|digits| digits.len() == 16)?;
         let cluster = u64::from_str_radix(cluster, 16).ok()?;
+        let node = NodeId::new(value("node ")?.parse().ok()?)?;
         let switching = match lines.next() {
             None => false,
             Some(SWITCHING) => true,
             Some(_) => return None,
         };
-        lines.next().is_none().then_some(Layout { logs, cluster, switching })
+        lines.next().is_none().then_some(Layout { logs, cluster, node, switching })
     }
 }
 
@@ -469,8 +505,11 @@ mod tests {
 
     #[test]
     fn a_format_is_read_as_it_was_written_and_nothing_else_is() {
-        for (logs, cluster, switching) in [(1, 0, false), (4, u64::MAX, true), (99, 7, false)] {
-            let layout = Layout { logs, cluster, switching };
+        for (logs, cluster, node, switching) in
+            [(1, 0, 0, false), (4, u64::MAX, 1_023, true), (99, 7, 8, false)]
+        {
+            let node = NodeId::new(node).expect("allowed");
+            let layout = Layout { logs, cluster, node, switching };
             let text = layout.text();
             assert_eq!(Layout::read(text.as_bytes()), Some(layout));
             for cut in 0..text.len() {
@@ -479,14 +518,15 @@ mod tests {
                 assert!(read.is_none() || read == plain && switching, "{cut}");
             }
         }
-        let cluster = "cluster 0000000000000000\n";
+        let cluster = "cluster 0000000000000000\nnode 0\n";
         for (logs, rest) in [
             ("logs 0\n", cluster),
             ("logs 100\n", cluster),
             ("logs 1\n", "\n"),
-            ("logs 1\n", "cluster 0\n"),
-            ("logs 1\n", "cluster 000000000000000g\n"),
-            ("logs 1\n", "cluster 0000000000000000\nother\n"),
+            ("logs 1\n", "cluster 0\nnode 0\n"),
+            ("logs 1\n", "cluster 0000000000000000\nnode 1024\n"),
+            ("logs 1\n", "cluster 000000000000000g\nnode 0\n"),
+            ("logs 1\n", "cluster 0000000000000000\nnode 0\nother\n"),
         ] {
             let text = format!("{FORMAT}{logs}{rest}");
             assert_eq!(Layout::read(text.as_bytes()), None, "{text}");

@@ -7,6 +7,7 @@ use crate::OpenError;
 use crate::data::folder::OpenLog;
 use crate::data::{Logs, Place, Secrets, Settings};
 use crate::engine::{Engine, EngineFound, Keep, StateError};
+use model::id::NodeId;
 use model::ports::log::{Completion, Done, Party, Restored, StoreError, Table, Write};
 use std::io;
 use std::sync::Arc;
@@ -15,6 +16,10 @@ use std::sync::Arc;
 pub struct OpenFolder {
     /// Its secrets: those given in [`Settings`] at its first start.
     pub secrets: Secrets,
+    /// The node's number in the cluster.
+    pub node: NodeId,
+    /// The number of this start: above those of all before it.
+    pub boot: u64,
     /// What each log found.
     pub found: Vec<EngineFound>,
     pub(crate) place: Place,
@@ -25,7 +30,8 @@ pub struct OpenFolder {
 impl OpenFolder {
     pub(crate) fn new(place: Place, settings: Settings, logs: Vec<OpenLog>) -> OpenFolder {
         let found = logs.iter().map(|log| log.found.clone()).collect();
-        OpenFolder { secrets: place.secrets, found, place, settings, logs }
+        let Place { secrets, node, boot, .. } = place;
+        OpenFolder { secrets, node, boot, found, place, settings, logs }
     }
 
     /// Logs in the folder. When they are not those of the settings, [`OpenFolder::rehome`] comes

@@ -38,6 +38,8 @@ pub struct Settings {
     pub fsync: Fsync,
     /// What become the folder's secrets where it has none.
     pub secrets: Secrets,
+    /// Unix millisecond of this start: its number is not below that.
+    pub began_ms: u64,
     /// Logs, one a shard; 1 to 99.
     pub logs: u16,
     /// Bytes after which a new segment begins; at most a quarter of a log's part of
@@ -71,6 +73,7 @@ impl Settings {
         Settings {
             fsync: Fsync::Always,
             secrets,
+            began_ms: 0,
             logs,
             segment_bytes: 64 << 20,
             log_bytes_max: 16 << 30,

@@ -154,6 +154,24 @@ fn what_was_completed_is_there_after_a_restart() {
 }
 
 #[test]
+fn every_start_has_a_number_above_those_before_it() {
+    let place = TempDir::new().expect("a folder");
+    let boot = |began_ms| {
+        let opened = open(place.path(), Settings { began_ms, ..settings(1) }).expect("opens");
+        assert_eq!(opened.node, model::id::NodeId::ALONE);
+        opened.boot
+    };
+    let given = [0, 0, 1_000, 999, 5_000].map(boot);
+    assert_eq!(given, [1, 2, 1_000, 1_001, 5_000], "though the clock went back");
+    assert_eq!(open(place.path(), settings(3)).expect("opens").boot, 5_001);
+    let file = place.path().join("boot");
+    assert_eq!(std::fs::read(&file).expect("there"), b"00000000000000005001\n");
+    std::fs::write(&file, "torn").expect("room");
+    assert_eq!(boot(6_000), 6_000);
+    assert_eq!(boot(6_000), 6_001);
+}
+
+#[test]
 fn when_too_much_waits_calls_come_back() {
     let folder = TempDir::new().expect("a folder");
     let few = Settings { calls_waiting_max: 3, ..settings(1) };

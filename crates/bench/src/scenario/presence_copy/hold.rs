@@ -13,7 +13,6 @@ use crate::measure::slope;
 use crate::results::Outcome;
 use crate::scenario::Scale;
 use model::close::CloseReason;
-use model::id::ShardId;
 use model::ports::directory::{DirectoryError, Put};
 use model::presence::{OnlineState, Transition, VersionClock};
 use serde_json::{Value, json};
@@ -64,7 +63,7 @@ pub fn orders(words: &[String]) -> io::Result<()> {
     let step = devices / STEPS;
     for number in 0..step * STEPS {
         let mut say = |state| {
-            let version = versions.next(at(ms).wall_ms, ShardId(0));
+            let version = versions.next(at(ms).wall_ms);
             let who = device(number);
             let transition = Transition { who, user: None, state, protocol: "mqtt5", version };
             rig.tracker.note(at(ms), transition);

@@ -121,7 +121,7 @@ impl Rig {
         } else {
             OnlineState::Offline(CloseReason::PeerReset)
         };
-        let version = self.clock.next(now.wall_ms, SHARD);
+        let version = self.clock.next(now.wall_ms);
         let who = self.devices[number as usize].clone();
         let transition = Transition { who, user: None, state, protocol: PROTOCOL, version };
         self.tracker.note(now, transition);

@@ -9,7 +9,6 @@
 
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::id::{MessageId, ShardId};
 use model::topic::Publication;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -112,7 +111,9 @@ impl Newcomers {
         let verdict = match last {
             _ if had => Verdict::Had,
             None => Verdict::New,
-            Some(id) if shard_of(id) != shard_of(message.id) => Verdict::Doubt,
+            Some(id) if Publication::shard_of(id) != Publication::shard_of(message.id) => {
+                Verdict::Doubt
+            }
             Some(id) if id > message.id => Verdict::Had,
             Some(_) => Verdict::New,
         };
@@ -127,7 +128,8 @@ impl Newcomers {
     /// It was asked for alone: whether the session gets it.
     pub fn kept_last(&mut self, key: Key, since: u64, message: &Publication) -> bool {
         let (had, last) = self.given(key, since, message);
-        let newer = |id: u64| shard_of(id) == shard_of(message.id) && id > message.id;
+        let shard = Publication::shard_of(message.id);
+        let newer = |id: u64| Publication::shard_of(id) == shard && id > message.id;
         let gets = !had && !last.is_some_and(newer);
         if gets {
             self.note(key, message, true);
@@ -192,14 +194,11 @@ fn topic_bytes(topic: &str) -> u64 {
     TOPIC_BYTES + topic.len() as u64
 }
 
-fn shard_of(id: u64) -> ShardId {
-    MessageId(id).shard()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::session::made::NOW;
+    use model::id::ShardId;
 
     fn key(slot: u32) -> Key {
         Key { slot, generation: 0 }
@@ -208,7 +207,7 @@ mod tests {
     /// A message of a shard, by its number there.
     fn message(topic: &str, number: u64, shard: u16) -> Publication {
         let mut message = Publication::new(topic, &[], b"x");
-        message.id = MessageId::after(0, NOW.wall_ms, ShardId(shard)).0 + number;
+        message.id = Publication::number_after(0, NOW.wall_ms, ShardId(shard)) + number;
         message.at_s = NOW.unix_s();
         message
     }

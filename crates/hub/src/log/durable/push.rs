@@ -109,11 +109,11 @@ pub(crate) fn push(product: &ProductKey, message: &Message) -> Option<Push> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::id::ShardId;
+    use model::id::NodeId;
 
     fn example() -> Push {
         Push {
-            id: MessageId::after(0, 1_800_000_000_000, ShardId(1)),
+            id: MessageId::after(0, 1_800_000_000_000, NodeId::ALONE),
             product: ProductKey::parse("p").expect("allowed"),
             app_id: 8,
             body: b"\x00body".to_vec().into(),
@@ -146,7 +146,7 @@ mod tests {
     fn a_repeated_order_has_the_same_bytes() {
         let example = example();
         let live_s = example.expire_at - made_s(example.id);
-        let id = MessageId::after(0, 1_800_000_060_000, ShardId(1));
+        let id = MessageId::after(0, 1_800_000_060_000, NodeId::ALONE);
         let again = Push { id, expire_at: made_s(id) + live_s, ..example.clone() };
         let [first, second] =
             [(&example, 5), (&again, 65)].map(|(push, at_s)| message(push, at_s, Some(3)));

@@ -85,7 +85,7 @@ impl TrackerHarness {
 
     fn say(&mut self, key: &str, online: bool) {
         let now = at(self.ms);
-        let version = self.clocks[0].next(now.wall_ms, ShardId(0));
+        let version = self.clocks[0].next(now.wall_ms);
         self.hub.insert(key.into(), Here { online, version });
         self.tracker.note(now, if online { came(key, version) } else { went(key, version) });
     }
@@ -108,7 +108,7 @@ impl TrackerHarness {
         let wall_ms = START_MS + self.ms + self.ahead_ms;
         let seen = self.directory.get(&key).cloned();
         seen.iter().for_each(|record| self.clocks[1].observe(record.version));
-        let version = self.clocks[1].next(wall_ms, ShardId(0));
+        let version = self.clocks[1].next(wall_ms);
         let online = !seen.is_some_and(|record| record.online && record.node == node("there"));
         self.put(&key, &foreign("there", 3, online, version));
     }
