@@ -32,10 +32,85 @@ impl HashKey {
     }
 }
 
-/// Which of `count` shards owns an identity with this hash: the high bits choose, so that the low
-/// bits stay free for tables.
+/// Which of `count` shards owns an identity with this hash: that of its slot.
 pub fn home(hash: u64, count: u16) -> u16 {
-    ((u128::from(hash) * u128::from(count)) >> 64) as u16
+    Slot::of(hash).home(count)
+}
+
+/// A slot: identities whose hashes begin alike. They live in one log and move together. The high
+/// bits choose, so that the low bits stay free for tables and what sorts by hash sorts by slot.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Slot(u16);
+
+impl Slot {
+    /// Bits of a hash that are its slot.
+    pub const BITS: u32 = 14;
+
+    /// The last one.
+    pub const LAST: Slot = Slot((1 << Slot::BITS) - 1);
+
+    /// The slot of an identity with this hash.
+    pub const fn of(hash: u64) -> Slot {
+        Slot((hash >> (64 - Slot::BITS)) as u16)
+    }
+
+    /// The slot with this number; `None` beyond the last.
+    pub const fn new(number: u16) -> Option<Slot> {
+        if number <= Slot::LAST.0 { Some(Slot(number)) } else { None }
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// Which of `count` logs has it on a node that has all slots.
+    pub const fn home(self, count: u16) -> u16 {
+        ((self.0 as u32 * count as u32) >> Slot::BITS) as u16
+    }
+}
+
+/// Neighbouring slots, one at least.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SlotRange {
+    first: Slot,
+    last: Slot,
+}
+
+impl SlotRange {
+    /// All slots.
+    pub const ALL: SlotRange = SlotRange { first: Slot(0), last: Slot::LAST };
+
+    /// Those from one to another; `None` if that one is before.
+    pub fn new(first: Slot, last: Slot) -> Option<SlotRange> {
+        (first <= last).then_some(SlotRange { first, last })
+    }
+
+    /// The first and the last one.
+    pub const fn ends(self) -> (Slot, Slot) {
+        (self.first, self.last)
+    }
+
+    /// Whether a slot is among them.
+    pub fn has(self, slot: Slot) -> bool {
+        (self.first..=self.last).contains(&slot)
+    }
+
+    /// As many parts, in order, as even as can be; fewer if there are fewer slots.
+    pub fn parts(self, count: u16) -> Vec<SlotRange> {
+        let slots = u32::from(self.last.0 - self.first.0) + 1;
+        let count = u32::from(count.max(1)).min(slots);
+        let begin = |part: u32| Slot(self.first.0 + (slots * part / count) as u16);
+        let part = |part| SlotRange { first: begin(part), last: Slot(begin(part + 1).0 - 1) };
+        (0..count).map(part).collect()
+    }
+
+    /// These and their neighbours behind them; `None` if those are no neighbours.
+    pub fn joined(self, behind: SlotRange) -> Option<SlotRange> {
+        let SlotRange { first, last } = self;
+        let meet = last.0 + 1 == behind.first.0;
+        meet.then_some(SlotRange { first, last: behind.last })
+    }
 }
 
 #[cfg(test)]
@@ -48,6 +123,43 @@ mod tests {
         assert_ne!(key.of(&[b"ab", b"c"]), key.of(&[b"a", b"bc"]));
         assert_eq!(key.of(&[b"ab", b"c"]), key.of(&[b"ab", b"c"]));
         assert_ne!(key.of(&[b"ab"]), HashKey::new(3, 4).of(&[b"ab"]));
+    }
+
+    #[test]
+    fn a_slot_is_the_beginning_of_a_hash_and_has_one_home() {
+        assert_eq!((Slot::of(0), Slot::of(u64::MAX)), (Slot(0), Slot::LAST));
+        assert_eq!(Slot::of(1 << (64 - Slot::BITS)), Slot(1));
+        assert_eq!(Slot::of((1 << (64 - Slot::BITS)) - 1), Slot(0));
+        let next = Slot::LAST.number() + 1;
+        assert_eq!((Slot::new(next - 1), Slot::new(next)), (Some(Slot::LAST), None));
+        for count in [1, 2, 3, 7, 99, 1_024] {
+            let homes: Vec<u16> = (0..next).map(|slot| Slot(slot).home(count)).collect();
+            assert!(homes.is_sorted() && homes[0] == 0 && homes[homes.len() - 1] == count - 1);
+            let least = usize::from(next / count);
+            for home in 0..count {
+                let held = homes.iter().filter(|&&it| it == home).count();
+                assert!((least..=least + 1).contains(&held), "{held} of {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_a_range_are_neighbours_and_joined_the_range() {
+        for count in [1, 2, 3, 5, 1_000] {
+            let parts = SlotRange::ALL.parts(count);
+            assert_eq!(parts.len(), usize::from(count));
+            let joined = parts.iter().copied().map(Some);
+            let joined = joined.reduce(|one, next| one?.joined(next?));
+            assert_eq!(joined, Some(Some(SlotRange::ALL)));
+            let sizes = parts.iter().map(|part| part.last.0 - part.first.0);
+            assert!(sizes.clone().max() <= sizes.min().map(|least| least + 1), "{count}");
+        }
+        let [a, b, c] = SlotRange::ALL.parts(3)[..] else { panic!("three") };
+        assert_eq!((a.joined(c), b.joined(a), a.joined(a)), (None, None, None));
+        assert!(a.has(Slot(0)) && !b.has(Slot(0)) && c.has(Slot::LAST));
+        assert_eq!(SlotRange::new(Slot(3), Slot(3)).expect("one").parts(4).len(), 1);
+        assert_eq!(SlotRange::new(Slot(4), Slot(3)), None);
+        assert_eq!(SlotRange::ALL.ends(), (Slot(0), Slot::LAST));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use base::secret::ClusterSecret;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use server::config::{Config, environment};
-use server::tools::{self, BackupError, Damage};
+use server::tools::{self, BackupError, Carried, Damage};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -56,6 +56,18 @@ enum Command {
         /// Shards of the server that will use it; 0: one for each core
         #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=99))]
         shards: u16,
+    },
+    /// Split the folder by slots into new ones, an equal part each
+    Split {
+        /// Folders to be made, two at least
+        #[arg(value_name = "DIR", required = true, num_args = 2..)]
+        to: Vec<PathBuf>,
+    },
+    /// Make a new data folder (--data) of all parts of one that was split
+    Join {
+        /// The parts
+        #[arg(value_name = "DIR", required = true)]
+        parts: Vec<PathBuf>,
     },
     /// Show the fingerprint of the cluster's secret, under which everything stored is named
     Secret {
@@ -108,6 +120,8 @@ fn run(arguments: Arguments) -> Result<ExitCode, String> {
         Command::Stats => stats(&data),
         Command::Export { to } => export(&data, to.as_deref()),
         Command::Import { from, shards } => import(&data, from.as_deref(), shards),
+        Command::Split { to } => split(&data, &to),
+        Command::Join { parts } => join(&parts, &data),
         Command::Secret { reveal, set: None } => show_secret(&data, reveal),
         Command::Secret { set: Some(from), .. } => set_secret(&data, &from),
         Command::Compact => compact(&data),
@@ -215,6 +229,23 @@ fn import(data: &Path, from: Option<&Path>, shards: u16) -> Result<ExitCode, Str
         }
         None => tools::import(&mut io::stdin().lock(), data, shards)?,
     };
+    out!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn split(data: &Path, to: &[PathBuf]) -> Result<ExitCode, String> {
+    note!("splitting {} ...", data.display());
+    for (part, path) in tools::split(data, to)?.iter().zip(to) {
+        let path = path.display();
+        let Carried { rows, timelines, entries } = part;
+        out!("{path}: {rows} rows, {entries} messages in {timelines} timelines");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn join(parts: &[PathBuf], data: &Path) -> Result<ExitCode, String> {
+    note!("making {} ...", data.display());
+    let sums = tools::join(parts, data)?;
     out!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
     Ok(ExitCode::SUCCESS)
 }

@@ -30,7 +30,7 @@ use admin::Feed;
 use base::hash::HashKey;
 use bridges::Inside;
 use hub::{Hub, ReportHook};
-use model::id::ShardId;
+use model::id::{NodeId, ShardId};
 use model::limits::Limits;
 use model::ports::control::Control;
 use model::ports::presence_queries::PresenceQueries;
@@ -136,7 +136,6 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     let seeds = Seeds::new(&config, (&hooks, &timelines), &folder, count)?;
     let services = restored(&config, (&seeds, &topics, further), &mut folder)?;
     folder.forget_others(&timelines)?;
-    let (node, _) = folder.node();
     let last_id = hubs(&services).map(|hub| hub.id_floor().0).fold(0, u64::max);
     let boxes = boxes(count, &limits)?;
     let storage = Arc::new(folder.start(boxes.clone(), timelines, topics.entrance.clone())?);
@@ -155,7 +154,7 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     };
     let logics = logics(&seeds, (services, joined), &parts, &boxes);
     let shards = spawn(&config, &seeds, (logics, open.shards), &boxes, &doors)?;
-    let switchboard = Switchboard::new(boxes, seeds.home, (node, last_id));
+    let switchboard = Switchboard::new(boxes, seeds.home, (seeds.node, last_id));
     let (queries, presence) = presence.run(&switchboard, count)?;
     let parts = services::Parts {
         switchboard: switchboard.clone(),
@@ -332,6 +331,7 @@ struct Seeds {
     home: HashKey,
     seed: u64,
     secrets: Secrets,
+    node: NodeId,
     report_hooks: Vec<ReportHook>,
     count: usize,
 }
@@ -348,6 +348,7 @@ impl Seeds {
             seed: random_word()?,
             report_hooks: if config.api.enabled { report_hooks(hooks, timelines) } else { vec![] },
             secrets: folder.secrets(),
+            node: folder.node().0,
             home: folder.home,
             limits: Arc::new(config.limits.clone()),
             count,

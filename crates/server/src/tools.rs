@@ -4,22 +4,23 @@
 //! The tools themselves are the store's. It prints nothing.
 
 use crate::clock;
+use crate::shard_logic::homes;
 use crate::start::shard_count;
-use base::hash::{self, HashKey};
+use base::hash::{self, HashKey, Slot};
 use base::secret::ClusterSecret;
 use model::ports::log::Restored;
 use std::cell::OnceCell;
 use std::io::{BufRead, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use store::OpenError;
-use store::tools::{self, Means};
+use store::tools::{self, Means, Sums};
 
 pub use store::tools::backup::Copied;
 pub use store::tools::check::{Checked, Damage};
 pub use store::tools::compact::Compacted;
 pub use store::tools::stats::LogStats;
 
-/// How much an export or an import carried.
+/// How much an export, an import, a split or a join carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Carried {
     /// Rows, each as often as there are logs that have it.
@@ -52,26 +53,40 @@ pub fn stats(data: &Path) -> Result<Vec<LogStats>, String> {
 /// Writes everything as text.
 pub fn export(data: &Path, out: &mut dyn Write) -> Result<Carried, String> {
     let sums = tools::export::export(data, &Means::default(), clock::unix_s(), out);
-    let sums = sums.map_err(told)?;
-    Ok(Carried { rows: sums.rows, timelines: sums.timelines, entries: sums.entries })
+    sums.map(carried).map_err(told)
 }
 
 /// Makes a data folder of such a text, with a log for each of so many shards; 0: as many as a
 /// server of this machine has by itself.
 pub fn import(text: &mut dyn BufRead, data: &Path, shards: u16) -> Result<Carried, String> {
     let logs = shard_count(shards) as u16;
-    let mut node = [0; 32];
-    getrandom::fill(&mut node).map_err(|error| format!("no random bytes: {error}"))?;
+    let node = node_secret()?;
     // The folder has the export's secret before anything is placed.
     let key = OnceCell::new();
     let home = |restored: Restored<'_>| {
         let key = key.get_or_init(|| secret(data).map_or(HashKey::new(0, 0), |it| it.home()));
-        crate::shard_logic::homes::of(*key, &restored).map(|hash| hash::home(hash, logs))
+        homes::of(*key, &restored).map(|hash| hash::home(hash, logs))
     };
     let clock = (&Means::default(), clock::unix_s());
     let sums = tools::import::import(text, data, clock, (logs, node), &home);
-    let sums = sums.map_err(|error| error.to_string())?;
-    Ok(Carried { rows: sums.rows, timelines: sums.timelines, entries: sums.entries })
+    sums.map(carried).map_err(|error| error.to_string())
+}
+
+/// Splits the folder by slots into as many new ones as are named; gives what each has.
+pub fn split(data: &Path, to: &[PathBuf]) -> Result<Vec<Carried>, String> {
+    let targets: Result<Vec<_>, String> =
+        to.iter().map(|path| Ok((path.clone(), node_secret()?))).collect();
+    let key = secret(data)?.home();
+    let slot_of = |restored: Restored<'_>| homes::of(key, &restored).map(Slot::of);
+    let means = (&Means::default(), clock::unix_s());
+    let parts = tools::split::split(data, &targets?, means, &slot_of);
+    parts.map(|parts| parts.into_iter().map(carried).collect()).map_err(told)
+}
+
+/// Makes a folder of all parts of one that was split.
+pub fn join(parts: &[PathBuf], data: &Path) -> Result<Carried, String> {
+    let means = (&Means::default(), clock::unix_s());
+    tools::split::join(parts, (data, node_secret()?), means).map(carried).map_err(told)
 }
 
 /// The secret of the cluster whose the folder is.
@@ -96,6 +111,16 @@ pub fn backup(data: &Path, to: &Path) -> Result<Copied, BackupError> {
         OpenError::Locked { .. } => BackupError::InUse,
         error => BackupError::Failed(told(error)),
     })
+}
+
+fn node_secret() -> Result<[u8; 32], String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| format!("no random bytes: {error}"))?;
+    Ok(bytes)
+}
+
+fn carried(sums: Sums) -> Carried {
+    Carried { rows: sums.rows, timelines: sums.timelines, entries: sums.entries }
 }
 
 fn told(error: OpenError) -> String {

@@ -5,10 +5,14 @@ use client::{
     BrokerAddress, Clean, Formula, MqttEvent, Profile, Publication, Qos, RetainHandling, Session,
     Settings, SubscriptionOptions, Version,
 };
+use model::id::{DeviceId, ProductKey, Tag};
 use model::ports::control::{Answer, Command, Control, Status};
+use model::ports::pushes::{PushCommand, PushOrder, PushTarget};
 use model::ports::topics::{TopicAnswer, TopicCommand};
+use model::push::Priority;
 use server::config::Config;
-use server::start::{RunningServer, start};
+use server::start::{RunningServer, Started, start};
+use server::tools;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -19,6 +23,10 @@ const WAIT: Duration = Duration::from_secs(300);
 
 /// A server with listeners of every sort, and whatever `more` says.
 fn run(data: &Path, shards: u16, more: &str) -> RunningServer {
+    try_run(data, shards, more).expect("starts")
+}
+
+fn try_run(data: &Path, shards: u16, more: &str) -> Started {
     let data = data.to_str().expect("a path of letters");
     let text = format!(
         "[server]\ndata = {data:?}\nshards = {shards}\npin = false\n[api]\nenabled = false\n\
@@ -29,7 +37,7 @@ fn run(data: &Path, shards: u16, more: &str) -> RunningServer {
          [listen.local]\naddress = \"unix:{data}/mqtt.sock\"\nprotocol = \"mqtt\"\n{more}"
     );
     let config = Config::parse("test", &text, std::iter::empty()).expect("it holds to the rules");
-    start(config).expect("starts")
+    start(config)
 }
 
 fn stop(server: RunningServer) {
@@ -202,6 +210,91 @@ fn what_waits_for_a_session_is_there_after_restarts_with_other_shards() {
     let mut late = connect(&tcp(&server), profile("late", Version::V311));
     subscribe(&mut late, "#", Qos::AtMostOnce);
     assert_eq!(heard(&mut late), ("state".to_owned(), b"on".to_vec(), true));
+    stop(server);
+}
+
+/// A push that waits for a device, and a tag that it has.
+fn store_for(server: &RunningServer, number: usize) {
+    let product = ProductKey::parse("shop").expect("allowed");
+    let device = DeviceId::parse(&format!("d-{number}")).expect("allowed");
+    let order = PushOrder {
+        id: server.control().next_id(),
+        product: product.clone(),
+        target: PushTarget::Devices(vec![device.clone()]),
+        body: vec![number as u8; 1 + 2_000 * number].into(),
+        collapse: None,
+        time_to_live_s: 86_400,
+        priority: Priority::Normal,
+        silent: false,
+        wait_ms: 0,
+        receipts: false,
+        idempotency_key: None,
+    };
+    let tags = vec![Tag::parse("berlin").expect("allowed")];
+    for command in
+        [PushCommand::Push(order), PushCommand::SetTags { product, device, tags: tags.clone() }]
+    {
+        let Answer::Push(_) = ask(server, Command::Push(command)) else { panic!("it is taken") };
+    }
+}
+
+fn exported(data: &Path) -> String {
+    let mut text = Vec::new();
+    tools::export(data, &mut text).expect("readable");
+    String::from_utf8(text).expect("it is text")
+}
+
+#[test]
+fn a_folder_split_by_slots_and_joined_is_equal_entry_by_entry() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let server = run(&data, 2, "");
+    (0..30).for_each(|number| store_for(&server, number));
+    let mut mouth = connect(&tcp(&server), profile("mouth", Version::V5));
+    for number in 0..12 {
+        let name = format!("device-{number}");
+        let mut session = connect(&tcp(&server), lasting(&name));
+        subscribe(&mut session, &format!("to/{name}/+"), Qos::ExactlyOnce);
+        session.disconnect(client::ReasonCode::Success, Default::default());
+        for (qos, bytes) in [(Qos::AtLeastOnce, 900_000), (Qos::ExactlyOnce, 9)] {
+            let topic = format!("to/{name}/{}", qos as u8);
+            publish(&mut mouth, message(&topic, &vec![number; bytes], qos));
+        }
+        let mut kept = message(&format!("kept/{number}"), &[number; 5_000], Qos::AtLeastOnce);
+        kept.retain = true;
+        publish(&mut mouth, kept);
+    }
+    drop(mouth);
+    stop(server);
+    let whole = exported(&data);
+    let parts = ["one", "two", "three"].map(|name| folder.path().join(name));
+    let told = tools::split(&data, &parts).expect("there is room");
+    let timelines = whole.lines().filter(|line| line.starts_with("{\"timeline\"")).count() as u64;
+    assert_eq!(told.iter().map(|part| part.timelines).sum::<u64>(), timelines);
+    assert!(told.iter().all(|part| part.timelines > 3 && part.rows > 5), "{told:?}");
+    for part in &parts {
+        assert!(tools::check(part).expect("readable").is_sound());
+        let Err(refused) = try_run(part, 2, "") else { panic!("it is no whole folder") };
+        assert!(refused.to_string().contains("store join"), "{refused}");
+    }
+    let joined = folder.path().join("joined");
+    let [one, two, three] = parts.clone();
+    for unfit in [&[one.clone(), three.clone()][..], &[one.clone(), two.clone(), two.clone()]] {
+        assert!(tools::join(unfit, &joined).is_err(), "{unfit:?}");
+    }
+    let half = folder.path().join("half");
+    tools::join(&[two, one], &half).expect("they are neighbours");
+    let Err(refused) = try_run(&half, 2, "") else { panic!("it is no whole folder") };
+    assert!(refused.to_string().contains("store join"), "{refused}");
+    tools::join(&[half, three], &joined).expect("they are all");
+    let again = exported(&joined);
+    assert_eq!(again.lines().count(), whole.lines().count());
+    for (line, expected) in again.lines().zip(whole.lines()) {
+        let short = |line: &str| line.chars().take(200).collect::<String>();
+        assert!(line == expected, "{} is not {}", short(line), short(expected));
+    }
+    let server = run(&joined, 2, "");
+    assert_eq!(status(&server).queued, 24);
     stop(server);
 }
 

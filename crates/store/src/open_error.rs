@@ -58,6 +58,16 @@ pub enum OpenError {
         /// The folder.
         path: PathBuf,
     },
+    /// It has a part of the slots alone.
+    OnlyAPart {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It is no neighbour of the parts before it, or of another folder.
+    UnfitPart {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Its secret is not the one under which everything in it is named.
     OtherCluster {
         /// The file of the secret.
@@ -95,6 +105,40 @@ impl OpenError {
             }
             _ if is_full(&error) => OpenError::NoSpace { path },
             _ => OpenError::Failed { path, error },
+        }
+    }
+}
+
+impl OpenError {
+    /// The words for what concerns the cluster, and parts of its data.
+    fn of_cluster(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::HasCluster { path } => write!(
+                f,
+                "{} has a cluster's secret already, and everything in it is named under that: give \
+                 a new or empty data folder with --data",
+                path.display()
+            ),
+            OpenError::OnlyAPart { path } => write!(
+                f,
+                "{} is a part of a data folder that was split: make one of all parts with \
+                 `holdline store join`, or give another with --data",
+                path.display()
+            ),
+            OpenError::UnfitPart { path } => write!(
+                f,
+                "{} does not fit the other parts: name all parts that one split of a folder made, \
+                 each once",
+                path.display()
+            ),
+            OpenError::OtherCluster { path, found, wanted } => write!(
+                f,
+                "{} is the secret of the cluster {found:016x}, but the folder is of the cluster \
+                 {wanted:016x}: put back the folder's own, which every node and every backup of \
+                 that cluster has",
+                path.display()
+            ),
+            _ => Ok(()),
         }
     }
 }
@@ -143,19 +187,10 @@ impl fmt::Display for OpenError {
                  that made the folder, or give another one with --data",
                 path.display()
             ),
-            OpenError::HasCluster { path } => write!(
-                f,
-                "{} has a cluster's secret already, and everything in it is named under that: give \
-                 a new or empty data folder with --data",
-                path.display()
-            ),
-            OpenError::OtherCluster { path, found, wanted } => write!(
-                f,
-                "{} is the secret of the cluster {found:016x}, but the folder is of the cluster \
-                 {wanted:016x}: put back the folder's own, which every node and every backup of \
-                 that cluster has",
-                path.display()
-            ),
+            OpenError::HasCluster { .. }
+            | OpenError::OnlyAPart { .. }
+            | OpenError::UnfitPart { .. }
+            | OpenError::OtherCluster { .. } => self.of_cluster(f),
             OpenError::Corrupt { path, offset, why } => write!(
                 f,
                 "{} is damaged at byte {offset}: {why}. Nothing was changed. Restore the data \
@@ -205,6 +240,8 @@ mod tests {
                 OpenError::UnknownFormat { path: path(), found: "holdline data 9".into() },
                 ["says \"holdline data 9\"", "the version of Holdline that made"],
             ),
+            (OpenError::OnlyAPart { path: path() }, ["that was split", "store join"]),
+            (OpenError::UnfitPart { path: path() }, ["does not fit", "each once"]),
             (OpenError::HasCluster { path: path() }, ["secret already", "new or empty"]),
             (
                 OpenError::OtherCluster { path: path(), found: 0xab, wanted: 0xcd },

@@ -10,10 +10,13 @@ pub mod compact;
 pub mod export;
 pub mod import;
 pub mod secret;
+pub mod split;
 pub mod stats;
 #[cfg(test)]
 mod tests;
 mod text;
+
+pub use text::Sums;
 
 use crate::OpenError;
 use crate::data::folder::{Format, Layout, OpenLog};

@@ -19,6 +19,7 @@ use crate::data::opened::OpenFolder;
 use crate::data::{Secrets, Settings};
 use crate::engine::{Engine, EngineFound, FjallState, State};
 use crate::files::write_whole;
+use base::hash::{Slot, SlotRange};
 use base::secret::ClusterSecret;
 use model::id::NodeId;
 use model::ports::files::{FileSystem, Lock};
@@ -59,6 +60,8 @@ pub(crate) struct Place {
     pub(crate) secrets: Secrets,
     /// Its number in the cluster.
     pub(crate) node: NodeId,
+    /// Slots of which everything is here.
+    pub(crate) slots: SlotRange,
     /// The number of this start; 0: a tool's.
     pub(crate) boot: u64,
     _lock: Box<dyn Send + Sync>,
@@ -97,6 +100,8 @@ pub(crate) struct Layout {
     pub(crate) cluster: u64,
     /// Whose folder it is.
     pub(crate) node: NodeId,
+    /// Slots of which everything is here.
+    pub(crate) slots: SlotRange,
     /// Those logs with `.new` count.
     pub(crate) switching: bool,
 }
@@ -129,6 +134,9 @@ impl Folder {
                 logs
             }
         };
+        if place.slots != SlotRange::ALL {
+            return Err(OpenError::OnlyAPart { path: path.into() });
+        }
         place.raise_boot(settings.began_ms)?;
         let logs = place.open_logs("", logs, &settings)?;
         Ok(OpenFolder::new(place, settings, logs))
@@ -149,11 +157,12 @@ impl Place {
         // Again, for another server may have made its first start meanwhile.
         let format = check_format(path, &*files)?;
         let secrets = read_secrets(path, fresh, &*files, format == Format::First)?;
-        let node = match format {
-            Format::First => NodeId::ALONE,
-            Format::Made(layout) => layout.node,
+        let (node, slots) = match format {
+            Format::First => (NodeId::ALONE, SlotRange::ALL),
+            Format::Made(layout) => (layout.node, layout.slots),
         };
-        let place = Place { path: path.into(), files, states, secrets, node, boot: 0, _lock: lock };
+        let (path, boot) = (path.into(), 0);
+        let place = Place { path, files, states, secrets, node, slots, boot, _lock: lock };
         if let Format::Made(layout) = format {
             place.check_cluster(layout.cluster)?;
             place.finish_switch(layout.logs, layout.switching)?;
@@ -246,7 +255,7 @@ impl Place {
         switching: bool,
     ) -> Result<(), OpenError> {
         let (cluster, node) = (self.secrets.cluster.fingerprint(), self.node);
-        let layout = Layout { logs, cluster, node, switching };
+        let layout = Layout { logs, cluster, node, slots: self.slots, switching };
         let path = folder.join("FORMAT");
         write_whole(&*self.files, &path, layout.text().as_bytes())
             .map_err(|error| OpenError::at(&path, error))
@@ -336,10 +345,11 @@ pub(crate) fn log_folder(folder: &Path, number: u16, suffix: &str) -> PathBuf {
 impl Layout {
     /// What `FORMAT` says.
     fn text(self) -> String {
-        let Layout { logs, cluster, node, switching } = self;
+        let Layout { logs, cluster, node, slots, switching } = self;
         let switching = if switching { SWITCHING } else { "" };
-        let node = node.number();
-        format!("{FORMAT}logs {logs}\ncluster {cluster:016x}\nnode {node}\n{switching}")
+        let (node, (first, last)) = (node.number(), slots.ends());
+        let slots = format!("slots {} {}-{}", Slot::BITS, first.number(), last.number());
+        format!("{FORMAT}logs {logs}\ncluster {cluster:016x}\nnode {node}\n{slots}\n{switching}")
     }
 
     fn read(bytes: &[u8]) -> Option<Layout> {
@@ -350,12 +360,16 @@ impl Layout {
         let cluster = value("cluster ").filter(|digits| digits.len() == 16)?;
         let cluster = u64::from_str_radix(cluster, 16).ok()?;
         let node = NodeId::new(value("node ")?.parse().ok()?)?;
+        let (bits, slots) = value("slots ")?.split_once(' ')?;
+        let (first, last) = slots.split_once('-').filter(|_| bits.parse() == Ok(Slot::BITS))?;
+        let slot = |number: &str| Slot::new(number.parse().ok()?);
+        let slots = SlotRange::new(slot(first)?, slot(last)?)?;
         let switching = match lines.next() {
             None => false,
             Some(SWITCHING) => true,
             Some(_) => return None,
         };
-        lines.next().is_none().then_some(Layout { logs, cluster, node, switching })
+        lines.next().is_none().then_some(Layout { logs, cluster, node, slots, switching })
     }
 }
 
@@ -509,7 +523,8 @@ mod tests {
             [(1, 0, 0, false), (4, u64::MAX, 1_023, true), (99, 7, 8, false)]
         {
             let node = NodeId::new(node).expect("allowed");
-            let layout = Layout { logs, cluster, node, switching };
+            let slots = SlotRange::ALL.parts(logs)[0];
+            let layout = Layout { logs, cluster, node, slots, switching };
             let text = layout.text();
             assert_eq!(Layout::read(text.as_bytes()), Some(layout));
             for cut in 0..text.len() {
@@ -518,15 +533,18 @@ mod tests {
                 assert!(read.is_none() || read == plain && switching, "{cut}");
             }
         }
-        let cluster = "cluster 0000000000000000\nnode 0\n";
+        let cluster = "cluster 0000000000000000\nnode 0\nslots 14 0-16383\n";
         for (logs, rest) in [
             ("logs 0\n", cluster),
             ("logs 100\n", cluster),
             ("logs 1\n", "\n"),
-            ("logs 1\n", "cluster 0\nnode 0\n"),
-            ("logs 1\n", "cluster 0000000000000000\nnode 1024\n"),
-            ("logs 1\n", "cluster 000000000000000g\nnode 0\n"),
-            ("logs 1\n", "cluster 0000000000000000\nnode 0\nother\n"),
+            ("logs 1\n", "cluster 0\nnode 0\nslots 14 0-16383\n"),
+            ("logs 1\n", "cluster 0000000000000000\nnode 1024\nslots 14 0-16383\n"),
+            ("logs 1\n", "cluster 0000000000000000\nnode 0\nslots 13 0-8191\n"),
+            ("logs 1\n", "cluster 0000000000000000\nnode 0\nslots 14 0-16384\n"),
+            ("logs 1\n", "cluster 0000000000000000\nnode 0\nslots 14 5-4\n"),
+            ("logs 1\n", "cluster 000000000000000g\nnode 0\nslots 14 0-16383\n"),
+            ("logs 1\n", "cluster 0000000000000000\nnode 0\nslots 14 0-16383\nother\n"),
         ] {
             let text = format!("{FORMAT}{logs}{rest}");
             assert_eq!(Layout::read(text.as_bytes()), None, "{text}");

@@ -139,9 +139,16 @@ impl Into {
         }
     }
 
+    /// The things of one log have been taken in: what is still to be said of the last of them is.
+    pub(crate) fn pause(&mut self, home: Home<'_>) -> Result<(), OpenError> {
+        self.place_last(home)?;
+        self.current = None;
+        Ok(())
+    }
+
     /// Puts everything on stable storage and lets the logs go.
     pub(crate) fn end(mut self, place: &Place) -> Result<(), OpenError> {
-        self.place_last(&|_| None)?;
+        self.pause(&|_| None)?;
         self.write_entries()?;
         self.write_rows()?;
         self.logs.iter_mut().try_for_each(|log| settle(place, &mut log.engine, self.now_s))

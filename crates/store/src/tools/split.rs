@@ -1,0 +1,131 @@
+//! A data folder in parts by slots, and parts as one folder again.
+//!
+//! A part has everything of its slots: rows, timelines with seqs and cursors, in the log in which
+//! they were. What every log has, every part has. A part says which slots it has, and no server
+//! starts over it. Each is a folder of its own, so a part can go to another machine. Once keys are
+//! forgotten, as by every change of homes. Invariant: parts joined are equal, entry by entry, to
+//! the folder that was split.
+
+use super::text::Sums;
+use super::{Means, import, open, settings};
+use crate::OpenError;
+use crate::data::alive::Alive;
+use crate::data::folder::OpenLog;
+use crate::data::rehome::Into;
+use crate::data::{Place, Secrets};
+use base::hash::{Slot, SlotRange};
+use base::secret::ClusterSecret;
+use model::ports::log::Restored;
+use std::path::{Path, PathBuf};
+
+/// The slot of something restored; `None`: all parts have it.
+pub type SlotOf<'a> = &'a dyn Fn(Restored<'_>) -> Option<Slot>;
+
+/// Folders that are made: where, and random bytes for the secret of each as a node.
+pub type Targets<'a> = &'a [(PathBuf, [u8; 32])];
+
+/// Splits a folder into as many new ones as are named, with an equal part of the slots each. Gives
+/// what each has.
+pub fn split(
+    path: &Path,
+    targets: Targets<'_>,
+    (means, now_s): (&Means, u32),
+    slot_of: SlotOf<'_>,
+) -> Result<Vec<Sums>, OpenError> {
+    let (place, mut logs) = open(path, means, now_s)?;
+    let count = logs.len() as u16;
+    let ranges = place.slots.parts(targets.len() as u16);
+    let mut parts = Vec::new();
+    for (range, (to, node)) in ranges.into_iter().zip(targets) {
+        let cluster = place.secrets.cluster;
+        parts.push(Part::begin((to, range), (cluster, *node), count, (means, now_s))?);
+    }
+    for (number, log) in (0..).zip(&mut logs) {
+        log.rest().each(&mut |alive| {
+            let slot = match &alive {
+                Alive::Row { table, key, value } => {
+                    slot_of(Restored::Row { table: *table, key, value })
+                }
+                Alive::Timeline { timeline, .. }
+                | Alive::Entry { timeline, .. }
+                | Alive::Cursor { timeline, .. } => Some(Slot::of(timeline.home_hash())),
+            };
+            let here = |part: &&mut Part| slot.is_none_or(|slot| part.place.slots.has(slot));
+            parts.iter_mut().filter(here).try_for_each(|part| part.take(number, alive.clone()))
+        })?;
+        parts.iter_mut().try_for_each(|part| part.into.pause(&|_| Some(number)))?;
+    }
+    parts.into_iter().map(|part| part.end(count)).collect()
+}
+
+/// Makes one folder of parts that are neighbours: of all there are, a whole one.
+pub fn join(
+    paths: &[PathBuf],
+    (to, node): (&Path, [u8; 32]),
+    (means, now_s): (&Means, u32),
+) -> Result<Sums, OpenError> {
+    let mut parts: Vec<(Place, Vec<OpenLog>)> = Vec::new();
+    for path in paths {
+        parts.push(open(path, means, now_s)?);
+    }
+    parts.sort_by_key(|(place, _)| place.slots);
+    let mut slots: Option<SlotRange> = None;
+    let first = parts.first().map(|(place, logs)| (place.secrets.cluster, logs.len()));
+    for (place, logs) in &parts {
+        let fits = first == Some((place.secrets.cluster, logs.len()));
+        let joined = slots.map_or(Some(place.slots), |slots| slots.joined(place.slots));
+        let unfit = || OpenError::UnfitPart { path: place.path.clone() };
+        slots = Some(joined.filter(|_| fits).ok_or_else(unfit)?);
+    }
+    let (Some((cluster, count)), Some(slots)) = (first, slots) else {
+        return Err(OpenError::UnfitPart { path: to.into() });
+    };
+    let count = count as u16;
+    let mut whole = Part::begin((to, slots), (cluster, node), count, (means, now_s))?;
+    for (_, logs) in &mut parts {
+        for (number, log) in (0..).zip(logs) {
+            log.rest().each(&mut |alive| whole.take(number, alive))?;
+            whole.into.pause(&|_| Some(number))?;
+        }
+    }
+    whole.end(count)
+}
+
+/// A folder in the making.
+struct Part {
+    place: Place,
+    into: Into,
+    sums: Sums,
+}
+
+impl Part {
+    fn begin(
+        (to, slots): (&Path, SlotRange),
+        (cluster, node): (ClusterSecret, [u8; 32]),
+        logs: u16,
+        (means, now_s): (&Means, u32),
+    ) -> Result<Part, OpenError> {
+        let secrets = Secrets { cluster, node };
+        let mut place = import::begin(to, means, secrets)?;
+        place.slots = slots;
+        let into = Into::begin(&place, "", &settings(secrets, logs), now_s)?;
+        Ok(Part { place, into, sums: Sums::default() })
+    }
+
+    fn take(&mut self, log: u16, alive: Alive) -> Result<(), OpenError> {
+        let Sums { rows, timelines, entries, cursors } = &mut self.sums;
+        *match &alive {
+            Alive::Row { .. } => rows,
+            Alive::Timeline { .. } => timelines,
+            Alive::Entry { .. } => entries,
+            Alive::Cursor { .. } => cursors,
+        } += 1;
+        self.into.take(alive, &|_| Some(log))
+    }
+
+    fn end(self, logs: u16) -> Result<Sums, OpenError> {
+        self.into.end(&self.place)?;
+        self.place.write_format(logs, false)?;
+        Ok(self.sums)
+    }
+}
