@@ -381,6 +381,7 @@ fn out_of_order(awaited: Awaited, step: AckStep) -> Option<&'static str> {
 }
 
 /// A message of QoS 0 for one client.
+#[inline]
 pub(super) fn straight(
     message: Arc<Publication>,
     retain: bool,

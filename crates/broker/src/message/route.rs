@@ -30,14 +30,19 @@ use std::sync::Arc;
 const MATCHES: usize = 8;
 
 /// One session's share of a message.
-struct Copy<'m> {
-    message: &'m Arc<Publication>,
+struct Copy {
     options: u8,
     qos: Qos,
     as_published: bool,
     ids: SubscriptionIds,
     /// Others get it too.
     shared: bool,
+}
+
+/// A message with one session's share of it.
+struct Handed<'m> {
+    message: &'m Arc<Publication>,
+    copy: Copy,
 }
 
 impl Broker {
@@ -107,7 +112,7 @@ impl Broker {
     }
 
     /// Finds who of this shard gets a message, from one on and about so many: see
-    /// [`Filters::matches`](super::subscriptions::Filters::matches).
+    /// [`Subscriptions::matches`](super::subscriptions::Subscriptions::matches).
     pub(crate) fn find_slice(
         &mut self,
         message: &Publication,
@@ -145,9 +150,10 @@ impl Broker {
                     let count = same.count();
                     let shared = hits.len() > count;
                     let (qos, as_published, ids) = (Qos::AtMostOnce, false, None);
-                    let copy = Copy { message, options, qos, as_published, ids, shared };
-                    if let Some(copy) = self.copy(slot, copy, found, at..at + count) {
-                        self.hand(now, slot, copy, pending_answer, fx);
+                    let mut copy = Copy { options, qos, as_published, ids, shared };
+                    if self.fill(slot, message, &mut copy, found, at..at + count) {
+                        let handed = Handed { message, copy };
+                        self.hand(now, slot, handed, pending_answer, fx);
                     }
                     at += count;
                 }
@@ -156,21 +162,22 @@ impl Broker {
         self.write_appends(message, pending_answer, fx);
     }
 
-    /// What one session gets, of all its subscriptions that match; `None`: nothing.
-    fn copy<'m>(
+    /// Finds out what one session gets, of all its subscriptions that match; false: nothing.
+    fn fill(
         &self,
         slot: u32,
-        mut copy: Copy<'m>,
+        message: &Publication,
+        copy: &mut Copy,
         found: &Hits,
         range: Range<usize>,
-    ) -> Option<Copy<'m>> {
-        let (hits, message, first) = (&found.numbers[range], copy.message, copy.options);
+    ) -> bool {
+        let (hits, first) = (&found.numbers[range], copy.options);
         if hits.len() == 1 && first & (option::NO_LOCAL | option::HAS_ID | option::PARTLY) == 0 {
             copy.qos = qos_of(first).min(message.qos);
             copy.as_published = first & option::AS_PUBLISHED != 0;
-            return Some(copy);
+            return true;
         }
-        let (_, session) = self.sessions.tenant(slot)?;
+        let Some((_, session)) = self.sessions.tenant(slot) else { return false };
         let mut any = false;
         for &hit in hits {
             let Holder::Session(_, options) = holder(hit) else { continue };
@@ -185,12 +192,12 @@ impl Broker {
             copy.options |= options;
         }
         if !any {
-            return None;
+            return false;
         }
         if copy.options & option::PARTLY != 0
             && !self.sessions.may(session, Act::Read, message.topic())
         {
-            return None;
+            return false;
         }
         if copy.options & option::HAS_ID != 0 {
             let named = found.named_by(slot).iter();
@@ -200,7 +207,7 @@ impl Broker {
             ids.dedup();
             copy.ids = (!ids.is_empty()).then(|| ids.into());
         }
-        Some(copy)
+        true
     }
 
     /// The message goes to one session: at once, into its queue, or into the log.
@@ -208,11 +215,10 @@ impl Broker {
         &mut self,
         now: Now,
         slot: u32,
-        copy: Copy<'_>,
+        Handed { message, copy }: Handed<'_>,
         pending_answer: &mut PendingAnswer,
         fx: &mut Effects,
     ) {
-        let message = copy.message;
         let Some((key, session)) = self.sessions.tenant(slot) else { return };
         if session.is_reaching() && !self.sessions.may(session, Act::Read, message.topic()) {
             return;
@@ -231,7 +237,7 @@ impl Broker {
                 let outgoing = Outgoing { shared: copy.shared, ..outgoing };
                 fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
             } else {
-                self.hand_away(now, key, copy, retain, fx);
+                self.hand_away(now, key, Handed { message, copy }, fx);
             }
             return;
         }
@@ -305,11 +311,13 @@ impl Broker {
     }
 
     /// A message of QoS 0 for a session that is away.
-    fn hand_away(&mut self, now: Now, key: Key, copy: Copy<'_>, retain: bool, fx: &mut Effects) {
+    fn hand_away(&mut self, now: Now, key: Key, handed: Handed<'_>, fx: &mut Effects) {
+        let Handed { message, copy } = handed;
         if !self.settings.limits.topics.queue_qos0 {
             return self.sessions.dropped(now, key, Drop::Offline, 1, fx);
         }
-        let entry = Entry::of(copy.message, Qos::AtMostOnce, retain, copy.ids);
+        let retain = copy.as_published && message.retain;
+        let entry = Entry::of(message, Qos::AtMostOnce, retain, copy.ids);
         if self.make_room(now, key, entry.cost(), 0, fx) {
             self.enqueue(now, key, entry, fx);
         }
