@@ -185,7 +185,9 @@ impl Shared {
 /// A push whose every byte is an escape of six, to a full list of devices.
 fn push_bytes_max(settings: &Settings) -> usize {
     let limits = &settings.limits;
-    limits.push_bytes_max as usize * 6 + limits.push_devices_max as usize * 70 + 16 * 1024
+    limits.pushes.push_bytes_max as usize * 6
+        + limits.pushes.push_devices_max as usize * 70
+        + 16 * 1024
 }
 
 /// A packet whose payload is one in base64 with as much again for everything else.

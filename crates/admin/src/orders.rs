@@ -127,8 +127,8 @@ impl PushBody {
             // Devices of MIOP 5 and 6 have no way to be told nothing.
             return Err(Fault::bad("a push has a body of at least one byte"));
         }
-        if body.len() > limits.push_bytes_max as usize {
-            let (length, max) = (body.len(), limits.push_bytes_max);
+        if body.len() > limits.pushes.push_bytes_max as usize {
+            let (length, max) = (body.len(), limits.pushes.push_bytes_max);
             return Err(Fault::too_large(format!("the push has {length} bytes of at most {max}")));
         }
         let key_max = Push::COLLAPSE_BYTES_MAX;
@@ -271,7 +271,7 @@ pub(crate) struct TagsBody {
 
 impl TagsBody {
     pub(crate) fn tags(&self, limits: &Limits) -> Result<Vec<Tag>, Fault> {
-        let max = usize::from(limits.tags_a_device_max);
+        let max = usize::from(limits.pushes.tags_a_device_max);
         if self.tags.len() > max {
             return Err(Fault::bad(format!("a device has at most {max} tags")));
         }
@@ -463,7 +463,7 @@ pub(crate) fn tag(text: &str) -> Result<Tag, Fault> {
 
 /// A list of devices within the limit.
 pub(crate) fn devices(names: &[String], limits: &Limits) -> Result<Vec<DeviceId>, Fault> {
-    let max = limits.push_devices_max as usize;
+    let max = limits.pushes.push_devices_max as usize;
     if names.is_empty() || names.len() > max {
         return Err(Fault::bad(format!("`devices` has 1 to {max} names")));
     }

@@ -45,7 +45,7 @@ impl Hub {
                 };
             }
             PushCommand::SetTags { product, device, tags } => {
-                if tags.len() > usize::from(self.settings.limits.tags_a_device_max) {
+                if tags.len() > usize::from(self.settings.limits.pushes.tags_a_device_max) {
                     let known = self.registry.products.number(&product);
                     known.map_or(PushAnswer::UnknownProduct, |_| PushAnswer::Done(false))
                 } else {

@@ -176,7 +176,7 @@ impl Hub {
     /// Sends again what was not acknowledged for too long, a slice of the devices in question.
     pub(crate) fn turn_resends(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.queues.advance(now);
-        for _ in 0..self.settings.limits.fan_out_slice {
+        for _ in 0..self.settings.limits.pushes.fan_out_slice {
             let Some(key) = self.queues.take() else { break };
             self.resend(now, key, fx);
         }

@@ -129,7 +129,7 @@ impl Hub {
 
     /// Ends the waiting of orders whose time is over.
     pub(crate) fn turn_waits(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let mut left = self.settings.limits.fan_out_slice as usize;
+        let mut left = self.settings.limits.pushes.fan_out_slice as usize;
         self.waits.advance(now);
         while left > 0
             && let Some(id) = self.waits.take()

@@ -138,7 +138,7 @@ impl Hub {
     /// in a drain.
     pub(crate) fn turn_scans(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut visits = VISITS_MAX;
-        let mut left = self.settings.limits.fan_out_slice;
+        let mut left = self.settings.limits.pushes.fan_out_slice;
         while visits > 0 && left > 0 {
             let mut scan = self.scans.take()?;
             // In a drain the log is to come to rest: the next start goes on with it.

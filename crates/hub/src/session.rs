@@ -207,7 +207,7 @@ impl Hub {
         if blocked {
             return Verdict::never(Refusal::DeviceBlocked);
         }
-        let tags_max = usize::from(self.settings.limits.tags_a_device_max);
+        let tags_max = usize::from(self.settings.limits.pushes.tags_a_device_max);
         if bind.tags.as_ref().is_some_and(|tags| tags.len() > tags_max) {
             return Verdict::never(Refusal::Quota);
         }

@@ -139,6 +139,6 @@ impl Hub {
             && device.extra.is_none()
             && !device.blocked()
             && self.jobs.last_open().is_none()
-            && age_ms >= u64::from(self.settings.limits.forget_after_s) * 1_000
+            && age_ms >= u64::from(self.settings.limits.pushes.forget_after_s) * 1_000
     }
 }

@@ -5,9 +5,11 @@
 //! format stands with the format.
 
 mod api;
+mod pushes;
 mod topics;
 
 pub use api::ApiLimits;
+pub use pushes::PushLimits;
 pub use topics::TopicLimits;
 
 use base::section;
@@ -17,7 +19,8 @@ const MS: u64 = MS_HARD_MAX as u64;
 const FRAME: u64 = FRAME_BYTES_HARD_MAX as u64;
 
 section! {
-    /// The limits of one process. Counts are for the whole process unless they say "a shard".
+    /// The limits of one process: its own, and a group a service. Counts are for the whole process
+    /// unless they say "a shard".
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Limits {
         /// Connections held. One more is told BUSY and closed. 0: as many as the process may have
@@ -36,8 +39,6 @@ section! {
         frame_bytes_unbound_max: u32 = 4 * 1024, whole(256..=FRAME, "bytes");
         /// Largest frame afterwards. A larger one ends the connection.
         frame_bytes_max: u32 = 64 * 1024, whole(2_048..=FRAME, "bytes");
-        /// Binds on one connection (MIOP 5 carries several). One more is refused.
-        binds_a_connection_max: u16 = 16, whole(1..=1_024, "Binds");
         /// Connections of one source: an IPv4 address, or a /64 of IPv6. One more is told BUSY and
         /// closed. 0: half of connections_max. Who is of this machine is not counted; behind a
         /// proxy the address counts that its header tells.
@@ -59,33 +60,11 @@ section! {
         /// Letters that may wait in the mailbox of a shard. Beyond, the sender is told to slow
         /// down.
         mailbox_letters_max: u32 = 65_536, whole(64..=1 << 24, "letters");
-        /// Devices with a record, online or not. Beyond, Binds are told BUSY and pushes rejected.
-        /// Each shard has an even share.
-        devices_max: u32 = 4_000_000, whole(1..=1_000_000_000, "devices");
-        /// Stored pushes of all devices together, in memory. Beyond, pushes are rejected. Each
-        /// shard has an even share.
-        offline_bytes_max: u64 = 1024 * 1024 * 1024, whole(0..=1 << 40, "bytes");
-        /// Largest body of a push. A larger one is refused by the API. Leaves 1024 bytes of
-        /// frame_bytes_max.
-        push_bytes_max: u32 = 4 * 1024, whole(1..=FRAME - 1_024, "bytes");
-        /// Longest list of devices in one push order. A longer list is refused by the API.
-        push_devices_max: u32 = 1_000, whole(1..=1_000_000, "devices");
-        /// Tags a device may carry. One more is refused.
-        tags_a_device_max: u16 = 32, whole(0..=1_024, "tags");
-        /// Push orders to tags and products whose counts and idempotency keys are remembered. The
-        /// oldest that is over is forgotten; while none is, one more is refused as busy.
-        jobs_max: u32 = 1_024, whole(1..=1_000_000, "push orders");
-        /// How long one of them that is over is remembered after it was taken.
-        job_age_s_max: u32 = 7 * 24 * 3_600, whole(1..=10 * 365 * 86_400, "seconds");
-        /// How long an offline device without stored pushes is remembered. Then its record is
-        /// dropped.
-        forget_after_s: u32 = 7 * 24 * 3_600, whole(0..=10 * 365 * 86_400, "seconds");
+        /// Those of pushes and devices, whose keys stand among these.
+        @part pushes: PushLimits;
         /// Events that may wait for a subscriber. Beyond, they are dropped and the gap is told and
         /// counted.
         events_waiting_max: u32 = 65_536, whole(1..=1 << 24, "events");
-        /// Deliveries of a fan-out between two looks at the sockets. The rest follow in the next
-        /// turn.
-        fan_out_slice: u32 = 32, whole(1..=65_536, "deliveries");
         /// Up to this much is added at random to a time to come back, so that nobody returns in
         /// step.
         retry_jitter_ms: u32 = 5_000, whole(0..=MS, "milliseconds");
@@ -96,7 +75,7 @@ section! {
         memory_max: u64 = 0, whole(0..=1 << 50, "bytes");
         /// Time over which a drain lets its connections go. Whoever is left is closed.
         drain_ms: u32 = 10_000, whole(0..=MS, "milliseconds");
-        /// Those of topics and sessions.
+        /// Those of topics and sessions, which have a section of their own.
         @aside topics: TopicLimits;
     }
 }
@@ -136,7 +115,7 @@ impl Limits {
                 "frame_bytes_unbound_max must not be above frame_bytes_max",
             ),
             (
-                self.push_bytes_max + 1_024 <= self.frame_bytes_max,
+                self.pushes.push_bytes_max + 1_024 <= self.frame_bytes_max,
                 "push_bytes_max must leave 1024 bytes of frame_bytes_max for the frame itself",
             ),
             (
@@ -181,7 +160,7 @@ mod tests {
                 l.frame_bytes_unbound_max = l.frame_bytes_max + u32::from(beyond);
             }),
             ("push_bytes_max", |l, beyond| {
-                l.push_bytes_max = l.frame_bytes_max - 1_024 + u32::from(beyond);
+                l.pushes.push_bytes_max = l.frame_bytes_max - 1_024 + u32::from(beyond);
             }),
             ("out_bytes_max", |l, beyond| {
                 l.out_bytes_max = l.frame_bytes_max - u32::from(beyond);

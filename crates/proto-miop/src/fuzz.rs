@@ -116,7 +116,7 @@ fn whim(rng: &mut Prng, request: &PushRequest) -> Option<PushDelivery> {
 /// Feeds a server's machine in random pieces, with a hub of whims. Returns how often it bound.
 fn serve(bytes: &[u8], rng: &mut Prng) -> usize {
     let mut side = PairSide::new(Server::new(1_000), Link::loopback(Protocol::Miop));
-    side.limits.binds_a_connection_max = 3;
+    side.limits.pushes.binds_a_connection_max = 3;
     side.open(now());
     let (mut rest, mut sent, mut binds) = (bytes, 0, 0);
     while !rest.is_empty() && side.ended.is_none() {

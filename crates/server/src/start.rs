@@ -535,8 +535,8 @@ fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
     hub::Settings {
         shard,
         shards: seeds.count as u16,
-        devices_max: strict(seeds.limits.devices_max.into()) as u32,
-        offline_bytes_max: strict(seeds.limits.offline_bytes_max),
+        devices_max: strict(seeds.limits.pushes.devices_max.into()) as u32,
+        offline_bytes_max: strict(seeds.limits.pushes.offline_bytes_max),
         binds_per_s: share(u64::from(seeds.limits.binds_per_s)) as u32,
         limits: seeds.limits.clone(),
         secret: seeds.secrets.cluster,

@@ -82,7 +82,10 @@ pub(crate) async fn tags(
     let tags = told.tags(limits)?;
     match done(&api, Command::Push(PushCommand::SetTags { product, device, tags })).await? {
         true => Ok(Json(told)),
-        false => Err(Fault::bad(format!("a device has at most {} tags", limits.tags_a_device_max))),
+        false => Err(Fault::bad(format!(
+            "a device has at most {} tags",
+            limits.pushes.tags_a_device_max
+        ))),
     }
 }
 

@@ -143,10 +143,10 @@ impl Jobs {
         Jobs {
             shard: settings.shard,
             shards: settings.shards,
-            age_s_max: settings.limits.job_age_s_max,
+            age_s_max: settings.limits.pushes.job_age_s_max,
             jobs: BTreeMap::new(),
             names: BTreeMap::new(),
-            jobs_max: (settings.limits.jobs_max as usize).max(1),
+            jobs_max: (settings.limits.pushes.jobs_max as usize).max(1),
             open: BTreeSet::new(),
             due: BTreeMap::new(),
             through: BTreeMap::new(),

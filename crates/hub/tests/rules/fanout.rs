@@ -1,9 +1,8 @@
 //! Pushes to tags and products, and other scans over many devices.
 
-use crate::harness::{HubHarness, id, product, settings, tag};
+use crate::harness::{HubHarness, id, limited, product, settings, tag};
 use model::event::Counter;
 use model::id::ProductKey;
-use model::limits::Limits;
 use model::ports::pushes::{PushAnswer, PushCommand, PushTarget};
 use model::product::Product;
 use model::push::{Outcome, Rejection};
@@ -182,7 +181,7 @@ fn a_fan_out_waits_for_the_store_to_catch_up() {
 
 #[test]
 fn only_so_many_jobs_are_remembered() {
-    let limits = Arc::new(Limits { jobs_max: 3, ..Limits::default() });
+    let limits = limited(|pushes| pushes.jobs_max = 3);
     let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
     let pushes: Vec<_> = (0..3).map(|_| world.push_to(PushTarget::Product, |_| {}).0).collect();
     let (_, reply) = world.push_to(PushTarget::Product, |_| {});

@@ -8,7 +8,7 @@ use base::time::{Instant, Now};
 use hub::{Effects, Hub, Settings};
 use model::event::{Counter, DeviceEvent, DeviceWhat};
 use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, NodeId, ProductKey, ShardId, Tag};
-use model::limits::Limits;
+use model::limits::{Limits, PushLimits};
 use model::ports::log::{Call, StoreError, Write};
 use model::ports::pushes::{
     DeviceState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,
@@ -57,7 +57,15 @@ pub struct Seat {
 }
 
 pub fn limits() -> Limits {
-    Limits { fan_out_slice: 64, retry_jitter_ms: 1_000, ..Limits::default() }
+    let pushes = PushLimits { fan_out_slice: 64, ..PushLimits::default() };
+    Limits { pushes, retry_jitter_ms: 1_000, ..Limits::default() }
+}
+
+/// The same but for some of those of pushes.
+pub fn limited(edit: impl FnOnce(&mut PushLimits)) -> Arc<Limits> {
+    let mut limits = limits();
+    edit(&mut limits.pushes);
+    Arc::new(limits)
 }
 
 pub fn product() -> Product {

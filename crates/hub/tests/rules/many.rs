@@ -1,17 +1,15 @@
 //! Orders to tags and products: kept before they are answered, and never half done.
 
-use crate::harness::{HubHarness, Seat, id, product, settings, tag};
+use crate::harness::{HubHarness, Seat, id, limited, product, settings, tag};
 use base::time::{Instant, Now};
 use hub::{OrderMessage, Settings};
 use model::id::{MessageId, ProductKey, ShardId};
-use model::limits::Limits;
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget};
 use model::request::PushDelivery;
 use model::service::Service;
 use model::timeline::Space;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 fn key() -> ProductKey {
     ProductKey::parse("p").expect("a name")
@@ -85,7 +83,7 @@ fn bustle(world: &mut HubHarness, push: MessageId, seats: &[Seat]) {
 #[test]
 fn wherever_the_kill_comes_each_device_has_it_once_and_only_those_it_was_for() {
     let small = || {
-        let limits = Arc::new(Limits { fan_out_slice: 3, ..crate::harness::limits() });
+        let limits = limited(|pushes| pushes.fan_out_slice = 3);
         Settings { limits, ..settings() }
     };
     // Four online of which two take it, six away. The log dies after so many calls.
@@ -132,7 +130,7 @@ fn wherever_the_kill_comes_each_device_has_it_once_and_only_those_it_was_for() {
 
 #[test]
 fn each_that_took_it_is_noted_apart_while_an_order_scans() {
-    let limits = Arc::new(Limits { fan_out_slice: 1, ..crate::harness::limits() });
+    let limits = limited(|pushes| pushes.fan_out_slice = 1);
     let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
     let seats: Vec<_> = (0..2)
         .map(|n| {

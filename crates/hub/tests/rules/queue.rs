@@ -1,6 +1,6 @@
 //! The queue of a device: collapse, bounds, floods. And every limit exactly at it, and one beyond.
 
-use crate::harness::{HubHarness, SECRET, id, product, settings, tag};
+use crate::harness::{HubHarness, SECRET, id, limited, product, settings, tag};
 use crate::log::Did;
 use model::event::Counter;
 use model::id::{DeviceId, MessageId, ProductKey};
@@ -183,7 +183,7 @@ fn weighing(bytes: usize) -> impl Fn(&mut PushOrder) {
 #[test]
 fn tags_a_device() {
     let tags = |count: u16| (0..count).map(|n| tag(&format!("t{n}"))).collect::<Vec<_>>();
-    let max = Limits::default().tags_a_device_max;
+    let max = Limits::default().pushes.tags_a_device_max;
     let mut world = HubHarness::new();
     for (count, fits) in [(max, true), (max + 1, false)] {
         let mut bind = HubHarness::bind("d");
@@ -345,7 +345,7 @@ fn devices_of_one_call_to_the_log_and_of_an_order_with_a_key() {
 
 #[test]
 fn orders_that_are_over_are_remembered_so_long() {
-    let limits = Arc::new(Limits { job_age_s_max: 100, ..crate::harness::limits() });
+    let limits = limited(|pushes| pushes.job_age_s_max = 100);
     let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
     let (push, _) = world.push_to(PushTarget::Product, |_| {});
     world.turn();

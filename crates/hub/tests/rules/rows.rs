@@ -1,14 +1,12 @@
 //! Which changes of a device are written when, and who waits for it.
 
-use crate::harness::{HubHarness, id, product, settings, tag};
+use crate::harness::{HubHarness, id, limited, product, settings, tag};
 use crate::log::Did;
-use model::limits::Limits;
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand, PushTarget};
 use model::push::{Outcome, Rejection};
 use model::service::Service;
 use model::timeline::Space;
-use std::sync::Arc;
 
 fn set_tags(name: &str, tags: &[&str]) -> PushCommand {
     let tags = tags.iter().map(|name| tag(name)).collect();
@@ -154,7 +152,7 @@ fn a_push_for_a_device_that_never_bound_makes_its_row_first() {
 
 #[test]
 fn a_forgotten_device_loses_its_row() {
-    let limits = Arc::new(Limits { forget_after_s: 100, ..Limits::default() });
+    let limits = limited(|pushes| pushes.forget_after_s = 100);
     let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
     let seat = world.seat("d");
     world.seat("online");
@@ -170,7 +168,7 @@ fn a_forgotten_device_loses_its_row() {
 #[test]
 fn a_row_that_could_not_be_deleted_is_deleted_later_unless_its_device_is_back() {
     for back in [false, true] {
-        let limits = Arc::new(Limits { forget_after_s: 100, ..Limits::default() });
+        let limits = limited(|pushes| pushes.forget_after_s = 100);
         let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
         let seat = world.seat("d");
         world.close(&seat);

@@ -1,6 +1,6 @@
 //! A device comes, is taken over, goes.
 
-use crate::harness::{HubHarness, id, product, settings, tag};
+use crate::harness::{HubHarness, id, limited, product, settings, tag};
 use model::close::CloseReason;
 use model::event::{Counter, DeviceWhat};
 use model::id::{MessageId, ProductKey};
@@ -8,7 +8,6 @@ use model::limits::Limits;
 use model::ports::pushes::PushCommand;
 use model::request::{HeartbeatWish, PushDelivery, PushRequest, Refusal, Resume};
 use model::service::Service;
-use std::sync::Arc;
 
 fn refusal(delivery: PushDelivery) -> (Refusal, u32) {
     match delivery {
@@ -263,7 +262,7 @@ fn a_kick_ends_the_session_and_may_point_elsewhere() {
 
 #[test]
 fn a_device_that_is_away_and_idle_is_forgotten_in_time() {
-    let limits = Arc::new(Limits { forget_after_s: 100, ..Limits::default() });
+    let limits = limited(|pushes| pushes.forget_after_s = 100);
     let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });
     let away = world.seat("away");
     let waiting = world.seat("waiting");

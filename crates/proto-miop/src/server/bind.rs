@@ -31,7 +31,7 @@ pub fn newest(frame: &Frame<'_>, input: &Input<'_>) -> Result<Bind, FrameFault> 
     bind.last_id = props.last_msg_id.map(MessageId);
     bind.resume = resume;
     bind.pulls = props.caps.unwrap_or(0) & cap::PULLS != 0;
-    bind.tags = tags(&props.tags, usize::from(input.limits.tags_a_device_max))?;
+    bind.tags = tags(&props.tags, usize::from(input.limits.pushes.tags_a_device_max))?;
     Ok(bind)
 }
 

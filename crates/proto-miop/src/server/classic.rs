@@ -82,7 +82,7 @@ impl Server {
             }
             ClassicOpcode::Bind if version == Version::V5 => {
                 let (bind, u) = bind::classic(version, frame.props, input.link)?;
-                let terms_max = usize::from(input.limits.binds_a_connection_max);
+                let terms_max = usize::from(input.limits.pushes.binds_a_connection_max);
                 self.many().bind(bind, u, terms_max, out);
             }
             ClassicOpcode::Unbind => self.unbind(version, frame.props.value("u"), out)?,

@@ -457,7 +457,7 @@ fn acknowledgements_reach_the_hub_in_both_forms() {
 #[test]
 fn several_devices_share_a_version_5_connection() {
     let mut side = bound(5);
-    side.limits.binds_a_connection_max = 2;
+    side.limits.pushes.binds_a_connection_max = 2;
     side.hear(now(), &five(2, "u:b@2"));
     let words = side.take_words_as::<PushRequest>();
     assert!(matches!(words.as_slice(), [PushRequest::Bind(bind)] if bind.term == 1));

@@ -542,7 +542,8 @@ fn the_limits_are_those_of_the_model() {
     let debug = format!("{:?}", Limits::default());
     // Those of topics have a section of their own.
     let fields = debug.strip_prefix("Limits { ").and_then(|rest| rest.split(", topics: ").next());
-    assert_eq!(shown(&Limits::default()).join(", "), fields.expect("a struct's Debug"));
+    let fields = fields.expect("a struct's Debug").replace("pushes: PushLimits { ", "");
+    assert_eq!(shown(&Limits::default()).join(", "), fields.replace(" }", ""));
 }
 
 #[test]

@@ -86,7 +86,7 @@ impl PresenceSetup {
             lease_ms: config.presence.lease_ms,
             resync_per_s: config.presence.resync_per_s,
             background_s: config.presence.compare_s,
-            forget_after_s: config.limits.forget_after_s,
+            forget_after_s: config.limits.pushes.forget_after_s,
             ..ReplicatorSettings::new(self.lease.clone(), shards, connector.kind(), seed)
         };
         let (boxes, over) = (boxes.clone(), storage.over.clone());

@@ -13,7 +13,7 @@ use broker::routes::RouteSummary;
 use hub::Hub;
 use model::event::Counter;
 use model::id::ShardId;
-use model::limits::Limits;
+use model::limits::{Limits, PushLimits};
 use model::ports::access::{Admission, AllowAll, Question};
 use model::ports::directory::{Batch, DirectoryError, Lease};
 use model::ports::log::{Appended, Call, Completion, Done, Ticket, Write};
@@ -218,7 +218,7 @@ fn shard(
 ) -> HoldShard {
     let limits = Arc::new(Limits {
         connections_max: devices,
-        devices_max: devices + devices / 4 + 1_000,
+        pushes: PushLimits { devices_max: devices + devices / 4 + 1_000, ..PushLimits::default() },
         binds_per_s: u32::MAX,
         ..Limits::default()
     });
@@ -239,8 +239,8 @@ fn shard(
     let mut hub = Hub::new(hub::Settings {
         shard: settings.shard,
         shards: settings.shards,
-        devices_max: limits.devices_max,
-        offline_bytes_max: limits.offline_bytes_max,
+        devices_max: limits.pushes.devices_max,
+        offline_bytes_max: limits.pushes.offline_bytes_max,
         binds_per_s: limits.binds_per_s,
         secret: ClusterSecret::new([1; 32]),
         node_secret: [1; 32],

@@ -17,7 +17,7 @@ use broker::routes::RouteSummary;
 use broker::{Broker, Exclusives};
 use hub::{Hub, ReportHook};
 use model::id::{DeviceId, ProductKey, ShardId};
-use model::limits::Limits;
+use model::limits::{Limits, PushLimits};
 use model::ports::access::AllowAll;
 use model::presence::Principal;
 use model::product::{AnonymousFrom, Product};
@@ -72,7 +72,7 @@ impl SimPlan {
             accepts_per_turn: 1 + rng.below(4) as u32,
             out_bytes_max: 64 * 1024 + rng.below(64 * 1024) as u32,
             mailbox_letters_max: 8 + rng.below(200) as u32,
-            fan_out_slice: 1 + rng.below(8) as u32,
+            pushes: PushLimits { fan_out_slice: 1 + rng.below(8) as u32, ..PushLimits::default() },
             retry_jitter_ms: 500,
             drain_ms: 3_000,
             ..Limits::default()
@@ -280,8 +280,8 @@ fn logic(
         shard: settings.shard,
         shards: settings.shards,
         limits: limits.clone(),
-        devices_max: limits.devices_max.min(100_000),
-        offline_bytes_max: limits.offline_bytes_max,
+        devices_max: limits.pushes.devices_max.min(100_000),
+        offline_bytes_max: limits.pushes.offline_bytes_max,
         binds_per_s: limits.binds_per_s,
         secret: ClusterSecret::new([6; 32]),
         node_secret: [7; 32],
