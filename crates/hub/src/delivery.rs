@@ -23,7 +23,7 @@ use crate::registry::queue::Progress;
 use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::Counter;
+use model::counters::{ProcessCounter, PushCounter};
 use model::id::MessageId;
 use model::ports::log::{Call, Done, Page, Pull, Read, StoreError};
 use model::push::{Outcome, Rejection};
@@ -76,8 +76,8 @@ impl Hub {
         let mut over = Vec::new();
         queue.pump(window, (now.mono, now.unix_s()), &mut over, |item, push| {
             let (push, again) = (push.clone(), item.times > 0);
-            fx.counters.count(Counter::PushesSent);
-            fx.counters.count_by(Counter::PushesResent, u64::from(again));
+            fx.counters.count(PushCounter::Sent);
+            fx.counters.count_by(PushCounter::Resent, u64::from(again));
             fx.deliveries.push((conn, PushDelivery::Push { term, push, again }));
         });
         if queue.inflight() > 0 {
@@ -280,7 +280,7 @@ impl Hub {
         match result {
             Ok(Done::Page(page)) => self.attach_page(now, key, fetch, &page, fx),
             Err(StoreError::Damaged) => {
-                fx.counters.count(Counter::PullsFailed);
+                fx.counters.count(ProcessCounter::PullsFailed);
                 if fetch.count > 1 && self.waits_for(key, fetch) {
                     // One of them is bad; which one is found out one by one.
                     return self.ask_page(key, Fetch { count: 1, ..fetch }, fx);
@@ -288,7 +288,7 @@ impl Hub {
                 self.pass_over(key, fetch);
             }
             Ok(_) | Err(_) => {
-                fx.counters.count(Counter::PullsFailed);
+                fx.counters.count(ProcessCounter::PullsFailed);
                 return self.wait_for_log(now, key, fx);
             }
         }
@@ -322,7 +322,7 @@ impl Hub {
             let push = push(&product, &placed.message);
             match push.filter(|push| push.id == item.id) {
                 Some(push) => item.attach(Arc::new(push)),
-                None => fx.counters.count(Counter::PullsFailed),
+                None => fx.counters.count(ProcessCounter::PullsFailed),
             }
         }
         let came = page.messages.iter().any(|placed| placed.seq == fetch.first);
@@ -398,8 +398,8 @@ impl Hub {
             }
             bytes += push.body.len();
             item.sent(now.mono);
-            fx.counters.count(Counter::PushesSent);
-            fx.counters.count(Counter::PushesResent);
+            fx.counters.count(PushCounter::Sent);
+            fx.counters.count(PushCounter::Resent);
             fx.deliveries.push((conn, PushDelivery::Push { term, push, again: true }));
             false
         });

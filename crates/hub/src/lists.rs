@@ -20,7 +20,7 @@ use base::hash::HashKey;
 use base::never;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::Counter;
+use model::counters::PushCounter;
 use model::id::{DeviceId, MessageId};
 use model::ports::log::{APPEND_TIMELINES_MAX, Append, Appended, Done, OnceKey, StoreError, Write};
 use model::ports::pushes::{PushAnswer, PushCounts, PushOrder, PushTarget};
@@ -308,7 +308,7 @@ impl Hub {
             let order = ListOrder { reply, until, product, devices: at_once, sending };
             return self.push_to_list(now, order, fx);
         }
-        fx.counters.count_by(Counter::PushesStored, seqs.len() as u64);
+        fx.counters.count_by(PushCounter::Stored, seqs.len() as u64);
         if let Some(product) = self.registry.products.number(&sending.push.product) {
             for (device, _) in &taken {
                 self.mirror(now, DeviceName { product, id: device }, &sending.push, fx);

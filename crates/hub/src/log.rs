@@ -19,7 +19,7 @@ use crate::Effects;
 use base::never;
 use base::slab::Key;
 use base::time::Now;
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::id::MessageId;
 use model::ports::calls::{RetryQueue, Tickets};
 use model::ports::log::{
@@ -164,7 +164,7 @@ impl LogCalls {
         *count -= size;
         let is_pull = matches!(pending, PendingCall::Pull(..));
         if result.is_err() && *result != Err(StoreError::Conflict) && !is_pull {
-            fx.counters.count(Counter::StoreFailures);
+            fx.counters.count(ProcessCounter::StoreFailures);
         }
         self.is_failed |= *result == Err(StoreError::Failed);
         Some(pending)
@@ -294,6 +294,6 @@ mod tests {
         let gone = log.take(1, &Err(StoreError::Busy), &mut fx);
         assert!(matches!(gone, Some(PendingCall::Remove(_, seqs)) if seqs == [3, 4]));
         assert!(log.is_failed() && log.unsettled() == 2 && log.load.waits == 1);
-        assert_eq!(fx.counters.of(Counter::StoreFailures), 2);
+        assert_eq!(fx.counters.of(ProcessCounter::StoreFailures), 2);
     }
 }

@@ -15,7 +15,8 @@ use crate::{Effects, Hub};
 use base::never;
 use base::slab::Key;
 use base::time::Now;
-use model::event::{Counter, DeviceEvent, DeviceWhat};
+use model::counters::{ProcessCounter, PushCounter};
+use model::event::{DeviceEvent, DeviceWhat};
 use model::id::MessageId;
 use model::ports::log::{Done, StoreError};
 use model::presence::PresenceVersion;
@@ -228,7 +229,7 @@ impl Hub {
 
     /// The log has a push of a device, there.
     fn stored(&mut self, now: Now, key: Key, id: MessageId, seq: Seq, fx: &mut Effects) {
-        fx.counters.count(Counter::PushesStored);
+        fx.counters.count(PushCounter::Stored);
         let Some(device) = self.registry.at_mut(key) else { return };
         let online = device.conn().is_some();
         let item = device.queue_mut().and_then(|queue| queue.find(id));
@@ -346,7 +347,7 @@ impl Hub {
             return rejected(Rejection::QueueFull);
         }
         if self.queues.is_pressed() && !goes_now {
-            fx.counters.count(Counter::PressedStores);
+            fx.counters.count(ProcessCounter::PressedStores);
             return rejected(Rejection::StoreFull);
         }
         if !self.queues.has_room(push.weight()) {
@@ -442,13 +443,13 @@ fn room(product: &Product) -> QueueLimits {
     }
 }
 
-fn counter(outcome: Outcome) -> Counter {
+fn counter(outcome: Outcome) -> PushCounter {
     match outcome {
-        Outcome::Delivered => Counter::PushesDelivered,
-        Outcome::Stored => Counter::PushesStored,
-        Outcome::Expired => Counter::PushesExpired,
-        Outcome::Rejected(Rejection::Evicted) => Counter::PushesEvicted,
-        Outcome::Rejected(Rejection::Collapsed) => Counter::PushesCollapsed,
-        Outcome::Rejected(_) => Counter::PushesRejected,
+        Outcome::Delivered => PushCounter::Delivered,
+        Outcome::Stored => PushCounter::Stored,
+        Outcome::Expired => PushCounter::Expired,
+        Outcome::Rejected(Rejection::Evicted) => PushCounter::Evicted,
+        Outcome::Rejected(Rejection::Collapsed) => PushCounter::Collapsed,
+        Outcome::Rejected(_) => PushCounter::Rejected,
     }
 }

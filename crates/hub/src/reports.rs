@@ -13,7 +13,8 @@ use crate::log::pending::PendingCall;
 use crate::registry::Registry;
 use base::slab::Key;
 use base::time::Now;
-use model::event::{Counter, DeviceEvent, DeviceWhat};
+use model::counters::PushCounter;
+use model::event::{DeviceEvent, DeviceWhat};
 use model::id::{ConnRef, ProductKey};
 use model::ports::log::{Append, Write};
 use model::product::Product;
@@ -108,12 +109,12 @@ impl Reports {
                 return log.write(PendingCall::Report(waiting.into()), Write::Append(append), fx);
             }
             Ok(()) => {
-                fx.counters.count(Counter::Reports);
+                fx.counters.count(PushCounter::Reports);
                 registry.tell(now, key, || what, fx);
                 PushDelivery::ReportTaken { term, seq }
             }
             Err(why) => {
-                fx.counters.count(Counter::ReportsRefused);
+                fx.counters.count(PushCounter::ReportsRefused);
                 PushDelivery::ReportRefused { term, seq, why }
             }
         };
@@ -131,7 +132,7 @@ impl Reports {
     ) {
         let WaitingReport { key, conn, term, seq, event } = waiting;
         let epoch = event.epoch;
-        let counter = if is_stored { Counter::Reports } else { Counter::ReportsRefused };
+        let counter = if is_stored { PushCounter::Reports } else { PushCounter::ReportsRefused };
         fx.counters.count(counter);
         if is_stored {
             fx.tell(event);

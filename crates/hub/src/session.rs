@@ -13,7 +13,8 @@ use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
-use model::event::{Counter, DeviceWhat};
+use model::counters::PushCounter;
+use model::event::DeviceWhat;
 use model::id::{ConnRef, DeviceId, DeviceRef, ProductKey};
 use model::presence::{OnlineState, PresenceVersion};
 use model::request::{Bind, Bound, Kick, PushDelivery, Refusal, Refused};
@@ -77,7 +78,7 @@ impl Hub {
             Verdict::In(admitted) => return self.attach(now, from, admitted, bind, fx),
             Verdict::Challenge(nonce) => PushDelivery::Challenge { term, nonce },
             Verdict::Out { why, retry_after_ms } => {
-                fx.counters.count(Counter::BindsRefused);
+                fx.counters.count(PushCounter::BindsRefused);
                 let who = Some(format!("{}/{}", bind.product, bind.device).into());
                 let refused = Refused { term, why, retry_after_ms, addrs: Vec::new(), who };
                 PushDelivery::Refused(Box::new(refused))
@@ -275,8 +276,8 @@ impl Hub {
             app_id: product.app_id,
         };
         fx.deliveries.push((from, PushDelivery::Bound(Box::new(bound))));
-        fx.counters.count(Counter::Binds);
-        fx.counters.count_by(Counter::BindsResumed, u64::from(resumed));
+        fx.counters.count(PushCounter::Binds);
+        fx.counters.count_by(PushCounter::BindsResumed, u64::from(resumed));
         let online = || DeviceWhat::Online { protocol: bind.protocol, resumed };
         self.registry.tell(now, key, online, fx);
         self.send_waiting(now, key, bind.pulls, fx);

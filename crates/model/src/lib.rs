@@ -8,6 +8,7 @@
 //! Read [`close`], [`limits`] and [`machine`] first.
 
 pub mod close;
+pub mod counters;
 pub mod event;
 pub mod id;
 pub mod limits;
@@ -15,7 +16,6 @@ pub mod link;
 pub mod machine;
 pub mod ports;
 pub mod presence;
-pub mod pressure;
 pub mod product;
 pub mod push;
 pub mod request;
@@ -24,3 +24,5 @@ pub mod session;
 pub mod timeline;
 pub mod topic;
 pub mod virtual_client;
+
+pub use limits::pressure;

@@ -5,6 +5,7 @@
 //! format stands with the format.
 
 mod api;
+pub mod pressure;
 mod pushes;
 mod topics;
 

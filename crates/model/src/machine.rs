@@ -6,7 +6,7 @@
 //! are the server and the laboratory.
 
 use crate::close::CloseReason;
-use crate::event::{Counter, Counters};
+use crate::counters::{Counter, Counters, ProcessCounter};
 use crate::limits::Limits;
 use crate::link::Link;
 use crate::request::Refusal;
@@ -251,8 +251,8 @@ impl<Up> Outbox<Up> {
     }
 
     /// Counts something.
-    pub fn count(&mut self, counter: Counter) {
-        self.counts.push(counter);
+    pub fn count(&mut self, counter: impl Into<Counter>) {
+        self.counts.push(counter.into());
     }
 
     /// Counts packets of a protocol that counts them: taken from the peer, and sent to it.
@@ -275,8 +275,8 @@ impl<Up> Outbox<Up> {
     pub fn count_into(&mut self, counters: &mut Counters) {
         self.counts().for_each(|counter| counters.count(counter));
         let (received, sent) = self.take_packets();
-        counters.count_by(Counter::PacketsIn, received);
-        counters.count_by(Counter::PacketsOut, sent);
+        counters.count_by(ProcessCounter::PacketsIn, received);
+        counters.count_by(ProcessCounter::PacketsOut, sent);
     }
 
     /// Takes whether the machine wants to be told when all is written.
@@ -294,7 +294,7 @@ impl<Up> Outbox<Up> {
     pub fn beat(&mut self) {
         self.beats += 1;
         if std::mem::take(&mut self.is_late) {
-            self.count(Counter::HeartbeatsLate);
+            self.count(ProcessCounter::HeartbeatsLate);
         }
     }
 
@@ -493,7 +493,7 @@ mod tests {
                 out.beat();
                 out.count_into(&mut counters);
                 assert_eq!(out.take_beats(), 2);
-                counters.of(Counter::HeartbeatsLate)
+                counters.of(ProcessCounter::HeartbeatsLate)
             };
             let after = late(last_ms + 1);
             assert_eq!((late(last_ms), after), (0, u64::from(silence_ms != 0)), "{heartbeat_s}");
@@ -581,14 +581,17 @@ mod tests {
     #[test]
     fn counts_are_handed_over_once() {
         let (mut out, mut counters) = (Outbox::<u8>::new(HashKey::new(1, 2)), Counters::default());
-        out.count(Counter::Pings);
-        out.count(Counter::Pings);
+        out.count(ProcessCounter::Pings);
+        out.count(ProcessCounter::Pings);
         out.packets(3, 5);
         out.packets(10, 20);
         out.count_into(&mut counters);
         out.count_into(&mut counters);
-        assert_eq!(counters.of(Counter::Pings), 2);
-        assert_eq!((counters.of(Counter::PacketsIn), counters.of(Counter::PacketsOut)), (13, 25));
+        assert_eq!(counters.of(ProcessCounter::Pings), 2);
+        assert_eq!(
+            (counters.of(ProcessCounter::PacketsIn), counters.of(ProcessCounter::PacketsOut)),
+            (13, 25)
+        );
         out.packets(1, 2);
         assert_eq!((out.take_packets(), out.take_packets()), ((1, 2), (0, 0)));
         assert_eq!((out.take_beats(), out.counts().count()), (0, 0));

@@ -10,7 +10,8 @@
 //! [`Delivery`], [`Event`], and [`Command`] and [`Answer`] of the control port. A new service is a
 //! crate that implements [`Service`], a variant in each of them, and a line in the roof's list.
 
-use crate::event::{ClientEvent, ClientWhat, Counters, DeviceEvent};
+use crate::counters::Counters;
+use crate::event::{ClientEvent, ClientWhat, DeviceEvent};
 use crate::id::{ConnRef, ShardId};
 use crate::ports::access::{Admission, Question};
 use crate::ports::control::{Answer, Command, Status};

@@ -4,7 +4,7 @@ use crate::detail::{Detail, Reached};
 use crate::layer::ClientLayers;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
-use model::event::Counters;
+use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
 use model::link::{Link, WireProfile};
 use model::machine::Machine;

@@ -30,7 +30,7 @@ use base::slab::{Key, Slab};
 use base::time::{Instant, Now};
 use base::wheel::Wheel;
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::id::{ConnRef, ShardId};
 use model::limits::Limits;
 use model::link::{FrameLimits, Protocol, WireProfile};
@@ -342,7 +342,7 @@ where
             self.agree_on_silence(key, silence_ms);
         }
         let beats = self.outbox.take_beats();
-        self.handle.counters.count_by(Counter::Pings, beats);
+        self.handle.counters.count_by(ProcessCounter::Pings, beats);
         self.outbox.count_into(&mut self.handle.counters);
         if let Some(hold) = self.outbox.take_hold() {
             self.hold(key, hold);
@@ -415,7 +415,7 @@ where
     }
 
     fn post(&mut self, to: ShardId, shard_message: N::Message) {
-        self.handle.counters.count(Counter::LettersSent);
+        self.handle.counters.count(ProcessCounter::LettersSent);
         // What waits for room is older and must not be overtaken.
         let first = self.unposted.is_empty();
         let posted = if first { self.net.post(to, shard_message) } else { Err(shard_message) };
@@ -424,7 +424,7 @@ where
             if self.unposted.len() < room {
                 self.unposted.push_back((to, shard_message));
             } else {
-                self.handle.counters.count(Counter::LettersRefused);
+                self.handle.counters.count(ProcessCounter::LettersRefused);
             }
         }
     }
@@ -465,9 +465,9 @@ where
         let bucket = self.take_bucket(key);
         let moved = Moved { record, unread: unread.to_vec(), bucket };
         match self.net.post(to, ShardMessage::Moved(Box::new(moved))) {
-            Ok(()) => self.handle.counters.count(Counter::MovedOut),
+            Ok(()) => self.handle.counters.count(ProcessCounter::MovedOut),
             Err(ShardMessage::Moved(moved)) => {
-                self.handle.counters.count(Counter::LettersRefused);
+                self.handle.counters.count(ProcessCounter::LettersRefused);
                 self.turn_away_homeless(moved.record, moved.bucket);
             }
             Err(_) => unreachable!("the mailbox gives back the letter it was given"),

@@ -25,7 +25,7 @@ use crate::codec::{FaultSet, PacketFault};
 use base::time::Now;
 use connect::{Asked, Fresh};
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::request::Refusal;
@@ -284,15 +284,17 @@ fn tolerated(faults: FaultSet, out: &mut Out) {
     }
     for fault in faults.iter() {
         out.count(match fault {
-            PacketFault::BridgeBit => Counter::TolerateBridgeBit,
-            PacketFault::ClientIdEmpty | PacketFault::ClientIdLong => Counter::TolerateClientId,
+            PacketFault::BridgeBit => TopicCounter::TolerateBridgeBit,
+            PacketFault::ClientIdEmpty | PacketFault::ClientIdLong => {
+                TopicCounter::TolerateClientId
+            }
             PacketFault::HeaderFlags
             | PacketFault::SubscribeBits
             | PacketFault::ConnectFlag
             | PacketFault::WillFlags
-            | PacketFault::DupAtQos0 => Counter::TolerateFlags,
-            PacketFault::Nul => Counter::TolerateText,
-            _ => Counter::TolerateOther,
+            | PacketFault::DupAtQos0 => TopicCounter::TolerateFlags,
+            PacketFault::Nul => TopicCounter::TolerateText,
+            _ => TopicCounter::TolerateOther,
         });
     }
 }

@@ -21,7 +21,7 @@ use base::hash::HashKey;
 use base::slab::{Key, Slab};
 use base::text::escaped;
 use base::time::{Instant, Now};
-use model::event::Counters;
+use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
 use model::link::{Link, WireProfile};
 use model::ports::access::{Admission, Question};

@@ -284,7 +284,7 @@ impl Simulation {
             crashes: self.crashes,
             faults: self.disk.borrow().faults(),
             upsets: self.copies.borrow().upsets,
-            binds: counters.of(model::event::Counter::Binds),
+            binds: counters.of(model::counters::PushCounter::Binds),
             connections: self.virtual_clients.handle().counters.closed_sum(),
             told: self.application.told().clone(),
             closed: closed.filter(|(_, count)| *count > 0).collect(),

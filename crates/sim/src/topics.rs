@@ -268,7 +268,7 @@ impl TopicSimulation {
     fn describe(&self) -> String {
         let logic = self.logic();
         let subscriptions: Vec<_> = logic.subscriptions().collect();
-        let ends = |counters: &model::event::Counters| {
+        let ends = |counters: &model::counters::Counters| {
             let ends = model::close::CloseReason::ALL.iter();
             let ends = ends.map(|reason| (reason.name(), counters.closed_of(*reason)));
             ends.filter(|(_, count)| *count > 0).collect::<Vec<_>>()

@@ -11,7 +11,7 @@ pub use machine::{ClientMachine, ConnectionScript, Saw, ScriptOrder};
 use base::prng::Prng;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::PushCounter;
 use model::id::{ConnRef, MessageId, ProductKey};
 use model::link::{Link, Protocol, WireProfile};
 use model::request::HeartbeatWish;
@@ -303,7 +303,7 @@ impl ShardLogic for ClientLogic {
             Some(Observation::Bound { .. }) => {
                 seat.state = State::Bound;
                 seat.next_at = now.after(Duration::from_millis(500));
-                handle.counters.count(Counter::Binds);
+                handle.counters.count(PushCounter::Binds);
             }
             Some(Observation::Message { id, .. }) => {
                 // A classic push does not say whom it is for: it counts for all who are there.

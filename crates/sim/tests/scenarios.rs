@@ -1,7 +1,7 @@
 //! One thing goes wrong at a time, in a world that is calm otherwise.
 
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::{ProcessCounter, PushCounter};
 use model::id::ShardId;
 use model::limits::Limits;
 use model::ports::control::{Answer, Command};
@@ -54,7 +54,7 @@ fn take_over_holds_across_shards_with_shard_messages_out_of_order() {
             Weather { hold_shard_message_in: 2, refuse_shard_message_in: 6, ..Weather::calm() };
         let mut world = Simulation::new(SimPlan { weather, orders: 300, ..calm });
         (0..6_000).for_each(|_| world.step());
-        assert!(world.counters().of(Counter::MovedOut) > 20, "connections moved");
+        assert!(world.counters().of(ProcessCounter::MovedOut) > 20, "connections moved");
         assert!(closed(&world, CloseReason::Replaced) > 5, "devices were taken over");
         world.finale();
     }
@@ -71,7 +71,7 @@ fn a_reader_that_never_reads_is_a_slow_consumer() {
     (0..200).for_each(|_| world.push_to(4, 1_000));
     world.live(Duration::from_secs(5));
     assert_eq!(closed(&world, CloseReason::SlowConsumer), 1);
-    let sent = world.counters().of(Counter::PushesSent);
+    let sent = world.counters().of(PushCounter::Sent);
     assert!(sent <= 13, "{sent} pushes were handed out: the window bounds what is held");
     world.fabric().set_weather(Weather::calm());
     world.finale();
@@ -107,10 +107,10 @@ fn heartbeats_that_come_later_than_agreed_are_counted_as_late() {
     let mut world = bound(SimPlan::calm(12, 2, 6));
     world.set_mood(ClientMood::Still);
     world.live(Duration::from_secs(1));
-    let late = |world: &Simulation| world.counters().of(Counter::HeartbeatsLate);
-    let pings = world.counters().of(Counter::Pings);
+    let late = |world: &Simulation| world.counters().of(ProcessCounter::HeartbeatsLate);
+    let pings = world.counters().of(ProcessCounter::Pings);
     world.live(Duration::from_secs(200));
-    assert!(world.counters().of(Counter::Pings) > pings + 20, "each comes in its time");
+    assert!(world.counters().of(ProcessCounter::Pings) > pings + 20, "each comes in its time");
     assert_eq!(late(&world), 0);
     world.set_mood(ClientMood::Calm);
     world.live(Duration::from_secs(1));
@@ -177,7 +177,7 @@ fn a_hundred_thousand_pushes_to_one_offline_device_keep_the_newest() {
     }
     world.live(Duration::from_secs(2));
     assert_eq!(world.waiting(), room);
-    assert_eq!(world.counters().of(Counter::PushesEvicted), 100_000 - room);
+    assert_eq!(world.counters().of(PushCounter::Evicted), 100_000 - room);
     world.set_mood(ClientMood::Calm);
     world.live_until("all that waited was fetched", |world| world.waiting() == 0);
     assert_eq!(world.virtual_clients().seen_count() as u64, room);

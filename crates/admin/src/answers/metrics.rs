@@ -9,7 +9,7 @@ use crate::MetricReading;
 use crate::webhook::Address;
 use crate::webhook::dead::DeadTally;
 use model::close::CloseReason;
-use model::event::{Counter, Counters};
+use model::counters::{Counter, Counters, TopicCounter};
 use model::ports::control::Status;
 use model::ports::presence_queries::{Circuit, Count, PresenceCounts, ReplicationStatus};
 use model::session::Drop;
@@ -79,18 +79,19 @@ pub(crate) fn text(
 
 /// Each counter; those of one kind are one metric, with a label.
 fn counters(out: &mut String, counters: &Counters) {
-    let received = [Counter::Publishes, Counter::PublishesQos1, Counter::PublishesQos2];
+    let received =
+        [TopicCounter::Publishes, TopicCounter::PublishesQos1, TopicCounter::PublishesQos2];
     let [all, first, second] = received.map(|counter| counters.of(counter));
     let tolerated = |counter: Counter| {
         let fault = counter.name().strip_prefix("tolerated_")?.strip_suffix("_total")?;
         Some((fault, counters.of(counter)))
     };
     for &counter in Counter::ALL {
-        if tolerated(counter).is_some() || received[1..].contains(&counter) {
+        if tolerated(counter).is_some() || received[1..].iter().any(|of| counter == *of) {
             continue;
         }
         head(out, counter.name(), "counter", counter.help());
-        if counter != Counter::Publishes {
+        if counter != TopicCounter::Publishes {
             sample(out, counter.name(), "", counters.of(counter));
             continue;
         }

@@ -2,7 +2,7 @@
 
 use crate::texts::LogWord;
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::Counter;
 use model::ports::control;
 use model::pressure::Pressure;
 use model::session::Drop;

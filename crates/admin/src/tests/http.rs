@@ -3,7 +3,7 @@
 use super::description::{check_answer, check_named};
 use super::metrics::check_metrics;
 use super::*;
-use model::event::Counter;
+use model::counters::{PushCounter, TopicCounter};
 use model::id::Tag;
 use model::ports::control::Status;
 use model::ports::pushes::{DeviceState, PushCounts, PushTarget};
@@ -627,11 +627,11 @@ fn status_and_metrics_tell_every_counter() {
         let mut status = Status { connections: 5, retained_bytes: 9, ..Status::default() };
         status.turn_us_max = 1_500;
         status.counters.dropped(model::session::Drop::QueueBytes, 3);
-        status.counters.count_by(Counter::Binds, 12);
-        status.counters.count_by(Counter::Publishes, 9);
-        status.counters.count_by(Counter::PublishesQos1, 3);
-        status.counters.count_by(Counter::PublishesQos2, 2);
-        status.counters.count_by(Counter::TolerateText, 4);
+        status.counters.count_by(PushCounter::Binds, 12);
+        status.counters.count_by(TopicCounter::Publishes, 9);
+        status.counters.count_by(TopicCounter::PublishesQos1, 3);
+        status.counters.count_by(TopicCounter::PublishesQos2, 2);
+        status.counters.count_by(TopicCounter::TolerateText, 4);
         status.counters.closed(CloseReason::Replaced);
         Answer::Status(Box::new(status))
     });

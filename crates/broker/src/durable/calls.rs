@@ -14,7 +14,7 @@ use crate::session::record::{EntryRef, Exchange};
 use base::never;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::ports::calls::{self, RETRIES_MAX, RETRY_PAUSE, RetryQueue, may_be_taken_later};
 use model::ports::log::{Call, Done, REMOVE_SEQS_MAX, StoreError, Table, Ticket, Write};
 use model::timeline::{Seq, TimelineId};
@@ -144,7 +144,7 @@ impl LogCalls {
             return None;
         }
         if result.is_err() {
-            fx.counters.count(Counter::StoreFailures);
+            fx.counters.count(ProcessCounter::StoreFailures);
         }
         self.has_failed |= *result == Err(StoreError::Failed);
         pending
@@ -164,7 +164,7 @@ impl LogCalls {
             Err(error) if may_be_taken_later(error) && self.retries() < RETRIES_MAX => {
                 self.again(now, retry);
             }
-            Err(_) => fx.counters.count(Counter::RemovalsGivenUp),
+            Err(_) => fx.counters.count(ProcessCounter::RemovalsGivenUp),
         }
     }
 
@@ -275,7 +275,7 @@ mod tests {
         let (mut log, mut fx) = (LogCalls::default(), Effects::default());
         let write = || Retry::Write(Write::Delete { table: Table::Wills, key: Box::default() });
         let topic = |topic: &str| Retry::Retained(topic.into());
-        let given_up = |fx: &Effects| fx.counters.of(Counter::RemovalsGivenUp);
+        let given_up = |fx: &Effects| fx.counters.of(ProcessCounter::RemovalsGivenUp);
         for n in 1..RETRIES_MAX {
             let why = if n % 2 == 0 { StoreError::Busy } else { StoreError::Full };
             log.settle(NOW, write(), Err(why), &mut fx);

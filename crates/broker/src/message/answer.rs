@@ -19,7 +19,7 @@ use crate::peer_message::PeerMessage;
 use crate::session::record::{Exchange, Inbound, InboundState, Pending, Stage};
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::id::{ConnRef, ShardId};
 use model::ports::calls::RETRIES_A_TURN_MAX;
 use model::ports::log::Completion;
@@ -111,7 +111,7 @@ impl Broker {
         fx: &mut Effects,
     ) {
         if result.is_err() {
-            fx.counters.count(Counter::PublishesRefused);
+            fx.counters.count(TopicCounter::PublishesRefused);
         }
         if qos == Qos::ExactlyOnce {
             self.taken_in(key, id, result);

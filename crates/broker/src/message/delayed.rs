@@ -17,7 +17,7 @@ use crate::retained::encode;
 use crate::session::timers::Timer;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::ports::access::Act;
 use model::ports::log::{Call, Table, Write};
 use model::session::{Denial, Will};
@@ -125,7 +125,7 @@ impl Broker {
         let Some(session) = self.sessions.at(key) else { return };
         let id = session.id.clone();
         if !self.sessions.may(session, Act::Publish, will.message.topic()) {
-            fx.counters.count(Counter::PublishesRefused);
+            fx.counters.count(TopicCounter::PublishesRefused);
             let row = rows::will_key(&id, will.message.id);
             return self.log.delete(Table::Wills, row, fx);
         }
@@ -160,7 +160,7 @@ impl Broker {
     fn publish_next_will(&mut self, now: Now, fx: &mut Effects) {
         let Some((id, mut message)) = self.delayed.wills.pop_front() else { return };
         self.delayed.spent += 1;
-        fx.counters.count(Counter::WillsPublished);
+        fx.counters.count(TopicCounter::WillsPublished);
         let number = message.id;
         self.routing.stamp(now, Arc::make_mut(&mut message));
         let after = After::Row(Table::Wills, rows::will_key(&id, number));

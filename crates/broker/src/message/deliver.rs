@@ -23,7 +23,7 @@ use crate::session::record::{EntryRef, Exchange};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::{ProcessCounter, TopicCounter};
 use model::ports::calls::may_be_taken_later;
 use model::ports::log::{Append, Call, Done, Page, Pull, Read, StoreError, Write};
 use model::session::{AckStep, Denial, Denied, Drop, Outgoing, SessionDelivery};
@@ -93,15 +93,15 @@ impl Broker {
                 Next::Straight => {
                     let Some(entry) = queue.take_next(totals) else { break };
                     if let Some(outgoing) = outgoing(&entry) {
-                        fx.counters.count(Counter::Delivered);
+                        fx.counters.count(TopicCounter::Delivered);
                         fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
                     }
                 }
                 Next::Send => {
                     let Some(entry) = queue.send_next() else { break };
                     let Some(outgoing) = outgoing(entry) else { break };
-                    fx.counters.count(Counter::Delivered);
-                    fx.counters.count_by(Counter::DeliveredAgain, u64::from(entry.again()));
+                    fx.counters.count(TopicCounter::Delivered);
+                    fx.counters.count_by(TopicCounter::DeliveredAgain, u64::from(entry.again()));
                     fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
                 }
             }
@@ -172,7 +172,7 @@ impl Broker {
         self.share_over(key, &entry, fx);
         match refused {
             true => self.sessions.dropped(now, key, Drop::ClientRefused, 1, fx),
-            false => fx.counters.count(Counter::DeliveredAcked),
+            false => fx.counters.count(TopicCounter::DeliveredAcked),
         }
     }
 
@@ -183,7 +183,7 @@ impl Broker {
         let Some(conn) = session.online() else { return };
         let queue = &mut session.more().queue;
         if let Some(entry) = queue.acknowledge(id, Qos::ExactlyOnce, totals) {
-            fx.counters.count(Counter::DeliveredAcked);
+            fx.counters.count(TopicCounter::DeliveredAcked);
             let marking = entry.seq != 0;
             queue.add_release(Release { id, of: entry.seq, seq: 0, marking });
             self.share_over(key, &entry, fx);
@@ -300,11 +300,11 @@ impl Broker {
                 self.attach_bodies(now, EntryRef { session: key, seq }, &page, fx)
             }
             Err(StoreError::Damaged) => {
-                fx.counters.count(Counter::PullsFailed);
+                fx.counters.count(ProcessCounter::PullsFailed);
                 self.lose_body(now, key, seq, fx);
             }
             Ok(_) | Err(_) => {
-                fx.counters.count(Counter::PullsFailed);
+                fx.counters.count(ProcessCounter::PullsFailed);
                 return self.log.pull_again(now, key);
             }
         }
@@ -331,7 +331,7 @@ impl Broker {
             came |= placed.seq == first;
         }
         if !came {
-            fx.counters.count(Counter::PullsFailed);
+            fx.counters.count(ProcessCounter::PullsFailed);
             self.lose_body(now, key, first, fx);
         }
     }

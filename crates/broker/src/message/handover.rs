@@ -20,7 +20,7 @@ use crate::retained::decode;
 use crate::session::record::EntryRef;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::id::{SessionRef, ShardId};
 use model::ports::log::{Call, Done, Pull, Read, StoreError};
 use model::pressure::Pressure;
@@ -274,7 +274,7 @@ impl Broker {
         };
         handover.pulling = false;
         let Ok(Done::Page(page)) = result else {
-            fx.counters.count(Counter::PullsFailed);
+            fx.counters.count(ProcessCounter::PullsFailed);
             handover.busy = true;
             return self.give_on(now, key, fx);
         };

@@ -15,7 +15,7 @@ use crate::retained::row;
 use crate::session::record::{Exchange, Marker};
 use base::slab::Key;
 use base::time::Now;
-use model::event::Counter;
+use model::counters::{ProcessCounter, TopicCounter};
 use model::ports::log::{
     APPEND_TIMELINES_MAX, Append, Appended, Call, Done, OnceKey, StoreError, Write,
 };
@@ -177,7 +177,7 @@ impl Broker {
         let is_away = self.sessions.at(key).is_some_and(|session| session.online().is_none());
         let pressed = is_away && self.pressure >= Pressure::Stores;
         if pressed {
-            fx.counters.count(Counter::PressedStores);
+            fx.counters.count(ProcessCounter::PressedStores);
         }
         let shard_full = pressed || !self.totals.has_room(here);
         let Some(more) = more else {
@@ -232,11 +232,11 @@ impl Broker {
                     && more.queue.waiting() > BODIES_NEAR
                 {
                     more.queue.shed_last(totals);
-                    fx.counters.count(Counter::Queued);
+                    fx.counters.count(TopicCounter::Queued);
                 }
             }
             false => {
-                fx.counters.count(Counter::Queued);
+                fx.counters.count(TopicCounter::Queued);
                 if is_shared {
                     self.give_late(now, key, fx);
                 }

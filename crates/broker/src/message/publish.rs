@@ -17,7 +17,8 @@ use crate::rewrite::Names;
 use crate::session::record::{Exchange, Inbound, InboundState, Marker, Pending, Stage};
 use base::slab::Key;
 use base::time::Now;
-use model::event::{ClientWhat, Counter};
+use model::counters::TopicCounter;
+use model::event::ClientWhat;
 use model::ports::calls::may_be_taken_later;
 use model::ports::log::{Append, Call, Done, StoreError, Write};
 use model::pressure::Pressure;
@@ -40,15 +41,15 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let key = exchange.session;
-        fx.counters.count(Counter::Publishes);
+        fx.counters.count(TopicCounter::Publishes);
         match message.qos {
             Qos::AtMostOnce if self.pressure >= Pressure::Qos0 => {
-                return fx.counters.count(Counter::PressedPublishes);
+                return fx.counters.count(TopicCounter::PressedPublishes);
             }
             Qos::AtMostOnce => {}
-            Qos::AtLeastOnce => fx.counters.count(Counter::PublishesQos1),
+            Qos::AtLeastOnce => fx.counters.count(TopicCounter::PublishesQos1),
             Qos::ExactlyOnce => {
-                fx.counters.count(Counter::PublishesQos2);
+                fx.counters.count(TopicCounter::PublishesQos2);
                 if self.repeated(now, exchange, again, &message, fx) {
                     return;
                 }
@@ -59,7 +60,7 @@ impl Broker {
             Ok(message) => message,
             Err(why) if qos == Qos::AtMostOnce => {
                 let _ = why;
-                return fx.counters.count(Counter::PublishesRefused);
+                return fx.counters.count(TopicCounter::PublishesRefused);
             }
             Err(why) => {
                 return self.refuse(now, Origin::Client(exchange, qos), why, fx);
@@ -110,7 +111,7 @@ impl Broker {
             let mut pending_answer = PendingAnswer::of(Origin::Server);
             let matched = self.take_in(now, &message, &mut pending_answer, fx);
             if !matched {
-                fx.counters.count(Counter::PublishesUnmatched);
+                fx.counters.count(TopicCounter::PublishesUnmatched);
             }
             return;
         }
@@ -134,7 +135,7 @@ impl Broker {
         }
         self.answers.defer(exchange, &message, &mut pending_answer);
         if !matched {
-            fx.counters.count(Counter::PublishesUnmatched);
+            fx.counters.count(TopicCounter::PublishesUnmatched);
         }
         if pending_answer.wait.is_some() && qos != Qos::AtMostOnce {
             self.expect_answer(exchange, qos, &pending_answer);
@@ -246,7 +247,7 @@ impl Broker {
             more.inbound.swap_remove(at);
             return false;
         }
-        fx.counters.count(Counter::PublishesRepeated);
+        fx.counters.count(TopicCounter::PublishesRepeated);
         let origin = Origin::Client(exchange, Qos::ExactlyOnce);
         let (state, marker) = (inbound.state, inbound.marker);
         match state {

@@ -22,7 +22,7 @@ use crate::peer_message::{Asker, LastWanted, LateWord, PageWanted, PeerMessage, 
 use crate::retained::Most;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::id::{SessionRef, ShardId};
 use model::ports::access::Act;
 use model::session::{Drop, SessionDelivery};
@@ -355,8 +355,8 @@ impl Broker {
                 more.replays.replay = None;
             }
         }
-        fx.counters.count_by(Counter::Delivered, sent);
-        fx.counters.count_by(Counter::RetainedSent, sent + queued.len() as u64);
+        fx.counters.count_by(TopicCounter::Delivered, sent);
+        fx.counters.count_by(TopicCounter::RetainedSent, sent + queued.len() as u64);
         for entry in queued {
             more.queue.push(entry, &mut self.totals);
         }
@@ -449,7 +449,7 @@ impl Broker {
             Verdict::Had => {}
             Verdict::Doubt => self.ask_last(now, asker, message.topic().into(), fx),
             Verdict::New => {
-                fx.counters.count(Counter::RetainedSent);
+                fx.counters.count(TopicCounter::RetainedSent);
                 let qos = qos_of(options).min(message.qos);
                 // That a topic is cleared is said live alone.
                 let retain = !message.payload().is_empty();
@@ -462,7 +462,7 @@ impl Broker {
         match (entry.qos, self.sessions.online(key)) {
             (Qos::AtMostOnce, None) => self.sessions.dropped(now, key, Drop::Offline, 1, fx),
             (Qos::AtMostOnce, Some(conn)) => {
-                fx.counters.count(Counter::Delivered);
+                fx.counters.count(TopicCounter::Delivered);
                 let outgoing = outgoing(&entry).map(SessionDelivery::Publish);
                 fx.deliveries.extend(outgoing.map(|word| (conn, word)));
             }

@@ -13,7 +13,7 @@ use crate::peer_message::PeerMessage;
 use crate::retained::is_own;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::Counter;
+use model::counters::{ProcessCounter, TopicCounter};
 use model::ports::log::Call;
 use model::pressure::Pressure;
 use model::session::Denial;
@@ -79,7 +79,7 @@ impl Broker {
             if !self.retained.clear(topic) {
                 return false;
             }
-            fx.counters.count(Counter::RetainedCleared);
+            fx.counters.count(TopicCounter::RetainedCleared);
         } else {
             let max_s = self.settings.limits.topics.retained_expiry_s_max;
             let kept = match max_s {
@@ -97,14 +97,14 @@ impl Broker {
             };
             let pressed = self.pressure >= Pressure::Stores && !is_own(topic);
             if pressed {
-                fx.counters.count(Counter::PressedStores);
+                fx.counters.count(ProcessCounter::PressedStores);
             }
             if pressed || self.retained.set(kept).is_err() {
-                fx.counters.count(Counter::RetainedRefused);
+                fx.counters.count(TopicCounter::RetainedRefused);
                 pending_answer.error = Some(Denial::Quota);
                 return false;
             }
-            fx.counters.count(Counter::RetainedSet);
+            fx.counters.count(TopicCounter::RetainedSet);
         }
         let is_late = self.tell_askers(now, message, pending_answer.pages, fx);
         match message.qos {
@@ -142,7 +142,7 @@ impl Broker {
         fx: &mut Effects,
     ) {
         // One that the log refused is refused once, however its topic goes on.
-        fx.counters.count_by(Counter::RetainedRefused, u64::from(result.is_err()));
+        fx.counters.count_by(TopicCounter::RetainedRefused, u64::from(result.is_err()));
         if self.retained.answered(&topic, number, result.is_ok()) {
             self.write_retained(topic, fx);
         }
@@ -153,7 +153,7 @@ impl Broker {
     pub(crate) fn clear_retained(&mut self, topic: &str, fx: &mut Effects) -> bool {
         let was_there = self.retained.clear(topic);
         if was_there {
-            fx.counters.count(Counter::RetainedCleared);
+            fx.counters.count(TopicCounter::RetainedCleared);
             self.write_retained(topic.into(), fx);
         }
         was_there
@@ -164,7 +164,7 @@ impl Broker {
         let mut gone = Vec::new();
         let more = self.retained.expire(now.unix_s(), EXPIRE_SLICE, &mut gone);
         for message in gone {
-            fx.counters.count(Counter::RetainedCleared);
+            fx.counters.count(TopicCounter::RetainedCleared);
             self.write_retained(message.topic().into(), fx);
         }
         match more {

@@ -19,7 +19,7 @@ use crate::routes::RouteSlice;
 use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::ports::access::Act;
 use model::session::{Denial, Drop, Outgoing, SessionDelivery};
 use model::topic::{Publication, Qos, SubscriptionIds};
@@ -232,7 +232,7 @@ impl Broker {
         let retain = copy.as_published && message.retain;
         if copy.qos == Qos::AtMostOnce {
             if let Some(conn) = session.online() {
-                fx.counters.count(Counter::Delivered);
+                fx.counters.count(TopicCounter::Delivered);
                 let outgoing = straight(message.clone(), retain, copy.ids);
                 let outgoing = Outgoing { shared: copy.shared, ..outgoing };
                 fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));

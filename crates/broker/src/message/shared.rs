@@ -20,7 +20,7 @@ use crate::peer_message::{GroupWhat, GroupWord, MemberWord, PeerMessage, Restric
 use crate::session::record::Share;
 use base::slab::Key;
 use base::time::Now;
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::id::SessionRef;
 use model::ports::access::Act;
 use model::ports::log::Table;
@@ -362,7 +362,7 @@ impl Broker {
             let Some(conn) = self.sessions.online(key) else {
                 return self.sessions.dropped(now, key, Drop::Offline, 1, fx);
             };
-            fx.counters.count(Counter::Delivered);
+            fx.counters.count(TopicCounter::Delivered);
             let outgoing = straight(message.clone(), retain, ids);
             fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
             return;

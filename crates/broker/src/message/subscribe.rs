@@ -17,7 +17,8 @@ use crate::session::record::Session;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
-use model::event::{ClientWhat, Counter};
+use model::counters::TopicCounter;
+use model::event::ClientWhat;
 use model::ports::access::Reach;
 use model::ports::log::{Call, Table, Write};
 use model::session::{Denial, Denied, SubscribeRequest, UnsubscribeRequest};
@@ -133,12 +134,12 @@ impl Broker {
         let (result, granted) = match self.grant(now, key, wish, fx) {
             Ok(granted) => (Ok(granted.qos), granted),
             Err(why) => {
-                fx.counters.count(Counter::SubscribesRefused);
+                fx.counters.count(TopicCounter::SubscribesRefused);
                 self.packets.at_mut(number)?.subscribed(filter, Err(why), None, false);
                 return None;
             }
         };
-        fx.counters.count(Counter::Subscribed);
+        fx.counters.count(TopicCounter::Subscribed);
         let granting = self.packets.at_mut(number)?;
         granting.subscribed(filter, result, granted.wanted, granted.joins);
         granted.row
@@ -227,7 +228,7 @@ impl Broker {
     ) -> bool {
         let wish = Wish { options: wish, subscription_id: None, joining: None };
         let Ok(granted) = self.grant(now, key, wish, fx) else { return false };
-        fx.counters.count(Counter::Subscribed);
+        fx.counters.count(TopicCounter::Subscribed);
         if let Some(row) = granted.row {
             self.log.write(row, fx);
         }
@@ -406,7 +407,7 @@ impl Broker {
         if !was_there {
             return (false, None);
         }
-        fx.counters.count(Counter::Unsubscribed);
+        fx.counters.count(TopicCounter::Unsubscribed);
         let row = durable.then(|| Write::Delete {
             table: Table::Subscriptions,
             key: subscription_key(self.settings.home, &id, plain),

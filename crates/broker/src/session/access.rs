@@ -9,7 +9,8 @@ use crate::session::admissions::{Asker, Asking, Proven};
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
-use model::event::{ClientEvent, ClientWhat, Counter};
+use model::counters::TopicCounter;
+use model::event::{ClientEvent, ClientWhat};
 use model::id::ConnRef;
 use model::ports::access::{Admission, Grant, Question};
 use model::presence::PresenceVersion;
@@ -40,7 +41,7 @@ impl Broker {
     fn ask(&mut self, now: Now, asking: Asking, question: Question, fx: &mut Effects) {
         match self.settings.access.admit(now.unix_s(), &question) {
             Admission::Later => {
-                fx.counters.count(Counter::AccessAsked);
+                fx.counters.count(TopicCounter::AccessAsked);
                 let number = self.admissions.put_asking(asking);
                 fx.questions.push((number, Box::new(question)));
             }
@@ -164,9 +165,9 @@ impl Broker {
         why: Denial,
         fx: &mut Effects,
     ) {
-        fx.counters.count(Counter::SessionsRefused);
+        fx.counters.count(TopicCounter::SessionsRefused);
         if why == Denial::Rate {
-            fx.counters.count(Counter::SourceRefused);
+            fx.counters.count(TopicCounter::SourceRefused);
         }
         self.admissions.take_assigned(client_id);
         if fx.events_wanted {
@@ -292,8 +293,8 @@ mod tests {
             broker.turn_away(NOW, conn(1), "a", why, &mut fx);
             let [(_, SessionDelivery::Refused(denied))] = &fx.deliveries[..] else { panic!() };
             assert_eq!((denied.why, denied.reason), (why, reason));
-            assert_eq!(fx.counters.of(Counter::SessionsRefused), 1);
-            let by_source = fx.counters.of(Counter::SourceRefused);
+            assert_eq!(fx.counters.of(TopicCounter::SessionsRefused), 1);
+            let by_source = fx.counters.of(TopicCounter::SourceRefused);
             assert_eq!(by_source, u64::from(why == Denial::Rate), "{why:?}");
         }
     }

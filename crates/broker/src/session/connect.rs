@@ -17,7 +17,8 @@ use crate::rewrite::Names;
 use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
-use model::event::{ClientWhat, Counter};
+use model::counters::TopicCounter;
+use model::event::ClientWhat;
 use model::id::{ConnRef, SessionRef};
 use model::ports::access::{Act, Who};
 use model::ports::log::{Call, Table, Write};
@@ -88,7 +89,7 @@ impl Broker {
         {
             return self.attach_now(now, from, proven, fx);
         }
-        fx.counters.count(Counter::SessionsDelayed);
+        fx.counters.count(TopicCounter::SessionsDelayed);
         match self.admissions.put_late(from, Box::new(proven)) {
             Ok(number) => {
                 let delay_ms = self.settings.limits.topics.flap_delay_ms;
@@ -184,14 +185,14 @@ impl Broker {
         let who = Who { client_id: &connect.client_id, user: grant.user.as_deref() };
         // What was given is nobody's choice.
         if !self.admissions.has_assigned(&connect.client_id) && !self.settings.access.may_be(&who) {
-            fx.counters.count(Counter::ClientIdsRefused);
+            fx.counters.count(TopicCounter::ClientIdsRefused);
             return Err(Denial::ClientIdInvalid);
         }
         let known = self.sessions.find(&connect.client_id).and_then(|key| self.sessions.at(key));
         if let Some(session) = known {
             // A session belongs to its user: nobody else goes on with it, or ends it.
             if self.sessions.principal(session).user != grant.user {
-                fx.counters.count(Counter::ClientIdsRefused);
+                fx.counters.count(TopicCounter::ClientIdsRefused);
                 return Err(Denial::NotAuthorized);
             }
         } else if self.sessions.is_full() {
@@ -214,7 +215,7 @@ impl Broker {
     /// start, or where it does not outlive its connection.
     fn take_over(&mut self, now: Now, key: Key, from: ConnRef, clean: bool, fx: &mut Effects) {
         if let Some(conn) = self.sessions.conn(key) {
-            fx.counters.count(Counter::SessionsTakenOver);
+            fx.counters.count(TopicCounter::SessionsTakenOver);
             if conn != from {
                 let text = Some("a newer connection took the session over".into());
                 let denied =
@@ -326,8 +327,8 @@ impl Broker {
     fn welcome(&mut self, now: Now, welcome: Welcome, fx: &mut Effects) {
         let Welcome { key, conn, connected } = welcome;
         let present = connected.present;
-        fx.counters.count(Counter::SessionsConnected);
-        fx.counters.count_by(Counter::SessionsResumed, u64::from(present));
+        fx.counters.count(TopicCounter::SessionsConnected);
+        fx.counters.count_by(TopicCounter::SessionsResumed, u64::from(present));
         fx.deliveries.push((conn, SessionDelivery::Connected(Box::new(connected))));
         self.sessions.go_online(now, key);
         let Some(session) = self.sessions.at(key) else { return };

@@ -16,7 +16,8 @@ use crate::message::queue::Entry;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
-use model::event::{ClientWhat, Counter};
+use model::counters::TopicCounter;
+use model::event::ClientWhat;
 use model::id::ConnRef;
 use model::ports::log::{Table, Write};
 use model::presence::{OnlineState, PresenceVersion};
@@ -214,7 +215,7 @@ impl Broker {
         if session.ends_at_s() > u64::from(now.unix_s()) {
             return self.time_end(now, key);
         }
-        fx.counters.count(Counter::SessionsExpired);
+        fx.counters.count(TopicCounter::SessionsExpired);
         self.end_session(now, key, fx);
     }
 

@@ -378,7 +378,7 @@ fn a_member_whose_rules_change_is_passed_over_from_then_on() {
     }
     let (to_half, to_whole) = (world.payloads(&half).len(), world.payloads(&whole).len());
     assert_eq!(to_half + to_whole, 4);
-    let refused = world.count(model::event::Counter::PublishesRefused);
+    let refused = world.count(model::counters::TopicCounter::PublishesRefused);
     assert_eq!(refused + world.dropped(Drop::NoReader), 4, "what is shut is nobody's any more");
 }
 
@@ -405,7 +405,7 @@ impl Access for Bound {
 
 #[test]
 fn an_identifier_of_another_user_is_refused_and_counted() {
-    let refused = model::event::Counter::ClientIdsRefused;
+    let refused = model::counters::TopicCounter::ClientIdsRefused;
     let mut world = BrokerHarness::with(1, |settings| settings.access = access(Bound));
     assert_eq!(world.refused(user("ann:1", "eve")), Denial::ClientIdInvalid);
     assert_eq!((world.count(refused), world.status().sessions), (1, 0));

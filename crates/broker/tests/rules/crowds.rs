@@ -1,7 +1,7 @@
 //! Much of one thing.
 
 use crate::harness::{BrokerHarness, connect, durable, limits, message};
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::session::*;
 use model::topic::Qos;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn ten_thousand_take_overs_of_one_identifier_leave_one_session() {
         world.cut(&last);
         last = new;
     }
-    assert_eq!(world.count(Counter::SessionsTakenOver), 10_000);
+    assert_eq!(world.count(TopicCounter::SessionsTakenOver), 10_000);
     let status = world.status();
     assert_eq!((status.sessions, status.sessions_online, status.subscriptions), (1, 1, 1));
     let source = world.client(connect("source"));

@@ -2,7 +2,7 @@
 
 use crate::harness::{BrokerHarness, connect, durable, message, payload, wish};
 use broker::Broker;
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::ports::log::{Restored, StoreError, Table};
 use model::service::Service;
 use model::session::*;
@@ -79,7 +79,7 @@ fn a_message_that_the_log_refuses_is_not_taken() {
             let answer = world.publish_at(&source, 1, message("t", qos, "y"));
             assert_eq!(answer, Some(Ok(Routed::Matched)), "the identifier is a new message's");
             assert_eq!(world.payloads(&kept), ["y"]);
-            assert!(world.count(Counter::StoreFailures) > 0);
+            assert!(world.count(ProcessCounter::StoreFailures) > 0);
             world.audit();
         }
     }

@@ -1,7 +1,7 @@
 //! Packet identifiers, windows, and what is sent again.
 
 use crate::harness::{BrokerHarness, connect, durable, limits, message};
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::session::*;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
@@ -322,7 +322,7 @@ fn a_queue_has_a_limit_in_bytes() {
         world.send(&source, n, message("t", Qos::AtLeastOnce, &long));
     }
     assert_eq!(world.dropped(Drop::QueueBytes), 2);
-    assert_eq!(world.count(Counter::Queued), 1);
+    assert_eq!(world.count(TopicCounter::Queued), 1);
 }
 
 #[test]

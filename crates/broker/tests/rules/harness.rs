@@ -6,7 +6,8 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use broker::{Broker, Effects, PeerMessage, Settings, routes};
 use model::close::CloseReason;
-use model::event::{ClientEvent, ClientWhat, Counter};
+use model::counters::Counter;
+use model::event::{ClientEvent, ClientWhat};
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
 use model::ports::access::{Access, AllowAll, Question};
@@ -546,7 +547,7 @@ impl BrokerHarness {
         answers.remove(0)
     }
 
-    pub fn count(&self, counter: Counter) -> u64 {
+    pub fn count(&self, counter: impl Into<Counter> + Copy) -> u64 {
         self.nodes.iter().map(|node| node.fx.counters.of(counter)).sum()
     }
 

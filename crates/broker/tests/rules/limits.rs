@@ -1,7 +1,7 @@
 //! Each limit exactly, and one beyond.
 
 use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, wish};
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::limits::TopicLimits;
 use model::session::*;
 use model::topic::{Publication, Qos, SubscriptionOptions};
@@ -153,7 +153,7 @@ fn retained_messages_are_as_many_and_as_much_as_they_may_be() {
         let mut wanted = vec![None; taken];
         wanted.resize(3, Some(Denial::Quota));
         assert_eq!(answers, wanted);
-        assert_eq!(world.count(Counter::RetainedRefused), 3 - taken as u64);
+        assert_eq!(world.count(TopicCounter::RetainedRefused), 3 - taken as u64);
     }
 }
 
@@ -171,10 +171,10 @@ fn a_client_may_come_so_often() {
     for _ in 0..2 {
         world.client(connect("a"));
     }
-    assert_eq!(world.count(Counter::SessionsDelayed), 0);
+    assert_eq!(world.count(TopicCounter::SessionsDelayed), 0);
     let (_, heard) = world.try_connect(connect("a"));
     assert_eq!(heard, []);
-    assert_eq!(world.count(Counter::SessionsDelayed), 1);
+    assert_eq!(world.count(TopicCounter::SessionsDelayed), 1);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn so_many_who_come_too_often_wait_and_one_more_is_refused() {
         world.tell(conn, SessionRequest::Connect(Box::new(connect)));
     }
     assert_eq!(world.refused(connect("more")), Denial::Busy);
-    assert_eq!(world.count(Counter::SessionsDelayed), MOST + 1);
+    assert_eq!(world.count(TopicCounter::SessionsDelayed), MOST + 1);
     world.pass_s(60);
     assert_eq!(world.status().sessions_online, MOST);
     let (_, heard) = world.try_connect(connect("more"));

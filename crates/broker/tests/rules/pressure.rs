@@ -1,7 +1,7 @@
 //! What is given up when memory is short, a level after the other, and what never is.
 
 use crate::harness::{BrokerHarness, connect, durable, message};
-use model::event::Counter;
+use model::counters::{ProcessCounter, TopicCounter};
 use model::pressure::Pressure;
 use model::session::*;
 use model::topic::Qos;
@@ -34,10 +34,14 @@ fn each_level_gives_up_more_and_what_is_answered_holds() {
         let (_, result) = world.taken(&publisher).expect("an answer");
         let expected = if stored { None } else { Some(Denial::Quota) };
         assert_eq!(result.err(), expected, "{level:?}");
-        let lost = world.dropped(Drop::QueueBytes) + world.count(Counter::RetainedRefused);
+        let lost = world.dropped(Drop::QueueBytes) + world.count(TopicCounter::RetainedRefused);
         assert_eq!(lost, if stored { 0 } else { 2 }, "{level:?}: it is counted");
-        assert_eq!(world.count(Counter::PressedPublishes), u64::from(!qos0), "{level:?}");
-        assert_eq!(world.count(Counter::PressedStores), if stored { 0 } else { 2 }, "{level:?}");
+        assert_eq!(world.count(TopicCounter::PressedPublishes), u64::from(!qos0), "{level:?}");
+        assert_eq!(
+            world.count(ProcessCounter::PressedStores),
+            if stored { 0 } else { 2 },
+            "{level:?}"
+        );
         world.nodes[0].broker.press(Pressure::Calm);
         let away = world.client(durable("away"));
         let waited = world.payloads(&away);

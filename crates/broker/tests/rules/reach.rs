@@ -3,7 +3,7 @@
 use crate::harness::{BrokerHarness, Client, access, connect, durable, message, wish};
 use broker::UNITS_A_CALL_MAX;
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::ports::access::*;
 use model::session::*;
 use model::topic::Qos;
@@ -228,6 +228,6 @@ fn the_work_of_a_long_queue_is_given_away_without_looking_at_it_again_and_again(
         messages.iter().for_each(|it| world.puback(&b, it.id));
     }
     assert_eq!(got, 2_001);
-    assert_eq!(world.count(Counter::PullsFailed), 0);
+    assert_eq!(world.count(ProcessCounter::PullsFailed), 0);
     world.audit();
 }

@@ -2,7 +2,8 @@
 
 use crate::harness::{BrokerHarness, access, connect, durable, limits, message, wish};
 use model::close::CloseReason;
-use model::event::{ClientWhat, Counter};
+use model::counters::TopicCounter;
+use model::event::ClientWhat;
 use model::limits::Limits;
 use model::ports::access::{Access, Admission, Grant, Question, Who};
 use model::session::*;
@@ -78,7 +79,7 @@ fn a_session_lasts_as_long_as_its_expiry_and_as_its_connection() {
     assert_eq!(world.status().sessions, 1);
     world.pass_s(2);
     assert_eq!(world.status().sessions, 0);
-    assert_eq!(world.count(Counter::SessionsExpired), 1);
+    assert_eq!(world.count(TopicCounter::SessionsExpired), 1);
     assert!(world.happened("a").contains(&ClientWhat::SessionEnded));
     assert!(!world.client(durable("a")).connected.present);
     world.audit();
@@ -137,7 +138,7 @@ fn a_client_that_comes_too_often_is_answered_late_and_not_banned() {
     }
     let (conn, heard) = world.try_connect(connect("a"));
     assert_eq!(heard, [], "it has to wait");
-    assert_eq!(world.count(Counter::SessionsDelayed), 1);
+    assert_eq!(world.count(TopicCounter::SessionsDelayed), 1);
     let (gone, _) = world.try_connect(connect("a"));
     world.ask(gone, SessionRequest::Gone);
     world.client(connect("b"));
@@ -181,7 +182,7 @@ fn who_cannot_show_that_it_is_the_client_does_not_delay_it() {
     for _ in 0..9 {
         world.client(user("owner"));
     }
-    assert_eq!(world.count(Counter::SessionsDelayed), 0);
+    assert_eq!(world.count(TopicCounter::SessionsDelayed), 0);
     let (_, heard) = world.try_connect(user("owner"));
     assert_eq!(heard, [], "its own are counted");
     world.audit();
@@ -249,7 +250,7 @@ fn the_pace_the_crowd_the_drain_and_the_number_of_sessions_have_their_answers() 
     let long = "x".repeat(257);
     let mut world = BrokerHarness::new(1);
     assert_eq!(world.refused(connect(&long)), Denial::ClientIdInvalid);
-    assert_eq!(world.count(Counter::SessionsRefused), 1);
+    assert_eq!(world.count(TopicCounter::SessionsRefused), 1);
     assert_eq!(world.happened(&long).len(), 1);
 }
 

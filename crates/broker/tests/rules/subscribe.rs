@@ -2,7 +2,7 @@
 
 use crate::harness::{BrokerHarness, connect, durable, limits, message, payload, wish};
 use broker::rewrite::{AutoSubscribe, AutoSubscribes, RewriteRule, Rewrites};
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::session::*;
 use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
@@ -28,7 +28,7 @@ fn each_filter_of_a_packet_is_answered_alone() {
     let (granted, full) = (Ok(Qos::AtLeastOnce), Err(Denial::Quota));
     let wrong = Err(Denial::FilterInvalid);
     assert_eq!(results, [granted, granted, granted, full, full, wrong]);
-    assert_eq!(world.count(Counter::SubscribesRefused), 3);
+    assert_eq!(world.count(TopicCounter::SubscribesRefused), 3);
     world.audit();
 }
 
@@ -177,7 +177,7 @@ fn the_last_retained_message_stands_until_an_empty_one_clears_it() {
     assert_eq!(world.payloads(&watch), [""], "subscribers are told");
     world.subscribe(&watch, "t", Qos::AtMostOnce);
     assert_eq!(world.payloads(&watch), [""; 0], "and it is not stored");
-    assert_eq!((world.status().retained, world.count(Counter::RetainedCleared)), (0, 1));
+    assert_eq!((world.status().retained, world.count(TopicCounter::RetainedCleared)), (0, 1));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn retained_messages_expire_and_have_a_limit() {
     assert_eq!(world.messages(&a).len(), 1);
     world.pass_s(40);
     assert_eq!(world.status().retained, 0, "the server's own limit");
-    assert_eq!(world.count(Counter::RetainedRefused), 1);
+    assert_eq!(world.count(TopicCounter::RetainedRefused), 1);
 }
 
 #[test]

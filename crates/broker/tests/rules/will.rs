@@ -1,7 +1,7 @@
 //! Wills.
 
 use crate::harness::{BrokerHarness, connect, durable, limits, payload, will};
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::session::*;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
@@ -126,11 +126,11 @@ fn a_storm_of_wills_is_spread_over_turns() {
         let (session, reason) = (client.session, model::close::CloseReason::PeerReset);
         world.tell(client.conn, SessionRequest::Closed { session, reason });
     }
-    let published = world.count(Counter::WillsPublished);
+    let published = world.count(TopicCounter::WillsPublished);
     assert!(published <= 10, "{published} in one turn");
     world.run();
     assert_eq!(
-        (world.count(Counter::WillsPublished), world.messages(&watch).len()),
+        (world.count(TopicCounter::WillsPublished), world.messages(&watch).len()),
         (1_000, 1_000)
     );
     world.audit();

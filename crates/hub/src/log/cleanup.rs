@@ -11,7 +11,7 @@ use super::pending::PendingCall;
 use crate::Effects;
 use crate::registry::Registry;
 use base::time::{Instant, Now};
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::id::{DeviceId, ProductKey};
 use model::ports::calls::{RETRIES_A_TURN_MAX, may_be_taken_later};
 use model::ports::log::{Done, StoreError, Table, Write};
@@ -35,7 +35,7 @@ impl LogCalls {
     /// Does a cleanup when its turn comes.
     pub fn clean_later(&mut self, task: CleanupTask, fx: &mut Effects) {
         if !self.cleanups.put(task) {
-            fx.counters.count(Counter::RemovalsGivenUp);
+            fx.counters.count(ProcessCounter::RemovalsGivenUp);
         }
     }
 
@@ -56,7 +56,7 @@ impl LogCalls {
                 self.clean_later(task, fx);
             }
             // It takes nothing more until a restart, which finds it.
-            Err(_) => fx.counters.count(Counter::RemovalsGivenUp),
+            Err(_) => fx.counters.count(ProcessCounter::RemovalsGivenUp),
         }
     }
 

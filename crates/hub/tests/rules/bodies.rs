@@ -1,7 +1,7 @@
 //! Bodies of stored pushes are in the log, and come back when they can be sent.
 
 use crate::harness::{HubHarness, Seat, product, settings};
-use model::event::Counter;
+use model::counters::{ProcessCounter, PushCounter};
 use model::id::MessageId;
 use model::ports::log::{Call, Pull, Read, StoreError};
 use model::ports::pushes::PushOrder;
@@ -63,7 +63,7 @@ fn a_body_is_fetched_when_its_device_binds() {
     assert_eq!(bodies, expected);
     world.ack(&seat, &given);
     world.complete(Ok(()));
-    assert_eq!((world.count(Counter::PushesDelivered), world.hub.status().waiting), (3, 0));
+    assert_eq!((world.count(PushCounter::Delivered), world.hub.status().waiting), (3, 0));
     assert_eq!(world.log.kept(Space::Pushes), []);
     world.hub.audit();
 }
@@ -191,7 +191,7 @@ fn a_body_that_cannot_be_read_is_passed_over_until_the_next_session() {
     let seat = world.seat("d");
     let others = [given[0], given[1], given[3], given[4]];
     assert_eq!(ids(&mut world), others);
-    assert!(world.count(Counter::PullsFailed) > 0);
+    assert!(world.count(ProcessCounter::PullsFailed) > 0);
     world.ack(&seat, &others);
     assert_eq!(world.hub.status().waiting, 1, "it is not dropped");
     let live = world.give("d");
@@ -215,7 +215,7 @@ fn a_log_that_cannot_be_read_now_is_asked_again() {
         world.complete(Err(error));
         assert_eq!(world.outcome(reply), Some(Outcome::Expired), "it cannot wait");
         assert_eq!((ids(&mut world), pulls(&world).len()), (vec![], 0));
-        assert_eq!(world.count(Counter::PullsFailed), 1);
+        assert_eq!(world.count(ProcessCounter::PullsFailed), 1);
         world.pass_ms(1_100);
         assert_eq!(pulls(&world).len(), 1);
         world.complete(Ok(()));
@@ -231,7 +231,7 @@ fn what_the_log_has_no_more_is_over() {
     world.log.drop_message(timeline, 1);
     world.seat("d");
     assert_eq!(ids(&mut world), given[1..]);
-    assert_eq!(world.count(Counter::PushesExpired), 1);
+    assert_eq!(world.count(PushCounter::Expired), 1);
     world.hub.audit();
 }
 

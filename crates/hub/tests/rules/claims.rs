@@ -2,7 +2,7 @@
 
 use crate::harness::{HubHarness, id, product, settings};
 use crate::log::Did;
-use model::event::Counter;
+use model::counters::{ProcessCounter, PushCounter};
 use model::id::MessageId;
 use model::ports::log::StoreError;
 use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
@@ -57,7 +57,7 @@ fn an_order_is_stored_before_it_is_sent() {
     assert_eq!(pushed(&mut world, reply), (push, all(&["away", "there"], Outcome::Stored)));
     world.ack(&seat, &[push]);
     assert_eq!(world.complete(Ok(())), [Did::Over(push)]);
-    assert_eq!(world.count(Counter::PushesStored), 2);
+    assert_eq!(world.count(PushCounter::Stored), 2);
     world.hub.audit();
 }
 
@@ -124,7 +124,7 @@ fn another_order_under_the_same_key_is_a_conflict() {
         assert_eq!(world.answer(reply), Some(PushAnswer::Conflict));
     }
     assert_eq!(world.hub.status().waiting, 1);
-    assert_eq!(world.count(Counter::StoreFailures), 0);
+    assert_eq!(world.count(ProcessCounter::StoreFailures), 0);
     let (other, reply) = order(&mut world, &["d"], "l", |_| {});
     assert_eq!(pushed(&mut world, reply).0, other);
     world.hub.audit();
@@ -196,10 +196,7 @@ fn collapse_and_eviction_hold() {
     let (third, _) = order(&mut world, &["d"], "3", |_| {});
     let (fourth, _) = order(&mut world, &["d"], "4", |_| {});
     assert_eq!(world.log.kept(Space::Pushes), [third.0, fourth.0]);
-    assert_eq!(
-        (world.count(Counter::PushesCollapsed), world.count(Counter::PushesEvicted)),
-        (1, 1)
-    );
+    assert_eq!((world.count(PushCounter::Collapsed), world.count(PushCounter::Evicted)), (1, 1));
     let (_, reply) = order(&mut world, &["d"], "1", key);
     assert_eq!(pushed(&mut world, reply).0, old, "it is over, and is not sent again");
     world.hub.audit();

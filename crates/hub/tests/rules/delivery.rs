@@ -1,7 +1,7 @@
 //! Pushes on their way: window, acknowledgement, resend, pull.
 
 use crate::harness::{HubHarness, id, product, settings};
-use model::event::Counter;
+use model::counters::PushCounter;
 use model::id::MessageId;
 use model::ports::pushes::PushOrder;
 use model::product::Product;
@@ -41,12 +41,12 @@ fn a_cumulative_acknowledgement_covers_only_what_was_sent() {
     for (upto, delivered) in [(given[4], 0), (MessageId(u64::MAX), 0), (given[1], 2)] {
         let upto = Some(upto);
         world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids: Vec::new() });
-        assert_eq!(world.count(Counter::PushesDelivered), delivered, "{upto:?}");
+        assert_eq!(world.count(PushCounter::Delivered), delivered, "{upto:?}");
     }
     assert_eq!(ids(world.pushes()), given[2..4]);
     let (upto, ids) = (Some(given[2]), vec![given[3]]);
     world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids });
-    assert_eq!(world.count(Counter::PushesDelivered), 4);
+    assert_eq!(world.count(PushCounter::Delivered), 4);
     world.hub.audit();
 }
 
@@ -68,7 +68,7 @@ fn a_push_that_others_overtook_is_not_acknowledged_by_their_higher_ids() {
         if reads_before {
             let (upto, ids) = (Some(first), Vec::new());
             world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids });
-            assert_eq!(world.count(Counter::PushesDelivered), 1);
+            assert_eq!(world.count(PushCounter::Delivered), 1);
         }
         world.close(&seat);
         let mut bind = HubHarness::bind("d");
@@ -77,7 +77,7 @@ fn a_push_that_others_overtook_is_not_acknowledged_by_their_higher_ids() {
         assert_eq!(world.pushes(), [(late, true)], "it was not lost");
         let (upto, ids) = (Some(late), Vec::new());
         world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids });
-        assert_eq!(world.count(Counter::PushesDelivered), 2);
+        assert_eq!(world.count(PushCounter::Delivered), 2);
         world.hub.audit();
     }
 }
@@ -110,7 +110,7 @@ fn an_urgent_push_acknowledges_none_that_it_overtook() {
     assert_eq!(ids(world.pushes()), [given[0], given[1], urgent, given[2]]);
     let (upto, ids) = (Some(urgent), Vec::new());
     world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids });
-    assert_eq!(world.count(Counter::PushesDelivered), 3, "what came behind it is on the way");
+    assert_eq!(world.count(PushCounter::Delivered), 3, "what came behind it is on the way");
     world.hub.audit();
 }
 
@@ -119,10 +119,10 @@ fn an_acknowledgement_of_what_is_unknown_changes_nothing() {
     let (mut world, seat) = windowed("d", 2);
     let push = world.give("d");
     world.ack(&seat, &[MessageId(999), MessageId(0), MessageId(u64::MAX)]);
-    assert_eq!(world.count(Counter::PushesDelivered), 0);
+    assert_eq!(world.count(PushCounter::Delivered), 0);
     world.ack(&seat, &[push, push]);
     world.ack(&seat, &[push]);
-    assert_eq!(world.count(Counter::PushesDelivered), 1);
+    assert_eq!(world.count(PushCounter::Delivered), 1);
     assert_eq!(world.hub.status().waiting, 0);
 }
 
@@ -158,10 +158,10 @@ fn a_push_is_sent_again_after_ten_twenty_and_forty_seconds() {
     assert_eq!(sent.len(), 4, "{sent:?}");
     let late = sent.iter().zip([0, 10, 30, 70]).map(|(sent, due)| sent - due);
     assert!(late.clone().all(|late| (0..=3).contains(&late)), "{sent:?}");
-    assert_eq!(world.count(Counter::PushesResent), 3);
+    assert_eq!(world.count(PushCounter::Resent), 3);
     world.hub.audit();
     world.ack(&seat, &[push]);
-    assert_eq!(world.count(Counter::PushesDelivered), 1, "a late acknowledgement is one");
+    assert_eq!(world.count(PushCounter::Delivered), 1, "a late acknowledgement is one");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn the_sweep_ends_what_expired_in_a_queue() {
     world.pass_ms(19_000);
     assert_eq!(world.hub.status().waiting, 2);
     world.pass_ms(32_000);
-    assert_eq!((world.hub.status().waiting, world.count(Counter::PushesExpired)), (0, 2));
+    assert_eq!((world.hub.status().waiting, world.count(PushCounter::Expired)), (0, 2));
     world.hub.audit_idle();
 }
 
@@ -305,7 +305,7 @@ fn what_expired_is_not_announced_to_a_device_that_comes_back() {
     world.now.wall_ms += 6_000;
     let seat = world.seat("d");
     assert_eq!((seat.bound.offline_count, world.pushes()), (1, vec![(kept, false)]));
-    assert_eq!(world.count(Counter::PushesExpired), 1);
+    assert_eq!(world.count(PushCounter::Expired), 1);
 }
 
 #[test]
@@ -364,8 +364,8 @@ fn nothing_is_sent_again_while_its_first_copy_has_not_left() {
                 world.ask(seat.conn, PushRequest::Written { device: seat.device });
             }
         }
-        assert_eq!(world.count(Counter::PushesDelivered), 60);
-        assert_eq!(world.count(Counter::PushesResent), 0);
+        assert_eq!(world.count(PushCounter::Delivered), 60);
+        assert_eq!(world.count(PushCounter::Resent), 0);
         world.hub.audit();
     }
 }

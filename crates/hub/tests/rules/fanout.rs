@@ -1,7 +1,7 @@
 //! Pushes to tags and products, and other scans over many devices.
 
 use crate::harness::{HubHarness, id, limited, product, settings, tag};
-use model::event::Counter;
+use model::counters::PushCounter;
 use model::id::ProductKey;
 use model::ports::pushes::{PushAnswer, PushCommand, PushTarget};
 use model::product::Product;
@@ -268,7 +268,7 @@ fn a_dropped_product_takes_its_devices_along() {
     assert_eq!(world.command(PushCommand::DropProduct(ProductKey::parse("q").expect("a name"))), {
         PushAnswer::Done(false)
     });
-    assert_eq!(world.count(Counter::BindsRefused), 1);
+    assert_eq!(world.count(PushCounter::BindsRefused), 1);
     world.hub.audit();
 }
 

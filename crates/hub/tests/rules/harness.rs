@@ -6,7 +6,8 @@ use base::secret::ClusterSecret;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use hub::{Effects, Hub, Settings};
-use model::event::{Counter, DeviceEvent, DeviceWhat};
+use model::counters::Counter;
+use model::event::{DeviceEvent, DeviceWhat};
 use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, NodeId, ProductKey, ShardId, Tag};
 use model::limits::{Limits, PushLimits};
 use model::ports::log::{Call, StoreError, Write};
@@ -456,7 +457,7 @@ impl HubHarness {
         }
     }
 
-    pub fn count(&self, counter: Counter) -> u64 {
+    pub fn count(&self, counter: impl Into<Counter>) -> u64 {
         self.fx.counters.of(counter)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::harness::{HubHarness, id, product, settings};
 use crate::log::Did;
-use model::event::Counter;
+use model::counters::PushCounter;
 use model::id::ProductKey;
 use model::ports::pushes::{PushAnswer, PushCommand, PushTarget};
 use model::product::Product;
@@ -17,7 +17,7 @@ fn an_acknowledged_push_is_delivered() {
     assert_eq!(world.outcome(reply), None, "the answer waits");
     world.ack(&seat, &[push]);
     assert_eq!(world.outcome(reply), Some(Outcome::Delivered));
-    assert_eq!(world.count(Counter::PushesStored), 0, "the store was not troubled");
+    assert_eq!(world.count(PushCounter::Stored), 0, "the store was not troubled");
     world.hub.audit();
 }
 
@@ -159,7 +159,7 @@ fn a_take_over_while_the_answer_waits_does_not_lose_it() {
     let new = world.seat("d");
     world.ack(&new, &[push]);
     assert_eq!(world.outcome(reply), Some(Outcome::Delivered));
-    assert_eq!(world.count(Counter::PushesStored), 0);
+    assert_eq!(world.count(PushCounter::Stored), 0);
     world.hub.audit();
 }
 
@@ -196,5 +196,5 @@ fn a_time_to_live_is_cut_to_the_products_longest() {
     let mut world = HubHarness::with(product, settings());
     world.give("d");
     world.pass_ms(45_000);
-    assert_eq!(world.count(Counter::PushesExpired), 1);
+    assert_eq!(world.count(PushCounter::Expired), 1);
 }

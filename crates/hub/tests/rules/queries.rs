@@ -1,7 +1,8 @@
 //! Questions, Reports and their quota, gauges.
 
 use crate::harness::{HubHarness, id, product, settings, tag};
-use model::event::{Counter, DeviceWhat};
+use model::counters::PushCounter;
+use model::event::DeviceWhat;
 use model::id::ProductKey;
 use model::ports::pushes::{DeviceState, PushAnswer, PushCommand};
 use model::product::Product;
@@ -118,8 +119,8 @@ fn reports_over_quota_are_refused_until_time_has_passed() {
     assert_eq!(taken(&mut world, 30), 2);
     world.pass_ms(60_000);
     assert_eq!(taken(&mut world, 30), 20);
-    assert_eq!(world.count(Counter::Reports), 42);
-    assert_eq!(world.count(Counter::ReportsRefused), 48);
+    assert_eq!(world.count(PushCounter::Reports), 42);
+    assert_eq!(world.count(PushCounter::ReportsRefused), 48);
     world.hub.audit();
 }
 
@@ -132,7 +133,7 @@ fn reports_are_taken_when_nobody_listens() {
     let ask = PushRequest::Report { term, device: seat.device, seq, body: Box::default() };
     world.ask(seat.conn, ask);
     assert_eq!(world.deliveries(), [(seat.conn, PushDelivery::ReportTaken { term, seq })]);
-    assert_eq!((world.events().len(), world.count(Counter::Reports)), (0, 1));
+    assert_eq!((world.events().len(), world.count(PushCounter::Reports)), (0, 1));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::harness::{HubHarness, SECRET, id, limited, product, settings, tag};
 use crate::log::Did;
-use model::event::Counter;
+use model::counters::{ProcessCounter, PushCounter};
 use model::id::{DeviceId, MessageId, ProductKey};
 use model::limits::Limits;
 use model::ports::log::{APPEND_TIMELINES_MAX, Call, Write};
@@ -45,7 +45,7 @@ fn a_collapse_key_replaces_what_waits() {
     let other = collapse(&mut world, "d", "l");
     let new = collapse(&mut world, "d", "k");
     assert_eq!(world.receipts(), [(old, Outcome::Rejected(Rejection::Collapsed))]);
-    assert_eq!(world.count(Counter::PushesCollapsed), 1);
+    assert_eq!(world.count(PushCounter::Collapsed), 1);
     assert_eq!(waiting(&mut world, "d"), [other, new]);
     world.hub.audit();
 }
@@ -58,9 +58,9 @@ fn a_collapse_key_replaces_what_is_on_its_way() {
     let new = collapse(&mut world, "d", "k");
     assert_eq!(world.pushes(), [(old, false), (new, false)]);
     world.ack(&seat, &[old]);
-    assert_eq!(world.count(Counter::PushesDelivered), 0, "it was given up");
+    assert_eq!(world.count(PushCounter::Delivered), 0, "it was given up");
     world.ack(&seat, &[new]);
-    assert_eq!(world.count(Counter::PushesDelivered), 1);
+    assert_eq!(world.count(PushCounter::Delivered), 1);
     world.hub.audit();
 }
 
@@ -71,7 +71,7 @@ fn a_full_queue_evicts_its_oldest_normal_push() {
     let (second, _) = world.push("d", |order| order.receipts = true);
     let (third, fourth) = (world.give("d"), world.give("d"));
     assert_eq!(world.receipts(), [(second, Outcome::Rejected(Rejection::Evicted))]);
-    assert_eq!(world.count(Counter::PushesEvicted), 1);
+    assert_eq!(world.count(PushCounter::Evicted), 1);
     assert_eq!(waiting(&mut world, "d"), [first, third, fourth]);
     world.hub.audit();
 }
@@ -92,7 +92,7 @@ fn bytes_are_bounded_too() {
     let weigh = |order: &mut model::ports::pushes::PushOrder| order.body = vec![0; 300].into();
     let mut world = bounded(100, 1_000);
     let given: Vec<_> = (0..4).map(|_| world.push("d", weigh).0).collect();
-    assert_eq!(world.count(Counter::PushesEvicted), 2, "364 bytes each");
+    assert_eq!(world.count(PushCounter::Evicted), 2, "364 bytes each");
     let (_, reply) = world.push("d", |order| order.body = vec![0; 1_000].into());
     assert_eq!(world.outcome(reply), Some(Outcome::Rejected(Rejection::QueueFull)));
     assert_eq!(waiting(&mut world, "d"), given[2..]);
@@ -147,8 +147,8 @@ fn a_hundred_thousand_pushes_to_one_device_that_is_away() {
     let status = world.hub.status();
     assert_eq!((status.waiting, status.devices), (100, 1), "bounded by the product");
     assert_eq!(status.waiting_bytes, 100 * 69);
-    assert_eq!(world.count(Counter::PushesStored), 100_000);
-    assert_eq!(world.count(Counter::PushesEvicted), 99_900);
+    assert_eq!(world.count(PushCounter::Stored), 100_000);
+    assert_eq!(world.count(PushCounter::Evicted), 99_900);
     world.keeps = true;
     let waiting = waiting(&mut world, "d");
     assert_eq!(waiting, kept.into_iter().collect::<Vec<_>>(), "store and memory agree");
@@ -167,7 +167,7 @@ fn what_is_refused_for_want_of_memory_is_counted_as_that() {
         assert_eq!(full, refused == 1, "{level:?}");
         world.give("here");
         assert_eq!(world.pushes().len(), 1, "who is here gets it");
-        assert_eq!(world.count(Counter::PressedStores), refused, "{level:?}");
+        assert_eq!(world.count(ProcessCounter::PressedStores), refused, "{level:?}");
         world.close(&seat);
     }
 }

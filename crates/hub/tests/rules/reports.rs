@@ -2,7 +2,8 @@
 
 use crate::harness::{HubHarness, Seat, product, settings};
 use hub::{ReportHook, decode_event};
-use model::event::{Counter, DeviceWhat};
+use model::counters::PushCounter;
+use model::event::DeviceWhat;
 use model::id::ProductKey;
 use model::ports::log::StoreError;
 use model::product::Product;
@@ -72,7 +73,7 @@ fn a_report_that_is_not_stored_is_refused() {
             world.deliveries(),
             [(seat.conn, PushDelivery::ReportRefused { term, seq, why })]
         );
-        assert_eq!((world.count(Counter::ReportsRefused), world.events().len()), (1, 0));
+        assert_eq!((world.count(PushCounter::ReportsRefused), world.events().len()), (1, 0));
         world.hub.audit();
     }
 }
@@ -86,7 +87,7 @@ fn who_left_meanwhile_is_told_nothing() {
     let later = world.seat("d");
     world.deliveries();
     world.settle();
-    assert_eq!((world.deliveries(), world.count(Counter::Reports)), (vec![], 1));
+    assert_eq!((world.deliveries(), world.count(PushCounter::Reports)), (vec![], 1));
     world.close(&later);
     world.settle();
     world.hub.audit_idle();
@@ -107,6 +108,6 @@ fn reports_that_wait_are_bounded() {
     world.settle();
     report(&mut world, &seat, 2_000);
     world.complete(Ok(()));
-    assert_eq!(world.count(Counter::Reports), 1_025);
+    assert_eq!(world.count(PushCounter::Reports), 1_025);
     world.hub.audit();
 }

@@ -2,7 +2,8 @@
 
 use crate::harness::{HubHarness, id, limited, product, settings, tag};
 use model::close::CloseReason;
-use model::event::{Counter, DeviceWhat};
+use model::counters::PushCounter;
+use model::event::DeviceWhat;
 use model::id::{MessageId, ProductKey};
 use model::limits::Limits;
 use model::ports::pushes::PushCommand;
@@ -26,7 +27,7 @@ fn a_bind_is_answered_with_the_terms() {
     assert!((100..=105).contains(&bound.heartbeat_s), "{}", bound.heartbeat_s);
     assert_eq!((bound.inflight_max, bound.ack_ms, bound.app_id), (8, 10_000, 7));
     assert_eq!((bound.resumed, bound.offline_count), (false, 0));
-    assert_eq!(world.count(Counter::Binds), 1);
+    assert_eq!(world.count(PushCounter::Binds), 1);
     let events = world.events();
     assert_eq!(events[0].what, DeviceWhat::Online { protocol: "miop7", resumed: false });
     assert_eq!((events[0].epoch, events.len()), (bound.epoch, 1));
@@ -130,7 +131,7 @@ fn a_session_is_resumed_with_its_token_only() {
     let mut wrong = third.bound.token;
     wrong[31] ^= 1;
     assert!(!world.seat_with(resume(third.bound.epoch, wrong)).bound.resumed);
-    assert_eq!(world.count(Counter::BindsResumed), 1);
+    assert_eq!(world.count(PushCounter::BindsResumed), 1);
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn the_last_id_of_a_bind_acknowledges() {
     bind.last_id = Some(b);
     let third = world.seat_with(bind);
     assert_eq!((third.bound.offline_count, world.pushes()), (1, vec![(c, true)]));
-    assert_eq!(world.count(Counter::PushesDelivered), 2, "{a:?} and {b:?}");
+    assert_eq!(world.count(PushCounter::Delivered), 2, "{a:?} and {b:?}");
     world.hub.audit();
 }
 
@@ -191,7 +192,7 @@ fn binds_beyond_the_pace_are_told_when_to_come_back() {
     let (why, retry_ms) = refusal(world.try_bind(conn, HubHarness::bind("late")));
     assert_eq!(why, Refusal::Busy);
     assert!((200..=1_200).contains(&retry_ms), "{retry_ms}");
-    assert_eq!((world.count(Counter::BindsRefused), world.state("late")), (1, None));
+    assert_eq!((world.count(PushCounter::BindsRefused), world.state("late")), (1, None));
     world.pass_ms(200);
     world.seat("late");
 }

@@ -2,7 +2,7 @@
 
 use crate::harness::{HubHarness, id, product, settings};
 use crate::log::Did;
-use model::event::Counter;
+use model::counters::{ProcessCounter, PushCounter};
 use model::id::ProductKey;
 use model::ports::log::{Call, StoreError, Write};
 use model::ports::pushes::{PushAnswer, PushCommand, PushOrder};
@@ -32,7 +32,7 @@ fn a_push_the_store_refuses_is_rejected_and_dropped() {
         world.complete(Err(error));
         assert_eq!(world.outcome(reply), Some(outcome));
         assert_eq!((world.hub.status().waiting, world.asked()), (0, 0));
-        assert_eq!(world.count(Counter::StoreFailures), 1);
+        assert_eq!(world.count(ProcessCounter::StoreFailures), 1);
         world.seat("d");
         assert_eq!(world.pushes(), []);
         world.hub.audit();
@@ -63,7 +63,7 @@ fn a_refusal_that_comes_after_the_acknowledgement_changes_nothing() {
     world.ack(&seat, &[push]);
     world.complete(Err(StoreError::Full));
     assert_eq!(world.outcome(reply), Some(Outcome::Delivered));
-    assert_eq!(world.count(Counter::PushesRejected), 0);
+    assert_eq!(world.count(PushCounter::Rejected), 0);
     world.hub.audit();
 }
 
@@ -205,7 +205,7 @@ fn a_refused_removal_is_asked_for_again() {
         world.settle();
         world.close(&seat);
         world.hub.audit_idle();
-        assert_eq!(world.count(Counter::RemovalsGivenUp), 0);
+        assert_eq!(world.count(ProcessCounter::RemovalsGivenUp), 0);
     }
 }
 
@@ -228,7 +228,7 @@ fn removals_that_find_no_room_are_counted_and_found_at_the_next_start() {
         });
     }
     assert_eq!(world.hub.status().waiting, 0);
-    assert_eq!(world.count(Counter::RemovalsGivenUp), 66_000 - 65_536);
+    assert_eq!(world.count(ProcessCounter::RemovalsGivenUp), 66_000 - 65_536);
     for left in [66_000 - 65_536, 0] {
         world.restart();
         world.turn();
@@ -314,7 +314,7 @@ fn what_is_replaced_goes_when_the_log_or_the_device_has_the_new_one() {
     let (old, _) = world.push("d", key);
     let (new, _) = world.push("d", key);
     assert_eq!((world.hub.status().waiting, world.log.kept(Space::Pushes)), (1, vec![new.0]));
-    assert_eq!(world.count(Counter::PushesCollapsed), 1);
+    assert_eq!(world.count(PushCounter::Collapsed), 1);
     // It is there when the next comes, and the device has that before the log does.
     let mut bind = HubHarness::bind("d");
     bind.pulls = true;
@@ -323,7 +323,7 @@ fn what_is_replaced_goes_when_the_log_or_the_device_has_the_new_one() {
     let (newest, _) = world.push("d", key);
     assert_eq!(world.pushes(), [(newest, false)]);
     world.ack(&seat, &[newest]);
-    assert_eq!((world.hub.status().waiting, world.count(Counter::PushesCollapsed)), (0, 2));
+    assert_eq!((world.hub.status().waiting, world.count(PushCounter::Collapsed)), (0, 2));
     world.hub.audit();
     world.settle();
     assert_eq!(world.log.kept(Space::Pushes), [] as [u64; 0], "nothing of {old:?}");

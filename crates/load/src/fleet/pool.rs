@@ -22,7 +22,7 @@ pub(crate) use calls::Arrivals;
 pub use calls::micros;
 use lab::timing::Timing;
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::id::ConnRef;
 use net::{ShardHandle, ShardLogic};
 use std::cmp::Reverse;
@@ -90,8 +90,8 @@ impl ClientPool {
     /// What has been counted. Called on the shard's own thread, whose effort it reads.
     pub fn snapshot<L: ShardLogic>(&self, now: Now, handle: &ShardHandle<L>) -> Snapshot {
         let mut seen = self.log.clone();
-        seen.bytes_in = handle.counters.of(Counter::BytesIn);
-        seen.bytes_out = handle.counters.of(Counter::BytesOut);
+        seen.bytes_in = handle.counters.of(ProcessCounter::BytesIn);
+        seen.bytes_out = handle.counters.of(ProcessCounter::BytesOut);
         if let Some(begun) = &self.begun {
             let (ran, waited) = effort::of_this_thread();
             seen.elapsed = now.mono - begun.at;

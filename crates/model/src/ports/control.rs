@@ -4,7 +4,7 @@
 //! owns it, one about all goes to all shards and the answers are merged; the API sees one answer
 //! either way.
 
-use crate::event::Counters;
+use crate::counters::Counters;
 use crate::id::MessageId;
 use crate::ports::presence_queries::{PresenceAnswer, PresenceCommand};
 use crate::ports::pushes::{PushAnswer, PushCommand};
@@ -133,13 +133,13 @@ pub trait Control: Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Counter;
+    use crate::counters::PushCounter;
 
     #[test]
     fn figures_of_shards_add_up_and_the_worst_of_them_stands() {
         let of = |n: u64, turn_us_max, pressure| {
             let mut counters = Counters::default();
-            counters.count_by(Counter::Binds, n);
+            counters.count_by(PushCounter::Binds, n);
             Status {
                 counters,
                 connections: 2 * n,

@@ -12,7 +12,7 @@ use crate::logic::{ConnectionOrigin, Dial, ShardLogic};
 use crate::transport::{Accepted, Net};
 use base::slab::Key;
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::link::{Link, Source};
 use model::machine::Machine;
 use rustix::io::Errno;
@@ -29,13 +29,13 @@ where
         for _ in 0..self.settings.limits.accepts_per_turn {
             match self.net.accept(door) {
                 Accepted::Socket(socket, peer) => {
-                    self.handle.counters.count(Counter::Accepted);
+                    self.handle.counters.count(ProcessCounter::Accepted);
                     self.take_in(door, socket, peer);
                 }
                 Accepted::Nobody => break,
                 Accepted::NoDescriptor => {
-                    self.handle.counters.count(Counter::Accepted);
-                    self.handle.counters.count(Counter::AcceptFailed);
+                    self.handle.counters.count(ProcessCounter::Accepted);
+                    self.handle.counters.count(ProcessCounter::AcceptFailed);
                     self.handle.counters.closed(CloseReason::NoDescriptor);
                     self.notice(CloseReason::NoDescriptor.name(), None, None);
                 }
@@ -62,7 +62,7 @@ where
         let beyond = open.saturating_sub(most).max(through.saturating_sub(most_through));
         let beyond = beyond.max(pressed).max(self.beyond_source(bucket));
         if pressed > 0 {
-            self.handle.counters.count(Counter::PressedConnections);
+            self.handle.counters.count(ProcessCounter::PressedConnections);
         }
         if beyond > crowd {
             self.settings.census.leave();
@@ -98,7 +98,7 @@ where
         let many = self.settings.census.enter_source(bucket);
         let beyond = many.saturating_sub(self.settings.limits.source_max());
         if beyond > 0 {
-            self.handle.counters.count(Counter::SourceFull);
+            self.handle.counters.count(ProcessCounter::SourceFull);
         }
         beyond
     }

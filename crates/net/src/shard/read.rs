@@ -13,7 +13,7 @@ use crate::transport::{Got, Net};
 use base::hash;
 use base::slab::Key;
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::id::ShardId;
 use model::machine::{Input, Machine};
 
@@ -84,7 +84,7 @@ where
                     let silent_ms = now_ms.wrapping_sub(conn.last_ms);
                     self.outbox.set_silent(silent_ms, conn.silence_ms);
                     conn.last_ms = now_ms;
-                    self.handle.counters.count_by(Counter::BytesIn, count as u64);
+                    self.handle.counters.count_by(ProcessCounter::BytesIn, count as u64);
                     self.received(key, &buffer[..count]);
                     self.weigh(key);
                     self.outbox.set_silent(0, 0);

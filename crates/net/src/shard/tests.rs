@@ -78,7 +78,7 @@ impl Machine for TestMessages {
                             return Ok(());
                         }
                         b'b' => out.say(Said::Backlog(out.backlog())),
-                        b'c' => out.count(Counter::PacketsIn),
+                        b'c' => out.count(ProcessCounter::PacketsIn),
                         b'p' => out.packets(3, 2),
                         b'x' => out.say(Said::BacklogMax(out.backlog_max())),
                         other => out.bytes().push(other),
@@ -412,7 +412,7 @@ fn what_machines_count_is_counted() {
     let mut world = ShardHarness::new(Protocol::Mqtt);
     let _client = world.call(&[FIRST, b'c', b'c']);
     world.until(|notes| notes.said.len() >= 4);
-    assert_eq!(world.shard.handle().counters.of(Counter::PacketsIn), 2);
+    assert_eq!(world.shard.handle().counters.of(ProcessCounter::PacketsIn), 2);
 }
 
 #[test]
@@ -421,7 +421,10 @@ fn packets_are_counted_and_a_machine_knows_how_much_may_wait() {
     let _client = world.call(&[FIRST, b'p', b'x']);
     world.until(|notes| notes.said.len() >= 4);
     let counters = &world.shard.handle().counters;
-    assert_eq!((counters.of(Counter::PacketsIn), counters.of(Counter::PacketsOut)), (3, 2));
+    assert_eq!(
+        (counters.of(ProcessCounter::PacketsIn), counters.of(ProcessCounter::PacketsOut)),
+        (3, 2)
+    );
     assert!(world.said().contains(&Said::BacklogMax(BACKLOG_MAX as usize)));
 }
 
@@ -597,7 +600,7 @@ fn one_source_has_a_part_of_the_connections_and_this_machine_is_none() {
     });
     let near: Vec<TcpStream> = (0..6).map(|_| world.call(&[FIRST])).collect();
     world.until(|notes| notes.said.len() >= 12);
-    assert_eq!(world.shard.handle().counters.of(Counter::SourceFull), 0);
+    assert_eq!(world.shard.handle().counters.of(ProcessCounter::SourceFull), 0);
     drop(near);
     // Behind a proxy the address counts that it tells.
     let mut door = (*world.shard.settings.doors[0]).clone();
@@ -614,7 +617,7 @@ fn one_source_has_a_part_of_the_connections_and_this_machine_is_none() {
             notes.said.iter().filter(|said| matches!(said, Said::Opened(_))).count() == 7 + number
         });
     }
-    assert_eq!(world.shard.handle().counters.of(Counter::SourceFull), 1);
+    assert_eq!(world.shard.handle().counters.of(ProcessCounter::SourceFull), 1);
     clients.push(world.call(&come("10.1.1.1")));
     while world.closed(CloseReason::Full) == 0 {
         world.turns(1);
@@ -629,5 +632,5 @@ fn one_source_has_a_part_of_the_connections_and_this_machine_is_none() {
     world.until(|notes| {
         notes.said.iter().filter(|said| matches!(said, Said::Opened(_))).count() == 11
     });
-    assert_eq!(world.shard.handle().counters.of(Counter::SourceFull), 2);
+    assert_eq!(world.shard.handle().counters.of(ProcessCounter::SourceFull), 2);
 }

@@ -10,7 +10,7 @@ use crate::logic::ShardLogic;
 use crate::transport::{Got, Net};
 use base::slab::Key;
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::machine::{Machine, Piece};
 
 /// Bytes gathered for a connection that are not kept until the end of the turn.
@@ -183,7 +183,7 @@ where
             let (net, socket) = (&mut self.net, &conn.socket);
             let counters = &mut self.handle.counters;
             let taken = extra.out.write(|pieces| {
-                counters.count(Counter::Writes);
+                counters.count(ProcessCounter::Writes);
                 match net.send(socket, pieces) {
                     Got::Bytes(count) => count,
                     Got::Failed(reason) => {
@@ -193,9 +193,9 @@ where
                     Got::Later | Got::End => 0,
                 }
             });
-            counters.count_by(Counter::BytesOut, taken as u64);
+            counters.count_by(ProcessCounter::BytesOut, taken as u64);
             if taken < waiting {
-                counters.count(Counter::ShortWrites);
+                counters.count(ProcessCounter::ShortWrites);
             }
             if taken == 0 {
                 conn.flags |= Conn::<N, H>::BLOCKED;
@@ -252,8 +252,8 @@ where
                 Got::Bytes(count) => count,
                 _ => 0,
             });
-            counters.count(Counter::Writes);
-            counters.count_by(Counter::BytesOut, taken as u64);
+            counters.count(ProcessCounter::Writes);
+            counters.count_by(ProcessCounter::BytesOut, taken as u64);
             if taken == 0 {
                 break;
             }

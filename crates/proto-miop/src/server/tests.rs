@@ -624,9 +624,9 @@ fn a_heartbeat_after_too_long_a_silence_is_answered_and_counted_as_late() {
             out.set_silent(silent_ms, 450_000);
             let mut input = Input::new(ping, &link, &limits);
             assert_eq!(machine.receive(now(), &mut input, &mut out), Ok(()));
-            let mut counters = model::event::Counters::default();
+            let mut counters = model::counters::Counters::default();
             out.count_into(&mut counters);
-            let counted = counters.of(model::event::Counter::HeartbeatsLate);
+            let counted = counters.of(model::counters::ProcessCounter::HeartbeatsLate);
             assert_eq!((counted, out.take_beats(), input.taken()), (late, 1, 4), "{version}");
         }
     }

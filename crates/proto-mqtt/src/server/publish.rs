@@ -12,7 +12,7 @@ use crate::codec::fanout::passed_on;
 use crate::codec::publish::Publish;
 use crate::codec::{PacketFault, Qos, Version};
 use base::time::Now;
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::limits::TopicLimits;
 use model::session::SessionRequest;
 use model::topic::Publication;
@@ -84,7 +84,7 @@ impl Bound {
     fn over_quota(&mut self, out: &mut Out) -> Result<(), PacketFault> {
         if !self.is_counted_to_the_end() {
             if self.version() == Version::V5 {
-                out.count(Counter::TolerateOrder);
+                out.count(TopicCounter::TolerateOrder);
             }
             self.hold(out);
             return Ok(());
@@ -109,7 +109,7 @@ impl Bound {
     fn hold(&mut self, out: &mut Out) {
         self.marks.set(Marks::HELD, true);
         out.hold(true);
-        out.count(Counter::ReadsHeld);
+        out.count(TopicCounter::ReadsHeld);
     }
 
     /// A time has come for which the pace asked.

@@ -5,7 +5,7 @@
 
 use super::peers::{PeerBacklog, PeerBag};
 use base::time::{Instant, Now};
-use model::event::{Counter, Counters};
+use model::counters::{Counters, ProcessCounter};
 use model::id::{ConnRef, ShardId};
 use model::ports::access::{Admission, Question};
 use model::ports::control::{Answer, Command, Status};
@@ -253,7 +253,7 @@ impl<S: Service> AnyService for RunningService<S> {
         }
         if !effects.events.is_empty() {
             let dropped = carrier.tell(effects.events.drain(..).map(Into::into).collect());
-            effects.counters.count_by(Counter::EventsDropped, dropped as u64);
+            effects.counters.count_by(ProcessCounter::EventsDropped, dropped as u64);
         }
         for transition in effects.transitions.drain(..) {
             carrier.note(transition);

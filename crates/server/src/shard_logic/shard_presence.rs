@@ -12,7 +12,7 @@ use crate::outside::Outside;
 use crate::switchboard::ShardPart;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::ports::control::Answer;
 use model::ports::directory::{DirectoryEntry, DirectoryError, Put};
 use model::ports::presence_queries::{
@@ -240,8 +240,8 @@ impl<O: Outside> ServerLogic<O> {
         counters.add(&handle.counters);
         Figures {
             counts: self.around.shard_presence.tracker().counts().clone(),
-            heartbeats: counters.of(Counter::Pings),
-            late: counters.of(Counter::HeartbeatsLate),
+            heartbeats: counters.of(ProcessCounter::Pings),
+            late: counters.of(ProcessCounter::HeartbeatsLate),
             lost: counters.closed_of(CloseReason::KeepAliveTimeout),
         }
     }

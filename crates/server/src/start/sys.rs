@@ -5,7 +5,7 @@
 //! them is a matter of rules. Invariant: it ends as soon as it is told to.
 
 use crate::clock;
-use model::event::{Counter, Counters};
+use model::counters::{Counter, Counters, ProcessCounter, TopicCounter};
 use model::ports::control::{Answer, Command, Control, Status};
 use model::ports::topics::TopicCommand;
 use model::session::Drop;
@@ -84,12 +84,12 @@ const SPANS: [f64; 3] = [1.0, 5.0, 15.0];
 
 /// Loads a minute: what is counted, and the topics of its three averages.
 const LOADS: [(Counter, [&str; 3]); 6] = [
-    (Counter::PacketsIn, LOAD_MESSAGES_IN),
-    (Counter::PacketsOut, LOAD_MESSAGES_OUT),
-    (Counter::BytesIn, LOAD_BYTES_IN),
-    (Counter::BytesOut, LOAD_BYTES_OUT),
-    (Counter::Publishes, LOAD_PUBLISH_IN),
-    (Counter::Delivered, LOAD_PUBLISH_OUT),
+    (Counter::Process(ProcessCounter::PacketsIn), LOAD_MESSAGES_IN),
+    (Counter::Process(ProcessCounter::PacketsOut), LOAD_MESSAGES_OUT),
+    (Counter::Process(ProcessCounter::BytesIn), LOAD_BYTES_IN),
+    (Counter::Process(ProcessCounter::BytesOut), LOAD_BYTES_OUT),
+    (Counter::Topics(TopicCounter::Publishes), LOAD_PUBLISH_IN),
+    (Counter::Topics(TopicCounter::Delivered), LOAD_PUBLISH_OUT),
 ];
 
 const LOAD_MESSAGES_IN: [&str; 3] =
@@ -134,7 +134,6 @@ impl Page {
     /// Every topic with its value now.
     fn lines(&mut self, status: &Status) -> Vec<(&'static str, String)> {
         let counters = &status.counters;
-        let of = |counter| counters.of(counter);
         let dropped: u64 = Drop::ALL.iter().map(|why| counters.dropped_of(*why)).sum();
         let away = status.sessions.saturating_sub(status.sessions_online);
         let uptime = clock::since(self.began).as_secs();
@@ -144,18 +143,18 @@ impl Page {
             ("clients/disconnected", away),
             ("clients/inactive", away),
             ("clients/total", status.sessions),
-            ("clients/expired", of(Counter::SessionsExpired)),
+            ("clients/expired", counters.of(TopicCounter::SessionsExpired)),
             ("connections", status.connections),
-            ("messages/received", of(Counter::PacketsIn)),
-            ("messages/sent", of(Counter::PacketsOut)),
+            ("messages/received", counters.of(ProcessCounter::PacketsIn)),
+            ("messages/sent", counters.of(ProcessCounter::PacketsOut)),
             ("messages/stored", status.queued + status.retained),
             ("store/messages/count", status.queued + status.retained),
             ("store/messages/bytes", status.queued_bytes + status.retained_bytes),
-            ("publish/messages/received", of(Counter::Publishes)),
-            ("publish/messages/sent", of(Counter::Delivered)),
+            ("publish/messages/received", counters.of(TopicCounter::Publishes)),
+            ("publish/messages/sent", counters.of(TopicCounter::Delivered)),
             ("publish/messages/dropped", dropped),
-            ("bytes/received", of(Counter::BytesIn)),
-            ("bytes/sent", of(Counter::BytesOut)),
+            ("bytes/received", counters.of(ProcessCounter::BytesIn)),
+            ("bytes/sent", counters.of(ProcessCounter::BytesOut)),
             ("retained messages/count", status.retained),
             ("subscriptions/count", status.subscriptions),
             ("delayed/count", status.delayed),
@@ -226,7 +225,7 @@ mod tests {
     fn what_changed_is_published_under_the_usual_names() {
         let (notes, mut page) = (Notes::default(), Page::new(10));
         let mut status = Status { sessions: 5, sessions_online: 3, ..Status::default() };
-        status.counters.count_by(Counter::BytesIn, 600);
+        status.counters.count_by(ProcessCounter::BytesIn, 600);
         page.publish(&status, &notes);
         let first = notes.taken();
         let value = |name: &str| {

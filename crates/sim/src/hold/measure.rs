@@ -11,7 +11,7 @@ use base::secret::ClusterSecret;
 use broker::Broker;
 use broker::routes::RouteSummary;
 use hub::Hub;
-use model::event::Counter;
+use model::counters::PushCounter;
 use model::id::ShardId;
 use model::limits::{Limits, PushLimits};
 use model::ports::access::{Admission, AllowAll, Question};
@@ -201,7 +201,7 @@ fn whole(devices: u32, shards: u16, record_bytes: u64) -> HoldMeasurement {
         turn_all(&mut all);
     }
     let after = ProcessMemory::now();
-    let binds = all.iter().map(|shard| shard.logic().counters().of(Counter::Binds));
+    let binds = all.iter().map(|shard| shard.logic().counters().of(PushCounter::Binds));
     let online = all.iter().map(|shard| shard.logic().service::<Hub>().status().online);
     let (binds, count): (u64, u64) = (binds.sum(), online.sum());
     assert_eq!((binds, count), (u64::from(devices), u64::from(devices)), "everybody is bound");

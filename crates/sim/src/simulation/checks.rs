@@ -4,7 +4,7 @@ use super::Simulation;
 use crate::application::check_counts;
 use hub::{Effects, Hub};
 use model::close::CloseReason;
-use model::event::{Counter, Counters};
+use model::counters::{Counters, ProcessCounter, PushCounter};
 use model::id::ShardId;
 use model::ports::pushes::{DeviceState, PushAnswer, PushCommand, PushCounts};
 use model::presence::Principal;
@@ -33,7 +33,7 @@ impl Simulation {
         }
         let counters = self.counters();
         let open = u64::from(self.server.census.open());
-        let accepted = counters.of(Counter::Accepted);
+        let accepted = counters.of(ProcessCounter::Accepted);
         assert_eq!(accepted, counters.closed_sum() + open, "every end is counted once");
     }
 
@@ -76,7 +76,7 @@ impl Simulation {
     /// While all was calm every device was bound once, and nobody was ended for a fault.
     pub(super) fn check_calm(&self, before: &Counters) {
         let after = self.counters();
-        let binds = after.of(Counter::Binds) - before.of(Counter::Binds);
+        let binds = after.of(PushCounter::Binds) - before.of(PushCounter::Binds);
         assert_eq!(binds, u64::from(self.plan.devices), "a Bind for each device");
         for &reason in CloseReason::ALL {
             let ended = after.closed_of(reason) - before.closed_of(reason);

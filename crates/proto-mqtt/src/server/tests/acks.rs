@@ -7,7 +7,7 @@ use crate::codec::property::Property;
 use crate::codec::publish::Publish;
 use crate::codec::{Packet, Qos, ReasonCode, Version};
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::session::{AckStep, Denial, Routed, SessionDelivery as Down, SessionRequest as Up};
 
 /// A message without properties.
@@ -268,8 +268,11 @@ fn others_who_exceed_it_are_read_more_slowly() {
         }
         harness.packet(&Packet::Pubrel(Ack::of(1)));
         assert_eq!((harness.words.len(), harness.held, harness.ended), (2, true, None));
-        assert!(harness.untaken() > 0 && harness.counts.contains(&Counter::ReadsHeld));
-        assert_eq!(harness.counts.contains(&Counter::TolerateOrder), version == Version::V5);
+        assert!(harness.untaken() > 0 && harness.counts.contains(&TopicCounter::ReadsHeld.into()));
+        assert_eq!(
+            harness.counts.contains(&TopicCounter::TolerateOrder.into()),
+            version == Version::V5
+        );
         harness.fall_silent();
         assert_eq!(harness.ended, None, "who is not read is not silent");
         // It is read again once the broker has the message: nobody waits for the client.
@@ -301,8 +304,8 @@ fn what_is_let_pass_is_counted() {
     harness.hear(b"\x80\x06\x00\x01\x00\x01a\x00");
     harness.hear(b"\x82\x06\x00\x00\x00\x01a\x00");
     assert_eq!((harness.words.len(), harness.ended), (3, None));
-    let flags = Counter::TolerateFlags;
-    assert_eq!(harness.counts, [flags, flags, Counter::TolerateOther]);
+    let flags = TopicCounter::TolerateFlags;
+    assert_eq!(harness.counts, [flags, flags, TopicCounter::TolerateOther]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::server::{ListenerProfile, Server};
 use base::hash::HashKey;
 use base::time::Now;
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::TopicCounter;
 use model::limits::Limits;
 use model::link::{Link, Protocol, TlsFacts};
 use model::machine::{Input, Machine, Outbox, TurnAway};
@@ -358,15 +358,19 @@ fn an_old_device_is_let_pass_and_counted() {
     harness.connect(&connect);
     let words = asked(&mut harness);
     assert_eq!((words.clean_start, words.expiry_s), (true, 0), "nobody can come back to it");
-    assert_eq!(harness.counts, [Counter::TolerateClientId]);
+    assert_eq!(harness.counts, [TopicCounter::TolerateClientId]);
     let mut harness = ServerHarness::lenient();
     harness.connect(&Connect::of(Version::V31, "a-client-identifier-of-27-b"));
     harness.tell(yes());
-    assert_eq!(harness.counts, [Counter::TolerateClientId], "counted once, though decoded twice");
+    assert_eq!(
+        harness.counts,
+        [TopicCounter::TolerateClientId],
+        "counted once, though decoded twice"
+    );
     let mut harness = ServerHarness::lenient();
     harness.connect(&Connect { is_bridge: true, ..Connect::of(Version::V311, "b") });
     assert!(asked(&mut harness).is_bridge);
-    assert_eq!(harness.counts, [Counter::TolerateBridgeBit]);
+    assert_eq!(harness.counts, [TopicCounter::TolerateBridgeBit]);
     let mut harness = ServerHarness::strict();
     harness.connect(&connect);
     assert_eq!(harness.wire, [0x20, 2, 0, 2]);

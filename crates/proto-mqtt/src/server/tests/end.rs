@@ -7,7 +7,7 @@ use crate::codec::connect::Connect;
 use crate::codec::property::Property;
 use crate::codec::{Packet, ReasonCode, Version};
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::ProcessCounter;
 use model::session::{Connected, Denial, Denied, SessionDelivery as Down, SessionRequest as Up};
 
 fn left(harness: &mut ServerHarness) -> (bool, Option<u32>) {
@@ -167,7 +167,8 @@ fn a_heartbeat_after_too_long_a_silence_is_answered_and_counted_as_late() {
             harness.was_silent(silent_ms);
             harness.packet(&Packet::Pingreq);
             assert_eq!((harness.take_sent().len(), harness.ended), (1, None));
-            let counted = harness.counts.iter().filter(|count| **count == Counter::HeartbeatsLate);
+            let counted =
+                harness.counts.iter().filter(|count| **count == ProcessCounter::HeartbeatsLate);
             assert_eq!(counted.count(), late, "{keep_alive_s} {silent_ms}");
         }
     }

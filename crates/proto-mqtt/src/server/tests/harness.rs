@@ -12,7 +12,7 @@ use crate::server::{ListenerProfile, Server};
 use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
-use model::event::Counter;
+use model::counters::Counter;
 use model::id::SessionRef;
 use model::limits::Limits;
 use model::link::{Link, Protocol};

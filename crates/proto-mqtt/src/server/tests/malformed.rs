@@ -4,7 +4,7 @@ use super::harness::ServerHarness;
 use crate::codec::tests::vectors::{Case, malformed};
 use crate::codec::{FaultSet, PacketFault, Sender, Version};
 use crate::server::ListenerProfile;
-use model::event::Counter;
+use model::counters::TopicCounter;
 
 /// A machine under the limits of a vector, where the vector begins.
 fn harness(case: &Case, lenient: bool) -> ServerHarness {
@@ -89,13 +89,13 @@ fn a_lenient_machine_goes_on_and_counts() {
         harness.version = case.rules.version;
         harness.hear(&case.bytes);
         let counter = match case.expected("fault").expect("a fault") {
-            "bridge_bit" => Counter::TolerateBridgeBit,
-            "client_id_empty" | "client_id_long" => Counter::TolerateClientId,
+            "bridge_bit" => TopicCounter::TolerateBridgeBit,
+            "client_id_empty" | "client_id_long" => TopicCounter::TolerateClientId,
             "header_flags" | "subscribe_bits" | "connect_flag" | "will_flags" | "dup_at_qos_0" => {
-                Counter::TolerateFlags
+                TopicCounter::TolerateFlags
             }
-            "nul" => Counter::TolerateText,
-            _ => Counter::TolerateOther,
+            "nul" => TopicCounter::TolerateText,
+            _ => TopicCounter::TolerateOther,
         };
         assert_eq!(harness.counts, [counter], "`{}`", case.name);
         let ends = matches!(case.bytes[0] >> 4, 14 | 15); // a farewell, and AUTH that nobody asked

@@ -1,0 +1,274 @@
+//! Counters for operators, declared once: those of the process, and a group a service.
+//!
+//! Each shard owns its [`Counters`]; they are added up when somebody asks. The metric, its help and
+//! its place on the status page follow from the line that declares a counter.
+
+use crate::close::CloseReason;
+use crate::session::Drop;
+
+macro_rules! counters {
+    ($(
+        $(#[doc = $doc:literal])+
+        $field:ident: $wide:ident($group:ident) {
+            $($variant:ident $name:literal $help:literal;)+
+        }
+    )+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+            #[repr(u8)]
+            pub enum $group { $(#[doc = $help] $variant,)+ }
+
+            impl $group {
+                /// Number of counters.
+                const COUNT: usize = [$($name),+].len();
+            }
+
+            impl From<$group> for Counter {
+                fn from(counter: $group) -> Counter {
+                    Counter::$wide(counter)
+                }
+            }
+
+            impl PartialEq<$group> for Counter {
+                fn eq(&self, other: &$group) -> bool {
+                    *self == Counter::from(*other)
+                }
+            }
+        )+
+
+        /// Something that is counted from the start of the process.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Counter { $($(#[doc = $doc])+ $wide($group),)+ }
+
+        impl Counter {
+            /// All counters, in order.
+            pub const ALL: &'static [Counter] = &[$($(Counter::$wide($group::$variant),)+)+];
+
+            /// The metric's name, without the prefix `holdline_`.
+            pub const fn name(self) -> &'static str {
+                match self { $($(Counter::$wide($group::$variant) => $name,)+)+ }
+            }
+
+            /// The metric's explanation.
+            pub const fn help(self) -> &'static str {
+                match self { $($(Counter::$wide($group::$variant) => $help,)+)+ }
+            }
+        }
+
+        /// Counts of one shard.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub struct Counters {
+            $($field: [u64; $group::COUNT],)+
+            closed: [u64; CloseReason::COUNT],
+            dropped: [u64; Drop::ALL.len()],
+        }
+
+        impl Default for Counters {
+            fn default() -> Self {
+                Counters {
+                    $($field: [0; $group::COUNT],)+
+                    closed: [0; CloseReason::COUNT],
+                    dropped: [0; Drop::ALL.len()],
+                }
+            }
+        }
+
+        impl Counters {
+            fn at(&self, counter: Counter) -> u64 {
+                match counter { $(Counter::$wide(counter) => self.$field[counter as usize],)+ }
+            }
+
+            fn at_mut(&mut self, counter: Counter) -> &mut u64 {
+                match counter { $(Counter::$wide(counter) => &mut self.$field[counter as usize],)+ }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Counter of the process, whatever service it works for.
+    process: Process(ProcessCounter) {
+        Accepted "connections_accepted_total" "Connections taken from a listener.";
+        AcceptFailed "accept_failures_total"
+            "Accepts that failed for want of a descriptor or memory.";
+        SourceFull "connections_source_full_total" "Connections beyond what one source may have.";
+        PressedConnections "pressed_connections_total" "Connections refused for want of memory.";
+        PressedStores "pressed_stores_total" "Messages and pushes not kept for want of memory.";
+        MovedOut "connections_moved_total"
+            "Connections handed to the shard that owns their device.";
+        BytesIn "bytes_received_total" "Bytes received from sockets.";
+        BytesOut "bytes_sent_total" "Bytes sent to sockets.";
+        Writes "writes_total" "Calls to send.";
+        ShortWrites "short_writes_total" "Sends that the socket did not take whole.";
+        Pings "pings_total" "Heartbeats answered.";
+        HeartbeatsLate "heartbeats_late_total" "Heartbeats more than a tenth later than agreed.";
+        EventsDropped "events_dropped_total" "Events nobody had room for.";
+        LettersSent "mailbox_letters_total" "Letters between shards.";
+        LettersRefused "mailbox_full_total" "Letters that found a full mailbox.";
+        StoreFailures "store_failures_total" "Entries the store could not take.";
+        PullsFailed "pulls_failed_total"
+            "Reads of stored pushes that failed; they are tried again.";
+        RemovalsGivenUp "removals_given_up_total" "Removals left to the next start.";
+        PacketsIn "packets_received_total" "MQTT packets received.";
+        PacketsOut "packets_sent_total" "MQTT packets sent.";
+    }
+    /// Counter of pushes and devices.
+    pushes: Push(PushCounter) {
+        Binds "binds_total" "Binds accepted.";
+        BindsResumed "binds_resumed_total" "Binds that went on with an earlier session.";
+        BindsRefused "binds_refused_total" "Binds refused, for whatever reason.";
+        Sent "pushes_sent_total" "Pushes handed to connections, resends included.";
+        Resent "pushes_resent_total" "Pushes handed to connections again.";
+        Delivered "pushes_delivered_total" "Pushes acknowledged by devices.";
+        Stored "pushes_stored_total" "Pushes put into the store.";
+        Expired "pushes_expired_total" "Pushes whose time was over.";
+        Evicted "pushes_evicted_total" "Stored pushes evicted by newer ones.";
+        Collapsed "pushes_collapsed_total" "Pushes replaced by newer ones of their collapse key.";
+        Rejected "pushes_rejected_total" "Pushes not taken on.";
+        Reports "reports_total" "Reports taken.";
+        ReportsRefused "reports_refused_total" "Reports over quota or without room.";
+    }
+    /// Counter of topics and sessions.
+    topics: Topics(TopicCounter) {
+        PressedPublishes "pressed_publishes_total" "Messages of QoS 0 dropped for want of memory.";
+        SessionsConnected "sessions_connected_total" "Connects that were accepted.";
+        SessionsResumed "sessions_resumed_total" "Connects that went on with an earlier session.";
+        SessionsRefused "sessions_refused_total" "Connects that were refused, for whatever reason.";
+        ClientIdsRefused "client_ids_refused_total" "Connects refused for their identifier.";
+        SessionsTakenOver "sessions_taken_over_total" "Sessions taken over by a newer connection.";
+        SessionsExpired "sessions_expired_total" "Sessions that ended by their expiry.";
+        SessionsDelayed "sessions_delayed_total" "Connects answered late: they came too often.";
+        Publishes "publishes_received_total" "Messages published by clients.";
+        PublishesQos1 "publishes_qos1_received_total" "Of these, at QoS 1.";
+        PublishesQos2 "publishes_qos2_received_total" "Of these, at QoS 2.";
+        PublishesRepeated "publishes_repeated_total" "Messages of QoS 2 that had come before.";
+        PublishesRefused "publishes_refused_total" "Messages refused, for whatever reason.";
+        PublishesUnmatched "publishes_unmatched_total" "Messages nobody was subscribed to.";
+        Delivered "deliveries_total" "Messages handed to connections, those sent again included.";
+        DeliveredAgain "deliveries_again_total" "Messages handed to connections again.";
+        DeliveredAcked "deliveries_acknowledged_total" "Messages of QoS 1 and 2 that clients have.";
+        Queued "messages_queued_total" "Messages that had to wait for a session.";
+        Subscribed "subscribes_total" "Subscriptions granted.";
+        SubscribesRefused "subscribes_refused_total" "Subscriptions refused.";
+        Unsubscribed "unsubscribes_total" "Subscriptions ended by clients.";
+        WillsPublished "wills_published_total" "Wills published.";
+        RetainedSet "retained_set_total" "Messages retained.";
+        RetainedCleared "retained_cleared_total" "Retained messages cleared or expired.";
+        RetainedRefused "retained_refused_total" "Messages not retained, for want of room.";
+        RetainedSent "retained_sent_total" "Retained messages handed to connections.";
+        ReadsHeld "reads_held_total" "Times a client was read more slowly.";
+        SourceRefused "access_source_refused_total"
+            "Connects refused: their source failed too often.";
+        AccessAsked "access_questions_total" "Questions about access that took a while.";
+        TolerateBridgeBit "tolerated_bridge_bit_total" "A bridge that marked itself.";
+        TolerateClientId "tolerated_client_id_total" "Lenient: an identifier that is not allowed.";
+        TolerateFlags "tolerated_flags_total" "Lenient: reserved bits that were set.";
+        TolerateText "tolerated_text_total" "Lenient: text that is not allowed.";
+        TolerateOrder "tolerated_order_total"
+            "Lenient: more unanswered than agreed, or out of order.";
+        TolerateOther "tolerated_other_total" "Lenient: anything else.";
+    }
+}
+
+impl Counters {
+    /// Counts one.
+    pub fn count(&mut self, counter: impl Into<Counter>) {
+        *self.at_mut(counter.into()) += 1;
+    }
+
+    /// Counts several.
+    pub fn count_by(&mut self, counter: impl Into<Counter>, by: u64) {
+        *self.at_mut(counter.into()) += by;
+    }
+
+    /// Counts the end of a connection.
+    pub fn closed(&mut self, reason: CloseReason) {
+        self.closed[reason as usize] += 1;
+    }
+
+    /// Counts messages that were not delivered to a session.
+    pub fn dropped(&mut self, why: Drop, by: u64) {
+        self.dropped[why as usize] += by;
+    }
+
+    /// How many messages were dropped so.
+    pub fn dropped_of(&self, why: Drop) -> u64 {
+        self.dropped[why as usize]
+    }
+
+    /// How many were counted.
+    pub fn of(&self, counter: impl Into<Counter>) -> u64 {
+        self.at(counter.into())
+    }
+
+    /// How many connections ended so.
+    pub fn closed_of(&self, reason: CloseReason) -> u64 {
+        self.closed[reason as usize]
+    }
+
+    /// How many connections ended at all.
+    pub fn closed_sum(&self) -> u64 {
+        self.closed.iter().sum()
+    }
+
+    /// Adds another shard's counts.
+    pub fn add(&mut self, other: &Counters) {
+        Counter::ALL.iter().for_each(|&counter| *self.at_mut(counter) += other.at(counter));
+        self.closed.iter_mut().zip(other.closed).for_each(|(mine, theirs)| *mine += theirs);
+        self.dropped.iter_mut().zip(other.dropped).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_add_up_by_name() {
+        let (mut a, mut b) = (Counters::default(), Counters::default());
+        a.count(PushCounter::Binds);
+        b.count_by(PushCounter::Binds, 2);
+        b.closed(CloseReason::Replaced);
+        a.add(&b);
+        assert_eq!((a.of(PushCounter::Binds), a.of(ProcessCounter::Pings)), (3, 0));
+        assert_eq!((a.closed_of(CloseReason::Replaced), a.closed_sum()), (1, 1));
+    }
+
+    #[test]
+    fn every_count_is_of_one_thing_and_all_of_them_add_up() {
+        let (mut a, mut b) = (Counters::default(), Counters::default());
+        for (at, &counter) in Counter::ALL.iter().enumerate() {
+            a.count_by(counter, at as u64);
+            b.count(counter);
+        }
+        for (at, &reason) in CloseReason::ALL.iter().enumerate() {
+            (0..at).for_each(|_| a.closed(reason));
+            b.closed(reason);
+        }
+        for (at, &why) in Drop::ALL.iter().enumerate() {
+            a.dropped(why, 2 * at as u64);
+            b.dropped(why, 1);
+        }
+        a.add(&b);
+        assert!(Counter::ALL.iter().enumerate().all(|(at, &c)| a.of(c) == at as u64 + 1));
+        assert!(
+            CloseReason::ALL.iter().enumerate().all(|(at, &r)| a.closed_of(r) == at as u64 + 1)
+        );
+        assert!(Drop::ALL.iter().enumerate().all(|(at, &d)| a.dropped_of(d) == 2 * at as u64 + 1));
+        let reasons = CloseReason::COUNT as u64;
+        assert_eq!(a.closed_sum(), reasons * (reasons + 1) / 2);
+    }
+
+    #[test]
+    fn every_metric_has_a_name_and_a_help_of_its_own() {
+        for of in [Counter::name, Counter::help] {
+            let mut told: Vec<_> = Counter::ALL.iter().map(|&c| of(c)).collect();
+            told.sort_unstable();
+            told.dedup();
+            assert_eq!(told.len(), Counter::ALL.len());
+        }
+        assert!(Counter::ALL.iter().all(|c| c.name().ends_with("_total")));
+        assert!(Counter::ALL.iter().all(|c| c.help().ends_with('.')));
+    }
+}
