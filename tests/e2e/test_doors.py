@@ -3,6 +3,7 @@
 Whatever ends is counted once, under its reason, and nothing else is.
 """
 
+import os
 import signal
 import socket
 import ssl
@@ -185,7 +186,8 @@ class Tls(Doors):
         cls.authority = Authority(folder.name)
         cls.pair = cls.authority.issue("localhost", "DNS:localhost", file="server")
         cls.CHANGES = {
-            "tls": {"certificate": cls.pair[0], "key": cls.pair[1]},
+            "tls": {"certificate": cls.pair[0], "key": cls.pair[1],
+                    "others": [cls.other("shop.example", "shop"), cls.other("*.iot.example", "iot")]},
             "listen.miops": {"address": "127.0.0.1:0", "protocol": "miop", "tls": True},
             "listen.wss": {"address": "127.0.0.1:0", "protocol": "http", "tls": True,
                            "websocket": "/miop"},
@@ -193,8 +195,32 @@ class Tls(Doors):
         }
         super().setUpClass()
 
+    @classmethod
+    def other(cls, name, file):
+        """A file with the certificate of a name, and its key."""
+        both = os.path.join(os.path.dirname(cls.pair[0]), f"{file}-both.pem")
+        with open(both, "w", encoding="utf-8") as out:
+            for path in cls.authority.issue(name.replace("*", "any"), f"DNS:{name}", file=file):
+                with open(path, encoding="utf-8") as part:
+                    out.write(part.read())
+        return both
+
     def tls(self, version=None):
         return miop.tls_context(self.authority.certificate, version=version)
+
+    def test_a_client_is_shown_the_certificate_of_the_name_it_asks_for(self):
+        context = ssl.create_default_context(cafile=self.authority.certificate)
+        context.check_hostname = False
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context.maximum_version = version
+            for listener in ("any", "miops"):
+                for name, shown in (("shop.example", "shop.example"), ("SHOP.example", "shop.example"),
+                                    ("a.iot.example", "*.iot.example"), ("b.c.iot.example", "localhost"),
+                                    ("unknown.example", "localhost"), (None, "localhost")):
+                    link = socket.create_connection(("127.0.0.1", self.server.ports[listener]), 10)
+                    with link, context.wrap_socket(link, server_hostname=name) as secured:
+                        names = [name for _, name in secured.getpeercert()["subjectAltName"]]
+                        self.assertEqual(names, [shown], name)
 
     def works(self, name, **connect):
         device = self.bound(name, connect=connect)

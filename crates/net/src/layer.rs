@@ -5,6 +5,7 @@
 //! TLS keeps its session; WebSocket keeps two flags of the connection record and nothing else
 //! between messages.
 
+mod certificates;
 pub mod identity;
 pub mod proxy;
 pub mod sniff;

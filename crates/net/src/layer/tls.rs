@@ -5,6 +5,7 @@
 //! otherwise. Certificates are read again on [`TlsServer::reload`]; connections that are open keep
 //! what they have.
 
+use super::certificates::{self, CertificateChoice};
 use crate::detail::Detail;
 use crate::layer::Flow;
 use crate::layer::identity;
@@ -16,7 +17,7 @@ use model::link::{TlsFacts, WireProfile};
 use rustls::client::UnbufferedClientConnection;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateRevocationListDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{UnbufferedServerConnection, WebPkiClientVerifier};
 use rustls::unbuffered::{
@@ -50,6 +51,9 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// PEM file of its private key.
     pub key: PathBuf,
+    /// PEM files of other certificates, each with its chain and its key, for clients that ask for
+    /// one of their names (RFC 6066 3).
+    pub others: Vec<PathBuf>,
     /// PEM file of the authorities whose client certificates are believed.
     pub client_ca: Option<PathBuf>,
     /// PEM file of certificates of clients that were revoked.
@@ -102,6 +106,7 @@ impl TlsServer {
         let files = TlsFiles {
             certificate: certificate.into(),
             key: key.into(),
+            others: Vec::new(),
             client_ca: client_ca.map(Path::to_path_buf),
             revoked: None,
             only_1_3: false,
@@ -150,10 +155,10 @@ fn read(
     wires: &[WireProfile],
 ) -> Result<ServerConfig, TlsError> {
     let (certificate, key) = (&files.certificate, &files.key);
-    let chain = certificates(certificate)?;
-    let secret = PrivateKeyDer::from_pem_file(key)
-        .map_err(|error| wrong(key, format!("no private key in PEM can be read: {error}")))?;
     let provider = Arc::new(ring::default_provider());
+    let usual = certificates::pair(certificate, key, &provider)?;
+    let others = files.others.iter().map(|file| certificates::pair(file, file, &provider));
+    let choice = CertificateChoice::new(usual, &others.collect::<Result<Vec<_>, _>>()?);
     let versions: &[_] = match files.only_1_3 {
         true => &[&rustls::version::TLS13],
         false => &[&rustls::version::TLS13, &rustls::version::TLS12],
@@ -165,10 +170,7 @@ fn read(
         ClientCertificates::Off => builder.with_no_client_auth(),
         clients => builder.with_client_cert_verifier(verifier(files, clients, provider)?),
     };
-    let mut config = builder.with_single_cert(chain, secret).map_err(|error| {
-        let what = format!("certificate and key ({}) do not fit: {error}", key.display());
-        wrong(certificate, what)
-    })?;
+    let mut config = builder.with_cert_resolver(Arc::new(choice));
     // Reconnect waves resume by tickets that cost the server no memory.
     config.ticketer =
         ring::Ticketer::new().map_err(|error| wrong(certificate, error.to_string()))?;
@@ -188,7 +190,7 @@ fn verifier(
         return Err(wrong(&files.certificate, what.into()));
     };
     let mut roots = RootCertStore::empty();
-    for root in certificates(path)? {
+    for root in certificates::read(path)? {
         roots.add(root).map_err(|error| wrong(path, error.to_string()))?;
     }
     let mut verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
@@ -205,16 +207,7 @@ fn verifier(
     verifier.build().map_err(|error| wrong(path, error.to_string()))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
-        Ok(chain) if chain.is_empty() => Err(wrong(path, "no certificate in PEM is in it".into())),
-        Ok(chain) => Ok(chain),
-        Err(error) => Err(wrong(path, format!("no certificate in PEM can be read: {error}"))),
-    }
-}
-
-fn wrong(path: &Path, what: String) -> TlsError {
+pub(super) fn wrong(path: &Path, what: String) -> TlsError {
     TlsError { path: path.into(), what }
 }
 

@@ -61,10 +61,18 @@ section! {
         certificate: Option<PathBuf> = None;
         /// PEM file of its private key.
         key: Option<PathBuf> = None;
+        /// PEM files of certificates for other names, each with its chain and its private key. A
+        /// client that asks for one of their names (SNI), or for one that a wildcard covers, is
+        /// shown that one; anybody else is shown the one above. A reload reads the same files
+        /// again.
+        others: Vec<String> = Vec::new(), list(CERTIFICATES_MAX, "paths", |path| !path.is_empty());
         /// PEM file of the authorities whose client certificates are believed.
         client_ca: Option<PathBuf> = None;
     }
 }
+
+/// Certificates beside the usual one, at most.
+const CERTIFICATES_MAX: usize = 1_024;
 
 section! {
     /// `[api]`: the HTTP API.

@@ -29,6 +29,7 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
         let files = TlsFiles {
             certificate: certificate.clone(),
             key: key.clone(),
+            others: config.tls.others.iter().map(Into::into).collect(),
             client_ca: listener.client_ca.clone().or_else(|| config.tls.client_ca.clone()),
             revoked: listener.revoked.clone(),
             only_1_3: listener.tls_min == TlsMin::V13,
