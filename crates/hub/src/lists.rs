@@ -425,5 +425,5 @@ fn once_key(home: HashKey, product: &str, order: &str) -> OnceKey {
     let parts: [&[u8]; 2] = [product.as_bytes(), order.as_bytes()];
     let first = home.of(&parts);
     let second = HashKey::new(first, !first).of(&parts);
-    OnceKey(u128::from(first) << 64 | u128::from(second))
+    OnceKey::at_home(first, second)
 }

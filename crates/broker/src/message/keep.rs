@@ -63,10 +63,10 @@ impl Broker {
         }
         for key in to {
             let Some(session) = self.sessions.at(key) else { continue };
-            let own = timeline_of(self.settings.home, &session.id).to_bytes();
+            let home = self.settings.home;
             // A session gets one for itself and one for each of its shared groups.
-            let share = u128::from(kept.label.share) << 64;
-            let once = OnceKey(once ^ u128::from_be_bytes(own).rotate_left(64) ^ share);
+            let own = home.of(&[&once.to_be_bytes(), &kept.label.share.to_be_bytes()]);
+            let once = OnceKey::at_home(timeline_of(home, &session.id).home_hash(), own);
             let (publication, label) = (kept.message.clone(), kept.label.clone());
             let (to, wait) = (vec![key], kept.wait);
             let one = Kept { message: publication, label, to, mark: None, wait };

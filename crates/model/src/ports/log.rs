@@ -111,6 +111,14 @@ pub struct Append {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct OnceKey(pub u128);
 
+impl OnceKey {
+    /// The key of an append that is at home where `home` says, told from others there by `own`. Its
+    /// bytes sort by slot, as those of timelines do.
+    pub const fn at_home(home: u64, own: u64) -> OnceKey {
+        OnceKey((home as u128) << 64 | own as u128)
+    }
+}
+
 /// Tables of rows. Their keys and values belong to whoever writes them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[repr(u8)]

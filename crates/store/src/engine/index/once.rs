@@ -106,7 +106,7 @@ impl Once {
 
     /// The change of state that tells of this key.
     pub(crate) fn change(&self, key: OnceKey) -> StateChange {
-        let name = key.0.to_le_bytes();
+        let name = key.0.to_be_bytes();
         match self.firsts.get(&key) {
             None => StateChange::delete(Keep::Once, name),
             Some(first) => StateChange::put(Keep::Once, name, write(first)),
@@ -116,7 +116,7 @@ impl Once {
     /// Takes what state has, in any order. False if it makes no sense.
     pub(crate) fn load(&mut self, mut rows: Vec<(Vec<u8>, Vec<u8>)>) -> bool {
         let read = |(key, value): (Vec<u8>, Vec<u8>)| {
-            Some((OnceKey(u128::from_le_bytes(key.try_into().ok()?)), read(&value)?))
+            Some((OnceKey(u128::from_be_bytes(key.try_into().ok()?)), read(&value)?))
         };
         let Some(mut firsts) = rows.drain(..).map(read).collect::<Option<Vec<_>>>() else {
             return false;
