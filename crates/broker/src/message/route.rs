@@ -5,7 +5,6 @@
 //! same for MQTT 3). At QoS 0 nothing is allocated here.
 
 use super::answers::{Origin, PendingAnswer, SameShape, WAITS_MAX, receipt_of};
-use super::deliver::straight;
 use super::fan_out::{AT_ONCE, FanOut};
 use super::keep::Kept;
 use super::queue::{ASKED_BYTES, Entry};
@@ -149,11 +148,10 @@ impl Broker {
                     );
                     let count = same.count();
                     let shared = hits.len() > count;
-                    let (qos, as_published, ids) = (Qos::AtMostOnce, false, None);
-                    let mut copy = Copy { options, qos, as_published, ids, shared };
-                    if self.fill(slot, message, &mut copy, found, at..at + count) {
-                        let handed = Handed { message, copy };
-                        self.hand(now, slot, handed, pending_answer, fx);
+                    let copy = self.copy(slot, message, options, found, at..at + count);
+                    if let Some(copy) = copy {
+                        let copy = Copy { shared, ..copy };
+                        self.hand(now, slot, Handed { message, copy }, pending_answer, fx);
                     }
                     at += count;
                 }
@@ -162,22 +160,29 @@ impl Broker {
         self.write_appends(message, pending_answer, fx);
     }
 
-    /// Finds out what one session gets, of all its subscriptions that match; false: nothing.
-    fn fill(
+    /// What one session gets, of all its subscriptions that match; `None`: nothing.
+    fn copy(
         &self,
         slot: u32,
         message: &Publication,
-        copy: &mut Copy,
+        first: u8,
         found: &Hits,
         range: Range<usize>,
-    ) -> bool {
-        let (hits, first) = (&found.numbers[range], copy.options);
+    ) -> Option<Copy> {
+        let hits = &found.numbers[range];
+        let mut copy = Copy {
+            options: first,
+            qos: Qos::AtMostOnce,
+            as_published: false,
+            ids: None,
+            shared: false,
+        };
         if hits.len() == 1 && first & (option::NO_LOCAL | option::HAS_ID | option::PARTLY) == 0 {
             copy.qos = qos_of(first).min(message.qos);
             copy.as_published = first & option::AS_PUBLISHED != 0;
-            return true;
+            return Some(copy);
         }
-        let Some((_, session)) = self.sessions.tenant(slot) else { return false };
+        let (_, session) = self.sessions.tenant(slot)?;
         let mut any = false;
         for &hit in hits {
             let Holder::Session(_, options) = holder(hit) else { continue };
@@ -192,12 +197,12 @@ impl Broker {
             copy.options |= options;
         }
         if !any {
-            return false;
+            return None;
         }
         if copy.options & option::PARTLY != 0
             && !self.sessions.may(session, Act::Read, message.topic())
         {
-            return false;
+            return None;
         }
         if copy.options & option::HAS_ID != 0 {
             let named = found.named_by(slot).iter();
@@ -207,7 +212,7 @@ impl Broker {
             ids.dedup();
             copy.ids = (!ids.is_empty()).then(|| ids.into());
         }
-        true
+        Some(copy)
     }
 
     /// The message goes to one session: at once, into its queue, or into the log.
@@ -233,8 +238,15 @@ impl Broker {
         if copy.qos == Qos::AtMostOnce {
             if let Some(conn) = session.online() {
                 fx.counters.count(TopicCounter::Delivered);
-                let outgoing = straight(message.clone(), retain, copy.ids);
-                let outgoing = Outgoing { shared: copy.shared, ..outgoing };
+                let outgoing = Outgoing {
+                    message: message.clone(),
+                    id: 0,
+                    qos: Qos::AtMostOnce,
+                    again: false,
+                    retain,
+                    shared: copy.shared,
+                    subscription_ids: copy.ids,
+                };
                 fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
             } else {
                 self.hand_away(now, key, Handed { message, copy }, fx);
