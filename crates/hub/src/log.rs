@@ -16,7 +16,6 @@ use self::cleanup::CleanupTask;
 use self::durable::push;
 use self::pending::PendingCall;
 use crate::Effects;
-use base::never;
 use base::slab::Key;
 use base::time::Now;
 use model::counters::ProcessCounter;
@@ -72,8 +71,6 @@ pub(crate) struct LogCalls {
     /// The last append that others may join: its ticket and its place in the lane.
     last_append: Option<(Ticket, usize)>,
     cleanups: RetryQueue<CleanupTask>,
-    /// The log takes nothing more until a restart.
-    is_failed: bool,
 }
 
 impl LogCalls {
@@ -118,8 +115,8 @@ impl LogCalls {
     }
 
     /// Whether the log takes nothing more until a restart.
-    pub fn is_failed(&self) -> bool {
-        self.is_failed
+    pub fn has_failed(&self) -> bool {
+        self.tickets.has_failed()
     }
 
     /// Calls that are not completed, and cleanups that wait to be asked for.
@@ -139,8 +136,7 @@ impl LogCalls {
         }
         let (count, size) = self.load.of(&pending);
         *count += size;
-        let ticket = self.tickets.give(pending);
-        fx.calls.push((ticket, call));
+        self.tickets.ask(pending, call, fx);
     }
 
     /// Asks it to write.
@@ -149,24 +145,19 @@ impl LogCalls {
     }
 
     /// What a call was for, which is completed by this.
-    pub fn take(
+    pub fn completed(
         &mut self,
         ticket: Ticket,
         result: &Result<Done, StoreError>,
         fx: &mut Effects,
     ) -> Option<PendingCall> {
-        let pending = self.tickets.take(ticket);
-        if never!(pending.is_none(), "ticket {ticket} was completed twice or never given") {
-            return None;
-        }
-        let pending = pending?;
+        let pending = self.tickets.completed(ticket, result)?;
         let (count, size) = self.load.of(&pending);
         *count -= size;
         let is_pull = matches!(pending, PendingCall::Pull(..));
         if result.is_err() && *result != Err(StoreError::Conflict) && !is_pull {
             fx.counters.count(ProcessCounter::StoreFailures);
         }
-        self.is_failed |= *result == Err(StoreError::Failed);
         Some(pending)
     }
 
@@ -289,11 +280,11 @@ mod tests {
         log.write(PendingCall::Mark(1), Write::Forget(timeline("y")), &mut fx);
         log.append(now, &push, key(2), timeline("c"), &mut fx);
         assert_eq!(count(&log, &fx), (3, 4), "something came between");
-        let kept = log.take(0, &Err(StoreError::Failed), &mut fx);
+        let kept = log.completed(0, &Err(StoreError::Failed), &mut fx);
         assert!(matches!(kept, Some(PendingCall::Keep(MessageId(7), keys)) if keys.len() == 2));
-        let gone = log.take(1, &Err(StoreError::Busy), &mut fx);
+        let gone = log.completed(1, &Err(StoreError::Busy), &mut fx);
         assert!(matches!(gone, Some(PendingCall::Remove(_, seqs)) if seqs == [3, 4]));
-        assert!(log.is_failed() && log.unsettled() == 2 && log.load.waits == 1);
+        assert!(log.has_failed() && log.unsettled() == 2 && log.load.waits == 1);
         assert_eq!(fx.counters.of(ProcessCounter::StoreFailures), 2);
     }
 }

@@ -104,7 +104,7 @@ impl Hub {
         match message {
             OrderMessage::Take(order) => {
                 let (id, product) = (order.push.id, &order.push.product);
-                let is_answered = self.jobs.at(id).is_some() || self.log.is_failed();
+                let is_answered = self.jobs.at(id).is_some() || self.log.has_failed();
                 if !is_answered && self.registry.products.number(product).is_none() {
                     return fx.peer_messages.push((from, OrderMessage::Over(id)));
                 }

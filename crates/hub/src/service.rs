@@ -109,7 +109,7 @@ impl Service for Hub {
     }
 
     fn complete(&mut self, now: Now, (ticket, result): Completion, fx: &mut Effects) {
-        let Some(pending) = self.log.take(ticket, &result, fx) else { return };
+        let Some(pending) = self.log.completed(ticket, &result, fx) else { return };
         let is_stored = result.is_ok();
         match pending {
             PendingCall::Keep(id, keys) => self.kept(now, id, keys, result, fx),

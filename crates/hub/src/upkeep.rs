@@ -100,14 +100,14 @@ impl Hub {
 
     /// Rows of devices that a drain still has to write. None once the log has failed.
     pub fn unwritten(&self) -> u64 {
-        if self.log.is_failed() { 0 } else { self.registry.dirty() }
+        if self.log.has_failed() { 0 } else { self.registry.dirty() }
     }
 
     /// What the log has to answer or to be told before the hub may go: rows, calls whose answer
     /// may ask for another one (a push that was acknowledged on its way to the log), removals that
     /// were refused. None once the log has failed.
     pub fn unsettled(&self) -> usize {
-        if self.log.is_failed() {
+        if self.log.has_failed() {
             return 0;
         }
         self.unwritten() as usize + self.log.unsettled() + self.jobs.untold()
@@ -126,7 +126,7 @@ impl Hub {
             self.forget(key, fx);
             return false;
         }
-        let writes = device.dirty() && !self.log.is_failed() && self.log.has_room_for_row();
+        let writes = device.dirty() && !self.log.has_failed() && self.log.has_room_for_row();
         if writes {
             self.write_row(key, fx);
         }

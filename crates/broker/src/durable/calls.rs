@@ -78,7 +78,6 @@ pub(crate) struct LogCalls {
     pulls: Vec<(Instant, Key)>,
     /// Places that are over.
     over: Vec<EntryRef>,
-    has_failed: bool,
 }
 
 impl LogCalls {
@@ -94,7 +93,7 @@ impl LogCalls {
 
     /// Whether the log takes nothing any more.
     pub fn has_failed(&self) -> bool {
-        self.has_failed
+        self.tickets.has_failed()
     }
 
     /// Calls that are not completed, writes that are asked for again, removals.
@@ -104,13 +103,12 @@ impl LogCalls {
 
     /// Hands a call to the log.
     pub fn ask(&mut self, pending: PendingCall, call: Call, fx: &mut Effects) {
-        let ticket = self.tickets.give(pending);
-        fx.calls.push((ticket, call));
+        self.tickets.ask(pending, call, fx);
     }
 
     /// Has the log write something that nobody waits for.
     pub fn write(&mut self, write: Write, fx: &mut Effects) {
-        if !self.has_failed {
+        if !self.has_failed() {
             self.ask(PendingCall::Retry(Box::new(write.clone())), Call::Write(write), fx);
         }
     }
@@ -139,15 +137,11 @@ impl LogCalls {
         result: &Result<Done, StoreError>,
         fx: &mut Effects,
     ) -> Option<PendingCall> {
-        let pending = self.tickets.take(ticket);
-        if never!(pending.is_none(), "ticket {ticket} was completed twice or never given") {
-            return None;
-        }
+        let pending = self.tickets.completed(ticket, result)?;
         if result.is_err() {
             fx.counters.count(ProcessCounter::StoreFailures);
         }
-        self.has_failed |= *result == Err(StoreError::Failed);
-        pending
+        Some(pending)
     }
 
     /// Something that nobody waits for was answered. Refused, it is asked for again, or given up

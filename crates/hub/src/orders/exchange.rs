@@ -48,7 +48,7 @@ impl Jobs {
                 _ => fx.answers.push((reply, pushed(first, counts))),
             };
         }
-        if log.is_failed() {
+        if log.has_failed() {
             return fx.answers.push((reply, PushAnswer::StoreFailed));
         }
         if self.at(id).is_some() || !self.has_room() {
@@ -78,7 +78,7 @@ impl Jobs {
                 }
                 OrderMessage::Over(id)
             }
-            None if log.is_failed() => OrderMessage::Taken(id, false),
+            None if log.has_failed() => OrderMessage::Taken(id, false),
             None => return self.keep_order(now, order, Vec::new(), log, fx),
         };
         fx.peer_messages.push((from, answer));

@@ -2,10 +2,12 @@
 //! writes that are asked for again.
 //!
 //! A service hands out calls and remembers under each ticket what is to happen when it is completed
-//! ([`Tickets`]). What nobody waits for and the log refused is asked for again after a pause
-//! ([`RetryQueue`]): a refusal is no reason to forget it.
+//! ([`Tickets`]), and whether the log has failed for good. What nobody waits for and the log
+//! refused is asked for again after a pause ([`RetryQueue`]): a refusal is no reason to forget it.
 
-use crate::ports::log::{StoreError, Ticket};
+use crate::ports::log::{Call, Done, StoreError, Ticket};
+use crate::service::{Effects, Service};
+use base::never;
 use base::time::{Instant, Now};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,11 +19,12 @@ pub struct Tickets<P> {
     first: Ticket,
     open: VecDeque<Option<P>>,
     len: usize,
+    has_failed: bool,
 }
 
 impl<P> Default for Tickets<P> {
     fn default() -> Self {
-        Tickets { first: 0, open: VecDeque::new(), len: 0 }
+        Tickets { first: 0, open: VecDeque::new(), len: 0, has_failed: false }
     }
 }
 
@@ -36,15 +39,34 @@ impl<P> Tickets<P> {
         self.len == 0
     }
 
+    /// Whether the log takes nothing more until a restart.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Hands the log a call: the last in its lane.
+    pub fn ask<S: Service>(&mut self, pending: P, call: Call, fx: &mut Effects<S>) {
+        let ticket = self.give(pending);
+        fx.calls.push((ticket, call));
+    }
+
+    /// The log has completed a call: what it was for.
+    pub fn completed(&mut self, ticket: Ticket, result: &Result<Done, StoreError>) -> Option<P> {
+        let pending = self.take(ticket);
+        never!(pending.is_none(), "ticket {ticket} was completed twice or never given");
+        self.has_failed |= *result == Err(StoreError::Failed);
+        pending
+    }
+
     /// A ticket for a call.
-    pub fn give(&mut self, pending: P) -> Ticket {
+    fn give(&mut self, pending: P) -> Ticket {
         self.len += 1;
         self.open.push_back(Some(pending));
         self.first + self.open.len() as Ticket - 1
     }
 
     /// What a ticket is for, which is completed by this; `None`: it was before, or never given.
-    pub fn take(&mut self, ticket: Ticket) -> Option<P> {
+    fn take(&mut self, ticket: Ticket) -> Option<P> {
         let pending = self.open.get_mut(self.place(ticket)?)?.take()?;
         self.len -= 1;
         while matches!(self.open.front(), Some(None)) {
@@ -153,6 +175,10 @@ mod tests {
         }
         assert!(tickets.take(4).is_none() && tickets.is_empty() && tickets.open.is_empty());
         assert_eq!(tickets.give(9), 4, "no number is given twice");
+        assert!(tickets.completed(4, &Err(StoreError::Full)) == Some(9) && !tickets.has_failed());
+        tickets.give(10);
+        assert_eq!(tickets.completed(5, &Err(StoreError::Failed)), Some(10));
+        assert!(tickets.has_failed());
     }
 
     #[test]
