@@ -42,7 +42,7 @@ pub(crate) enum PendingCall {
     Close(MessageId),
 }
 
-const _: () = assert!(size_of::<Queue>() <= 80 && size_of::<PendingCall>() <= 64);
+const _: () = assert!(size_of::<Queue>() <= 96 && size_of::<PendingCall>() <= 64);
 
 /// Bodies that a device is fetching.
 #[derive(Clone, Copy)]

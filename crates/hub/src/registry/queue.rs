@@ -76,6 +76,9 @@ pub(crate) struct Queue {
     heard_ms: Millis,
     /// When the latest push was sent of which it is known that it came through; zero: of none.
     proven_ms: Millis,
+    /// The last in the order of sending that left, and the one that was sent before it and is
+    /// still here: who acknowledges the first has the other. Zeros: none.
+    left: (MessageId, MessageId),
 }
 
 /// A moment of the monotonic clock, milliseconds, the low 32 bits.
@@ -92,6 +95,7 @@ impl Default for Queue {
             expiry: u32::MAX,
             heard_ms: 0,
             proven_ms: 0,
+            left: (MessageId(0), MessageId(0)),
         }
     }
 }
@@ -277,6 +281,7 @@ impl Queue {
         let head = self.head();
         if let Some(item) = self.items.get_mut(head) {
             item.set_aside(true);
+            item.set_in_order(false);
             self.held += 1;
         }
     }
@@ -324,7 +329,9 @@ impl Queue {
         ids: &[MessageId],
         into: &mut Vec<Item>,
     ) {
-        // One that is not here any more was acknowledged, and what was sent before it too.
+        // One that left, because its time was over or another replaced it, may have come all the
+        // same, and what was sent before it then too.
+        let upto = if upto == Some(self.left.0) { Some(self.left.1) } else { upto };
         let last = |item: &Item| upto == Some(item.id) && item.in_order();
         let ever_sent = |(at, item): &(usize, &Item)| item.times > 0 || *at < self.head();
         let mut sent = self.items.iter().enumerate().take_while(ever_sent);
@@ -396,7 +403,12 @@ impl Queue {
         let (here, away): (Vec<_>, Vec<_>) =
             to_send.into_iter().partition(|item| item.push().is_some());
         let mut held: Vec<_> = self.items.drain(self.inflight as usize..).chain(away).collect();
-        held.sort_by_key(|item| (item.times == 0, !item.high(), item.id));
+        // As they stand in the timeline, where a Pull goes on; what is not kept comes last.
+        let place = |item: &Item| match item.kept() {
+            Kept::At(seq) => seq,
+            _ => Seq::MAX,
+        };
+        held.sort_by_key(|item| (item.times == 0, !item.high(), place(item), item.id));
         held.iter_mut().for_each(|item| item.set_in_order(false));
         self.held = held.len() as u32;
         self.items.extend(held.into_iter().chain(here));
@@ -451,6 +463,7 @@ impl Queue {
 
     fn take(&mut self, at: usize) -> Option<Item> {
         let item = self.items.remove(at)?;
+        self.note_left(at, &item);
         if at < self.inflight() {
             self.inflight -= 1;
         } else if at < self.head() {
@@ -463,6 +476,24 @@ impl Queue {
             self.high.bytes -= weight;
         }
         Some(item)
+    }
+
+    /// Remembers an item that left from this place, if its acknowledgement covers another.
+    fn note_left(&mut self, at: usize, item: &Item) {
+        if item.times == 0 || !item.in_order() {
+            return;
+        }
+        let before = self.items.iter().take(at).rev().find(|it| it.times > 0 && it.in_order());
+        let before = before.map_or(MessageId(0), |it| it.id);
+        if self.left.1 == item.id {
+            self.left.1 = before;
+            return;
+        }
+        let known = self.items.iter().position(|it| it.id == self.left.1);
+        // The later one covers more.
+        if known.is_none_or(|known| known < at) {
+            self.left = (item.id, before);
+        }
     }
 
     fn shift(&mut self, from: usize, to: usize) {

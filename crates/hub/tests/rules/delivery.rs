@@ -115,6 +115,40 @@ fn an_urgent_push_acknowledges_none_that_it_overtook() {
 }
 
 #[test]
+fn an_acknowledgement_of_what_has_left_covers_what_was_sent_before_it() {
+    // The last of three is replaced by a newer one of its key, twice, on its way.
+    let (mut world, seat) = windowed("d", 8);
+    let given: Vec<_> = (0..2).map(|_| world.give("d")).collect();
+    let alike = |world: &mut HubHarness| {
+        world.push("d", |order| (order.collapse, order.wait_ms) = (Some("k".into()), 0)).0
+    };
+    let replaced: Vec<_> = (0..3).map(|_| alike(&mut world)).collect();
+    world.pushes();
+    let upto = |id| PushRequest::Ack { device: seat.device, upto: Some(id), ids: Vec::new() };
+    world.ask(seat.conn, upto(replaced[1]));
+    assert_eq!(world.count(PushCounter::Delivered), 2, "{given:?}");
+    world.ask(seat.conn, upto(replaced[2]));
+    assert_eq!(world.count(PushCounter::Delivered), 3);
+    world.hub.audit();
+    // What came before the one that left goes as well, and what came after it does not.
+    let (mut world, seat) = windowed("d", 8);
+    let first = world.give("d");
+    let second = world.give("d");
+    let gone = alike(&mut world);
+    let third = world.give("d");
+    alike(&mut world);
+    world.pushes();
+    let ack = |upto, ids| PushRequest::Ack { device: seat.device, upto, ids };
+    world.ask(seat.conn, ack(None, vec![second]));
+    assert_eq!(world.count(PushCounter::Delivered), 1);
+    world.ask(seat.conn, ack(Some(gone), Vec::new()));
+    assert_eq!(world.count(PushCounter::Delivered), 2, "{first:?}");
+    world.ask(seat.conn, ack(Some(third), Vec::new()));
+    assert_eq!(world.count(PushCounter::Delivered), 3);
+    world.hub.audit();
+}
+
+#[test]
 fn an_acknowledgement_of_what_is_unknown_changes_nothing() {
     let (mut world, seat) = windowed("d", 2);
     let push = world.give("d");
