@@ -62,14 +62,17 @@ pub fn import(text: &mut dyn BufRead, data: &Path, shards: u16) -> Result<Carrie
     let logs = shard_count(shards) as u16;
     let node = node_secret()?;
     // The folder has the export's secret before anything is placed.
-    let key = OnceCell::new();
+    let key: OnceCell<Result<HashKey, String>> = OnceCell::new();
     let home = |restored: Restored<'_>| {
-        let key = key.get_or_init(|| secret(data).map_or(HashKey::new(0, 0), |it| it.home()));
+        let key = key.get_or_init(|| secret(data).map(|it| it.home())).as_ref().ok()?;
         homes::of(*key, &restored).map(|hash| hash::home(hash, logs))
     };
     let clock = (&Means::default(), clock::unix_s());
     let sums = tools::import::import(text, data, clock, (logs, node), &home);
-    sums.map(carried).map_err(|error| error.to_string())
+    match key.into_inner() {
+        Some(Err(why)) => Err(why),
+        _ => sums.map(carried).map_err(|error| error.to_string()),
+    }
 }
 
 /// Splits the folder by slots into as many new ones as are named; gives what each has.

@@ -134,9 +134,7 @@ impl Folder {
                 logs
             }
         };
-        if place.slots != SlotRange::ALL {
-            return Err(OpenError::OnlyAPart { path: path.into() });
-        }
+        place.check_whole()?;
         place.raise_boot(settings.began_ms)?;
         let logs = place.open_logs("", logs, &settings)?;
         Ok(OpenFolder::new(place, settings, logs))
@@ -288,6 +286,23 @@ impl Place {
         match found == wanted {
             true => Ok(()),
             false => Err(OpenError::OtherCluster { path, found, wanted }),
+        }
+    }
+
+    /// An error when it has a part of the slots alone.
+    pub(crate) fn check_whole(&self) -> Result<(), OpenError> {
+        let is_whole = self.slots == SlotRange::ALL;
+        if is_whole { Ok(()) } else { Err(OpenError::OnlyAPart { path: self.path.clone() }) }
+    }
+
+    /// Removes everything, as far as it can: what is left of a folder whose making failed.
+    pub(crate) fn empty(&self) {
+        let files = &*self.files;
+        for name in files.names(&self.path).unwrap_or_default() {
+            if name != "lost+found" {
+                let path = self.path.join(name);
+                let _ = files.remove_folder(&path).or_else(|_| files.remove(&path));
+            }
         }
     }
 

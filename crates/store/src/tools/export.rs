@@ -19,6 +19,8 @@ pub fn export(
     out: &mut dyn Write,
 ) -> Result<Sums, OpenError> {
     let (place, mut logs) = open(path, means, now_s)?;
+    // An import makes a whole folder, over which a server starts.
+    place.check_whole()?;
     let mut sums = Sums::default();
     let mut put = |line: Line| {
         sums.note(&line);

@@ -53,7 +53,7 @@ pub fn split(
             let here = |part: &&mut Part| slot.is_none_or(|slot| part.place.slots.has(slot));
             parts.iter_mut().filter(here).try_for_each(|part| part.take(number, alive.clone()))
         })?;
-        parts.iter_mut().try_for_each(|part| part.into.pause(&|_| Some(number)))?;
+        parts.iter_mut().try_for_each(|part| part.pause(number))?;
     }
     parts.into_iter().map(|part| part.end(count)).collect()
 }
@@ -85,16 +85,16 @@ pub fn join(
     for (_, logs) in &mut parts {
         for (number, log) in (0..).zip(logs) {
             log.rest().each(&mut |alive| whole.take(number, alive))?;
-            whole.into.pause(&|_| Some(number))?;
+            whole.pause(number)?;
         }
     }
     whole.end(count)
 }
 
-/// A folder in the making.
+/// A folder in the making; what is there of it goes when it is not ended.
 struct Part {
     place: Place,
-    into: Into,
+    into: Option<Into>,
     sums: Sums,
 }
 
@@ -109,7 +109,7 @@ impl Part {
         let mut place = import::begin(to, means, secrets)?;
         place.slots = slots;
         let into = Into::begin(&place, "", &settings(secrets, logs), now_s)?;
-        Ok(Part { place, into, sums: Sums::default() })
+        Ok(Part { place, into: Some(into), sums: Sums::default() })
     }
 
     fn take(&mut self, log: u16, alive: Alive) -> Result<(), OpenError> {
@@ -120,12 +120,31 @@ impl Part {
             Alive::Entry { .. } => entries,
             Alive::Cursor { .. } => cursors,
         } += 1;
-        self.into.take(alive, &|_| Some(log))
+        self.into().take(alive, &|_| Some(log))
     }
 
-    fn end(self, logs: u16) -> Result<Sums, OpenError> {
-        self.into.end(&self.place)?;
-        self.place.write_format(logs, false)?;
-        Ok(self.sums)
+    fn pause(&mut self, log: u16) -> Result<(), OpenError> {
+        self.into().pause(&|_| Some(log))
+    }
+
+    fn into(&mut self) -> &mut Into {
+        self.into.as_mut().expect("it is taken at the end")
+    }
+
+    fn end(mut self, logs: u16) -> Result<Sums, OpenError> {
+        let into = self.into.take().expect("it ends once");
+        let ended = into.end(&self.place).and_then(|()| self.place.write_format(logs, false));
+        if ended.is_err() {
+            self.place.empty();
+        }
+        ended.map(|()| std::mem::take(&mut self.sums))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if self.into.take().is_some() {
+            self.place.empty();
+        }
     }
 }
