@@ -63,8 +63,8 @@ section! {
         key: Option<PathBuf> = None;
         /// PEM files of certificates for other names, each with its chain and its private key. A
         /// client that asks for one of their names (SNI), or for one that a wildcard covers, is
-        /// shown that one; anybody else is shown the one above. A reload reads the same files
-        /// again.
+        /// shown that one; anybody else is shown the one above. Not at listeners with a
+        /// certificate of their own. A reload reads the same files again.
         others: Vec<String> = Vec::new(), list(CERTIFICATES_MAX, "paths", |path| !path.is_empty());
         /// PEM file of the authorities whose client certificates are believed.
         client_ca: Option<PathBuf> = None;

@@ -123,7 +123,7 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
         &[
             "holdline.toml:3: [limit]: is not a section; did you mean [limits]?",
             "holdline.toml:6: [tls] elephants: is not a key of this section; the keys are \
-             certificate, key, client_ca",
+             certificate, key, others, client_ca",
             "holdline.toml:2: [limits] conections_max: is not a key of this section; did you mean \
              connections_max?",
         ],

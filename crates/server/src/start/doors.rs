@@ -18,7 +18,8 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
         listener.enabled && takes_tls(listener) && has_tls(config, listener)
     };
     let load = |listener: &ListenSection| {
-        let of = if listener.certificate.is_some() {
+        let is_own = listener.certificate.is_some();
+        let of = if is_own {
             (&listener.certificate, &listener.key)
         } else {
             (&config.tls.certificate, &config.tls.key)
@@ -29,7 +30,7 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
         let files = TlsFiles {
             certificate: certificate.clone(),
             key: key.clone(),
-            others: config.tls.others.iter().map(Into::into).collect(),
+            others: config.tls.others.iter().filter(|_| !is_own).map(Into::into).collect(),
             client_ca: listener.client_ca.clone().or_else(|| config.tls.client_ca.clone()),
             revoked: listener.revoked.clone(),
             only_1_3: listener.tls_min == TlsMin::V13,
