@@ -444,7 +444,7 @@ impl ProductBody {
             }
             product.topic = topic.map(Into::into);
         }
-        check(&product)?;
+        check(&product, present)?;
         Ok((product, made))
     }
 }
@@ -501,14 +501,16 @@ fn secret(body: SecretBody) -> Result<Secret, Fault> {
     Ok(Secret { key_id: body.key_id, bytes })
 }
 
-fn check(product: &Product) -> Result<(), Fault> {
+fn check(product: &Product, present: Option<&Product>) -> Result<(), Fault> {
     let Heartbeat { min_s, default_s, max_s } = product.heartbeat;
     let mut key_ids: Vec<_> = product.secrets.iter().map(|secret| secret.key_id).collect();
     key_ids.sort_unstable();
     key_ids.dedup();
     for setting in Product::settings() {
-        let fits = product.value(setting.name).is_none_or(|value| setting.kind.fits(&value));
-        if !fits {
+        let value = product.value(setting.name);
+        // What it had before is not this order's.
+        let is_new = present.is_none_or(|present| present.value(setting.name) != value);
+        if is_new && value.is_some_and(|value| !setting.kind.fits(&value)) {
             let (name, allowed) = (setting.name, setting.kind.allowed());
             return Err(Fault::bad(format!("`{name}` must be {allowed}")));
         }

@@ -599,7 +599,7 @@ fn products_are_made_and_changed_and_their_secrets_stay_inside() {
     }
     for (body, expected) in [
         (r#"{"secrets": [{"key_id": 1, "hex": "00"}]}"#, "16 to 64 bytes"),
-        (r#"{"heartbeat_max_s": 5}"#, "`heartbeat_default_s` <= `heartbeat_max_s`"),
+        (r#"{"heartbeat_min_s": 5}"#, "`heartbeat_min_s` <= `heartbeat_default_s`"),
         (r#"{"reports_per_s": 10001}"#, "`reports_per_s` must be a whole number from 0 to 10000"),
         (r#"{"topic": "push/%p"}"#, "`topic` must have %d"),
         (r#"{"hmak": true}"#, "unknown field `hmak`"),
