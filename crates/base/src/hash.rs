@@ -1,8 +1,8 @@
 //! The keyed hash of identities.
 //!
-//! Identities are chosen by strangers, so every table and every choice of shard hashes them with a
-//! key that is drawn when the process starts (SipHash-1-3). One key serves the whole process:
-//! the shard of an identity must be the same wherever it is computed.
+//! Identities are chosen by strangers, so every table hashes them with a key that is drawn when the
+//! process starts (SipHash-1-3), one for the whole process. Homes, and with them slots and shards,
+//! are hashed under the cluster's secret: they must be the same wherever they are computed.
 
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;

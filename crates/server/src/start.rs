@@ -123,7 +123,7 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     let limits = Arc::new(config.limits.clone());
     let count = shard_count(config.server.shards);
     let mut folder = storage::open(&config, count)?;
-    let inside = Inside::of(&config, folder.home)?;
+    let inside = Inside::of(&config, folder.secrets().cluster)?;
     let config = inside.iter().fold(config, |config, inside| inside.in_front_of(config));
     let (token, token_file) = folder::api_token(&config)?;
     let tls = doors::load_tls(&config)?;

@@ -1,15 +1,15 @@
 //! Bridges, and the door through which they come to our own broker.
 //!
 //! That door is a socket file in the data folder that only the server's own user can open. Who
-//! comes through it with the name that is derived from the node's secret may do everything; nobody
-//! else knows that name. It is there only when a bridge is.
+//! comes through it with the name that is derived from the cluster's secret may do everything;
+//! nobody knows that name who does not have the secret. It is there only when a bridge is.
 
 use super::StartError;
 use crate::bridge::{self, Bridges, LocalBroker};
 use crate::config::{
     self, Anonymous, Config, ListenAddress, ListenSection, ListenerProtocol, WebSocketAt,
 };
-use base::hash::HashKey;
+use base::secret::ClusterSecret;
 use std::path::Path;
 
 /// Name of the socket file in the data folder, and of its listener.
@@ -25,12 +25,12 @@ pub(super) struct Inside {
 
 impl Inside {
     /// The door, if the configuration has a bridge that is begun.
-    pub(super) fn of(config: &Config, home: HashKey) -> Result<Option<Inside>, StartError> {
+    pub(super) fn of(config: &Config, secret: ClusterSecret) -> Result<Option<Inside>, StartError> {
         if !config.bridges.iter().any(|bridge| bridge.enabled) {
             return Ok(None);
         }
         let data = config.server.data.canonicalize().map_err(super::failed)?;
-        Ok(Some(Inside { listener: listener(&data), user: user(home) }))
+        Ok(Some(Inside { listener: listener(&data), user: user(secret) }))
     }
 
     /// The configuration with the door in it, behind all others.
@@ -71,7 +71,8 @@ fn listener(data: &Path) -> ListenSection {
 }
 
 /// The name that bridges come with: the same after a restart, for sessions are bound to it.
-fn user(home: HashKey) -> String {
-    let [one, other] = [b"0", b"1"].map(|word| home.of(&[b"bridge", word]));
+fn user(secret: ClusterSecret) -> String {
+    let key = secret.key("bridge");
+    let [one, other] = [b"0", b"1"].map(|word| key.of(&[word]));
     format!("bridge-{one:016x}{other:016x}")
 }

@@ -65,10 +65,10 @@ fn token_in(data: &Path, configured: &str) -> Result<(String, Option<PathBuf>), 
     Ok((token, Some(path)))
 }
 
-/// The file's mode, if others than its owner may read it.
+/// The file's mode, if others than its owner may read or change it.
 fn read_by_others(path: &Path) -> Option<u32> {
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
-    (mode & 0o044 != 0).then_some(mode)
+    (mode & 0o066 != 0).then_some(mode)
 }
 
 #[cfg(test)]
