@@ -28,7 +28,7 @@ impl Hub {
             PushCommand::PutProduct(product) => return self.put_product(reply, *product, fx),
             PushCommand::DropProduct(key) => return self.drop_product(reply, key, fx),
             PushCommand::Block { product, device, blocked } => {
-                match self.to_change(now, &product, &device) {
+                match self.changeable(now, &product, &device) {
                     Ok(key) => return self.order_change(reply, key, Change::Block(blocked), fx),
                     Err(answer) => answer,
                 }
@@ -49,7 +49,7 @@ impl Hub {
                     let known = self.registry.products.number(&product);
                     known.map_or(PushAnswer::UnknownProduct, |_| PushAnswer::Done(false))
                 } else {
-                    match self.to_change(now, &product, &device) {
+                    match self.changeable(now, &product, &device) {
                         Ok(key) => {
                             self.go_ahead(now, key, fx);
                             return self.order_change(reply, key, Change::Tags(tags), fx);
@@ -147,7 +147,7 @@ impl Hub {
     }
 
     /// The record of a device that is to be changed, which is made known if it is not.
-    fn to_change(
+    fn changeable(
         &mut self,
         now: Now,
         product: &ProductKey,
