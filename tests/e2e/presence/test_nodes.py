@@ -1,5 +1,7 @@
 """Two servers over one Redis: who has whom, when one moves, and when a server dies."""
 
+import time
+
 from fixture import poll
 from presence.house import Case
 
@@ -63,6 +65,9 @@ class Nodes(Case):
         key = f"#{self.name}"
         self.redis.pause()
         older = self.client(one, self.name)
+        # Two clocks know the order of what happens in different milliseconds.
+        came_ms = time.time_ns() // 1_000_000
+        poll(lambda: time.time_ns() // 1_000_000 > came_ms, "the next millisecond")
         newer = self.client(two, self.name)
         self.redis.go_on()
         for server in (one, two):
