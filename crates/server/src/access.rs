@@ -12,7 +12,7 @@ mod settings;
 mod token_shelf;
 mod user_book;
 
-pub use settings::{HttpSettings, Settings, TokenSettings};
+pub use settings::Settings;
 pub use user_book::SubmitUsers;
 
 use crate::clock;
@@ -114,8 +114,8 @@ impl Entrance {
         let access_control = Arc::new(AccessControl::new(guarded, files, seed));
         let service = Arc::new(Service::new(&settings));
         let room = LaneLimits {
-            waiting_max: settings.waiting_max,
-            a_source_max: settings.waiting_a_source_max,
+            waiting_max: settings.access.waiting_max,
+            a_source_max: settings.access.waiting_a_source_max,
         };
         let lane = || Lane::new(room);
         let shared = AccessShared {
@@ -192,8 +192,7 @@ impl Entrance {
         let (guarded, files) = settings.load()?;
         let service = Arc::new(Service::new(&settings));
         let mut current = self.shared.settings.write().unwrap_or_else(PoisonError::into_inner);
-        let place = |settings: &Settings| settings.token.as_ref()?.jwks_url.clone();
-        if place(&current.0) != place(&settings) {
+        if current.0.keys_url() != settings.keys_url() {
             self.shared.access_control.learn(guard::token::Keys::default());
         }
         *current = (settings, service);
@@ -237,13 +236,13 @@ impl Entrance {
             self.shared.settings.read().unwrap_or_else(PoisonError::into_inner).0.clone();
         let shared = self.shared.clone();
         let hash = Arc::new(move |turn, asked| shared.work(turn, asked, false));
-        self.shared.hashing.start("access", settings.threads, hash)?;
+        self.shared.hashing.start("access", settings.access.threads, hash)?;
         if !settings.asks() {
             return Ok(());
         }
         let shared = self.shared.clone();
         let ask = Arc::new(move |turn, asked| shared.work(turn, asked, true));
-        self.shared.asking.start("access-ask", settings.ask_threads, ask)?;
+        self.shared.asking.start("access-ask", settings.access.ask_threads, ask)?;
         let mut fetcher = self.fetcher.lock().unwrap_or_else(PoisonError::into_inner);
         if fetcher.is_none() {
             let shared = self.shared.clone();

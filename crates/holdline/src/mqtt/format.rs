@@ -12,10 +12,10 @@
 //! that comes from a publisher, topics first of all, is shown as `\u001b` where a terminal would
 //! obey it.
 
+use base::hex;
 use base::text::escaped;
 use client::{Property, Publication, Qos, properties_of};
 use serde_json::Value;
-use std::fmt::Write;
 
 /// A message as it came.
 pub struct Shown<'a> {
@@ -134,8 +134,8 @@ fn value(letter: char, shown: &Shown<'_>) -> Vec<u8> {
     let text = match letter {
         't' => message.topic().to_owned(),
         'p' => return message.payload().to_vec(),
-        'x' => hex(message.payload(), false),
-        'X' => hex(message.payload(), true),
+        'x' => hex::encode(message.payload()),
+        'X' => hex::encode(message.payload()).to_uppercase(),
         'l' => message.payload().len().to_string(),
         'q' => (shown.qos as u8).to_string(),
         'r' => u8::from(shown.retain).to_string(),
@@ -186,14 +186,6 @@ fn text_of(property: Option<Property<'_>>) -> String {
 
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn hex(bytes: &[u8], upper: bool) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let written = if upper { write!(text, "{byte:02X}") } else { write!(text, "{byte:02x}") };
-        written.expect("a String takes everything");
-        text
-    })
 }
 
 /// As mosquitto_sub orders it.

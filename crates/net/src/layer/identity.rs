@@ -5,7 +5,7 @@
 //! escaped (RFC 4514). A certificate in which the wanted kind is missing or not well formed has no
 //! identity. It knows no users.
 
-use base::words;
+use base::{hex, words};
 use rustls::pki_types::CertificateDer;
 use std::fmt::Write;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
@@ -134,9 +134,7 @@ fn put_attribute(attribute: &AttributeTypeAndValue<'_>, text: &mut String) {
         (name, _) => {
             text.push_str(name.unwrap_or(&number));
             text.push_str("=#");
-            for byte in attribute.attr_value().data {
-                let _ = write!(text, "{byte:02x}");
-            }
+            text.push_str(&hex::encode(attribute.attr_value().data));
         }
     }
 }

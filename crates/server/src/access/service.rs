@@ -4,7 +4,8 @@
 //! keys are fetched. A failure is told once until it works again. Redirects are not followed: who
 //! decides about clients is where the operator said.
 
-use super::settings::{HttpSettings, Settings};
+use super::settings::Settings;
+use crate::config::Http;
 use guard::http::{self, NoVerdict, ServiceVerdict};
 use guard::token::Keys;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +23,7 @@ const SET_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Whom to call, with what was told of it.
 pub(super) struct Service {
-    http: Option<(HttpSettings, ureq::Agent)>,
+    http: Option<(Http, ureq::Agent)>,
     keys: Option<(String, u32, ureq::Agent)>,
     /// When keys were last fetched, and whether it worked.
     fetched: Mutex<(u32, bool)>,
@@ -32,14 +33,11 @@ pub(super) struct Service {
 
 impl Service {
     pub(super) fn new(settings: &Settings) -> Service {
-        let http = settings.http.as_ref();
-        let token = settings.token.as_ref();
+        let refresh_s = settings.access.token.jwks_refresh_s.max(FETCH_S_MIN);
+        let url = Some(settings.keys_url()).filter(|url| !url.is_empty());
         Service {
-            http: http.map(|http| (http.clone(), agent(http.timeout_ms.into()))),
-            keys: token.and_then(|token| {
-                let url = token.jwks_url.clone()?;
-                Some((url, token.jwks_refresh_s.max(FETCH_S_MIN), agent(FETCH_MS_MAX)))
-            }),
+            http: settings.http().map(|http| (http.clone(), agent(http.timeout_ms.into()))),
+            keys: url.map(|url| (url.to_owned(), refresh_s, agent(FETCH_MS_MAX))),
             fetched: Mutex::default(),
             service_fails: AtomicBool::new(false),
             keys_fail: AtomicBool::new(false),
@@ -112,11 +110,11 @@ fn agent(ms_max: u64) -> ureq::Agent {
         .new_agent()
 }
 
-fn post(http: &HttpSettings, agent: &ureq::Agent, body: &str) -> Result<ServiceVerdict, NoVerdict> {
+fn post(http: &Http, agent: &ureq::Agent, body: &str) -> Result<ServiceVerdict, NoVerdict> {
     let failed = |error: ureq::Error| NoVerdict(error.to_string());
     let mut request = agent.post(&http.url).header("Content-Type", "application/json");
-    for (name, value) in &http.headers {
-        request = request.header(name, value);
+    for (name, value) in http.headers.reveal().iter().filter_map(|text| text.split_once(':')) {
+        request = request.header(name, value.trim());
     }
     let mut answer = request.send(body).map_err(failed)?;
     let status = answer.status().as_u16();

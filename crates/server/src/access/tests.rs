@@ -1,6 +1,7 @@
 //! The entrance with real threads, files, and services on loopback; the log is played.
 
 use super::*;
+use crate::config::{AccessSection, Hidden, HiddenList, Http, Token};
 use guard::{Anonymous, ListenerPolicy, Method};
 use model::ports::access::{Act, Grant, Who};
 use model::ports::log::{Call, Done, StoreError, Table, Write};
@@ -26,6 +27,11 @@ Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4Gawxaep
 ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
 
 type Rows = Arc<Mutex<BTreeMap<Box<[u8]>, Box<[u8]>>>>;
+
+/// With this section, and a listener that takes what listeners take.
+fn settings(access: AccessSection) -> Settings {
+    Settings { access, doors: vec![ListenerPolicy::default()] }
+}
 
 /// Who asks.
 const BY: (ServiceKind, ShardId) = (ServiceKind::Topics, ShardId(3));
@@ -168,11 +174,11 @@ fn serve(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> String {
 #[test]
 fn passwords_and_rules_come_from_files() {
     let folder = TempDir::new().expect("a folder");
-    let settings = Settings {
+    let settings = settings(AccessSection {
         password_file: Some(file(&folder, "users", USERS)),
         acl_file: Some(file(&folder, "acl", "user ann\ntopic home/#\n")),
-        ..Settings::default()
-    };
+        ..AccessSection::default()
+    });
     let place = Place::new(settings.clone());
     let grant = granted(place.ask(question("ann", "secret")));
     let who = Who { client_id: "d7", user: Some("ann") };
@@ -201,39 +207,26 @@ fn passwords_and_rules_come_from_files() {
 fn what_is_wrong_at_the_start_is_told() {
     let folder = TempDir::new().expect("a folder");
     let broken = file(&folder, "broken", "what\n");
-    let token = |token| Settings { token: Some(token), ..Settings::default() };
-    let only = |method| vec![ListenerPolicy { methods: vec![method], ..ListenerPolicy::default() }];
+    let missing = Some("/nowhere/x".into());
+    let only = |method| {
+        let door = ListenerPolicy { methods: vec![method], ..ListenerPolicy::default() };
+        Settings { access: AccessSection::default(), doors: vec![door] }
+    };
+    let usual = AccessSection::default;
+    let token = |change: &dyn Fn(&mut Token)| {
+        let mut token = Token { secret: Hidden::of(&"x".repeat(32)), ..Token::default() };
+        change(&mut token);
+        settings(AccessSection { token, ..usual() })
+    };
     let wrong = [
-        (
-            Settings { password_file: Some("/nowhere/x".into()), ..Settings::default() },
-            "/nowhere/x",
-        ),
-        (Settings { password_file: Some(broken.clone()), ..Settings::default() }, "broken:1"),
-        (Settings { acl_file: Some(broken.clone()), ..Settings::default() }, "broken:1"),
-        (Settings { doors: only(Method::Token), ..Settings::default() }, "access.token"),
-        (Settings { doors: only(Method::Http), ..Settings::default() }, "access.http"),
-        (token(TokenSettings::default()), "jwks_url"),
-        (
-            token(TokenSettings { secret: Some(b"short".to_vec()), ..TokenSettings::default() }),
-            "32",
-        ),
-        (
-            token(TokenSettings { key_files: vec![broken], ..TokenSettings::default() }),
-            "PUBLIC KEY",
-        ),
-        (
-            token(TokenSettings {
-                secret: Some(vec![1; 32]),
-                algorithms: vec!["none".into()],
-                ..TokenSettings::default()
-            }),
-            "HS256",
-        ),
-        (
-            token(TokenSettings { jwks_url: Some("x".into()), ..TokenSettings::default() }),
-            "http://",
-        ),
-        (Settings { http: Some(HttpSettings::default()), ..Settings::default() }, "http://"),
+        (settings(AccessSection { password_file: missing, ..usual() }), "/nowhere/x"),
+        (settings(AccessSection { password_file: Some(broken.clone()), ..usual() }), "broken:1"),
+        (settings(AccessSection { acl_file: Some(broken.clone()), ..usual() }), "broken:1"),
+        (only(Method::Token), "access.token"),
+        (only(Method::Http), "access.http"),
+        (token(&|token| token.secret = Hidden::of("short")), "32"),
+        (token(&|token| token.key_files = vec![broken.display().to_string()]), "PUBLIC KEY"),
+        (token(&|token| token.algorithms = vec!["none".into()]), "HS256"),
     ];
     for (settings, words) in wrong {
         let problem = Entrance::new(settings, [0; 32]).err().expect("it is refused");
@@ -253,7 +246,7 @@ fn order(name: &str) -> UserOrder {
 
 #[test]
 fn the_book_is_on_the_log_before_it_holds() {
-    let place = Place::new(Settings { users_max: 2, ..Settings::default() });
+    let place = Place::new(settings(AccessSection { users_max: 2, ..AccessSection::default() }));
     let users = place.entrance.users();
     assert_eq!(users.put(order("eve")), Ok(()));
     assert_eq!(users.put(order("bob")), Ok(()));
@@ -270,7 +263,7 @@ fn the_book_is_on_the_log_before_it_holds() {
     assert_eq!((names(Some("bob"), 10), names(None, 1)), (vec!["eve".into()], vec!["bob".into()]));
     assert!(users.user("eve").is_some_and(|state| state.has_password && state.rules.len() == 1));
 
-    let other = Entrance::new(Settings::default(), [6; 32]).expect("no files");
+    let other = Entrance::new(settings(AccessSection::default()), [6; 32]).expect("no files");
     for (key, value) in place.rows.lock().expect("no panic").iter() {
         assert!(other.restore(key, value));
     }
@@ -285,27 +278,27 @@ fn the_book_is_on_the_log_before_it_holds() {
 
 #[test]
 fn rows_of_tokens_are_kept_by_the_log_and_are_there_after_a_restart() {
-    let place = Place::new(Settings::default());
+    let place = Place::new(settings(AccessSection::default()));
     let rows = place.entrance.token_rows();
     assert_eq!(rows.put("ci", b"row".into()), Ok(()));
     assert_eq!(rows.put("gone", b"row".into()), Ok(()));
     assert_eq!(rows.remove("gone"), Ok(()));
     assert_eq!(rows.all(), [("ci".to_owned(), b"row".to_vec())]);
-    let other = Entrance::new(Settings::default(), [6; 32]).expect("no files");
+    let other = Entrance::new(settings(AccessSection::default()), [6; 32]).expect("no files");
     for (key, value) in place.rows.lock().expect("no panic").iter() {
         assert!(other.restore_token(key, value));
     }
     assert!(!other.restore_token(&[0xff], b"row"));
     assert_eq!(other.token_rows().all(), rows.all());
     assert!(other.users().list(None, 9).is_empty(), "they are no users");
-    let full = Place::with_log(Settings::default(), Err(StoreError::Full));
+    let full = Place::with_log(settings(AccessSection::default()), Err(StoreError::Full));
     let rows = full.entrance.token_rows();
     assert!(rows.put("ci", b"row".into()).is_err() && rows.all().is_empty());
 }
 
 #[test]
 fn what_the_log_does_not_take_does_not_hold() {
-    let place = Place::with_log(Settings::default(), Err(StoreError::Full));
+    let place = Place::with_log(settings(AccessSection::default()), Err(StoreError::Full));
     let users = place.entrance.users();
     assert_eq!(users.put(order("eve")), Err(UserFault::StoreFailed));
     assert!(users.user("eve").is_none());
@@ -324,9 +317,9 @@ fn a_service_decides() {
             _ => (403, String::new()),
         }
     });
-    let headers = vec![("x-key".into(), "k".into())];
-    let http = HttpSettings { url, headers, ..HttpSettings::default() };
-    let place = Place::new(Settings { http: Some(http), ..Settings::default() });
+    let headers = HiddenList::of(vec!["x-key: k".into()]);
+    let http = Http { url, headers, ..Http::default() };
+    let place = Place::new(settings(AccessSection { http, ..AccessSection::default() }));
     assert_eq!(granted(place.ask(question("eve", "x"))).user.as_deref(), Some("eve"));
     assert_eq!(refused(place.ask(question("bob", "x"))), Denial::BadCredentials);
     for user in ["mad", "lost"] {
@@ -342,18 +335,15 @@ fn keys_are_fetched() {
         assert!(asked.starts_with("GET /x "), "{asked}");
         (200, KEYS.into())
     });
-    let token = TokenSettings {
-        jwks_url: Some(url),
-        user_claim: "iss".into(),
-        leeway_s: u32::MAX,
-        ..TokenSettings::default()
+    let keys_at = |url: String| {
+        let (user_claim, leeway_s) = ("iss".into(), u32::MAX);
+        let token = Token { jwks_url: url, user_claim, leeway_s, ..Token::default() };
+        settings(AccessSection { token, ..AccessSection::default() })
     };
-    let place = Place::new(Settings { token: Some(token.clone()), ..Settings::default() });
+    let place = Place::new(keys_at(url));
     assert_eq!(granted(place.ask(question("", TOKEN))).user.as_deref(), Some("joe"));
     let gone = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
-    let elsewhere = TokenSettings { jwks_url: Some(format!("http://{gone}/")), ..token };
-    let settings = Settings { token: Some(elsewhere), ..Settings::default() };
-    place.entrance.reload(settings).expect("right");
+    place.entrance.reload(keys_at(format!("http://{gone}/"))).expect("right");
     let why = refused(place.ask(question("", TOKEN)));
     assert_eq!(why, Denial::Unavailable, "keys of another place are none");
 }
@@ -361,9 +351,8 @@ fn keys_are_fetched() {
 #[test]
 fn too_many_questions_are_answered_at_once() {
     let settings = Settings {
+        access: AccessSection { waiting_max: 3, ..AccessSection::default() },
         doors: vec![ListenerPolicy { anonymous: Anonymous::No, ..ListenerPolicy::default() }],
-        waiting_max: 3,
-        ..Settings::default()
     };
     // Nothing was begun: nobody takes them.
     let entrance = Entrance::new(settings, [5; 32]).expect("no files");
@@ -376,7 +365,7 @@ fn too_many_questions_are_answered_at_once() {
 
 #[test]
 fn a_close_answers_whoever_waits() {
-    let place = Place::new(Settings::default());
+    let place = Place::new(settings(AccessSection::default()));
     let lane = &place.entrance.shared.hashing;
     // Both threads are kept busy by answers that nobody takes until they are asked for.
     for number in 0..400 {

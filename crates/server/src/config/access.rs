@@ -138,6 +138,11 @@ section! {
 pub struct HiddenList(Vec<String>);
 
 impl HiddenList {
+    /// These texts.
+    pub fn of(texts: Vec<String>) -> HiddenList {
+        HiddenList(texts)
+    }
+
     /// The texts themselves.
     pub fn reveal(&self) -> &[String] {
         &self.0

@@ -5,14 +5,13 @@
 
 use super::storage::{Storage, insist};
 use super::{Seeds, ServerOutside, StartError, doors};
-use crate::access::{Entrance, HttpSettings, Outbound, Settings, TokenSettings};
+use crate::access::{Entrance, Outbound, Settings};
 use crate::config::{self, Config, ListenSection};
 use crate::shard_logic::Mail;
 use crate::switchboard::Mailboxes;
 use broker::rewrite::{AutoSubscribes, Rewrites};
 use broker::{Broker, Exclusives, routes::RouteSummary};
-use guard::passwords::Hashing;
-use guard::{CacheLimits, ListenerPolicy, SourceLimits};
+use guard::ListenerPolicy;
 use model::id::ShardId;
 use model::ports::log::Party;
 use std::sync::{Arc, OnceLock};
@@ -82,33 +81,8 @@ impl Topics {
 
 /// What the operator chose of who comes in.
 pub(super) fn access_settings(config: &Config) -> Settings {
-    let access = &config.access;
     let served = config.listen.iter().filter(|listener| doors::served(config, listener));
-    Settings {
-        password_file: access.password_file.clone(),
-        acl_file: access.acl_file.clone(),
-        superusers: access.superusers.clone(),
-        client_ids: access.client_ids.clone(),
-        allow_unmatched: access.allow_unmatched,
-        doors: served.map(door).collect(),
-        hashing: hashing(access),
-        users_max: access.users_max,
-        cache: CacheLimits {
-            count_max: access.cache_count_max,
-            positive_s: access.cache_s,
-            negative_s: access.cache_refused_s,
-        },
-        token: access.token.is_set().then(|| token(&access.token)),
-        http: (!access.http.url.is_empty()).then(|| http(&access.http)),
-        threads: access.threads,
-        ask_threads: access.ask_threads,
-        waiting_max: access.waiting_max,
-        waiting_a_source_max: access.waiting_a_source_max,
-        sources: SourceLimits {
-            failures_max: access.failures_a_source_max,
-            sources_max: access.sources_max,
-        },
-    }
+    Settings { access: config.access.clone(), doors: served.map(door).collect() }
 }
 
 fn door(listener: &ListenSection) -> ListenerPolicy {
@@ -116,41 +90,5 @@ fn door(listener: &ListenSection) -> ListenerPolicy {
         anonymous: listener.anonymous,
         methods: listener.methods.clone(),
         believe_names: listener.believe_names,
-    }
-}
-
-/// How new passwords are kept.
-fn hashing(access: &config::AccessSection) -> Hashing {
-    let (scheme, cost) = (access.hash, access.hash_cost);
-    Hashing { scheme, cost, scram_iterations: access.scram_iterations }
-}
-
-fn token(token: &config::Token) -> TokenSettings {
-    let some = |text: &String| (!text.is_empty()).then(|| text.clone());
-    let equal = token.equal.iter().filter_map(|text| text.split_once('='));
-    let secret = token.secret.reveal();
-    TokenSettings {
-        secret: (!secret.is_empty()).then(|| secret.as_bytes().to_vec()),
-        key_files: token.key_files.iter().map(Into::into).collect(),
-        jwks_url: some(&token.jwks_url),
-        jwks_refresh_s: token.jwks_refresh_s,
-        algorithms: token.algorithms.clone(),
-        issuer: some(&token.issuer),
-        audience: some(&token.audience),
-        leeway_s: token.leeway_s,
-        must_expire: token.must_expire,
-        user_claim: token.user_claim.clone(),
-        equal: equal.map(|(claim, value)| (claim.to_owned(), value.to_owned())).collect(),
-        acl_claim: token.acl_claim.clone(),
-    }
-}
-
-fn http(http: &config::Http) -> HttpSettings {
-    let headers = http.headers.reveal().iter().filter_map(|text| text.split_once(':'));
-    HttpSettings {
-        url: http.url.clone(),
-        headers: headers.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect(),
-        timeout_ms: http.timeout_ms,
-        cache_s: http.cache_s,
     }
 }
