@@ -11,7 +11,7 @@ use super::deliver::straight;
 use super::groups::{Membership, share_of};
 use super::handover::WorkOffer;
 use super::queue::Entry;
-use super::subscriptions::{option, qos_of};
+use super::route::holder::{option, qos_of};
 use crate::Broker;
 use crate::Effects;
 use crate::durable::rows::{SubscriptionRow, subscription_key};
@@ -121,17 +121,14 @@ impl Broker {
         true
     }
 
-    /// The session ends: what it did not answer goes to others.
-    pub(crate) fn leave_groups(&mut self, now: Now, key: Key, fx: &mut Effects) {
-        for filter in self.shares_of(key) {
-            self.tell_group(now, &filter, key, GroupWhat::Leave, fx);
-            self.drop_share_row(key, &filter, fx);
-        }
+    /// The session ends: what it did not answer goes to others. Gives the groups in which it is
+    /// counted as a member until it leaves them one by one.
+    pub(crate) fn leave_groups(&mut self, now: Now, key: Key, fx: &mut Effects) -> Vec<Share> {
         self.give_back(now, key, true, fx);
-        if let Some(more) = self.sessions.more_mut(key) {
-            self.subscriptions.drop_shares(more.shares.len());
-            more.shares.clear();
-        }
+        let more = self.sessions.more_mut(key);
+        let shares = more.map_or(Vec::new(), |more| std::mem::take(&mut more.shares));
+        self.subscriptions.drop_shares(shares.len());
+        shares
     }
 
     /// A member's connection came or went.
@@ -148,12 +145,6 @@ impl Broker {
         };
         let row = subscription_key(self.settings.home, &session.id, filter);
         self.log.delete(Table::Subscriptions, row, fx);
-    }
-
-    fn shares_of(&self, key: Key) -> Vec<Box<str>> {
-        let more = self.sessions.more(key);
-        let shares = more.map_or(&[][..], |more| &more.shares);
-        shares.iter().map(|share| share.filter.clone()).collect()
     }
 
     /// What a member that goes has not answered, and what it was not sent, goes back. What stands
@@ -179,6 +170,15 @@ impl Broker {
         };
         let mut back = more.queue.take_sent(sent, totals);
         back.extend(more.queue.take_waiting(waits, totals));
+        if ends {
+            // Before the groups hear what comes back: it is not for this one again.
+            let left: BTreeSet<u32> = back.iter().map(|entry| entry.share).collect();
+            let shares = more.shares.iter().filter(|share| left.contains(&share.number));
+            let groups: Vec<Box<str>> = shares.map(|share| share.filter.clone()).collect();
+            for group in groups {
+                self.tell_group(now, &group, key, GroupWhat::Leave, fx);
+            }
+        }
         for mut entry in back {
             let Some(message) = entry.message.take() else { continue };
             let more = self.sessions.more(key);
@@ -272,11 +272,16 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let window = u32::from(self.settings.limits.topics.inflight_max);
-        let picked = self.groups.pick(number, message, window, pending_answer.except);
-        let (group, member) = match picked {
-            Some(Ok(picked)) => picked,
-            Some(Err(why)) => return fx.counters.dropped(why, 1),
-            None => return,
+        let (group, member) = loop {
+            match self.groups.pick(number, message, window, pending_answer.except) {
+                Some(Ok((group, member))) if self.has_ended(&group, member) => {
+                    self.units.spend(1);
+                    self.groups.leave(&group, member, &mut self.subscriptions);
+                }
+                Some(Ok(picked)) => break picked,
+                Some(Err(why)) => return fx.counters.dropped(why, 1),
+                None => return fx.counters.dropped(Drop::NoMember, 1),
+            }
         };
         let shard = member.shard();
         if shard == self.settings.shard {
@@ -298,6 +303,12 @@ impl Broker {
             offered: pending_answer.offered.clone(),
         };
         fx.peer_messages.push((shard, PeerMessage::Member(Box::new(word))));
+    }
+
+    /// Whether a member is a session of this shard that ended and has not left the group yet.
+    fn has_ended(&self, group: &str, member: SessionRef) -> bool {
+        let more = self.sessions.more(member.key());
+        member.shard() == self.settings.shard && more.is_none_or(|more| more.share(group).is_none())
     }
 
     /// A member of this shard was picked by another one.

@@ -6,6 +6,7 @@
 //! told of the old session must not come behind what it is told of the new one.
 
 use super::admissions::Proven;
+use super::record::Share;
 use crate::message::queue::Queue;
 use base::slab::Key;
 use model::id::ConnRef;
@@ -26,6 +27,8 @@ pub(crate) struct Ending {
     pub durable: bool,
     /// Its subscriptions, by their filters' numbers.
     pub filters: Vec<u32>,
+    /// Those that it shared: the groups count it as a member until it leaves them.
+    pub shares: Vec<Share>,
     pub queue: Queue,
     /// Who came meanwhile.
     pub coming: Option<(ConnRef, Box<Proven>)>,

@@ -13,6 +13,7 @@ use crate::Effects;
 use crate::durable::entries::timeline_of;
 use crate::durable::rows::{self, subscription_key};
 use crate::message::queue::Entry;
+use crate::peer_message::GroupWhat;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
@@ -149,7 +150,7 @@ impl Broker {
     /// Takes a session out, with all that is its own.
     pub(crate) fn drop_session(&mut self, now: Now, key: Key, fx: &mut Effects) {
         self.keep_work(key);
-        self.leave_groups(now, key, fx);
+        let shares = self.leave_groups(now, key, fx);
         let Some(mut session) = self.sessions.bury(key) else { return };
         let durable = session.is_durable();
         let filters: Vec<u32> = session.filters().collect();
@@ -162,8 +163,8 @@ impl Broker {
             self.log.write(Write::Forget(timeline_of(self.settings.home, &session.id)), fx);
         }
         // A subscription whose session is not there any more is taken away at a start, too.
-        let ending = Ending { key, durable, filters, queue, coming: None };
-        self.end_begins(session.id, ending, fx);
+        let ending = Ending { key, durable, filters, shares, queue, coming: None };
+        self.end_begins(now, session.id, ending, fx);
     }
 
     /// The server ends a connection.
@@ -232,9 +233,15 @@ impl Broker {
     }
 
     /// A session is gone; what it leaves is taken away, as far as that is not too much.
-    pub(crate) fn end_begins(&mut self, id: Box<str>, mut ending: Ending, fx: &mut Effects) {
+    pub(crate) fn end_begins(
+        &mut self,
+        now: Now,
+        id: Box<str>,
+        mut ending: Ending,
+        fx: &mut Effects,
+    ) {
         let mut left = UNITS_AT_ONCE.min(self.units.left(UNITS_A_TURN));
-        match self.end_on(&id, &mut ending, &mut left, fx) {
+        match self.end_on(now, (&id, &mut ending), &mut left, fx) {
             true => self.sessions.free(ending.key),
             false => self.endings.put(id, ending),
         }
@@ -259,7 +266,7 @@ impl Broker {
         let mut left = UNITS_A_TURN;
         while left > 0 && self.log.is_easy() {
             let (id, mut ending) = self.endings.take()?;
-            if !self.end_on(&id, &mut ending, &mut left, fx) {
+            if !self.end_on(now, (&id, &mut ending), &mut left, fx) {
                 self.endings.put(id, ending);
                 break;
             }
@@ -276,8 +283,8 @@ impl Broker {
     /// Takes away so much; true: that was all.
     fn end_on(
         &mut self,
-        id: &str,
-        ending: &mut Ending,
+        now: Now,
+        (id, ending): (&str, &mut Ending),
         left: &mut usize,
         fx: &mut Effects,
     ) -> bool {
@@ -287,12 +294,21 @@ impl Broker {
             self.end_filter(id, ending.key, filter, ending.durable, fx);
             *left -= 1;
         }
+        while *left > 0 {
+            let Some(share) = ending.shares.pop() else { break };
+            self.tell_group(now, &share.filter, ending.key, GroupWhat::Leave, fx);
+            if ending.durable {
+                let row = subscription_key(self.settings.home, id, &share.filter);
+                self.log.delete(Table::Subscriptions, row, fx);
+            }
+            *left -= 1;
+        }
         if *left > 0 {
             let gone = ending.queue.drop_some(*left * MESSAGES, &mut self.totals);
             *left -= gone.div_ceil(MESSAGES);
         }
         self.units.spend(before - *left);
-        ending.filters.is_empty() && ending.queue.count() == 0
+        ending.filters.is_empty() && ending.shares.is_empty() && ending.queue.count() == 0
     }
 
     fn end_filter(&mut self, id: &str, key: Key, number: u32, durable: bool, fx: &mut Effects) {
