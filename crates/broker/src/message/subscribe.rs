@@ -8,7 +8,8 @@
 use super::answers::Origin;
 use super::groups::{SHARE, shared_filter};
 use super::packets::{Granting, Next, Packet, Rest};
-use super::subscriptions::{Held, Hold, option, options_of, qos_of};
+use super::route::holder::{option, options_of, qos_of};
+use super::subscriptions::Hold;
 use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::PendingCall;
@@ -436,26 +437,5 @@ impl Broker {
             session.rest();
         }
         was_there
-    }
-
-    /// The session outlives its connections from now on: its subscriptions get rows.
-    pub(crate) fn make_durable(&mut self, key: Key, fx: &mut Effects) {
-        let Some(session) = self.sessions.at_mut(key) else { return };
-        session.set_durable(true);
-        let id = session.id.clone();
-        let filters: Vec<u32> = session.filters().collect();
-        for filter in filters {
-            let Some(options) = self.subscriptions.options(filter, key.slot) else { continue };
-            let text = self.subscriptions.text(filter, &id);
-            let held = Held { number: filter, options };
-            let number = self.subscriptions.set_durable(held, &id, key.slot);
-            let Some(session) = self.sessions.at_mut(key) else { return };
-            let subscription_id = session.subscription_id(filter);
-            session.change_filter(filter, number);
-            let row = SubscriptionRow { options, subscription_id, filter: text.as_str().into() };
-            let key = subscription_key(self.settings.home, &id, &text);
-            let value = row.encode();
-            self.log.put(Table::Subscriptions, key, value, fx);
-        }
     }
 }

@@ -274,11 +274,16 @@ impl Broker {
             self.reach_again(now, key, fx);
         }
         let durable = expiry_s > 0;
-        if durable && !was_durable {
-            self.make_durable(key, fx);
-            return true;
+        if !durable || was_durable {
+            return false;
         }
-        false
+        // One that does not outlive its connections has ended with the last of them.
+        let session = self.sessions.at_mut(key);
+        base::never!(session.as_ref().is_some_and(|it| it.subscriptions() > 0), "it is new");
+        if let Some(session) = session {
+            session.set_durable(true);
+        }
+        true
     }
 
     fn connected(&self, key: Key, connect: &ConnectRequest, method: LastWord) -> Connected {
