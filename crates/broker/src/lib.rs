@@ -46,7 +46,7 @@ use crate::message::handover::Handovers;
 use crate::message::packets::Packets;
 use crate::message::queue::Totals;
 use crate::message::replay::Replays;
-use crate::message::routing::Routing;
+use crate::message::route::routing::Routing;
 use crate::message::subscriptions::Subscriptions;
 use crate::retained::{Retained, RetainedRows};
 use crate::rewrite::{AutoSubscribes, Rewrites};

@@ -18,7 +18,6 @@ pub(crate) mod queue;
 pub(crate) mod replay;
 pub(crate) mod retain;
 pub(crate) mod route;
-pub(crate) mod routing;
 pub(crate) mod shared;
 pub(crate) mod subscribe;
 pub(crate) mod subscriptions;

@@ -18,6 +18,7 @@ mod shards;
 mod summary;
 mod table;
 mod texts;
+mod walk;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -27,9 +28,11 @@ pub use pattern::FormId;
 pub use shards::{Elsewhere, ShardSet};
 pub use summary::RouteSummary;
 pub use table::{FilterRefused, LEVELS_MAX, RouteSlice, SUBSCRIPTION_MAX};
+pub use walk::WalkPlace;
 
 use model::id::ShardId;
 use pattern::Patterns;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use summary::Part;
 use table::FilterTable;
@@ -157,12 +160,22 @@ impl Routes {
         self.patterns.find(filter, client)
     }
 
-    /// Tells every filter of this shard that matches a topic name, and every form.
-    pub fn each_match<'t>(&self, topic: &'t str, visit: &mut impl FnMut(Hit<'t>)) {
-        if !self.patterns.is_empty() {
-            self.patterns.each_match(topic, &mut |form, name| visit(Hit::Form(form, name)));
+    /// Tells every form that matches a topic name, and every filter of this shard, from `place` on.
+    /// When `visit` breaks, the walk stops in front of what it was told: with that the next walk
+    /// from `place` begins. It may not break at a form.
+    pub fn each_match<'t>(
+        &self,
+        topic: &'t str,
+        place: &mut WalkPlace,
+        visit: &mut impl FnMut(Hit<'t>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        if place.is_start() && !self.patterns.is_empty() {
+            self.patterns.each_match(topic, &mut |form, name| {
+                let goes_on = visit(Hit::Form(form, name));
+                debug_assert!(goes_on.is_continue());
+            });
         }
-        self.table.each_match(topic, &mut |filter| visit(Hit::Filter(FilterRef(filter))));
+        self.table.each_match(topic, place, &mut |filter| visit(Hit::Filter(FilterRef(filter))))
     }
 
     /// Tells so many subscriptions of a filter from one on, in order; the next one, if there is

@@ -1,13 +1,14 @@
 //! A message that goes to very many goes in slices, one a turn.
 //!
 //! Such messages stand in one line, and with them those that would overtake them: of the same
-//! publisher, or to the same topic. The first of the line goes on where its last slice ended: by
-//! the numbers of sessions and groups, which are found anew for each slice, so that a fan-out is
-//! some words however many get it. Whoever subscribes meanwhile may get it, too; nobody gets it
-//! twice. Its publisher is answered when the last slice is where it has to be. A message of QoS 2
-//! whose packet identifier is to be marked waits for that, and goes in a way that makes a
-//! repetition after a crash harmless.
+//! publisher, or to the same topic. The first of the line goes on where its last slice ended: it
+//! goes through the filters that match, and then by the numbers of sessions and groups that hold
+//! them, so that it keeps one number of each filter however many get it, and those behind it
+//! nothing. Whoever subscribes meanwhile may get it, too; nobody gets it twice. Its publisher is
+//! answered when the last slice is where it has to be. A message of QoS 2 whose packet identifier
+//! is to be marked waits for that, and goes in a way that makes a repetition after a crash harmless.
 
+use super::route::hits::Merge;
 use crate::session::record::Exchange;
 use base::hash::HashKey;
 use base::slab::Key;
@@ -30,7 +31,7 @@ const BEHIND: u64 = 16;
 pub(crate) struct FanOut {
     pub message: Arc<Publication>,
     /// Whose turn it is.
-    pub from: u64,
+    pub merge: Merge,
     /// The answer that waits for it.
     pub wait: Option<Key>,
     /// Makes a repetition harmless; 0: it is none.
@@ -41,7 +42,7 @@ pub(crate) struct FanOut {
 
 impl FanOut {
     pub fn of(message: Arc<Publication>, once: u128, mark: Option<Exchange>) -> FanOut {
-        FanOut { message, from: 0, wait: None, once, mark }
+        FanOut { message, merge: Merge::default(), wait: None, once, mark }
     }
 
     fn bytes(&self) -> u64 {

@@ -15,7 +15,8 @@ use newcomers::{Newcomers, Verdict};
 
 use super::deliver::{outgoing, straight};
 use super::queue::Entry;
-use super::subscriptions::{Held, option, qos_of, replay_number};
+use super::route::holder::{option, qos_of};
+use super::subscriptions::{Held, replay_number};
 use crate::Broker;
 use crate::Effects;
 use crate::peer_message::{Asker, LastWanted, LateWord, PageWanted, PeerMessage, RetainedPage};

@@ -4,17 +4,21 @@
 //! one copy, with the highest QoS of them and all their identifiers (MQTT5 3.3.4-2, 3.3.4-4; the
 //! same for MQTT 3). At QoS 0 nothing is allocated here.
 
+pub(crate) mod hits;
+pub(crate) mod holder;
+pub(crate) mod routing;
+
+use self::hits::Hits;
+use self::holder::{Holder, holder, option, qos_of};
 use super::answers::{Origin, PendingAnswer, SameShape, WAITS_MAX, receipt_of};
 use super::fan_out::{AT_ONCE, FanOut};
 use super::keep::Kept;
 use super::queue::{ASKED_BYTES, Entry};
-use super::subscriptions::{Hits, Holder, holder, option, qos_of};
 use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::CALLS_MAX;
 use crate::durable::entries::Label;
 use crate::peer_message::{OldPlace, PeerMessage};
-use crate::routes::RouteSlice;
 use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -98,9 +102,10 @@ impl Broker {
         fx: &mut Effects,
     ) -> bool {
         let mut found = self.routing.take_hits();
-        let rest = self.find_slice(message, RouteSlice { from: 0, most: AT_ONCE }, &mut found);
-        let matched = !found.numbers.is_empty();
-        if matched && (rest.is_some() || self.fan_outs.has_like(message)) {
+        let at_once = self.subscriptions.find_all(message.topic(), &self.sessions, &mut found);
+        self.units.spend(1 + found.looks() / MATCHES);
+        let matched = !found.numbers.is_empty() || !at_once;
+        if matched && (!at_once || self.fan_outs.has_like(message)) {
             self.routing.put_hits(found);
             self.line_up(message, pending_answer, fx);
             return true;
@@ -108,20 +113,6 @@ impl Broker {
         self.hand_out(now, message, &found, pending_answer, fx);
         self.routing.put_hits(found);
         matched
-    }
-
-    /// Finds who of this shard gets a message, from one on and about so many: see
-    /// [`Subscriptions::matches`](super::subscriptions::Subscriptions::matches).
-    pub(crate) fn find_slice(
-        &mut self,
-        message: &Publication,
-        slice: RouteSlice,
-        found: &mut Hits,
-    ) -> Option<u64> {
-        found.clear();
-        let rest = self.subscriptions.matches(message.topic(), &self.sessions, slice, found);
-        self.units.spend(1 + found.numbers.len() / MATCHES);
-        rest
     }
 
     /// Those that were found get the message.
@@ -363,32 +354,35 @@ impl Broker {
         while left > 0 && self.log.is_easy() {
             // What waits for the log goes on with its answer.
             let (mut fan_out, mut result) = self.fan_outs.take_first()?;
-            let mut rest = None;
+            let mut is_last = true;
             if result.is_ok() {
                 let mut found = self.routing.take_hits();
                 let mut pending_answer = PendingAnswer::of(Origin::Server);
                 (pending_answer.wait, pending_answer.once) = (fan_out.wait, fan_out.once);
                 let message = fan_out.message.clone();
-                rest = self.find_slice(
-                    &message,
-                    RouteSlice { from: fan_out.from, most: left },
+                let slice = (&mut fan_out.merge, left);
+                is_last = self.subscriptions.find_more(
+                    message.topic(),
+                    &self.sessions,
+                    slice,
                     &mut found,
                 );
+                let looks = found.looks();
+                self.units.spend(1 + looks / MATCHES);
                 self.hand_out(now, &message, &found, &mut pending_answer, fx);
-                left = left.saturating_sub(found.numbers.len().max(1));
+                left = left.saturating_sub(looks.max(1));
                 self.routing.put_hits(found);
                 result = pending_answer.error.map_or(Ok(()), Err);
             }
-            match (rest, fan_out.wait) {
-                (Some(from), wait) => {
+            match (is_last, fan_out.wait) {
+                (false, wait) => {
                     if let Some(wait) = wait {
                         self.answers.note(wait, false, result.err());
                     }
-                    fan_out.from = from;
                     self.fan_outs.put_back(fan_out);
                 }
-                (None, Some(wait)) => self.arrived(now, wait, result, fx),
-                (None, None) => {}
+                (true, Some(wait)) => self.arrived(now, wait, result, fx),
+                (true, None) => {}
             }
         }
         let goes_on = self.log.is_easy() && self.fan_outs.len() > 0;

@@ -6,117 +6,27 @@
 //! session's own record has the form's number and the options, and a match names the client.
 //! Invariant: a session holds a filter once; an exclusive one is claimed exactly while it is held.
 
+use super::fan_out::AT_ONCE;
+use super::route::hits::{Hits, Merge};
+use super::route::holder::{GROUP, Holder, first_of, holder, number_of, option};
 use crate::Settings;
 use crate::operations::Exclusives;
 use crate::routes::{
     Elsewhere, FilterRef, FilterRefused, FormId, Hit, RoutePlace, RouteSlice, Routes,
+    SUBSCRIPTION_MAX, WalkPlace, matches,
 };
 use crate::session::record::Session;
 use crate::session::sessions::Sessions;
 use model::session::Denial;
-use model::topic::{Qos, SubscriptionOptions};
-use std::ops::RangeInclusive;
+use std::cmp::Reverse;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
-
-/// Bits of options.
-pub(crate) mod option {
-    /// The highest QoS.
-    pub const QOS: u8 = 3;
-    /// Nothing that the session published itself.
-    pub const NO_LOCAL: u8 = 1 << 2;
-    /// Retain flags stay.
-    pub const AS_PUBLISHED: u8 = 1 << 3;
-    /// Each message is looked at, whether it may be read.
-    pub const PARTLY: u8 = 1 << 4;
-    /// Deliveries name it.
-    pub const HAS_ID: u8 = 1 << 5;
-    /// Nobody else may have it.
-    pub const EXCLUSIVE: u8 = 1 << 6;
-}
-
-/// The bit of a shared group's number.
-const GROUP: u64 = 1 << 62;
-
-/// Holder of a subscription that matches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Holder {
-    /// The session in this slot, with these options.
-    Session(u32, u8),
-    /// The shared group with this number.
-    Group(u32),
-}
-
-/// The options of a wish.
-pub(crate) fn options_of(wish: &SubscriptionOptions) -> u8 {
-    let bit = |on: bool, bit: u8| if on { bit } else { 0 };
-    wish.qos as u8
-        | bit(wish.no_local, option::NO_LOCAL)
-        | bit(wish.retain_as_published, option::AS_PUBLISHED)
-}
-
-/// The QoS in options.
-pub(crate) fn qos_of(options: u8) -> Qos {
-    Qos::of(options & option::QOS).unwrap_or(Qos::ExactlyOnce)
-}
-
-/// Who a number is.
-pub(crate) fn holder(number: u64) -> Holder {
-    match number & GROUP {
-        0 => Holder::Session((number >> 8) as u32, number as u8),
-        _ => Holder::Group(number as u32),
-    }
-}
 
 /// Forms of filters, as `dev/%c/in`, that a shard keeps; beyond, filters are ordinary ones.
 const FORMS_MAX: u16 = 256;
 
 /// The bit of a number that is a form and the options with which it is held.
 const FORM: u32 = 1 << 31;
-
-/// Subscriptions that match a topic.
-#[derive(Default)]
-pub(crate) struct Hits {
-    /// Who: see [`holder`].
-    pub numbers: Vec<u64>,
-    /// Of those whose deliveries name subscriptions: the number, and its filter's.
-    pub named: Vec<(u64, u32)>,
-    /// Filters that match.
-    filters: Vec<u32>,
-}
-
-impl Hits {
-    pub fn clear(&mut self) {
-        self.numbers.clear();
-        self.named.clear();
-        self.filters.clear();
-    }
-
-    /// One session's together, and none from here on.
-    fn sort(&mut self, end: Option<u64>) {
-        if self.numbers.len() > 1 {
-            self.numbers.sort_unstable();
-            self.named.sort_unstable();
-        }
-        if let Some(end) = end {
-            self.numbers.truncate(self.numbers.partition_point(|&number| number < end));
-        }
-    }
-
-    /// The filters that one session named, of those that match.
-    pub fn named_by(&self, slot: u32) -> &[(u64, u32)] {
-        let (first, last) = (number_of(slot, 0), number_of(slot, u8::MAX));
-        let from = self.named.partition_point(|&(number, _)| number < first);
-        let rest = &self.named[from..];
-        &rest[..rest.partition_point(|&(number, _)| number <= last)]
-    }
-
-    fn push(&mut self, number: u64, filter: u32) {
-        self.numbers.push(number);
-        if number & (GROUP | u64::from(option::HAS_ID)) == u64::from(option::HAS_ID) {
-            self.named.push((number, filter));
-        }
-    }
-}
 
 /// What a replay of retained messages knows a filter by: a form has one number whatever its
 /// options.
@@ -291,16 +201,6 @@ impl Subscriptions {
         }
     }
 
-    /// The session outlives its connection from now on: others have to know. Its filter's number
-    /// may be another one now.
-    pub fn set_durable(&mut self, held: Held, client_id: &str, slot: u32) -> u32 {
-        let filter = self.text(held.number, client_id);
-        self.remove(held, client_id, slot, false);
-        let options = held.options;
-        let wish = Hold { filter: &filter, client_id, slot, options, durable: true };
-        self.insert(wish, None).unwrap_or(held.number)
-    }
-
     /// A shared group wants what matches.
     pub fn hold_group(&mut self, filter: &str, group: u32) -> Result<(), FilterRefused> {
         let number = GROUP | u64::from(group);
@@ -314,47 +214,117 @@ impl Subscriptions {
         self.routes.unsubscribe(filter, GROUP | u64::from(group), true);
     }
 
-    /// Adds the numbers of those that match to a list, in order: of sessions and groups from this
-    /// number on about so many, each with all its matches. The number from which on there are more.
-    pub fn matches(
-        &self,
-        topic: &str,
-        sessions: &Sessions,
-        RouteSlice { from, most }: RouteSlice,
-        to: &mut Hits,
-    ) -> Option<u64> {
-        self.routes.each_match(topic, &mut |hit| match hit {
-            Hit::Filter(FilterRef(filter)) => to.filters.push(filter),
-            Hit::Form(form, name) => {
-                let key = sessions.find(name);
-                let session = key.and_then(|key| Some((key, sessions.at(key)?)));
-                if let Some((key, session)) = session
-                    && let Some(options) = form_options(session, form)
-                {
-                    let (number, filter) =
-                        (number_of(key.slot, options), number_of_form(form, options));
-                    if number >= from {
+    /// Finds all who get what is published to a topic. False: they are too many to be found at
+    /// once, and a [`Merge`] finds them.
+    pub fn find_all(&self, topic: &str, sessions: &Sessions, to: &mut Hits) -> bool {
+        to.clear();
+        let walk = self.routes.each_match(topic, &mut WalkPlace::default(), &mut |hit| {
+            match hit {
+                Hit::Filter(_) if to.filters.len() == AT_ONCE => return ControlFlow::Break(()),
+                Hit::Filter(FilterRef(filter)) => to.filters.push(filter),
+                Hit::Form(form, name) => {
+                    if let Some((number, filter)) = held_form(sessions, form, name) {
                         to.push(number, filter);
                     }
                 }
             }
+            ControlFlow::Continue(())
         });
-        let each = (most / to.filters.len().max(1)).max(1);
-        let mut end: Option<u64> = None;
+        if walk.is_break() {
+            return false;
+        }
         for at in 0..to.filters.len() {
             let filter = to.filters[at];
+            let slice = RouteSlice { from: 0, most: AT_ONCE.saturating_sub(to.numbers.len()) };
             let mut push = |number| to.push(number, filter);
-            let next = self.routes.each_held(
-                FilterRef(filter),
-                RouteSlice { from, most: each },
-                &mut push,
-            );
-            // What is told of a session is told whole: all before this number is.
-            let next = next.map(first_of);
-            end = end.into_iter().chain(next).min();
+            if self.routes.each_held(FilterRef(filter), slice, &mut push).is_some() {
+                return false;
+            }
         }
-        to.sort(end);
-        end
+        to.sort();
+        true
+    }
+
+    /// Finds some more who get what is published to a topic, about so many, each with all its
+    /// matches. True: these were the last.
+    pub fn find_more(
+        &self,
+        topic: &str,
+        sessions: &Sessions,
+        (merge, most): (&mut Merge, usize),
+        to: &mut Hits,
+    ) -> bool {
+        to.clear();
+        if !merge.has_all {
+            let mut left = most.max(1);
+            let Merge { place, next, .. } = merge;
+            let walk = self.routes.each_match(topic, place, &mut |hit| {
+                match hit {
+                    Hit::Filter(_) if left == 0 => return ControlFlow::Break(()),
+                    Hit::Filter(filter) => {
+                        left -= 1;
+                        let first = self.routes.held(filter, 0, SUBSCRIPTION_MAX);
+                        next.extend(first.map(|first| Reverse((first, filter.0))));
+                    }
+                    Hit::Form(form, name) => {
+                        next.extend(held_form(sessions, form, name).map(Reverse));
+                    }
+                }
+                ControlFlow::Continue(())
+            });
+            to.looked_at = most - left.min(most);
+            merge.has_all = walk.is_continue();
+            return merge.has_all && merge.next.is_empty();
+        }
+        while let Some(&Reverse((number, filter))) = merge.next.peek() {
+            let last = to.numbers.last();
+            let is_another = last.is_none_or(|&last| first_of(last) != first_of(number));
+            if to.numbers.len().max(to.looked_at) >= most && is_another {
+                return false;
+            }
+            to.looked_at += 1;
+            merge.next.pop();
+            let next = self.take_held((number, filter), topic, sessions, (merge, most), to);
+            merge.next.extend(next.map(|next| Reverse((next, filter))));
+        }
+        true
+    }
+
+    /// Takes the first that a filter has left, or some where it is the only filter; the next one.
+    fn take_held(
+        &self,
+        (number, filter): (u64, u32),
+        topic: &str,
+        sessions: &Sessions,
+        (merge, most): (&Merge, usize),
+        to: &mut Hits,
+    ) -> Option<u64> {
+        if form_of(filter).is_some() {
+            // Its session may have gone, or holds it otherwise.
+            let Holder::Session(slot, _) = holder(number) else { return None };
+            let (_, session) = sessions.tenant(slot)?;
+            let is_held = session.filter_in(filter..=filter).is_some();
+            if is_held && matches(&self.text(filter, &session.id), topic) {
+                to.push(number, filter);
+            }
+            return None;
+        }
+        let at = FilterRef(filter);
+        let held = self.routes.held(at, number, SUBSCRIPTION_MAX)?;
+        // Its number may be another filter's by now.
+        if !matches(&self.routes.filter_of(at), topic) {
+            return None;
+        }
+        if held != number {
+            return Some(held);
+        }
+        if !merge.next.is_empty() {
+            to.push(number, filter);
+            return self.routes.held(at, number + 1, SUBSCRIPTION_MAX);
+        }
+        let most = most.saturating_sub(to.numbers.len()).max(1);
+        let slice = RouteSlice { from: number, most };
+        self.routes.each_held(at, slice, &mut |number| to.push(number, filter))
     }
 
     /// The other shards where somebody may match.
@@ -399,16 +369,11 @@ fn form_options(session: &Session, form: FormId) -> Option<u8> {
     session.filter_in(first..=last).map(|number| number as u8)
 }
 
-fn number_of(slot: u32, options: u8) -> u64 {
-    u64::from(slot) << 8 | u64::from(options)
-}
-
-/// The first number that whoever has this one may have.
-fn first_of(number: u64) -> u64 {
-    match holder(number) {
-        Holder::Session(slot, _) => number_of(slot, 0),
-        Holder::Group(_) => number,
-    }
+/// How the session of this name holds a form, if it does: as in [`Hits`].
+fn held_form(sessions: &Sessions, form: FormId, name: &str) -> Option<(u64, u32)> {
+    let key = sessions.find(name)?;
+    let options = form_options(sessions.at(key)?, form)?;
+    Some((number_of(key.slot, options), number_of_form(form, options)))
 }
 
 /// Whether what a subscription is sent may outlive a connection.
@@ -448,8 +413,8 @@ mod tests {
             assert_eq!(filters.known(session, at.slot, &filter), Some(Held { number, options }));
         }
         let mut hits = Hits::default();
-        filters.matches("dev/c2/in", &sessions, RouteSlice { from: 0, most: 1 }, &mut hits);
-        filters.matches("dev/c3/in", &sessions, RouteSlice { from: 0, most: 1 }, &mut hits);
+        assert!(filters.find_all("dev/c3/in", &sessions, &mut hits) && hits.numbers.is_empty());
+        assert!(filters.find_all("dev/c2/in", &sessions, &mut hits));
         let slot = sessions.find("c2").expect("it is there").slot;
         assert_eq!(
             hits.numbers.iter().map(|&hit| holder(hit)).collect::<Vec<_>>(),
@@ -475,8 +440,6 @@ mod tests {
         let (plain, exclusive) = (1, 1 | option::EXCLUSIVE);
         let number = filters.hold(wish(exclusive), None).expect("room");
         assert!(!is_free());
-        let number = filters.set_durable(Held { number, options: exclusive }, "a", 7);
-        assert!(!is_free(), "it is held all the time");
         let known = Some(Held { number, options: exclusive });
         let number = filters.hold(wish(plain), known).expect("room");
         assert!(is_free());

@@ -3,7 +3,7 @@
 use crate::Broker;
 use crate::Effects;
 use crate::message::answers::{Origin, PendingAnswer};
-use crate::message::subscriptions::{option, qos_of};
+use crate::message::route::holder::{option, qos_of};
 use crate::retained::Most;
 use base::slab::Key;
 use base::time::Now;

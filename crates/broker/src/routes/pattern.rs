@@ -9,7 +9,9 @@
 //! ordinary filter.
 
 use super::table::{FilterTable, RouteSlice};
+use super::walk::WalkPlace;
 use base::hash::HashKey;
+use std::ops::ControlFlow;
 
 /// The number of a form.
 pub type FormId = u16;
@@ -94,9 +96,11 @@ impl Patterns {
             let name = topic.split('/').nth(place).expect("a form has `+` there, so it matched");
             visit(number as FormId, name);
         };
-        self.table.each_wild_match(topic, &mut |filter| {
+        let all = self.table.each_wild_match(topic, &mut WalkPlace::default(), &mut |filter| {
             self.table.each_held(filter, RouteSlice::ALL, &mut form);
+            ControlFlow::Continue(())
         });
+        debug_assert!(all.is_continue());
     }
 
     fn position(&self, filter: &str, place: u16) -> Option<usize> {

@@ -28,7 +28,7 @@ pub const LEVELS_MAX: usize = 128;
 pub const SUBSCRIPTION_MAX: u64 = u64::MAX >> 1;
 
 /// Number of the record above all levels.
-const ROOT: u32 = 0;
+pub(super) const ROOT: u32 = 0;
 
 /// Reason why a filter was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +57,7 @@ impl RouteSlice {
 pub struct FilterTable {
     key: HashKey,
     index: Index,
-    records: Records,
+    pub(super) records: Records,
     texts: Texts,
     /// Subscriptions of filters that have more than one.
     sets: Vec<BTreeSet<u64>>,
@@ -179,81 +179,9 @@ impl FilterTable {
         }
     }
 
-    /// Tells the number of every filter that matches a topic name and has a subscription.
-    pub fn each_match(&self, topic: &str, visit: &mut impl FnMut(u32)) {
-        if let Some(number) = self.find(EXACT, topic.as_bytes()) {
-            self.tell(number, visit);
-        }
-        self.each_wild_match(topic, visit);
-    }
-
-    /// The same for filters with wildcards alone.
-    pub fn each_wild_match(&self, topic: &str, visit: &mut impl FnMut(u32)) {
-        let root = self.records.at(ROOT);
-        if root.count() > 0 {
-            // A wildcard in front does not match names of the server's own (MQTT5 4.7.2-1).
-            let hidden = if topic.starts_with('$') { flag::PLUS | flag::HASH } else { 0 };
-            self.walk(ROOT, root.children & !hidden, topic, visit);
-        }
-    }
-
     /// Bytes that records and texts take; the index comes on top.
     pub fn heap_bytes(&self) -> usize {
         self.records.heap_bytes() + self.texts.heap_bytes()
-    }
-
-    /// Follows `rest` of a topic name below a node with these flags.
-    fn walk(&self, node: u32, flags: u32, rest: &str, visit: &mut impl FnMut(u32)) {
-        let (level, next) = match rest.split_once('/') {
-            Some((level, next)) => (level, Some(next)),
-            None => (rest, None),
-        };
-        if flags & flag::HASH != 0 {
-            self.tell_child(node, b"#", visit);
-        }
-        if flags & flag::PLUS != 0
-            && let Some(number) = self.find(node, b"+")
-        {
-            self.step(number, next, visit);
-        }
-        if let Some(number) = self.find(node, level.as_bytes()) {
-            self.step(number, next, visit);
-        }
-    }
-
-    /// Goes on below a record whose level has matched.
-    fn step(&self, number: u32, rest: Option<&str>, visit: &mut impl FnMut(u32)) {
-        let record = self.records.at(number);
-        if record.is_leaf() {
-            let text = self.text(record);
-            let end = level_end(text, usize::from(record.level_at));
-            let tail = text.get(end + 1..);
-            if tail_matches(tail, rest) {
-                self.tell(number, visit);
-            }
-            return;
-        }
-        match rest {
-            Some(rest) => self.walk(number, record.children, rest, visit),
-            None => {
-                self.tell(number, visit);
-                if record.children & flag::HASH != 0 {
-                    self.tell_child(number, b"#", visit);
-                }
-            }
-        }
-    }
-
-    fn tell_child(&self, node: u32, level: &[u8], visit: &mut impl FnMut(u32)) {
-        if let Some(number) = self.find(node, level) {
-            self.tell(number, visit);
-        }
-    }
-
-    fn tell(&self, number: u32, visit: &mut impl FnMut(u32)) {
-        if self.records.at(number).held() != NOTHING {
-            visit(number);
-        }
     }
 
     /// Tells so many subscriptions of a filter from one on, in order; the next one, if there is
@@ -305,14 +233,14 @@ impl FilterTable {
         }
     }
 
-    fn find(&self, parent: u32, level: &[u8]) -> Option<u32> {
+    pub(super) fn find(&self, parent: u32, level: &[u8]) -> Option<u32> {
         self.index.find(hash(&self.key, parent, level), |number| {
             let record = self.records.at(number);
             record.parent == parent && record.level(&self.texts) == level
         })
     }
 
-    fn text(&self, record: &Record) -> &[u8] {
+    pub(super) fn text(&self, record: &Record) -> &[u8] {
         self.texts.bytes(record.text, usize::from(record.text_bytes))
     }
 
@@ -473,21 +401,4 @@ fn wildcard_flag(level: &[u8]) -> u32 {
 
 fn has_wildcard(filter: &str) -> bool {
     filter.bytes().any(|byte| matches!(byte, b'+' | b'#'))
-}
-
-/// Whether what is left of a filter matches what is left of a name, behind a level that matched.
-fn tail_matches(tail: Option<&[u8]>, rest: Option<&str>) -> bool {
-    let Some(tail) = tail else { return rest.is_none() };
-    let Some(rest) = rest else { return tail == b"#" };
-    let is_separator = |byte: &u8| *byte == b'/';
-    let mut levels = rest.as_bytes().split(is_separator);
-    for wanted in tail.split(is_separator) {
-        match (wanted, levels.next()) {
-            (b"#", _) => return true,
-            (b"+", Some(_)) => {}
-            (wanted, Some(level)) if wanted == level => {}
-            _ => return false,
-        }
-    }
-    levels.next().is_none()
 }

@@ -2,6 +2,7 @@
 
 use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, wish};
 use broker::UNITS_A_CALL_MAX;
+use model::close::CloseReason;
 use model::session::*;
 use model::topic::{Qos, SubscriptionOptions};
 use std::sync::Arc;
@@ -131,22 +132,122 @@ fn a_publish_looks_at_nothing_but_what_matches() {
     assert!(world.nodes[0].broker.units_spent() - before <= 4, "one of 10,000 with identifiers");
     assert_eq!(world.messages(&a)[0].subscription_ids.as_deref(), Some(&[7][..]));
     // Every combination of `+` at thirteen levels: all of them match, and are one delivery.
-    let level = |n: usize, bit: usize| if n >> bit & 1 == 0 { "+" } else { "x" };
-    let filter = |n: usize| (0..13).map(|bit| level(n, bit)).collect::<Vec<_>>().join("/");
+    let (all, topic) = overlapping(13);
     let b = world.client(connect("b"));
-    for (n, filters) in (0..8_192).collect::<Vec<usize>>().chunks(1_024).enumerate() {
-        let wishes = filters.iter().map(|&n| wish(&filter(n), Qos::AtMostOnce)).collect();
-        world.subscribe_with(&b, wishes, Some(n as u32 + 1));
+    for (n, wishes) in all.chunks(1_024).enumerate() {
+        world.subscribe_with(&b, wishes.to_vec(), Some(n as u32 + 1));
     }
     bounded(&world, "overlapping filters");
     let before = world.nodes[0].broker.units_spent();
-    world.publish(&source, &["x"; 13].join("/"), "x");
+    world.publish(&source, &topic, "x");
+    // Each filter is found, and then who holds it.
     let spent = world.nodes[0].broker.units_spent() - before;
-    assert!((1_024..1_024 + 64).contains(&spent), "{spent}");
+    assert!((2_048..2_048 + 256).contains(&spent), "{spent}");
     bounded(&world, "8,192 overlapping filters");
     let got = world.messages(&b);
     assert_eq!(got.len(), 1);
     assert_eq!(got[0].subscription_ids.as_deref(), Some(&[1, 2, 3, 4, 5, 6, 7, 8][..]));
+}
+
+/// All filters that match a name of so many levels `x` without `#`, and the name.
+fn overlapping(levels: usize) -> (Vec<SubscriptionOptions>, String) {
+    let level = |n: usize, bit: usize| if n >> bit & 1 == 0 { "+" } else { "x" };
+    let filter = |n: usize| (0..levels).map(|bit| level(n, bit)).collect::<Vec<_>>().join("/");
+    let wishes = (0..1 << levels).map(|n| wish(&filter(n), Qos::AtMostOnce));
+    (wishes.collect(), vec!["x"; levels].join("/"))
+}
+
+#[test]
+fn a_hundred_thousand_filters_that_match_one_name_are_gone_through_in_slices() {
+    let mut world = BrokerHarness::new(1);
+    let (all, topic) = overlapping(17);
+    let mut clients = Vec::new();
+    for (n, wishes) in all.chunks(8_192).enumerate() {
+        let client = world.client(connect(&format!("c{n}")));
+        world.subscribe_with(&client, wishes.to_vec(), Some(n as u32 + 1));
+        clients.push(client);
+    }
+    let source = world.client(connect("source"));
+    bounded(&world, "131,072 subscriptions");
+    world.publish(&source, &topic, "x");
+    bounded(&world, "131,072 overlapping filters");
+    for (n, client) in clients.iter().enumerate() {
+        let got = world.messages(client);
+        assert_eq!(got.len(), 1, "each gets one copy");
+        assert_eq!(got[0].subscription_ids.as_deref(), Some(&[n as u32 + 1][..]));
+    }
+    world.audit();
+}
+
+#[test]
+fn filters_that_come_and_go_meanwhile_double_nothing_and_lose_nothing_of_others() {
+    let mut world = BrokerHarness::new(1);
+    let (all, topic) = overlapping(14);
+    let [a, b, c, late] = ["a", "b", "c", "late"].map(|id| world.client(connect(id)));
+    // Every third filter each, so that they are neighbours everywhere.
+    for (n, client) in [&a, &b, &c].into_iter().enumerate() {
+        let third = all.iter().skip(n).step_by(3).cloned().collect();
+        world.subscribe_with(client, third, None);
+    }
+    let source = world.client(connect("source"));
+    let (session, message) = (source.session, Arc::new(message(&topic, Qos::AtMostOnce, "x")));
+    let word = SessionRequest::Publish { session, id: 0, again: false, message };
+    world.tell(source.conn, word);
+    // The message stands in line; what follows goes on in slices between its own.
+    let filters = all.iter().skip(1).step_by(3).map(|wish| wish.filter.clone()).collect();
+    let packet = UnsubscribeRequest { session: b.session, id: 5, filters };
+    world.tell(b.conn, SessionRequest::Unsubscribe(Box::new(packet)));
+    let wishes = all.iter().step_by(2).cloned().collect();
+    let (session, subscription_id) = (late.session, None);
+    let packet = SubscribeRequest { session, id: 6, subscription_id, wishes };
+    world.tell(late.conn, SessionRequest::Subscribe(Box::new(packet)));
+    world.run();
+    bounded(&world, "filters that come and go");
+    for client in [&a, &c] {
+        assert_eq!(world.payloads(client), ["x"]);
+    }
+    for client in [&b, &late] {
+        let heard = world.heard(client.conn);
+        let copies = heard.iter().filter(|word| matches!(word, SessionDelivery::Publish(_)));
+        assert!(copies.count() <= 1 && heard.len() <= 2);
+    }
+    world.audit();
+}
+
+#[test]
+fn a_session_with_ten_thousand_shares_leaves_its_groups_in_slices_and_costs_them_nothing() {
+    let group = |n: usize| format!("$share/g{n}/dev/{n}/in");
+    for (shards, lasts) in [(1, false), (1, true), (2, false), (2, true)] {
+        let mut world = BrokerHarness::new(shards);
+        let a = world.client(if lasts { durable("a") } else { connect("a") });
+        let wishes = (0..MANY).map(|n| wish(&group(n), Qos::AtLeastOnce)).collect();
+        world.subscribe_with(&a, wishes, None);
+        let b = world.client(connect("b"));
+        let some = [0, 17, 4_711, MANY - 1];
+        world.subscribe_with(&b, some.map(|n| wish(&group(n), Qos::AtLeastOnce)).into(), None);
+        let source = world.client(connect("source"));
+        // The session ends, and not a turn passes.
+        if lasts {
+            let conn = world.conn("a");
+            let connect = ConnectRequest { clean_start: true, ..durable("a") };
+            world.tell(conn, SessionRequest::Connect(Box::new(connect)));
+        } else {
+            let (session, reason) = (a.session, CloseReason::PeerReset);
+            world.tell(a.conn, SessionRequest::Closed { session, reason });
+        }
+        let left = world.status().subscriptions;
+        assert!(left > 9_000, "{left}: that was more than a slice");
+        for (id, n) in (1..).zip(some) {
+            let message = Arc::new(message(&format!("dev/{n}/in"), Qos::AtLeastOnce, "x"));
+            let (session, again) = (source.session, false);
+            world.tell(source.conn, SessionRequest::Publish { session, id, again, message });
+        }
+        world.run();
+        bounded(&world, "10,000 shares");
+        assert_eq!(world.payloads(&b).len(), some.len(), "none went to a session that is gone");
+        assert_eq!(world.status().subscriptions, some.len() as u64);
+        world.audit();
+    }
 }
 
 #[test]

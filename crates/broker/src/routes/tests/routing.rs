@@ -3,13 +3,14 @@
 use super::super::RouteSlice;
 use super::super::{
     Elsewhere, Hit, LEVELS_MAX, RoutePlace, RouteSummary, Routes, SUBSCRIPTION_MAX, ShardSet,
-    matches,
+    WalkPlace, matches,
 };
 use super::measure::now;
 use base::hash::HashKey;
 use base::prng::Prng;
 use model::id::ShardId;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 fn shards(count: u16) -> (Arc<RouteSummary>, Vec<Routes>) {
@@ -57,19 +58,23 @@ impl Known {
     /// What it finds: a form's match is looked up as a session's record would be.
     fn found(&self, routes: &Routes, topic: &str) -> Vec<u64> {
         let mut found = Vec::new();
-        routes.each_match(topic, &mut |hit| match hit {
-            Hit::Filter(filter) => {
-                routes.each_held(filter, RouteSlice::ALL, &mut |number| found.push(number));
-            }
-            Hit::Form(form, client) => {
-                let filter = routes.filter(form, client);
-                let number = number_of(client);
-                let known = number.and_then(|number| self.0.get(&(filter, number)));
-                if known.is_some_and(|(place, _)| *place == RoutePlace::Form(form)) {
-                    found.extend(number);
+        let all = routes.each_match(topic, &mut WalkPlace::default(), &mut |hit| {
+            match hit {
+                Hit::Filter(filter) => {
+                    routes.each_held(filter, RouteSlice::ALL, &mut |number| found.push(number));
+                }
+                Hit::Form(form, client) => {
+                    let filter = routes.filter(form, client);
+                    let number = number_of(client);
+                    let known = number.and_then(|number| self.0.get(&(filter, number)));
+                    if known.is_some_and(|(place, _)| *place == RoutePlace::Form(form)) {
+                        found.extend(number);
+                    }
                 }
             }
+            ControlFlow::Continue(())
         });
+        assert!(all.is_continue());
         found.sort_unstable();
         found
     }

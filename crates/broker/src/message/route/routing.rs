@@ -4,7 +4,7 @@
 //! last publisher is remembered, for most publish more than once. Matches are found into the same
 //! list again and again, so that nothing is allocated for them.
 
-use super::subscriptions::Hits;
+use super::hits::Hits;
 use crate::Settings;
 use base::hash::HashKey;
 use base::slab::Key;
