@@ -6,7 +6,8 @@
 //! them, so that it keeps one number of each filter however many get it, and those behind it
 //! nothing. Whoever subscribes meanwhile may get it, too; nobody gets it twice. Its publisher is
 //! answered when the last slice is where it has to be. A message of QoS 2 whose packet identifier
-//! is to be marked waits for that, and goes in a way that makes a repetition after a crash harmless.
+//! is to be marked waits for that, and goes in a way that makes a repetition after a crash
+//! harmless.
 
 use super::route::hits::Merge;
 use crate::session::record::Exchange;
