@@ -6,10 +6,18 @@ use model::session::*;
 use model::topic::Qos;
 use std::sync::Arc;
 
+/// Receivers, and at which QoS.
+const SHAPES: [(usize, Qos); 4] = [
+    (1, Qos::AtMostOnce),
+    (1, Qos::AtLeastOnce),
+    (1_000, Qos::AtMostOnce),
+    (1_000, Qos::AtLeastOnce),
+];
+
 #[test]
 #[ignore = "a measurement"]
 fn what_a_message_costs() {
-    for (fan, qos) in [(1, Qos::AtMostOnce), (1, Qos::AtLeastOnce), (1_000, Qos::AtMostOnce)] {
+    for (fan, qos) in SHAPES {
         let mut world = BrokerHarness::new(1);
         let clients: Vec<_> = (0..fan).map(|n| world.client(connect(&n.to_string()))).collect();
         for client in &clients {
@@ -31,16 +39,17 @@ fn what_a_message_costs() {
         for word in words {
             node.broker.request(world.now, source.conn, word, &mut node.fx);
             if qos != Qos::AtMostOnce {
-                let acks = node.fx.deliveries.iter().filter_map(|(_, word)| match word {
-                    SessionDelivery::Publish(outgoing) => Some(outgoing.id),
+                let acks = node.fx.deliveries.iter().filter_map(|(conn, word)| match word {
+                    SessionDelivery::Publish(outgoing) => Some((*conn, outgoing.id)),
                     _ => None,
                 });
-                let acks: Vec<u16> = acks.collect();
+                let acks: Vec<_> = acks.collect();
                 node.fx.deliveries.clear();
-                for id in acks {
+                for (at, (conn, id)) in acks.into_iter().enumerate() {
                     let step = AckStep::Puback(false);
-                    let word = SessionRequest::Acked { session: clients[0].session, id, step };
-                    node.broker.request(world.now, clients[0].conn, word, &mut node.fx);
+                    assert_eq!(clients[at].conn, conn);
+                    let word = SessionRequest::Acked { session: clients[at].session, id, step };
+                    node.broker.request(world.now, conn, word, &mut node.fx);
                 }
             }
             node.fx.deliveries.clear();
