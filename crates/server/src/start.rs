@@ -8,6 +8,7 @@ mod bridges;
 mod doors;
 mod folder;
 mod memory;
+mod periodic;
 mod presence_setup;
 mod server_outside;
 mod services;
@@ -42,6 +43,7 @@ use net::layer::{ListenEndpoint, ListenerSetup};
 use net::mailbox::Mailbox;
 use net::shard::{Census, ShardMessage};
 use net::{Shard, descriptors, listen};
+use periodic::Periodic;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -50,7 +52,6 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use storage::Storage;
 use store::data::Secrets;
-use sys::SysTopics;
 use topics::Topics;
 
 /// Reason why a server did not start, in words for the operator.
@@ -81,9 +82,8 @@ pub struct RunningServer {
     /// Socket files; removed when this ends.
     _files: listen::SocketFiles,
     entrance: Arc<Entrance>,
-    counts: SysTopics,
+    periodic: Periodic,
     bridges: Mutex<Bridges>,
-    memory: memory::Memory,
     presence: presence_setup::Running,
     queries: Arc<dyn PresenceQueries>,
     inside: Option<Inside>,
@@ -155,7 +155,7 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     let logics = logics(&seeds, (services, joined), &parts, &boxes);
     let shards = spawn(&config, &seeds, (logics, open.shards), &boxes, &doors)?;
     let switchboard = Switchboard::new(boxes, seeds.home, (seeds.node, last_id));
-    let (queries, presence) = presence.run(&switchboard, count)?;
+    let (queries, presence, figures) = presence.run(&switchboard, count)?;
     let parts = services::Parts {
         switchboard: switchboard.clone(),
         feed,
@@ -165,9 +165,10 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
         stream: presence.readings(),
     };
     let api = services::start_api(&config, token, hooks, parts)?;
-    let counts = SysTopics::start(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
     let bridges = inside.as_ref().map(|inside| inside.start(&asked)).transpose()?;
-    let memory = memory::Memory::start(limits.memory_max, gauge, census);
+    let sys = sys::task(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
+    let memory = memory::task(limits.memory_max, gauge, census);
+    let tasks = [Some(figures), sys, memory].into_iter().flatten().collect();
     Ok(RunningServer {
         switchboard,
         shards,
@@ -176,8 +177,7 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
         tls,
         listening: doors::names(&config).zip(open.addresses).collect(),
         _files: open.files,
-        counts: counts.map_err(failed)?,
-        memory: memory.map_err(failed)?,
+        periodic: Periodic::start(tasks).map_err(failed)?,
         bridges: Mutex::new(bridges.unwrap_or_default()),
         presence,
         queries,
@@ -304,8 +304,7 @@ impl RunningServer {
                 tracing::error!("a shard panicked");
             }
         }
-        self.counts.stop();
-        self.memory.stop();
+        self.periodic.stop();
         self.storage.let_couriers_go();
         self.presence.stop();
         self.entrance.close();

@@ -3,8 +3,9 @@
 //! A lane has a bounded queue: whoever is one too many is told at once, and nobody waits longer
 //! than a client has patience. Those who are known come first, and among those who are known
 //! equally well the sources take turns, so that a thousand questions of one keep nobody else
-//! waiting for more than one. What is done with a question is the caller's. Invariant: every
-//! question that was taken is handed out once, at the latest when the lane is closed.
+//! waiting for more than one. There is one thread, and further ones when questions wait for it.
+//! What is done with a question is the caller's. Invariant: every question that was taken is handed
+//! out once, at the latest when the lane is closed.
 
 use guard::sources::Known;
 use model::id::ShardId;
@@ -55,7 +56,20 @@ pub(super) struct Lane {
     room: LaneLimits,
     queue: Mutex<Queue>,
     came: Condvar,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<LaneThreads>,
+}
+
+/// What is done with a question.
+type Work = Arc<dyn Fn(Turn, Asked) + Send + Sync>;
+
+/// Threads of a lane.
+#[derive(Default)]
+struct LaneThreads {
+    name: Box<str>,
+    most: usize,
+    /// Absent: none is to be started, any more or yet.
+    work: Option<Work>,
+    running: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -65,6 +79,8 @@ struct Queue {
     /// Had to make room; each is answered by the next thread.
     pushed_out: VecDeque<Asked>,
     count: usize,
+    /// Threads that wait for one.
+    idle: usize,
     closed: bool,
 }
 
@@ -150,32 +166,41 @@ impl Lane {
         })
     }
 
-    /// Starts the threads, unless they were started.
+    /// Starts a thread, and further ones when they are needed, so many at most; unless that was
+    /// done.
     pub(super) fn start(
         self: &Arc<Lane>,
         name: &str,
         count: u16,
-        work: Arc<dyn Fn(Turn, Asked) + Send + Sync>,
+        work: Work,
     ) -> Result<(), String> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if !threads.is_empty() {
+        if threads.work.is_some() {
             return Ok(());
         }
-        for number in 0..count {
-            let (lane, work) = (self.clone(), work.clone());
-            let run = move || {
-                while let Some((turn, asked)) = lane.next() {
-                    work(turn, asked);
-                }
-            };
-            let thread = Builder::new().name(format!("{name}-{number}")).spawn(run);
-            threads.push(thread.map_err(|error| format!("no thread for {name}: {error}"))?);
+        (threads.name, threads.most, threads.work) = (name.into(), count.into(), Some(work));
+        self.start_one(&mut threads)
+    }
+
+    /// Starts one more, if there may be more.
+    fn start_one(self: &Arc<Lane>, threads: &mut LaneThreads) -> Result<(), String> {
+        let LaneThreads { name, most, work: Some(work), running } = threads else { return Ok(()) };
+        if running.len() >= *most {
+            return Ok(());
         }
+        let (lane, work) = (self.clone(), work.clone());
+        let run = move || {
+            while let Some((turn, asked)) = lane.next() {
+                work(turn, asked);
+            }
+        };
+        let thread = Builder::new().name(format!("{name}-{}", running.len())).spawn(run);
+        running.push(thread.map_err(|error| format!("no thread for {name}: {error}"))?);
         Ok(())
     }
 
     /// Takes a question, if there is room, or makes some. `Err`: why not.
-    pub(super) fn put(&self, asked: Asked) -> Result<(), (Denial, Asked)> {
+    pub(super) fn put(self: &Arc<Lane>, asked: Asked) -> Result<(), (Denial, Asked)> {
         let source = (!asked.question.near).then(|| Source::of(asked.question.peer.ip()));
         let mut queue = self.lock();
         let LaneLimits { waiting_max, a_source_max } = self.room;
@@ -189,8 +214,16 @@ impl Lane {
         }
         queue.count += 1;
         queue.ranks[asked.known as usize].put(source, (clock::began(), asked));
+        let waits = queue.count > queue.idle;
         drop(queue);
         self.came.notify_one();
+        if waits {
+            let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = self.start_one(&mut threads) {
+                // It is answered by those that there are.
+                tracing::warn!("{error}");
+            }
+        }
         Ok(())
     }
 
@@ -205,7 +238,7 @@ impl Lane {
         self.came.notify_all();
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
+        for thread in threads.running {
             if thread.join().is_err() {
                 tracing::error!("a thread that resolves questions of access panicked");
             }
@@ -214,8 +247,12 @@ impl Lane {
 
     fn next(&self) -> Option<(Turn, Asked)> {
         let idle = |queue: &mut Queue| queue.is_empty() && !queue.closed;
-        let queue = self.came.wait_while(self.lock(), idle);
-        queue.unwrap_or_else(PoisonError::into_inner).next()
+        let mut queue = self.lock();
+        queue.idle += 1;
+        let queue = self.came.wait_while(queue, idle);
+        let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
+        queue.idle -= 1;
+        queue.next()
     }
 
     /// Nothing panics half way through a change of the queue.
@@ -227,6 +264,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
 
     fn asked(number: u64, peer: &str, known: Known) -> Asked {
         let question = Question {
@@ -245,6 +283,32 @@ mod tests {
         Asked { by: (ServiceKind::Topics, ShardId(0)), number, question: Box::new(question), known }
     }
 
+    #[test]
+    fn threads_are_started_when_questions_wait_for_them() {
+        let lane = lane(100, 100);
+        let (gate, begun) = (Arc::new(Barrier::new(4)), Arc::new(Barrier::new(4)));
+        let (waits, meets) = (gate.clone(), begun.clone());
+        let work = move |_, asked: Asked| {
+            if asked.number < 3 {
+                meets.wait();
+                waits.wait();
+            }
+        };
+        lane.start("t", 3, Arc::new(work)).expect("a thread");
+        let running = || lane.threads.lock().expect("held").running.len();
+        assert_eq!(running(), 1);
+        for number in 0..3 {
+            assert_eq!(put(&lane, asked(number, "10.0.0.1:1", Known::Both)), Ok(()));
+        }
+        // Each of the three has a thread, or nobody gets here.
+        begun.wait();
+        assert_eq!((running(), put(&lane, asked(3, "10.0.0.1:1", Known::Both))), (3, Ok(())));
+        assert_eq!(running(), 3, "there are no more");
+        gate.wait();
+        lane.close();
+        assert_eq!((running(), lane.waiting()), (0, 0));
+    }
+
     fn lane(waiting_max: u32, a_source_max: u32) -> Arc<Lane> {
         Lane::new(LaneLimits { waiting_max, a_source_max })
     }
@@ -253,7 +317,7 @@ mod tests {
         (0..count).map(|_| lane.next().expect("one waits").1.number).collect()
     }
 
-    fn put(lane: &Lane, asked: Asked) -> Result<(), Denial> {
+    fn put(lane: &Arc<Lane>, asked: Asked) -> Result<(), Denial> {
         lane.put(asked).map_err(|(why, _)| why)
     }
 

@@ -4,11 +4,11 @@
 //! group gives. What is used is what is resident without files, which the kernel takes back when it
 //! wants. It decides nothing: levels are the model's.
 
+use super::periodic::PeriodicTask;
 use model::pressure::{Gauge, Pressure};
 use net::shard::Census;
 use std::fs;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time between two looks.
@@ -18,47 +18,22 @@ const LOOK: Duration = Duration::from_millis(250);
 /// some of ARM, where more is used than is seen and the kernel's own bound is the answer.
 const PAGE_BYTES: u64 = 4_096;
 
-/// The thread that looks.
-pub(super) struct Memory {
-    over: Arc<(Mutex<bool>, Condvar)>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Memory {
-    /// Looks from now on, and tells by `gauge` and `census`.
-    pub(super) fn start(
-        bytes_max: u64,
-        gauge: Arc<Gauge>,
-        census: Arc<Census>,
-    ) -> Result<Memory, String> {
-        let most = if bytes_max == 0 { given().map(|all| all / 4 * 3) } else { Some(bytes_max) };
-        let over = Arc::new((Mutex::new(false), Condvar::new()));
-        let thread = match most {
-            None => {
-                tracing::warn!("how much memory there is cannot be read: it is not watched");
-                None
-            }
-            Some(most) => {
-                tracing::info!(memory_max = most, "memory is watched");
-                let over = over.clone();
-                let watch = Watch { most, gauge, census };
-                let run = move || watch.run(&over);
-                let thread = Builder::new().name("memory".into()).spawn(run);
-                Some(thread.map_err(|error| format!("no thread for memory: {error}"))?)
-            }
-        };
-        Ok(Memory { over, thread: Mutex::new(thread) })
-    }
-
-    /// Looks no more.
-    pub(super) fn stop(&self) {
-        *self.over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.over.1.notify_all();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that watches memory panicked");
+/// Looks and tells by `gauge` and `census`; `bytes_max` 0: of what there is. `None`: how much there
+/// is cannot be read.
+pub(super) fn task(bytes_max: u64, gauge: Arc<Gauge>, census: Arc<Census>) -> Option<PeriodicTask> {
+    let most = if bytes_max == 0 { given().map(|all| all / 4 * 3) } else { Some(bytes_max) };
+    let Some(most) = most else {
+        tracing::warn!("how much memory there is cannot be read: it is not watched");
+        return None;
+    };
+    tracing::info!(memory_max = most, "memory is watched");
+    let watch = Watch { most, gauge, census };
+    Some(Box::new(move || {
+        if let Some(bytes) = used() {
+            watch.look(bytes);
         }
-    }
+        LOOK
+    }))
 }
 
 struct Watch {
@@ -68,17 +43,6 @@ struct Watch {
 }
 
 impl Watch {
-    fn run(&self, (over, ended): &(Mutex<bool>, Condvar)) {
-        let mut is_over = over.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*is_over {
-            if let Some(bytes) = used() {
-                self.look(bytes);
-            }
-            let woken = ended.wait_timeout(is_over, LOOK);
-            is_over = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
     /// So much is used.
     fn look(&self, bytes: u64) {
         let (before, memory_max) = (self.gauge.now(), self.most);
@@ -193,8 +157,7 @@ mod tests {
             watch.look(bytes);
             assert_eq!(gauge.now(), level);
         }
-        let memory = Memory::start(1, gauge, Arc::default()).expect("a thread");
-        memory.stop();
-        memory.stop();
+        let mut task = task(1, gauge.clone(), Arc::default()).expect("it is said how much");
+        assert_eq!((task(), gauge.now()), (LOOK, Pressure::Stores));
     }
 }

@@ -14,6 +14,7 @@ mod queries;
 mod recall;
 pub(super) mod replication;
 
+use super::periodic::PeriodicTask;
 use super::storage::{Storage, insist};
 use super::{LOOK, LOOKS, Seeds, ServerOutside, StartError, failed, stream};
 use crate::config::Config;
@@ -22,7 +23,6 @@ use crate::switchboard::{Mailboxes, Switchboard};
 use ::presence::{Digests, PresenceTracker, Replicator, ReplicatorSettings, Settings, Statistics};
 use admin::{Feed, Readings};
 use connector::DirectoryConnector;
-use figures::Sampling;
 use model::id::ShardId;
 use model::ports::directory::Lease;
 use model::presence::Principal;
@@ -48,7 +48,6 @@ pub(super) struct PresenceSetup {
 pub(super) struct Running {
     copying: Option<ReplicatorThread>,
     stream: Option<stream::Running>,
-    sampling: Sampling,
 }
 
 impl PresenceSetup {
@@ -132,12 +131,12 @@ impl PresenceSetup {
         ShardPresence::new(PresenceTracker::new(settings, self.digests.clone()), self.topic.clone())
     }
 
-    /// The shards run: the queries, and figures once a second.
+    /// The shards run: the queries, and what notes figures once a second.
     pub(super) fn run(
         self,
         switchboard: &Switchboard<ServerOutside>,
         shards: usize,
-    ) -> Result<(Arc<DirectoryQueries>, Running), StartError> {
+    ) -> Result<(Arc<DirectoryQueries>, Running, PeriodicTask), StartError> {
         let statistics = Arc::new(Mutex::new(Statistics::new()));
         let PresenceSetup { lease, connector, digests, copying, topic, stream, .. } = self;
         let copy = match connector.zip(copying.as_ref()) {
@@ -172,9 +171,9 @@ impl PresenceSetup {
         }
         let all = switchboard.clone();
         let ask = move |to: &_| all.tell_all(|| Mail::Figures(Clone::clone(to)));
-        let sampling = Sampling::start(shards, Box::new(ask), statistics.clone());
+        let figures = figures::task(shards, Box::new(ask), statistics.clone());
         let queries = Arc::new(DirectoryQueries { lease, copy, statistics });
-        Ok((queries, Running { copying, stream, sampling: sampling.map_err(failed)? }))
+        Ok((queries, Running { copying, stream }, figures))
     }
 }
 
@@ -186,7 +185,6 @@ impl Running {
 
     /// The shards have ended: ends the lease and the threads.
     pub(super) fn stop(&mut self) {
-        self.sampling.stop();
         if let Some(stream) = &self.stream {
             stream.stop();
         }

@@ -1,9 +1,10 @@
 //! Figures of the server as messages under `$SYS/broker/`.
 //!
-//! A thread asks the shards for their status every so often and publishes what has changed since,
-//! retained, under the names that operators know from mosquitto. It decides nothing: who may read
-//! them is a matter of rules. Invariant: it ends as soon as it is told to.
+//! The shards are asked for their status every so often, and what has changed since is published,
+//! retained, under the names that operators know from mosquitto. Nothing is decided here: who may
+//! read them is a matter of rules.
 
+use super::periodic::{ANSWER_LOOK, PeriodicTask};
 use crate::clock;
 use model::counters::{Counter, Counters, ProcessCounter, TopicCounter};
 use model::ports::control::{Answer, Command, Control, Status};
@@ -11,63 +12,48 @@ use model::ports::topics::TopicCommand;
 use model::session::Drop;
 use model::topic::Publication;
 use std::collections::BTreeMap;
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex};
-use std::thread::{Builder, JoinHandle};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::Duration;
 
 /// How long the shards may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// The thread.
-pub(super) struct SysTopics(Mutex<Option<(SyncSender<()>, JoinHandle<()>)>>);
-
-impl SysTopics {
-    /// Publishes every `interval_s`; 0: never.
-    pub(super) fn start(interval_s: u32, control: Arc<dyn Control>) -> std::io::Result<SysTopics> {
-        if interval_s == 0 {
-            return Ok(SysTopics(Mutex::new(None)));
-        }
-        let (stop, told) = mpsc::sync_channel(1);
-        let interval = Duration::from_secs(interval_s.into());
-        let run = move || {
-            let mut page = Page::new(interval_s);
-            // Soon for the first time, for whoever subscribes right after the start.
-            let mut wait = Duration::from_millis(100);
-            while told.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                if let Some(status) = ask(control.as_ref()) {
-                    page.publish(&status, control.as_ref());
-                }
-                wait = interval;
-            }
+/// Asks and publishes every `interval_s`. `None`: it is 0, which is never.
+pub(super) fn task(interval_s: u32, control: Arc<dyn Control>) -> Option<PeriodicTask> {
+    if interval_s == 0 {
+        return None;
+    }
+    let (mut page, mut asked) = (Page::new(interval_s), None);
+    let interval = Duration::from_secs(interval_s.into());
+    Some(Box::new(move || {
+        let Some((answer, since)) = asked.take() else {
+            asked = Some((ask(control.as_ref()), clock::began()));
+            return ANSWER_LOOK;
         };
-        let thread = Builder::new().name("sys-topics".into()).spawn(run)?;
-        Ok(SysTopics(Mutex::new(Some((stop, thread)))))
-    }
-
-    /// Ends it.
-    pub(super) fn stop(&self) {
-        let running = self.0.lock().map(|mut running| running.take()).unwrap_or_default();
-        if let Some((stop, thread)) = running {
-            drop(stop);
-            if thread.join().is_err() {
-                tracing::error!("the thread of $SYS topics panicked");
+        let status = match Receiver::try_recv(&answer) {
+            Err(TryRecvError::Empty) if clock::since(since) < ANSWER => {
+                asked = Some((answer, since));
+                return ANSWER_LOOK;
             }
+            answered => answered,
+        };
+        if let Ok(Answer::Status(status)) = status {
+            page.publish(&status, control.as_ref());
         }
-    }
+        interval
+    }))
 }
 
-fn ask(control: &dyn Control) -> Option<Status> {
+/// Asks for the status of all shards.
+fn ask(control: &dyn Control) -> Receiver<Answer> {
     let (sender, answer) = mpsc::sync_channel(1);
     let reply = Box::new(move |answer| {
         // Nobody waits any more when it is late.
         let _ = sender.send(answer);
     });
     control.ask(Command::Status, reply);
-    match answer.recv_timeout(ANSWER) {
-        Ok(Answer::Status(status)) => Some(*status),
-        _ => None,
-    }
+    answer
 }
 
 /// What was said last, and what loads are made of.
@@ -192,17 +178,21 @@ mod tests {
     use super::*;
     use model::id::MessageId;
     use model::ports::control::Reply;
+    use std::sync::Mutex;
 
     /// Answers with what it was told to, and keeps what was published.
     #[derive(Default)]
     struct Notes {
         published: Mutex<Vec<(String, String)>>,
+        /// Who waits for the status.
+        asked: Mutex<Option<Reply>>,
     }
 
     impl Control for Notes {
         fn ask(&self, command: Command, reply: Reply) {
             let Command::Topics(TopicCommand::Publish { message, .. }) = command else {
-                return reply(Answer::Busy);
+                *self.asked.lock().expect("held") = Some(reply);
+                return;
             };
             assert!(message.retain);
             let payload = String::from_utf8_lossy(message.payload()).into_owned();
@@ -247,9 +237,18 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_it_is_told_to() {
-        let topics = SysTopics::start(3_600, Arc::new(Notes::default())).expect("a thread");
-        topics.stop();
-        topics.stop();
+    fn it_asks_and_publishes_the_answer_when_it_is_there() {
+        let notes = Arc::new(Notes::default());
+        assert!(task(0, notes.clone()).is_none());
+        let mut task = task(10, notes.clone()).expect("an interval");
+        assert_eq!(task(), ANSWER_LOOK, "it has asked");
+        assert_eq!((task(), notes.taken().len()), (ANSWER_LOOK, 0), "nobody answered yet");
+        let reply = notes.asked.lock().expect("held").take().expect("a question");
+        reply(Answer::Status(Box::default()));
+        assert_eq!((task(), notes.taken().is_empty()), (Duration::from_secs(10), false));
+        // Who is refused asks again the next time.
+        assert_eq!(task(), ANSWER_LOOK);
+        notes.asked.lock().expect("held").take().expect("a question")(Answer::Busy);
+        assert_eq!((task(), notes.taken().len()), (Duration::from_secs(10), 0));
     }
 }
