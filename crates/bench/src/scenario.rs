@@ -70,6 +70,8 @@ pub const ALL: &[Scenario] = &[
     ("lab-rate", lab::highest),
     ("sim-1m", sim::million),
     ("sim-10m", sim::ten_million),
+    ("sim-mqtt-10m", sim::ten_million_mqtt),
+    ("sim-mqtt-storm", sim::storm),
 ];
 
 /// The core that measured programs are kept on, where CPU is compared.

@@ -1,10 +1,11 @@
 //! `sim`: runs worlds by their seeds, or holds many devices to measure their memory.
 //!
 //! `sim --seed N --steps M` runs one world, `sim --seeds N [--from S] [--steps M]` many; a failure
-//! prints the command that repeats it and ends with another status than 0. `sim hold --devices N`
-//! holds devices and prints JSON.
+//! prints the command that repeats it and ends with another status than 0. `sim hold --clients N`
+//! holds devices, or clients of MQTT with a subscription each, and prints JSON; with `--cut M` so
+//! many of them lose their connections at once and come back.
 
-use sim::hold::{HoldMeasurement, HoldStage, hold};
+use sim::hold::{HoldMeasurement, HoldPlan, HoldProtocol, HoldStage, StormTally, hold, storm};
 use sim::simulation::Simulation;
 use sim::topics::TopicSimulation;
 use std::panic::catch_unwind;
@@ -24,7 +25,7 @@ static TOPICS: AtomicBool = AtomicBool::new(false);
 
 const USAGE: &str = "usage: sim --seed N [--steps M] [--topics]
        sim --seeds N [--from S] [--steps M] [--topics]
-       sim hold --devices N [--shards K]";
+       sim hold --clients N [--mqtt] [--shards K] [--cut M]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -33,12 +34,19 @@ fn main() -> ExitCode {
         args.get(at + 1)?.parse::<u64>().ok()
     };
     if args.first().is_some_and(|arg| arg == "hold") {
-        let devices = number("--devices").unwrap_or(1_000_000) as u32;
-        let shards = number("--shards").unwrap_or(1) as u16;
+        let mqtt = args.iter().any(|arg| arg == "--mqtt");
+        let plan = HoldPlan {
+            protocol: if mqtt { HoldProtocol::Mqtt } else { HoldProtocol::Miop },
+            clients: number("--clients").unwrap_or(1_000_000) as u32,
+            shards: number("--shards").unwrap_or(1) as u16,
+        };
+        if let Some(cut) = number("--cut") {
+            return print_storm(plan, cut as u32);
+        }
         let stage = args.iter().position(|arg| arg == "--stage").and_then(|at| args.get(at + 1));
         return match stage.map(|name| HoldStage::named(name)) {
-            None => report(devices, shards),
-            Some(Some(stage)) => print_stage(stage, devices, shards),
+            None => report(plan),
+            Some(Some(stage)) => print_stage(stage, plan),
             Some(None) => usage(),
         };
     }
@@ -90,8 +98,8 @@ fn tell_seed(steps: u64) {
 }
 
 /// Runs one stage in this process and prints its figures in one line.
-fn print_stage(stage: HoldStage, devices: u32, shards: u16) -> ExitCode {
-    let held = hold(stage, devices, shards);
+fn print_stage(stage: HoldStage, plan: HoldPlan) -> ExitCode {
+    let held = hold(stage, plan);
     let HoldMeasurement { count, before, after, record_bytes, sent } = held;
     println!(
         "{count} {} {} {} {} {} {record_bytes} {sent}",
@@ -104,9 +112,28 @@ fn print_stage(stage: HoldStage, devices: u32, shards: u16) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs every stage in a process of its own and prints what a device costs.
-fn report(devices: u32, shards: u16) -> ExitCode {
-    let stages = ["network", "index", "whole"].map(|stage| figures(stage, devices, shards));
+/// Runs a storm and prints what came of it.
+fn print_storm(plan: HoldPlan, cut: u32) -> ExitCode {
+    if plan.protocol != HoldProtocol::Mqtt || cut >= plan.clients {
+        eprintln!(
+            "a storm is one of MQTT's (--mqtt), and some are not cut (--cut below --clients)"
+        );
+        return ExitCode::from(2);
+    }
+    let StormTally { clients, back, ms, refused, silent, lost, pings, pongs, pong_ms_max } =
+        storm(plan, cut);
+    println!(
+        "{{\"held\": {}, \"shards\": {}, \"cut\": {clients}, \"back\": {back}, \"ms\": {ms}, \
+         \"refused\": {refused}, \"silent\": {silent}, \"lost\": {lost}, \"pings\": {pings}, \
+         \"pongs\": {pongs}, \"pong_ms_max\": {pong_ms_max}}}",
+        plan.clients, plan.shards,
+    );
+    ExitCode::SUCCESS
+}
+
+/// Runs every stage in a process of its own and prints what a client costs.
+fn report(plan: HoldPlan) -> ExitCode {
+    let stages = ["network", "index", "whole"].map(|stage| figures(stage, plan));
     let [Some(network), Some(index), Some(whole)] = stages else {
         eprintln!("a stage failed");
         return ExitCode::FAILURE;
@@ -115,11 +142,16 @@ fn report(devices: u32, shards: u16) -> ExitCode {
     let each = |bytes: u64| bytes as f64 / count;
     let (grown, own) = (each(whole[5]), each(network[5]));
     let (record, entry) = (whole[6] as f64, each(index[5]));
+    let (shards, protocol) = match plan.protocol {
+        HoldProtocol::Miop => (plan.shards, "miop7"),
+        HoldProtocol::Mqtt => (plan.shards, "mqtt3.1.1, a subscription each"),
+    };
     println!(
-        "{{\"devices\": {}, \"shards\": {shards}, \"id_bytes\": 16, \"protocol\": \"miop7\",\n \
+        "{{\"clients\": {}, \"shards\": {shards}, \"id_bytes\": 16, \
+         \"protocol\": \"{protocol}\",\n \
          \"rss_bytes\": {}, \"pss_bytes\": {}, \"rss_before_bytes\": {},\n \
-         \"a_device\": {{\"with_network\": {grown:.1}, \"network\": {own:.1}, \"server\": {:.1}, \
-         \"record\": {record:.1}, \"index\": {entry:.1}, \"hub_and_rest\": {:.1}}},\n \
+         \"a_client\": {{\"with_network\": {grown:.1}, \"network\": {own:.1}, \"server\": {:.1}, \
+         \"record\": {record:.1}, \"index\": {entry:.1}, \"service_and_rest\": {:.1}}},\n \
          \"sent_bytes\": {}}}",
         whole[0],
         whole[3],
@@ -132,10 +164,12 @@ fn report(devices: u32, shards: u16) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn figures(stage: &str, devices: u32, shards: u16) -> Option<Vec<u64>> {
+fn figures(stage: &str, plan: HoldPlan) -> Option<Vec<u64>> {
     let this = std::env::current_exe().ok()?;
-    let (devices, shards) = (devices.to_string(), shards.to_string());
-    let args = ["hold", "--stage", stage, "--devices", &devices, "--shards", &shards];
+    let (clients, shards) = (plan.clients.to_string(), plan.shards.to_string());
+    let args = ["hold", "--stage", stage, "--clients", &clients, "--shards", &shards];
+    let mqtt = (plan.protocol == HoldProtocol::Mqtt).then_some("--mqtt");
+    let args = args.into_iter().chain(mqtt);
     let output = Command::new(this).args(args).output().ok()?;
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).ok()?;

@@ -3,7 +3,7 @@
 //! Each stage runs in a process of its own, since memory that one stage has given back would be
 //! used again by the next. A stage's cost is the growth of its resident memory while it fills up.
 
-use super::network::{Sparse, SparseNet};
+use super::network::{HoldProtocol, Sparse, SparseNet, StormTally};
 use crate::simulation::product;
 use base::hash::HashKey;
 use base::index::Index;
@@ -11,10 +11,10 @@ use base::secret::ClusterSecret;
 use broker::Broker;
 use broker::routes::RouteSummary;
 use hub::Hub;
-use model::counters::PushCounter;
 use model::id::ShardId;
-use model::limits::{Limits, PushLimits};
+use model::limits::{Limits, PushLimits, TopicLimits};
 use model::ports::access::{Admission, AllowAll, Question};
+use model::ports::control::Status;
 use model::ports::directory::{Batch, DirectoryError, Lease};
 use model::ports::log::{Appended, Call, Completion, Done, Ticket, Write};
 use model::presence::NodeName;
@@ -89,7 +89,7 @@ impl ProcessMemory {
 /// What a stage held and what it cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HoldMeasurement {
-    /// Devices bound, or entries.
+    /// Clients there, or entries.
     pub count: u64,
     /// Before it began to fill up.
     pub before: ProcessMemory,
@@ -101,27 +101,80 @@ pub struct HoldMeasurement {
     pub sent: u64,
 }
 
-/// Fills a stage up with so many devices on so many shards.
-pub fn hold(stage: HoldStage, devices: u32, shards: u16) -> HoldMeasurement {
+/// Who is held, and by how many shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HoldPlan {
+    /// What they speak.
+    pub protocol: HoldProtocol,
+    /// How many there are.
+    pub clients: u32,
+    /// Shards of the server.
+    pub shards: u16,
+}
+
+/// Fills a stage up.
+pub fn hold(stage: HoldStage, plan: HoldPlan) -> HoldMeasurement {
     let record_bytes = size_of::<Option<ConnectionRecord<ServerMachine, u32>>>() as u64 + 4;
     let before = ProcessMemory::now();
     match stage {
         HoldStage::Network => {
-            let sparse = Sparse::<()>::new(shards, devices, "sim");
+            let protocol = (plan.protocol, "sim");
+            let sparse = Sparse::<()>::new(plan.shards, plan.clients, protocol, false);
             let after = ProcessMemory::now();
             let sent = sparse.sent;
-            HoldMeasurement { count: u64::from(devices), before, after, record_bytes, sent }
+            HoldMeasurement { count: u64::from(plan.clients), before, after, record_bytes, sent }
         }
         HoldStage::Index => {
             let key = HashKey::new(1, 2);
             let hash = |slot: u32| key.of(&[&slot.to_be_bytes()]);
             let mut index = Index::default();
-            (0..devices).for_each(|slot| index.insert(hash(slot), slot, hash));
+            (0..plan.clients).for_each(|slot| index.insert(hash(slot), slot, hash));
             let after = ProcessMemory::now();
             HoldMeasurement { count: index.len() as u64, before, after, record_bytes, sent: 0 }
         }
-        HoldStage::Whole => whole(devices, shards, record_bytes),
+        HoldStage::Whole => {
+            let mut held = HeldServer::new(plan, u32::MAX, false);
+            let before = ProcessMemory::now();
+            held.fill();
+            let after = ProcessMemory::now();
+            let count = held.count();
+            let sent = held.shared.borrow().sent;
+            HoldMeasurement { count, before, after, record_bytes, sent }
+        }
     }
+}
+
+/// Others that ping in a round of turns while a storm goes on.
+const PINGS: u32 = 16;
+
+/// Rounds of turns after which a storm is given up: more than an hour.
+const ROUNDS_MAX: u32 = 4_000_000;
+
+/// Holds all of a plan's clients; then the connections of so many end at once, and these call again
+/// while the others ping. Logins are paced as they are when nothing is configured.
+pub fn storm(plan: HoldPlan, cut: u32) -> StormTally {
+    let mut held = HeldServer::new(plan, Limits::default().binds_per_s, true);
+    held.fill();
+    let began = held.now();
+    held.shared.borrow_mut().cut(cut);
+    let others = plan.clients - cut;
+    let mut next = 0;
+    for _ in 0..ROUNDS_MAX {
+        for _ in 0..PINGS.min(others) {
+            held.shared.borrow_mut().ping(cut + next % others);
+            next += 1;
+        }
+        held.turn();
+        let all_back = |tally: StormTally| tally.back >= u64::from(cut);
+        if held.tally().is_none_or(all_back) {
+            break;
+        }
+    }
+    let ms = (held.now() - began).as_millis() as u64;
+    // Who pinged last is answered in the turns that follow.
+    (0..8).for_each(|_| held.turn());
+    assert_eq!(held.count(), u64::from(plan.clients), "everybody is back");
+    StormTally { ms, ..held.tally().unwrap_or_default() }
 }
 
 /// Nobody listens, and what is to be stored is stored at once, nowhere.
@@ -173,56 +226,102 @@ type HoldLogic = ServerLogic<Nothing>;
 type HoldLetter = ShardMessageOf<HoldLogic, u32>;
 type HoldShard = Shard<SparseNet<HoldLetter>, HoldLogic>;
 
-fn whole(devices: u32, shards: u16, record_bytes: u64) -> HoldMeasurement {
-    let shared = Rc::new(RefCell::new(Sparse::new(shards, devices, "sim")));
-    let census = Arc::new(Census::default());
-    let completed: Vec<_> = (0..shards).map(|_| Rc::<RefCell<Vec<_>>>::default()).collect();
-    let all = completed.iter().zip(0..).map(|(completed, number)| {
-        shard((number, completed.clone()), devices, (shards, &shared), &census)
-    });
-    let mut all: Vec<HoldShard> = all.collect();
-    let before = ProcessMemory::now();
-    let turn_all = |all: &mut Vec<HoldShard>| {
-        for ((shard, completed), number) in all.iter_mut().zip(&completed).zip(0..) {
+/// A server over the sparse network.
+struct HeldServer {
+    plan: HoldPlan,
+    shared: Rc<RefCell<Sparse<HoldLetter>>>,
+    shards: Vec<HoldShard>,
+    completed: Vec<Rc<RefCell<Vec<Completion>>>>,
+    census: Arc<Census>,
+}
+
+impl HeldServer {
+    fn new(plan: HoldPlan, binds_per_s: u32, storms: bool) -> HeldServer {
+        let HoldPlan { protocol, clients, shards } = plan;
+        let shared = Sparse::new(shards, clients, (protocol, "sim"), storms);
+        let (shared, census) = (Rc::new(RefCell::new(shared)), Arc::new(Census::default()));
+        let completed: Vec<_> = (0..shards).map(|_| Rc::<RefCell<Vec<_>>>::default()).collect();
+        let summary = RouteSummary::new(shards, HASH_KEY);
+        let all = completed.iter().zip(0..).map(|(completed, number)| {
+            let of = SharedOfAll { shared: &shared, census: &census, summary: &summary };
+            shard((number, completed.clone()), (plan, binds_per_s), of)
+        });
+        let all = all.collect();
+        HeldServer { plan, shards: all, shared, completed, census }
+    }
+
+    /// A turn of each shard.
+    fn turn(&mut self) {
+        for ((shard, completed), number) in self.shards.iter_mut().zip(&self.completed).zip(0..) {
             let completed = std::mem::take(&mut *completed.borrow_mut());
             if !completed.is_empty() {
-                shard
-                    .handle_mut()
-                    .post(ShardId(number), Mail::Completions(ServiceKind::Push, completed));
+                let mail = Mail::Completions(ServiceKind::Push, completed);
+                shard.handle_mut().post(ShardId(number), mail);
             }
             shard.turn();
         }
-    };
-    while !shared.borrow().all_called() {
-        turn_all(&mut all);
     }
-    for _ in 0..REST_S * 10 {
-        shared.borrow_mut().pass(Duration::from_millis(100));
-        turn_all(&mut all);
+
+    /// Lets everybody come, and rest.
+    fn fill(&mut self) {
+        while !self.shared.borrow().all_called() || self.count() < u64::from(self.plan.clients) {
+            self.turn();
+        }
+        for _ in 0..REST_S * 10 {
+            self.shared.borrow_mut().pass(Duration::from_millis(100));
+            self.turn();
+        }
     }
-    let after = ProcessMemory::now();
-    let binds = all.iter().map(|shard| shard.logic().counters().of(PushCounter::Binds));
-    let online = all.iter().map(|shard| shard.logic().service::<Hub>().status().online);
-    let (binds, count): (u64, u64) = (binds.sum(), online.sum());
-    assert_eq!((binds, count), (u64::from(devices), u64::from(devices)), "everybody is bound");
-    assert_eq!(u64::from(census.open()), count, "and connected");
-    let sent = shared.borrow().sent;
-    HoldMeasurement { count, before, after, record_bytes, sent }
+
+    /// Clients that are there as they are to be.
+    fn count(&self) -> u64 {
+        let of = |shard: &HoldShard| match self.plan.protocol {
+            HoldProtocol::Miop => shard.logic().service::<Hub>().status().online,
+            HoldProtocol::Mqtt => {
+                let mut status = Status::default();
+                shard.logic().service::<Broker>().status(&mut status);
+                status.sessions_online.min(status.subscriptions)
+            }
+        };
+        let count: u64 = self.shards.iter().map(of).sum();
+        count.min(self.census.open().into())
+    }
+
+    fn now(&self) -> Duration {
+        self.shared.borrow().now()
+    }
+
+    fn tally(&self) -> Option<StormTally> {
+        self.shared.borrow().storm.as_ref().map(|storm| storm.tally)
+    }
+}
+
+/// The key of tables and homes.
+const HASH_KEY: HashKey = HashKey::new(3, 4);
+
+/// What the shards of a server share.
+#[derive(Clone, Copy)]
+struct SharedOfAll<'a> {
+    shared: &'a Rc<RefCell<Sparse<HoldLetter>>>,
+    census: &'a Arc<Census>,
+    summary: &'a Arc<RouteSummary>,
 }
 
 fn shard(
     (number, completed): (u16, Rc<RefCell<Vec<Completion>>>),
-    devices: u32,
-    (shards, shared): (u16, &Rc<RefCell<Sparse<HoldLetter>>>),
-    census: &Arc<Census>,
+    (plan, binds_per_s): (HoldPlan, u32),
+    SharedOfAll { shared, census, summary }: SharedOfAll<'_>,
 ) -> HoldShard {
+    let HoldPlan { clients, shards, .. } = plan;
+    let room = clients + clients / 4 + 1_000;
     let limits = Arc::new(Limits {
-        connections_max: devices,
-        pushes: PushLimits { devices_max: devices + devices / 4 + 1_000, ..PushLimits::default() },
-        binds_per_s: u32::MAX,
+        connections_max: clients,
+        pushes: PushLimits { devices_max: room, ..PushLimits::default() },
+        topics: TopicLimits { sessions_max: room, ..TopicLimits::default() },
+        binds_per_s,
         ..Limits::default()
     });
-    let hash_key = HashKey::new(3, 4);
+    let hash_key = HASH_KEY;
     let door = ListenerSetup {
         paths: vec!["/miop".to_owned()],
         ..ListenerSetup::plain("hold", ListenEndpoint::Tcp(crate::simulation::ADDRESS))
@@ -258,7 +357,7 @@ fn shard(
         hash_key,
         home: hash_key,
         access: Arc::new(AllowAll),
-        summary: RouteSummary::new(shards, hash_key),
+        summary: summary.clone(),
         exclusives: Arc::default(),
         rewrites: None,
         auto_subscribes: None,
