@@ -1,11 +1,16 @@
 """The commands, tried as a new user would: what `serve` prints is run as it is printed."""
 
+import errno
+import fcntl
 import json
 import os
+import pty
 import re
 import shlex
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import unittest
 
@@ -141,3 +146,67 @@ class Shell(Case):
         self.assertNotEqual(answer.returncode, 0)
         self.assertIn("http://127.0.0.1:1", answer.stderr)
         self.assertIn("Is the server up?", answer.stderr)
+
+
+class Watching(Case):
+    """Status and top say what the API says."""
+
+    SHARED = False
+
+    def where(self, server):
+        host, port = server.ports["api"]
+        return ["--url", f"http://{host}:{port}", "--data", server.data]
+
+    def test_status_says_how_a_server_is_and_ends_as_it_says(self):
+        server = self.start()
+        with server.device() as device:
+            device.bind("till-1")
+            answer = run("status", *self.where(server))
+            self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+            self.assertRegex(answer.stdout, r"^holdline [0-9.]+ at http://127\.0\.0\.1:\d+: ready\n")
+            self.assertRegex(answer.stdout, r"(?m)^  devices +1 online, 1 known$")
+            told = json.loads(run("status", "--json", *self.where(server)).stdout)
+            self.assertEqual((told["readiness"]["ready"], told["status"]["online"]), (True, 1))
+        server.kill()
+        answer = run("status", *self.where(server))
+        self.assertEqual((answer.returncode, answer.stdout), (2, ""))
+        self.assertIn("Is the server up?", answer.stderr)
+
+    def test_top_prints_a_line_a_look_where_there_is_no_terminal(self):
+        server = self.start()
+        with server.device() as device:
+            device.bind("till-1")
+            answer = run("top", "--count", "2", *self.where(server))
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        lines = answer.stdout.splitlines()
+        self.assertEqual(len(lines), 2)
+        for line in lines:
+            self.assertRegex(line, r"^ready +connections +1 .* devices +1 ")
+
+    def test_top_draws_on_a_terminal_until_it_is_told_to_end(self):
+        server = self.start()
+        with server.device() as device:
+            device.bind("till-1")
+            pid, terminal = pty.fork()
+            if pid == 0:
+                env = {**environment(), "TERM": "xterm"}
+                os.execve(BINARY, [BINARY, "top", *self.where(server)], env)
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+            shown = b""
+            try:
+                while b"q end" not in shown or b"devices online" not in shown:
+                    shown += os.read(terminal, 65536)
+                os.write(terminal, b"q")
+                while True:
+                    more = os.read(terminal, 65536)
+                    if not more:
+                        break
+                    shown += more
+            except OSError as error:
+                # Linux: the other end has been closed.
+                self.assertEqual(error.errno, errno.EIO)
+            finally:
+                _, status = os.waitpid(pid, 0)
+                os.close(terminal)
+        self.assertEqual(status, 0, shown)
+        self.assertIn(b"\x1b[?1049l", shown, "the terminal is given back")

@@ -1,7 +1,9 @@
 //! Calls to a running server's API, for the subcommands that make them.
 
 pub mod audit_log;
+pub mod status;
 pub mod token;
+pub mod top;
 pub mod user;
 
 use clap::Args;
@@ -58,6 +60,37 @@ impl Server {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, String> {
+        let (status, json) = self.answer(patience, method, path, body)?;
+        if (200..300).contains(&status) {
+            return Ok(json);
+        }
+        let message = json["error"]["message"].as_str().unwrap_or("no explanation");
+        let from = match (status, &self.token) {
+            (401, Some(_)) => "\nIt was given with --token or HOLDLINE_TOKEN.".to_owned(),
+            (401, None) => {
+                let path = self.data.join("api.token");
+                format!("\nIt stood in {}: is that the server's data folder?", path.display())
+            }
+            _ => String::new(),
+        };
+        let code = json["error"]["code"].as_str().map(|code| format!(" ({code})"));
+        let code = code.unwrap_or_default();
+        Err(format!("the server answered {status}{code}: {message}{from}"))
+    }
+
+    /// Where it is, without secrets.
+    pub fn place(&self) -> String {
+        admin::shown_url(self.url.trim_end_matches('/'))
+    }
+
+    /// Asks within this time, or any; the status of the answer and its JSON, or why there is none.
+    pub fn answer(
+        &self,
+        patience: Option<Duration>,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Value), String> {
         let token = self.token()?;
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .timeout_global(patience)
@@ -78,28 +111,13 @@ impl Server {
             (_, None) => agent.post(&url).header("Authorization", &bearer).send_empty(),
         };
         let mut answer = answer.map_err(|error| {
-            let url = admin::shown_url(self.url.trim_end_matches('/'));
-            format!("{url}: {error}\nIs the server up? `holdline serve` prints its addresses.")
+            let place = self.place();
+            format!("{place}: {error}\nIs the server up? `holdline serve` prints its addresses.")
         })?;
-        let status = answer.status();
+        let status = answer.status().as_u16();
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let text = body.read_to_string().map_err(|error| error.to_string())?;
-        let json: Value = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        if status.is_success() {
-            return Ok(json);
-        }
-        let message = json["error"]["message"].as_str().unwrap_or("no explanation");
-        let from = match (status.as_u16(), &self.token) {
-            (401, Some(_)) => "\nIt was given with --token or HOLDLINE_TOKEN.".to_owned(),
-            (401, None) => {
-                let path = self.data.join("api.token");
-                format!("\nIt stood in {}: is that the server's data folder?", path.display())
-            }
-            _ => String::new(),
-        };
-        let code = json["error"]["code"].as_str().map(|code| format!(" ({code})"));
-        let code = code.unwrap_or_default();
-        Err(format!("the server answered {status}{code}: {message}{from}"))
+        Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
     }
 
     /// Asks for page after page, up to `limit` entries of the list with this name; `query` begins

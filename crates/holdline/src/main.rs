@@ -1,11 +1,10 @@
 //! The one binary.
 //!
-//! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `devices`,
-//! `clients`, `retained`, `presence`, `audit`, `user`, `token` and `audit-log` speak to a running
-//! server's API, `pub` and
-//! `sub` to any broker, `store` works on a data folder, `wrk` is the load tool; called as `wrk`,
-//! the binary is that at once. What each does lives in its crate; here words of the command line
-//! are turned into calls.
+//! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `status`,
+//! `top`, `devices`, `clients`, `retained`, `presence`, `audit`, `user`, `token` and `audit-log`
+//! speak to a running server's API, `pub` and `sub` to any broker, `store` works on a data folder,
+//! `wrk` is the load tool; called as `wrk`, the binary is that at once. What each does lives in its
+//! crate; here words of the command line are turned into calls.
 
 #[macro_use]
 mod out;
@@ -25,7 +24,7 @@ mod serve;
 mod store;
 
 use clap::{Parser, Subcommand};
-use client::{audit_log, token, user};
+use client::{audit_log, status, token, top, user};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -67,6 +66,10 @@ enum Command {
     Config(config::Arguments),
     /// Push a message to devices of a running server
     Push(push::Arguments),
+    /// Say how a running server is; exit 0 when it takes everything, 1 when not, 2 without answer
+    Status(status::Arguments),
+    /// Watch a running server live on the terminal
+    Top(top::Arguments),
     /// List or look up devices of a running server
     Devices(devices::Arguments),
     /// List, show or kick clients of topics of a running server
@@ -139,6 +142,8 @@ fn run() -> ExitCode {
         Command::User(arguments) => user::user(arguments),
         Command::Token(arguments) => token::token(arguments),
         Command::AuditLog(arguments) => audit_log::audit_log(arguments),
+        Command::Status(arguments) => status::status(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
         Command::Push(arguments) => push::push(arguments),
         Command::Devices(arguments) => devices::devices(arguments),
         Command::Pub(arguments) => mqtt::publish::publish(*arguments),

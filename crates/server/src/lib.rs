@@ -9,7 +9,7 @@
 pub mod access;
 mod backlog;
 pub mod bridge;
-mod clock;
+pub mod clock;
 pub mod config;
 pub mod log;
 pub mod machines;

@@ -67,14 +67,14 @@ fn keys(state: &RunState, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(Line::styled(state.prompt(), style)).render(area, buffer);
 }
 
-const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-const FAINT: Style = Style::new().fg(Color::DarkGray);
-const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
-const WEAK: Style = Style::new().fg(Color::Yellow);
-const GOOD: Style = Style::new().fg(Color::Green);
+pub(crate) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+pub(crate) const FAINT: Style = Style::new().fg(Color::DarkGray);
+pub(crate) const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+pub(crate) const WEAK: Style = Style::new().fg(Color::Yellow);
+pub(crate) const GOOD: Style = Style::new().fg(Color::Green);
 
 /// A part of the screen: its title with a rule, and the room below.
-fn part(title: Vec<Span<'_>>, area: Rect, buffer: &mut Buffer) -> Rect {
+pub(crate) fn part(title: Vec<Span<'_>>, area: Rect, buffer: &mut Buffer) -> Rect {
     let mut line = vec![Span::raw(" ")];
     line.extend(title);
     line.push(Span::raw(" "));
@@ -85,7 +85,7 @@ fn part(title: Vec<Span<'_>>, area: Rect, buffer: &mut Buffer) -> Rect {
 }
 
 /// A text that has at most so many columns, with an ellipsis where it was longer.
-fn cut(text: &str, columns: usize) -> String {
+pub(crate) fn cut(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
     }

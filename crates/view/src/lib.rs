@@ -1,4 +1,4 @@
-//! The door to the terminal: a run while it goes on, and the keys that change it.
+//! The door to the terminal: a run while it goes on, and the keys that change it; a running server.
 //!
 //! [`RunState`] is what is known and asked; it is fed a [`RunFrame`] a second and a [`KeyPress`]
 //! whenever one is pressed, and answers keys with a [`Wish`]. [`draw`] turns a state into cells and
@@ -14,10 +14,12 @@ mod keys;
 pub mod lines;
 mod rose;
 mod screen;
+mod server;
 mod state;
-mod words;
+pub mod words;
 
 pub use draw::draw;
 pub use keys::KeyPress;
 pub use screen::{Press, Screen};
+pub use server::{ServerReading, ServerState, draw_server};
 pub use state::{RunFrame, RunState, Title};

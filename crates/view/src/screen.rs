@@ -5,6 +5,7 @@
 
 use crate::draw;
 use crate::keys::KeyPress;
+use crate::server::{ServerState, draw_server};
 use crate::state::RunState;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -38,6 +39,11 @@ impl Screen {
     /// Shows a state.
     pub fn draw(&mut self, state: &RunState) -> io::Result<()> {
         self.0.draw(|frame| draw(state, frame.area(), frame.buffer_mut())).map(drop)
+    }
+
+    /// Shows a server.
+    pub fn draw_server(&mut self, state: &ServerState) -> io::Result<()> {
+        self.0.draw(|frame| draw_server(state, frame.area(), frame.buffer_mut())).map(drop)
     }
 
     /// The next key, if one comes within `wait`.

@@ -1,0 +1,151 @@
+//! `holdline status`: how a running server is, once, with an exit code for whoever watches over it.
+
+use super::Server;
+use clap::Args;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+use view::{ServerReading, words};
+
+/// Time for an answer: one that comes later is none for whoever watches.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How a running server is; exit 0 when it takes everything, 1 when not, 2 without an answer
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Print JSON: the server's readiness and its status
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks, and prints what came of it.
+pub fn status(arguments: &Arguments) -> ExitCode {
+    let Arguments { server, json } = arguments;
+    match ask(server) {
+        Err(why) => {
+            note!("{why}");
+            ExitCode::from(2)
+        }
+        Ok((readiness, status)) => {
+            let reading = reading(0, &readiness, &status);
+            if *json {
+                out!("{}", serde_json::json!({ "readiness": readiness, "status": status }));
+            } else {
+                crate::out::print(&text(&server.place(), &reading));
+            }
+            ExitCode::from(u8::from(!reading.is_ready))
+        }
+    }
+}
+
+/// What the server says of its readiness, and its status.
+pub(super) fn ask(server: &Server) -> Result<(Value, Value), String> {
+    let status = server.call_within(Some(PATIENCE), "GET", "/v1/status", None)?;
+    match server.answer(Some(PATIENCE), "GET", "/readyz", None)? {
+        (200 | 503, readiness) if readiness.is_object() => Ok((readiness, status)),
+        (code, _) => Err(format!("the server answered {code} to /readyz")),
+    }
+}
+
+/// The same as figures, asked at this moment.
+pub(super) fn reading(at_ms: u64, readiness: &Value, status: &Value) -> ServerReading {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let numbers = |value: &Value| {
+        let all = value.as_object().into_iter().flatten();
+        all.filter_map(|(name, value)| Some((name.clone(), value.as_u64()?))).collect()
+    };
+    let (is_ready, readiness) = (readiness["ready"] == true, word_of(readiness));
+    let (counters, closed): (BTreeMap<_, _>, _) =
+        (numbers(&status["counters"]), numbers(&status["closed"]));
+    ServerReading {
+        at_ms,
+        version: text(&status["version"]),
+        readiness,
+        is_ready,
+        pressure: text(&status["memory_pressure"]),
+        gauges: numbers(status),
+        counters,
+        closed,
+        dropped: numbers(&status["dropped"]),
+    }
+}
+
+/// Why it does not take everything; a log that is full does not make it unready.
+fn word_of(readiness: &Value) -> String {
+    if readiness["draining"] == true {
+        return "draining".into();
+    }
+    let logs = readiness["logs"].as_array().into_iter().flatten().enumerate();
+    let worst = |word| {
+        let mut of = logs.clone().filter(|(_, log)| **log == word).map(|(at, _)| at);
+        of.next().map(|at| format!("log {at} {word}"))
+    };
+    let ready = if readiness["ready"] == true { "ready" } else { "not ready" };
+    worst("failed").or_else(|| worst("full")).unwrap_or_else(|| ready.into())
+}
+
+fn text(place: &str, reading: &ServerReading) -> String {
+    let number = |name: &str| reading.gauges.get(name).copied().unwrap_or_default() as f64;
+    let (count, bytes) = (|name| words::count(number(name)), |name| words::bytes(number(name)));
+    let lines = [
+        ("connections", count("connections")),
+        ("devices", format!("{} online, {} known", count("online"), count("devices"))),
+        ("sessions", format!("{} online, {} kept", count("sessions_online"), count("sessions"))),
+        ("subscriptions", count("subscriptions")),
+        ("retained", format!("{} messages, {}", count("retained"), bytes("retained_bytes"))),
+        ("pushes waiting", format!("{}, {}", count("waiting"), bytes("waiting_bytes"))),
+        ("messages waiting", format!("{}, {}", count("queued"), bytes("queued_bytes"))),
+        ("for later", count("delayed")),
+        ("memory", reading.pressure.clone()),
+        ("longest turn", words::micros(number("turn_us_max"))),
+    ];
+    let mut out = format!("holdline {} at {place}: {}\n", reading.version, reading.readiness);
+    for (name, value) in lines {
+        out += &format!("  {name:<18}{value}\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_keeps_a_server_from_taking_everything_is_named() {
+        let word = |ready: bool, draining: bool, logs: &[&str]| {
+            word_of(&json!({ "ready": ready, "draining": draining, "logs": logs }))
+        };
+        assert_eq!(word(true, false, &["good", "good"]), "ready");
+        assert_eq!(word(true, false, &["good", "full"]), "log 1 full");
+        assert_eq!(word(false, false, &["full", "failed"]), "log 1 failed");
+        assert_eq!(word(false, true, &["good"]), "draining");
+        assert_eq!(word(false, false, &[]), "not ready");
+    }
+
+    #[test]
+    fn figures_are_those_of_the_api() {
+        let readiness = json!({ "ready": true, "draining": false, "logs": ["good"] });
+        let status = json!({
+            "version": "1.2.3", "memory_pressure": "calm", "connections": 1_234, "online": 7,
+            "devices": 9, "waiting": 3, "waiting_bytes": 2_048, "turn_us_max": 187,
+            "counters": { "pings_total": 5 }, "closed": { "peer_reset": 2 }, "dropped": {},
+        });
+        let reading = reading(17, &readiness, &status);
+        assert!(reading.is_ready && reading.at_ms == 17 && reading.counters["pings_total"] == 5);
+        assert_eq!((reading.closed["peer_reset"], reading.dropped.len()), (2, 0));
+        let text = text("http://here", &reading);
+        for line in [
+            "holdline 1.2.3 at http://here: ready",
+            "  connections       1,234",
+            "  devices           7 online, 9 known",
+            "  pushes waiting    3, 2.0 KB",
+            "  longest turn      187 us",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `holdline top`: a running server, live, on a terminal; a line a second where there is none.
+//!
+//! It asks the API as often as it is told to, and shows what [`view`] makes of the answers. A
+//! server that goes away is waited for: its place and its last figures stay.
+
+use super::Server;
+use super::status::{ask, reading};
+use clap::Args;
+use server::clock::{began as now, since};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use view::{KeyPress, Press, Screen, ServerState};
+
+/// Live figures of a running server: who is there, what moves, what waits, and why connections
+/// ended. `q` ends it
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Seconds between two looks
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    interval: u32,
+    /// End after so many looks
+    #[arg(long)]
+    count: Option<u64>,
+    /// Lines, even on a terminal
+    #[arg(long)]
+    plain: bool,
+}
+
+/// Shows it until it is told to end.
+pub fn top(arguments: &Arguments) -> ExitCode {
+    let Arguments { server, plain, .. } = arguments;
+    // Who cannot be asked at all is told so, and not waited for.
+    if let Err(why) = ask(server) {
+        note!("{why}");
+        return ExitCode::from(2);
+    }
+    let state = ServerState::new(server.place());
+    let screen = if *plain || !Screen::possible() { None } else { Screen::open().ok() };
+    match screen {
+        Some(screen) => live(arguments, state, screen),
+        None => lines(arguments, state),
+    }
+    ExitCode::SUCCESS
+}
+
+impl Arguments {
+    /// Asks, and has the state know what came of it.
+    fn look(&self, state: &mut ServerState, began: Instant) {
+        let at_ms = since(began).as_millis() as u64;
+        match ask(&self.server) {
+            Ok((readiness, status)) => state.see(reading(at_ms, &readiness, &status)),
+            Err(why) => state.miss(&why),
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(self.interval.into())
+    }
+
+    /// Whether so many looks were enough.
+    fn is_enough(&self, looks: u64) -> bool {
+        self.count.is_some_and(|count| looks >= count)
+    }
+}
+
+fn live(arguments: &Arguments, mut state: ServerState, mut screen: Screen) {
+    let (began, mut looks) = (now(), 0);
+    let mut due = Duration::ZERO;
+    loop {
+        if since(began) >= due {
+            if arguments.is_enough(looks) {
+                return;
+            }
+            arguments.look(&mut state, began);
+            (looks, due) = (looks + 1, since(began) + arguments.interval());
+        }
+        if screen.draw_server(&state).is_err() {
+            return;
+        }
+        match screen.press(due.saturating_sub(since(began))) {
+            Ok(Some(Press::Key(KeyPress::Char('q') | KeyPress::Escape))) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+fn lines(arguments: &Arguments, mut state: ServerState) {
+    let (began, mut looks) = (now(), 0);
+    while !arguments.is_enough(looks) && !crate::out::is_closed() {
+        if looks > 0 {
+            std::thread::sleep(arguments.interval());
+        }
+        arguments.look(&mut state, began);
+        looks += 1;
+        out!("{}", state.line());
+    }
+}
