@@ -7,12 +7,16 @@
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
+# What `holdline --version` says: the version, and of which commit.
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml) ($(or $(shell git describe --always --dirty --abbrev=12 2>/dev/null),no commit))
+BUILD = HOLDLINE_VERSION="$(VERSION)" cargo build --release
+
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\): ## /  make \1\t/p' $(MAKEFILE_LIST)
 
 run: ## build the server and start it; ARGS go to `holdline serve`
 	@scripts/toolchain.sh
-	cargo build --release -p holdline
+	$(BUILD) -p holdline
 	@exec $(TARGET_DIR)/release/holdline serve $(ARGS)
 
 test: ## install what the tests need and run all of them, as CI does
@@ -20,12 +24,12 @@ test: ## install what the tests need and run all of them, as CI does
 
 bench: ## rerun the measurements and store them; ARGS go to the bench
 	@scripts/toolchain.sh
-	cargo build --release -p holdline -p sim -p bench
+	$(BUILD) -p holdline -p sim -p bench
 	$(TARGET_DIR)/release/bench run $(ARGS)
 
 crash: ## kill a server under load a thousand times and audit every answer; ARGS go to the harness
 	@scripts/toolchain.sh
-	cargo build --release -p holdline -p crash
+	$(BUILD) -p holdline -p crash
 	$(TARGET_DIR)/release/crash --binary $(TARGET_DIR)/release/holdline $(ARGS)
 
 deny: ## licences, bans and sources of the dependencies, and advisories where their data is at hand

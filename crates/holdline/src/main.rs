@@ -14,17 +14,17 @@ mod clients;
 mod config;
 mod devices;
 mod doctor;
+mod generate;
 mod load;
 mod mqtt;
 mod observe;
 mod presence_command;
 mod push;
-mod retained;
 mod serve;
 mod store;
 
-use clap::{Parser, Subcommand};
-use client::{audit_log, status, token, top, user};
+use clap::{CommandFactory, Parser, Subcommand};
+use client::{audit_log, retained, status, token, top, user};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,8 +32,15 @@ use std::sync::Arc;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The version, and of which commit, where whoever built it told that (`make` does).
+const VERSION: &str = match option_env!("HOLDLINE_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 #[derive(Parser)]
-#[command(name = "holdline", version, about = "Holds connections: a push server and its load tool")]
+#[command(name = "holdline", version = VERSION)]
+#[command(about = "Holds connections: a push server and its load tool")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -98,6 +105,8 @@ enum Command {
     Observe(observe::Arguments),
     /// Find a server's limits: stages, plans, agents, reports
     Load(load::Arguments),
+    /// Make completions for a shell, and man pages
+    Generate(generate::Arguments),
     /// Load a server, with the command line of wrk
     #[command(disable_help_flag = true)]
     Wrk {
@@ -152,6 +161,7 @@ fn run() -> ExitCode {
         Command::Observe(arguments) => observe::observe(arguments),
         Command::Store(arguments) => store::store(arguments),
         Command::Load(arguments) => load::load(arguments),
+        Command::Generate(arguments) => generate::generate(&arguments, Arguments::command()),
         Command::Wrk { arguments } => code(::wrk::run(arguments, &LANES)),
     }
 }
@@ -166,7 +176,6 @@ fn code(code: i32) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_sound() {
