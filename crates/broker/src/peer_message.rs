@@ -176,8 +176,6 @@ pub struct MemberWord {
     pub from: ShardId,
     /// Its number; 0: nobody wants one.
     pub receipt: u64,
-    /// It has come back from so many members.
-    pub hops: u8,
     /// Another member had it, and has it until this one does.
     pub offered: Option<OldPlace>,
 }

@@ -29,9 +29,6 @@ use model::topic::{Publication, Qos};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How often a message goes from one member to the next before it is dropped.
-const HOPS_MAX: u8 = 16;
-
 /// A message of a shared group, for one of its members.
 struct GroupMessage<'m> {
     group: &'m Arc<str>,
@@ -299,7 +296,6 @@ impl Broker {
             message: message.clone(),
             from: self.settings.shard,
             receipt,
-            hops: 0,
             offered: pending_answer.offered.clone(),
         };
         fx.peer_messages.push((shard, PeerMessage::Member(Box::new(word))));
@@ -313,14 +309,16 @@ impl Broker {
 
     /// A member of this shard was picked by another one.
     pub(crate) fn member_word(&mut self, now: Now, word: MemberWord, fx: &mut Effects) {
-        let MemberWord { group, member, message, from, receipt, hops, offered } = word;
+        let MemberWord { group, member, message, from, receipt, offered } = word;
         let origin = Origin::of_shard(from, receipt);
         let mut pending_answer = PendingAnswer::of(origin);
         let key = member.key();
         let more = self.sessions.more(key);
         let is_member = more.is_some_and(|more| more.share(&group).is_some());
-        if !is_member && hops < HOPS_MAX {
-            // It has left meanwhile: somebody else shall have it.
+        if !is_member {
+            // It has left meanwhile: somebody else shall have it, and this one nothing more.
+            let left = GroupWord { group: group.clone(), member, what: GroupWhat::Leave };
+            self.tell(now, from, PeerMessage::Group(Box::new(left)), fx);
             if let Some(place) = offered {
                 let offer = WorkOffer { group, member, message, from, receipt, place };
                 return self.offer_again(now, offer, fx);

@@ -251,6 +251,37 @@ fn a_session_with_ten_thousand_shares_leaves_its_groups_in_slices_and_costs_them
 }
 
 #[test]
+fn a_message_passes_over_members_of_other_shards_that_are_ending() {
+    let mut world = BrokerHarness::new(3);
+    let group = |n: usize| format!("$share/g{n}/dev/{n}/in");
+    let gone = [1, 2].map(|shard| {
+        let client = world.client(connect(&world.name_on(shard, "gone")));
+        let wishes = (0..1_000).map(|n| wish(&group(n), Qos::AtLeastOnce)).collect();
+        world.subscribe_with(&client, wishes, None);
+        client
+    });
+    let left = world.client(connect(&world.name_on(0, "left")));
+    let some: Vec<usize> = (0..1_000).step_by(97).collect();
+    let wishes = some.iter().map(|n| wish(&group(*n), Qos::AtLeastOnce)).collect();
+    world.subscribe_with(&left, wishes, None);
+    let source = world.client(connect("source"));
+    for client in &gone {
+        let (session, reason) = (client.session, CloseReason::PeerReset);
+        world.tell(client.conn, SessionRequest::Closed { session, reason });
+    }
+    for (id, n) in (1..).zip(&some) {
+        let message = Arc::new(message(&format!("dev/{n}/in"), Qos::AtLeastOnce, "x"));
+        let (session, again) = (source.session, false);
+        world.tell(source.conn, SessionRequest::Publish { session, id, again, message });
+    }
+    world.run();
+    assert_eq!(world.payloads(&left).len(), some.len(), "all, and each once");
+    assert_eq!(world.status().subscriptions, some.len() as u64);
+    assert_eq!(world.dropped(Drop::NoMember), 0);
+    world.audit();
+}
+
+#[test]
 fn a_session_with_ten_thousand_filters_ends_in_slices() {
     for make in [connect, durable] {
         let mut world = BrokerHarness::new(2);
