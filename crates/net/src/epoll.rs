@@ -7,7 +7,7 @@
 
 use crate::detail::Detail;
 use crate::mailbox::Mailbox;
-use crate::transport::{Accepted, Got, Net, ReadyEvent};
+use crate::transport::{Accepted, Got, NestedWait, Net, ReadyEvent};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ShardId;
@@ -32,6 +32,7 @@ const EVENTS: usize = 128;
 const DOOR: u64 = 1 << 63;
 const BELL: u64 = 1 << 62;
 const TIMER: u64 = 1 << 61;
+const NESTED: u64 = 1 << 60;
 
 /// One shard's sockets.
 pub struct Epoll<L> {
@@ -116,6 +117,33 @@ impl<L: Send> Epoll<L> {
         let _ = timerfd_settime(timer, TimerfdTimerFlags::empty(), &once);
     }
 
+    /// Appends what is ready within so long.
+    fn look(&self, timeout: Option<&Timespec>, ready: &mut Vec<ReadyEvent>) {
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        let Ok((events, _)) = epoll::wait(&self.poller, &mut events, timeout) else {
+            return; // interrupted by a signal: the caller looks at its clock and comes again
+        };
+        let events = events.iter().filter(|event| event.data.u64() & TIMER == 0);
+        ready.extend(events.map(|event| {
+            let (token, flags) = (event.data.u64(), event.flags);
+            let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+            if token & DOOR != 0 {
+                ReadyEvent::Door(token as u8)
+            } else if token & BELL != 0 {
+                ReadyEvent::Mailbox
+            } else if token & NESTED != 0 {
+                ReadyEvent::Nested(ShardId(token as u16))
+            } else {
+                ReadyEvent::Socket {
+                    token,
+                    readable: flags.intersects(epoll::EventFlags::IN | ended),
+                    writable: flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR),
+                    ended: flags.intersects(ended),
+                }
+            }
+        }));
+    }
+
     /// Uses the spare descriptor to take a caller in and reset it: an answer instead of a hang.
     fn refuse_one(&mut self, door: usize) -> Accepted<OwnedFd> {
         if self.spare.take().is_none() {
@@ -168,8 +196,11 @@ impl<L: Send> Net for Epoll<L> {
     #[expect(clippy::disallowed_methods, reason = "the one place where shards read the clock")]
     fn now(&mut self) -> Now {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let nanos = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        Now::new(Instant::from_nanos(nanos), wall.as_millis() as u64)
+        Now::new(self.mono(), wall.as_millis() as u64)
+    }
+
+    fn mono(&mut self) -> Instant {
+        Instant::from_nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
@@ -184,27 +215,7 @@ impl<L: Send> Net for Epoll<L> {
             let ms = span.as_nanos().div_ceil(1_000_000) as i64;
             Timespec { tv_sec: ms / 1000, tv_nsec: (ms % 1000) * 1_000_000 }
         });
-        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
-        let Ok((events, _)) = epoll::wait(&self.poller, &mut events, timeout.as_ref()) else {
-            return; // interrupted by a signal: the caller looks at its clock and comes again
-        };
-        let events = events.iter().filter(|event| event.data.u64() & TIMER == 0);
-        ready.extend(events.map(|event| {
-            let (token, flags) = (event.data.u64(), event.flags);
-            let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
-            if token & DOOR != 0 {
-                ReadyEvent::Door(token as u8)
-            } else if token & BELL != 0 {
-                ReadyEvent::Mailbox
-            } else {
-                ReadyEvent::Socket {
-                    token,
-                    readable: flags.intersects(epoll::EventFlags::IN | ended),
-                    writable: flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR),
-                    ended: flags.intersects(ended),
-                }
-            }
-        }));
+        self.look(timeout.as_ref(), ready);
     }
 
     fn accept(&mut self, door: u8) -> Accepted<OwnedFd> {
@@ -312,16 +323,37 @@ impl<L: Send> Net for Epoll<L> {
         Ok(())
     }
 
-    fn wake_posted(&mut self) {
-        for (posted, mailbox) in self.posted.iter_mut().zip(self.mailboxes.iter()) {
-            if std::mem::take(posted) {
-                mailbox.ring();
+    fn wake_posted(&mut self, is_here: &mut dyn FnMut(ShardId) -> bool) {
+        for (shard, posted) in (0..).map(ShardId).zip(&mut self.posted) {
+            if std::mem::take(posted) && !is_here(shard) {
+                self.mailboxes[usize::from(shard.0)].ring();
             }
         }
     }
 
     fn shard_messages(&mut self, into: &mut Vec<L>) {
         self.mailboxes[self.shard.0 as usize].take(into);
+    }
+}
+
+impl<L: Send> NestedWait for Epoll<L> {
+    fn poll(&mut self, ready: &mut Vec<ReadyEvent>) {
+        self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }), ready);
+    }
+
+    /// The kernel walks the sockets of the nested one, 70 ns each (docs/adr/0019).
+    fn nest(&mut self, other: &Self) -> bool {
+        let token = epoll::EventData::new_u64(NESTED | u64::from(other.shard.0));
+        // By its level: what one look leaves behind ends the next wait.
+        epoll::add(&self.poller, &other.poller, token, epoll::EventFlags::IN).is_ok()
+    }
+
+    fn unnest(&mut self, other: &Self) {
+        let _ = epoll::delete(&self.poller, &other.poller);
+    }
+
+    fn wake(&mut self, shard: ShardId) {
+        self.mailboxes[usize::from(shard.0)].ring();
     }
 }
 

@@ -1,7 +1,8 @@
 //! The crate with the sockets.
 //!
-//! A [`Shard`] is one thread's share of the world: a poller, connections in a slab, a wheel of
-//! short timers, a sweep for keep-alive, a mailbox. It drives machines ([`model::machine`]) and a
+//! A [`Shard`] is one core's share of the world: a poller, connections in a slab, a wheel of
+//! short timers, a sweep for keep-alive, a mailbox. A thread runs one, or an [`Executor`] with as
+//! many as there is work for. A shard drives machines ([`model::machine`]) and a
 //! [`ShardLogic`], the roof's side. Of a protocol it knows what [`model::link::WireProfile`] says:
 //! how it begins, what it is called, how much of it may be under way.
 //! Sockets themselves are behind [`Net`]: [`epoll`] is the real one, `sim` has the simulated one.
@@ -11,11 +12,11 @@
 //!
 //! Read [`shard`], then [`connection`].
 
-mod census;
 pub mod connection;
 pub mod descriptors;
 pub mod detail;
 pub mod epoll;
+pub mod executor;
 pub mod layer;
 pub mod listen;
 pub mod logic;
@@ -28,6 +29,7 @@ pub mod transport;
 mod wires;
 
 pub use detail::{Detail, Reached};
+pub use executor::Executor;
 pub use logic::{ConnectionOrigin, Dial, ShardHandle, ShardLogic};
 pub use shard::{Settings, Shard};
-pub use transport::{Accepted, Got, Net, ReadyEvent};
+pub use transport::{Accepted, Got, NestedWait, Net, ReadyEvent};

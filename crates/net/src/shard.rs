@@ -10,6 +10,7 @@
 //! [`partial`](self::partial), [`write`](self::write), [`timers`](self::timers).
 
 mod accept;
+mod census;
 mod notices;
 mod partial;
 mod read;
@@ -17,8 +18,8 @@ mod timers;
 mod told;
 mod write;
 
-pub use crate::census::Census;
-use crate::census::NO_BUCKET;
+pub use self::census::Census;
+use self::census::NO_BUCKET;
 use crate::connection::{ConnectionRecord, Extra, PartialFrame};
 use crate::detail::Detail;
 use crate::layer::ListenerSetup;
@@ -217,9 +218,19 @@ where
     /// One turn of the loop. False once the shard has ended and holds no connection.
     pub fn turn(&mut self) -> bool {
         let mut ready = std::mem::take(&mut self.ready);
-        let timeout = self.timeout();
+        let timeout = self.next_turn().map(|at| at - self.now.mono);
         self.net.wait(timeout, &mut ready);
-        self.now = self.net.now();
+        let now = self.net.now();
+        self.act(now, &mut ready);
+        self.net.wake_posted(&mut |_| false);
+        self.ready = ready;
+        !self.stopped
+    }
+
+    /// The turn itself, over what is ready. Gives when it was over. Whoever was posted to is not
+    /// woken yet.
+    pub fn act(&mut self, now: Now, ready: &mut Vec<ReadyEvent>) -> Instant {
+        self.now = now;
         self.handshakes_left = read::HANDSHAKES_PER_TURN;
         self.congested = self.logic.congested();
         self.read_deferred();
@@ -231,9 +242,9 @@ where
                 }
                 ReadyEvent::Door(door) => self.accept(door),
                 ReadyEvent::Mailbox => self.read_shard_messages(),
+                ReadyEvent::Nested(_) => {} // whoever nested it looks there
             }
         }
-        self.ready = ready;
         self.fire_timers();
         self.look_closely();
         self.tell_more();
@@ -247,10 +258,20 @@ where
         self.logic.turned(self.now, &mut self.handle);
         self.settle();
         self.post_again();
-        self.net.wake_posted();
-        let spent = self.net.now().mono - self.now.mono;
+        let over = self.net.mono();
+        let spent = over - self.now.mono;
         self.handle.turn_us_max = self.handle.turn_us_max.max(spent.as_micros() as u64);
-        !self.stopped
+        over
+    }
+
+    /// Which one it is.
+    pub fn number(&self) -> ShardId {
+        self.settings.shard
+    }
+
+    /// Whether it has ended and holds no connection.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
     /// The logic, to look at.
@@ -278,6 +299,11 @@ where
         &self.net
     }
 
+    /// The network, to wait with.
+    pub fn net_mut(&mut self) -> &mut N {
+        &mut self.net
+    }
+
     /// Bytes that wait for sockets, of all connections here: a walk over them.
     pub fn waiting_bytes(&self) -> usize {
         let slots = 0..self.conns.slots();
@@ -289,8 +315,9 @@ where
         self.conns.len()
     }
 
-    /// How long the next wait may take.
-    fn timeout(&self) -> Option<Duration> {
+    /// When it wants to turn though nothing is ready: at once if that is past, for work was left
+    /// over. Changes in a turn and not otherwise.
+    pub fn next_turn(&self) -> Option<Instant> {
         let reads = !self.deferred.is_empty();
         let busy = (reads && !self.congested)
             || !self.unposted.is_empty()
@@ -299,14 +326,12 @@ where
             || !self.dirty.is_empty()
             || !self.handle.dials.is_empty();
         if busy {
-            return Some(Duration::ZERO);
+            return Some(self.now.mono);
         }
         let again = reads.then(|| self.now.mono + CONGESTED);
         let wheels = [self.wheel.next(), self.looks.next()];
         let next = [self.logic_next, self.next_sweep(), self.next_drain()];
-        let next =
-            next.into_iter().chain(wheels).chain([again, self.notices.next()]).flatten().min()?;
-        Some(next - self.now.mono)
+        next.into_iter().chain(wheels).chain([again, self.notices.next()]).flatten().min()
     }
 
     fn conn_ref(&self, key: Key) -> ConnRef {

@@ -1,7 +1,7 @@
 //! Transport that a shard needs, real or simulated: the only trait between it and sockets.
 
 use crate::detail::Detail;
-use base::time::Now;
+use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ShardId;
 use std::io::IoSlice;
@@ -15,8 +15,11 @@ pub trait Net {
     /// What shards send each other.
     type Message: Send;
 
-    /// Both clocks. The shard calls it once a turn, and once more to time the turn.
+    /// Both clocks. The shard calls it once a turn.
     fn now(&mut self) -> Now;
+
+    /// The monotonic clock alone: times a turn.
+    fn mono(&mut self) -> Instant;
 
     /// Waits until something is ready, at most `timeout` (forever when absent), and appends it.
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>);
@@ -61,11 +64,28 @@ pub trait Net {
     /// Sends a shard message to another shard, or gives it back when the mailbox is full.
     fn post(&mut self, to: ShardId, shard_message: Self::Message) -> Result<(), Self::Message>;
 
-    /// Wakes the shards that were posted to. Once a turn.
-    fn wake_posted(&mut self);
+    /// Wakes the shards that were posted to, but for those of whom `is_here` says that this thread
+    /// turns them next. Once a turn.
+    fn wake_posted(&mut self, is_here: &mut dyn FnMut(ShardId) -> bool);
 
     /// Appends the shard messages that have come.
     fn shard_messages(&mut self, into: &mut Vec<Self::Message>);
+}
+
+/// A network that others on the same thread can be waited for with, by one call.
+pub trait NestedWait: Net {
+    /// Appends what is ready, without a wait.
+    fn poll(&mut self, ready: &mut Vec<ReadyEvent>);
+
+    /// From now on a wait here ends as well when something is ready at `other`, the network of
+    /// another shard on this thread: [`ReadyEvent::Nested`]. False: it cannot be had.
+    fn nest(&mut self, other: &Self) -> bool;
+
+    /// No longer: the other shard leaves this thread, or this one does.
+    fn unnest(&mut self, other: &Self);
+
+    /// Wakes the thread that runs this shard.
+    fn wake(&mut self, shard: ShardId);
 }
 
 /// Readiness event of the poller.
@@ -86,6 +106,8 @@ pub enum ReadyEvent {
     Door(u8),
     /// There are shard messages.
     Mailbox,
+    /// Something is ready at the network of this shard, which is nested in this one.
+    Nested(ShardId),
 }
 
 /// Result of an accept.

@@ -32,6 +32,11 @@ pub trait Outside {
         Pressure::Calm
     }
 
+    /// Threads that run shards now.
+    fn threads(&self) -> u32 {
+        1
+    }
+
     /// Has a service's question answered, by mail; or at once, when it cannot be taken.
     fn resolve(
         &mut self,

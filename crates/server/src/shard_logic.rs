@@ -269,6 +269,7 @@ impl<O: Outside> ServerLogic<O> {
             counters: handle.counters.clone(),
             connections: handle.connections as u64,
             shards: 1,
+            threads: self.around.outside.threads(),
             turn_us_max: std::mem::take(&mut handle.turn_us_max),
             pressure: self.around.outside.pressure(),
             ..Status::default()

@@ -15,6 +15,7 @@ mod services;
 mod storage;
 mod stream;
 mod sys;
+mod threads;
 mod topics;
 
 pub use server_outside::ServerOutside;
@@ -37,18 +38,19 @@ use model::ports::control::Control;
 use model::ports::presence_queries::PresenceQueries;
 use model::pressure::Gauge;
 use model::product::Product;
-use net::epoll::Epoll;
+use net::executor::exchange::{AwakeThreads, ShardExchange};
+use net::executor::{ExchangeOf, Executor};
 use net::layer::tls::TlsServer;
 use net::layer::{ListenEndpoint, ListenerSetup};
 use net::mailbox::Mailbox;
 use net::shard::{Census, ShardMessage};
-use net::{Shard, descriptors, listen};
+use net::{descriptors, listen};
 use periodic::Periodic;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::Storage;
 use store::data::Secrets;
@@ -73,7 +75,8 @@ fn failed(error: impl fmt::Display) -> StartError {
 /// A server at work.
 pub struct RunningServer {
     switchboard: Switchboard<ServerOutside>,
-    shards: Vec<JoinHandle<()>>,
+    /// Of the shards.
+    threads: Vec<JoinHandle<()>>,
     api: Option<admin::RunningApi>,
     storage: Arc<Storage>,
     tls: Vec<(String, Arc<TlsServer>)>,
@@ -144,8 +147,10 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     presence.begin(&config, seeds.seed, (&boxes, &storage, &feed))?;
     let joined = Joined::new(&config, count);
     let (gauge, census) = (Arc::new(Gauge::default()), Arc::new(Census::default()));
+    let awake = Arc::default();
     let parts = SharedParts {
         gauge: &gauge,
+        awake: &awake,
         census: &census,
         storage: &storage,
         feed: &feed,
@@ -153,7 +158,7 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
         presence: &presence,
     };
     let logics = logics(&seeds, (services, joined), &parts, &boxes);
-    let shards = spawn(&config, &seeds, (logics, open.shards), &boxes, &doors)?;
+    let threads = threads::spawn(&config, &awake, (logics, open.shards), &boxes, &doors)?;
     let switchboard = Switchboard::new(boxes, seeds.home, (seeds.node, last_id));
     let (queries, presence, figures) = presence.run(&switchboard, count)?;
     let parts = services::Parts {
@@ -171,7 +176,7 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     let tasks = [Some(figures), sys, memory].into_iter().flatten().collect();
     Ok(RunningServer {
         switchboard,
-        shards,
+        threads,
         api,
         storage,
         tls,
@@ -299,9 +304,9 @@ impl RunningServer {
 
     /// Waits until the shards have ended, then closes the API and the logs.
     pub fn join(mut self) {
-        for shard in self.shards.drain(..) {
-            if shard.join().is_err() {
-                tracing::error!("a shard panicked");
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the shards panicked");
             }
         }
         self.periodic.stop();
@@ -429,6 +434,7 @@ fn restored(
 /// What the logic of all shards has outside.
 struct SharedParts<'a> {
     gauge: &'a Arc<Gauge>,
+    awake: &'a Arc<AwakeThreads>,
     census: &'a Arc<Census>,
     storage: &'a Arc<Storage>,
     feed: &'a Arc<Feed>,
@@ -549,62 +555,6 @@ fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
 
 type ServerLogics = Vec<(net::Settings, ServerLogic<ServerOutside>)>;
 type Sockets = Vec<Vec<std::os::fd::OwnedFd>>;
-
-fn spawn(
-    config: &Config,
-    seeds: &Seeds,
-    (logics, sockets): (ServerLogics, Sockets),
-    boxes: &Mailboxes<ServerOutside>,
-    doors: &[ListenerSetup],
-) -> Result<Vec<JoinHandle<()>>, StartError> {
-    let doors: Vec<Arc<ListenerSetup>> = doors.iter().cloned().map(Arc::new).collect();
-    let began = clock::began();
-    let pin = config.server.pin && seeds.count > 1;
-    let mut threads = Vec::new();
-    for ((settings, logic), sockets) in logics.into_iter().zip(sockets) {
-        let shard = settings.shard;
-        let settings = net::Settings { doors: doors.clone(), ..settings };
-        let net = Epoll::new(shard, sockets, boxes.clone(), began).map_err(failed)?;
-        let name = format!("shard-{}", shard.0);
-        let mailbox = boxes[usize::from(shard.0)].clone();
-        let run = move || {
-            if pin {
-                services::pin(shard.0);
-            }
-            let mut shard = Shard::new(settings, net, logic);
-            shard.run();
-            wind_up(shard.logic_mut(), &mailbox, began);
-        };
-        threads.push(Builder::new().name(name).spawn(run).map_err(failed)?);
-    }
-    Ok(threads)
-}
-
-/// The shard has let everybody go: its hub says what it still has to say to the log.
-fn wind_up(
-    logic: &mut ServerLogic<ServerOutside>,
-    mailbox: &Mailbox<ServerLetter<ServerOutside>>,
-    began: std::time::Instant,
-) {
-    for _ in 0..LOOKS {
-        let now = clock::now(began);
-        logic.completed(now, mail(mailbox));
-        if logic.wind_up(now) {
-            return;
-        }
-        std::thread::sleep(LOOK);
-    }
-    if logic.is_logged() {
-        tracing::warn!(
-            "the directory of presence was not told of every end in time: the lease ends"
-        );
-        return;
-    }
-    tracing::warn!(
-        "the log did not answer in time: what some devices did last may not be in it, and a push \
-         may come again"
-    );
-}
 
 fn random_word() -> Result<u64, StartError> {
     random().map(u64::from_le_bytes)

@@ -180,10 +180,11 @@ impl Fabric {
     /// `None`: nothing will ever happen again.
     pub fn next_host(&mut self) -> Option<HostId> {
         loop {
-            let awake: Vec<_> = (0..self.hosts.len()).filter(|&at| self.is_due(at)).collect();
+            let hosts = 0..self.hosts.len() as HostId;
+            let awake: Vec<_> = hosts.filter(|&host| self.is_due(host)).collect();
             if !awake.is_empty() {
                 let at = self.rng.below(awake.len() as u64) as usize;
-                return Some(awake[at] as HostId);
+                return Some(awake[at]);
             }
             let wakes = self.hosts.iter().filter(|host| !host.gone);
             let wake = wakes.filter_map(|host| host.wake_at).min();
@@ -203,6 +204,13 @@ impl Fabric {
         if !this.awake {
             this.wake_at = timeout.map(|span| now.saturating_add(span.as_nanos() as u64));
         }
+    }
+
+    /// What is ready for a host whose thread waits with another one.
+    pub fn poll(&mut self, host: HostId, ready: &mut Vec<ReadyEvent>) {
+        self.collect(host, ready);
+        let this = &mut self.hosts[host as usize];
+        (this.awake, this.wake_at) = (!ready.is_empty(), None);
     }
 
     /// The host has acted: it does not sleep before another turn.
@@ -237,10 +245,11 @@ impl Fabric {
         self.hosts[host as usize] = Host { gone: true, ..Host::default() };
     }
 
-    fn is_due(&self, at: usize) -> bool {
-        let host = &self.hosts[at];
+    /// Whether the host has to take a turn now.
+    pub fn is_due(&self, at: HostId) -> bool {
+        let host = &self.hosts[usize::from(at)];
         let woken = host.wake_at.is_some_and(|wake_at| wake_at <= self.now);
-        let called = || self.doors_of(at as HostId).next().is_some();
+        let called = || self.doors_of(at).next().is_some();
         !host.gone
             && (host.awake || host.shard_messages || woken || !host.ready.is_empty() || called())
     }

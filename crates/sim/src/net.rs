@@ -6,10 +6,10 @@
 
 use crate::fabric::{Fabric, HostId, Socket};
 use crate::post::SimMailboxes;
-use base::time::Now;
+use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ShardId;
-use net::transport::{Accepted, Got, Net, ReadyEvent};
+use net::transport::{Accepted, Got, NestedWait, Net, ReadyEvent};
 use std::cell::RefCell;
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
@@ -23,6 +23,8 @@ pub struct SimNet<L> {
     host: HostId,
     shard: ShardId,
     posted: Vec<ShardId>,
+    /// Shards that are waited for with this one.
+    nested: Vec<ShardId>,
 }
 
 impl<L> SimNet<L> {
@@ -33,7 +35,7 @@ impl<L> SimNet<L> {
         shard: ShardId,
     ) -> Self {
         let host = post.borrow().host(shard);
-        SimNet { fabric, post, host, shard, posted: Vec::new() }
+        SimNet { fabric, post, host, shard, posted: Vec::new(), nested: Vec::new() }
     }
 }
 
@@ -45,8 +47,16 @@ impl<L: Send> Net for SimNet<L> {
         self.fabric.borrow().now()
     }
 
+    fn mono(&mut self) -> Instant {
+        self.fabric.borrow().now().mono
+    }
+
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
-        self.fabric.borrow_mut().wait(self.host, timeout, ready);
+        let mut fabric = self.fabric.borrow_mut();
+        fabric.wait(self.host, timeout, ready);
+        let post = self.post.borrow();
+        let nested = self.nested.iter().filter(|&&shard| fabric.is_due(post.host(shard)));
+        ready.extend(nested.map(|&shard| ReadyEvent::Nested(shard)));
     }
 
     fn accept(&mut self, door: u8) -> Accepted<Socket> {
@@ -113,8 +123,8 @@ impl<L: Send> Net for SimNet<L> {
         Ok(())
     }
 
-    fn wake_posted(&mut self) {
-        for to in self.posted.drain(..) {
+    fn wake_posted(&mut self, is_here: &mut dyn FnMut(ShardId) -> bool) {
+        for to in self.posted.drain(..).filter(|&to| !is_here(to)) {
             self.fabric.borrow_mut().ring(self.post.borrow().host(to));
         }
     }
@@ -123,5 +133,30 @@ impl<L: Send> Net for SimNet<L> {
         let mut fabric = self.fabric.borrow_mut();
         let more = self.post.borrow_mut().take(self.shard, &mut fabric, into);
         fabric.looked(self.host, more);
+    }
+}
+
+impl<L: Send> NestedWait for SimNet<L> {
+    fn poll(&mut self, ready: &mut Vec<ReadyEvent>) {
+        self.fabric.borrow_mut().poll(self.host, ready);
+    }
+
+    fn nest(&mut self, other: &Self) -> bool {
+        let mut fabric = self.fabric.borrow_mut();
+        let refuse_nest_in = fabric.weather().refuse_nest_in;
+        if fabric.strikes(refuse_nest_in) {
+            return false;
+        }
+        self.nested.push(other.shard);
+        true
+    }
+
+    fn unnest(&mut self, other: &Self) {
+        self.nested.retain(|&shard| shard != other.shard);
+        self.fabric.borrow_mut().stir(other.host);
+    }
+
+    fn wake(&mut self, shard: ShardId) {
+        self.fabric.borrow_mut().ring(self.post.borrow().host(shard));
     }
 }

@@ -240,7 +240,7 @@ impl Simulation {
 
     /// Whether a shard of the server still runs.
     pub fn runs(&self) -> bool {
-        self.server.running.iter().any(|&running| running)
+        self.server.runs()
     }
 
     /// Asks the server something.
@@ -263,7 +263,7 @@ impl Simulation {
 
     /// A service of a shard, to look at. Panics when it has none such.
     pub fn service<S: Service>(&self, shard: ShardId) -> &S {
-        self.server.shards[usize::from(shard.0)].logic().service()
+        self.server.shard(shard).logic().service()
     }
 
     /// Sends mail to a shard's logic, from outside the shards; false when there is no room.
@@ -297,11 +297,8 @@ impl Simulation {
         };
         if host == self.virtual_clients_host {
             self.virtual_clients.turn();
-        } else if let Some(at) = self.server.hosts.iter().position(|known| *known == host)
-            && !self.server.shards[at].turn()
-        {
-            self.server.running[at] = false;
-            self.fabric.borrow_mut().retire(host);
+        } else {
+            self.server.round(host, &mut self.rng);
         }
         let spent_us = 1 + self.rng.below(200);
         self.fabric.borrow_mut().pass(Duration::from_micros(spent_us));

@@ -167,8 +167,7 @@ impl TopicSimulation {
     fn status(&self) -> Status {
         let mut status = Status::default();
         self.server
-            .shards
-            .iter()
+            .shards()
             .for_each(|shard| shard.logic().service::<Broker>().status(&mut status));
         status
     }
@@ -212,8 +211,8 @@ impl TopicSimulation {
         };
         if host == self.callers_host {
             self.callers.turn();
-        } else if let Some(at) = self.server.hosts.iter().position(|known| *known == host) {
-            self.server.shards[at].turn();
+        } else {
+            self.server.round(host, &mut self.rng);
         }
         let spent_us = 1 + self.rng.below(200);
         self.fabric.borrow_mut().pass(Duration::from_micros(spent_us));
@@ -273,7 +272,7 @@ impl TopicSimulation {
             let ends = ends.map(|reason| (reason.name(), counters.closed_of(*reason)));
             ends.filter(|(_, count)| *count > 0).collect::<Vec<_>>()
         };
-        let servers = self.server.shards.iter().map(|shard| ends(&shard.handle().counters));
+        let servers = self.server.shards().map(|shard| ends(&shard.handle().counters));
         format!(
             "{:#?} queued {}, crashes {}, shards {}, {} ends here {:?} there {:?} {:?}",
             logic.book.broken(&subscriptions),
@@ -328,6 +327,7 @@ fn plan(seed: u64, steps: u64) -> SimPlan {
         },
         limits: Limits { binds_per_s: 1_000, topics, ..plan.limits.clone() },
         upset_in: [0, 10, 60, 300][rng.below(4) as usize],
+        move_in: [0, 2, 7, 50][rng.below(4) as usize],
         ..plan
     }
 }

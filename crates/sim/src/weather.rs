@@ -34,6 +34,8 @@ pub struct Weather {
     pub refuse_shard_message_in: u64,
     /// Looks into a mailbox that find only some of what was posted.
     pub hold_shard_message_in: u64,
+    /// Shards that come to a thread and cannot be waited for with its others.
+    pub refuse_nest_in: u64,
     /// Steps at which the wall clock jumps, in either direction.
     pub wall_jump_in: u64,
     /// Steps at which time leaps for everybody, as when a machine was suspended.
@@ -61,6 +63,7 @@ impl Weather {
             no_descriptor_in: 0,
             refuse_shard_message_in: 0,
             hold_shard_message_in: 0,
+            refuse_nest_in: 0,
             wall_jump_in: 0,
             leap_in: 0,
             leap_ms_max: 0,
@@ -94,6 +97,7 @@ impl Weather {
             window_bytes_min: 1 + rng.below(4_000),
             window_bytes_max: 4_096 + rng.below(100_000),
             user_timeout_ms: 30_000,
+            refuse_nest_in: [0, 4, 40][rng.below(3) as usize],
         }
     }
 

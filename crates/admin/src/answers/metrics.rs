@@ -124,6 +124,7 @@ fn gauges(status: &Status) -> Vec<MetricReading> {
         ("pushes_waiting", "Pushes waiting for devices.", status.waiting),
         ("pushes_waiting_bytes", "Their weight in bytes.", status.waiting_bytes),
         ("shards", "Shards that answered.", u64::from(status.shards)),
+        ("shard_threads", "Threads that run them.", u64::from(status.threads)),
         ("memory_pressure", "0 calm, 1 no connections, 2 no QoS 0, 3 no stores.", level(status)),
         ("sessions", "Sessions, online or not.", status.sessions),
         ("sessions_online", "Sessions with a connection.", status.sessions_online),

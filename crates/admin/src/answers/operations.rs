@@ -41,6 +41,8 @@ pub(crate) struct Status {
     version: &'static str,
     /// Shards that answered.
     shards: u32,
+    /// Threads that run them: one while there is little to do.
+    threads: u32,
     /// Connections open.
     connections: u64,
     /// Devices with a record.
@@ -87,6 +89,7 @@ impl Status {
         Status {
             version,
             shards: status.shards,
+            threads: status.threads,
             connections: status.connections,
             devices: status.devices,
             online: status.online,

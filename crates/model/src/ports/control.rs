@@ -73,6 +73,8 @@ pub struct Status {
     pub waiting_bytes: u64,
     /// Shards that answered.
     pub shards: u32,
+    /// Threads that run them.
+    pub threads: u32,
     /// Longest turn of a shard's loop since the last question, microseconds.
     pub turn_us_max: u64,
     /// Sessions, online or not.
@@ -105,6 +107,7 @@ impl Status {
         self.waiting += other.waiting;
         self.waiting_bytes += other.waiting_bytes;
         self.shards += other.shards;
+        self.threads = self.threads.max(other.threads);
         self.pressure = self.pressure.max(other.pressure);
         self.turn_us_max = self.turn_us_max.max(other.turn_us_max);
         self.sessions += other.sessions;
@@ -137,7 +140,7 @@ mod tests {
 
     #[test]
     fn figures_of_shards_add_up_and_the_worst_of_them_stands() {
-        let of = |n: u64, turn_us_max, pressure| {
+        let of = |n: u64, most, pressure| {
             let mut counters = Counters::default();
             counters.count_by(PushCounter::Binds, n);
             Status {
@@ -148,7 +151,8 @@ mod tests {
                 waiting: 5 * n,
                 waiting_bytes: 6 * n,
                 shards: n as u32,
-                turn_us_max,
+                threads: most as u32,
+                turn_us_max: most,
                 sessions: 7 * n,
                 sessions_online: 8 * n,
                 subscriptions: 9 * n,

@@ -3,8 +3,8 @@
 //! Accepting never stops, however full it is: a connection beyond the limit is let in to be told
 //! BUSY in its protocol's words, one beyond that is reset. A caller always gets an answer.
 
+use super::census::{Census, NO_BUCKET};
 use super::{Conn, Shard, ShardMessageOf};
-use crate::census::{Census, NO_BUCKET};
 use crate::connection::ConnectionRecord;
 use crate::detail::{Detail, Reached};
 use crate::layer::Layers;

@@ -103,6 +103,10 @@ impl Net for Told {
         Now::new(Instant::from_nanos(self.now), 0)
     }
 
+    fn mono(&mut self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
         self.waits += 1;
         let next = self.script.first().map(|(at, ..)| *at);
@@ -181,7 +185,7 @@ impl Net for Told {
         Err(shard_message)
     }
 
-    fn wake_posted(&mut self) {}
+    fn wake_posted(&mut self, _: &mut dyn FnMut(ShardId) -> bool) {}
 
     fn shard_messages(&mut self, _: &mut Vec<Self::Message>) {}
 }

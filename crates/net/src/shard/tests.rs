@@ -173,6 +173,10 @@ impl Net for Ahead {
         Now::new(now.mono + self.by, now.wall_ms)
     }
 
+    fn mono(&mut self) -> Instant {
+        self.net.mono() + self.by
+    }
+
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
         self.net.wait(timeout, ready);
     }
@@ -217,8 +221,8 @@ impl Net for Ahead {
         self.net.post(to, shard_message)
     }
 
-    fn wake_posted(&mut self) {
-        self.net.wake_posted();
+    fn wake_posted(&mut self, is_here: &mut dyn FnMut(ShardId) -> bool) {
+        self.net.wake_posted(is_here);
     }
 
     fn shard_messages(&mut self, into: &mut Vec<TestMessage>) {

@@ -159,7 +159,9 @@ where
     pub(super) fn sweep_slice(&mut self) {
         let slots = self.conns.slots();
         if self.now.mono - self.sweep.at >= SWEEP_EVERY {
-            self.sweep.at = self.now.mono;
+            // Shards of one thread sweep at the same moments: one wake-up serves all.
+            let since = self.now.mono.nanos() % SWEEP_EVERY.as_nanos() as u64;
+            self.sweep.at = Instant::from_nanos(self.now.mono.nanos() - since);
             self.outbox.forget_frames();
             // Others may hold too much because this shard does.
             self.shed();

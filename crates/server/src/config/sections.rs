@@ -24,7 +24,7 @@ section! {
         /// Folder of everything durable; made if it is missing. One server a folder: a second one
         /// refuses to start.
         data: PathBuf = "data".into();
-        /// Shards, each a thread that owns its connections and devices. 0 is one for each core.
+        /// Shards, each the owner of its connections and devices. 0 is one for each core.
         shards: u16 = 0, whole(0..=SHARDS_MAX, "shards");
         /// Keep each shard on a core of its own. Turn it off where other busy programs share the
         /// cores.

@@ -18,6 +18,7 @@ use model::ports::log::{Call, Completion, Party, Ticket, Write};
 use model::pressure::{Gauge, Pressure};
 use model::service::{Event, ServiceKind};
 use model::timeline::Space;
+use net::executor::exchange::AwakeThreads;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ pub struct ServerOutside {
     /// The way to the directory's thread, where there is one.
     copies: Option<ReplicatorInbox>,
     gauge: Arc<Gauge>,
+    awake: Arc<AwakeThreads>,
     /// Tickets of Reports that are on their way to the log.
     reports: HashSet<(ServiceKind, Ticket)>,
 }
@@ -43,6 +45,7 @@ impl ServerOutside {
             entrance: parts.entrance.clone(),
             copies: parts.presence.copies(),
             gauge: parts.gauge.clone(),
+            awake: parts.awake.clone(),
             reports: HashSet::new(),
         }
     }
@@ -87,6 +90,10 @@ impl Outside for ServerOutside {
 
     fn pressure(&self) -> Pressure {
         self.gauge.now()
+    }
+
+    fn threads(&self) -> u32 {
+        self.awake.count()
     }
 
     fn resolve(

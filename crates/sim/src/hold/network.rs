@@ -261,6 +261,10 @@ impl<L: Send> Net for SparseNet<L> {
         Now::new(Instant::from_nanos(nanos), WALL_MS + nanos / 1_000_000)
     }
 
+    fn mono(&mut self) -> Instant {
+        Instant::from_nanos(self.shared.borrow().now_ns)
+    }
+
     fn wait(&mut self, _: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
         let mut shared = self.shared.borrow_mut();
         shared.now_ns += TURN_NS;
@@ -342,7 +346,7 @@ impl<L: Send> Net for SparseNet<L> {
         Ok(())
     }
 
-    fn wake_posted(&mut self) {}
+    fn wake_posted(&mut self, _: &mut dyn FnMut(ShardId) -> bool) {}
 
     fn shard_messages(&mut self, into: &mut Vec<L>) {
         into.extend(self.shared.borrow_mut().mailboxes[self.host as usize].drain(..));

@@ -52,6 +52,9 @@ pub struct SimPlan {
     pub faults: DiskFaults,
     /// Steps between two faults of the directory, on average; zero: none.
     pub upset_in: u64,
+    /// Rounds of threads between two moves of shards from one to another, on average; zero: all
+    /// stay with the first.
+    pub move_in: u64,
     /// Whether the application blocks devices; else it repeats orders under their keys.
     pub blocks: bool,
     /// The network.
@@ -91,6 +94,7 @@ impl SimPlan {
             weather: Weather::drawn(&mut rng),
             upset_in: [0, 10, 60, 300][rng.below(4) as usize],
             limits,
+            move_in: [0, 2, 7, 50][rng.below(4) as usize],
         }
     }
 
@@ -98,7 +102,7 @@ impl SimPlan {
     pub fn calm(seed: u64, shards: u16, devices: u32) -> SimPlan {
         let (orders, crash_in, faults, blocks) = (0, 0, DiskFaults::default(), false);
         let (weather, limits) = (Weather::calm(), Limits::default());
-        let upset_in = 0;
+        let (upset_in, move_in) = (0, 20);
         SimPlan {
             seed,
             shards,
@@ -107,6 +111,7 @@ impl SimPlan {
             crash_in,
             faults,
             upset_in,
+            move_in,
             blocks,
             weather,
             limits,
@@ -257,9 +262,9 @@ pub(crate) fn raise(
         let net = SimNet::new(fabric.clone(), post.clone(), shard);
         fabric.borrow_mut().listen(host, 0, ADDRESS);
         let logic = logic((plan, &joined), &settings, hash_key, parts);
-        shards.push(Shard::new(settings, net, logic));
+        shards.push(Box::new(Shard::new(settings, net, logic)));
     }
-    Server { running: vec![true; hosts.len()], hosts, shards, post, census }
+    Server::new((shards, hosts), post, census, fabric.clone(), plan.move_in)
 }
 
 /// What the brokers of a process have in common.

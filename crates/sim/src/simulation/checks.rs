@@ -18,7 +18,7 @@ impl Simulation {
     /// that is impossible.
     pub fn audit(&mut self) {
         assert_eq!(base::never::seen(), 0, "an impossible condition");
-        for shard in &self.server.shards {
+        for shard in self.server.shards() {
             shard.logic().audit();
         }
         let mut owned = BTreeSet::new();
@@ -62,7 +62,7 @@ impl Simulation {
         let ids: Vec<_> = self.application.fan_outs().collect();
         for id in ids {
             let mut sum = PushCounts::default();
-            for at in 0..self.server.shards.len() {
+            for at in 0..self.server.hosts.len() {
                 if let PushAnswer::Counts(Some(counts)) = self.look(at, PushCommand::PushCounts(id))
                 {
                     check_counts(id, &counts);
@@ -95,7 +95,7 @@ impl Simulation {
     /// Nothing is left.
     pub(super) fn check_empty(&mut self) {
         self.audit();
-        for shard in &self.server.shards {
+        for shard in self.server.shards() {
             shard.logic().service::<Hub>().audit_idle();
         }
         assert_eq!((self.connections(), self.server.census.open()), (0, 0), "the server's");
@@ -120,7 +120,7 @@ impl Simulation {
     /// What the server's shards and hubs counted, added up.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
-        for shard in &self.server.shards {
+        for shard in self.server.shards() {
             sum.add(&shard.handle().counters);
             sum.add(&shard.logic().counters());
         }
@@ -129,23 +129,23 @@ impl Simulation {
 
     /// Connections of the server.
     pub fn connections(&self) -> usize {
-        self.server.shards.iter().map(|shard| shard.connections()).sum()
+        self.server.shards().map(|shard| shard.connections()).sum()
     }
 
     /// Pushes that wait for devices.
     pub fn waiting(&self) -> u64 {
-        self.server.shards.iter().map(|shard| shard.logic().service::<Hub>().status().waiting).sum()
+        self.server.shards().map(|shard| shard.logic().service::<Hub>().status().waiting).sum()
     }
 
     /// Devices that the hubs hold for online.
     pub fn online(&self) -> u64 {
-        self.server.shards.iter().map(|shard| shard.logic().service::<Hub>().status().online).sum()
+        self.server.shards().map(|shard| shard.logic().service::<Hub>().status().online).sum()
     }
 
     /// All devices that the server knows.
     pub fn devices(&mut self) -> Vec<(ShardId, DeviceState)> {
         let mut all = Vec::new();
-        for at in 0..self.server.shards.len() {
+        for at in 0..self.server.hosts.len() {
             let (product, online, tag, after) = (None, None, None, None);
             let list = PushCommand::List { product, online, tag, after, count: PAGE };
             let PushAnswer::Page { devices, .. } = self.look(at, list) else { panic!("a page") };
@@ -187,7 +187,7 @@ impl Simulation {
     /// Asks a hub something that changes nothing, behind everybody's back.
     fn look(&mut self, at: usize, command: PushCommand) -> PushAnswer {
         let (now, mut fx) = (self.fabric.borrow().now(), Effects::default());
-        let logic = self.server.shards[at].logic_mut();
+        let logic = self.server.shard_mut(ShardId(at as u16)).logic_mut();
         logic.service_mut::<Hub>().command(now, 0, command, &mut fx);
         fx.answers.pop().expect("such questions are answered at once").1
     }

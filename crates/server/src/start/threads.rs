@@ -1,0 +1,88 @@
+//! The threads of the shards: started, pinned, and what each does at its end.
+//!
+//! Which shard a thread runs is [`Executor`]'s business. Invariant: a shard that has ended is wound
+//! up once, by the thread that ran it last.
+
+use super::{
+    LOOK, LOOKS, ServerLogics, ServerOutside, Sockets, StartError, failed, mail, services,
+};
+use crate::clock;
+use crate::config::Config;
+use crate::shard_logic::ServerLogic;
+use crate::switchboard::{Mailboxes, ServerLetter};
+use net::Shard;
+use net::epoll::Epoll;
+use net::executor::exchange::{AwakeThreads, ShardExchange};
+use net::executor::{ExchangeOf, Executor};
+use net::layer::ListenerSetup;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+/// A server's shard, and the way by which threads hand them to each other.
+type ServerShard = Shard<Epoll<ServerLetter<ServerOutside>>, ServerLogic<ServerOutside>>;
+type ServerExchange = ExchangeOf<Epoll<ServerLetter<ServerOutside>>, ServerLogic<ServerOutside>>;
+
+/// Makes the shards and starts a thread for each; the first runs them all at the beginning.
+pub(super) fn spawn(
+    config: &Config,
+    awake: &Arc<AwakeThreads>,
+    (logics, sockets): (ServerLogics, Sockets),
+    boxes: &Mailboxes<ServerOutside>,
+    doors: &[ListenerSetup],
+) -> Result<Vec<JoinHandle<()>>, StartError> {
+    let doors: Vec<Arc<ListenerSetup>> = doors.iter().cloned().map(Arc::new).collect();
+    let began = clock::began();
+    let mut shards = Vec::new();
+    for ((settings, logic), sockets) in logics.into_iter().zip(sockets) {
+        let settings = net::Settings { doors: doors.clone(), ..settings };
+        let net = Epoll::new(settings.shard, sockets, boxes.clone(), began).map_err(failed)?;
+        shards.push(Box::new(Shard::new(settings, net, logic)));
+    }
+    let count = shards.len() as u16;
+    let pin = config.server.pin && count > 1;
+    let exchange: Arc<ServerExchange> = ShardExchange::new(shards, awake.clone());
+    let mut threads = Vec::new();
+    for number in 0..count {
+        let (exchange, boxes) = (exchange.clone(), boxes.clone());
+        let run = move || {
+            if pin {
+                services::pin(number);
+            }
+            Executor::new(number, exchange).run(|ended| wind_up(ended, &boxes, began));
+        };
+        let thread = Builder::new().name(format!("shard-{number}"));
+        threads.push(thread.spawn(run).map_err(failed)?);
+    }
+    Ok(threads)
+}
+
+/// These shards have let everybody go: their services say what they still have to say to the log.
+fn wind_up(
+    mut shards: Vec<Box<ServerShard>>,
+    boxes: &Mailboxes<ServerOutside>,
+    began: std::time::Instant,
+) {
+    for _ in 0..LOOKS {
+        let now = clock::now(began);
+        shards.retain_mut(|shard| {
+            let mailbox = &boxes[usize::from(shard.number().0)];
+            let logic = shard.logic_mut();
+            logic.completed(now, mail(mailbox));
+            !logic.wind_up(now)
+        });
+        if shards.is_empty() {
+            return;
+        }
+        std::thread::sleep(LOOK);
+    }
+    if shards.iter().all(|shard| shard.logic().is_logged()) {
+        tracing::warn!(
+            "the directory of presence was not told of every end in time: the lease ends"
+        );
+        return;
+    }
+    tracing::warn!(
+        "the log did not answer in time: what some devices did last may not be in it, and a push \
+         may come again"
+    );
+}
