@@ -38,10 +38,9 @@ use model::ports::control::Control;
 use model::ports::presence_queries::PresenceQueries;
 use model::pressure::Gauge;
 use model::product::Product;
-use net::executor::exchange::{AwakeThreads, ShardExchange};
-use net::executor::{ExchangeOf, Executor};
+use net::executor::exchange::AwakeThreads;
+use net::layer::ListenEndpoint;
 use net::layer::tls::TlsServer;
-use net::layer::{ListenEndpoint, ListenerSetup};
 use net::mailbox::Mailbox;
 use net::shard::{Census, ShardMessage};
 use net::{descriptors, listen};
@@ -145,20 +144,18 @@ pub fn start_with(mut config: Config, further: FurtherServices<'_>) -> Started {
     topics.begin(&storage, &boxes)?;
     let feed = Feed::new(&limits);
     presence.begin(&config, seeds.seed, (&boxes, &storage, &feed))?;
-    let joined = Joined::new(&config, count);
     let (gauge, census) = (Arc::new(Gauge::default()), Arc::new(Census::default()));
-    let awake = Arc::default();
     let parts = SharedParts {
         gauge: &gauge,
-        awake: &awake,
+        awake: Arc::default(),
         census: &census,
         storage: &storage,
         feed: &feed,
         entrance: &topics.entrance,
         presence: &presence,
     };
-    let logics = logics(&seeds, (services, joined), &parts, &boxes);
-    let threads = threads::spawn(&config, &awake, (logics, open.shards), &boxes, &doors)?;
+    let logics = logics(&seeds, (services, Joined::new(&config, count)), &parts, &boxes);
+    let threads = threads::spawn(&config, &parts.awake, (logics, open.shards), &boxes, &doors)?;
     let switchboard = Switchboard::new(boxes, seeds.home, (seeds.node, last_id));
     let (queries, presence, figures) = presence.run(&switchboard, count)?;
     let parts = services::Parts {
@@ -434,7 +431,7 @@ fn restored(
 /// What the logic of all shards has outside.
 struct SharedParts<'a> {
     gauge: &'a Arc<Gauge>,
-    awake: &'a Arc<AwakeThreads>,
+    awake: Arc<AwakeThreads>,
     census: &'a Arc<Census>,
     storage: &'a Arc<Storage>,
     feed: &'a Arc<Feed>,

@@ -1,3 +1,5 @@
+//! The policy under loads of every size, in simulated time: it spreads, gathers, and does not flap.
+
 use super::*;
 use crate::executor::exchange::{AwakeThreads, ShardExchange};
 use base::prng::Prng;
