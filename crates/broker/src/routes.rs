@@ -28,7 +28,7 @@ pub use pattern::FormId;
 pub use shards::{Elsewhere, ShardSet};
 pub use summary::RouteSummary;
 pub use table::{FilterRefused, LEVELS_MAX, RouteSlice, SUBSCRIPTION_MAX};
-pub use walk::WalkPlace;
+pub use walk::{LOOKS_MIN, WalkPlace};
 
 use model::id::ShardId;
 use pattern::Patterns;
@@ -162,7 +162,8 @@ impl Routes {
 
     /// Tells every form that matches a topic name, and every filter of this shard, from `place` on.
     /// When `visit` breaks, the walk stops in front of what it was told: with that the next walk
-    /// from `place` begins. It may not break at a form.
+    /// from `place` begins. It may not break at a form. It stops, too, when it has looked at as
+    /// much as `place` allows.
     pub fn each_match<'t>(
         &self,
         topic: &'t str,
@@ -176,6 +177,11 @@ impl Routes {
             });
         }
         self.table.each_match(topic, place, &mut |filter| visit(Hit::Filter(FilterRef(filter))))
+    }
+
+    /// Rises whenever a filter goes, and its name may be another's from then on.
+    pub fn removals(&self) -> u64 {
+        self.table.removals()
     }
 
     /// Tells so many subscriptions of a filter from one on, in order; the next one, if there is

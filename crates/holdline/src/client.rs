@@ -61,7 +61,8 @@ impl Server {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, String> {
-        let (status, json) = self.answer(patience, method, path, body)?;
+        let token = self.token()?;
+        let (status, json) = self.answer(patience, (method, path), body, Some(&token))?;
         if (200..300).contains(&status) {
             return Ok(json);
         }
@@ -84,15 +85,18 @@ impl Server {
         admin::shown_url(self.url.trim_end_matches('/'))
     }
 
-    /// Asks within this time, or any; the status of the answer and its JSON, or why there is none.
-    pub fn answer(
+    /// What everybody may ask: the status of the answer and its JSON, or why there is none.
+    pub fn look(&self, patience: Duration, path: &str) -> Result<(u16, Value), String> {
+        self.answer(Some(patience), ("GET", path), None, None)
+    }
+
+    fn answer(
         &self,
         patience: Option<Duration>,
-        method: &str,
-        path: &str,
+        (method, path): (&str, &str),
         body: Option<&Value>,
+        token: Option<&str>,
     ) -> Result<(u16, Value), String> {
-        let token = self.token()?;
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .timeout_global(patience)
             .http_status_as_error(false)
@@ -100,8 +104,9 @@ impl Server {
             .build()
             .into();
         let url = format!("{}{path}", self.url.trim_end_matches('/'));
-        let bearer = format!("Bearer {token}");
+        let bearer = token.map_or(String::new(), |token| format!("Bearer {token}"));
         let answer = match (method, body) {
+            ("GET", _) if token.is_none() => agent.get(&url).call(),
             ("GET", _) => agent.get(&url).header("Authorization", &bearer).call(),
             ("DELETE", _) => agent.delete(&url).header("Authorization", &bearer).call(),
             ("PUT", body) => {

@@ -33,7 +33,10 @@ pub fn generate(arguments: &Arguments, mut command: Command) -> ExitCode {
     match &arguments.what {
         What::Completions { shell } => {
             let name = command.get_name().to_owned();
-            clap_complete::generate(*shell, &mut command, name, &mut crate::out::Raw);
+            // It panics where its writer fails, and ours does when its reader leaves.
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut command, name, &mut text);
+            crate::out::print(&String::from_utf8_lossy(&text));
             ExitCode::SUCCESS
         }
         What::Man { folder } => crate::client::tell(pages(command, folder)),

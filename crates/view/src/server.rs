@@ -88,6 +88,11 @@ impl ServerState {
         self.fault = Some(why.lines().next().unwrap_or_default().to_owned());
     }
 
+    /// Whether it did not answer the last time.
+    pub fn is_missed(&self) -> bool {
+        self.fault.is_some()
+    }
+
     fn gauge(&self, name: &str) -> u64 {
         self.now.gauges.get(name).copied().unwrap_or_default()
     }

@@ -29,6 +29,10 @@ use model::topic::{Publication, Qos};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// Members that ended and are taken out of their group for one message. Where there are more, its
+/// publisher is told that the server is busy.
+const ENDED_MAX: usize = 1_024;
+
 /// A message of a shared group, for one of its members.
 struct GroupMessage<'m> {
     group: &'m Arc<str>,
@@ -269,11 +273,17 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let window = u32::from(self.settings.limits.topics.inflight_max);
+        let mut ended = 0;
         let (group, member) = loop {
             match self.groups.pick(number, message, window, pending_answer.except) {
                 Some(Ok((group, member))) if self.has_ended(&group, member) => {
                     self.units.spend(1);
                     self.groups.leave(&group, member, &mut self.subscriptions);
+                    ended += 1;
+                    if ended == ENDED_MAX {
+                        pending_answer.error = Some(Denial::Busy);
+                        return fx.counters.dropped(Drop::Busy, 1);
+                    }
                 }
                 Some(Ok(picked)) => break picked,
                 Some(Err(why)) => return fx.counters.dropped(why, 1),

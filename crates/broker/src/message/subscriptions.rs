@@ -8,7 +8,7 @@
 
 use super::fan_out::AT_ONCE;
 use super::route::hits::{Hits, Merge};
-use super::route::holder::{GROUP, Holder, first_of, holder, number_of, option};
+use super::route::holder::{GROUP, Holder, behind, first_of, holder, number_of, option};
 use crate::Settings;
 use crate::operations::Exclusives;
 use crate::routes::{
@@ -21,6 +21,9 @@ use model::session::Denial;
 use std::cmp::Reverse;
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
+
+/// Records of the table that are looked at for one message at once, whether they match or not.
+const LOOKS_AT_ONCE: usize = 8 * AT_ONCE;
 
 /// Forms of filters, as `dev/%c/in`, that a shard keeps; beyond, filters are ordinary ones.
 const FORMS_MAX: u16 = 256;
@@ -214,11 +217,13 @@ impl Subscriptions {
         self.routes.unsubscribe(filter, GROUP | u64::from(group), true);
     }
 
-    /// Finds all who get what is published to a topic. False: they are too many to be found at
-    /// once, and a [`Merge`] finds them.
+    /// Finds all who get what is published to a topic. False: they, or what is to be looked at, are
+    /// too many for once, and a [`Merge`] finds them.
     pub fn find_all(&self, topic: &str, sessions: &Sessions, to: &mut Hits) -> bool {
         to.clear();
-        let walk = self.routes.each_match(topic, &mut WalkPlace::default(), &mut |hit| {
+        let mut place = WalkPlace::default();
+        place.allow(LOOKS_AT_ONCE);
+        let walk = self.routes.each_match(topic, &mut place, &mut |hit| {
             match hit {
                 Hit::Filter(_) if to.filters.len() == AT_ONCE => return ControlFlow::Break(()),
                 Hit::Filter(FilterRef(filter)) => to.filters.push(filter),
@@ -230,6 +235,7 @@ impl Subscriptions {
             }
             ControlFlow::Continue(())
         });
+        to.looked_at = place.looked_at(LOOKS_AT_ONCE);
         if walk.is_break() {
             return false;
         }
@@ -256,13 +262,12 @@ impl Subscriptions {
     ) -> bool {
         to.clear();
         if !merge.has_all {
-            let mut left = most.max(1);
+            merge.removals.get_or_insert(self.routes.removals());
             let Merge { place, next, .. } = merge;
+            place.allow(most);
             let walk = self.routes.each_match(topic, place, &mut |hit| {
                 match hit {
-                    Hit::Filter(_) if left == 0 => return ControlFlow::Break(()),
                     Hit::Filter(filter) => {
-                        left -= 1;
                         let first = self.routes.held(filter, 0, SUBSCRIPTION_MAX);
                         next.extend(first.map(|first| Reverse((first, filter.0))));
                     }
@@ -272,7 +277,7 @@ impl Subscriptions {
                 }
                 ControlFlow::Continue(())
             });
-            to.looked_at = most - left.min(most);
+            to.looked_at = place.looked_at(most);
             merge.has_all = walk.is_continue();
             return merge.has_all && merge.next.is_empty();
         }
@@ -291,6 +296,7 @@ impl Subscriptions {
     }
 
     /// Takes the first that a filter has left, or some where it is the only filter; the next one.
+    /// Whoever held it when the walk came by may hold it with other options by now.
     fn take_held(
         &self,
         (number, filter): (u64, u32),
@@ -299,32 +305,37 @@ impl Subscriptions {
         (merge, most): (&Merge, usize),
         to: &mut Hits,
     ) -> Option<u64> {
-        if form_of(filter).is_some() {
-            // Its session may have gone, or holds it otherwise.
+        if let Some(form) = form_of(filter) {
+            // Its session may have gone, and another have its slot.
             let Holder::Session(slot, _) = holder(number) else { return None };
             let (_, session) = sessions.tenant(slot)?;
-            let is_held = session.filter_in(filter..=filter).is_some();
-            if is_held && matches(&self.text(filter, &session.id), topic) {
-                to.push(number, filter);
+            let options = form_options(session, form)?;
+            if matches(&self.text(filter, &session.id), topic) {
+                to.push(number_of(slot, options), number_of_form(form, options));
             }
             return None;
         }
         let at = FilterRef(filter);
-        let held = self.routes.held(at, number, SUBSCRIPTION_MAX)?;
+        let held = self.routes.held(at, first_of(number), SUBSCRIPTION_MAX)?;
         // Its number may be another filter's by now.
-        if !matches(&self.routes.filter_of(at), topic) {
+        let is_known = merge.removals == Some(self.routes.removals());
+        if !is_known && !matches(&self.routes.filter_of(at), topic) {
             return None;
         }
-        if held != number {
+        if first_of(held) != first_of(number) {
             return Some(held);
         }
-        if !merge.next.is_empty() {
-            to.push(number, filter);
-            return self.routes.held(at, number + 1, SUBSCRIPTION_MAX);
+        if merge.next.is_empty() {
+            let most = most.saturating_sub(to.numbers.len()).max(1);
+            let slice = RouteSlice { from: held, most };
+            return self.routes.each_held(at, slice, &mut |number| to.push(number, filter));
         }
-        let most = most.saturating_sub(to.numbers.len()).max(1);
-        let slice = RouteSlice { from: number, most };
-        self.routes.each_held(at, slice, &mut |number| to.push(number, filter))
+        // A group whose number was used again may have been found with its last filter, too.
+        let is_known_group = held & GROUP != 0 && to.numbers.last() == Some(&held);
+        if !is_known_group {
+            to.push(held, filter);
+        }
+        self.routes.held(at, behind(held), SUBSCRIPTION_MAX)
     }
 
     /// The other shards where somebody may match.

@@ -64,6 +64,7 @@ pub struct FilterTable {
     free_sets: Vec<u32>,
     filters: usize,
     subscriptions: usize,
+    removals: u64,
 }
 
 impl FilterTable {
@@ -78,6 +79,7 @@ impl FilterTable {
             free_sets: Vec::new(),
             filters: 0,
             subscriptions: 0,
+            removals: 0,
         };
         let text = table.texts.put("").expect("the first text");
         let root = Record::new(ROOT, text, 0, 0, flag::NODE);
@@ -89,6 +91,11 @@ impl FilterTable {
     /// Filters held.
     pub fn filters(&self) -> usize {
         self.filters
+    }
+
+    /// Records that went so far: their numbers may be others' by now.
+    pub fn removals(&self) -> u64 {
+        self.removals
     }
 
     /// Subscriptions held.
@@ -373,6 +380,7 @@ impl FilterTable {
             debug_assert!(was_in);
             self.texts.free(record.text, usize::from(record.text_bytes));
             self.records.free(number);
+            self.removals += 1;
             if record.parent == EXACT {
                 return;
             }

@@ -5,13 +5,20 @@
 //! was changed meanwhile: filters that are there all the time are told once.
 
 use super::record::{EXACT, NOTHING, flag, level_end};
-use super::table::{FilterTable, ROOT};
+use super::table::{FilterTable, LEVELS_MAX, ROOT};
 use std::ops::ControlFlow;
 
-/// Where a walk stopped: the branches to the filter with which it goes on, the last one first. At
-/// its beginning there are none.
-#[derive(Default, Debug)]
-pub struct WalkPlace(Vec<Branch>);
+/// Where a walk stopped, and how much of it may be done.
+#[derive(Debug)]
+pub struct WalkPlace {
+    /// The branches to the record with which it goes on, the last one first. None: its beginning.
+    branches: Vec<Branch>,
+    /// Records that may be looked at, whether they match or not.
+    left: usize,
+}
+
+/// Looks that bring every walk on: its way back to where it stopped is no longer.
+pub const LOOKS_MIN: usize = 4 * LEVELS_MAX;
 
 /// What matches a level of a topic name, in the order in which it is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -23,40 +30,70 @@ enum Branch {
     Level,
 }
 
+impl Default for WalkPlace {
+    /// The beginning of a walk without a bound.
+    fn default() -> WalkPlace {
+        WalkPlace { branches: Vec::new(), left: usize::MAX }
+    }
+}
+
 impl WalkPlace {
-    /// Whether nothing was told yet.
+    /// Whether nothing was looked at yet.
     pub fn is_start(&self) -> bool {
-        self.0.is_empty()
+        self.branches.is_empty()
+    }
+
+    /// From here on it may look at so many records, or at [`LOOKS_MIN`] if that is more: then it
+    /// stops.
+    pub fn allow(&mut self, looks: usize) {
+        self.left = looks.max(LOOKS_MIN);
+    }
+
+    /// How many of so many it has looked at.
+    pub fn looked_at(&self, looks: usize) -> usize {
+        looks.max(LOOKS_MIN) - self.left
     }
 
     /// Where the level below goes on, and so where this one does.
     fn pop(&mut self, first: Branch) -> Branch {
-        self.0.pop().unwrap_or(first)
+        self.branches.pop().unwrap_or(first)
     }
 
     /// The walk stops at or below this branch.
     fn stop(&mut self, branch: Branch) -> ControlFlow<()> {
-        self.0.push(branch);
+        self.branches.push(branch);
         ControlFlow::Break(())
     }
 
     /// The next branch is new.
     fn start(&mut self) {
-        self.0.clear();
+        self.branches.clear();
+    }
+
+    /// One more record is looked at, if it may be.
+    fn look(&mut self) -> ControlFlow<()> {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(()),
+        }
     }
 }
 
 impl FilterTable {
     /// Tells the number of every filter that matches a topic name and has a subscription, from
     /// `place` on. When `visit` breaks, the walk stops in front of the filter it was told: with
-    /// that one the next walk from `place` begins.
+    /// that one the next walk from `place` begins. It stops, too, when it has looked at as many
+    /// records as it may.
     pub fn each_match(
         &self,
         topic: &str,
         place: &mut WalkPlace,
         visit: &mut impl FnMut(u32) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        if place.0.last().is_none_or(|branch| *branch == Branch::End) {
+        if place.branches.last().is_none_or(|branch| *branch == Branch::End) {
             place.start();
             if let Some(number) = self.find(EXACT, topic.as_bytes())
                 && self.tell(number, visit).is_break()
@@ -129,6 +166,7 @@ impl FilterTable {
         place: &mut WalkPlace,
         visit: &mut impl FnMut(u32) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        place.look()?;
         let record = self.records.at(number);
         if record.is_leaf() {
             place.start();

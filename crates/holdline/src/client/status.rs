@@ -24,30 +24,43 @@ pub struct Arguments {
 /// Asks, and prints what came of it.
 pub fn status(arguments: &Arguments) -> ExitCode {
     let Arguments { server, json } = arguments;
-    match ask(server) {
+    let readiness = match readiness(server, PATIENCE) {
+        Ok(readiness) => readiness,
         Err(why) => {
             note!("{why}");
-            ExitCode::from(2)
+            return ExitCode::from(2);
         }
-        Ok((readiness, status)) => {
-            let reading = reading(0, &readiness, &status);
-            if *json {
-                out!("{}", serde_json::json!({ "readiness": readiness, "status": status }));
-            } else {
-                crate::out::print(&text(&server.place(), &reading));
-            }
-            ExitCode::from(u8::from(!reading.is_ready))
-        }
+    };
+    // Readiness is anybody's to ask: without a token it is told all the same.
+    let status = server.call_within(Some(PATIENCE), "GET", "/v1/status", None);
+    let status = status.unwrap_or_else(|why| {
+        note!("{why}");
+        Value::Null
+    });
+    let reading = reading(0, &readiness, &status);
+    if *json {
+        out!("{}", serde_json::json!({ "readiness": readiness, "status": status }));
+    } else if status.is_null() {
+        out!("{}: {}", server.place(), reading.readiness);
+    } else {
+        crate::out::print(&text(&server.place(), &reading));
+    }
+    ExitCode::from(u8::from(!reading.is_ready))
+}
+
+/// What the server says of its readiness.
+fn readiness(server: &Server, patience: Duration) -> Result<Value, String> {
+    match server.look(patience, "/readyz")? {
+        (200 | 503, readiness) if readiness.is_object() => Ok(readiness),
+        (code, _) => Err(format!("{} answered {code} to /readyz", server.place())),
     }
 }
 
-/// What the server says of its readiness, and its status.
-pub(super) fn ask(server: &Server) -> Result<(Value, Value), String> {
-    let status = server.call_within(Some(PATIENCE), "GET", "/v1/status", None)?;
-    match server.answer(Some(PATIENCE), "GET", "/readyz", None)? {
-        (200 | 503, readiness) if readiness.is_object() => Ok((readiness, status)),
-        (code, _) => Err(format!("the server answered {code} to /readyz")),
-    }
+/// The same and its status, within this time each.
+pub(super) fn ask(server: &Server, patience: Duration) -> Result<(Value, Value), String> {
+    let readiness = readiness(server, patience)?;
+    let status = server.call_within(Some(patience), "GET", "/v1/status", None)?;
+    Ok((readiness, status))
 }
 
 /// The same as figures, asked at this moment.

@@ -11,6 +11,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use view::{KeyPress, Press, Screen, ServerState};
 
+/// Time for an answer. Keys wait as long.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// Live figures of a running server: who is there, what moves, what waits, and why connections
 /// ended. `q` ends it
 #[derive(Args)]
@@ -20,7 +23,7 @@ pub struct Arguments {
     /// Seconds between two looks
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     interval: u32,
-    /// End after so many looks
+    /// End after so many looks; exit 2 when the last one had no answer
     #[arg(long)]
     count: Option<u64>,
     /// Lines, even on a terminal
@@ -31,25 +34,28 @@ pub struct Arguments {
 /// Shows it until it is told to end.
 pub fn top(arguments: &Arguments) -> ExitCode {
     let Arguments { server, plain, .. } = arguments;
-    // Who cannot be asked at all is told so, and not waited for.
-    if let Err(why) = ask(server) {
-        note!("{why}");
-        return ExitCode::from(2);
+    let mut state = ServerState::new(server.place());
+    match ask(server, PATIENCE) {
+        Ok((readiness, status)) => state.see(reading(0, &readiness, &status)),
+        // Who cannot be asked at all is told so, and not waited for.
+        Err(why) => {
+            note!("{why}");
+            return ExitCode::from(2);
+        }
     }
-    let state = ServerState::new(server.place());
     let screen = if *plain || !Screen::possible() { None } else { Screen::open().ok() };
     match screen {
-        Some(screen) => live(arguments, state, screen),
-        None => lines(arguments, state),
+        Some(screen) => live(arguments, &mut state, screen),
+        None => lines(arguments, &mut state),
     }
-    ExitCode::SUCCESS
+    ExitCode::from(if state.is_missed() { 2 } else { 0 })
 }
 
 impl Arguments {
     /// Asks, and has the state know what came of it.
     fn look(&self, state: &mut ServerState, began: Instant) {
         let at_ms = since(began).as_millis() as u64;
-        match ask(&self.server) {
+        match ask(&self.server, PATIENCE) {
             Ok((readiness, status)) => state.see(reading(at_ms, &readiness, &status)),
             Err(why) => state.miss(&why),
         }
@@ -65,18 +71,18 @@ impl Arguments {
     }
 }
 
-fn live(arguments: &Arguments, mut state: ServerState, mut screen: Screen) {
-    let (began, mut looks) = (now(), 0);
-    let mut due = Duration::ZERO;
+fn live(arguments: &Arguments, state: &mut ServerState, mut screen: Screen) {
+    let (began, mut looks) = (now(), 1);
+    let mut due = arguments.interval();
     loop {
         if since(began) >= due {
             if arguments.is_enough(looks) {
                 return;
             }
-            arguments.look(&mut state, began);
+            arguments.look(state, began);
             (looks, due) = (looks + 1, since(began) + arguments.interval());
         }
-        if screen.draw_server(&state).is_err() {
+        if screen.draw_server(state).is_err() {
             return;
         }
         match screen.press(due.saturating_sub(since(began))) {
@@ -86,13 +92,12 @@ fn live(arguments: &Arguments, mut state: ServerState, mut screen: Screen) {
     }
 }
 
-fn lines(arguments: &Arguments, mut state: ServerState) {
-    let (began, mut looks) = (now(), 0);
+fn lines(arguments: &Arguments, state: &mut ServerState) {
+    let (began, mut looks) = (now(), 1);
+    out!("{}", state.line());
     while !arguments.is_enough(looks) && !crate::out::is_closed() {
-        if looks > 0 {
-            std::thread::sleep(arguments.interval());
-        }
-        arguments.look(&mut state, began);
+        std::thread::sleep(arguments.interval());
+        arguments.look(state, began);
         looks += 1;
         out!("{}", state.line());
     }

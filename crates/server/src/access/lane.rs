@@ -214,16 +214,8 @@ impl Lane {
         }
         queue.count += 1;
         queue.ranks[asked.known as usize].put(source, (clock::began(), asked));
-        let waits = queue.count > queue.idle;
         drop(queue);
         self.came.notify_one();
-        if waits {
-            let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = self.start_one(&mut threads) {
-                // It is answered by those that there are.
-                tracing::warn!("{error}");
-            }
-        }
         Ok(())
     }
 
@@ -245,14 +237,27 @@ impl Lane {
         }
     }
 
-    fn next(&self) -> Option<(Turn, Asked)> {
+    fn next(self: &Arc<Lane>) -> Option<(Turn, Asked)> {
         let idle = |queue: &mut Queue| queue.is_empty() && !queue.closed;
         let mut queue = self.lock();
         queue.idle += 1;
         let queue = self.came.wait_while(queue, idle);
         let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
         queue.idle -= 1;
-        queue.next()
+        let next = queue.next();
+        let waits = queue.count > queue.idle;
+        drop(queue);
+        if waits {
+            // By a thread of the lane, and not by who asks: that is a shard's, which is kept on a
+            // core, and threads are kept where those are that start them.
+            let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = self.start_one(&mut threads) {
+                // Those that there are answer it, and nobody tries again.
+                threads.most = threads.running.len();
+                tracing::warn!("{error}");
+            }
+        }
+        next
     }
 
     /// Nothing panics half way through a change of the queue.
@@ -313,7 +318,7 @@ mod tests {
         Lane::new(LaneLimits { waiting_max, a_source_max })
     }
 
-    fn numbers(lane: &Lane, count: usize) -> Vec<u64> {
+    fn numbers(lane: &Arc<Lane>, count: usize) -> Vec<u64> {
         (0..count).map(|_| lane.next().expect("one waits").1.number).collect()
     }
 

@@ -66,6 +66,12 @@ impl Periodic {
     }
 }
 
+impl Drop for Periodic {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -181,11 +181,11 @@ pub fn storm(plan: HoldPlan, cut: u32) -> StormTally {
 #[derive(Default)]
 struct Nothing {
     /// What the log answers before the shard's next turn.
-    completed: Rc<RefCell<Vec<Completion>>>,
+    completed: Rc<RefCell<Vec<(ServiceKind, Completion)>>>,
 }
 
 impl Outside for Nothing {
-    fn call(&mut self, _: ServiceKind, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
+    fn call(&mut self, service: ServiceKind, calls: Vec<(Ticket, Call)>) -> Vec<Ticket> {
         let done = |call| match call {
             Call::Write(Write::Append(append)) => {
                 let seqs = vec![1; append.to.len()];
@@ -193,7 +193,7 @@ impl Outside for Nothing {
             }
             _ => Done::Written,
         };
-        let completed = calls.into_iter().map(|(ticket, call)| (ticket, Ok(done(call))));
+        let completed = calls.into_iter().map(|(ticket, call)| (service, (ticket, Ok(done(call)))));
         self.completed.borrow_mut().extend(completed);
         Vec::new()
     }
@@ -231,7 +231,7 @@ struct HeldServer {
     plan: HoldPlan,
     shared: Rc<RefCell<Sparse<HoldLetter>>>,
     shards: Vec<HoldShard>,
-    completed: Vec<Rc<RefCell<Vec<Completion>>>>,
+    completed: Vec<Rc<RefCell<Vec<(ServiceKind, Completion)>>>>,
     census: Arc<Census>,
 }
 
@@ -253,9 +253,8 @@ impl HeldServer {
     /// A turn of each shard.
     fn turn(&mut self) {
         for ((shard, completed), number) in self.shards.iter_mut().zip(&self.completed).zip(0..) {
-            let completed = std::mem::take(&mut *completed.borrow_mut());
-            if !completed.is_empty() {
-                let mail = Mail::Completions(ServiceKind::Push, completed);
+            for (service, completion) in std::mem::take(&mut *completed.borrow_mut()) {
+                let mail = Mail::Completions(service, vec![completion]);
                 shard.handle_mut().post(ShardId(number), mail);
             }
             shard.turn();
@@ -308,7 +307,7 @@ struct SharedOfAll<'a> {
 }
 
 fn shard(
-    (number, completed): (u16, Rc<RefCell<Vec<Completion>>>),
+    (number, completed): (u16, Rc<RefCell<Vec<(ServiceKind, Completion)>>>),
     (plan, binds_per_s): (HoldPlan, u32),
     SharedOfAll { shared, census, summary }: SharedOfAll<'_>,
 ) -> HoldShard {

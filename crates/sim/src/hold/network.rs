@@ -23,6 +23,9 @@ const TURN_NS: u64 = 1_600_000;
 /// Simulated time after which a client that was refused calls again.
 const AGAIN_NS: u64 = 1_000_000_000;
 
+/// Sockets that are told of in a turn, the first first: as many as epoll is asked for.
+const EVENTS: usize = 128;
+
 /// What is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HoldProtocol {
@@ -79,7 +82,7 @@ pub(super) struct Sparse<L> {
     clients: u32,
     /// By socket.
     brings: Vec<Brings>,
-    ready: Vec<Vec<(u32, u64)>>,
+    ready: Vec<VecDeque<(u32, u64)>>,
     mailboxes: Vec<VecDeque<L>>,
     protocol: HoldProtocol,
     product: String,
@@ -140,7 +143,7 @@ impl<L> Sparse<L> {
             next: 0,
             clients,
             brings: vec![Brings::Hello; clients as usize],
-            ready: (0..shards).map(|_| Vec::new()).collect(),
+            ready: (0..shards).map(|_| VecDeque::new()).collect(),
             mailboxes: (0..shards).map(|_| VecDeque::new()).collect(),
             protocol,
             product: product.to_owned(),
@@ -169,7 +172,7 @@ impl<L> Sparse<L> {
         let Some(storm) = &self.storm else { return };
         let (host, token) = storm.places[client as usize];
         self.brings[client as usize] = what;
-        self.ready[host as usize].push((client, token));
+        self.ready[host as usize].push_back((client, token));
     }
 
     /// The connections of so many clients end at once.
@@ -268,8 +271,9 @@ impl<L: Send> Net for SparseNet<L> {
     fn wait(&mut self, _: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
         let mut shared = self.shared.borrow_mut();
         shared.now_ns += TURN_NS;
-        let sockets = std::mem::take(&mut shared.ready[self.host as usize]);
-        ready.extend(sockets.into_iter().map(|(_, token)| ReadyEvent::Socket {
+        let sockets = &mut shared.ready[self.host as usize];
+        let some = sockets.len().min(EVENTS);
+        ready.extend(sockets.drain(..some).map(|(_, token)| ReadyEvent::Socket {
             token,
             readable: true,
             writable: true,
@@ -306,7 +310,7 @@ impl<L: Send> Net for SparseNet<L> {
             storm.places[*socket as usize] = (host, token);
         }
         if shared.brings[*socket as usize] != Brings::Nothing {
-            shared.ready[host as usize].push((*socket, token));
+            shared.ready[host as usize].push_back((*socket, token));
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ pub(crate) struct Hits {
     pub named: Vec<(u64, u32)>,
     /// Filters that match.
     pub filters: Vec<u32>,
-    /// How often a [`Merge`] looked at a filter.
+    /// Records of the table that were looked at, and filters of a [`Merge`].
     pub looked_at: usize,
 }
 
@@ -28,6 +28,9 @@ pub(crate) struct Hits {
 pub(crate) struct Merge {
     /// Where the walk through the filters goes on.
     pub place: WalkPlace,
+    /// Filters that had gone when it began: while it is as many, each number is the filter's that
+    /// was found.
+    pub removals: Option<u64>,
     /// All filters have been found.
     pub has_all: bool,
     /// Of each filter the next number.

@@ -59,6 +59,14 @@ pub(crate) fn number_of(slot: u32, options: u8) -> u64 {
     u64::from(slot) << 8 | u64::from(options)
 }
 
+/// The first number behind all that whoever has this one may have.
+pub(crate) fn behind(number: u64) -> u64 {
+    1 + match holder(number) {
+        Holder::Session(slot, _) => number_of(slot, u8::MAX),
+        Holder::Group(_) => number,
+    }
+}
+
 /// The first number that whoever has this one may have.
 pub(crate) fn first_of(number: u64) -> u64 {
     match holder(number) {
