@@ -77,7 +77,6 @@ impl Hub {
             return Some(self.sweep.due);
         }
         self.access.turn(now);
-        self.epochs.raise(now, &mut self.log, fx);
         let slots = self.registry.slots();
         if self.sweep.from >= slots {
             self.sweep.from = 0;

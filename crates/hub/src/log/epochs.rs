@@ -20,10 +20,10 @@ use model::ports::log::{StoreError, Table, Write};
 use model::presence::PresenceVersion;
 
 /// So far ahead of the clock the bound is set, milliseconds.
-const RESERVE_MS: u64 = 120_000;
+const RESERVE_MS: u64 = 15_000;
 
-/// It is raised when no more than this is left, milliseconds: more than a round of the sweep.
-const LEFT_MS: u64 = 60_000;
+/// It is raised when no more than this is left, milliseconds.
+const LEFT_MS: u64 = 7_500;
 
 /// The epochs of one shard.
 pub(crate) struct Epochs {

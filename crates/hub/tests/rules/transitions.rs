@@ -135,7 +135,7 @@ fn a_device_that_another_server_has_is_let_go_without_the_last_word() {
 fn what_is_given_is_above_what_was_seen_and_nonsense_is_passed_over() {
     let mut world = HubHarness::new();
     let seat = world.seat("d");
-    let ahead = PresenceVersion(seat.bound.epoch + (30_000 << 22));
+    let ahead = PresenceVersion(seat.bound.epoch + (5_000 << 22));
     world.hub.observe(ahead);
     world.hub.observe(PresenceVersion(u64::MAX));
     world.close(&seat);
